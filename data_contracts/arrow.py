@@ -163,7 +163,9 @@ def coerce_batch(
     declared = {column.name: column for column in contract.columns}
     places = {name: place for place, name in enumerate(declared)}
     columns = zip(table.column_names, table.columns, strict=True)
-    names, arrays, unfit = [], [], Unfit(table.num_rows)
+    names = []
+    arrays = []
+    unfit = Unfit(table.num_rows)
     for place, (name, values) in enumerate(
         sorted(columns, key=lambda item: places.get(item[0], len(places)))
     ):
@@ -181,7 +183,8 @@ def fitting(parts: Iterable[tuple[Result, Unfit]], contract: Contract) -> Iterat
     """Give what was made of each batch until one does not fit; then, after the last,
     ContractViolation.
     """
-    rows, unfit = 0, Counter[tuple[int, str, str]]()
+    rows = 0
+    unfit = Counter[tuple[int, str, str]]()
     for part, found in parts:
         rows += found.rows
         unfit.update(found.counts)
@@ -204,7 +207,8 @@ class _UnfitError(Exception):
     """Values cannot be converted: their number and a description of them."""
 
     def __init__(self, count: int, found: str) -> None:
-        self.count, self.found = count, found
+        self.count = count
+        self.found = found
 
 
 def _convert(values: pa.ChunkedArray, column: Column, unsigned: bool = False) -> pa.ChunkedArray:
@@ -327,7 +331,8 @@ def without_spellings(
 ) -> pa.ChunkedArray:
     """Return decoded values, null where they are a spelling of a missing value, blanks aside."""
     if is_text(values.type):
-        probe, listed = pc.utf8_trim_whitespace(values), pa.array([str(item) for item in missing])
+        probe = pc.utf8_trim_whitespace(values)
+        listed = pa.array([str(item) for item in missing])
     elif pa.types.is_integer(values.type) or pa.types.is_floating(values.type):
         probe = values.cast(pa.float64(), safe=False)
         listed = pa.array(
@@ -417,7 +422,8 @@ def group_codes(
         values = pa.chunked_array([values])
     values = decode(values)
     if column.bins is not None:
-        known, missing = [*bin_names(column), MISSING_GROUP], null_mask(values)
+        known = [*bin_names(column), MISSING_GROUP]
+        missing = null_mask(values)
         codes = np.full(len(values), len(known) - 1)
         codes[~missing] = np.searchsorted(column.bins, values.drop_null().to_numpy(), side="right")
         present, codes = np.unique(codes, return_inverse=True)

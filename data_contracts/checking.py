@@ -188,7 +188,8 @@ class _Check:
         self.read = (
             table if callable(table) else lambda names: [table.select(names) if names else table]
         )
-        self.required, self.contract = columns, contract
+        self.required = columns
+        self.contract = contract
         self.checks: list[dict[str, Any]] = []
         self.violations: list[Violation] = []
         self._read()
@@ -206,7 +207,8 @@ class _Check:
             for name, facts in scans[-1].facts.items():
                 if len(scans) > 1:
                     scans[0].facts[name].add(facts)
-        self.schema, self.facts = scans[0].schema, scans[0].facts
+        self.schema = scans[0].schema
+        self.facts = scans[0].facts
         self.bad = np.concatenate([part.bad for part in scans])
         self.dropped = np.concatenate([part.dropped for part in scans])
         self.rows = len(self.bad)
@@ -285,10 +287,12 @@ class _Check:
 
     def _check_type(self, column: Column) -> bool:
         """Check a column's type; return whether it is there, once, and of the right type."""
-        name, declared = column.name, column.logical_type
+        name = column.name
+        declared = column.logical_type
         if self.schema.names.count(name) != 1:
             return False
-        kind, fits = self.schema.field(name).type, name in self.facts
+        kind = self.schema.field(name).type
+        fits = name in self.facts
         self._record(
             name,
             f"type {declared}",
@@ -436,7 +440,9 @@ class _Check:
         self._record(None, expected, rows, count=count, found=f"{rows:,}", cure=cure)
 
     def _note_values(self, rule: Rule, tally: _Tally) -> None:
-        kind, column, count = rule.kind, self.columns[rule.column], tally.count
+        kind = rule.kind
+        column = self.columns[rule.column]
+        count = tally.count
         expectation, found, cure = rule_texts(kind, column)
         examples = () if kind == "not_null" else self._examples(column, tally.examples)
         if examples and kind == "in_set" and column.logical_type == "string":
@@ -482,7 +488,8 @@ class _Check:
             return
         # rows that will be set aside do not count; if any of them stops the run, all rows do
         kept = ~self.dropped if contract.on_violation == "stop" else self._keep()
-        rows, seen = 0, pa.chunked_array([], decode(self.schema.empty_table()[label.name]).type)
+        rows = 0
+        seen = pa.chunked_array([], decode(self.schema.empty_table()[label.name]).type)
         for place, columns in self._rows_of([label.name]):
             values = columns[label.name].filter(pa.array(kept[place])).drop_null()
             rows += len(values)
@@ -500,7 +507,8 @@ class _Check:
             cure = "list its two values under validValues, or choose another label"
             self._record(label.name, "two values", rows, count=rows, found=found, cure=cure)
             return
-        found, cure = "", ""
+        found = ""
+        cure = ""
         if not label.classes and label.positive not in distinct:
             found = "no row with the positive value"
             cure = "check the extract, or correct positive in the contract"
@@ -517,7 +525,8 @@ class _Check:
 
     def result(self, contract: Contract | None) -> CheckResult:
         """Decide, by the policies of the contract that the table was checked against."""
-        rows, policy = self.rows, self.contract
+        rows = self.rows
+        policy = self.contract
         quarantined = int((self.bad & ~self.dropped).sum())
         if policy is not None and rows and not self._keep().any() and not self.violations:
             cure = "fill the sensitive columns, or set missingSensitive: own_group"

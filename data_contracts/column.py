@@ -220,7 +220,8 @@ class Column:
                 "encoding: ordinal needs validValues with at least two values, in their order"
             )
         if encoding == "unit":
-            low, high = self.minimum, self.maximum
+            low = self.minimum
+            high = self.maximum
             if low is None or high is None or not 0 < float(high) - float(low) < math.inf:  # type: ignore[arg-type]
                 raise self._fault(
                     "encoding: unit needs logicalTypeOptions with a minimum below its maximum, the "
@@ -283,7 +284,8 @@ class Column:
         """Return the value of the column that a key of `value_names` means: '1', 1 and 1.0
         are one.
         """
-        text, found = str(value).strip(), value
+        text = str(value).strip()
+        found = value
         try:
             if self.is_numeric:
                 found = float(text)
@@ -297,7 +299,8 @@ class Column:
         except (KeyError, ValueError, OverflowError):
             kind = f"not of type {self.logical_type}"
             raise self._fault(f"valueNames has the key {text!r}, which is {kind}") from None
-        low, high = self.minimum, self.maximum
+        low = self.minimum
+        high = self.maximum
         outside = (low is not None and typed < low) or (high is not None and typed > high)  # type: ignore[operator]
         if outside or (self.allowed is not None and typed not in self.allowed):
             raise self._fault(f"valueNames has the key {text!r}, a value that is not allowed")

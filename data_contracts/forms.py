@@ -10,8 +10,11 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 import pyarrow.compute as pc
 
-COMMA, POINT = "comma", "point"
-DAY_FIRST, MONTH_FIRST, YEAR_FIRST = "day-first", "month-first", "year-first"
+COMMA = "comma"
+POINT = "point"
+DAY_FIRST = "day-first"
+MONTH_FIRST = "month-first"
+YEAR_FIRST = "year-first"
 Forms = str | Mapping[str, str] | None
 """A form for all columns, or by column, or none: then text stays as it is."""
 

@@ -214,7 +214,9 @@ def label_column(
 
     See :func:`infer_contract` for `positive`, `favourable` and errors.
     """
-    name, present, rows = values.name, values.present, len(values.data)
+    name = values.name
+    present = values.present
+    rows = len(values.data)
     if len(present) < rows:
         raise ContractError(
             f"label column '{name}' has no usable value in {rows - len(present):,} of {rows:,} "
@@ -246,10 +248,8 @@ def label_column(
     if positive is None:
         chosen, why = guess_positive(counts)
     else:
-        chosen, why = (
-            match_value("positive", positive, allowed, f"label column '{name}'"),
-            "as asked",
-        )
+        chosen = match_value("positive", positive, allowed, f"label column '{name}'")
+        why = "as asked"
     part = f"{counts[chosen] / rows:.0%} of rows"
     text = f"Outcome to predict: positive means {name} = {in_words(chosen)} ({why}; {part})."
     return Column(
@@ -318,7 +318,10 @@ def sensitive_column(values: Values, is_feature: bool = False) -> Column:
     """Describe a sensitive column: its groups, cut points for many numbers; see
     :func:`infer_contract`.
     """
-    present, kind, name, distinct = values.present, values.kind, values.name, values.distinct
+    present = values.present
+    kind = values.kind
+    name = values.name
+    distinct = values.distinct
     where = f"sensitive column '{name}'"
     use = "a model input too" if is_feature else "not a model input"
     if kind == "date":

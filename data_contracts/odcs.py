@@ -308,7 +308,8 @@ def _extended(data: dict[str, Any]) -> dict[str, Any]:
         return data
     if properties.count("extends") > 1:
         raise ContractError("customProperties entry 'extends' is given twice")
-    name, shipped = _mappings(own)[properties.index("extends")].get("value"), shipped_contracts()
+    name = _mappings(own)[properties.index("extends")].get("value")
+    shipped = shipped_contracts()
     if name not in shipped:
         hint = did_you_mean(str(name), shipped)
         raise ContractError(f"extends is {name!r}, expected the name of a shipped contract{hint}")
@@ -409,7 +410,9 @@ def _first_problem(error: ValidationError, data: dict[str, Any]) -> str:
     others.
     """
     first = min(error.errors(), key=lambda item: item["type"] != "unknown_key")
-    location, kind, given = first["loc"], first["type"], first["input"]
+    location = first["loc"]
+    kind = first["type"]
+    given = first["input"]
     where = _where(location[:-1] if kind == "missing" else location, data)
     prefix = f"{where}: " if where else ""
     if kind == "unknown_key":

@@ -120,7 +120,8 @@ def describe_feature(values: Values, outcome: Outcome | None) -> Column:
     if values.kind == "boolean":
         return _boolean(values, f"True or false{f', {values.found}' if values.found else ''}.")
     if values.kind == "date":
-        encoding, text = "calendar", "Date: used as age in days, month and weekday."
+        encoding = "calendar"
+        text = "Date: used as age in days, month and weekday."
         return _feature(values, text, encoding=encoding)
     return _number(values, outcome)
 
@@ -129,8 +130,11 @@ def _not_of_people(values: Values) -> str | None:
     """Return why a column describes rows and not people: ids, sampling weights, parts of a
     split.
     """
-    present, distinct, words = values.present, values.distinct, words_of(values.name)
-    rows, named = len(present), set(words)
+    present = values.present
+    distinct = values.distinct
+    words = words_of(values.name)
+    rows = len(present)
+    named = set(words)
     last = words[-1] if words else ""
     numeric = values.kind in ("integer", "number")
     whole = numeric and whole_numbers(present)
@@ -171,7 +175,8 @@ def _is_weight(values: Values) -> bool:
     """Whether positive numbers are sampling weights, by their name and size: people weigh 40 to
     200.
     """
-    present, words = values.present, words_of(values.name)
+    present = values.present
+    words = words_of(values.name)
     if pc.min(present).as_py() <= 0:
         return False
     named = set(words)
@@ -183,12 +188,14 @@ def _is_weight(values: Values) -> bool:
         return True
     if len(words) > 1:
         return False
-    median, mean = pc.quantile(present, q=0.5)[0].as_py(), pc.mean(present).as_py()
+    median = pc.quantile(present, q=0.5)[0].as_py()
+    mean = pc.mean(present).as_py()
     return bool(abs(mean - 1) < 0.05 or median > 1000)
 
 
 def _text(values: Values) -> Column:
-    present, distinct = values.present, values.distinct
+    present = values.present
+    distinct = values.distinct
     if distinct <= max(MAX_CATEGORIES, 100):
         texts = [item for item in pc.unique(present).to_pylist() if item is not None]
         vague = {text for text in texts if text.strip().lower() in _VAGUE_IN_ORDERS}
@@ -224,8 +231,10 @@ def _boolean(values: Values, reason: str) -> Column:
 
 
 def _number(values: Values, outcome: Outcome | None) -> Column:
-    present, distinct = values.present, values.distinct
-    low, whole = pc.min(present).as_py(), whole_numbers(present)
+    present = values.present
+    distinct = values.distinct
+    low = pc.min(present).as_py()
+    whole = whole_numbers(present)
     written = f", {values.found}" if values.found else ""
     if whole and low >= 0 and pc.max(present).as_py() == 1:
         return _boolean(values, f"True or false, as 1 and 0{written}.")
@@ -350,7 +359,8 @@ def _feature(values: Values, reason: str, **more: Any) -> Column:
 
 
 def _ignored(values: Values, reason: str, *, present: bool = True) -> Column:
-    text, missing = f"Ignored: {reason}.", values.missing or None
+    text = f"Ignored: {reason}."
+    missing = values.missing or None
     return Column(
         values.name, values.kind, values.required and present, text, role="ignore", missing=missing
     )

@@ -19,7 +19,8 @@ from evenhand.data_contracts.model import Column, Contract
 
 MAX_EXAMPLES = 5
 # Distinct values of a column in the note of a batch, and the name of the note in a file's metadata.
-MAX_NOTED, NOTE = 1000, b"scan"
+MAX_NOTED = 1000
+NOTE = b"scan"
 # Readers of a file read its notes each time.
 NOTE_BYTES = 1 << 18
 
@@ -83,7 +84,8 @@ def scan(table: pa.Table, columns: Sequence[Column], contract: Contract | None) 
     drops_missing = contract is not None and contract.missing_sensitive == "drop"
     found = {}
     for column in columns:
-        name, names = column.name, table.schema.names
+        name = column.name
+        names = table.schema.names
         if names.count(name) != 1 or not type_fits(
             table.schema.field(name).type, column.logical_type
         ):
@@ -111,8 +113,10 @@ class ColumnFacts:
 
     def read(self, values: pa.ChunkedArray) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
         """Count a batch; return where it is missing, and where NaN or infinite."""
-        missing, nonfinite = null_mask(values), nonfinite_mask(values)
-        self.missing, self.nonfinite = int(missing.sum()), int(nonfinite.sum())
+        missing = null_mask(values)
+        nonfinite = nonfinite_mask(values)
+        self.missing = int(missing.sum())
+        self.nonfinite = int(nonfinite.sum())
         self.examples = first_examples(values, nonfinite)
         if len(values):
             if self.column.allowed is not None:

@@ -186,7 +186,8 @@ def _sentinel(values: pa.ChunkedArray) -> float | None:
     if len(present) < 20:
         return None
     bounds = pc.min_max(present)
-    low, high = bounds["min"].as_py(), bounds["max"].as_py()
+    low = bounds["min"].as_py()
+    high = bounds["max"].as_py()
     if not math.isfinite(low) or not math.isfinite(high):
         return None
     for value in (high, low):
@@ -197,7 +198,8 @@ def _sentinel(values: pa.ChunkedArray) -> float | None:
         if rows < 3 or rows < min(20, 0.005 * len(present)) or len(rest) < 20:
             continue
         bounds = pc.min_max(rest)
-        least, most = bounds["min"].as_py(), bounds["max"].as_py()
+        least = bounds["min"].as_py()
+        most = bounds["max"].as_py()
         # the neighbours of a small code: -1, 0, 1 is a scale
         spread = pc.count_distinct(rest).as_py() > 5 or value in (-99, -999, -9999)
         if (value == high and value > 2 * most and least >= 0 and most > 0) or (

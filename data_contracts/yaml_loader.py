@@ -37,7 +37,8 @@ class StrictLoader(yaml.SafeLoader):
                 or key_node.tag == "tag:yaml.org,2002:merge"
             ):
                 continue
-            key, line = self.construct_object(key_node), key_node.start_mark.line + 1
+            key = self.construct_object(key_node)
+            line = key_node.start_mark.line + 1
             if key in lines:
                 raise StrictError(
                     f"key {key!r} is given twice (lines {lines[key]} and {line}): keep one of them"

@@ -45,10 +45,8 @@ def free_memory() -> float:
         "/",
     )
     for folder in {f"/sys/fs/cgroup{group}", "/sys/fs/cgroup"}:
-        limit, used = (
-            _read(f"{folder}/memory.max").strip(),
-            _read(f"{folder}/memory.current").strip(),
-        )
+        limit = _read(f"{folder}/memory.max").strip()
+        used = _read(f"{folder}/memory.current").strip()
         if limit.isdigit() and used.isdigit():
             # pages of files can be given back
             stat = dict(line.split() for line in _read(f"{folder}/memory.stat").splitlines())

@@ -51,7 +51,8 @@ def new_matrix(shape: tuple[int, int], folder: Path | None = None, paged: bool =
         if hasattr(os, "posix_fallocate"):
             os.posix_fallocate(file.fileno(), 0, size)
         mapped = MappedFile(file.fileno(), 0)
-    mapped.folder, mapped.paged = folder, paged
+    mapped.folder = folder
+    mapped.paged = paged
     return np.ndarray(shape, dtype=np.float32, buffer=mapped)
 
 
@@ -61,7 +62,8 @@ def matrix_of(blocks: Iterable[Float32], folder: Path | None = None) -> Float32:
 
     ValueError: no rows, or blocks of another width. OSError if the disk has no room for them.
     """
-    n, width = 0, -1
+    n = 0
+    width = -1
     with tempfile.TemporaryFile(dir=folder) as file:
         for block in blocks:
             width = block.shape[-1] if width < 0 and block.ndim == 2 else width
@@ -73,7 +75,8 @@ def matrix_of(blocks: Iterable[Float32], folder: Path | None = None) -> Float32:
             raise ValueError("there are no rows.")
         file.flush()
         mapped = MappedFile(file.fileno(), 0)
-    mapped.folder, mapped.paged = Path(folder or tempfile.gettempdir()), False
+    mapped.folder = Path(folder or tempfile.gettempdir())
+    mapped.paged = False
     return np.ndarray((n, width), dtype=np.float32, buffer=mapped)
 
 

@@ -84,9 +84,11 @@ def wilson_interval(count: int, n: int, level: float) -> tuple[float, float]:
     """
     if not 0 <= count <= n or n < 1:
         raise ValueError(f"count: got {count} of {n}, expected a part of at least one row")
-    z, share = NormalDist().inv_cdf(0.5 + level / 2), count / n
+    z = NormalDist().inv_cdf(0.5 + level / 2)
+    share = count / n
     middle = share + z * z / (2 * n)
     half = z * (share * (1.0 - share) / n + (z / (2 * n)) ** 2) ** 0.5
-    low, high = (middle - half) / (1 + z * z / n), (middle + half) / (1 + z * z / n)
+    low = (middle - half) / (1 + z * z / n)
+    high = (middle + half) / (1 + z * z / n)
     # at the ends rounding may leave the share just outside
     return max(0.0, min(low, share)), min(1.0, max(high, share))

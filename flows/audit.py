@@ -68,7 +68,8 @@ def plan_audit(
             "give either --prediction, a column of the table, or --model, which predicts its rows."
         )
     refuse_credentials(model or "", "--model")
-    names, compared = _listed(sensitive), _listed(features or ())
+    names = _listed(sensitive)
+    compared = _listed(features or ())
     if compared and label is None:
         raise InputError("--features needs --label: the certificate is of errors too.")
     if not names:
@@ -128,7 +129,8 @@ def _check_gates(plan: AuditPlan, intersections: bool) -> None:
 
 def execute(plan: AuditPlan, store: Store, run_id: str, engine: Engine) -> Verdict:
     """Measure, decide, and write a verdict and a page; errors are as those of an evaluation."""
-    steps, source = Steps(store, engine), plan.data
+    steps = Steps(store, engine)
+    source = plan.data
     with recorded_verdict(store, run_id, steps) as verdict, store.workdir() as scratch:
         ingest(source.source, source.seed or 0, steps)
         raw = steps.output("ingest", "raw")
@@ -147,7 +149,8 @@ def execute(plan: AuditPlan, store: Store, run_id: str, engine: Engine) -> Verdi
             "seed": source.seed or 0,
         }
         steps("measure_predictions", parameters, inputs)
-        documents, facts = steps.documents(), steps.facts("measure_predictions")
+        documents = steps.documents()
+        facts = steps.facts("measure_predictions")
         decision = judge(documents["metrics"], plan.gates).to_json()
         judged = {
             "name": plan.shown if plan.model else f"{plan.shown} in {Path(source.shown).name}",

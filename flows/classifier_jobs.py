@@ -89,7 +89,9 @@ def for_classes(job: Job, contract: Contract, method: str) -> Job:
 
     Raises `InputError` for a method or a key that is for labels of two values only.
     """
-    label, keys, decision = contract.label, job.evaluate, job.decision
+    label = contract.label
+    keys = job.evaluate
+    decision = job.decision
     if not label.classes or method in PROXIES:
         return job
     check_labels(contract, method)
@@ -120,7 +122,8 @@ def certificate_budget(resolved: ResolvedJob, mean_squared_distance: float) -> f
 
     `mean_squared_distance` is that of two random training rows, for a budget that is a share of it.
     """
-    job, arguments = resolved.job, resolved.arguments
+    job = resolved.job
+    arguments = resolved.arguments
     if job.evaluate.certificate is not None:
         return job.evaluate.certificate.budget
     if not resolved.has_certificate:
@@ -345,7 +348,8 @@ def _check_value(where: str, column: Column, value: Any) -> None:
 
 def train_and_measure(resolved: ResolvedJob, steps: Steps) -> Measured:
     """Run the steps up to the metrics."""
-    job, method = resolved.job, METHODS[resolved.method]
+    job = resolved.job
+    method = METHODS[resolved.method]
     train, proxy = training_rows(resolved, steps)
     place = place_of(resolved, steps)
     certificate = None
@@ -453,10 +457,8 @@ def _notes(steps: Steps) -> list[str]:
         )
     strength = steps.facts("train").get("strength")
     if strength:
-        name, lost = (
-            strength["parameter"],
-            "less balanced accuracy on held-out training rows than without it",
-        )
+        name = strength["parameter"]
+        lost = "less balanced accuracy on held-out training rows than without it"
         if strength["used"] != strength["default"]:
             notes.append(
                 f"the mitigation's strength {name} was lowered from {strength['default']:g} to "
@@ -473,7 +475,8 @@ def training_step(
     resolved: ResolvedJob, steps: Steps, train: Artifact
 ) -> tuple[dict[str, Any], dict[str, Artifact]]:
     """Return the parameters and inputs of the training; its metric is learned if it needs one."""
-    job, method = resolved.job, METHODS[resolved.method]
+    job = resolved.job
+    method = METHODS[resolved.method]
     training: dict[str, Any] = {
         "method": resolved.method,
         "arguments": resolved.arguments,

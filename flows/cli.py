@@ -140,10 +140,8 @@ def command(
                 code = report_error(error, as_json=options.get("as_json", False))
             raise typer.Exit(code or 0)
 
-        own, more = (
-            inspect.signature(signature, eval_str=True),
-            {key: SHARED[key] for key in shared},
-        )
+        own = inspect.signature(signature, eval_str=True)
+        more = {key: SHARED[key] for key in shared}
         added = [
             inspect.Parameter(key, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=kind)
             for key, (kind, default) in more.items()

@@ -72,7 +72,8 @@ def parse_data(data: str, overrides: Sequence[str]) -> DataSource:
     given = read_overrides(overrides, KNOWN_KEYS)
     seed = given.get("", {}).get("seed")
     _check_seed(seed)
-    table, evaluate = given.get("table", {}), given.get("evaluate", {})
+    table = given.get("table", {})
+    evaluate = given.get("evaluate", {})
     if not data.strip():
         raise InputError("--data is empty: give a known table, a file, a folder or a URL.")
     refuse_credentials(data, "--data")

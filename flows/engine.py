@@ -221,7 +221,8 @@ class RunFolder:
     """
 
     def __init__(self, store: Store, verdict: Verdict) -> None:
-        self.store, self.verdict = store, verdict
+        self.store = store
+        self.verdict = verdict
         self._files: list[dict[str, str]] = []
 
     def write(self, name: str, file: str, text: str, title: str | None = None) -> None:
@@ -292,22 +293,28 @@ def recorded_verdict(
     """
     if telemetry.enabled():
         telemetry.prepare()
-    verdict, started_ns = Verdict(run_id, "failed", 4), time.time_ns()
+    verdict = Verdict(run_id, "failed", 4)
+    started_ns = time.time_ns()
     try:
         with logs.of_run(run_id), store.lease():
             yield verdict
     except CacheMiss:
         raise
     except EvenhandError as error:
-        verdict.status, verdict.exit_code, verdict.error = "failed", error.exit_code, str(error)
+        verdict.status = "failed"
+        verdict.exit_code = error.exit_code
+        verdict.error = str(error)
         raise
     except Exception as error:  # noqa: BLE001 - converted and raised again
         named = describe_fault(error)
-        verdict.status, verdict.exit_code, verdict.error = "failed", named.exit_code, str(named)
+        verdict.status = "failed"
+        verdict.exit_code = named.exit_code
+        verdict.error = str(named)
         # Prefect logs an error's causes, whose text may quote a person's value
         raise named from (error if os.environ.get("EVENHAND_LOG") else None)
     except BaseException:  # an interrupt: what was found so far is no result
-        verdict.status, verdict.error = "failed", None
+        verdict.status = "failed"
+        verdict.error = None
         raise
     finally:
         if steps is not None:

@@ -160,7 +160,8 @@ def execute(plan: EvaluationPlan, store: Store, run_id: str, engine: Engine) -> 
 
 def _open(plan: EvaluationPlan, steps: Steps, scratch: Path) -> Evaluation:
     """Fetch the models, and refuse a proxy or models that cannot be compared."""
-    model, baseline = open_bundle(plan.model, steps.store, scratch / "model"), None
+    model = open_bundle(plan.model, steps.store, scratch / "model")
+    baseline = None
     if plan.baseline is not None:
         baseline = open_bundle(plan.baseline, steps.store, scratch / "baseline")
     for bundle in (model, baseline):
@@ -183,7 +184,8 @@ def _open(plan: EvaluationPlan, steps: Steps, scratch: Path) -> Evaluation:
 
 
 def _same_label(model: Bundle, baseline: Bundle) -> None:
-    own, other = model.contract.label, baseline.contract.label
+    own = model.contract.label
+    other = baseline.contract.label
     if (own.name, own.positive, own.classes) != (other.name, other.positive, other.classes):
         told, beside = (
             f"one of {len(label.classes)} classes of {label.name}"
@@ -230,7 +232,8 @@ def _measure(found: Evaluation, scratch: Path) -> None:
             {METHODS[bundle.evaluation["method"]].module for bundle in found.bundles.values()}
         ),
     )
-    documents, gates = steps.documents(), found.plan.gates
+    documents = steps.documents()
+    gates = found.plan.gates
     found.decision = judge(documents["metrics"], gates, documents.get("comparison")).to_json()
     found.documents = documents | ({"decision": found.decision} if gates else {})
 
@@ -268,9 +271,11 @@ def fill_verdict(
     verdict: Verdict, documents: dict[str, Any], decision: dict[str, Any], model: dict[str, Any]
 ) -> None:
     """Fill in what was measured of a model, and what the gates decided."""
-    verdict.status, verdict.exit_code = "evaluated", EXIT_OF_VERDICT[decision["verdict"]]
+    verdict.status = "evaluated"
+    verdict.exit_code = EXIT_OF_VERDICT[decision["verdict"]]
     verdict.add_metrics(documents["metrics"]["metrics"])
-    verdict.gates, verdict.model = decision, model
+    verdict.gates = decision
+    verdict.model = model
     verdict.notes += left_out_notes(documents["metrics"])
     if not decision["results"]:
         verdict.notes.append(NO_GATES)
@@ -294,8 +299,11 @@ def write_reports(
         "steps": steps.timeline(),
         **facts,
     }
-    folder, contents = RunFolder(steps.store, verdict), {**documents, "decision": decision}
-    judged, baseline, data = run["judged"], run["baseline"], run["data"]
+    folder = RunFolder(steps.store, verdict)
+    contents = {**documents, "decision": decision}
+    judged = run["judged"]
+    baseline = run["baseline"]
+    data = run["data"]
     for name, title in FILES.items():
         if name in contents:
             folder.write_json(name, f"{name}.json", contents[name], title)
@@ -332,7 +340,8 @@ def write_reports(
 
 def _facts(found: Evaluation) -> dict[str, Any]:
     """Return what the page and the summary show of this run beside the documents of its steps."""
-    plan, facts = found.plan, found.steps.facts("contract")
+    plan = found.plan
+    facts = found.steps.facts("contract")
     return {
         "judged": found.model.described(),
         "baseline": None if found.baseline is None else found.baseline.described(),
@@ -367,7 +376,9 @@ def _kept(found: Evaluation, *, by_group: bool) -> dict[str, Any]:
 @waits_for_service
 def _record(verdict: Verdict, found: Evaluation) -> None:
     """Add the gates' decision to the model's chain: promotion depends on it."""
-    model, steps, uri = found.model, found.steps, tracking_uri(found.steps.store)
+    model = found.model
+    steps = found.steps
+    uri = tracking_uri(found.steps.store)
     assert model.version is not None
     metrics = found.documents["metrics"]["metrics"]
     policy = current_policy(uri, model.name)

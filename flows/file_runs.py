@@ -113,7 +113,8 @@ def execute(
                 f"; {len(summary.waiting)} changed a moment ago and wait" if summary.waiting else ""
             )
             note = f"up to date: {len(summary.files)} files were {plan.done} before, none is new{waiting}."
-            verdict.status, verdict.notes = "up_to_date", [note]
+            verdict.status = "up_to_date"
+            verdict.notes = [note]
             return verdict
         _write(store, verdict, plan, summary, *plan.facts(judge, model))
     return verdict

@@ -36,7 +36,8 @@ class FilterPlan(FilesPlan):
 
     def open(self, store: Store, scratch: Path) -> tuple[RowFilter, Place, dict[str, Any]]:
         """Fetch the job's proxy; an `InputError` if it is not published, or no proxy."""
-        name, alias = self.resolved.model_name, self.resolved.job.publish.alias
+        name = self.resolved.model_name
+        alias = self.resolved.job.publish.alias
         registry = tracking_uri(store)
         found = published(registry, name, alias)
         if found is None:
@@ -80,7 +81,8 @@ class FilterPlan(FilesPlan):
         self, judge: RowFilter, model: dict[str, Any]
     ) -> tuple[dict[str, Any], dict[str, Any]]:
         """Job and proxy, and the proxy's balance."""
-        job, names = self.resolved.job.name, self.resolved.value_names
+        job = self.resolved.job.name
+        names = self.resolved.value_names
         known = {"job_name": job, "proxy": model, "value_names": names}
         balance = judge.bundle.balance
         return known, {} if balance is None else {"balance": dict(balance)}

@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 
 # So many columns of too many categories, and this share of the possible model inputs, are no
 # accident.
-FEWEST_LOST, LOST_SHARE = 3, 1 / 3
+FEWEST_LOST = 3
+LOST_SHARE = 1 / 3
 SHOWN = 8
 MARKS = ("comma", "point")
 ORDERS = ("day-first", "month-first", "year-first")

@@ -188,7 +188,8 @@ def _explain(error: ValidationError) -> str:
             )
         return f"unknown key {place!r}{nearest(key, known)}; known: {', '.join(known)}."
     if problem["type"] == "union_tag_invalid":
-        kind, kinds = problem["ctx"]["tag"], list(METRIC_KINDS)
+        kind = problem["ctx"]["tag"]
+        kinds = list(METRIC_KINDS)
         return (
             f"{place}.kind {kind!r} is not known{nearest(kind, kinds)}; known: {', '.join(kinds)}."
         )

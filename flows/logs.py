@@ -27,7 +27,8 @@ class JsonLines(io.TextIOBase):
     """
 
     def __init__(self, out: TextIO) -> None:
-        self._out, self._rest = out, ""
+        self._out = out
+        self._rest = ""
 
     def write(self, text: str) -> int:
         """Write the complete lines of the text, and keep the rest."""
@@ -74,7 +75,8 @@ def event(message: str, step: str | None = None, *, level: str = "info", **more:
 def of_run(run_id: str) -> Iterator[None]:
     """Give the lines within the block the id of a run."""
     global _run_id
-    before, _run_id = _run_id, run_id
+    before = _run_id
+    _run_id = run_id
     try:
         yield
     finally:

@@ -30,7 +30,9 @@ PROCESS = 0.7 * GB
 # Bytes of a row beside the matrix: its label and position; with its groups; and what trees add,
 # gradients, margins and places. With 40 million rows they give 3.94 GB for trees with bins in
 # files, which took 3.37.
-LABEL_ROW, ROW, TREE_ROW = 24, 48, 52
+LABEL_ROW = 24
+ROW = 48
+TREE_ROW = 52
 # Bytes of a neighbour in a list: its row and distance.
 NEIGHBOUR = 12
 # Of the pages of XGBoost's external memory that are written, or read ahead.
@@ -90,7 +92,8 @@ def place_for(
 
     Raises `InputError` if the method cannot train on them within the memory.
     """
-    limit, matrix = budget(memory), 4.0 * rows * width
+    limit = budget(memory)
+    matrix = 4.0 * rows * width
     options = _options(method, rows, width, arguments)
     chosen = next((kind for kind, needed in options.items() if needed <= limit), None)
     size = f"{rows:,} training rows of {width:,} numbers"
@@ -123,10 +126,13 @@ def _options(
     method: str, rows: int, width: int, arguments: Mapping[str, Any] | None = None
 ) -> dict[str, float]:
     """Bytes that a training needs, by where its rows are; the places that the method knows."""
-    spec, matrix, workers = METHODS[method], 4.0 * rows * width, training_workers(method)
+    spec = METHODS[method]
+    matrix = 4.0 * rows * width
+    workers = training_workers(method)
     most, nearest = spec.lists
     if (given := (arguments or {}).get("neighbours", "auto")) != "auto":
-        most, nearest = rows, given or 0
+        most = rows
+        nearest = given or 0
     found = {"memory": PROCESS + (ROW + spec.row_bytes) * rows + spec.matrices * matrix}
     found["memory"] += NEIGHBOUR * nearest * min(most, rows)
     base = PROCESS + (ROW if spec.needs_groups else LABEL_ROW) * rows
@@ -144,7 +150,8 @@ def place_of(resolved: ResolvedJob, steps: Steps) -> Place:
     Raises `NotCarriedOut` if the disk has no room for them.
     """
     facts = steps.facts("preprocess")
-    rows, width = facts["train_rows"], facts["features"]
+    rows = facts["train_rows"]
+    width = facts["features"]
     rows = steps.facts("balance").get("rows_after", rows)
     place = place_for(resolved.method, rows, width, resolved.job.memory, resolved.arguments)
     if place.kind != "memory":
@@ -194,7 +201,8 @@ def expected(resolved: ResolvedJob, store_url: str | None = None) -> str | None:
     rows, size = _rows_before(resolved.source())
     if rows is None:
         return None
-    trained, width = round(rows * (1 - resolved.job.split.test)), encoded_width(resolved.contract)
+    trained = round(rows * (1 - resolved.job.split.test))
+    width = encoded_width(resolved.contract)
     place = place_for(resolved.method, trained, width, resolved.job.memory, resolved.arguments)
     written = COPIES * size + _on_disk(resolved, place, trained, width)
     folder = Store.local_folder(store_url or default_store_url())

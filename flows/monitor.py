@@ -81,9 +81,11 @@ def execute(plan: MonitorPlan, store: Store, run_id: str, engine: Engine) -> Ver
         gates = _gates(plan, bundle)
         decision = _measure(plan, bundle, gates, steps, scratch)
         documents = steps.documents() | {"decision": decision}
-        verdict.status, verdict.exit_code = "monitored", EXIT_OF_VERDICT[decision["verdict"]]
+        verdict.status = "monitored"
+        verdict.exit_code = EXIT_OF_VERDICT[decision["verdict"]]
         verdict.add_metrics(documents["metrics"]["metrics"])
-        verdict.gates, verdict.model = decision, bundle.described()
+        verdict.gates = decision
+        verdict.model = bundle.described()
         verdict.notes += bundle.notes
         if plan.gates is None:
             verdict.notes.append(DEFAULT_GATES)

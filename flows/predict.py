@@ -49,7 +49,8 @@ class PredictPlan(FilesPlan):
         """Fetch the classifier; an `InputError` for a proxy, or a method without the wanted
         reasons.
         """
-        bundle, settings = open_bundle(self.model, store, scratch), self.settings
+        bundle = open_bundle(self.model, store, scratch)
+        settings = self.settings
         settings = settings.with_forms(bundle.evaluation.get("table_forms", {}))
         if settings.reasons:
             named = sorted(

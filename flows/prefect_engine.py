@@ -150,7 +150,8 @@ def _close_killed(store: Store) -> None:
     """Mark flow runs of killed processes of this machine as crashed, and hold a lock while this one
     lives.
     """
-    folder, kind = store.local / "locks", f"flow-{platform.node()}-"
+    folder = store.local / "locks"
+    kind = f"flow-{platform.node()}-"
     with store.lock("flows"):
         for path in folder.glob(f"{kind}*"):
             with (

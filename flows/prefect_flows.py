@@ -105,7 +105,8 @@ def _add_artifacts(
     """Show a table, by default of the metrics, and a text under the keys NAME-table and
     NAME-summary.
     """
-    rows, run_id = _metric_rows(verdict) if rows is None else rows, verdict.run_id
+    rows = _metric_rows(verdict) if rows is None else rows
+    run_id = verdict.run_id
     wait_for_server()
     create_table_artifact(table=rows, key=_key(name, table), description=f"Numbers of {run_id}")
     create_markdown_artifact(
@@ -159,7 +160,8 @@ def retrain(
     """
     resolved = resolve(*load_job(job, overrides))
     opened = open_store(store)
-    engine, name = PrefectEngine(opened), run_id or new_run_id(resolved.job.name)
+    engine = PrefectEngine(opened)
+    name = run_id or new_run_id(resolved.job.name)
     found = up_to_date(resolved, opened, name, engine) if only_if_changed else None
     if found is not None:
         get_run_logger().info("%s", "; ".join(found.notes))

@@ -88,7 +88,8 @@ MEASURING = {"draws", "level", "min_cell"}
 
 def train_and_measure(resolved: ResolvedJob, steps: Steps) -> Measured:
     """Learn the proxy and measure it; a tree without a split is refused."""
-    job, modules = resolved.job, resolved.modules
+    job = resolved.job
+    modules = resolved.modules
     steps(
         "learn_proxy",
         {"method": resolved.method, "arguments": resolved.arguments, "seed": job.seed},
@@ -103,7 +104,8 @@ def train_and_measure(resolved: ResolvedJob, steps: Steps) -> Measured:
         {"proxy": steps.output("learn_proxy", "proxy"), **inputs},
         modules=modules,
     )
-    refusal, notes = steps.facts("learn_proxy")["refusal"], steps.facts("measure_proxy")["warnings"]
+    refusal = steps.facts("learn_proxy")["refusal"]
+    notes = steps.facts("measure_proxy")["warnings"]
     # the refusal says what is wrong
     return Measured(
         steps.output("measure_proxy", "metrics"), refusal, notes=[] if refusal else notes

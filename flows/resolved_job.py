@@ -191,7 +191,8 @@ def with_terms(job: Job, folder: str) -> Job:
 
 def _check_text(job: Job, contract: Contract, folder: str) -> Job:
     """Check the columns of terms, the encoder of sentences and the columns of the split."""
-    by, hashed = job.split.by, job.split.hash
+    by = job.split.by
+    hashed = job.split.hash
     for key, names in (
         ("by", [by] if by else []),
         ("hash", hashed if isinstance(hashed, list) else []),

@@ -86,7 +86,8 @@ def execute(resolved: ResolvedJob, store: Store, run_id: str, engine: Engine) ->
         outcome = judged.decision["verdict"]
         verdict.status = "published" if judged.decision["passed"] else "gated"
         verdict.exit_code = EXIT_OF_VERDICT[outcome]
-        verdict.gates, verdict.error = judged.decision, judged.measured.refusal
+        verdict.gates = judged.decision
+        verdict.error = judged.measured.refusal
         verdict.notes += judged.measured.notes
         documents = steps.documents()
         suspected = [item["name"] for item in documents["leaks"]["columns"]]
@@ -143,7 +144,8 @@ def prepare(resolved: ResolvedJob, steps: Steps) -> dict[str, str]:
     # which outcome is favourable matters to no step before the evaluation
     table_contract = resolved.table_contract.without_favourable().to_dict()
     steps("contract", {"contract": table_contract}, {"raw": steps.output("ingest", "raw")})
-    job, checked = resolved.job, {"checked": steps.output("contract", "checked")}
+    job = resolved.job
+    checked = {"checked": steps.output("contract", "checked")}
     split = {
         "contract": resolved.contract.without_favourable().to_dict(),
         "split": job.split.parameters(),
@@ -214,7 +216,8 @@ def ingest(source: Mapping[str, Any], seed: int, steps: Steps) -> dict[str, str]
 def _publish(resolved: ResolvedJob, judged: GatedRun, steps: Steps) -> None:
     from evenhand.tasks.steps.publish_step import is_current
 
-    job, kind = resolved.job, resolved.kind
+    job = resolved.job
+    kind = resolved.kind
     uri = registry.tracking_uri(steps.store)
     policy = current_policy(uri, resolved.model_name)
     parts = kind.published_artifacts(steps) | {
@@ -273,7 +276,9 @@ def _kept_share(steps: Steps) -> float:
 
 def _model_card(resolved: ResolvedJob, steps: Steps) -> dict[str, Any]:
     """Return the fields of the model card that are known before publication."""
-    job, contract, chosen = resolved.job, resolved.contract, steps.facts("balance")
+    job = resolved.job
+    contract = resolved.contract
+    chosen = steps.facts("balance")
     card: dict[str, Any] = {"kind": "proxy"} if resolved.is_proxy else {}
     if chosen:
         keys = ("proxy", "version", "rows_before", "rows_after")
@@ -354,7 +359,9 @@ def _job_document(resolved: ResolvedJob) -> dict[str, Any]:
 
 def _facts(resolved: ResolvedJob, steps: Steps, verdict: Verdict) -> dict[str, Any]:
     """Return what the page shows of this run beside the documents of its steps."""
-    job, contract, split = resolved.job, resolved.contract, steps.facts("preprocess")
+    job = resolved.job
+    contract = resolved.contract
+    split = steps.facts("preprocess")
     label = contract.label
     return {
         "title": job.name,
@@ -402,7 +409,8 @@ def _current_champion(resolved: ResolvedJob, store: Store) -> dict[str, Any] | N
     Returns None if no version has the alias, or the registry does not answer: publishing reports
     that error.
     """
-    name, alias = resolved.model_name, resolved.job.publish.alias
+    name = resolved.model_name
+    alias = resolved.job.publish.alias
     uri = registry.tracking_uri(store)
     if uri.startswith(registry.SQLITE) and not Path(uri.removeprefix(registry.SQLITE)).is_file():
         return None  # a query would create the database
@@ -448,7 +456,8 @@ def up_to_date(resolved: ResolvedJob, store: Store, run_id: str, engine: Engine)
         if found is None:
             return None
         version, current = found
-        name, alias = resolved.model_name, resolved.job.publish.alias
+        name = resolved.model_name
+        alias = resolved.job.publish.alias
         note = f"up to date: {name} version {version} was made from the same data, job and code"
         if current == version:
             note += f", and is {alias}."
@@ -456,7 +465,9 @@ def up_to_date(resolved: ResolvedJob, store: Store, run_id: str, engine: Engine)
             holder = "no version is" if current is None else f"version {current} is"
             note += f"; {holder} {alias} by a later decision (`evenhand history {name}`)."
         verdict.seconds = {"compare": round(steps.clock() - started, 3)}
-        verdict.status, verdict.exit_code, verdict.notes = "up_to_date", 0, [note]
+        verdict.status = "up_to_date"
+        verdict.exit_code = 0
+        verdict.notes = [note]
         verdict.model = {
             "name": name,
             "version": version,
@@ -492,7 +503,9 @@ def find_equal_version(
     needed: also if a later run replaced the version (data or job have changed back), or if the
     version never got the alias (its run ended before the last step).
     """
-    uri, name, alias = registry.tracking_uri(store), resolved.model_name, resolved.job.publish.alias
+    uri = registry.tracking_uri(store)
+    name = resolved.model_name
+    alias = resolved.job.publish.alias
     with registry.registry_client(uri) as client:
         from mlflow import MlflowException
 

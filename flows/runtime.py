@@ -195,7 +195,8 @@ class _Server:
     """A server process, restarted if it ends before it answers."""
 
     def __init__(self, port: int, *, services: bool = False) -> None:
-        self.port, self.services = port, services
+        self.port = port
+        self.services = services
         # of the form that Prefect's pages and clients expect: user:password
         self.password = f"evenhand:{secrets.token_urlsafe(32)}"
         self.process = self._start()

@@ -179,7 +179,8 @@ def configure_server(wanted: Notifications) -> list[str]:
     from prefect.events.actions import SendNotification
     from prefect.exceptions import PrefectException
 
-    actions, channels = [], []
+    actions = []
+    channels = []
     try:
         with get_client(sync_client=True) as client:
             for channel, block in _blocks(wanted):

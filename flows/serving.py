@@ -150,9 +150,12 @@ class ServingRunner(Runner):
         # Prefect has no public hook before the start of a run's process, nor after its end
         poller: Any = self._scheduled_run_poller
         proposer: Any = self._state_proposer
-        self._admit, proposer.propose_pending = proposer.propose_pending, self._admit_work
-        self._submit, poller._submit_run = poller._submit_run, self._submit_and_count
-        self._resolve, poller._resolve_starter = poller._resolve_starter, self._starter
+        self._admit = proposer.propose_pending
+        proposer.propose_pending = self._admit_work
+        self._submit = poller._submit_run
+        poller._submit_run = self._submit_and_count
+        self._resolve = poller._resolve_starter
+        poller._resolve_starter = self._starter
         return self
 
     def _starter(self, run: FlowRun) -> Any:
@@ -247,7 +250,9 @@ class RunMetrics:
     """Prometheus' counters and gauges of what has happened in a store since the start."""
 
     def __init__(self, store: Store) -> None:
-        self.store, self.registry, self._lock = store, CollectorRegistry(), threading.Lock()
+        self.store = store
+        self.registry = CollectorRegistry()
+        self._lock = threading.Lock()
         self._metrics = {
             name: kind(name, text, labels, registry=self.registry)
             for kind, listed in ((Counter, telemetry.COUNTERS), (Gauge, telemetry.GAUGES))

@@ -145,10 +145,8 @@ def _flips(values: pa.ChunkedArray, column: Column) -> Any:
     if column.allowed is not None:
         return list(column.allowed)
     present = values.drop_null()
-    groups, numbers = (
-        group_labels(present, column),
-        np.asarray(present.to_numpy(), dtype=np.float64),
-    )
+    groups = group_labels(present, column)
+    numbers = np.asarray(present.to_numpy(), dtype=np.float64)
     # the lower median is a value of the table, so that the contract allows it
     medians = sorted(
         float(np.quantile(numbers[groups == name], 0.5, method="lower"))

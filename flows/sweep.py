@@ -209,7 +209,8 @@ def run_point(resolved: ResolvedJob, store_url: str, *, cached_only: bool = Fals
         if steps.has_output("evaluate", "controls"):
             differences = steps.read("evaluate", "controls")["controls"]["blind"]["differences"]
             result.over_blind = {name: found["value"] for name, found in differences.items()}
-        result.status, result.verdict = "done", str(judged.decision["verdict"])
+        result.status = "done"
+        result.verdict = str(judged.decision["verdict"])
     except CacheMiss:
         raise
     except EvenhandError as error:
@@ -343,7 +344,8 @@ NOT_FAIRNESS = (
     *("log_loss", "log_loss_gain", "brier", "ece"),
 )
 # Proxies trade their balance for what they disclose.
-PROXY_PERFORMANCE, PROXY_COST = "imbalance", "disclosivity"
+PROXY_PERFORMANCE = "imbalance"
+PROXY_COST = "disclosivity"
 
 
 def tradeoffs(grid: Grid, results: Sequence[PointResult]) -> dict[str, Any]:

@@ -90,7 +90,8 @@ def record(verdict: Verdict, steps: Mapping[str, FinishedStep], started_ns: int)
     """
     from opentelemetry import metrics, trace
 
-    tracer, meter = trace.get_tracer("evenhand"), metrics.get_meter("evenhand")
+    tracer = trace.get_tracer("evenhand")
+    meter = metrics.get_meter("evenhand")
     facts: dict[str, str | int] = {"run_id": verdict.run_id, "status": verdict.status}
     run = tracer.start_span(
         "run", start_time=started_ns, attributes=facts | {"exit_code": verdict.exit_code}
@@ -108,7 +109,8 @@ def record(verdict: Verdict, steps: Mapping[str, FinishedStep], started_ns: int)
     run.end(time.time_ns())
     for name, value, values in measurements(verdict):
         text, labels = (COUNTERS | GAUGES)[name]
-        named, given = name.replace("_", ".", 1), dict(zip(labels, values, strict=True))
+        named = name.replace("_", ".", 1)
+        given = dict(zip(labels, values, strict=True))
         if name in COUNTERS:
             meter.create_counter(named, description=text).add(value, given)
         else:

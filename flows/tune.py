@@ -60,7 +60,9 @@ JUDGE = Step("judge", home="tuning.judge")
 PAGE_EVERY_S = 30.0
 # Seconds at the end that are kept for writing the job and the page: so many at least, and more on a
 # busy machine, as it computes for so long; but no more than a part of the whole time.
-WRITING_S, WRITING_CPU_S, MOST_FOR_WRITING = 4.0, 2.0, 0.25
+WRITING_S = 4.0
+WRITING_CPU_S = 2.0
+MOST_FOR_WRITING = 0.25
 # Seconds that the first answer may take beyond the end: a command that is a little late is better
 # than one without an answer.
 LATE_S = 3.0
@@ -75,7 +77,9 @@ JUDGING = (
 # What follows the search is expected to take so many times as long as the judgement of the chosen
 # model, and of the majority-class baseline, which is nearly all measuring; of the whole time at
 # most a part.
-FINISHING_OF_CHOSEN, FINISHING_OF_MEASURING, MOST_OF_THE_TIME = 1.0, 6.0, 0.5
+FINISHING_OF_CHOSEN = 1.0
+FINISHING_OF_MEASURING = 6.0
+MOST_OF_THE_TIME = 0.5
 
 
 def execute(
@@ -108,7 +112,8 @@ def execute(
     with recorded_verdict(store, run_id, steps) as verdict, _steps_within(budget, store) as runner:
         rows, study, trials = _searched(plan, store, steps, budget, runner, prefect=prefect)
         document = tuning(rows.identity, plan.tune.prefer, study.folder.name, trials)
-        verdict.status, verdict.exit_code = "evaluated", 0
+        verdict.status = "evaluated"
+        verdict.exit_code = 0
         documents: dict[str, Any] = {"tuning": document}
         chosen = answer(plan.aim, trials, plan.tune.prefer)
         if chosen is None and not any(trial.error for trial in trials):
@@ -313,10 +318,8 @@ class Rows:
             "halving": searched.halving,
             "search": _digest([train.sha256, folds, judged_by, describe_plan(searched)]),
         }
-        encoder, checked = (
-            steps.output("preprocess", "encoder"),
-            steps.output("contract", "checked"),
-        )
+        encoder = steps.output("preprocess", "encoder")
+        checked = steps.output("contract", "checked")
         return cls(searched, len(data.y), identity, training, encoder, checked, train, folds)
 
 
@@ -371,7 +374,8 @@ def search(
     ``report(done, total, values)`` is called after each model, and `on_answer` once, when there is
     an answer.
     """
-    most, limit = plan.tune.trials or 10**9, budget or Budget()
+    most = plan.tune.trials or 10**9
+    limit = budget or Budget()
 
     def judge(
         candidate: Candidate, rules: Sequence[Rule], first: bool
@@ -479,16 +483,16 @@ def judging(
     """Return the parameters and inputs of the step that judges a candidate: no test rows are among
     them.
     """
-    resolved, job, own = plan.resolved, plan.resolved.job, plan.resolved.method
+    resolved = plan.resolved
+    job = plan.resolved.job
+    own = plan.resolved.method
     is_control = candidate.kind in CONTROLS
     searched = dict(candidate.arguments)
     leave_out = searched.pop(LEAVE_OUT, ())
     if is_control:
         arguments = classifier.shared_arguments(own, resolved.arguments)
-        parameters, inputs = (
-            {"method": own, "arguments": arguments, "seed": job.seed},
-            {"train": rows.train},
-        )
+        parameters = {"method": own, "arguments": arguments, "seed": job.seed}
+        inputs = {"train": rows.train}
     else:
         given, artifacts = rows.training[candidate.method or own]
         parameters = {**given, "arguments": {**plan.base(candidate), **searched}}
@@ -635,7 +639,8 @@ def tuning(
     asked = Aim(tuple(given["objectives"]), limits, given["bound"])
     aim = settled(asked, trials)
     first = prefer or aim.objectives[0]
-    winner, close = best(aim, trials, prefer), nearest(aim, trials)
+    winner = best(aim, trials, prefer)
+    close = nearest(aim, trials)
     chosen = close if winner is None else winner
     shown = list(dict.fromkeys([*aim.metrics, first]))
     rows = []

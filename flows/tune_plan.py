@@ -32,9 +32,13 @@ DEFAULT_METHODS = ("gbdt", "reweigh")
 CONSISTENT_METHODS = ("project",)
 # for a network that tells many labels apart: trees would grow one tree for each label in every step
 CONSISTENT_NETWORKS = ("clp",)
-LEAVE_OUT, DECISION, TOLERANCE = "leave_out", "decision", "tolerance"
+LEAVE_OUT = "leave_out"
+DECISION = "decision"
+TOLERANCE = "tolerance"
 MINUTES = 20.0
-LARGE_TABLE, FOLDS, FEW_FOLDS = 5000, 5, 3
+LARGE_TABLE = 5000
+FOLDS = 5
+FEW_FOLDS = 3
 BALANCED = "balanced"
 # Criterion of the thresholds by group that makes a metric small.
 CRITERIA = {
@@ -46,7 +50,8 @@ CRITERIA = {
 }
 # Tolerances of thresholds by group that are tried: shares of the limit on the metric, or where
 # there is none these.
-SHARES, GRID = (0.2, 0.4, 0.55, 0.7, 0.85, 1.0), (0.0, 0.02, 0.05, 0.075, 0.1, 0.15)
+SHARES = (0.2, 0.4, 0.55, 0.7, 0.85, 1.0)
+GRID = (0.0, 0.02, 0.05, 0.075, 0.1, 0.15)
 # An absolute budget of a job is searched up to so many times smaller and larger.
 BUDGET_FACTOR = 30.0
 
@@ -192,7 +197,8 @@ def _check_metric(resolved: ResolvedJob, where: str, name: str) -> None:
 
 def _variants(resolved: ResolvedJob, aim: Aim) -> dict[str, ResolvedJob]:
     """Resolve the job with each method; of the default methods, those that it can have."""
-    job, own = resolved.job, resolved.method
+    job = resolved.job
+    own = resolved.method
     found: dict[str, ResolvedJob] = {}
     copies = any(metric.startswith(("consistency.", "token_gap")) for metric in aim.metrics)
     default = [own, *DEFAULT_METHODS, *(CONSISTENT_METHODS if copies else ())]
@@ -218,7 +224,8 @@ def _space(resolved: ResolvedJob, variant: ResolvedJob) -> spaces.Space:
     """Return a method's space, restricted or widened by the job; defaults are the job's own
     values.
     """
-    name, cls = variant.method, method_class(variant.method)
+    name = variant.method
+    cls = method_class(variant.method)
     space = spaces.space_of(cls)
     for key, value in variant.arguments.items():
         if key in space:
@@ -226,7 +233,8 @@ def _space(resolved: ResolvedJob, variant: ResolvedJob) -> spaces.Space:
     budget = variant.arguments.get("perturbation_budget")
     if budget and "budget_share" in space:
         del space["budget_share"]
-        low, high = budget / BUDGET_FACTOR, budget * BUDGET_FACTOR
+        low = budget / BUDGET_FACTOR
+        high = budget * BUDGET_FACTOR
         space["perturbation_budget"] = spaces.Real(low, high, log=True, default=budget)
     hidden = tuple(column.name for column in resolved.contract.sensitive if column.is_feature)
     if hidden and _may_leave_out(variant, hidden):
@@ -389,7 +397,8 @@ def plan_of_rows(plan: TunePlan, rows: int) -> Plan:
     The models before the search are the controls, the job as it is, and each method's defaults; the
     quick ones first, as the time may end with any of them.
     """
-    own, job = plan.resolved.method, plan.resolved.job
+    own = plan.resolved.method
+    job = plan.resolved.job
     controls = [Candidate(name) for name in ("majority", "plain", "blind")]
     as_it_is: list[Candidate] = []
     if METHODS[own].plain != own or job.decision.equal is not None:
@@ -434,7 +443,8 @@ def compiling_seconds(methods: Iterable[str]) -> dict[str, float]:
 
 def tuned_job(plan: TunePlan, winner: Trial, rows: int) -> Job:
     """Return the job with the winner's method, arguments and rule of decisions."""
-    resolved, job = plan.resolved, plan.resolved.job
+    resolved = plan.resolved
+    job = plan.resolved.job
     decision = decision_of(plan, winner.decision, winner.tolerance)
     method: dict[str, Any]
     leave_out = list(winner.arguments.get(LEAVE_OUT, ()))
@@ -455,7 +465,8 @@ def tuned_job(plan: TunePlan, winner: Trial, rows: int) -> Job:
             for key, value in learner.get_params(deep=False).items()
             if key not in RESERVED_ARGUMENTS and not spaces.same(value, defaults[key].default)
         }
-        method, decision = {"name": name, **changed}, decision.model_copy(update={"equal": None})
+        method = {"name": name, **changed}
+        decision = decision.model_copy(update={"equal": None})
         if winner.kind == "blind":
             leave_out = [column.name for column in resolved.contract.sensitive if column.is_feature]
     else:

@@ -60,10 +60,13 @@ KILLED_S = 5.0
 DASK_TIMEOUT_S = 20
 # Of workers that train together: seconds until all have begun, seconds after which one that says
 # nothing is lost (of a process that dies the others hear at once), and trainings that are begun.
-BEGIN_S, SILENT_S, TRIES = 300, 600, 3
+BEGIN_S = 300
+SILENT_S = 600
+TRIES = 3
 # Steps that the process of a run runs itself: they read its files, or its registry; and those whose
 # inputs have fewer bytes, because a worker first imports the libraries.
-HERE, SMALL = ("ingest", "gate", "publish"), 64e6
+HERE = ("ingest", "gate", "publish")
+SMALL = 64e6
 
 
 def cores() -> list[int]:
@@ -137,7 +140,8 @@ class WorkerPool(Pool):
 
     def __init__(self, workers: int, modules: Sequence[str] = PRELOADED) -> None:
         places = cores()
-        self.size, self._closed = workers, False
+        self.size = workers
+        self._closed = False
         self._preloaded = tuple(modules)
         _start_tracker()
         self._slots = []
@@ -185,7 +189,8 @@ class WorkerPool(Pool):
             return slot.executor.submit(function, *arguments)
         # the process died in its last call or after it: start another
         fresh = _start(slot.core, self._preloaded)
-        slot.executor, slot.ready = fresh.executor, fresh.ready
+        slot.executor = fresh.executor
+        slot.ready = fresh.ready
         return slot.executor.submit(function, *arguments)
 
     def warm_up(self, modules: Sequence[str] = PRELOADED) -> None:
@@ -262,7 +267,8 @@ class DaskPool(Pool):
 
         Returns the bytes that each of them may still take.
         """
-        here, probe = _versions(), store.path("tmp", f"probe-{uuid.uuid4().hex}")
+        here = _versions()
+        probe = store.path("tmp", f"probe-{uuid.uuid4().hex}")
         store.filesystem.pipe_file(probe, b"")
         try:
             found = self._client.run(_facts, store.filesystem.unstrip_protocol(probe))
@@ -477,7 +483,8 @@ def _train_part(
     """
     from xgboost.collective import CommunicatorContext
 
-    rank, host = members.index(address), urlsplit(address).hostname
+    rank = members.index(address)
+    host = urlsplit(address).hostname
     neighbours = [member for member in members if urlsplit(member).hostname == host]
     begun = False
     context = replace(context, workdir=context.workdir / f"worker-{rank}")

@@ -156,12 +156,11 @@ class Learner:
                 "more, or set "
                 "decision.folds lower."
             )
-        probability, shifts = np.empty(len(data.y)), []
+        probability = np.empty(len(data.y))
+        shifts = []
         for number in range(folds):
-            model, held = (
-                self.fit(data, np.flatnonzero(fold != number)),
-                np.flatnonzero(fold == number),
-            )
+            model = self.fit(data, np.flatnonzero(fold != number))
+            held = np.flatnonzero(fold == number)
             probability[held] = positive_probability(model, rows_at(data.X, held))
             shifts.append(float(model.prior_shift_))
             if progress is not None:
@@ -231,7 +230,8 @@ def fit_useful(
         lost, error = balanced_accuracy_lost(found[-1][1], plain)
         tried.append({"strength": default * share, "lost": lost, "standard_error": error})
         if lost <= max(ALLOWED_LOSS, error):
-            kept, allowed = number, True
+            kept = number
+            allowed = True
             break
     else:
         allowed = False

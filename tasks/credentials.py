@@ -79,7 +79,8 @@ def holds_credential(text: str) -> bool:
 
 def without_credentials(text: str) -> str:
     """Replace the credentials of a text, such as a message of a library, by ``***``."""
-    parts, last = [], 0
+    parts = []
+    last = 0
     for start, end in sorted(_credentials(text)):
         if end <= last:
             continue
@@ -144,7 +145,8 @@ def _is_token_of_user(scheme: str, user: str) -> bool:
 
 
 def _is_credential_parameter(name: str, value: str) -> bool:
-    plain, decoded = re.sub(r"[-_.+ ]", "", unquote_plus(name)).lower(), unquote_plus(value)
+    plain = re.sub(r"[-_.+ ]", "", unquote_plus(name)).lower()
+    decoded = unquote_plus(value)
     if _is_variable(value):
         return False
     if (

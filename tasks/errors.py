@@ -160,12 +160,15 @@ def waits_for_service(work: Callable[P, T]) -> Callable[P, T]:
 
     @wraps(work)
     def repeated(*arguments: P.args, **options: P.kwargs) -> T:
-        failures, since, limit = 0, 0.0, _limit()
+        failures = 0
+        since = 0.0
+        limit = _limit()
         while True:
             try:
                 return work(*arguments, **options)
             except ServiceAway as error:
-                failures, since = failures + 1, since or time.monotonic()
+                failures = failures + 1
+                since = since or time.monotonic()
                 if time.monotonic() - since >= limit:
                     raise NotCarriedOut(str(error)) from None
                 if failures == 2:

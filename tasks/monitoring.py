@@ -31,7 +31,9 @@ from evenhand.fairlib.evaluation.group_selection import is_missing
 from evenhand.fairlib.execution import generator
 from evenhand.tasks.steps.profile_step import category_counts, numbers_of
 
-MISSING, UNSEEN, OTHER = "missing", "never seen in training", "other"
+MISSING = "missing"
+UNSEEN = "never seen in training"
+OTHER = "other"
 
 
 @dataclass(frozen=True)
@@ -130,11 +132,15 @@ def _shares(
     """Shares by name where there are any; bins that fewer than `least` rows have now are shown as
     one.
     """
-    n, m = max(sum(now), 1), max(sum(then), 1)
-    shown, few_now, few_then = [], 0, 0
+    n = max(sum(now), 1)
+    m = max(sum(then), 1)
+    shown = []
+    few_now = 0
+    few_then = 0
     for name, a, b in zip(names, now, then, strict=True):
         if 0 < a < least:
-            few_now, few_then = few_now + a, few_then + b
+            few_now = few_now + a
+            few_then = few_then + b
         elif a or b:
             shown.append((name, b / m, a / n))
     if 0 < few_now < least:
@@ -235,10 +241,12 @@ def compare_label(
         return compare_classes(
             None if now is None else now.tolist(), classes, then, settings, NO_LABEL
         )
-    positive, m = reference["label"]["positive"], reference["rows"]
+    positive = reference["label"]["positive"]
+    m = reference["rows"]
     if labels is None:
         return Change(positive / m, None, NO_LABEL)
-    count, n = int((labels == 1).sum()), int((labels >= 0).sum())
+    count = int((labels == 1).sum())
+    n = int((labels >= 0).sum())
     return share_change(count, n, positive, m, level=settings.level, least=LEAST_ROWS)
 
 
@@ -284,7 +292,8 @@ def compare_groups(
     such number, so that its size stays hidden. Groups that were small in training, and new ones,
     are together ``other``. Of more than two labels the reference has no counts by group.
     """
-    least, level = settings.min_cell, settings.level
+    least = settings.min_cell
+    level = settings.level
     names = [*reference["names"], OTHER]
     then = [*reference["counts"], reference["other"]]
     two_labels = "positives" in reference
@@ -301,7 +310,8 @@ def compare_groups(
         counts = np.bincount(group, minlength=len(names))
     few = (counts > 0) & (counts < least)
     counts = np.where(few, least - 1, counts)
-    n, m = int(counts.sum()), sum(then)
+    n = int(counts.sum())
+    m = sum(then)
     if known:
         shares = MetricValue.insufficient(f"the groups have fewer than {LEAST_ROWS} rows")
         if min(n, m) >= LEAST_ROWS:

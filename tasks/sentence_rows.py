@@ -113,8 +113,10 @@ def copies_to_learn(
     With the input ``corpus``, a file of sentences, these stand in place of those of random training
     rows.
     """
-    rows, copies = [], []
-    seed, others = context.parameters["seed"], context.parameters["counterfactuals"].values()
+    rows = []
+    copies = []
+    seed = context.parameters["seed"]
+    others = context.parameters["counterfactuals"].values()
     corpus = read_corpus(context.inputs["corpus"]) if "corpus" in context.inputs else None
     # every list of terms has its own rows, so there is one list only
     for terms in terms_of(context.parameters).values():

@@ -27,7 +27,9 @@ LARGE = 1e18
 START_WIDTH = 1.0
 # Random places for each one from which a climb starts; its steps, and the first one's share of the
 # range.
-TRIED_PLACES, CLIMB_STEPS, CLIMB_SHARE = 8, 30, 0.1
+TRIED_PLACES = 8
+CLIMB_STEPS = 30
+CLIMB_SHARE = 0.1
 
 
 def logit_distance(first: Tensor, second: Tensor) -> Tensor:
@@ -89,7 +91,8 @@ class RowObjective:
     """
 
     def __init__(self, function: Callable[[Tensor, Tensor], Tensor], other: Tensor) -> None:
-        self.function, self.other = function, other
+        self.function = function
+        self.other = other
 
     def value(self, logits: Tensor) -> Tensor:
         """As :meth:`SearchObjective.value`."""
@@ -291,8 +294,10 @@ class _Search:
         """Search along the free directions, then in full space; the best place along the free
         directions.
         """
-        bounds, steps = self.bounds, self.auditor.subspace_steps
-        z, delta = torch.zeros_like(bounds.free_low), torch.zeros_like(bounds.x)
+        bounds = self.bounds
+        steps = self.auditor.subspace_steps
+        z = torch.zeros_like(bounds.free_low)
+        delta = torch.zeros_like(bounds.x)
         if random_start:
             z, delta = bounds.random_start(self.generator)
         if place is not None:
@@ -310,7 +315,8 @@ class _Search:
         """The best of z and of the places that climbs from several places along the free directions
         pass.
         """
-        bounds, count = self.bounds, self.auditor.climbs
+        bounds = self.bounds
+        count = self.auditor.climbs
         tried = bounds.random_places(self.generator, TRIED_PLACES * count)
         most = self.values(bounds.x + tried @ bounds.basis.T).topk(count, dim=0).indices
         places = torch.cat([z[None], tried.gather(0, most[..., None].expand(-1, *z.shape))])
@@ -332,14 +338,16 @@ class _Search:
         """Places after a step along the sign of the slope, a share `pace` of each person's
         range.
         """
-        low, high = self.bounds.free_low, self.bounds.free_high
+        low = self.bounds.free_low
+        high = self.bounds.free_high
         return torch.clamp(z + slope.sign() * (pace * (high - low)), low, high)
 
     def best_corner(self) -> Tensor:
         """The best of z = 0, all corners of each person's range, and some random places
         within it.
         """
-        bounds, x = self.bounds, self.x
+        bounds = self.bounds
+        x = self.x
         signs = x.new_tensor(list(itertools.product((-1.0, 1.0), repeat=bounds.free)))
         corners = bounds.corners(signs[:, None, :].expand(-1, len(x), -1))
         inside = bounds.random_places(self.generator, self.auditor.inside)
@@ -359,7 +367,8 @@ class _Search:
     def along_subspace(self, z: Tensor) -> Tensor:
         """The best z on a path from corner to corner, with delta at 0."""
         bounds = self.bounds
-        chosen, chosen_value = z, self.best_value
+        chosen = z
+        chosen_value = self.best_value
         for _ in range(self.auditor.subspace_steps):
             point = bounds.x + z @ bounds.basis.T
             logits = self.model.forward(point)

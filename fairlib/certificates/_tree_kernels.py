@@ -31,7 +31,8 @@ ROUNDS = 12
 # Primal-dual steps between two attempts to prove a state empty, and attempts: for a state that
 # cannot be divided, and for others.
 STEPS = 100
-ATTEMPTS, FEW_ATTEMPTS = 40, 2
+ATTEMPTS = 40
+FEW_ATTEMPTS = 2
 # Their length for delta and t; that for y is 1.
 PRIMAL_STEP = 0.6
 # Share of a feature's reach in e by which they aim inside a box.
@@ -129,8 +130,10 @@ def _cut(person, states, at, f, low, high):  # type: ignore[no-untyped-def]
         if g == 0.0:
             continue
         ends = g * states.t_low[at, i], g * states.t_high[at, i]
-        rest_low, rest_high = shift_low - min(ends), shift_high - max(ends)
-        first, second = (least - rest_high) / g, (most - rest_low) / g
+        rest_low = shift_low - min(ends)
+        rest_high = shift_high - max(ends)
+        first = (least - rest_high) / g
+        second = (most - rest_low) / g
         if g < 0.0:
             first, second = second, first
         slack = SLACK * (1.0 + abs(first) + abs(second)) / min(1.0, abs(g))
@@ -160,8 +163,11 @@ def _child(trees, person, states, at, node, is_right):  # type: ignore[no-untype
 @numba.njit(nogil=True, cache=True, error_model="numpy")  # type: ignore[misc]
 def _best_leaf(trees, person, states, root, open_node, open_level):  # type: ignore[no-untyped-def]
     """Leaf of the largest value that the state of level 0 can reach, or -1."""
-    best, found = -np.inf, -1
-    top, node, level = 0, root, 0
+    best = -np.inf
+    found = -1
+    top = 0
+    node = root
+    level = 0
     while True:
         while node >= 0 and trees.most[node] > best and trees.feature[node] >= 0:
             f = trees.feature[node]
@@ -179,11 +185,13 @@ def _best_leaf(trees, person, states, root, open_node, open_level):  # type: ign
                 level += 1
                 node = _child(trees, person, states, level, node, not left_first)
         if node >= 0 and trees.feature[node] < 0 and trees.value[node] > best:
-            best, found = trees.value[node], node
+            best = trees.value[node]
+            found = node
         if top == 0:
             return found
         top -= 1
-        node, level = open_node[top], open_level[top]
+        node = open_node[top]
+        level = open_level[top]
         right_now = node < 0
         node = -node - 1 if right_now else node
         _copy(states, level, states, level + 1)
@@ -277,10 +285,18 @@ def _realise(person, moves, states, at, own, attempts, point, row):  # type: ign
     read of it, both rounded to float32. Returns whether y proves that the state is empty, see
     :func:`_separates`.
     """
-    d, k, m = len(moves.x), len(moves.free_low), len(own)
-    delta, t, y = np.zeros(d), np.zeros(k), np.zeros(m)
-    low, high = np.empty(m), np.empty(m)
-    u, weighed, inside, length = own.copy(), np.zeros(d), False, 0.0
+    d = len(moves.x)
+    k = len(moves.free_low)
+    m = len(own)
+    delta = np.zeros(d)
+    t = np.zeros(k)
+    y = np.zeros(m)
+    low = np.empty(m)
+    high = np.empty(m)
+    u = own.copy()
+    weighed = np.zeros(d)
+    inside = False
+    length = 0.0
     empty = False
     for step in range(attempts * STEPS):
         if step % STEPS == 0:
@@ -358,7 +374,8 @@ def _separates(person, moves, states, at, own, y, weighed, length):  # type: ign
     .. math::
         c^\top \delta' \le \lambda r \sqrt{\delta^\top \Sigma \delta} + \sum_j \max(h_j l_j, h_j u_j)
     """
-    d, m = len(weighed), len(own)
+    d = len(weighed)
+    m = len(own)
     needed = scale = 0.0
     for f in range(m):
         if y[f] != 0.0:
@@ -369,7 +386,8 @@ def _separates(person, moves, states, at, own, y, weighed, length):  # type: ign
         pull = 0.0
         for f in range(m):
             pull -= y[f] * moves.along[f, c]
-        low, high = pull * moves.free_low[c], pull * moves.free_high[c]
+        low = pull * moves.free_low[c]
+        high = pull * moves.free_high[c]
         needed -= max(low, high)
         scale += abs(low) + abs(high)
     towards = np.zeros(d)
@@ -378,9 +396,11 @@ def _separates(person, moves, states, at, own, y, weighed, length):  # type: ign
         for f in range(m):
             towards[j] -= y[f] * moves.rest[f, j]
         scale += abs(towards[j]) * max(-moves.low[j], moves.high[j])
-        steepest, heaviest = max(steepest, abs(towards[j])), max(heaviest, abs(weighed[j]))
+        steepest = max(steepest, abs(towards[j]))
+        heaviest = max(heaviest, abs(weighed[j]))
     # the bound is convex in lambda: ternary search
-    first, last = 0.0, 2.0 * steepest / max(heaviest, 1e-300)
+    first = 0.0
+    last = 2.0 * steepest / max(heaviest, 1e-300)
     best = np.inf
     for _ in range(40):
         third = (last - first) / 3.0
@@ -427,7 +447,8 @@ def _sort(weights, order):  # type: ignore[no-untyped-def]
     right.
     """
     for i in range(1, len(order)):
-        item, j = order[i], i
+        item = order[i]
+        j = i
         while j > 0 and weights[order[j - 1]] < weights[item]:
             order[j] = order[j - 1]
             j -= 1
@@ -457,9 +478,13 @@ def _choose_split(trees, person, states, leaves, weights, above, below):  # type
                 else:
                     above[trees.rank[node]] += weights[tree]
             node = trees.left[node] if goes_left else trees.right[node]
-    best, chosen, first = 0.0, -1, 0
+    best = 0.0
+    chosen = -1
+    first = 0
     while first < len(trees.cuts):
-        last, lost_above, lost_below = first, 0.0, 0.0
+        last = first
+        lost_above = 0.0
+        lost_below = 0.0
         while last < len(trees.cuts) and trees.cut_features[last] == trees.cut_features[first]:
             lost_below += above[last]
             last += 1
@@ -468,7 +493,8 @@ def _choose_split(trees, person, states, leaves, weights, above, below):  # type
             if above[rank] > 0.0 or below[rank] > 0.0:
                 score = min(lost_above, lost_below) + 1e-3 * max(lost_above, lost_below)
                 if score > best:
-                    best, chosen = score, rank
+                    best = score
+                    chosen = rank
             lost_below -= above[rank]
         first = last
     return chosen
@@ -481,16 +507,24 @@ def search(trees, person, moves, own, most_nodes, found_point):  # type: ignore[
     Returns the largest margin found, the upper bound proved, and whether more states would change
     neither. `found_point` becomes the point found.
     """
-    m, k, count = len(own), len(person.t_low), len(trees.roots)
+    m = len(own)
+    k = len(person.t_low)
+    count = len(trees.roots)
     levels = trees.depth + 3
     work = _states(levels, m, k)
     heap = _states(most_nodes + 1, m, k)
     bounds = np.empty(most_nodes + 1, dtype=np.float32)
     splits = np.empty(most_nodes + 1, dtype=np.int64)
-    open_node, open_level = np.empty(levels, dtype=np.int64), np.empty(levels, dtype=np.int64)
-    leaves, weights, order = np.empty(count, dtype=np.int64), np.empty(count), np.arange(count)
-    above, below = np.empty(len(trees.cuts)), np.empty(len(trees.cuts))
-    t, missing, row = np.zeros(k), np.zeros(m), np.empty((1, m))
+    open_node = np.empty(levels, dtype=np.int64)
+    open_level = np.empty(levels, dtype=np.int64)
+    leaves = np.empty(count, dtype=np.int64)
+    weights = np.empty(count)
+    order = np.arange(count)
+    above = np.empty(len(trees.cuts))
+    below = np.empty(len(trees.cuts))
+    t = np.zeros(k)
+    missing = np.zeros(m)
+    row = np.empty((1, m))
     row[0] = own
     own_leaves = np.empty(count, dtype=np.int64)
     for tree in range(count):
@@ -502,13 +536,16 @@ def search(trees, person, moves, own, most_nodes, found_point):  # type: ignore[
     work.low[0], work.high[0] = -np.inf, np.inf
     work.t_low[0], work.t_high[0] = person.t_low, person.t_high
     work.gap[0], work.spent[0] = 0.0, 0.0
-    size, looked = 0, 0
+    size = 0
+    looked = 0
     parent = np.float32(np.inf)
     # the next child to look at of the state that was divided; 2 if both were
-    cut_rank, side = -1, 2
+    cut_rank = -1
+    side = 2
     # positions in `work` as numbers of one type: for literals numba compiles what they are passed
     # to again
-    first, second = np.int64(0), np.int64(1)
+    first = np.int64(0)
+    second = np.int64(1)
     while True:
         # look at the state in work[0], a child of the last one
         bound = _bound(trees, person, work, leaves, open_node, open_level)
@@ -546,13 +583,16 @@ def search(trees, person, moves, own, most_nodes, found_point):  # type: ignore[
                     return found, max(closed, found), True
                 if looked >= most_nodes:
                     return found, max(closed, bounds[slot]), False
-                side, parent, cut_rank = 0, bounds[slot], splits[slot]
+                side = 0
+                parent = bounds[slot]
+                cut_rank = splits[slot]
                 _copy(heap, slot, heap, most_nodes)
                 size -= 1
                 if slot < size:
                     _copy(heap, size, heap, slot)
                     bounds[slot], splits[slot] = bounds[size], splits[size]
-            low, high = trees.cuts[cut_rank], np.inf
+            low = trees.cuts[cut_rank]
+            high = np.inf
             if side == 0:
                 low, high = -np.inf, np.float64(np.nextafter(np.float32(low), np.float32(-np.inf)))
             side += 1
@@ -563,7 +603,8 @@ def search(trees, person, moves, own, most_nodes, found_point):  # type: ignore[
 
 @numba.njit(nogil=True, cache=True, error_model="numpy")  # type: ignore[misc]
 def _states(levels, m, k):  # type: ignore[no-untyped-def]
-    box, free = (levels, m), (levels, k)
+    box = (levels, m)
+    free = (levels, k)
     return States(
         np.empty(box),
         np.empty(box),
@@ -577,8 +618,10 @@ def _states(levels, m, k):  # type: ignore[no-untyped-def]
 @numba.njit(nogil=True, cache=True, error_model="numpy")  # type: ignore[misc]
 def search_all(trees, people, moves, own, most_nodes):  # type: ignore[no-untyped-def]
     """:func:`search` for people whose arrays have a leading axis n: what it returns, and points."""
-    found, proved = np.empty(len(own), dtype=np.float32), np.empty(len(own), dtype=np.float32)
-    done, points = np.empty(len(own), dtype=np.bool_), np.empty(moves.x.shape)
+    found = np.empty(len(own), dtype=np.float32)
+    proved = np.empty(len(own), dtype=np.float32)
+    done = np.empty(len(own), dtype=np.bool_)
+    points = np.empty(moves.x.shape)
     for i in range(len(own)):
         person = Person(
             people.near[i], people.far[i], people.down[i], people.up[i], people.inset[i], people.mixing,

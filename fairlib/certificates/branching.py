@@ -21,12 +21,18 @@ if TYPE_CHECKING:
     from torch import nn
 
 # Improvements of the slopes: of a whole region, and of a part.
-FIRST_STEPS, STEPS = 6, 3
+FIRST_STEPS = 6
+STEPS = 3
 # The search moves so many times from each of the best of so many places along the free directions,
 # first by this share of their range.
-PLACES, STARTS, MOVES, SHARE = 64, 4, 20, 0.1
+PLACES = 64
+STARTS = 4
+MOVES = 20
+SHARE = 0.1
 # Parts that are bounded together, that are split between two sortings, and that may wait.
-BATCH, ROUND, WAITING = 256, 4096, 200_000
+BATCH = 256
+ROUND = 4096
+WAITING = 200_000
 # Fixing a unit's sign leaves the other units' bounds as they are; halving a free direction narrows
 # them all.
 UNIT_WEIGHT = 0.2
@@ -72,7 +78,9 @@ class Branching:
         self, relaxation: LinearRelaxation, rows: Float, *, inner: float = 0.0, seed: int = 0
     ) -> None:
         region = relaxation.region
-        self.relaxation, self.region, self.m = relaxation, region, len(rows)
+        self.relaxation = relaxation
+        self.region = region
+        self.m = len(rows)
         self.rows = np.tile(rows, (len(region), 1))
         self.person = np.repeat(np.arange(len(region)), self.m)
         self.random = np.random.default_rng(seed)
@@ -82,7 +90,8 @@ class Branching:
         self.own = (self.logits[self.person] * self.rows).sum(axis=1)
         self.found = self.own - self.slack
         self.closed, self.closed_inner = np.full((2, len(self.rows)), -np.inf)
-        self.inner, self.radius = inner, float(region.radius[0])
+        self.inner = inner
+        self.radius = float(region.radius[0])
         # an infinite radius has no factor
         self.width = self.radius - inner if np.isfinite(self.radius) else 0.0
 
@@ -93,7 +102,8 @@ class Branching:
         """
         count = 0
         self.attack()
-        n, k = len(self.rows), self.region.basis.shape[1]
+        n = len(self.rows)
+        k = self.region.basis.shape[1]
         hidden = sum(len(bias) for _, bias in self.relaxation.layers[:-1])
         whole = _Parts(
             np.arange(n),
@@ -110,12 +120,14 @@ class Branching:
         while 0 < len(waiting.problem) <= WAITING and count < most_parts:
             order = np.argsort(self.goal()[waiting.problem] - waiting.bound, kind="stable")
             size = min(ROUND, most_parts - count)
-            chosen, waiting = waiting.take(order[:size]), waiting.take(order[size:])
+            chosen = waiting.take(order[:size])
+            waiting = waiting.take(order[size:])
             count += len(chosen.problem)
             split = (self.bounded(_halves(part, k), STEPS) for part in _batches(chosen, BATCH // 2))
             waiting = self.close(_Parts.join(waiting, *split))
         self.put_aside(waiting)
-        proved, inner = np.maximum(self.closed, self.found), np.maximum(self.closed_inner, self.own)
+        proved = np.maximum(self.closed, self.found)
+        inner = np.maximum(self.closed_inner, self.own)
         arrays = (self.own, self.found, proved, inner)
         own, found, proved, inner = (array.reshape(-1, self.m) for array in arrays)
         return Ring(self.inner, self.radius, own, found, proved, inner, self.longest)
@@ -159,7 +171,8 @@ class Branching:
 
     def offer(self, problem: Index, points: Float) -> None:
         """Keep the largest value of points, shape (p, s, d), of problems, shape (p,)."""
-        logits, person = self.relaxation.logits(points), self.person[problem]
+        logits = self.relaxation.logits(points)
+        person = self.person[problem]
         values = (logits * self.rows[problem][:, None, :]).sum(axis=2)
         np.maximum.at(self.found, problem, values.max(axis=1) - self.slack[problem])
         longest = np.linalg.norm(logits - self.logits[person][:, None, :], axis=2).max(axis=1)
@@ -173,25 +186,26 @@ class Branching:
         """Climb from several places with steps that shrink, every second time for the longest
         change.
         """
-        region, each, problem = (
-            self.region,
-            self.region.rows(self.person),
-            np.arange(len(self.rows)),
-        )
-        width, base = each.free_high - each.free_low, each.basis
+        region = self.region
+        each = self.region.rows(self.person)
+        problem = np.arange(len(self.rows))
+        width = each.free_high - each.free_low
+        base = each.basis
         shares = self.random.random((PLACES, *region.free_low.shape))
         tried = region.free_low + shares * (region.free_high - region.free_low)
         logits = self.relaxation.logits(region.points(np.zeros_like(region.x), tried))
         values = np.einsum("pnk,nmk->pnm", logits, self.rows.reshape(len(region), self.m, -1))
         best = np.argpartition(-values.reshape(PLACES, -1), STARTS, axis=0)[:STARTS]
         for start, place in enumerate((0.0 * each.free_low, *tried[best, self.person])):
-            delta, rows = np.zeros_like(each.x), self.rows
+            delta = np.zeros_like(each.x)
+            rows = self.rows
             for move in range(MOVES + 1):
                 points = each.points(delta, place)
                 self.offer(problem, points[:, None, :])
                 if start % 2 and move > MOVES / 4:
                     rows = self.relaxation.logits(points) - self.logits[self.person]
-                slope, pace = self.relaxation.gradient(points, rows), 1.0 - move / MOVES
+                slope = self.relaxation.gradient(points, rows)
+                pace = 1.0 - move / MOVES
                 along = slope @ base
                 left = replace(each, low=each.low - delta, high=each.high - delta)
                 delta = each.inside(delta + pace * left.steepest(slope - along @ base.T))
@@ -227,13 +241,15 @@ def network_rings(
     angles = np.arange(8) * np.pi / 4
     rows = np.stack([np.cos(angles), np.sin(angles)], axis=1)
     rings: list[Ring] = []
-    found, longest = np.full((1, 1), -np.inf), np.zeros(1)
+    found = np.full((1, 1), -np.inf)
+    longest = np.zeros(1)
     for done, radius in enumerate(radii):
         relaxation = LinearRelaxation(layers, Region.of(metric, X, radius))
         branching = Branching(relaxation, rows, inner=radii[max(done - 1, 0)], seed=seed)
         ring = branching.run(parts * len(relaxation.region))
         # what a smaller region holds, a larger one holds too
-        found, longest = np.maximum(ring.found, found), np.maximum(branching.longest, longest)
+        found = np.maximum(ring.found, found)
+        longest = np.maximum(branching.longest, longest)
         rings.append(
             replace(ring, found=found, proved=np.maximum(ring.proved, found), longest=longest)
         )
@@ -246,9 +262,12 @@ def _batches(parts: _Parts, size: int = BATCH) -> list[_Parts]:
 
 def _halves(parts: _Parts, k: int) -> _Parts:
     """Both halves of parts at their splits: free directions first, then hidden units."""
-    lower, upper = replace(parts), replace(parts)
-    lower.high, upper.low = parts.high.copy(), parts.low.copy()
-    lower.signs, upper.signs = parts.signs.copy(), parts.signs.copy()
+    lower = replace(parts)
+    upper = replace(parts)
+    lower.high = parts.high.copy()
+    upper.low = parts.low.copy()
+    lower.signs = parts.signs.copy()
+    upper.signs = parts.signs.copy()
     along = np.flatnonzero(parts.split < k)
     at = along, parts.split[along]
     lower.high[at] = upper.low[at] = (parts.low[at] + parts.high[at]) / 2

@@ -101,7 +101,8 @@ def decision_radii(rings: Sequence[Ring], threshold: float) -> tuple[Float, Floa
     own = rings[0].own[:, 0]
     positive = own > threshold
     limit = np.where(positive, -threshold, threshold)
-    proved, found = np.zeros(len(own)), np.full(len(own), np.inf)
+    proved = np.zeros(len(own))
+    found = np.full(len(own), np.inf)
     for ring in rings:
         # how far the value that decides is beyond the threshold, below 0 where the decision holds
         inner, outer, seen = (
@@ -144,7 +145,8 @@ def squared_length(change: Float) -> Float:
 
     if that lies between the two, and else on one of them.
     """
-    H, after = np.maximum(change, 0.0), np.roll(np.maximum(change, 0.0), -1, axis=1)
+    H = np.maximum(change, 0.0)
+    after = np.roll(np.maximum(change, 0.0), -1, axis=1)
     c = np.cos(2 * np.pi / H.shape[1])
     between = (c * after <= H) & (c * H <= after)
     corner = np.where(between, (H**2 + after**2 - 2 * c * H * after) / (1 - c**2), 0.0)
@@ -174,7 +176,8 @@ def loss_rise(own: Float, ends: Float, score: Callable[[Float], Float], y: NDArr
 
     .. math:: \ell(m, 1) = -\log s(m), \quad \ell(m, 0) = -\log(1 - s(m))
     """
-    people, worst = np.arange(len(y)), np.where(y == 1, -ends[:, 1], ends[:, 0])
+    people = np.arange(len(y))
+    worst = np.where(y == 1, -ends[:, 1], ends[:, 0])
     losses = []
     for margin in (own[:, 0], worst):
         probability = score(margin)
@@ -200,7 +203,10 @@ def mean_change(
     ends)`` bounds each person's change, shape (n,), where the values are at most `ends`, shape (n,
     m). `found` gives the change of each person that a point within a ring reaches.
     """
-    gains, costs, reached, spent = [], [], [], []
+    gains = []
+    costs = []
+    reached = []
+    spent = []
     for ring in rings:
         finite = np.isfinite(ring.radius)
         if finite:

@@ -69,14 +69,17 @@ class LinearRelaxation:
     """
 
     def __init__(self, layers: list[tuple[Float, Float]], region: Region) -> None:
-        self.layers, self.region = layers, region
+        self.layers = layers
+        self.region = region
         terms = sum(sum(weight.shape) + 8 for weight, _ in layers)
         unit = 4 * terms * (len(layers) + 1) * np.finfo(np.float64).eps
         # |x'| <= |x| + |delta| + |B| (|B'| |delta| + |t|)
-        reach, basis = np.maximum(-region.low, region.high), np.abs(region.basis)
+        reach = np.maximum(-region.low, region.high)
+        basis = np.abs(region.basis)
         free = np.maximum(-region.free_low, region.free_high)
         size = np.abs(region.x) + reach + (reach @ basis + free) @ basis.T
-        self.sizes, self.slacks = [], []
+        self.sizes = []
+        self.slacks = []
         for weight, bias in layers:
             size = size @ np.abs(weight).T + np.abs(bias)
             self.sizes.append(size)
@@ -85,7 +88,8 @@ class LinearRelaxation:
         weight, bias = layers[0]
         self.along = weight @ region.basis
         across = weight - self.along @ region.basis.T
-        middle, slack = region.x @ weight.T + bias, region.slack(weight) + self.slacks[0]
+        middle = region.x @ weight.T + bias
+        slack = region.slack(weight) + self.slacks[0]
         self.first = (
             middle - region.reach(-across)[0] - slack,
             middle + region.reach(across)[0] + slack,
@@ -111,7 +115,8 @@ class LinearRelaxation:
 
     def unit_bounds(self, person: Index, part: Region, signs: NDArray[np.int8]) -> Bounds:
         """Bounds of the inputs of each hidden layer's units, each (p, h); signs of 0 are open."""
-        up, down = np.maximum(self.along, 0.0).T, np.minimum(self.along, 0.0).T
+        up = np.maximum(self.along, 0.0).T
+        down = np.minimum(self.along, 0.0).T
         low = self.first[0][person] + part.free_low @ up + part.free_high @ down
         high = self.first[1][person] + part.free_high @ up + part.free_low @ down
         found: Bounds = []
@@ -123,10 +128,13 @@ class LinearRelaxation:
                 )
                 ends = part.support(A) + constant + np.concatenate([bias, -bias])
                 slack = self.slacks[depth][person]
-                high, low = ends[:, : len(weight)] + slack, -ends[:, len(weight) :] - slack
+                high = ends[:, : len(weight)] + slack
+                low = -ends[:, len(weight) :] - slack
                 size = self.sizes[depth][person]
-                low, high = np.maximum(low, -size), np.minimum(high, size)
-            fixed, signs = signs[:, : len(weight)], signs[:, len(weight) :]
+                low = np.maximum(low, -size)
+                high = np.minimum(high, size)
+            fixed = signs[:, : len(weight)]
+            signs = signs[:, len(weight) :]
             low = np.where(fixed > 0, np.maximum(low, 0.0), low)
             high = np.where(fixed < 0, np.minimum(high, 0.0), high)
             found.append((low, high))
@@ -146,7 +154,8 @@ class LinearRelaxation:
         the lower lines', (p, m, h) each, by default parallel to the upper ones; `cuts` are added to
         the units' inputs.
         """
-        constant, met = np.zeros(A.shape[:2]), []
+        constant = np.zeros(A.shape[:2])
+        met = []
         for depth in reversed(range(len(bounds))):
             slope, intercept = (each[:, None, :] for each in upper_line(*bounds[depth]))
             met.append(A)
@@ -185,15 +194,19 @@ class LinearRelaxation:
         shares = [np.zeros_like(each) for each in fixed]
         sizes = [np.zeros_like(each) for each in fixed]
         weight, bias = self.layers[-1]
-        best, factor, points = np.full(len(rows), np.inf), np.zeros(len(rows)), []
+        best = np.full(len(rows), np.inf)
+        factor = np.zeros(len(rows))
+        points = []
         for step in range(steps):
             cuts = [s * share * size for s, share, size in zip(fixed, shares, sizes, strict=True)]
             A, constant, met = self.backward((rows @ weight)[:, None, :], bounds, slopes, cuts)
             line = part.lines(A)
             value = line[0][:, 0] + constant[:, 0]
-            factor, best = np.where(value < best, line[1][:, 0], factor), np.minimum(best, value)
+            factor = np.where(value < best, line[1][:, 0], factor)
+            best = np.minimum(best, value)
             points.append(part.towards(A))
-            pace, y = 2.0 / (step + 3.0), points[-1]
+            pace = 2.0 / (step + 3.0)
+            y = points[-1]
             for depth, (low, high) in enumerate(bounds):
                 z = y @ self.layers[depth][0].T + self.layers[depth][1]
                 slope, intercept = (each[:, None, :] for each in upper_line(low, high))

@@ -106,7 +106,8 @@ def prove(
     rings = [measures.Ring.join(same) for same in zip(*several, strict=True)]
     intervals: dict[str, measures.Interval] = {}
     reasons: dict[str, str] = {}
-    margins, hulls = rings, None
+    margins = rings
+    hulls = None
     if not is_trees:
         both = measures.mean_change(rings, measures.squared_gain, measures.squared_found)
         intervals["certificate.dif"], hulls = _within(budget, both), both[1]
@@ -175,7 +176,8 @@ def _score_and_threshold(model: Any) -> tuple[Callable[[Float], Float], float]:
 
     if rule.threshold is None:
         return score, 0.0
-    low, high = -40.0, 40.0
+    low = -40.0
+    high = 40.0
     while high - low > measures.ROUNDING:
         middle = (low + high) / 2
         low, high = (

@@ -75,7 +75,8 @@ class Region:
             raise ValueError(
                 "the fair metric's matrix is zero: everybody is comparable with everybody."
             )
-        basis, bounds = metric.basis_, metric.feature_bounds_
+        basis = metric.basis_
+        bounds = metric.feature_bounds_
         own = x @ basis
         return cls(
             x,
@@ -101,7 +102,8 @@ class Region:
         """Rows of some moves, shapes (..., n, d) and (..., n, k), after these are brought into the
         region.
         """
-        moved, along = self.inside(delta), np.clip(t, self.free_low, self.free_high)
+        moved = self.inside(delta)
+        along = np.clip(t, self.free_low, self.free_high)
         return np.asarray(self.x + moved + (along - moved @ self.basis) @ self.basis.T)
 
     def inside(self, delta: Float) -> Float:
@@ -140,7 +142,8 @@ class Region:
         holds.
         """
         along = A @ self.basis
-        low, high = self.free_low[:, None, :], self.free_high[:, None, :]
+        low = self.free_low[:, None, :]
+        high = self.free_high[:, None, :]
         free = np.maximum(along * low, along * high).sum(axis=-1)
         own = self.x @ A.T if A.ndim == 2 else np.einsum("nmd,nd->nm", A, self.x)
         reach, factor = self.reach(A - along @ self.basis.T)
@@ -152,7 +155,8 @@ class Region:
 
         It is the maximum where neither bound of a feature cuts the ellipsoid.
         """
-        n, m = len(self), A.shape[-2]
+        n = len(self)
+        m = A.shape[-2]
         each = self.rows(np.repeat(np.arange(n), m))
         rows = np.broadcast_to(A, (n, *A.shape[-2:])).reshape(n * m, -1)
         along = rows @ self.basis
@@ -189,9 +193,12 @@ class Region:
             return np.concatenate([each[0] for each in found]), np.concatenate(
                 [each[1] for each in found]
             )
-        low, high, radius = self.low[:, None, :], self.high[:, None, :], self.radius[:, None]
+        low = self.low[:, None, :]
+        high = self.high[:, None, :]
+        radius = self.radius[:, None]
         G = np.broadcast_to(G, (len(self), *G.shape[-2:]))
-        best, factor = np.maximum(G * low, G * high).sum(axis=-1), np.zeros(G.shape[:2])
+        best = np.maximum(G * low, G * high).sum(axis=-1)
+        factor = np.zeros(G.shape[:2])
         finite = np.isfinite(radius)
         if not finite.any():
             return best, factor
@@ -200,7 +207,8 @@ class Region:
         with np.errstate(over="ignore"):
             scale = radius / np.maximum(np.linalg.norm(G, axis=-1), np.finfo(np.float64).tiny)
         scale = np.clip(scale, 1e-150, 1e150)[..., None]
-        part, correction = G, np.zeros(())
+        part = G
+        correction = np.zeros(())
         for _ in range(ROUNDS):
             wanted = part + correction
             correction = np.clip(wanted * scale, low, high) / scale
@@ -215,7 +223,8 @@ class Region:
                 axis=-1
             )
             better = finite & (value < best)
-            best, factor = np.where(better, value, best), np.where(better, length, factor)
+            best = np.where(better, value, best)
+            factor = np.where(better, length, factor)
         return best, factor
 
     def slack(self, A: Float) -> Float:

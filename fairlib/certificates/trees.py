@@ -47,7 +47,8 @@ def read_trees(booster: xgb.Booster) -> tuple[kernels.TreeArrays, kernels.TreeAr
     of classes than two, splits by sets of categories.
     """
     content = json.loads(booster.save_raw("json"))
-    learner, parameters = content["learner"], content["learner"]["learner_model_param"]
+    learner = content["learner"]
+    parameters = content["learner"]["learner_model_param"]
     if learner["gradient_booster"]["name"] != "gbtree":
         raise NotProvedError(
             f"the booster is of the kind {learner['gradient_booster']['name']}, not gbtree."
@@ -56,7 +57,8 @@ def read_trees(booster: xgb.Booster) -> tuple[kernels.TreeArrays, kernels.TreeAr
         raise NotProvedError("the model has more than two classes.")
     model = learner["gradient_booster"]["model"]
     nodes: list[tuple[int, float, int, int, float]] = []
-    roots, depth = [], 0
+    roots = []
+    depth = 0
     for tree in model["trees"]:
         if any(tree["split_type"]):
             raise NotProvedError("the trees split columns by sets of categories.")
@@ -74,7 +76,8 @@ def read_trees(booster: xgb.Booster) -> tuple[kernels.TreeArrays, kernels.TreeAr
     ranks = np.full(len(feature), -1)
     ranks[split] = rank.ravel()
     leaf = value.astype(np.float32)
-    most, least = leaf.copy(), leaf.copy()
+    most = leaf.copy()
+    least = leaf.copy()
     for node in np.flatnonzero(split)[::-1]:  # children follow their parents
         most[node] = max(most[left[node]], most[right[node]])
         least[node] = min(least[left[node]], least[right[node]])
@@ -104,8 +107,10 @@ def without_trees(booster: xgb.Booster) -> xgb.Booster:
 
 def _append(nodes: list[tuple[int, float, int, int, float]], tree: dict[str, Any]) -> int:
     """Add a tree's nodes in the order of a depth-first walk, left first; its depth."""
-    lefts, rights = tree["left_children"], tree["right_children"]
-    depths, stack = {}, [(0, 0)]
+    lefts = tree["left_children"]
+    rights = tree["right_children"]
+    depths = {}
+    stack = [(0, 0)]
     while stack:
         node, depth = stack.pop()
         depths[node] = depth
@@ -170,7 +175,8 @@ class TreeProver:
         booster = getattr(model, "booster_", None)
         if booster is None:
             raise NotProvedError("the model is no XGBoost model.")
-        self.booster, self.metric = booster, metric
+        self.booster = booster
+        self.metric = metric
         self.trees, self.negated, self.features = read_trees(booster)
         # a model may read projected rows: u = A x
         self.project = getattr(model, "_project", None)
@@ -230,7 +236,8 @@ class TreeProver:
         """Margins found and proved, whether more states change neither, and points, shape
         (n, d).
         """
-        own, basis = read[:, self.features].astype(np.float64, order="C"), region.basis
+        own = read[:, self.features].astype(np.float64, order="C")
+        basis = region.basis
         mixing = self.A @ basis
         rest = self.A - mixing @ basis.T
         spread = (rest @ region.factor) @ (rest @ region.factor).T
@@ -239,7 +246,8 @@ class TreeProver:
         pad = reached @ np.where(small, np.abs(mixing), 0.0).T
         mixing[small] = 0.0
         count = np.count_nonzero(mixing, axis=0)
-        up, down = region.reach(rest)[0], -region.reach(-rest)[0]
+        up = region.reach(rest)[0]
+        down = -region.reach(-rest)[0]
         shift = reached @ np.abs(mixing).T
         moves = (up > down) | (shift > 0.0)
         slack = region.slack(self.A)
@@ -294,7 +302,11 @@ class _Side:
         margin: Float32,
         sign: int,
     ) -> None:
-        self.prover, self.region, self.rows, self.own, self.sign = prover, region, rows, own, sign
+        self.prover = prover
+        self.region = region
+        self.rows = rows
+        self.own = own
+        self.sign = sign
         self.trees = prover.trees if sign > 0 else prover.negated
         self.found = sign * margin.astype(np.float64)
         self.proved = np.full(len(rows), np.inf)
@@ -313,7 +325,8 @@ class _Side:
     def _search(self, people: Index, most: int, stop: float) -> None:
         if time.monotonic() > stop:
             return
-        prover, region = self.prover, self.region.rows(people)
+        prover = self.prover
+        region = self.region.rows(people)
         found, proved, self.done[people], points = prover.search(
             self.trees, region, self.own[people], most
         )
@@ -322,7 +335,8 @@ class _Side:
         better = found > self.found[people]
         if not better.any():
             return
-        people, points = people[better], points[better]
+        people = people[better]
+        points = points[better]
         values = self.sign * prover.sums(prover.read(points)).astype(np.float64)
         better = values > self.found[people]
         self.found[people[better]], self.points[people[better]] = values[better], points[better]

@@ -33,7 +33,8 @@ def log_likelihood(sigma: ArrayLike, comparable: ArrayLike, incomparable: ArrayL
     is at distance 0. `comparable` and `incomparable`, shapes (m1, d) and (m2, d), are differences
     of pairs; m = m1 + m2.
     """
-    near, far = _lengths(sigma, comparable), _lengths(sigma, incomparable)
+    near = _lengths(sigma, comparable)
+    far = _lengths(sigma, incomparable)
     if (far <= 0).any():
         return -np.inf
     total = (np.log(2.0) - np.logaddexp(0.0, near)).sum()
@@ -51,7 +52,8 @@ def log_likelihood_gradient(
     """
     from scipy.special import expit
 
-    near, far = _lengths(sigma, comparable), _lengths(sigma, incomparable)
+    near = _lengths(sigma, comparable)
+    far = _lengths(sigma, incomparable)
     weights = 2 * np.exp(-far) / -np.expm1(-2 * far)
     gradient = _outer(incomparable, weights) - _outer(comparable, expit(near))
     return gradient / (len(near) + len(far))
@@ -174,7 +176,8 @@ class EXPLORE(Metric):
             )
         # scaled to a mean squared difference of 1, so that `tol` and the first step fit any table
         scale = float(np.square(far).sum(axis=1).mean())
-        near, far = near / np.sqrt(scale), far / np.sqrt(scale)
+        near = near / np.sqrt(scale)
+        far = far / np.sqrt(scale)
         penalty = self.strength / scale
         identity = np.eye(data.shape[1])
         found = maximise(
@@ -191,7 +194,8 @@ class EXPLORE(Metric):
                 ConvergenceWarning,
                 stacklevel=2,
             )
-        self.n_iter_, self.converged_ = found.n_iter, found.converged
+        self.n_iter_ = found.n_iter
+        self.converged_ = found.converged
         self.log_likelihood_ = log_likelihood(found.matrix, near, far)
         values, vectors = np.linalg.eigh(found.matrix / scale)
         kept = values > NEGLIGIBLE * values[-1]
@@ -256,7 +260,9 @@ def maximise(
     :math:`\Pi(\Sigma + \nabla f(\Sigma)) - \Sigma`, which is 0 at a maximum and nowhere else.
     """
     current = ahead = start
-    height, momentum, smallest = value(start), 1.0, SMALLEST * step
+    height = value(start)
+    momentum = 1.0
+    smallest = SMALLEST * step
     for iteration in range(1, max_iter + 1):
         slope = gradient(ahead)
         # backtracking: shorten the step until the quadratic model is a lower bound
@@ -285,9 +291,13 @@ def maximise(
         downhill = (moved * onwards).sum() < 0
         following = float(1 + np.sqrt(1 + 4 * momentum**2)) / 2
         ahead = found + (momentum - 1) / following * onwards
-        current, momentum, height = found, following, value(ahead)
+        current = found
+        momentum = following
+        height = value(ahead)
         if downhill or not np.isfinite(height):
-            ahead, momentum, height = found, 1.0, reached
+            ahead = found
+            momentum = 1.0
+            height = reached
     return Maximum(found, iteration, converged=False)
 
 

@@ -80,23 +80,30 @@ class FACE(Metric):
         check_source("FACE", groups=groups, counterfactuals=counterfactuals)
         if counterfactuals is None:
             centred = _within_groups(data, group_codes(data, groups))  # type: ignore[arg-type]
-            blocks, count = (lambda: iter([centred])), len(centred)
+
+            def blocks() -> Iterator[Float]:
+                return iter([centred])
+
+            count = len(centred)
         else:
             copies = check_copies(data, counterfactuals)
-            blocks, count = _within_copies(data, copies), len(data) * (len(copies) + 1)
+            blocks = _within_copies(data, copies)
+            count = len(data) * (len(copies) + 1)
         variances, directions, energy = _spectrum(blocks, count, data.shape[1])
         size = self._size(variances)
         if size == np.count_nonzero(energy):
             # unit vectors span the same space, and project those columns to exactly 0: a tree would
             # split on the rounding that singular vectors leave
             order = np.argsort(-energy, kind="stable")[:size]
-            variances, directions = energy[order], np.eye(data.shape[1])[:, order]
+            variances = energy[order]
+            directions = np.eye(data.shape[1])[:, order]
         self.explained_variance_ratio_ = variances[:size] / energy.sum()
         self._remember(data, directions[:, :size])
         return self
 
     def _check_size(self) -> None:
-        size, share = self.n_directions, self.explained_variance
+        size = self.n_directions
+        share = self.explained_variance
         if (size is None) == (share is None):
             found = "neither" if size is None else "both"
             raise ValueError(f"give n_directions or explained_variance, got {found}.")
@@ -169,14 +176,16 @@ def _spectrum(blocks: Blocks, count: int, width: int) -> tuple[Float, Float, Flo
         energy = np.diag(gram).copy()
         active = _changing(energy)
         squared, vectors = np.linalg.eigh(gram[np.ix_(active, active)])
-        squared, vectors = squared[::-1], vectors[:, ::-1]
+        squared = squared[::-1]
+        vectors = vectors[:, ::-1]
         limit = max(count, width) * np.finfo(np.float64).eps
     else:
         stacked = np.concatenate(list(blocks()))
         energy = np.square(stacked).sum(axis=0)
         active = _changing(energy)
         _, singular, vt = np.linalg.svd(stacked[:, active], full_matrices=False)
-        squared, vectors = np.square(singular), vt.T
+        squared = np.square(singular)
+        vectors = vt.T
         limit = np.square(max(count, width) * np.finfo(np.float64).eps)
     rank = int(np.count_nonzero(squared > limit * squared[0]))
     directions = np.zeros((width, rank))

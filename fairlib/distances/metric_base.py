@@ -52,7 +52,8 @@ class FeatureBounds:
 
 def _bounds(values: Float) -> tuple[Float, Float]:
     """Widened bounds of every column."""
-    lows, highs = values.min(axis=0), values.max(axis=0)
+    lows = values.min(axis=0)
+    highs = values.max(axis=0)
     fixed = (lows == highs) | ((values == 0.0) | (values == 1.0)).all(axis=0)
     for j in np.flatnonzero(~fixed):
         lows[j], highs[j] = _widened(float(lows[j]), float(highs[j]))

@@ -109,7 +109,8 @@ def question_report(
     for group, name in enumerate(questions.names):
         positions = questions.positions(group)
         asked = positions > 0
-        count, n = int(asked.sum()), len(asked)
+        count = int(asked.sum())
+        n = len(asked)
         # what may not be asked is certain
         low, high = rate_interval(count, n, level) if questions.allowed[group] else (0.0, 0.0)
         report.append(
@@ -184,7 +185,8 @@ def adversary_auc(
 
     names, codes = np.unique(groups, return_inverse=True)
     first, own = (np.arange(len(codes)),) * 2 if people is None else persons(people)
-    counts, least = np.bincount(codes[first], minlength=len(names)), max(min_cell, FOLDS)
+    counts = np.bincount(codes[first], minlength=len(names))
+    least = max(min_cell, FOLDS)
     large = np.flatnonzero(np.minimum(counts, len(first) - counts) >= least)
     if large.size == 0:
         unit = "rows" if people is None else "people"
@@ -225,7 +227,8 @@ def adversary_auc(
     if low is not None and high is not None and low == high:
         sizes = np.bincount(codes[first], minlength=len(names))[large].min()
         ends = auc_interval(value, float(sizes), float(len(first) - sizes), level)
-        low, high = min(ends[0], value), max(ends[1], value)
+        low = min(ends[0], value)
+        high = max(ends[1], value)
     return MetricValue(value, low, high)
 
 

@@ -154,7 +154,8 @@ def drawn_together(probability: ArrayLike, y: ArrayLike, loss: float) -> Float:
     from scipy.optimize import brentq
     from scipy.special import expit, logit
 
-    p, labels = np.asarray(probability, dtype=np.float64), np.asarray(y, dtype=np.int64)
+    p = np.asarray(probability, dtype=np.float64)
+    labels = np.asarray(y, dtype=np.int64)
     z = logit(np.clip(p, 1e-12, 1.0 - 1e-12))
     centre = float(logit(np.clip(labels.mean(), 1e-12, 1.0 - 1e-12)))
 

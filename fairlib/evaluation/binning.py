@@ -53,7 +53,8 @@ def numeric_bins(values: ArrayLike, *, most: int = MAX_BINS, least: int = BIN_RO
     else:
         # An edge may lie anywhere near its quantile: a wider range allows a rounder edge, which
         # reveals less.
-        last, reach = np.cumsum(counts), len(numbers) / (4 * most)
+        last = np.cumsum(counts)
+        reach = len(numbers) / (4 * most)
         wanted = len(numbers) * np.arange(1, most) / most
         near = np.clip([wanted - reach, wanted + reach], 0, len(numbers) - 1).astype(int)
         # A value that many rows have gets a bin of its own.
@@ -93,7 +94,8 @@ def merge_bins(
                 i for i in others if i in line and abs(line.index(i) - line.index(small)) == 1
             ]
         into = min(others, key=sizes.__getitem__)
-        left, right = min(small, into), max(small, into)
+        left = min(small, into)
+        right = max(small, into)
         parts[left] = sorted(parts[left] + parts[right])
         sizes[left] += sizes[right]
         del parts[right], sizes[right]
@@ -104,7 +106,8 @@ def count_bins(values: ArrayLike, edges: ArrayLike) -> Int:
     """Count the rows of each bin, shape (B,); NaN do not count, and infinite values are in the
     outer bins.
     """
-    numbers, cuts = np.asarray(values, dtype=np.float64), np.asarray(edges, dtype=np.float64)
+    numbers = np.asarray(values, dtype=np.float64)
+    cuts = np.asarray(edges, dtype=np.float64)
     places = np.searchsorted(cuts, numbers[~np.isnan(numbers)], side="right")
     return np.bincount(places, minlength=len(cuts) + 1).astype(np.int64)
 

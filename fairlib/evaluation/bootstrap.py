@@ -142,9 +142,11 @@ class _Counter:
         classes: tuple[str, ...],
         favourable: int,
     ) -> None:
-        self._classes, self._labels = classes, len(classes) or 2
+        self._classes = classes
+        self._labels = len(classes) or 2
         self._favourable = favourable
-        cell, size = label * self._labels + prediction, self._labels**2
+        cell = label * self._labels + prediction
+        size = self._labels**2
         self._overall = CellSum(cell, size)
         self._groups = {
             name: CellSum(code * size + cell, size * count) for name, (code, count) in codes.items()
@@ -154,7 +156,8 @@ class _Counter:
         }
 
     def __call__(self, weights: Array) -> CellCounts:
-        lead, square = weights.shape[:-1], (self._labels, self._labels)
+        lead = weights.shape[:-1]
+        square = (self._labels, self._labels)
         return CellCounts(
             self._overall(weights).reshape(*lead, *square),
             {
@@ -192,7 +195,8 @@ class JointTable:
         people: Int | None = None,
         favourable: int = 1,
     ) -> None:
-        self.n, labels = len(y_true), len(classes) or 2
+        self.n = len(y_true)
+        labels = len(classes) or 2
         columns = [(y_true, labels), *((y_pred, labels) for y_pred in predictions), *codes.values()]
         columns += [
             (column.astype(np.int64), 2) for flags in consistent for column in flags.values()

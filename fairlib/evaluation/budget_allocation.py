@@ -64,7 +64,8 @@ def concave_hulls(gains: Float, costs: Float) -> ConcaveHulls:
     person costs nothing.
     """
     free = np.where(costs == 0.0, gains, -np.inf).max(axis=1)
-    now_cost, now_gain = np.zeros(len(gains)), free.copy()
+    now_cost = np.zeros(len(gains))
+    now_gain = free.copy()
     rows = np.arange(len(gains))
     segments = []
     while len(rows):
@@ -77,7 +78,9 @@ def concave_hulls(gains: Float, costs: Float) -> ConcaveHulls:
         best = slope.max(axis=1, keepdims=True)
         chosen = np.where(slope == best, step, -np.inf).argmax(axis=1)
         going = np.isfinite(best[:, 0]) & (best[:, 0] > 0)
-        at, chosen, rows = np.flatnonzero(going), chosen[going], rows[going]
+        at = np.flatnonzero(going)
+        chosen = chosen[going]
+        rows = rows[going]
         segments.append((rows, step[at, chosen], rise[at, chosen]))
         now_cost[rows], now_gain[rows] = costs[rows, chosen], gains[rows, chosen]
     person, cost, gain = (np.concatenate(part) for part in zip(*segments, strict=True))

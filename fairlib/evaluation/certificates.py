@@ -29,7 +29,8 @@ LADDER_FACTOR = 16.0
 MOST_RUNGS = 20
 # Rounds of searches at these multiples of the dual's multipliers; they end when no value rises by
 # more than RISE.
-ROUNDS, NEAR = 4, (0.5, 1.0, 2.0)
+ROUNDS = 4
+NEAR = (0.5, 1.0, 2.0)
 RISE = 2e-3
 # Random places along the free directions that every search tries for each person.
 INSIDE = 16
@@ -144,7 +145,8 @@ def certify(
     epsilon = np.asarray(budgets, dtype=np.float64).ravel()
     check_settings(draws, level)
     _check(rows, metric, epsilon, restarts)
-    report, total = callback or (lambda done, total: None), restarts * ROUNDS + 2
+    report = callback or (lambda done, total: None)
+    total = restarts * ROUNDS + 2
     training = network.training
     network.eval()
     try:
@@ -205,7 +207,8 @@ class _Searches:
         self.parts = rows.split(CHUNK_ROWS)
         self.objectives = [_FiniteDistance(self.model.logits(part)) for part in self.parts]
         self.classes = int(self.objectives[0].own.shape[1])
-        self.auditor, self.seed = auditor, seed
+        self.auditor = auditor
+        self.seed = seed
         self.values = [np.zeros(len(rows))]
         self.distances = [np.zeros(len(rows))]
 
@@ -276,7 +279,8 @@ def _search_ladder(searches: _Searches, budgets: Float) -> None:
         (LADDER_FACTOR, lambda distance: distance <= least or distance == 0.0),
         (1.0 / LADDER_FACTOR, lambda distance: distance >= enough),
     ):
-        multiplier, distance = 1.0, first
+        multiplier = 1.0
+        distance = first
         for _ in range(MOST_RUNGS):
             if reached(distance):
                 break

@@ -89,7 +89,8 @@ def coarsen(
 
     `now` and `then` are counts, shape (B,).
     """
-    a, b = np.asarray(now, dtype=np.float64), np.asarray(then, dtype=np.float64)
+    a = np.asarray(now, dtype=np.float64)
+    b = np.asarray(then, dtype=np.float64)
     total = a + b
     rows = float(total.sum())
     scale = min(a.sum(), b.sum()) / rows if rows else 0.0
@@ -143,14 +144,16 @@ def column_drift(
     """
     from scipy.stats import chi2_contingency
 
-    a, b = np.asarray(now, dtype=np.int64), np.asarray(then, dtype=np.int64)
+    a = np.asarray(now, dtype=np.int64)
+    b = np.asarray(then, dtype=np.int64)
     if a.shape != b.shape or a.ndim != 1:
         raise ValueError(
             f"now: got counts of shape {a.shape}, expected {b.shape}, one a bin as in then"
         )
     if (a < 0).any() or (b < 0).any():
         raise ValueError("now, then: got a negative count, expected numbers of rows")
-    n, m = int(a.sum()), int(b.sum())
+    n = int(a.sum())
+    m = int(b.sum())
     reason = f"{min(n, m):,} rows are too few to tell a change from chance"
     too_few = ColumnDrift(MetricValue.insufficient(reason), None, None, 0)
     most = most_bins(n, m) if n and m else 1
@@ -167,7 +170,8 @@ def column_drift(
         return ColumnDrift(zero, 0.0, 1.0, 1)
     a = np.array([a[part].sum() for part in parts])
     b = np.array([b[part].sum() for part in parts])
-    p, r = _smoothed(a), _smoothed(b)
+    p = _smoothed(a)
+    r = _smoothed(b)
     value = float(stability_index(p, r))
     psi = MetricValue(value)
     if draws:
@@ -253,8 +257,10 @@ def share_change(
     if min(n, m) < least:
         reason = MetricValue.insufficient(f"{min(n, m):,} rows are fewer than {least}")
         return Change(count_then / m if m else None, None, reason)
-    p, r = count / n, count_then / m
-    now, then = rate_interval(count, n, level), rate_interval(count_then, m, level)
+    p = count / n
+    r = count_then / m
+    now = rate_interval(count, n, level)
+    then = rate_interval(count_then, m, level)
     return Change(r, p, change_between(MetricValue(p, *now), MetricValue(r, *then)))
 
 
@@ -269,7 +275,8 @@ def change_between(now: MetricValue, then: MetricValue) -> MetricValue:
     in Medicine 17 (1998), method 10); the interval of its size follows from its position relative
     to 0. There is none if one of the two has none, and no value if one has no value.
     """
-    p, r = now.value, then.value
+    p = now.value
+    r = then.value
     if p is None or r is None:
         return MetricValue.insufficient(now.reason or then.reason)
     size = abs(p - r)

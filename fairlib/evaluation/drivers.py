@@ -43,9 +43,11 @@ def drivers(
     important first: each with ``name``, ``value``, and ``groups``, attribute to group to value or
     None.
     """
-    data, labels = np.asarray(X, dtype=np.float32), np.asarray(y, dtype=np.int64)
+    data = np.asarray(X, dtype=np.float32)
+    labels = np.asarray(y, dtype=np.int64)
     chosen = explained_rows(len(data), seed)
-    data, labels = data[chosen], labels[chosen]
+    data = data[chosen]
+    labels = labels[chosen]
     booster = getattr(model, "booster_", None)
     # trees on projected features explain those, not the table's columns
     by_trees = (

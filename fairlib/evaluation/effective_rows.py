@@ -61,7 +61,9 @@ def cell_means(
     keys = [value, weight, cell] if people is None else [value, weight, people, cell]
     order = np.lexsort(keys)
     order = order[weight[order] > 0]
-    cell, value, weight = cell[order], value[order], weight[order]
+    cell = cell[order]
+    value = value[order]
+    weight = weight[order]
     first = np.arange(len(cell))
     unit = first
     if people is not None:

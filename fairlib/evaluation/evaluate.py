@@ -218,7 +218,8 @@ def evaluate(
         random=random,
         callback=callback,
     )
-    point, classes = measured.point[0], outcomes.classes
+    point = measured.point[0]
+    classes = outcomes.classes
     intervals: dict[str, Interval] = {}
     if draws:
         intervals = metric_intervals(outcomes, codes, measured, weights, level, random("theil"))
@@ -279,7 +280,8 @@ def measure(
     :func:`evenhand.fairlib.evaluation.bootstrap.smoothed_counts`. The others are as of
     :func:`evaluate`.
     """
-    y_true, classes = sides[0].y_true, sides[0].classes
+    y_true = sides[0].y_true
+    classes = sides[0].classes
     copies = [
         name for name in sides[0].consistent if all(name in side.consistent for side in sides)
     ]
@@ -296,7 +298,8 @@ def measure(
         sides[0].favourable,
     )
     people = table.people()
-    by_label, whole = people, None
+    by_label = people
+    whole = None
     if people_of is not None and sides[0].counts_people:
         by_label, whole = (_persons(sides[0], people_of, codes, weights, by) for by in (1, 0))
     if names is None:
@@ -334,7 +337,8 @@ def measure(
         callback=shifted(callback, 0, total),
     )
     if ranked:
-        ranks, report = [side.ranks for side in sides], shifted(callback, draws, total)
+        ranks = [side.ranks for side in sides]
+        report = shifted(callback, draws, total)
         drawn = auc_draws(
             y_true,
             ranks,

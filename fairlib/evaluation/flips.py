@@ -73,7 +73,8 @@ def flips(
     check_settings(draws, level)
     if not (np.isfinite(budget) and budget >= 0):
         raise ValueError(f"budget must be finite and at least 0, got {budget!r}.")
-    rows, decided = np.asarray(points, dtype=np.float64), np.asarray(decision)
+    rows = np.asarray(points, dtype=np.float64)
+    decided = np.asarray(decision)
     if rows.ndim != 2 or not len(rows) or not np.isfinite(rows).all():
         raise ValueError("points must be a table of finite numbers with at least one row.")
     if decided.shape != (len(rows),) or not np.isin(decided, (0, 1)).all():

@@ -56,7 +56,8 @@ class Gate:
 
     def __post_init__(self) -> None:
         """Validate the limits."""
-        where, kinds = f"gate {self.metric!r}", get_args(Kind)
+        where = f"gate {self.metric!r}"
+        kinds = get_args(Kind)
         tolerance = self.no_worse_than_baseline
         limits = {kind: limit for kind in kinds if (limit := getattr(self, kind)) is not None}
         if not limits:
@@ -245,14 +246,16 @@ def _compare(gate: Gate, kind: Kind, metrics: Mapping[str, MetricValue]) -> Gate
 
 def _compare_with(gate: Gate, kind: Kind, difference: MetricValue) -> GateResult:
     """Compare a paired difference from a baseline, or from a control, with what the gate asks."""
-    limit, control = float(getattr(gate, kind)), CONTROLS.get(kind)
+    limit = float(getattr(gate, kind))
+    control = CONTROLS.get(kind)
     # by how much the model must be better
     wanted = -limit if control is None else limit
     condition = f"must be at least {limit:g} better than {control}'s"
     if control is None:
         condition = f"may be at most {limit:g} worse than the baseline's"
     lower = better(gate.metric) == "lower"
-    value, words = difference.value, ""
+    value = difference.value
+    words = ""
     if gate.bound == "interval":
         # the unfavourable end: the larger difference where lower is better, else the smaller one
         value = difference.high if lower else difference.low
@@ -313,7 +316,8 @@ def _result(
 def distinct(value: float, limit: float) -> tuple[str, str]:
     """Print two numbers with the fewest decimals, at least three, that show whether they differ."""
     for decimals in range(3, 17):
-        shown, allowed = f"{value:.{decimals}f}", f"{limit:.{decimals}f}"
+        shown = f"{value:.{decimals}f}"
+        allowed = f"{limit:.{decimals}f}"
         if value == limit or shown != allowed:
             return shown, allowed
     return repr(value), repr(limit)

@@ -145,7 +145,8 @@ def roc_hull(probability: Float, label: Int) -> RocHull:
     while True:
         # a point on or below the line between its neighbours is no vertex; counts are whole, so
         # this is exact
-        x, y = fp[kept], tp[kept]
+        x = fp[kept]
+        y = tp[kept]
         above = (x[1:-1] - x[:-2]) * (y[2:] - y[:-2]) < (x[2:] - x[:-2]) * (y[1:-1] - y[:-2])
         if above.all():
             break
@@ -258,10 +259,12 @@ def _solve(prices: list[Float], limited: list[list[Float]], tolerance: float) ->
 
     sizes = [len(price) for price in prices]
     ends = np.cumsum(sizes)
-    total, rates = int(ends[-1]), len(limited[0])
+    total = int(ends[-1])
+    rates = len(limited[0])
     # the columns are the weights of all groups, then the lowest rate of each kind
     sums = np.zeros((len(prices), total + rates))
-    rows, bounds = [], []
+    rows = []
+    bounds = []
     for group, (start, end) in enumerate(zip(ends - sizes, ends, strict=True)):
         sums[group, start:end] = 1.0
         for k in range(rates):

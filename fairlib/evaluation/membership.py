@@ -119,7 +119,8 @@ def _moments(deviations: Float, side: Bool) -> tuple[Float, Float]:
     mean = np.sum(deviations, axis=0, where=side) / count
     squares = np.sum((deviations - mean) ** 2, axis=0, where=side)
     if len(side) < MANY_MODELS:
-        squares, count = squares.sum(), count.sum() - count.size + 1
+        squares = squares.sum()
+        count = count.sum() - count.size + 1
     return mean, np.maximum(squares / np.maximum(count - 1, 1), LEAST_VARIANCE)
 
 
@@ -160,7 +161,8 @@ def measure_attack(
     low, high = percentile_interval(drawn, level, value)
     if low is not None and high is not None and low == high:
         ends = auc_interval(value, float(member.sum()), float((~member).sum()), level)
-        low, high = min(ends[0], value), max(ends[1], value)
+        low = min(ends[0], value)
+        high = max(ends[1], value)
     return {
         "auc": vars(MetricValue(value, low, high)),
         "true_positive_rate": true_positive_rate(score, member),

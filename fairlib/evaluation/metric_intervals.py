@@ -258,7 +258,8 @@ def metric_intervals(
     outcomes = outcomes.with_favourable_last()
     counts_of_sides = [counts.with_favourable_last() for counts in measured.counts]
     measured = measured._replace(counts=counts_of_sides)
-    point, resampled = measured.point[0], dict(measured.resampled[0])
+    point = measured.point[0]
+    resampled = dict(measured.resampled[0])
     if "ece" in resampled:
         resampled["ece"] = np.clip(centred(resampled["ece"], float(point["ece"])), 0.0, 1.0)
     rates = _Rates(outcomes, measured, weights, level)
@@ -364,7 +365,8 @@ class _Rates:
 
     def overall(self) -> dict[str, Interval]:
         """Intervals of the table's rates: accuracy, recalls, consistency."""
-        table, level = self.table, self.level
+        table = self.table
+        level = self.level
         whole = np.zeros(self.outcomes.n, dtype=np.int64)
         point = self.measured.point[0]
         recalls_of_labels = recall_estimates(table, level)

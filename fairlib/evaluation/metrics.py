@@ -136,10 +136,12 @@ def theil_index(counts: Array) -> Float:
               \mu = \tfrac1n \sum_i b_i,\quad 0 \ln 0 = 0
     """
     n = counts.sum(axis=(-2, -1))
-    right, false_positive = counts[..., 0, 0] + counts[..., 1, 1], counts[..., 0, 1]
+    right = counts[..., 0, 0] + counts[..., 1, 1]
+    false_positive = counts[..., 0, 1]
     mean = ratio(right + 2 * false_positive, n)
     # Benefits are 0 (false negative, which adds nothing), 1 (correct) or 2 (false positive).
-    one, two = ratio(np.ones_like(mean), mean), ratio(np.full_like(mean, 2.0), mean)
+    one = ratio(np.ones_like(mean), mean)
+    two = ratio(np.full_like(mean, 2.0), mean)
     index = ratio(right, n) * one * np.log(one) + ratio(false_positive, n) * two * np.log(two)
     # At least 0 in exact arithmetic; rounding may give -1e-17, which is no possible value.
     return np.maximum(index, 0.0)

@@ -210,7 +210,8 @@ def audit_predictions(
         certified, stated = _certificates(
             outcomes, points, budget, scored and label is not None, chance
         )
-        measured, used = measured | certified, used | stated
+        measured = measured | certified
+        used = used | stated
     curves = (
         reliability(outcomes, min_cell=min_cell, level=level)
         if scored and label is not None

@@ -130,7 +130,8 @@ def ece_shortage(outcomes: Outcomes, min_cell: int, sample_weight: ArrayLike | N
     weights = check_sample_weight(sample_weight, outcomes.n)
     code = score_bins(outcomes.ranks, ECE_BINS, weights)
     code = code if weights is None else code[weights > 0]
-    n, bins = len(code), np.count_nonzero(np.bincount(code))
+    n = len(code)
+    bins = np.count_nonzero(np.bincount(code))
     if n >= bins * min_cell:
         return ""
     return f"the table: {n} rows in {bins} bins of scores, fewer than {min_cell} per bin on average"
@@ -146,7 +147,9 @@ class _Sums:
         sample_weight: Float | None = None,
         compared: Mapping[str, Int] | None = None,
     ) -> None:
-        self.outcomes, self.codes, self.weight = outcomes, codes, sample_weight
+        self.outcomes = outcomes
+        self.codes = codes
+        self.weight = sample_weight
         self.compared = compared or {}
         if outcomes.classes:
             self.sizes = [1, 1]
@@ -158,12 +161,14 @@ class _Sums:
 
     def _columns(self, rows: Int) -> Iterator[tuple[NDArray[np.signedinteger[Any]] | int, Float]]:
         """Give, for some rows, the cell of every row and its value, in the order of `sizes`."""
-        p, y = self.outcomes.score[rows], self.outcomes.y_true[rows]
+        p = self.outcomes.score[rows]
+        y = self.outcomes.y_true[rows]
         if self.outcomes.classes:
             yield 0, np.ones(len(rows))
             yield 0, log_losses(p[np.arange(len(rows)), y][:, None])[0]
             return
-        ones, residual = np.ones(len(rows)), p - y
+        ones = np.ones(len(rows))
+        residual = p - y
         yield 0, ones
         yield 0, y.astype(np.float64)
         yield 0, log_losses(np.where(y == 1, p, 1.0 - p)[:, None])[0]
@@ -183,7 +188,8 @@ class _Sums:
         total = np.zeros((n_blocks, sum(self.sizes)))
         # a part of the rows at a time: every value of all rows would be many times the table
         for start in range(0, len(order), PART_ROWS):
-            rows, blocks = order[start : start + PART_ROWS], block[start : start + PART_ROWS]
+            rows = order[start : start + PART_ROWS]
+            blocks = block[start : start + PART_ROWS]
             weight = 1.0 if self.weight is None else self.weight[rows]
             parts = [
                 np.bincount(blocks * size + cell, values * weight, n_blocks * size).reshape(
@@ -236,7 +242,8 @@ def debiased_calibration_error(residuals: Float, variances: Float, n: Float) -> 
     from scipy.special import ndtr
 
     # both sides times the rows of a bin: w d = residual / n and w s = sqrt(variance) / n
-    size, sd = np.abs(residuals), np.sqrt(variances)
+    size = np.abs(residuals)
+    sd = np.sqrt(variances)
     # beyond 40 standard errors the normal terms vanish; without the limit the square could overflow
     z = np.full(size.shape, 40.0)
     np.divide(size, sd, out=z, where=sd * 40.0 > size)
@@ -300,7 +307,8 @@ def calibration_gap_interval(
 
     def means(level: float) -> Estimates:
         exact = exact_interval(share * rows, rows, level)
-        above, below = exact.value - exact.low, exact.high - exact.value
+        above = exact.value - exact.low
+        below = exact.high - exact.value
         ends = Estimates(residuals.mean, residuals.mean - below, residuals.mean + above)
         return Estimates(*(column[compared] for column in ends))
 

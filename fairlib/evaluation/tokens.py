@@ -59,7 +59,8 @@ def token_gaps(
     rng = generator(seed, "bootstrap", "tokens")
     people = rng.multinomial(count, np.full(count, 1 / count), draws)
     chosen = rng.multinomial(k, np.full(k, 1 / k), draws)
-    sums, pairs = people @ size, people @ others
+    sums = people @ size
+    pairs = people @ others
     with np.errstate(divide="ignore", invalid="ignore"):
         by_term = sums / pairs
         means = (sums * chosen).sum(axis=1) / (pairs * chosen).sum(axis=1)
@@ -164,7 +165,9 @@ def mention_aucs(
     """
     check_settings(draws, level, min_cell)
     order = np.argsort(score, kind="stable")
-    label, term, ranked = label[order], term[order], score[order]
+    label = label[order]
+    term = term[order]
+    ranked = score[order]
     sizes = np.stack(
         [np.bincount(term[label == k] + 1, minlength=len(names) + 1)[1:] for k in (0, 1)]
     )
@@ -175,7 +178,8 @@ def mention_aucs(
         return {f"{kind}_min": lack for kind in KINDS}, {}
     n = len(label)
     exact = _aucs(np.ones((1, n)), label, term, ranked, measured)[0]
-    rng, drawn = generator(seed, "bootstrap", "mentions"), []
+    rng = generator(seed, "bootstrap", "mentions")
+    drawn = []
     for start in range(0, draws, BLOCK):
         weights = rng.multinomial(n, np.full(n, 1 / n), min(BLOCK, draws - start)).astype(
             np.float64
@@ -202,18 +206,22 @@ def mention_aucs(
 
 def _aucs(weights: Float, label: Int, term: Int, ranked: Float, measured: Int) -> Float:
     """AUCs of weighted sentences in the order of their scores, shape (draws, kinds, terms)."""
-    positive, negative = weights * label, weights * (1 - label)
+    positive = weights * label
+    negative = weights * (1 - label)
     found = np.empty((len(weights), len(KINDS), measured.size))
-    all_positive, all_negative = positive.sum(axis=1), negative.sum(axis=1)
+    all_positive = positive.sum(axis=1)
+    all_negative = negative.sum(axis=1)
     for column, t in enumerate(measured):
         rows = np.flatnonzero(term == t)
-        own_positive, own_negative = positive[:, rows], negative[:, rows]
+        own_positive = positive[:, rows]
+        own_negative = negative[:, rows]
         inside = _below(own_negative, ranked[rows], ranked[rows])
         # of all sentences less the term's own: what is left are the others
         others_negative = _below(negative, ranked, ranked[rows]) - inside
         others_positive = _below(positive, ranked, ranked[rows])
         others_positive -= _below(own_positive, ranked[rows], ranked[rows])
-        p, q = own_positive.sum(axis=1), own_negative.sum(axis=1)
+        p = own_positive.sum(axis=1)
+        q = own_negative.sum(axis=1)
         above = (all_positive - p)[:, None] - others_positive
         with np.errstate(divide="ignore", invalid="ignore"):
             found[:, 0, column] = (own_positive * inside).sum(axis=1) / (p * q)

@@ -38,7 +38,8 @@ ValidationMetric = Literal["balanced_accuracy", "accuracy", "log_loss", "adversa
 VALIDATION_METRICS: tuple[str, ...] = get_args(ValidationMetric)
 # With so many distinct points each person is moved to one of the nearest ones, unless all are asked
 # for; with more it takes longer to list these than to search all.
-LISTED, NEIGHBOURS = range(2001, 100_001), 250
+LISTED = range(2001, 100_001)
+NEIGHBOURS = 250
 # Rows that a metric projects at once.
 PROJECTED = 1 << 20
 # Depths that are tried where none is given.
@@ -202,7 +203,8 @@ class BudroClassifier(GBDTClassifier):
                 callback = None
                 break
         assert best is not None
-        training, self.validation_ = best[0][0], None
+        training = best[0][0]
+        self.validation_ = None
         if len(folds) > 1:
             # the growth and the number of steps are chosen by all folds together; then all rows
             # train
@@ -214,7 +216,8 @@ class BudroClassifier(GBDTClassifier):
             training.history["validation"] = scores[: training.step]
         if folds:
             self.validation_ = _predictions(best[0], training.best_step)
-        self.history_, self.best_step_ = training.history, training.best_step
+        self.history_ = training.history
+        self.best_step_ = training.best_step
         # and the plain step
         self.booster_ = between_values(training.booster[: self.best_step_ + 1], people.data, runs)
         self.booster_.set_attr(perturbation_budget=repr(self.perturbation_budget_))
@@ -235,7 +238,8 @@ class BudroClassifier(GBDTClassifier):
         """Advance trainings together, from the checkpoint of the first; whether the callback ended
         them.
         """
-        found, enough = files[0].load() if files else None, False
+        found = files[0].load() if files else None
+        enough = False
         if found is not None:
             trainings[0].restore(found)
         while trainings[0].step < steps and not enough and not self._is_over(trainings):
@@ -325,7 +329,8 @@ class _Side:
         # imported here: its compiled kernels are needed neither to check a job nor to predict
         from evenhand.fairlib.transport.dual import DualSolver
 
-        people, self.held = everybody.of(kept), held
+        people = everybody.of(kept)
+        self.held = held
         self.codes = codes = people.codes
         seed = 0 if model.random_state is None else int(model.random_state)
         classes = len(model.classes_)
@@ -439,7 +444,9 @@ class _Validation:
         from evenhand.fairlib.transport.dual import DualSolver
 
         self.matrix = xgb.DMatrix(people.data, **people.options)
-        self.codes, self.weights, self.importance = people.codes, people.weights, importance
+        self.codes = people.codes
+        self.weights = people.weights
+        self.importance = importance
         self.metric = model.validation_metric
         self.solvers: dict[str, DualSolver] = {}
         if self.metric == "adversarial_loss":

@@ -96,7 +96,8 @@ def fit_calibration(
     """
     from sklearn.model_selection import StratifiedKFold
 
-    p, labels = np.asarray(probability, dtype=np.float64), np.asarray(y, dtype=np.int64)
+    p = np.asarray(probability, dtype=np.float64)
+    labels = np.asarray(y, dtype=np.int64)
     if np.bincount(labels, minlength=2).min() < FOLDS:
         return Calibration(shift=shift), {}
     if kind != "auto":
@@ -122,11 +123,9 @@ def _fit(kind: Kind, p: Float, y: Int, shift: float) -> Calibration:
 
         # the scores themselves, as a classifier that needs no fit
         scores = LogisticRegression()
-        scores.classes_, scores.coef_, scores.intercept_ = (
-            np.array([0, 1]),
-            np.ones((1, 1)),
-            np.zeros(1),
-        )
+        scores.classes_ = np.array([0, 1])
+        scores.coef_ = np.ones((1, 1))
+        scores.intercept_ = np.zeros(1)
         fitted = CalibratedClassifierCV(FrozenEstimator(scores), method="sigmoid").fit(
             z[:, None], y
         )
@@ -137,7 +136,8 @@ def _fit(kind: Kind, p: Float, y: Int, shift: float) -> Calibration:
         from sklearn.isotonic import IsotonicRegression
 
         isotonic = IsotonicRegression(y_min=0.0, y_max=1.0, out_of_bounds="clip").fit(expit(z), y)
-        knots, values = isotonic.X_thresholds_, isotonic.y_thresholds_
+        knots = isotonic.X_thresholds_
+        values = isotonic.y_thresholds_
         return Calibration(kind, shift, (), tuple(knots.tolist()), tuple(values.tolist()))
     if kind == "beta":
         return Calibration(kind, shift, _fit_beta(z, y))

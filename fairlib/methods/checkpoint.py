@@ -74,7 +74,8 @@ class Checkpoint:
             content = b"" if self.path is None else self.path.read_bytes()
         except OSError:
             return None
-        digest, content = content[:DIGEST_BYTES], content[DIGEST_BYTES:]
+        digest = content[:DIGEST_BYTES]
+        content = content[DIGEST_BYTES:]
         if hashlib.sha256(content).digest() != digest:
             return None
         try:

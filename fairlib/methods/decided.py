@@ -238,7 +238,8 @@ def predictions_of(
     :meth:`DecidedModel.predict`.
     """
     if hasattr(model, "acquire"):
-        acquired, names = model.acquire(X), list(model.groups_)
+        acquired = model.acquire(X)
+        names = list(model.groups_)
         asked = [",".join(names[group] for group in row if group >= 0) for row in acquired.order]
         labels = labels_of(model, acquired.probability, X, groups)
         return labels == model.classes_[1], acquired.probability, asked
@@ -282,11 +283,13 @@ def choose_threshold(
     is a wanted share of positive decisions, or `costs` has ``false_positive`` and
     ``false_negative``. ValueError for a quota that equal probabilities make impossible.
     """
-    p, labels = np.asarray(probability, dtype=np.float64), np.asarray(y)
+    p = np.asarray(probability, dtype=np.float64)
+    labels = np.asarray(y)
     if rate is not None:
         return _quota(p, rate)
     if costs is not None:
-        wrong, missed = costs["false_positive"], costs["false_negative"]
+        wrong = costs["false_positive"]
+        missed = costs["false_negative"]
         return ThresholdRule(wrong / (wrong + missed), f"costs {wrong:g} and {missed:g}")
     if threshold == "own":
         return ThresholdRule()
@@ -323,7 +326,8 @@ def decision_curve(
     Between two thresholds, and beyond the outer ones, are nobody or at least `min_cell` people:
     nothing follows from the curve about fewer.
     """
-    p, labels = np.asarray(probability, dtype=np.float64), np.asarray(y, dtype=bool)
+    p = np.asarray(probability, dtype=np.float64)
+    labels = np.asarray(y, dtype=bool)
     quantiles = np.quantile(p, np.linspace(0.0, 1.0, points)).round(6)
     rows: list[dict[str, float]] = []
     passed = 0  # people below the last threshold kept
@@ -333,13 +337,15 @@ def decision_curve(
         1.0,
     ]:
         positive = p >= threshold
-        below, above = int((~positive).sum()), int(positive.sum())
+        below = int((~positive).sum())
+        above = int(positive.sum())
         if 0.0 < threshold < 1.0 and (below - passed < min_cell or above < min_cell):
             continue
         if threshold == 1.0 and 0 < above < min_cell:
             continue
         passed = below
-        true_rate, false_rate = float(positive[labels].mean()), float(positive[~labels].mean())
+        true_rate = float(positive[labels].mean())
+        false_rate = float(positive[~labels].mean())
         rows.append(
             {
                 "threshold": threshold,

@@ -34,7 +34,8 @@ TREE_PARAMETERS = ("eta", "reg_lambda", "min_child_weight")
 LEAVES = (8, 31)
 # With fewer rows, or fewer held-out rows of a class, the steps are chosen by cross-validation.
 LARGE_TABLE = 5000
-HELD_OUT, FOLDS = 0.15, 5
+HELD_OUT = 0.15
+FOLDS = 5
 # Limits of a share of label 1 that training starts from: XGBoost refuses 0 and 1.
 LEAST_SHARE = 1e-6
 # With fewer rows starting threads takes longer than they save.
@@ -257,7 +258,8 @@ class GBDTClassifier(Method):
 
     def _signs(self) -> tuple[int, ...]:
         """Sign of every column's effect, 0 where any is allowed; none if nothing is constrained."""
-        given, width = self.monotone_constraints, self.n_features_in_
+        given = self.monotone_constraints
+        width = self.n_features_in_
         if isinstance(given, Mapping):
             names = [str(name) for name in getattr(self, "feature_names_in_", range(width))]
             wanted = {str(name): sign for name, sign in given.items()}
@@ -304,7 +306,8 @@ class GBDTClassifier(Method):
 
         A given ``base_score`` keeps it from fitting an intercept of its own.
         """
-        classes, score = len(importance), self.base_score
+        classes = len(importance)
+        score = self.base_score
         kind: dict[str, Any] = {
             "objective": "multi:softprob",
             "num_class": classes,
@@ -339,7 +342,8 @@ class GBDTClassifier(Method):
         """Rows with each run of one-hot columns joined, and the runs; None where that saves too
         little.
         """
-        types, found = None, None
+        types = None
+        found = None
         # categories of the caller are split by sets; signs are those of single columns
         if self.categories_:
             types = ["c" if str(j) in self.categories_ else "q" for j in range(rows.shape[1])]
@@ -348,7 +352,9 @@ class GBDTClassifier(Method):
             # a copy of more than half of the matrix would need more memory than the joined columns
             # save
             if 2 * len(runs.members) <= rows.shape[1]:
-                rows, types, found = runs.join(rows), runs.types, runs
+                rows = runs.join(rows)
+                types = runs.types
+                found = runs
         return TreeRows(rows, codes, weights, types, self.random_state), found
 
     def _choose_steps(
@@ -363,7 +369,9 @@ class GBDTClassifier(Method):
 
         Also the booster of the rows that were not held out, or None unless a share was.
         """
-        codes, weights, growths = people.codes, people.weights, self._growths(people.data)
+        codes = people.codes
+        weights = people.weights
+        growths = self._growths(people.data)
         folds = [] if self.n_iter_no_change is None else self._folds(codes)
         if not folds:
             return growths[-1], self.n_steps, None, None
@@ -377,10 +385,12 @@ class GBDTClassifier(Method):
         # the weights of the class are taken out again: the loss is that of probabilities
         if own is not None and len(importance) > 2:
             own = own / importance[codes[judged]]
-        found, enough = [], False
+        found = []
+        enough = False
         for number, growth in enumerate(growths):
             search = _Search(matrices, parameters | growth, codes[judged], own, importance)
-            done, total = number * self.n_steps, len(growths) * self.n_steps
+            done = number * self.n_steps
+            total = len(growths) * self.n_steps
             assert self.n_iter_no_change is not None
             while not enough and search.step < min(
                 self.n_steps, search.steps + self.n_iter_no_change
@@ -389,7 +399,8 @@ class GBDTClassifier(Method):
                 enough = callback is not None and bool(callback(done + search.step, total, {}))
             found.append(search)
         number = min(range(len(found)), key=lambda k: found[k].loss)
-        best, order = found[number], np.argsort(judged)
+        best = found[number]
+        order = np.argsort(judged)
         booster = best.boosters[0][: best.steps] if len(folds) == 1 else None
         return (
             growths[number],
@@ -471,10 +482,15 @@ class _Search:
     ) -> None:
         import xgboost as xgb
 
-        self.matrices, self.importance = matrices, importance
-        self.codes, self.weights = codes, weights  # of the held-out rows, fold after fold
+        self.matrices = matrices
+        self.importance = importance
+        # of the held-out rows, fold after fold
+        self.codes = codes
+        self.weights = weights
         self.boosters = [xgb.Booster(parameters, [*pair]) for *pair, _ in matrices]
-        self.step, self.steps, self.loss = 0, 0, np.inf
+        self.step = 0
+        self.steps = 0
+        self.loss = np.inf
         self.margins = np.empty(0)
 
     def advance(self) -> None:
@@ -490,7 +506,9 @@ class _Search:
         losses = corrected_losses(joined, self.importance)
         loss = np.average(losses[self.codes, np.arange(len(self.codes))], weights=self.weights)
         if loss < self.loss:
-            self.loss, self.steps, self.margins = loss, self.step, joined
+            self.loss = loss
+            self.steps = self.step
+            self.margins = joined
 
 
 def validation_of(rows: Int, margins: NDArray[Any]) -> Validation:

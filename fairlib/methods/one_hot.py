@@ -17,7 +17,8 @@ from evenhand.fairlib.mapped import BLOCK_ROWS, mapped_file, new_like, release
 # XGBoost then splits a column of codes by one code against all others, whatever their number.
 SPLIT_BY_ONE = {"max_cat_to_onehot": 1 << 30}
 # Random weights of a row, below 2 ** WEIGHT_BITS: sums over all rows are exact in float64.
-WEIGHTS, WEIGHT_BITS = 3, 20
+WEIGHTS = 3
+WEIGHT_BITS = 20
 HALF = 0.5
 # Of mapped rows, the last code is one of at least this share of them: any sample for the bins has
 # it.
@@ -49,9 +50,11 @@ class OneHotRuns:
         a run of the r'x of 0/1 columns x then are the sum of r; other columns pass by a chance of
         about 2 ** -60.
         """
-        draw, width = generator(0, "one-hot"), rows.shape[1]
+        draw = generator(0, "one-hot")
+        width = rows.shape[1]
         # the first weight of each row is 1, which counts
-        whole, sums = np.zeros((WEIGHTS + 1, 1)), np.zeros((WEIGHTS + 1, width))
+        whole = np.zeros((WEIGHTS + 1, 1))
+        sums = np.zeros((WEIGHTS + 1, width))
         binary = np.ones(width, dtype=bool)
         for start in range(0, len(rows), BLOCK_ROWS):
             block = rows[start : start + BLOCK_ROWS]
@@ -67,7 +70,8 @@ class OneHotRuns:
         column = 0
         for start, stop in [*_runs(binary, sums, whole), (width, width)]:
             members += [(single,) for single in range(column, start)]
-            columns, counts = list(range(start, stop)), sums[0, start:stop]
+            columns = list(range(start, stop))
+            counts = sums[0, start:stop]
             if columns and mapped_file(rows) is not None and counts[-1] < COMMON * len(rows):
                 columns.append(columns.pop(int(counts.argmax())))
             members += [tuple(columns)] if columns else []
@@ -97,7 +101,8 @@ class OneHotRuns:
         """Let the trees of XGBoost's JSON document, trained on joined rows, split the matrix's
         columns.
         """
-        learner, width = model["learner"], str(sum(map(len, self.members)))
+        learner = model["learner"]
+        width = str(sum(map(len, self.members)))
         learner["learner_model_param"]["num_feature"] = width
         learner["feature_types"] = []
         for tree in learner["gradient_booster"]["model"]["trees"]:

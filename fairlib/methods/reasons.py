@@ -100,7 +100,8 @@ def mean_row(encoder: TableEncoder, counts: Mapping[str, Mapping[str, Any]]) -> 
     """
     row = np.zeros(len(encoder.feature_names_))
     for item in encoder.fitted_:
-        columns, known = encoder.groups_[item.name], counts[item.name]
+        columns = encoder.groups_[item.name]
+        known = counts[item.name]
         other = int(known.get("other", 0))
         total = max(sum(known["counts"]) + other + known["missing"], 1)
         if item.kind in ("onehot", "binary"):

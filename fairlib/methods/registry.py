@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from evenhand.fairlib.proxies.proxy_base import BalancingProxy
 
 DISTRIBUTION = "evenhand"
-MODEL_FILE, PROXY_FILE = "model.json", "proxy.json"
+MODEL_FILE = "model.json"
+PROXY_FILE = "proxy.json"
 
 
 @dataclass(frozen=True)
@@ -98,7 +99,8 @@ class MethodSpec:
 
 
 ANY_CLASSES = ("binary", "multiclass")
-_METHODS, _PROXIES = "evenhand.fairlib.methods", "evenhand.fairlib.proxies"
+_METHODS = "evenhand.fairlib.methods"
+_PROXIES = "evenhand.fairlib.proxies"
 
 METHODS: dict[str, MethodSpec] = {
     spec.name: spec
@@ -173,7 +175,8 @@ def _proxy(name: str, summary: str, module: str, class_name: str, **fixed: Any) 
     )
 
 
-_TREE, _PREDICTED = ("tree", "ProxyTree"), ("predicted", "PredictedGroupProxy")
+_TREE = ("tree", "ProxyTree")
+_PREDICTED = ("predicted", "PredictedGroupProxy")
 
 PROXIES: dict[str, MethodSpec] = {
     spec.name: spec

@@ -14,7 +14,8 @@ from evenhand.fairlib.mapped import gathered, mapped_file, release
 
 # Numbers of a block, of which XGBoost makes about 28 bytes each for a moment, and of a page of its
 # files.
-BLOCK_CELLS, PAGE_CELLS = 1 << 21, 1 << 22
+BLOCK_CELLS = 1 << 21
+PAGE_CELLS = 1 << 22
 
 
 class RowIterator(xgb.DataIter):
@@ -33,9 +34,13 @@ class RowIterator(xgb.DataIter):
         types: Sequence[str] | None,
         paged: bool = False,
     ) -> None:
-        self.rows, self.codes, self.weights, self.types = rows, codes, weights, types
+        self.rows = rows
+        self.codes = codes
+        self.weights = weights
+        self.types = types
         cells = PAGE_CELLS if paged else BLOCK_CELLS
-        self.chosen, self.size = chosen, max(1, cells // rows.shape[1])
+        self.chosen = chosen
+        self.size = max(1, cells // rows.shape[1])
         self.total = len(codes) if chosen is None else len(chosen)
         self.start = 0
         prefix = None

@@ -15,7 +15,8 @@ from xgboost import collective
 
 def share(rows: int) -> slice:
     """Rows of this process, of so many; all without others."""
-    rank, count = collective.get_rank(), collective.get_world_size()
+    rank = collective.get_rank()
+    count = collective.get_world_size()
     return slice(rows * rank // count, rows * (rank + 1) // count)
 
 

@@ -79,7 +79,8 @@ def _moved(thresholds: Float32, low: Float, high: Float) -> list[Any]:
     width = np.where(np.isfinite(high - low), 0.0, np.maximum(1.0, np.abs(thresholds)))
     low = np.where(np.isfinite(low), low, thresholds - 2 * width)
     high = np.where(np.isfinite(high), high, thresholds + 2 * width)
-    found, open_ = thresholds.astype(np.float64), np.ones(len(thresholds), dtype=bool)
+    found = thresholds.astype(np.float64)
+    open_ = np.ones(len(thresholds), dtype=bool)
     for digits in DIGITS:
         candidate = np.round((low + high) / 2, digits)
         rounded = candidate.astype(np.float32)

@@ -94,12 +94,14 @@ def histogram(
     `edges` are the ends of the b bins; for counts of whole numbers they are halfway between these.
     With `shares` bars show each count's share of the sum.
     """
-    total, room = max(sum(counts), 1), (width - 60) / max(len(counts), 1)
+    total = max(sum(counts), 1)
+    room = (width - 60) / max(len(counts), 1)
     rows = []
     for left, right, n in zip(edges, edges[1:], counts, strict=False):
         text = f"{n / total:.1%}" if shares else f"{n:,}"
         text = text if n and theme.CHARACTER * len(text) < room else ""
-        height, middle = n / total if shares else n, (left + right) / 2
+        height = n / total if shares else n
+        middle = (left + right) / 2
         rows.append(
             {"left": left, "right": right, "height": height, "middle": middle, "text": text}
         )
@@ -122,8 +124,10 @@ def group_shares(
     Rows have ``group``, ``before`` and ``after``, None for a share of too few rows; optionally
     ``target``. `before` and `after` are names in the legend.
     """
-    found, narrow = records(rows), is_narrow(width)
-    order, label = distinct(found, "group"), 0 if narrow else 150
+    found = records(rows)
+    narrow = is_narrow(width)
+    order = distinct(found, "group")
+    label = 0 if narrow else 150
     bars = [
         {**record, "kind": kind, "share": record[key], "goal": "target share"}
         for record in found
@@ -181,7 +185,8 @@ def heat_map(rows: Rows, *, x_title: str, width: int = 680) -> alt.LayerChart:
         orient="top", title=x_title, labelAngle=0, labelOverlap=True, ticks=False, domain=False
     )
     side = alt.Scale(domain=["below", "above"], range=[colour("c0"), colour("c1")])
-    columns, lines = distinct(found, "column"), distinct(found, "row")
+    columns = distinct(found, "column")
+    lines = distinct(found, "row")
     cell = min((width - label - 16) / max(len(columns), 1), 64)
     font = 11 if cell > 24 else 9
     for record in found:

@@ -74,10 +74,12 @@ def metric_intervals(
     """
     found = records(rows)
     for record in found:
-        mean, deviation = record.get("paper"), record.get("paper_sd") or 0.0
+        mean = record.get("paper")
+        deviation = record.get("paper_sd") or 0.0
         record["paper_low"] = None if mean is None else mean - deviation
         record["paper_high"] = None if mean is None else mean + deviation
-    base, y = alt.Chart(data(found)), row_axis(found, width)
+    base = alt.Chart(data(found))
+    y = row_axis(found, width)
     scale = alt.Scale(zero=False, nice=True, **_ends(found, floor, ceiling))
     kinds = [key for key in KINDS if any(record.get(key) is not None for record in found)]
     called = {key: (names or {}).get(key, KINDS[key][0]) for key in kinds}
@@ -184,7 +186,8 @@ def ranked_bars(
         record["end"] = max(
             [v for v in (record["value"], record["high"]) if v is not None], default=0.0
         )
-    base, y = alt.Chart(data(found)), row_axis(found, width)
+    base = alt.Chart(data(found))
+    y = row_axis(found, width)
     reach = list(domain) or [0.0, max((record["end"] for record in found), default=0.0) or 1.0]
     x = alt.X("value:Q", title=x_title, scale=alt.Scale(domain=reach))
     bars = base.mark_bar(color=colour("c0"), height=12).encode(x=x, y=y)

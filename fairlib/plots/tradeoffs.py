@@ -59,10 +59,8 @@ def tradeoff(
         "y": covering(found, "y", [*y_limits, *reach[1]], widening),
     }
     ticks = alt.Axis(tickCount=5)
-    x_scale, y_scale = (
-        alt.Scale(domain=ends["x"], nice=False),
-        alt.Scale(domain=ends["y"], nice=False),
-    )
+    x_scale = alt.Scale(domain=ends["x"], nice=False)
+    y_scale = alt.Scale(domain=ends["y"], nice=False)
     x = alt.X("x:Q", title=x_title, scale=x_scale, axis=ticks)
     y = alt.Y("y:Q", title=y_title, scale=y_scale, axis=ticks)
     layers: list[Any] = []
@@ -91,11 +89,13 @@ def covering(
     wide.
     """
     values = [record[axis] for record in found] + list(limits)
-    low, high = min(values), max(values)
+    low = min(values)
+    high = max(values)
     room = widening * (high - low) if high - low > ROUNDING else math.inf
     lows = [record[f"{axis}_low"] for record in found if record.get(f"{axis}_low") is not None]
     highs = [record[f"{axis}_high"] for record in found if record.get(f"{axis}_high") is not None]
-    low, high = max(min([low, *lows]), low - room), min(max([high, *highs]), high + room)
+    low = max(min([low, *lows]), low - room)
+    high = min(max([high, *highs]), high + room)
     margin = 0.04 * (high - low) if high - low > ROUNDING else 0.05
     return [low - margin if low else low, high + margin]
 

@@ -39,7 +39,8 @@ TRUTH = dict.fromkeys(("true", "yes", "1", "1.0", "y", "t", "on"), True) | dict.
 )
 """Spellings of booleans in raw tables, in lower case."""
 # mean and standard deviation of 1 to 12, and of 0 to 6: they do not depend on the training rows
-MONTH, WEEKDAY = (6.5, float(np.sqrt(143 / 12))), (3.0, 2.0)
+MONTH = (6.5, float(np.sqrt(143 / 12)))
+WEEKDAY = (3.0, 2.0)
 # Of fewer rows every value is named on its own, which then is faster.
 FEW_ROWS = 20
 
@@ -372,13 +373,15 @@ class TableEncoder:
 
 def _unit(spec: ColumnSpec, present: Float, missing: bool) -> FittedColumn:
     """Bounds from the column's spec; the training rows give only the mean, for missing numbers."""
-    low, high = spec.minimum, spec.maximum
+    low = spec.minimum
+    high = spec.maximum
     if low is None or high is None or not 0.0 < float(high) - float(low) < np.inf:
         raise ValueError(
             f"column {spec.name!r} is encoded as unit: it needs finite bounds, the minimum below "
             "the maximum."
         )
-    low, high = float(low), float(high)
+    low = float(low)
+    high = float(high)
     scale = high - low
     # The sum of numbers may overflow; the sum of shares of their range does not.
     mean = low + scale * float(np.mean((present - low) / scale))

@@ -155,9 +155,11 @@ def joint_tree(columns: Columns, positive: Bool) -> tuple[float, list[str]]:
     from sklearn.metrics import roc_auc_score
     from sklearn.tree import DecisionTreeClassifier
 
-    folds, names = _folds(len(positive)), list(columns)
+    folds = _folds(len(positive))
+    names = list(columns)
     codes = {name: binned(values) for name, values in columns.items() if values.dtype.kind != "f"}
-    scores, importances = [], []
+    scores = []
+    importances = []
     for fold in range(FOLDS):
         held = folds == fold
         if positive[held].all() or not positive[held].any() or len(np.unique(positive[~held])) < 2:

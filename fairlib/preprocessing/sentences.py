@@ -24,7 +24,8 @@ from evenhand.fairlib.arrays import Float32
 from evenhand.fairlib.execution import Progress
 from evenhand.fairlib.file_digests import file_digests
 
-TFIDF, MINILM = "tfidf", "minilm"
+TFIDF = "tfidf"
+MINILM = "minilm"
 # Folder of an encoder's weights beside the file of the table's encoder.
 WEIGHTS = "sentence_encoder"
 # A word of fewer sentences is not stored: it may be of one person.
@@ -51,7 +52,9 @@ class TfidfEncoder:
     def __init__(
         self, words: Sequence[str], weights: NDArray[Any], directions: NDArray[Any]
     ) -> None:
-        self.words, self.weights, self.directions = list(words), weights, directions
+        self.words = list(words)
+        self.weights = weights
+        self.directions = directions
         self.size = int(directions.shape[1])
 
     @classmethod
@@ -228,7 +231,8 @@ def load_encoder(
 ) -> TfidfEncoder | TransformerEncoder:
     """Encoder from its ``to_dict``. ValueError as for :class:`TransformerEncoder`."""
     if content["name"] == TFIDF:
-        idf, directions = from_text(content["weights"]), from_text(content["directions"])
+        idf = from_text(content["weights"])
+        directions = from_text(content["directions"])
         return TfidfEncoder(content["words"], idf, directions.reshape(len(idf), -1))
     return TransformerEncoder(content["name"], content["digest"], cache, weights)
 
@@ -302,7 +306,8 @@ def _store(cache: Path, keys: NDArray[Any], vectors: Float32) -> None:
     incomplete.
     """
     cache.mkdir(parents=True, exist_ok=True, mode=0o700)
-    order, name = np.argsort(keys), uuid.uuid4().hex
+    order = np.argsort(keys)
+    name = uuid.uuid4().hex
     for kind, array in (("vectors", vectors[order]), ("keys", keys[order])):
         scratch = cache / f"{name}.tmp"
         with scratch.open("wb") as stream:

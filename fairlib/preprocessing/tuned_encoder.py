@@ -17,7 +17,8 @@ from evenhand.fairlib.preprocessing.sentences import MAX_CHARACTERS, model_folde
 
 BATCH = 32
 # Learning rates of AdamW: of pretrained layers, and of the head, which begins at 0.
-LAYER_RATE, HEAD_RATE = 5e-5, 1e-2
+LAYER_RATE = 5e-5
+HEAD_RATE = 1e-2
 NO_DEVICE = (
     "there is no CUDA device, and on a processor the training of its layers takes long: set "
     "text.tune_device: cpu to do it there, or text.tune_layers: 0."
@@ -78,7 +79,9 @@ def tune_encoder(
     optimiser = torch.optim.AdamW(
         [{"params": trained, "lr": LAYER_RATE}, {"params": head.parameters(), "lr": HEAD_RATE}]
     )
-    random, done, losses = np.random.default_rng(seed), 0, [0.0]
+    random = np.random.default_rng(seed)
+    done = 0
+    losses = [0.0]
     for _ in range(epochs):
         losses.clear()
         order = random.permutation(len(sentences))

@@ -31,16 +31,20 @@ def carry(  # type: ignore[no-untyped-def]
     are lines of `weights`, the last of which is zero. All halfspaces of a row are scored at once
     with vector instructions. That costs less than scoring only the nodes that the row reaches.
     """
-    items, width = plan.shape[0], weights.shape[1]
+    items = plan.shape[0]
+    width = weights.shape[1]
     nothing = weights.shape[0] - 1
     nodes = one.shape[0]
     # all in one function: across a call the compiler must assume that scores and weights overlap
-    lines, factors = np.empty(items, dtype=np.int64), np.empty(items)
-    scores, reached = np.empty(width), np.empty(nodes + 1)
+    lines = np.empty(items, dtype=np.int64)
+    factors = np.empty(items)
+    scores = np.empty(width)
+    reached = np.empty(nodes + 1)
     for i in range(found.shape[0]):
         # each column's term of the scores: a line of the weights, and the factor to multiply it by
         for item in range(items):
-            line, factor = plan[item, 2], 1.0
+            line = plan[item, 2]
+            factor = 1.0
             if plan[item, 0] == 0:
                 line = codes[plan[item, 1], i]
             else:
@@ -58,14 +62,20 @@ def carry(  # type: ignore[no-untyped-def]
         # scores v x of all halfspaces, summed from the first column to the last; four lines per
         # pass save memory traffic
         while item + 3 < items:
-            a, b = weights[lines[item]], weights[lines[item + 1]]
-            c, d = weights[lines[item + 2]], weights[lines[item + 3]]
-            p, q, r, s = factors[item], factors[item + 1], factors[item + 2], factors[item + 3]
+            a = weights[lines[item]]
+            b = weights[lines[item + 1]]
+            c = weights[lines[item + 2]]
+            d = weights[lines[item + 3]]
+            p = factors[item]
+            q = factors[item + 1]
+            r = factors[item + 2]
+            s = factors[item + 3]
             for h in range(width):
                 scores[h] = (((scores[h] + p * a[h]) + q * b[h]) + r * c[h]) + s * d[h]
             item += 4
         while item < items:
-            a, p = weights[lines[item]], factors[item]
+            a = weights[lines[item]]
+            p = factors[item]
             for h in range(width):
                 scores[h] += p * a[h]
             item += 1
@@ -112,10 +122,12 @@ def text_words(data, offsets, out):  # type: ignore[no-untyped-def]
     it.
     """
     for i in range(len(out)):
-        start, stop = offsets[i], offsets[i + 1]
+        start = offsets[i]
+        stop = offsets[i + 1]
         kind, payload = _integer_of(data, start, stop)
         if kind == np.uint64(0):
-            kind, payload = TEXT, bytes_hash(data, start, stop)
+            kind = TEXT
+            payload = bytes_hash(data, start, stop)
         out[i] = mixed(payload + kind)
 
 

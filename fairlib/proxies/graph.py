@@ -37,7 +37,8 @@ class SplittingGraph:
 
     def __post_init__(self) -> None:
         """Refuse arrays that do not fit together: the compiled loop does not check its indices."""
-        nodes, count = len(self.one), len(self.mixture)
+        nodes = len(self.one)
+        count = len(self.mixture)
         place = np.arange(nodes)
         fits = (
             self.coefficients.ndim == 2
@@ -80,10 +81,8 @@ class SplittingGraph:
         # every column is a number that needs no scaling
         columns = np.arange(self.width)
         plan = np.stack([columns * 0 + 1, columns, columns, columns * 0 - 1], axis=1)
-        numbers, none = (
-            rows.T.astype(np.float64, order="C"),
-            np.empty((0, len(rows)), dtype=np.int32),
-        )
+        numbers = rows.T.astype(np.float64, order="C")
+        none = np.empty((0, len(rows)), dtype=np.int32)
         return self.carried(numbers, none, np.zeros(width), np.ones(width), plan)
 
     def carried(
@@ -112,7 +111,8 @@ class SplittingGraph:
         """Weights, shape (d + 1, lanes), with zeros for a value that adds nothing; intercepts;
         mixture.
         """
-        width, count = self.coefficients.shape[1], len(self.intercepts)
+        width = self.coefficients.shape[1]
+        count = len(self.intercepts)
         weights = np.zeros((width + 1, -(-max(count, 1) // LANES) * LANES))
         weights[:width, :count] = self.coefficients.T
         intercepts, mixture = np.zeros((2, weights.shape[1]))

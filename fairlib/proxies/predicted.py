@@ -105,7 +105,8 @@ def tree_graph(fitted: DecisionTreeClassifier) -> SplittingGraph:
     place[inner] = np.arange(len(inner))
     coefficients = np.zeros((len(inner), fitted.n_features_in_))
     coefficients[np.arange(len(inner)), tree.feature[inner]] = 1.0
-    one, zero = place[tree.children_right[inner]], place[tree.children_left[inner]]
+    one = place[tree.children_right[inner]]
+    zero = place[tree.children_left[inner]]
     return _deterministic(coefficients, -tree.threshold[inner], one, zero)
 
 
@@ -115,9 +116,11 @@ def regression_graph(fitted: LogisticRegression) -> SplittingGraph:
 
     Node (i, j) with i < j compares class j with class i, the best of the classes before j.
     """
-    weights, biases = fitted.coef_.astype(np.float64), fitted.intercept_.astype(np.float64)
+    weights = fitted.coef_.astype(np.float64)
+    biases = fitted.intercept_.astype(np.float64)
     if len(fitted.classes_) == 2:  # scikit-learn stores the second class only
-        weights, biases = np.vstack([np.zeros_like(weights), weights]), np.append(0.0, biases)
+        weights = np.vstack([np.zeros_like(weights), weights])
+        biases = np.append(0.0, biases)
     count = len(biases)
     pairs = [(i, j) for j in range(1, count) for i in range(j)]
     place = {pair: node for node, pair in enumerate(pairs)}

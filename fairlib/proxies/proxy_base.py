@@ -113,7 +113,8 @@ class BalancingProxy(ParameterChecks, BaseEstimator):  # type: ignore[misc]
         """Sampling probabilities of the proxy groups `seen`, which have training rows."""
         from evenhand.fairlib.proxies.sampling import sampling_plan
 
-        compositions, masses = self.compositions_[seen], self.masses_[seen]
+        compositions = self.compositions_[seen]
+        masses = self.masses_[seen]
         return sampling_plan(
             compositions, masses, self.target_, relaxed=self.relaxed, support=self.support
         )

@@ -23,7 +23,8 @@ CHUNK_DRAWS = 50
 # Least number of rows with one acceptance probability for which group shares are computed.
 LEAST_ALIKE = 50
 # A person is supported above this share of the mean chance, and has no chance below NO_CHANCE.
-LEAST_SHARE, NO_CHANCE = 0.1, 0.001
+LEAST_SHARE = 0.1
+NO_CHANCE = 0.001
 # They depend on a norm or a maximum, so that percentiles would lie too low or too high.
 CENTRED = ("imbalance_reduction", "support_shift")
 # Shares of rows that have a property or not.
@@ -124,7 +125,8 @@ def measure_proxy(
     )
     with np.errstate(invalid="ignore", divide="ignore"):
         compositions = tallies / rows[:, None]
-    base_rates, kept = point["imbalance_before"][0], point["imbalance"][0]
+    base_rates = point["imbalance_before"][0]
+    kept = point["imbalance"][0]
     return ProxyMeasures(values, lows, highs, base_rates, kept, compositions, rows)
 
 
@@ -159,7 +161,8 @@ def _chances(chances: Float, indicators: Float) -> Float:
     """Columns whose sums give the support: all rows, those with and without a chance, and
     moments.
     """
-    supported, none = chances > LEAST_SHARE * chances.mean(), chances < NO_CHANCE
+    supported = chances > LEAST_SHARE * chances.mean()
+    none = chances < NO_CHANCE
     first = np.stack([np.ones(len(chances)), supported, none, chances, chances**2], axis=1)
     return np.hstack([first, chances[:, None] * indicators, chances[:, None] ** 2 * indicators])
 

@@ -108,7 +108,8 @@ def rounded_counts(
     composition of which nobody is left. `blocks` are the numbers of groups of every attribute; they
     sum to K.
     """
-    sizes, rounded = np.asarray(counts, dtype=np.float64), []
+    sizes = np.asarray(counts, dtype=np.float64)
+    rounded = []
     for count, row in zip(sizes, compositions, strict=True):
         if row is not None and None not in row:
             parts = np.split(np.round(np.asarray(row) * count / least), np.cumsum(blocks)[:-1])

@@ -47,7 +47,8 @@ class RawAcceptance:
     """
 
     def __init__(self, encoder: TableEncoder, graph: SplittingGraph, acceptance: ArrayLike) -> None:
-        self.encoder, self.graph = encoder, graph
+        self.encoder = encoder
+        self.graph = graph
         self.acceptance = np.ascontiguousarray(acceptance, dtype=np.float64)
         width = len(encoder.feature_names_)
         if graph.coefficients.shape[1] != width:
@@ -85,12 +86,11 @@ class RawAcceptance:
         plan: list[tuple[int, int, int, int]] = []
         moments: list[tuple[float, float]] = []
         for item in self.encoder.fitted_:
-            first, code = (
-                self.encoder.groups_[item.name][0],
-                len(self._categories) + len(self._indicators),
-            )
+            first = self.encoder.groups_[item.name][0]
+            code = len(self._categories) + len(self._indicators)
             if item.kind not in RANKED_KINDS:
-                binary, one_hot = [self._nothing, first], range(first, first + len(item.categories))
+                binary = [self._nothing, first]
+                one_hot = range(first, first + len(item.categories))
                 lines = binary if item.kind == "binary" else one_hot
                 self._categories[item.name] = (code, dict(zip(item.categories, lines, strict=True)))
                 plan.append((0, code, first, -1))

@@ -55,7 +55,8 @@ def nearest_mixture(compositions: ArrayLike, target: ArrayLike, *, relaxed: bool
     `compositions` are A, shape (l, K): in row j the shares of the groups within proxy group j.
     `target` has the shape (K,), and the result (l,).
     """
-    rows, goal = np.asarray(compositions, np.float64), np.asarray(target, np.float64)
+    rows = np.asarray(compositions, np.float64)
+    goal = np.asarray(target, np.float64)
     if relaxed:
         return np.asarray(nnls(rows.T, goal)[0])
     system = np.vstack([(rows - goal).T, np.ones(len(rows))])
@@ -86,7 +87,8 @@ def sampling_plan(
     `relaxed` leaves out the constraint that q sums to 1. With `support` above 0 the plan is that of
     :func:`supported_mixture`, whose imbalance is larger by at most this number.
     """
-    rows, goal = np.asarray(compositions, np.float64), np.asarray(target, np.float64)
+    rows = np.asarray(compositions, np.float64)
+    goal = np.asarray(target, np.float64)
     sizes = np.asarray(masses, np.float64)
     if not (sizes > 0).all():
         raise ValueError("every proxy group needs rows: a mass is 0.")
@@ -115,7 +117,8 @@ def supported_mixture(compositions: Float, masses: Float, target: Float, limit: 
     `limit` is :math:`\delta`, at least the distance of the nearest mixture. The result has the
     shape (l,) and sums to 1.
     """
-    groups, overall = len(masses), masses @ compositions
+    groups = len(masses)
+    overall = masses @ compositions
     spread = np.diag(1.0 / np.sqrt(masses))
 
     def mixture(floor: float, price: float) -> Float:

@@ -54,7 +54,8 @@ class Limits:
         .. math:: \pm (N_k - r_k M) - \alpha M
         """
         rows = tallies[..., -1:]
-        apart, slack = tallies[..., :-1] - rows * self.base_rates, alpha * rows
+        apart = tallies[..., :-1] - rows * self.base_rates
+        slack = alpha * rows
         return np.concatenate([apart - slack, -apart - slack], axis=-1)
 
 
@@ -142,8 +143,10 @@ def solve_program(
 def _solve(
     pool: Hypotheses, limits: Limits, alpha: float, direction: Float, offset: float
 ) -> tuple[Float, Float] | None:
-    total, floor = pool.total, limits.least_rows
-    counts, rows = pool.tallies[:, :-1], pool.tallies[:, -1]
+    total = pool.total
+    floor = limits.least_rows
+    counts = pool.tallies[:, :-1]
+    rows = pool.tallies[:, -1]
     # limits on the selected rows, on the rest (all rows minus the selected ones), and on both sizes
     selected = limits.excess(pool.tallies, alpha).T
     left = np.vstack([selected, -selected, rows[None], -rows[None]])
@@ -180,7 +183,8 @@ class LinearScores:
     """
 
     def __init__(self, coefficients: Float, intercepts: Float, X: Float32) -> None:
-        self.coefficients, self.intercepts = coefficients, intercepts
+        self.coefficients = coefficients
+        self.intercepts = intercepts
         # in float64, so that a cut separates the same rows again
         self.values = np.empty((len(X), len(intercepts)))
         for start in range(0, len(X), CHUNK_ROWS):

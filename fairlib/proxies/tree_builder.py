@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     from evenhand.fairlib.proxies.tree import ProxyTree
 
 # Cuts along a vertex's first directions, and along the direction of the program's prices.
-FIRST_CUTS, NEXT_CUTS = 32, 12
+FIRST_CUTS = 32
+NEXT_CUTS = 12
 FIRST_GROUPS = 4
 # Bisection steps for the least offset that makes enough progress.
 OFFSETS = 5
@@ -34,7 +35,9 @@ LIMITS = 3
 LEAST_SHARE = 1e-12
 # Search for the smallest alpha that allows a split: number of first values, the least of them,
 # resolution.
-ALPHA_STEPS, LEAST_ALPHA, ALPHA_RESOLUTION = 12, 0.005, 0.001
+ALPHA_STEPS = 12
+LEAST_ALPHA = 0.005
+ALPHA_RESOLUTION = 0.001
 LARGEST_POOL = 160
 
 
@@ -87,7 +90,10 @@ class TreeBuilder:
     """
 
     def __init__(self, X: Float32, indicators: Float, target: Float, config: ProxyTree) -> None:
-        self.X, self.indicators, self.target, self.config = X, indicators, target, config
+        self.X = X
+        self.indicators = indicators
+        self.target = target
+        self.config = config
         self.limits = Limits(indicators.mean(axis=0), config.alpha, max(config.min_leaf, 1e-6))
         self.root = self._vertex(np.arange(len(X)), np.ones(len(X)), 0)
         self.leaves = [self.root]
@@ -200,7 +206,8 @@ class TreeBuilder:
         gains = (
             pool.tallies[:, :-1] @ direction / pool.tallies[:, -1] - direction @ leaf.composition
         )
-        low, high = 0.0, float(gains.max(initial=0.0))
+        low = 0.0
+        high = float(gains.max(initial=0.0))
         best: Candidate | None = None
         offset = 0.0
         for _ in range(OFFSETS + 1):

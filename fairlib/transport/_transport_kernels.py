@@ -102,7 +102,8 @@ def _insert(costs, losses, rows, size, limits, query, cost, loss, row):  # type:
     p = 0
     while p < size and costs[p] < cost:
         p += 1
-    left, right = p, p
+    left = p
+    right = p
     if p < size and costs[p] == cost:
         # equal lines: keep the larger loss, and the row with the larger hash
         if abs(loss - losses[p]) <= limits.tie:
@@ -121,9 +122,11 @@ def _insert(costs, losses, rows, size, limits, query, cost, loss, row):  # type:
     # drop dearer vertices that no longer rise above the new line and the next vertex (or the low
     # end)
     while right < size:
-        slope, tie = limits.low, 0.0
+        slope = limits.low
+        tie = 0.0
         if right + 1 < size:
-            slope, tie = (losses[right + 1] - loss) / (costs[right + 1] - cost), limits.tie
+            slope = (losses[right + 1] - loss) / (costs[right + 1] - cost)
+            tie = limits.tie
         if losses[right] - loss > slope * (costs[right] - cost) + tie:
             break
         right += 1
@@ -158,7 +161,8 @@ def _threshold(costs, losses, size, limits):  # type: ignore[no-untyped-def]
     The line lies on or below the envelope: a row below it at both ends is below the envelope
     throughout.
     """
-    cost, loss = costs[size - 1], losses[size - 1]
+    cost = costs[size - 1]
+    loss = losses[size - 1]
     return loss - limits.low * cost - limits.tie, loss - limits.high * cost - limits.tie
 
 
@@ -180,23 +184,30 @@ def _leading(own, lead, single, rates, first, last, distances):  # type: ignore[
     `distances` receives these. Slices that are indexed from 0 let the compiler take several rows at
     once.
     """
-    gain, total = single[first:last], distances[: last - first]
+    gain = single[first:last]
+    total = distances[: last - first]
     total[:] = 0.0
     # four coordinates at a time: the sums are written half as often as with two
     for k in range(0, LEADING, 4):
-        own0, own1, own2, own3 = own[k], own[k + 1], own[k + 2], own[k + 3]
-        row0, row1 = lead[k, first:last], lead[k + 1, first:last]
-        row2, row3 = lead[k + 2, first:last], lead[k + 3, first:last]
+        own0 = own[k]
+        own1 = own[k + 1]
+        own2 = own[k + 2]
+        own3 = own[k + 3]
+        row0 = lead[k, first:last]
+        row1 = lead[k + 1, first:last]
+        row2 = lead[k + 2, first:last]
+        row3 = lead[k + 3, first:last]
         for j in range(last - first):
-            a, b, c, d = row0[j] - own0, row1[j] - own1, row2[j] - own2, row3[j] - own3
+            a = row0[j] - own0
+            b = row1[j] - own1
+            c = row2[j] - own2
+            d = row3[j] - own3
             total[j] += a * a + b * b + c * c + d * d
     at_low = at_high = np.float32(np.finfo(np.float32).min)
     low, high = rates
     for j in range(last - first):
-        at_low, at_high = (
-            max(at_low, gain[j] - low * total[j]),
-            max(at_high, gain[j] - high * total[j]),
-        )
+        at_low = max(at_low, gain[j] - low * total[j])
+        at_high = max(at_high, gain[j] - high * total[j])
     return at_low, at_high
 
 
@@ -254,7 +265,8 @@ def _search(query, here, gain, top, cells, limits, kept, envelope, size):  # typ
     rows, costs, values = kept
     places, lead, square, slack, unit, begin, end, bounds, offset, single, distances = cells
     own = lead[:, here if square > 0.0 else 0]
-    low, high = limits.low, limits.high
+    low = limits.low
+    high = limits.high
     rates = np.float32(min(low * square, 1e30)), np.float32(min(high * square, 1e30))
     near = bounds[here - offset]
     worst = 0
@@ -346,20 +358,27 @@ def _from_list(query, here, listed, gain, places, rises, limits, envelope):  # t
     """
     rows, costs, rest = listed
     scale, rise, others, movers, climbs = rises
-    low, high = limits.low, limits.high
+    low = limits.low
+    high = limits.high
     middle = np.sqrt(low * high)
-    best, most, last = 0, -np.inf, 0
+    best = 0
+    most = -np.inf
+    last = 0
     at_low = at_high = end_low = end_high = -np.inf
     proven = False
     for part in range(len(rest)):
-        first, last = last, min((part + 1) * STRIDE, len(rows))
+        first = last
+        last = min((part + 1) * STRIDE, len(rows))
         for k in range(first, last):
             value = gain[rows[k]] - middle * costs[k]
             if value > most:
-                best, most = k, value
+                best = k
+                most = value
         loss = gain[rows[best]] - 2.0 * limits.tie
-        at_low, at_high = loss - low * costs[best], loss - high * costs[best]
-        end_low, end_high = scale[0] * rest[part], scale[1] * rest[part]
+        at_low = loss - low * costs[best]
+        at_high = loss - high * costs[best]
+        end_low = scale[0] * rest[part]
+        end_high = scale[1] * rest[part]
         proven = end_low + rise[0] < at_low and end_high + rise[1] < at_high
         if proven:
             break
@@ -368,7 +387,8 @@ def _from_list(query, here, listed, gain, places, rises, limits, envelope):  # t
     envelope[0][0], envelope[1][0], envelope[2][0] = costs[best], gain[rows[best]], rows[best]
     size = 1
     for k in range(last):
-        cost, loss = costs[k], gain[rows[k]]
+        cost = costs[k]
+        loss = gain[rows[k]]
         if k != best and (loss - low * cost >= at_low or loss - high * cost >= at_high):
             size = _insert(
                 envelope[0], envelope[1], envelope[2], size, limits, query, cost, loss, rows[k]
@@ -399,7 +419,8 @@ def _fill(query, here, listed, filled, gain, top, cells, limits, envelope):  # t
     neighbours.
     """
     rows, costs, rest = listed
-    m, keep = len(gain), len(rows)
+    m = len(gain)
+    keep = len(rows)
     begin = max(0, min(here - keep // 2, m - keep))
     values = np.empty(keep)
     for k in range(keep):
@@ -442,8 +463,10 @@ def search_cells(first, last, queries, cells, table, limits, before, out):  # ty
     written = 0
     for turn in range(first, last):
         q = order[turn]
-        here, k = position[q], label[q]
-        gain, top = table[0][k], table[1][k]
+        here = position[q]
+        k = label[q]
+        gain = table[0][k]
+        top = table[1][k]
         index = (*cells, table[2][k], distances)
         # the envelope grows in place, behind those of the queries before
         envelope = out[1][written:], out[2][written:], out[3][written:]
@@ -462,7 +485,8 @@ def search_cells(first, last, queries, cells, table, limits, before, out):  # ty
             since[q] = newest
         if not size:
             if len(before[0]):
-                begin, end = before[0][turn - before[4]], before[0][turn - before[4] + 1]
+                begin = before[0][turn - before[4]]
+                end = before[0][turn - before[4] + 1]
                 size = end - begin
                 if len(envelope[0]) < size + 2:
                     return turn, written
@@ -499,8 +523,10 @@ def lower_margins(products, cell_of, least):  # type: ignore[no-untyped-def]
     others.
     """
     for i in range(products.shape[0]):
-        own, row = cell_of[i], products[i]
-        mine, low = row[own], least[own]
+        own = cell_of[i]
+        row = products[i]
+        mine = row[own]
+        low = least[own]
         for c in range(len(row)):
             low[c] = min(low[c], mine - row[c])
 
@@ -519,7 +545,8 @@ def split_rises(now, before, scale, rise, others, movers, climbs):  # type: igno
     rise[:] = others[:] = -np.inf
     count = 0
     for i in range(len(now)):
-        at_low, at_high = now[i] - scale[0] * before[i], now[i] - scale[1] * before[i]
+        at_low = now[i] - scale[0] * before[i]
+        at_high = now[i] - scale[1] * before[i]
         if at_low > limit and count < len(movers):
             movers[count], climbs[count, 0], climbs[count, 1] = i, at_low, at_high
             count += 1
@@ -542,12 +569,16 @@ def search_lists(first, last, queries, lists, table, limits, _, out):  # type: i
     """
     place, label = queries
     listed, list_cost = lists
-    low, high = limits.low, limits.high
+    low = limits.low
+    high = limits.high
     written = 0
     for q in range(first, last):
         here = place[q]
-        gain, most = table[0][label[q]], table[1][label[q]] + limits.tie
-        costs, losses, rows = out[1][written:], out[2][written:], out[3][written:]
+        gain = table[0][label[q]]
+        most = table[1][label[q]] + limits.tie
+        costs = out[1][written:]
+        losses = out[2][written:]
+        rows = out[3][written:]
         if len(costs) < 1:
             return q, written
         # the own place, at no cost

@@ -82,7 +82,9 @@ class DualSolver(ParameterChecks):
 
     def begin(self) -> None:
         """Forget all calls, but not the distances: the next results are those of a new solver."""
-        self.calls, self.multipliers, self.width = 0, np.empty(0), self.widest
+        self.calls = 0
+        self.multipliers = np.empty(0)
+        self.width = self.widest
         self.search.begin()
 
     def solve(self, losses: ArrayLike) -> TransportPlan:
@@ -112,9 +114,11 @@ class DualSolver(ParameterChecks):
         """Move the bracket until the optimum is inside."""
         predicted = self._predict()
         if predicted > 0:
-            low, high = predicted / self.width, predicted * self.width
+            low = predicted / self.width
+            high = predicted * self.width
         else:
-            low, high = 0.0, max(1e-6, float(np.ptp(self.search.losses)))
+            low = 0.0
+            high = max(1e-6, float(np.ptp(self.search.losses)))
         envelopes, found = self._move(low, high, self.width**2, rng)
         self._adapt_width(predicted, found.multiplier)
         return envelopes, found
@@ -138,7 +142,8 @@ class DualSolver(ParameterChecks):
                 return envelopes, found
             # brackets overlap: the optimum may be the very end of one
             if found == "over":
-                low, high = high * (1.0 - OVERLAP), high * factor
+                low = high * (1.0 - OVERLAP)
+                high = high * factor
             else:
                 low, high = (low / factor if factor < 1e6 else 0.0), low * (1.0 + OVERLAP)
             factor = min(factor * factor if queries is None else factor**FOLLOWING, 1e12)
@@ -153,11 +158,14 @@ class DualSolver(ParameterChecks):
         If a wide bracket needs distances that are not known, every call tries narrow ones on a
         sample. They begin at the prediction, or where nobody moves by more than the least cost.
         """
-        guess, narrow = 0.0, self.search.least_cost
+        guess = 0.0
+        narrow = self.search.least_cost
         if len(self.multipliers):
-            before, guess = float(self.multipliers[0]), float(self.multipliers[-1])
+            before = float(self.multipliers[0])
+            guess = float(self.multipliers[-1])
             guess *= min(max(guess / before, 0.5), 2.0) if guess > 0 and before > 0 else 1.0
-        queries, size = len(self.problem.query_size), MANY if narrow else SAMPLE
+        queries = len(self.problem.query_size)
+        size = MANY if narrow else SAMPLE
         if not narrow and (len(self.multipliers) or queries <= size):
             return guess
         sample = np.sort(
@@ -240,7 +248,8 @@ def plan_of(search: ColumnSearch, envelopes: Envelopes, allocation: Allocation) 
     at = envelopes.start[:-1] + allocation.chosen
     columns = np.arange(n)
     vertex = at[problem.query_of]
-    column, part = -1, 0.0
+    column = -1
+    part = 0.0
     if allocation.divided >= 0:
         # which columns of the divided query go further is random: they differ in nothing else
         mine = np.flatnonzero(problem.query_of == allocation.divided)
@@ -250,11 +259,14 @@ def plan_of(search: ColumnSearch, envelopes: Envelopes, allocation: Allocation) 
         vertex[mine[:whole]] += 1
         rest = allocation.columns - (upto[whole - 1] if whole else 0.0)
         if rest > 0 and whole < len(mine):
-            column, part = int(mine[whole]), float(rest / problem.mass[mine[whole]])
+            column = int(mine[whole])
+            part = float(rest / problem.mass[mine[whole]])
     target = search.members(envelopes.place[vertex], problem.labels, columns)
-    cost, loss = envelopes.cost[vertex], envelopes.loss[vertex]
+    cost = envelopes.cost[vertex]
+    loss = envelopes.loss[vertex]
     mass = problem.mass
-    spent, value = float((mass * cost).mean()), float((mass * loss).mean())
+    spent = float((mass * cost).mean())
+    value = float((mass * loss).mean())
     support = np.bincount(problem.labels * n + target, mass, minlength=classes * n) / n
     split = None
     if column >= 0:

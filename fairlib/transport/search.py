@@ -141,13 +141,16 @@ class ColumnSearch:
         `queries` are numbers of queries, None for all; the envelopes are in their order.
         """
         asked = slice(None) if queries is None else queries
-        place, label = self.problem.query_place[asked], self.problem.query_label[asked]
+        place = self.problem.query_place[asked]
+        label = self.problem.query_label[asked]
         limits = kernels.Limits(low, high, self.tie, self.floor, self.key, self._names)
         search: Callable[..., tuple[int, int]]
-        cells, near = self.cells, None
+        cells = self.cells
+        near = None
         order = np.arange(len(place))
         if cells is not None:
-            search, near = kernels.search_cells, cells.near
+            search = kernels.search_cells
+            near = cells.near
             lists = Lists.none()
             if near is not None:
                 order = np.argsort(cells.position[place], kind="stable")
@@ -158,7 +161,9 @@ class ColumnSearch:
             index: tuple[Any, ...] = (cells.start[:-1], cells.start[1:], cells.bounds, 0)
             index = (self.problem.places, *cells.lead, cells.unit, *index)
         else:
-            search, at, index = kernels.search_lists, (place, label), self.nearest or ()
+            search = kernels.search_lists
+            at = (place, label)
+            index = self.nearest or ()
         sizes = np.zeros(len(place), dtype=np.int64)
 
         def run(
@@ -167,7 +172,8 @@ class ColumnSearch:
             """Costs, losses and rows of consecutive queries; where a buffer fills up, go on with
             another.
             """
-            reached, pieces = first, []
+            reached = first
+            pieces = []
             room = 4 * (last - first) + len(before[1]) + 64
             least = np.empty((len(table[0]), 2)) if least is None else least
             while reached < last:
@@ -185,7 +191,8 @@ class ColumnSearch:
             matter.
             """
             assert near is not None
-            before, done = NONE, 0
+            before = NONE
+            done = 0
             while True:
                 listed, known = near.of(cell, done)
                 least = np.full((len(self._table[0]), 2), np.inf)
@@ -216,7 +223,9 @@ class ColumnSearch:
             begin = np.empty(len(place), dtype=np.int64)
             begin[order] = np.cumsum(sizes[order]) - sizes[order]
             vertex = np.arange(start[-1]) + np.repeat(begin - start[:-1], sizes)
-            cost, loss, found = cost[vertex], loss[vertex], found[vertex]
+            cost = cost[vertex]
+            loss = loss[vertex]
+            found = found[vertex]
         return Envelopes(start, cost, loss, self._names[found])
 
     def unproven(self, eta: float, best: Float) -> Float:
@@ -259,9 +268,11 @@ def _nearest_lists(places: Float, neighbours: int, jobs: int) -> Neighbours:
     """The nearest places of every place, itself included, with their exact squared distances."""
     from sklearn.neighbors import NearestNeighbors
 
-    m, k = len(places), min(neighbours, len(places))
+    m = len(places)
+    k = min(neighbours, len(places))
     search = NearestNeighbors(n_neighbors=k, n_jobs=jobs).fit(places)
-    listed, costs = np.empty((m, k), dtype=np.int32), np.empty((m, k))
+    listed = np.empty((m, k), dtype=np.int32)
+    costs = np.empty((m, k))
     # all at once would take three times the memory of the lists
     for rows in np.array_split(np.arange(m), -(-8 * m * k // BLOCK_BYTES)):
         found = search.kneighbors(places[rows], return_distance=False)
@@ -300,7 +311,9 @@ class NearCells:
     """
 
     def __init__(self, distances: _Distances, part: Int, unit: float, jobs: int) -> None:
-        self.distances, self.part, self.unit = distances, part, unit
+        self.distances = distances
+        self.part = part
+        self.unit = unit
         # (cells + 1,): first position of every cell
         self.start = distances.start[part]
         # (cells, cells): roots of lower bounds of the squared distance, in units
@@ -322,7 +335,8 @@ class NearCells:
         if not len(self.listed[cell]):
             nearest = np.argsort(self.apart[cell], kind="stable")[:FIRST_CELLS]
             self._extend(cell, np.union1d(nearest, [cell]))
-        listed, start = self.listed[cell][done:], self.distances.start
+        listed = self.listed[cell][done:]
+        start = self.distances.start
         bounds = np.ascontiguousarray(self.bounds[cell][:, done:])
         return listed, (start[listed], start[listed + 1], bounds, self.start[cell])
 
@@ -385,11 +399,14 @@ class _Distances:
         """Lower bounds of the squared distances of some rows to some cells, all of them by
         default.
         """
-        start, low, single = self.start, self.low, self.single
+        start = self.start
+        low = self.low
+        single = self.single
         if cells is not None:
             columns = _ranges(start[cells], start[cells + 1])
             start = np.concatenate([[0], np.cumsum(start[cells + 1] - start[cells])])
-            low, single = low[columns], single[columns]
+            low = low[columns]
+            single = single[columns]
         if products is None:
             products = self.single[rows] @ single.T
         found = np.empty((len(products), len(start) - 1), dtype=np.float32)
@@ -481,7 +498,8 @@ def _leading(scaled: _Scaled) -> tuple[Float32, float, float]:
     """Principal coordinates, as in `Cells.lead`."""
     products = sum(points.T @ points for _, points in scaled.blocks())
     axes = np.linalg.eigh(products)[1][:, ::-1][:, : kernels.LEADING]
-    scale, lead = scaled.scale, np.zeros((kernels.LEADING, len(scaled.order)), dtype=np.float32)
+    scale = scaled.scale
+    lead = np.zeros((kernels.LEADING, len(scaled.order)), dtype=np.float32)
     for rows, points in scaled.blocks():
         lead[: axes.shape[1], rows] = (points @ axes).T
     # single precision rounds each difference; (a + b)^2 <= 1.0005 a^2 + 2001 b^2

@@ -25,7 +25,8 @@ class Real:
 
     def __post_init__(self) -> None:
         """ValueError: no finite numbers as ends, an empty range, or a logarithm of 0 or less."""
-        low, high = self.low, self.high
+        low = self.low
+        high = self.high
         if not (is_number(low) and is_number(high)):
             raise ValueError(f"the range {low!r} to {high!r} needs finite numbers as its ends")
         if low > high:
@@ -122,7 +123,8 @@ def with_default(dimension: Dimension, value: Any) -> Dimension:
         middle = math.sqrt(dimension.low * dimension.high) if dimension.log else None
         start = (dimension.low + dimension.high) / 2 if middle is None else middle
         return replace(dimension, default=round(start) if isinstance(dimension, Whole) else start)
-    low, high = min(dimension.low, value), max(dimension.high, value)
+    low = min(dimension.low, value)
+    high = max(dimension.high, value)
     return replace(dimension, low=low, high=high, default=value)
 
 

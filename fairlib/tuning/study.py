@@ -152,10 +152,12 @@ def check_limits(limits: Sequence[Limit]) -> None:
 
 def beats(aim: Aim, one: Estimates, other: Estimates) -> bool:
     """Whether one result is clearly ahead: nearer to the limits, or within them and dominating."""
-    ours, theirs = aim.miss(one), aim.miss(other)
+    ours = aim.miss(one)
+    theirs = aim.miss(other)
     if ours != theirs:
         return ours < theirs
-    mine, its = aim.losses(one), aim.losses(other)
+    mine = aim.losses(one)
+    its = aim.losses(other)
     return all(a <= b for a, b in zip(mine, its, strict=True)) and mine != its
 
 
@@ -265,7 +267,8 @@ def best(aim: Aim, trials: Sequence[Trial], prefer: str | None = None) -> Trial 
 
 def nearest(aim: Aim, trials: Sequence[Trial]) -> Trial | None:
     """The trial that misses the limits least, ties by the objectives."""
-    found, aim = [trial for trial in trials if is_candidate(trial)], settled(aim, trials)
+    found = [trial for trial in trials if is_candidate(trial)]
+    aim = settled(aim, trials)
     return min(
         found, key=lambda trial: (aim.miss(trial.metrics), aim.losses(trial.metrics)), default=None
     )
@@ -376,11 +379,13 @@ def costs(aim: Aim, trials: Sequence[Trial], prefer: str | None = None) -> list[
 
     Both are of this study's trials: a search without the limit might have found a better one.
     """
-    name, aim = prefer or aim.objectives[0], settled(aim, trials)
+    name = prefer or aim.objectives[0]
+    aim = settled(aim, trials)
     rows = []
     for limit in aim.limits:
         others = replace(aim, limits=tuple(item for item in aim.limits if item is not limit))
-        held, free = best(aim, trials, name), best(others, trials, name)
+        held = best(aim, trials, name)
+        free = best(others, trials, name)
         values = [None if trial is None else trial.metrics[name]["value"] for trial in (held, free)]
         rows.append({"limit": str(limit), "with": values[0], "without": values[1]})
     return rows

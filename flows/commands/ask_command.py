@@ -39,7 +39,8 @@ class _Interview:
 
 def ask(model: str, known: Sequence[str] | None, as_json: bool, store_url: str | None) -> None:
     """Ask until the agent stops, and print its prediction. No answer is kept."""
-    interview, out = _Interview(), sys.stderr if as_json else sys.stdout
+    interview = _Interview()
+    out = sys.stderr if as_json else sys.stdout
     try:
         questionnaire, interview.names, label_names = _load(model, store_url)
         interview.known |= _given(questionnaire, known or ())

@@ -29,7 +29,10 @@ def demo(store_url: str | None) -> int:
     refuse.
     """
     prepare_environment(store_url)
-    store, models, codes, rows = Store(store_url), [], [], [HEAD]
+    store = Store(store_url)
+    models = []
+    codes = []
+    rows = [HEAD]
     print("Past hiring decisions that favoured men, and four models that learn from them:\n")
     for name, label in JOBS.items():
         print(f"  {name:17} ", end="", flush=True)

@@ -107,7 +107,8 @@ def evaluate(
     `options` are `data`, `gates`, `baseline` and `contract`: parameters of the plan and of the flow
     alike.
     """
-    files, shown = CiFiles(junit, markdown), without_secrets(model)
+    files = CiFiles(junit, markdown)
+    shown = without_secrets(model)
 
     def plan() -> terminal.Verb:
         files.check(shown)
@@ -145,7 +146,8 @@ def audit(
     Several columns have a run and a page each. Their figures stand side by side, and JSON is one
     object.
     """
-    files, shown = CiFiles(junit, markdown), without_secrets(predictions)
+    files = CiFiles(junit, markdown)
+    shown = without_secrets(predictions)
     columns = list(dict.fromkeys(prediction or ()))
     several = len(columns) > 1
     named: list[str | None] = [*columns] or [None]
@@ -198,7 +200,8 @@ def _finish_several(
     """
     from evenhand.tasks.evaluating.summaries import joined_junit
 
-    faults, junits = [], []
+    faults = []
+    junits = []
     for one in ended:
         faults.append(files.write(one.verdict, one.store, shown))
         junits.append(_texts(one.verdict, one.store, shown)[0])
@@ -295,7 +298,8 @@ def _finish(ended: terminal.Ended, files: CiFiles, shown: str) -> int:
     """Write the reports and print the verdict; a report that cannot be written is an error."""
     fault = files.write(ended.verdict, ended.store, shown)
     if fault is not None:
-        ended.verdict.exit_code, ended.verdict.error = 4, ended.verdict.error or fault
+        ended.verdict.exit_code = 4
+        ended.verdict.error = ended.verdict.error or fault
     return ended.finish(_print)
 
 
@@ -314,7 +318,8 @@ def _take_policy(arguments: dict[str, Any], store_url: str | None) -> None:
         raise InputError(
             f"--policy: the model {name!r} has no policy: `evenhand policy set` sets one."
         )
-    terms, holdout = terms_of(policy), policy["holdout"]
+    terms = terms_of(policy)
+    holdout = policy["holdout"]
     if terms.older:
         print(f"evenhand: {older_policy(name, terms)}", file=sys.stderr)
     if arguments["gates"] is not None or (holdout and arguments["data"] is not None):

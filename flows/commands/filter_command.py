@@ -71,7 +71,8 @@ def _print(verdict: Verdict, seconds: float) -> None:
     for note in verdict.notes:
         print(f"note      {note}")
     found = verdict.metrics
-    rows_in, rows_out = int(found["rows_in"] or 0), int(found["rows_out"] or 0)
+    rows_in = int(found["rows_in"] or 0)
+    rows_out = int(found["rows_out"] or 0)
     done = "predicted" if "positive" in found else "filtered"
     counts = {done: found[f"files_{done}"], "done before": found["files_done_before"]}
     counts["failed"] = found["files_failed"]

@@ -112,7 +112,8 @@ def init(
         r"[^A-Za-z0-9_-]+", "-", shown.split("?")[0].rstrip("/").split("/")[-1].split(".")[0]
     )
     name = name or plain[:60].strip("-_") or "table"
-    contract_file, job_file = folder / f"{name}.contract.yaml", folder / f"{name}.yaml"
+    contract_file = folder / f"{name}.contract.yaml"
+    job_file = folder / f"{name}.yaml"
     for path in (contract_file, job_file):
         if path.exists() and not force:
             raise InputError(f"{path} exists: choose another --name, or overwrite with --force.")

@@ -79,7 +79,8 @@ def cached_steps(store_url: str | None, as_json: bool) -> None:
         print(json.dumps(rows))
         return
     for row in rows:
-        size, age = row["bytes"] / 1e6, row["age_s"] / 3600
+        size = row["bytes"] / 1e6
+        age = row["age_s"] / 3600
         print(f"{row['step']:12} {row['key'][:12]} {size:9.2f} MB {age:8.1f} h old")
     print(f"{len(rows)} steps, {sum(row['bytes'] for row in rows) / 1e6:.2f} MB")
 

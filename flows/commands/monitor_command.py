@@ -57,7 +57,8 @@ def _print(verdict: Verdict, seconds: float) -> None:
 
 def _print_metrics(verdict: Verdict) -> None:
     """Print the metrics of the whole table and the most drifted columns; the report has all."""
-    metrics, names = verdict.metrics, terminal.metric_names(verdict)
+    metrics = verdict.metrics
+    names = terminal.metric_names(verdict)
     columns = [name for name in names if name.startswith("psi.")]
     columns.sort(key=lambda name: -(metrics[name] or 0.0))
     grouped = ("group_share_change.", "label_rate_change.", "token_gap", "consistency.")

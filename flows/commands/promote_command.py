@@ -133,7 +133,9 @@ def verify(
     for alias, number in sorted(found.aliases.items()):
         lacking = signatures.unsigned(found, number, keys) if alias != policy.WAITING else None
         faults += [f"{alias} is version {number}, and {lacking}"] if lacking else []
-    checked, unlisted, compiled = 0, [], []
+    checked = 0
+    unlisted = []
+    compiled = []
     with registry_client(registry) as client:
         versions = client.search_model_versions(f"name = '{address.name}'", max_results=10_000)
         numbers = sorted((str(item.version) for item in versions), key=int)
@@ -338,7 +340,8 @@ def _holdout(store: Store, address: str, overrides: list[str]) -> dict[str, Any]
     from evenhand.tasks.registry.row_digests import digest_of_rows
 
     # nobody can guess the salt before it is used
-    data, salt = parse_data(address, overrides), secrets.token_hex(16)
+    data = parse_data(address, overrides)
+    salt = secrets.token_hex(16)
     with store.lease():
         steps = Steps(store, DirectEngine(store))
         ingest(data.source, data.seed or 0, steps)
@@ -408,12 +411,12 @@ def _version(model: str, store_url: str | None) -> tuple[str, str, str]:
 def _print(chain: Chain) -> None:
     rows = [("no", "when", "what", "version", "who", "why")]
     for record in chain.records:
-        content, what, version = record.content, record.kind, record.content.get("version", "")
+        content = record.content
+        what = record.kind
+        version = record.content.get("version", "")
         if record.kind == "move":
-            what, version = (
-                content["alias"],
-                f"{content['from_version'] or '-'} to {content['to_version']}",
-            )
+            what = content["alias"]
+            version = f"{content['from_version'] or '-'} to {content['to_version']}"
         reason = f"{content['reason']}, " if record.kind == "move" else ""
         rows.append(
             (str(record.number), record.when, what, version, record.who, reason + _describe(record))

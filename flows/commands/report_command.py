@@ -77,12 +77,14 @@ def _aliases(store: Store, runs: list[dict[str, Any]]) -> dict[str, dict[str, st
 
 def indexed_runs(store: Store) -> list[dict[str, Any]]:
     """Return every run with its verdict; the files are listed in one call and read in one call."""
-    verdicts, reports = store.runs_with("verdict.json"), store.runs_with("report.html")
+    verdicts = store.runs_with("verdict.json")
+    reports = store.runs_with("report.html")
     read = store.filesystem.cat(list(verdicts.values()), on_error="return") if verdicts else {}
     indexed = []
     for run_id in store.runs():
         path = verdicts.get(run_id)
-        content, damage = None, None if path else "missing"
+        content = None
+        damage = None if path else "missing"
         try:
             content = json.loads(read.get(path, b"")) if path else None
         except (

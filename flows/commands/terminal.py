@@ -132,7 +132,8 @@ def run_verb(
     - `skip`: ``(store, run_id) -> bool``, whether there is nothing to do
     """
     started = time.perf_counter()
-    run_id, store = "", None  # type: str, Store | None
+    run_id = ""  # type: str, Store | None
+    store = None  # type: str, Store | None
     with one_line_errors(interrupted=interrupted) as caught:
         home = runtime.prepare_environment(store_url)
         verb = plan()
@@ -256,7 +257,8 @@ def estimate(metric: Mapping[str, Any], form: str = ".3f") -> str:
     """Format a metric's value with its interval."""
     if metric["value"] is None:
         return "insufficient evidence"
-    low, high = metric.get("low"), metric.get("high")
+    low = metric.get("low")
+    high = metric.get("high")
     shown = f"{metric['value']:{form}}"
     return shown if low is None or high is None else f"{shown}  [{low:{form}}, {high:{form}}]"
 
@@ -278,7 +280,8 @@ def print_metrics(verdict: engine.Verdict, names: Sequence[str] | None = None) -
         low, high = (verdict.metrics.get(f"{name}.{end}") for end in ("low", "high"))
         rows.append([name, estimate({"value": verdict.metrics[name], "low": low, "high": high})])
     if verdict.baseline:
-        baseline, differences = verdict.baseline["metrics"], verdict.baseline["differences"]
+        baseline = verdict.baseline["metrics"]
+        differences = verdict.baseline["differences"]
         for row in rows:
             found = differences.get(row[0])
             clear = found and found["low"] is not None and (found["low"] > 0 or found["high"] < 0)
@@ -339,7 +342,8 @@ class ProgressLines:
     """
 
     def __init__(self, out: TextIO, clock: Callable[[], float] = time.monotonic) -> None:
-        self._out, self._clock = out, clock
+        self._out = out
+        self._clock = clock
         self._run = _Count(clock())
         self._steps: dict[str, _Count] = {}
         self._ended = threading.Event()
@@ -361,7 +365,9 @@ class ProgressLines:
         count = self._steps.setdefault(step, _Count(now))
         if not count.total:  # a step that resumes from a checkpoint begins above 0
             count.first = (done, now)
-        count.done, count.total, count.values = done, total, values
+        count.done = done
+        count.total = total
+        count.values = values
 
     @contextmanager
     def working(self, step: str) -> Iterator[None]:

@@ -97,7 +97,9 @@ def write_documents(
     templates.globals |= {item.__name__.rpartition(".")[2]: item for item in known} | {
         "METHODS": METHODS
     }
-    texts, open_points, keys = {"model-card": card_markdown(facts["card"])}, {}, []
+    texts = {"model-card": card_markdown(facts["card"])}
+    open_points = {}
+    keys = []
     for name in ("data-sheet", "technical-file"):
         with input_errors(
             f"{facts['bundle'].uri} is of another release, publish it again: ", UndefinedError
@@ -118,9 +120,13 @@ def _fill(text: str, notes: Mapping[str, str]) -> tuple[str, str, list[str]]:
     Returns the text, the list of gaps that are left, and the keys of all points.
     """
     head, *parts = HEADING.split(text)
-    blocks, keys, gaps, started = [head.strip()], [], [], 0
+    blocks = [head.strip()]
+    keys = []
+    gaps = []
+    started = 0
     for level, first, rest, gap, body in zip(*[iter(parts)] * 5, strict=True):
-        key, known = first.strip(",").lower(), body.strip()
+        key = first.strip(",").lower()
+        known = body.strip()
         blocks += filter(None, (f"{level} {first}{rest}", known))
         keys += [key] if gap or known else []
         if key in notes:

@@ -42,7 +42,8 @@ class Certified:
                 reason = MetricValue.insufficient(self.proof.reasons[name])
                 metrics |= {f"{name}.found": reason, f"{name}.proved": reason}
                 continue
-            found, proved = MetricValue.insufficient(NONE_FOUND), MetricValue(interval.proved)
+            found = MetricValue.insufficient(NONE_FOUND)
+            proved = MetricValue(interval.proved)
             if np.isfinite(interval.found):
                 found = MetricValue(interval.found)
             if name == "certificate.dif":
@@ -55,7 +56,8 @@ class Certified:
         """The proved mean change with its interval over the people."""
         if self.found is None or self.proof.hulls is None or not self.settings["draws"]:
             return MetricValue(value)
-        budget, point = self.found.budgets[:1], np.array([value])
+        budget = self.found.budgets[:1]
+        point = np.array([value])
         return _first(point, *value_intervals(self.proof.hulls, budget, point, **self.settings))
 
     def content(self) -> dict[str, Any]:
@@ -79,7 +81,8 @@ class Certified:
         }
         if self.found is None:
             return proof
-        found, order = self.found, np.argsort(self.found.budgets)
+        found = self.found
+        order = np.argsort(self.found.budgets)
         return proof | {
             "budget": float(found.budgets[0]),
             "value": float(found.values[0]),
@@ -120,6 +123,7 @@ def certify_outputs(
     found = None
     if hasattr(model, "network_"):
         found = certify(model.network_, X, metric, budgets, callback=stages.next(), **settings)
-    seed, report = settings["seed"], stages.next()
+    seed = settings["seed"]
+    report = stages.next()
     proof = prove(model, X, metric, budgets[0], y=y, parts=parts, seed=seed, callback=report)
     return Certified(found, proof, settings)

@@ -91,15 +91,18 @@ def decide_rows(
     `acquired`, the answers of these rows. ``callback(done, total)`` counts the rows as one, and
     every set of copies as one.
     """
-    report, total = callback or (lambda done, total: None), 1 + len(counterfactuals)
+    report = callback or (lambda done, total: None)
+    total = 1 + len(counterfactuals)
     groups = groups_argument(model, sensitive)
     if acquired is None:
         # A model may have its own threshold.
-        asked, score = None, _in_blocks(lambda part: _score(model.predict_proba(part)), X, {})
+        asked = None
+        score = _in_blocks(lambda part: _score(model.predict_proba(part)), X, {})
         predicted = _in_blocks(model.predict, X, groups)
     else:
         # The questions are asked once, so the label follows from the probability.
-        score, asked = acquired.probability, (acquired.order >= 0).sum(axis=1)
+        score = acquired.probability
+        asked = (acquired.order >= 0).sum(axis=1)
         predicted = labels_of(model, score, X, **groups)
     report(1, total)
     consistent = {}

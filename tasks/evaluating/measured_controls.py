@@ -105,7 +105,8 @@ def controls_content(
     The differences have paired intervals, those of token metrics over sentences, those of
     certificates none. An iterator of controls has one control's rows in memory at a time.
     """
-    outcomes, certificates = own.outcomes, own.certificates
+    outcomes = own.outcomes
+    certificates = own.certificates
     chance = {key: settings[key] for key in ("draws", "level", "min_cell", "seed")}
     found = {}
     for control in measured:

@@ -134,7 +134,8 @@ def markdown_of_evaluation(
     address of the page.
     """
     status = run["status"]
-    model, baseline = run["judged"], run["baseline"]
+    model = run["judged"]
+    baseline = run["baseline"]
     against = f", beside {_named(baseline)}" if baseline else ""
     lines = [
         f"## {SYMBOLS[status]} {_named(model)} {TEXTS[status]}",
@@ -174,7 +175,8 @@ def _metrics(documents: Mapping[str, Any]) -> list[str]:
     own = documents["metrics"]
     level = f"{100 * own['settings']['level']:g}%"
     headings = ["metric", "model", f"{level} interval"]
-    other, compared = documents.get("baseline"), documents.get("comparison")
+    other = documents.get("baseline")
+    compared = documents.get("comparison")
     if other is not None:
         headings += ["baseline", "difference", f"{level} interval"]
     rows = []
@@ -197,7 +199,9 @@ def _estimate(metric: Mapping[str, Any], *, signed: bool = False) -> tuple[str, 
     if metric["value"] is None:
         return "insufficient evidence", ""
     form = "+.3f" if signed else ".3f"
-    shown, low, high = f"{metric['value']:{form}}", metric["low"], metric["high"]
+    shown = f"{metric['value']:{form}}"
+    low = metric["low"]
+    high = metric["high"]
     if low is None or high is None:
         return shown, ""
     differs = signed and (low > 0 or high < 0)

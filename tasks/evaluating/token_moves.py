@@ -103,15 +103,18 @@ def token_moves(
     predicted one term after the other. `parameters` are those of a step with ``evaluate`` and
     ``seed``. With `show` the content has the sentences that move most.
     """
-    found, settings = TokenMoves(), bootstrap_settings(parameters) | {"draws": draws}
+    found = TokenMoves()
+    settings = bootstrap_settings(parameters) | {"draws": draws}
     for name, terms in terms_of(parameters["evaluate"]).items():
         listed = sentences(terms.column)
         mentions = Mentions.find(listed, terms, MAX_MEASURED, parameters["seed"])
-        count, probability = len(mentions.rows), list[Float]()
+        count = len(mentions.rows)
+        probability = list[Float]()
         same = np.ones(count, dtype=bool)
         if count:  # models refuse a table without rows
             sensitive = {key: values[mentions.rows] for key, values in outcomes.sensitive.items()}
-            groups, rows = groups_argument(model, sensitive), encoded(mentions.rows)
+            groups = groups_argument(model, sensitive)
+            rows = encoded(mentions.rows)
             decided = model.predict(rows, **groups)
             for copy in mentions.copies(encoder, rows):
                 answers = model.predict_proba(copy)
@@ -163,7 +166,8 @@ def _largest(mentions: Mentions, moves: Moves, outcomes: Outcomes) -> list[dict[
     listed = []
     for row in np.argsort(-change.max(axis=1, initial=0.0), kind="stable")[:MOST_SHOWN].tolist():
         version = int(change[row].argmax())
-        sentence, after = mentions.sentences[row], float(moves.probability[row, version])
+        sentence = mentions.sentences[row]
+        after = float(moves.probability[row, version])
         numbers = (
             {"change": after}
             if outcomes.classes

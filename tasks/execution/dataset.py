@@ -56,7 +56,8 @@ class Dataset:
 
     def _mapped(self, function: Callable[..., NDArray[Any]], *others: Dataset) -> Dataset:
         """A dataset of what a function makes of each array of rows, here and in the others."""
-        parts, changed = (self, *others), dict[str, Any]()
+        parts = (self, *others)
+        changed = dict[str, Any]()
         for key in ("X", "y", "rows", *(() if self.people is None else ("people",))):
             changed[key] = function(*(getattr(part, key) for part in parts))
         for key in ("sensitive", "numbers"):
@@ -156,7 +157,8 @@ def read_dataset(
     With `disk`, a folder for temporary files, the matrix is one, see
     :func:`evenhand.fairlib.mapped.new_matrix`.
     """
-    data, start = read_targets(folder, labels_only=labels_only), 0
+    data = read_targets(folder, labels_only=labels_only)
+    start = 0
     matrix = new_matrix((len(data.y), len(data.names)), disk, paged)
     for file in StoredTable(folder / "X").files:
         # in blocks: a table and its matrix at once would take twice the memory
@@ -173,7 +175,8 @@ def read_targets(folder: Path, *, labels_only: bool = False) -> Dataset:
     With `labels_only` also without positions and sensitive columns, which take two thirds of its
     memory.
     """
-    schema, target = StoredTable(folder / "X").schema, pq.read_table(folder / "y.parquet")
+    schema = StoredTable(folder / "X").schema
+    target = pq.read_table(folder / "y.parquet")
     description = json.loads(schema.metadata[METADATA])
     attributes = pq.read_table(folder / "S.parquet", columns=[] if labels_only else None)
 

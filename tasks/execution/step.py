@@ -208,7 +208,8 @@ def run_step(
     Simultaneous runs of one key compute once: the other runs wait for the lock and find the record.
     Where a `CARRIER` is set, other processes may run the step.
     """
-    record, carrier = store.find(step.name, key), CARRIER.get()
+    record = store.find(step.name, key)
+    carrier = CARRIER.get()
     if record is not None:
         return record, True
     if carrier is not None:
@@ -304,7 +305,9 @@ class Stages:
     """
 
     def __init__(self, report: Report, count: int) -> None:
-        self.report, self.count, self.begun = report, count, 0
+        self.report = report
+        self.count = count
+        self.begun = 0
 
     def next(self) -> Callable[..., None]:
         """Count the previous stage as done, and return the callback of the next one, which ignores

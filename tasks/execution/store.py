@@ -285,7 +285,8 @@ class Store(Folder):
         The operating system holds the lease, so that a killed run holds none. What a run finds or
         stores is marked as used now; `prune` keeps what was used since the oldest lease began.
         """
-        folder, place = self.local / "leases", str(self.local.resolve())
+        folder = self.local / "leases"
+        place = str(self.local.resolve())
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         path = folder / f"{time.time_ns()}-{uuid.uuid4().hex}"
         held = FileLock(path)

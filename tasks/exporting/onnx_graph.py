@@ -28,13 +28,16 @@ from evenhand.tasks.registry.bundle import Bundle
 ML = "ai.onnx.ml"
 VERSIONS = {"": 18, ML: 3}
 IR_VERSION = 8
-FLOAT, DOUBLE, TEXT = TensorProto.FLOAT, TensorProto.DOUBLE, TensorProto.STRING
+FLOAT = TensorProto.FLOAT
+DOUBLE = TensorProto.DOUBLE
+TEXT = TensorProto.STRING
 # Trees whose leaves are held in memory at a time.
 TREES_PER_NODE = 64
 OPERATIONS = {"+": "Add", "-": "Sub", "*": "Mul", "/": "Div", "min": "Min", "max": "Max"}
 OPERATIONS |= {"exp": "Exp", "ln": "Log"}
 # Codes of a category that has no place in the matrix.
-UNSEEN, ABSENT = -2, -1
+UNSEEN = -2
+ABSENT = -1
 
 
 class Graph:
@@ -90,7 +93,8 @@ class Graph:
 
     def interpolate(self, x: str, knots: Sequence[float], values: Sequence[float]) -> str:
         """Add a piecewise linear function, constant outside its at least two knots."""
-        starts, low = np.array(knots), np.array(values)
+        starts = np.array(knots)
+        low = np.array(values)
         found = self("Clip", x, starts[0], starts[-1])
         # the piece of the line that the number is on
         above = self.cast(self("GreaterOrEqual", found, starts[None, 1:-1]), TensorProto.INT64)
@@ -106,7 +110,8 @@ class Encoder:
     """Adds the encoding of the columns of a table to a graph."""
 
     def __init__(self, graph: Graph, encoder: TableEncoder, types: dict[str, str]) -> None:
-        self.graph, self.strict = graph, encoder.unseen == "error"
+        self.graph = graph
+        self.strict = encoder.unseen == "error"
         self.bad: list[str] = []  # where there is no answer, of each column
         parts = [part for item in encoder.fitted_ for part in self._encode(item, types[item.name])]
         self.matrix = graph("Concat", *parts, axis=1)  # float32, shape (n, d)
@@ -223,13 +228,16 @@ def _score(graph: Graph, score: Score, matrix: str) -> str:
     if score.projection is not None:
         product = graph("MatMul", graph.cast(matrix, DOUBLE), score.projection)
         matrix = graph.cast(product, FLOAT)
-    trees, total, ends = score.trees, "", [*score.trees.roots[1:], len(score.trees.feature)]
+    trees = score.trees
+    total = ""
+    ends = [*score.trees.roots[1:], len(score.trees.feature)]
     for start in range(0, len(ends), TREES_PER_NODE):
         roots = trees.roots[start : start + TREES_PER_NODE]
         nodes = np.arange(roots[0], ends[start + len(roots) - 1])
         ids = np.searchsorted(roots, nodes, side="right") - 1
         inner = trees.feature[nodes] >= 0
-        leaf, places = nodes[~inner], nodes - roots[ids]
+        leaf = nodes[~inner]
+        places = nodes - roots[ids]
         columns = {
             "nodes_treeids": ids,
             "nodes_nodeids": places,

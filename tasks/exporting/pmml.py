@@ -67,8 +67,10 @@ class Fields:
     """
 
     def __init__(self, encoder: TableEncoder, types: Mapping[str, str]) -> None:
-        self.data, self.schema = element("DataDictionary"), element("MiningSchema")
-        self.derived, self.terms = element("LocalTransformations"), list[Term]()
+        self.data = element("DataDictionary")
+        self.schema = element("MiningSchema")
+        self.derived = element("LocalTransformations")
+        self.terms = list[Term]()
         for item in encoder.fitted_:
             known = (
                 encoder.accepted(item.name) if item.categories and encoder.unseen == "error" else ()
@@ -126,7 +128,8 @@ class Fields:
         """Derive a matrix column."""
         field, item, category = term
         if item is not None:
-            centred, filled = apply("-", field, item.centre), (item.mean - item.centre) / item.scale
+            centred = apply("-", field, item.centre)
+            filled = (item.mean - item.centre) / item.scale
             return self._derive(apply("/", centred, item.scale, mapMissingTo=filled), "float")
         if category == MISSING:
             return self._derive(apply("if", apply("isMissing", field), 1.0, 0.0))
@@ -182,13 +185,16 @@ def _node(
     if node not in splits:
         return element("Node", test, score=float(trees.value[node]))
     (field, scaling, category), cut = splits[node]
-    low, high = int(trees.left[node]), int(trees.right[node])
+    low = int(trees.left[node])
+    high = int(trees.right[node])
     if scaling is not None and scaling.scale < 0:
         low, high = high, low
     # the side of a missing value comes last
-    order, operator = ((low, high), "lessThan")
+    order = (low, high)
+    operator = "lessThan"
     if (0.0 if scaling is None else scaling.mean) < cut:
-        order, operator = ((high, low), "greaterOrEqual")
+        order = (high, low)
+        operator = "greaterOrEqual"
     if scaling is not None:
         first = element("SimplePredicate", field=field, operator=operator, value=float(finite(cut)))
     elif not 0 < cut <= 1:
@@ -252,7 +258,8 @@ def pmml_document(
     a label. A row with a category unseen in training, unless the encoder ignores these, or with an
     infinite number has none. An `InputError` for names that PMML cannot hold.
     """
-    fields, output = Fields(encoder, types), Output()
+    fields = Fields(encoder, types)
+    output = Output()
     # XGBoost computes it in float32
     p = output.keep("p", sigmoid(output, "score"), "double" if score.trees is None else "float")
     output.add("probability", calibrated(output, score.calibration, p))

@@ -72,10 +72,8 @@ def read_classifier(bundle: Bundle, target: str) -> tuple[TableEncoder, Score]:
     bundle.require_two_labels("`evenhand export`")
     bundle.require_known_method()
     with unusable(bundle.uri):
-        encoder, model = (
-            TableEncoder.load(bundle.folder / "encoder.json"),
-            load_model(bundle.folder / "model"),
-        )
+        encoder = TableEncoder.load(bundle.folder / "encoder.json")
+        model = load_model(bundle.folder / "model")
     for item in encoder.fitted_:
         if item.kind == "text":
             raise InputError(
@@ -94,9 +92,11 @@ def read_score(model: Any, target: str) -> Score:
     """Read a loaded classifier; an `InputError` if its method or its rule cannot be expressed in
     `target`.
     """
-    base, calibration = model, Calibration()
+    base = model
+    calibration = Calibration()
     if isinstance(model, DecidedModel):
-        base, calibration = model.base, model.calibration
+        base = model.base
+        calibration = model.calibration
         if model.decides_by is not None:
             raise InputError(
                 f"the model's decisions depend on {model.decides_by!r} with thresholds that a hash "
@@ -176,11 +176,13 @@ def first_true(test: Callable[[Any], Any], count: int, kind: Any = np.float64) -
         return np.where(rank < 0, -size, size)
 
     top = int(np.array(np.inf, dtype=kind).view(whole))
-    low, high = np.full(count, -top), np.full(count, top)
+    low = np.full(count, -top)
+    high = np.full(count, top)
     while (low < high).any():
         middle = (low >> 1) + (high >> 1) + (low & high & 1)
         true = test(number(middle)) | (low >= high)
-        low, high = np.where(true, low, middle + 1), np.where(true, np.minimum(high, middle), high)
+        low = np.where(true, low, middle + 1)
+        high = np.where(true, np.minimum(high, middle), high)
     return number(high)
 
 
@@ -211,7 +213,8 @@ def raw_splits(
     assert score.trees is not None
     for place, column in enumerate(score.features.tolist()):
         nodes = np.flatnonzero(score.trees.feature == place)
-        above, scaling = score.trees.above[nodes].astype(np.float32), scalings[column]
+        above = score.trees.above[nodes].astype(np.float32)
+        scaling = scalings[column]
         cuts = above if scaling is None else raw_cuts(scaling, above)
         for node, cut in zip(nodes.tolist(), cuts.tolist(), strict=True):
             yield node, column, cut
@@ -222,7 +225,8 @@ def sigmoid(write: Any, z: Any, rounded: Callable[[Any], Any] = lambda value: va
 
     `rounded` writes the conversion of a number to float32, where the sums are of that type.
     """
-    one, power = rounded(1.0), write("exp", write("-", 0.0, _clip(write, z, -700.0, 700.0)))
+    one = rounded(1.0)
+    power = write("exp", write("-", 0.0, _clip(write, z, -700.0, 700.0)))
     return write("/", one, write("+", one, rounded(power)))
 
 

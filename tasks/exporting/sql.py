@@ -90,8 +90,10 @@ class Query:
     """
 
     def __init__(self, encoder: TableEncoder, contract: Contract, dialect: str, table: str) -> None:
-        self.encoder, self.contract = encoder, contract
-        self.dialect, self.form = dialect, DIALECTS[dialect]
+        self.encoder = encoder
+        self.contract = contract
+        self.dialect = dialect
+        self.form = DIALECTS[dialect]
         self.real, self.double = (
             self.translate(f"CAST(x AS {kind})")[10:-1] for kind in ("FLOAT", "DOUBLE")
         )
@@ -130,8 +132,10 @@ class Query:
         """Add a column of the table: its number, its category's name, and the terms that it
         gives.
         """
-        kind, first = self.contract.column(item.name).logical_type, self.layers[0]
-        gone, raw = self._gone(item, kind), self.raw(item.name)
+        kind = self.contract.column(item.name).logical_type
+        first = self.layers[0]
+        gone = self._gone(item, kind)
+        raw = self.raw(item.name)
         number = f"CAST({raw} AS DOUBLE)"
         if item.kind in DATE_KINDS:
             number = f"DATE_DIFF(CAST({raw} AS DATE), CAST('1970-01-01' AS DATE), DAY)"
@@ -157,10 +161,8 @@ class Query:
             number = f"CASE {text} {' '.join(ranks)} END"
         parts = {"": (number, item)}
         if item.kind == "calendar":
-            month, weekday = (
-                FittedColumn("", "standard", *MONTH),
-                FittedColumn("", "standard", *WEEKDAY),
-            )
+            month = FittedColumn("", "standard", *MONTH)
+            weekday = FittedColumn("", "standard", *WEEKDAY)
             parts["_month"] = f"EXTRACT(MONTH FROM CAST({raw} AS DATE))", month
             parts["_weekday"] = f"MOD(MOD({number} + 3, 7) + 7, 7)", weekday
         for part, (value, scaling) in parts.items():
@@ -178,7 +180,8 @@ class Query:
 
     def _gone(self, item: FittedColumn, kind: str) -> str:
         """Condition of a missing value."""
-        raw, texts = self.raw(item.name), [str(value) for value in item.missing]
+        raw = self.raw(item.name)
+        texts = [str(value) for value in item.missing]
         if not texts:
             return f"{raw} IS NULL"
         if kind in ("integer", "number") and not any(
@@ -247,7 +250,8 @@ class Query:
             ((weights, bias),) = score.layers
             self.add(evenhand_score=self.linear(weights[:, 0], float(bias[0])))
         else:
-            trees, splits = score.trees, self._splits(score)
+            trees = score.trees
+            splits = self._splits(score)
             total = f"CAST({literal(trees.base)} AS {self.real})"
             for start in range(0, len(trees.roots), TREES_PER_LAYER):
                 name = f"evenhand_sum{start}"
@@ -307,13 +311,12 @@ class Query:
             shares[f"evenhand_share{node}"] = f"LEAST({self.zero}{''.join(parts)}, 1e0)"
         self.add(**shares)
         nodes = len(graph.one)
-        level, weights = [0] + [1] * (nodes - 1), {0: f"CAST(1 AS {self.double})"}
+        level = [0] + [1] * (nodes - 1)
+        weights = {0: f"CAST(1 AS {self.double})"}
         received: dict[int, str] = {-1: weights[0]} if not nodes else {}
         for node in range(nodes):
-            weight, share = (
-                weights[0] if node == 0 else f"evenhand_w{node}",
-                f"evenhand_share{node}",
-            )
+            weight = weights[0] if node == 0 else f"evenhand_w{node}"
+            share = f"evenhand_share{node}"
             for child, sent in ((graph.one[node], ""), (graph.zero[node], f"{weight} - ")):
                 received[child] = f"{received.get(child, self.zero)} + ({sent}{weight} * {share})"
                 if child >= 0:
@@ -333,12 +336,11 @@ class Query:
 
         The text is that of :func:`evenhand.fairlib.proxies.hash_uniform.sha256_uniforms`.
         """
-        text, kinds = (
-            quoted(str(seed)),
-            {column.name: column.logical_type for column in self.contract.columns},
-        )
+        text = quoted(str(seed))
+        kinds = {column.name: column.logical_type for column in self.contract.columns}
         for name in sorted(key):
-            kind, value = kinds.get(name, "string"), self.raw(name)
+            kind = kinds.get(name, "string")
+            value = self.raw(name)
             if kind == "number":
                 raise InputError(f"the key column {name!r} of numbers with fractions {UNHASHED}")
             value = f"CAST({value} AS {KEY_TYPES[kind]})" if kind in KEY_TYPES else value
@@ -359,7 +361,8 @@ class Query:
         answer.
         """
         for name in features:
-            column, missing = self.contract.column(name), self.missing[name]
+            column = self.contract.column(name)
+            missing = self.missing[name]
             dropped = column.role == "sensitive" and self.contract.missing_sensitive == "drop"
             if dropped or needs_value(column, self.contract):
                 self.valid.append(f"NOT {missing}")
@@ -384,7 +387,8 @@ class Query:
         rest = repr([self.layers[1:], outputs, where])
         used = set(re.findall(r"evenhand_\w+", rest))
         self.layers[0] = {name: text for name, text in self.layers[0].items() if name in used}
-        source, parts = f"{self.table} AS t", []
+        source = f"{self.table} AS t"
+        parts = []
         for number, columns in enumerate(self.layers, 1):
             row = self.form.row if number == 1 else "*"
             listed = [row, *(f"{text} AS {name}" for name, text in columns.items())]

@@ -64,7 +64,8 @@ class Judge(ABC):
     weights: NDArray[np.float64]
 
     def __init__(self, model: FileModel, settings: FileSettings) -> None:
-        self.model, self.settings = model, settings
+        self.model = model
+        self.settings = settings
         declared = {column.name: column for column in model.contract.columns}
         names = dict.fromkeys((*model.features, *self.key))
         self._columns = [declared[name] for name in names if name in declared]
@@ -92,7 +93,8 @@ class Judge(ABC):
         stop. Raises `ContractViolation` if the contract stops at a bad row or a column has another
         type, and `InputError` if the model refuses a row.
         """
-        contract, categorical = self.model.contract, self.model.categorical
+        contract = self.model.contract
+        categorical = self.model.categorical
         values = {
             column.name: typed(
                 batch.column(column.name), column, contract, category=column.name in categorical
@@ -133,10 +135,13 @@ class RowFilter(Judge):
     """Keeps the rows whose uniform number is below their acceptance probability."""
 
     def __init__(self, bundle: ProxyBundle, settings: FilterSettings) -> None:
-        self.bundle, self.seed, self.hash = bundle, settings.seed, settings.hash
+        self.bundle = bundle
+        self.seed = settings.seed
+        self.hash = settings.hash
         self.key = key_columns(bundle, settings)
         self.added = {PROBABILITY: pa.float64()} if settings.probability else {}
-        self.weights, self.max_drift = bundle.raw.acceptance, settings.max_drift
+        self.weights = bundle.raw.acceptance
+        self.max_drift = settings.max_drift
         super().__init__(bundle, settings)
 
     @classmethod
@@ -154,7 +159,8 @@ class RowFilter(Judge):
 
     def summarise(self, common: Mapping[str, Any]) -> FilterSummary:
         """Add drift and the expected balance."""
-        masses, balance = np.array(common["masses"]), self.bundle.balance
+        masses = np.array(common["masses"])
+        balance = self.bundle.balance
         return FilterSummary(
             **common,
             expected_by_group=(masses * self.weights).tolist(),
@@ -231,10 +237,12 @@ def check_features(values: Mapping[str, pa.Array], model: FileModel) -> BatchChe
 
     With `unseenCategories: error` a category that no training row had breaks the contract too.
     """
-    contract, encoder = model.contract, model.encoder
+    contract = model.contract
+    encoder = model.encoder
     check = BatchCheck()
     for name in model.features:
-        column, missing = contract.column(name), null_mask(values[name])
+        column = contract.column(name)
+        missing = null_mask(values[name])
         if (
             missing is not None
             and column.role == "sensitive"

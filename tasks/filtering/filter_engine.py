@@ -80,7 +80,8 @@ def plan_units(file: InputFile, output: str, settings: FileSettings) -> list[Uni
     if file.format == "csv":
         return [UnitSpec(file, output, 0, True, None)]
     footer = parquet_footer(file)
-    cuts, rows = [0], 0
+    cuts = [0]
+    rows = 0
     for group in range(footer.num_row_groups):
         size = footer.row_group(group).num_rows
         if rows and rows + size > settings.rows_per_unit:
@@ -149,7 +150,8 @@ class _Work(NamedTuple):
 
 def _records(work: _Work) -> Iterator[UnitRecord]:
     """Write a unit's parts, and yield the record of each once it is written."""
-    unit, judge = work.unit, work.judge
+    unit = work.unit
+    judge = work.judge
     part: _OpenPart | None = None
     for index, first_row, batch in _by_part(unit, work.stream, judge.settings.rows_per_unit):
         if index < unit.index:
@@ -187,8 +189,11 @@ class _OpenPart:
     """A part that is being written."""
 
     def __init__(self, index: int, work: _Work) -> None:
-        self.index, self.work = index, work
-        schema, dictionaries, added = work.stream.schema, work.stream.dictionaries, work.judge.added
+        self.index = index
+        self.work = work
+        schema = work.stream.schema
+        dictionaries = work.stream.dictionaries
+        added = work.judge.added
         accepted = pa.schema([*schema, *(pa.field(name, kind) for name, kind in added.items())])
         if isinstance(dictionaries, list):
             dictionaries = dictionaries + [
@@ -212,7 +217,9 @@ class _OpenPart:
 
     def finish(self, *, last: bool) -> UnitRecord:
         """Put the parts in place, and then the record."""
-        output, judge, file = self.work.output, self.work.judge, self.work.unit.file
+        output = self.work.output
+        judge = self.work.judge
+        file = self.work.unit.file
         name = f"part-{unit_name(file.name, self.index)}.parquet"
         set_aside = (
             output.put(self._broken.path, *QUARANTINE, name) if self._broken.close() else None
@@ -251,7 +258,9 @@ class _PartWriter:
     """
 
     def __init__(self, path: Path, schema: pa.Schema, options: dict[str, Any]) -> None:
-        self.path, self.schema, self.options = path, schema, options
+        self.path = path
+        self.schema = schema
+        self.options = options
         self.rows = 0
         self._writer: pq.ParquetWriter | None = None
         self._waiting: list[pa.RecordBatch] = []
@@ -289,7 +298,8 @@ class _PartWriter:
                 self.path, table.schema, store_schema=False, **self.options
             )
         self._writer.write_table(table, row_group_size=table.num_rows)
-        self._waiting, self._size = [], (0, 0)
+        self._waiting = []
+        self._size = (0, 0)
 
 
 Workers = Callable[[Sequence[UnitSpec]], Iterable[tuple[UnitSpec, UnitResult]]]
@@ -318,7 +328,8 @@ def process_files(
     Raises `InputError` if there is no input, or the output is in use for something else, and
     `NotCarriedOut` if the output cannot be written or another run is writing to it.
     """
-    started, settings = time.monotonic(), judge.settings
+    started = time.monotonic()
+    settings = judge.settings
     listed = list_inputs(inputs, settings.format, output, settings.settle_seconds, settings.section)
 
     def summary(files: Sequence[FileOutcome], records: Sequence[UnitRecord]) -> RunSummary:
@@ -390,7 +401,9 @@ class _Run:
     """State of a run."""
 
     def __init__(self, judge: Judge, output: OutputFolder, files: Sequence[InputFile]) -> None:
-        self.judge, self.settings, self.output = judge, judge.settings, output
+        self.judge = judge
+        self.settings = judge.settings
+        self.output = output
         self.before: dict[str, list[UnitRecord]] = defaultdict(list)
         for record in output.records():
             self.before[record.file].append(record)
@@ -402,7 +415,8 @@ class _Run:
         file = state.file
         done = {record.index: record for record in state.before if self._holds(record, file)}
         if done and max(done) == len(done) - 1 and done[max(done)].last:
-            state.records, state.skipped = done, True
+            state.records = done
+            state.skipped = True
             self._limit_quarantine(state)  # the earlier run may have ended before this check
             return []
         try:
@@ -473,7 +487,9 @@ class _Run:
         """Let a file fail if more of its rows were set aside than the contract allows."""
         counts = counts_of(state.records.values())
         contract = self.judge.model.contract
-        bad, rows, share = counts["quarantined"], counts["rows_in"], contract.quarantine_share
+        bad = counts["quarantined"]
+        rows = counts["rows_in"]
+        share = contract.quarantine_share
         most = share * rows + 1e-9
         if contract.rules_observed:
             most = max(most, 1)  # one row of a small file may differ from what was observed

@@ -85,7 +85,9 @@ def list_inputs(
             "Parquet files first."
         )
     local = is_local(filesystem)
-    files, ignored, waiting = [], [], []
+    files = []
+    ignored = []
+    waiting = []
     for place, info in sorted(found.items()):
         name = str(PurePosixPath(place).relative_to(root))
         if kind != "file" and _is_hidden(name):

@@ -28,7 +28,8 @@ from evenhand.tasks.sources.table_reader import os_reason
 from evenhand.tasks.written_input import refuse_credentials
 
 STATE = "_evenhand"
-RECORDS, QUARANTINE = (STATE, "records"), (STATE, "quarantine")
+RECORDS = (STATE, "records")
+QUARANTINE = (STATE, "quarantine")
 UNIT_FILE = re.compile(r"(?:part-)?([0-9a-f]{16}-[0-9]{5,})\.(?:parquet|json)")
 
 
@@ -100,7 +101,8 @@ class OutputFolder(Folder):
 
     def __init__(self, url: str) -> None:
         super().__init__(url, "output")
-        self.url, self.shown = url, without_secrets(url)
+        self.url = url
+        self.shown = without_secrets(url)
 
     @contextmanager
     def held(self) -> Iterator[None]:
@@ -126,11 +128,13 @@ class OutputFolder(Folder):
 
         Raises `InputError` if the folder holds other files, or the output of another input or verb.
         """
-        noted, given = self.note(), without_secrets(root)
+        noted = self.note()
+        given = without_secrets(root)
         if noted is None:
             self.claim({"root": given} | ({} if section == "filter" else {"section": section}))
         else:
-            known, verb = noted.get("root"), noted.get("section", "filter")
+            known = noted.get("root")
+            verb = noted.get("section", "filter")
             if verb != section:
                 raise InputError(
                     f"{self.shown} holds the output of `evenhand {verb}`: choose another."
@@ -264,7 +268,8 @@ class OutputTable(OutputFolder):
     is_local = False
 
     def __init__(self, address: str) -> None:
-        self.url, self.shown = address, without_secrets(address)
+        self.url = address
+        self.shown = without_secrets(address)
         connection, _, name = address.rpartition("#")
         if not connection or not re.fullmatch(r"(\w+\.)*\w+", name):
             raise InputError(
@@ -273,7 +278,8 @@ class OutputTable(OutputFolder):
         refuse_credentials(connection, "--output")
         self.engine = open_database(connection, "--output")
         schema, _, self.table = name.rpartition(".")
-        self.schema, self.quarantine = schema or None, f"{self.table}_quarantine"
+        self.schema = schema or None
+        self.quarantine = f"{self.table}_quarantine"
         self._records = self._make(
             f"{self.table}_evenhand", [sa.Column("record", sa.UnicodeText())], key=True
         )
@@ -309,7 +315,8 @@ class OutputTable(OutputFolder):
 
     def _tables(self, opened: sa.Connection) -> dict[str, sa.Table]:
         """Tables of the output that exist, by name."""
-        names, known = (self._records.name, self.table, self.quarantine), sa.inspect(opened)
+        names = (self._records.name, self.table, self.quarantine)
+        known = sa.inspect(opened)
         return {
             name: self._make(name) for name in names if known.has_table(name, schema=self.schema)
         }
@@ -363,10 +370,8 @@ class OutputTable(OutputFolder):
         """Table for a part's columns; the first part creates it. An `InputError` if the columns
         misfit.
         """
-        kinds, key = (
-            {column.name: str(column.type) for column in columns_of(schema)},
-            f"columns of {name}",
-        )
+        kinds = {column.name: str(column.type) for column in columns_of(schema)}
+        key = f"columns of {name}"
         with _CREATING:
             # another process may create it in this moment: then its columns count
             with suppress(NotCarriedOut), self._transaction() as opened:

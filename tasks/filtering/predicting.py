@@ -74,7 +74,8 @@ class RowPredictor(Judge):
             version=f"{bundle.name}/{bundle.version or bundle.digest[:12]}",
         )
         super().__init__(model, settings)
-        self.bundle, self.wanted = bundle, settings
+        self.bundle = bundle
+        self.wanted = settings
         self.labels = pa.array(bundle.inputs["label_values"])
         if settings.reasons:
             bundle.require_two_labels("--reasons")
@@ -87,7 +88,8 @@ class RowPredictor(Judge):
 
     def _reference(self) -> NDArray[np.float64]:
         """Mean encoded row; an `InputError` if it is not known, or the method gives no reasons."""
-        encoder, uri = self.model.encoder, self.bundle.uri
+        encoder = self.model.encoder
+        uri = self.bundle.uri
         try:
             counts = json.loads((self.bundle.folder / "reference.json").read_text())["columns"]
             reference = mean_row(encoder, counts)
@@ -112,7 +114,9 @@ class RowPredictor(Judge):
 
     def decide(self, batch: pa.RecordBatch, rows: pa.RecordBatch) -> tuple[pa.RecordBatch, Any]:
         """All rows with the added columns, and the number of rows by probability and prediction."""
-        model, encoder, settings = self.classifier, self.model.encoder, self.wanted
+        model = self.classifier
+        encoder = self.model.encoder
+        settings = self.wanted
         frame = rows.to_pandas(date_as_object=False)
         matrix = encoder.transform(frame)
         groups = model.rule.groups_of(frame) if self.groups_by else None
@@ -131,7 +135,8 @@ class RowPredictor(Judge):
         ]
         if settings.reasons:
             found = contributions(model, matrix, encoder, self.reference)
-            negative, inputs = ~positive if settings.adverse else None, list(encoder.groups_)
+            negative = ~positive if settings.adverse else None
+            inputs = list(encoder.groups_)
             columns.append(
                 reason_texts(found, rows, inputs, self.names, settings.reasons, negative)
             )

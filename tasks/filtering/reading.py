@@ -65,7 +65,9 @@ def select_columns(names: Sequence[str], judge: Judge, file: str) -> tuple[list[
     the file has.
     """
     check_unique(names, file)
-    model, section, sensitive = judge.model, judge.settings.section, judge.settings.sensitive
+    model = judge.model
+    section = judge.settings.section
+    sensitive = judge.settings.sensitive
     violations = []
     unknown = [
         name for name in names if name not in {column.name for column in model.contract.columns}
@@ -207,7 +209,8 @@ def read_csv(file: InputFile, judge: Judge, files: ExitStack) -> Stream:
         magic = stream.read(4)
     if not magic:
         raise InputError(f"{file.name} is empty: check where it is written.")
-    settings, contract = judge.settings, judge.model.contract
+    settings = judge.settings
+    contract = judge.model.contract
     gzipped = is_gzipped(file.name, magic, f"set {file.section}.format")
     with ExitStack() as once, _readable(file):
         header = _text_stream(file, gzipped, once).read(HEADER_BYTES)

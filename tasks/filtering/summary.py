@@ -128,7 +128,8 @@ def drift_of(masses: ArrayLike, training: ArrayLike, limit: float) -> dict[str, 
     """
     from scipy.special import chdtrc
 
-    sums, reference = np.asarray(masses, dtype=np.float64), np.asarray(training, dtype=np.float64)
+    sums = np.asarray(masses, dtype=np.float64)
+    reference = np.asarray(training, dtype=np.float64)
     rows = float(sums.sum())
     if rows <= 0:
         return None

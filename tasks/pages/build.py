@@ -132,7 +132,8 @@ def _templates() -> Environment:
 
 def inline(text: str) -> Markup:
     """Mark ``**bold**`` and ```code``` up; all else is plain text."""
-    parts, last = [], 0
+    parts = []
+    last = 0
     for mark in MARKS.finditer(text):
         bold, code = mark.groups()
         parts.append(escape(text[last : mark.start()]))

@@ -95,7 +95,8 @@ def moment(iso: str) -> str:
         return iso
     zone = ""
     if when.tzinfo is not None:
-        when, zone = when.astimezone(UTC), " UTC"
+        when = when.astimezone(UTC)
+        zone = " UTC"
     # Not strftime's %B, which follows the machine's locale.
     return f"{when.day} {_MONTHS[when.month - 1]} {when.year}, {when:%H:%M}{zone}"
 

@@ -102,7 +102,8 @@ def estimate_cell(
 
 def price_sentence(found: Json, raises: str, would: str) -> str:
     """Say by how much more a larger budget of fair distance would change a certificate at most."""
-    budget, price = found["budget"], found["multiplier"]
+    budget = found["budget"]
+    price = found["multiplier"]
     if price <= 0:
         return f"A larger budget would not {raises} further."
     if budget == 0:
@@ -149,20 +150,17 @@ def treatment(metrics: Json) -> list[str]:
     """Say how often groups get the favourable outcome, widest differences first, and how
     consistently.
     """
-    counts, settings = metrics["counts"], metrics["settings"]
+    counts = metrics["counts"]
+    settings = metrics["settings"]
     interval = interval_name(settings)
     found: list[tuple[float, str]] = []
     if "classes" in settings:
-        found, counts = (
-            [_of_labels(name, cells) for name, cells in counts.items() if "&" not in name],
-            {},
-        )
+        found = [_of_labels(name, cells) for name, cells in counts.items() if "&" not in name]
+        counts = {}
     # intersections repeat what their parts say, with smaller groups
     for name in [a for a in counts if not is_intersection(a, counts)] or list(counts):
-        about, measured = (
-            spoken(name),
-            metrics["metrics"].get(f"demographic_parity_difference.{name}", {}),
-        )
+        about = spoken(name)
+        measured = metrics["metrics"].get(f"demographic_parity_difference.{name}", {})
         rates = group_rates(
             counts[name], settings.get("min_cell", 5), favourable=favourable_label(settings)
         )

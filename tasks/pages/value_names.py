@@ -106,7 +106,8 @@ def shown_names(names: Names, column: str, values: Iterable[str]) -> dict[str, s
 
 
 def _name(names: Names, column: str, value: str) -> str:
-    parts, values = column.split(PAIR_SEPARATOR), value.split(f" {PAIR_SEPARATOR} ")
+    parts = column.split(PAIR_SEPARATOR)
+    values = value.split(f" {PAIR_SEPARATOR} ")
     if column not in names and len(parts) == len(values) == 2:
         return f" {PAIR_SEPARATOR} ".join(map(_name, (names, names), parts, values))
     return names.get(column, {}).get(value, value)

@@ -239,5 +239,6 @@ def read_bundle(folder: Path, name: str | None, version: str | None, uri: str) -
         inputs = json.loads((folder / "inputs.json").read_text())
         evaluation = json.loads((folder / "evaluation.json").read_text())
         contract = Contract.from_dict(evaluation["contract"])
-        name, digest = name or str(evaluation["job"]), sha256_of_path(folder)[0]
+        name = name or str(evaluation["job"])
+        digest = sha256_of_path(folder)[0]
         return Bundle(folder, name, version, uri, digest, inputs, evaluation, contract)

@@ -157,10 +157,8 @@ def _may_pass(error: Exception) -> bool:
 
     code = getattr(error, "error_code", None)
     if code is not None:  # MLflow's exceptions of wrong addresses have types of their own
-        kinds, codes = (
-            ("MlflowException", "RestException"),
-            ("INTERNAL_ERROR", "TEMPORARILY_UNAVAILABLE"),
-        )
+        kinds = ("MlflowException", "RestException")
+        codes = ("INTERNAL_ERROR", "TEMPORARILY_UNAVAILABLE")
         return type(error).__name__ in kinds and code in codes
     if isinstance(error, requests.HTTPError) and error.response is not None:
         return error.response.status_code >= 500

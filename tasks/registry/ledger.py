@@ -138,17 +138,17 @@ def read_chain(client: MlflowClient, name: str) -> Chain:
     """Read a model's chain; one without records if there is no such model."""
     from mlflow import MlflowException
 
-    tags, aliases = {}, {}
+    tags = {}
+    aliases = {}
     try:
         model = client.get_registered_model(name)
-        tags, aliases = (
-            model.tags,
-            {alias: str(number) for alias, number in dict(model.aliases).items()},
-        )
+        tags = model.tags
+        aliases = {alias: str(number) for alias, number in dict(model.aliases).items()}
     except MlflowException as error:
         if error.error_code not in ABSENT:
             raise
-    texts, token = [], None
+    texts = []
+    token = None
     while token != "":
         page = client.search_model_versions(
             f"name = '{CHAIN}{name}'", max_results=1000, page_token=token
@@ -178,7 +178,8 @@ def _linked(
     texts: Iterable[tuple[int, str]], before: Sequence[Record]
 ) -> tuple[list[Record], list[str]]:
     """Follow the chain through the records in their order; leave out those that lost a race."""
-    chain, faults = list(before), []
+    chain = list(before)
+    faults = []
     heads = {record.digest for record in before} or {""}
     known = set(heads)
     for place, text in texts:
@@ -207,7 +208,8 @@ def _lost(record: Record) -> str:
 
 def _moved(records: Sequence[Record], aliases: Mapping[str, str]) -> list[str]:
     """Compare each alias with the last record of a move of it."""
-    faults, last = [], {}  # type: list[str], dict[str, list[Record]]
+    faults = []  # type: list[str], dict[str, list[Record]]
+    last = {}  # type: list[str], dict[str, list[Record]]
     for record in records:
         if record.kind == "move":
             known = last.setdefault(record.content["alias"], [])
@@ -249,7 +251,8 @@ def append(
     for attempt in range(ATTEMPTS):
         for record in chain.records[known:]:
             unless(record)
-        known, last = len(chain.records), chain.records[-1] if chain.records else None
+        known = len(chain.records)
+        last = chain.records[-1] if chain.records else None
         text = json.dumps(
             {
                 "number": last.number + 1 if last else 1,

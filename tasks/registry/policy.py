@@ -298,7 +298,8 @@ def _outdated(chain: Chain, version: str, alias: str, evaluation: Mapping[str, A
 
     A version that had the alias before may get it back: a rollback is always possible.
     """
-    current, baseline = chain.aliases.get(alias), str(evaluation.get("baseline") or "")
+    current = chain.aliases.get(alias)
+    baseline = str(evaluation.get("baseline") or "")
     ours = baseline.startswith(f"models:/{chain.name}/")
     if (
         current is None

@@ -35,7 +35,8 @@ def read_public_keys(paths: Sequence[Path]) -> list[str]:
     """Read public keys, as hexadecimal digits; an `InputError` for a file that is missing or holds
     none.
     """
-    load, wanted = serialization.load_pem_public_key, Ed25519PublicKey
+    load = serialization.load_pem_public_key
+    wanted = Ed25519PublicKey
     found = [_read(f"--signed-by {path}", path, load, wanted, "public key") for path in paths]
     return [key.public_bytes_raw().hex() for key in found]
 

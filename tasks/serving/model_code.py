@@ -25,7 +25,8 @@ from typing import Any
 ROOT = Path(__file__).parent
 # Code of this project is executed from a model's folder only.
 PUBLISHED = (ROOT / "MLmodel").is_file()
-PACKAGE, SCIENCE = "evenhand", "evenhand.fairlib"
+PACKAGE = "evenhand"
+SCIENCE = "evenhand.fairlib"
 DAMAGED = "the model is damaged: {fault}. Fetch it again, or publish it again."
 
 

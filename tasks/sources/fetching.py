@@ -206,10 +206,8 @@ def _from_path(
     remote = "://" in location and not location.startswith("file://")
     with store.workdir() as folder:
         if remote:
-            shown, path = (
-                without_secrets(location),
-                folder / (Path(location.split("?")[0]).name or "table"),
-            )
+            shown = without_secrets(location)
+            path = folder / (Path(location.split("?")[0]).name or "table")
             _download(location, path, progress)
         else:
             path = Path(location.removeprefix("file://")).expanduser()
@@ -237,7 +235,8 @@ def _query(store: Store, source: Mapping[str, Any]) -> Artifact:
 
     check_query(source["sql"])
     engine = open_database(source.get("connection") or "", "table.connection")
-    backend, database = engine.url.get_backend_name(), engine.url.database
+    backend = engine.url.get_backend_name()
+    database = engine.url.database
     is_file = database not in (None, "", ":memory:") and not str(database).startswith("file:")
     if backend == "sqlite" and is_file and not Path(str(database)).is_file():
         # SQLite would create an empty database under a misspelt name.

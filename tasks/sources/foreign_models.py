@@ -85,10 +85,8 @@ def positive_class(classes: Sequence[Any], label: Column | None, positive: Any) 
     names = np.asarray(classes).tolist()
     if len(names) != 2:
         raise InputError(f"the model has {len(names)} classes, expected two.")
-    coded, allowed = (
-        set(names) == {0, 1},
-        set(label.allowed or ()) if label else {positive} - {None},
-    )
+    coded = set(names) == {0, 1}
+    allowed = set(label.allowed or ()) if label else {positive} - {None}
     if coded and not allowed <= {0, 1}:
         return names.index(1)
     wanted = positive if label is None else label.positive
@@ -125,7 +123,8 @@ def _mlflow(folder: Path, column: Callable[[Sequence[Any]], int]) -> Predictor:
         model = importlib.import_module(f"mlflow.{library}").load_model(str(folder))
         if not hasattr(model, "predict_proba"):
             continue
-        place, named = column(model.classes_), getattr(model, "feature_names_in_", signed)
+        place = column(model.classes_)
+        named = getattr(model, "feature_names_in_", signed)
         return lambda rows: _two(
             model.predict_proba(rows if named is None else _chosen(rows, named))[:, place]
         )

@@ -23,7 +23,8 @@ from evenhand.tasks.errors import InputError
 
 # First values of a column, and the smallest share of them that are numbers or dates, for a look at
 # all of its values.
-PROBED_VALUES, PROBED_SHARE = 1000, 0.3
+PROBED_VALUES = 1000
+PROBED_SHARE = 0.3
 MISSING = pa.array(sorted(MISSING_TEXTS))
 
 Open = Callable[[Collection[str]], pa.RecordBatchReader]

@@ -111,7 +111,8 @@ def files_of(folder: Path) -> list[Path]:
     for path in sorted(folder.rglob("*")):
         if path.is_file() and not any(part[0] in "._" for part in path.relative_to(folder).parts):
             found.setdefault(format_of(path.name), []).append(path)
-    parquet, text = found["parquet"], found["csv"]
+    parquet = found["parquet"]
+    text = found["csv"]
     if parquet and text:
         raise InputError(
             f"the folder {folder.name} holds Parquet and CSV files, such as {parquet[0].name} and "
@@ -234,7 +235,8 @@ def _open_arrow(path: Path, name: str) -> pa.RecordBatchReader:
     with readable(name, "arrow"):
         try:
             file = pa.ipc.open_file(path)
-            schema, batches = file.schema, map(file.get_batch, range(file.num_record_batches))
+            schema = file.schema
+            batches = map(file.get_batch, range(file.num_record_batches))
         except pa.ArrowInvalid:
             batches = pa.ipc.open_stream(path)
             schema = batches.schema

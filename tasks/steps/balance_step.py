@@ -22,7 +22,8 @@ def balance(context: StepContext) -> StepResult:
     A row's uniform number is a hash of the seed and of the batch filter's default key.
     """
     parameters = context.parameters
-    name, version = parameters["proxy"], parameters["version"]
+    name = parameters["proxy"]
+    version = parameters["version"]
     folder = fetch_bundle(parameters["tracking_uri"], name, version, context.workdir / "published")
     if not (folder / "balance.json").exists():
         raise InputError(
@@ -47,7 +48,8 @@ def balance(context: StepContext) -> StepResult:
         accepted = bundle.raw.evaluate(rows).probabilities
         numbers = bundle.uniforms(rows, key_columns(bundle, FilterSettings()), parameters["seed"])
     keep = numbers < accepted
-    kept, cure = labels["label"].to_numpy()[keep], "use a proxy that keeps more, or more rows."
+    kept = labels["label"].to_numpy()[keep]
+    cure = "use a proxy that keeps more, or more rows."
     if len(kept) < MIN_ROWS:
         few = f"{len(kept)} of {len(keep)} training rows, too few to learn from"
         raise InputError(f"balance.proxy {name!r} keeps {few}: {cure}")

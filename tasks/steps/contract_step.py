@@ -42,7 +42,8 @@ def contract(context: StepContext) -> StepResult:
     Blocks that a check against this contract kept whole are not read again.
     """
     declared = Contract.from_dict(context.parameters["contract"])
-    raw, folder = StoredTable(context.inputs["raw"]), context.workdir
+    raw = StoredTable(context.inputs["raw"])
+    folder = context.workdir
     # of one type in all blocks
     unsigned = [
         field.name

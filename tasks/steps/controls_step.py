@@ -33,7 +33,8 @@ def controls(context: StepContext) -> StepResult:
     """
     parameters = context.parameters
     data = read_targets(context.inputs["train"])
-    spec, seed = METHODS[parameters["method"]], parameters["seed"]
+    spec = METHODS[parameters["method"]]
+    seed = parameters["seed"]
     columns = sensitive_columns(data)
     mitigates = spec.name != spec.plain or parameters["decision"]["equal"]
     names = [name for name, trained in (("plain", mitigates), ("blind", columns)) if trained]

@@ -81,7 +81,8 @@ def chosen_rule(
     ``favourable`` label optionally. `groups` are those of the held-out rows, shape (m,). Raises
     `InputError` for a quota that equal probabilities make impossible, or groups with too few rows.
     """
-    wanted, p = parameters["decision"], calibration(held.probability)
+    wanted = parameters["decision"]
+    p = calibration(held.probability)
     threshold = wanted["threshold"]
     if threshold is None and wanted["rate"] is None and wanted["costs"] is None:
         threshold = "balanced"
@@ -123,7 +124,8 @@ def _by_group(
 ) -> GroupRule:
     from evenhand.fairlib.evaluation.group_thresholds import fit_group_thresholds
 
-    equal, attribute = parameters["decision"]["equal"], parameters["attribute"]
+    equal = parameters["decision"]["equal"]
+    attribute = parameters["attribute"]
     costs = parameters["decision"]["costs"]
     if costs is None:
         share = float(label.mean())

@@ -85,8 +85,10 @@ def evaluate(context: StepContext) -> StepResult:
     asks for features gets ``acquisition.json``; its metrics are those of its predictions after the
     questions. A model with a selector of features gets ``selection.json``.
     """
-    settings, folder = context.parameters["evaluate"], context.workdir
-    min_cell, seed = settings["min_cell"], context.parameters["seed"]
+    settings = context.parameters["evaluate"]
+    folder = context.workdir
+    min_cell = settings["min_cell"]
+    seed = context.parameters["seed"]
     model = load_model(context.inputs["model"])
     encoder = read_encoder(context)
     with input_errors():
@@ -100,7 +102,8 @@ def evaluate(context: StepContext) -> StepResult:
     if acquired is not None:
         test.decided(model, test.data, acquired).write(test.file(controls.METHOD), 0)
     explained = test.decide(people)
-    comparisons, outcomes = test.compare(), test.outcomes(controls.METHOD)
+    comparisons = test.compare()
+    outcomes = test.outcomes(controls.METHOD)
     found, certified, certificates = test.certify(model, outcomes, draws=settings["draws"])
     moves = test.token_moves(model, outcomes, draws=settings["draws"])
     certificates |= moves.metrics
@@ -298,12 +301,14 @@ class _Test:
 
     def token_moves(self, model: Any, outcomes: Outcomes, *, draws: int) -> TokenMoves:
         """How the answers move when terms of sentences are exchanged."""
-        context, data = self.context, self.rows
+        context = self.context
+        data = self.rows
         sentences = partial(sentences_of, context, data)
-        show, encoded = (
-            context.parameters["evaluate"]["show_sentences"],
-            lambda rows: self.data.X[rows],
-        )
+        show = context.parameters["evaluate"]["show_sentences"]
+
+        def encoded(rows: Int) -> Float32:
+            return self.data.X[rows]
+
         return token_moves(
             model, self.encoder, encoded, sentences, outcomes, context.parameters, draws, show=show
         )
@@ -317,10 +322,12 @@ class _Test:
         The metrics of both are returned, too, with the share of decisions that can be flipped.
         """
         parameters = self.context.parameters
-        budget, level = parameters["certificate"], parameters["evaluate"]["level"]
+        budget = parameters["certificate"]
+        level = parameters["evaluate"]["level"]
         if budget is None:
             return None, None, {}
-        data, metric = self.data, load_metric(self.context.inputs["metric"])
+        data = self.data
+        metric = load_metric(self.context.inputs["metric"])
         found = audit(
             model,
             data.X,
@@ -333,7 +340,8 @@ class _Test:
             jobs=available_cores(),
             callback=self.stages.next(),
         )
-        points, seed = metric.project(data.X), derive_seed(parameters["seed"], "flips")
+        points = metric.project(data.X)
+        seed = derive_seed(parameters["seed"], "flips")
         flipped = flips(points, outcomes.y_pred, budget, draws=draws, level=level, seed=seed)
         metrics = {
             "certificate.drf": MetricValue(found.gap, found.low, found.high),
@@ -366,11 +374,16 @@ def _reasons_kept(test: _Test, model: Any, most: int) -> MetricValue:
     """Share of reasons that counterfactuals keep; the reference of networks is the mean
     test row.
     """
-    parameters, encoder, X = test.context.parameters, test.encoder, test.data.X
-    rng, reference = generator(parameters["seed"], "reasons"), X.mean(axis=0, dtype=np.float64)
+    parameters = test.context.parameters
+    encoder = test.encoder
+    X = test.data.X
+    rng = generator(parameters["seed"], "reasons")
+    reference = X.mean(axis=0, dtype=np.float64)
     if len(X) > MAX_REASONS:
         X = X[np.sort(rng.choice(len(X), MAX_REASONS, replace=False))]
-    own, places, shares = contributions(model, X, encoder, reference), list(encoder.groups_), []
+    own = contributions(model, X, encoder, reference)
+    places = list(encoder.groups_)
+    shares = []
     for changes in parameters["evaluate"]["counterfactuals"].values():
         copies = encoded_copies(encoder, X, changes)
         moved = [contributions(model, copy, encoder, reference) for copy in copies]
@@ -388,7 +401,8 @@ def _measured_controls(
     yield replace(majority, against=compared[controls.MAJORITY])
     for name in (controls.PLAIN, controls.BLIND):
         if name in test.context.inputs:
-            control, found = test.model(name), test.outcomes(name)
+            control = test.model(name)
+            found = test.outcomes(name)
             _, _, certified = test.certify(control, found, draws=0, outputs=False)
             moves = test.token_moves(control, found, draws=0)
             certified |= moves.metrics

@@ -50,7 +50,8 @@ def _fit_metric(context: StepContext, data: Dataset, untold: list[str]) -> Metri
         return _subspace(data, parameters, untold)
     metric: FACE | EXPLORE
     if parameters["kind"] == "face":
-        size, share = parameters["n_directions"], parameters["explained_variance"]
+        size = parameters["n_directions"]
+        share = parameters["explained_variance"]
         if size is None and share is None:
             share = EXPLAINED_VARIANCE
         metric = FACE(n_directions=size, explained_variance=share)
@@ -90,7 +91,8 @@ def _subspace(data: Dataset, parameters: Mapping[str, Any], untold: list[str]) -
     )
     metric.fit(data.X, sensitive_features=targets)
     by_default = parameters["indicators"] is None and parameters["learned"] is None
-    inputs, fixed = metric.n_features_in_, len(metric.indicators)
+    inputs = metric.n_features_in_
+    fixed = len(metric.indicators)
     half = fixed + (inputs - fixed) // 2
     if by_default and metric.basis_.shape[1] > half > 0:
         # A table of few inputs has hardly more dimensions than directions. People must still differ
@@ -108,7 +110,8 @@ def _subspace(data: Dataset, parameters: Mapping[str, Any], untold: list[str]) -
 
 def _check_rank(metric: Metric) -> None:
     """Refuse a metric that removes all differences, or none."""
-    rank, width = metric.basis_.shape[1], metric.n_features_in_
+    rank = metric.basis_.shape[1]
+    width = metric.n_features_in_
     if 0 < rank < width or (rank == 0 and isinstance(metric, EXPLORE)):
         return
     everything = "everything: all people are comparable" if rank else "nothing: it protects nobody"

@@ -68,7 +68,8 @@ def gate(context: StepContext) -> StepResult:
     controls = None
     if "controls" in context.inputs:
         controls = comparisons(json.loads(context.inputs["controls"].read_text()))
-    gates, method = parameters["gates"], parameters.get("method")
+    gates = parameters["gates"]
+    method = parameters.get("method")
     if "leaks" in context.inputs:
         leaks = json.loads(context.inputs["leaks"].read_text())
         metrics["metrics"]["leak_suspected"] = vars(MetricValue(float(len(leaks["columns"]))))
@@ -122,10 +123,8 @@ def degenerate(
     judged by their order alone. So may calibrated ones of a rare label: they are close together
     near 0, and yet better than the share of positives for everybody.
     """
-    cure, classes = (
-        CURES[METHODS[method].plain],
-        sum(name.startswith("recall.") for name in metrics),
-    )
+    cure = CURES[METHODS[method].plain]
+    classes = sum(name.startswith("recall.") for name in metrics)
     if classes:
         rate = metrics["balanced_accuracy"]
         if (
@@ -134,11 +133,9 @@ def degenerate(
         ):
             return None
         return f"the model is right no more often than chance (balanced accuracy {rate['value']:.3f}): {cure}."
-    spread, area, gain = (
-        metrics["probability_spread"]["value"],
-        metrics["auc"],
-        metrics["log_loss_gain"],
-    )
+    spread = metrics["probability_spread"]["value"]
+    area = metrics["auc"]
+    gain = metrics["log_loss_gain"]
     tells = _surely_above(area, 0.5) and (not calibrated or _surely_above(gain, 0.0))
     if not tells and (spread == 0.0 or (calibrated and spread < LEAST_SPREAD)):
         return (
@@ -301,7 +298,8 @@ def drift_metrics(
     Lists of `terms` have those of exchanged terms. More than two labels have no selection rate, and
     no base rates by group.
     """
-    columns, classes = list(reference["columns"]), "classes" in reference.get("label", {})
+    columns = list(reference["columns"])
+    classes = "classes" in reference.get("label", {})
     subjects = {"<column>": columns, "<attr>": list(reference["groups"])}
     names = []
     for metric in names_of("drift"):

@@ -29,7 +29,8 @@ from evenhand.tasks.sources.table_reader import (
 )
 
 # Rows of a block, in which later steps read the table, and its cells in a wide table.
-GROUP_ROWS, GROUP_CELLS = 1 << 18, 1 << 23
+GROUP_ROWS = 1 << 18
+GROUP_CELLS = 1 << 23
 # Blocks in one file of the table, so that earlier files can be taken over where rows were appended.
 RUN_GROUPS = 4
 
@@ -42,7 +43,8 @@ def ingest(context: StepContext) -> StepResult:
     """
     before = _stamps(context.inputs.values())
     blocks = read_source(context.parameters["source"], context.inputs, context.parameters["seed"])
-    schema, folder = blocks.schema, context.workdir / "raw"
+    schema = blocks.schema
+    folder = context.workdir / "raw"
     parts = _take_parts(schema, context, folder)
     if not parts:
         write_raw(blocks, folder)
@@ -68,11 +70,13 @@ def _take_parts(schema: pa.Schema, context: StepContext, folder: Path) -> Parts:
     stated = context.parameters["source"]
     if stated.get("decimal") or stated.get("dates"):
         return {}  # the rows of files as they stand are not those of the table
-    source, rows = next(iter(context.inputs.values()), None), RUN_GROUPS * _group_rows(schema)
+    source = next(iter(context.inputs.values()), None)
+    rows = RUN_GROUPS * _group_rows(schema)
     files = [] if source is None or not source.is_dir() or lake_of(source) else files_of(source)
     if not files or format_of(files[0].name) != "parquet":
         return {}
-    name, parts = Path(context.parameters["source"]["path"]).name, {}
+    name = Path(context.parameters["source"]["path"]).name
+    parts = {}
     with readable(name, "parquet"):
         ends = list(itertools.accumulate(pq.read_metadata(file).num_rows for file in files))
         # values of columns may be in the path
@@ -83,7 +87,8 @@ def _take_parts(schema: pa.Schema, context: StepContext, folder: Path) -> Parts:
         return {}
     found = common_schema(files, name)
     for number, start in enumerate(range(0, ends[-1], rows)):
-        first, last = bisect_right(ends, start), bisect_left(ends, min(start + rows, ends[-1]))
+        first = bisect_right(ends, start)
+        last = bisect_left(ends, min(start + rows, ends[-1]))
         skipped = start - (ends[first - 1] if first else 0)
         content = (
             found.remove_metadata().serialize().to_pybytes(),
@@ -131,7 +136,8 @@ def _row_groups(blocks: pa.RecordBatchReader) -> Iterator[pa.Table]:
     """Tables of as many rows as :func:`_group_rows` says, the last with fewer, each in one
     chunk.
     """
-    waiting, size = blocks.schema.empty_table(), _group_rows(blocks.schema)
+    waiting = blocks.schema.empty_table()
+    size = _group_rows(blocks.schema)
     for block in blocks:
         waiting = pa.concat_tables([waiting, pa.Table.from_batches([block])])
         while waiting.num_rows >= size:

@@ -107,7 +107,8 @@ def measure_drift(context: StepContext) -> StepResult:
     label = monitoring.compare_label(labels, classes, reference, settings)
     # A proxy predicts no label.
     predicts = "label_values" in inputs
-    predictions, moves = None, TokenMoves()
+    predictions = None
+    moves = TokenMoves()
     if predicts:
         predictions, moves = _predictions(context, table, bundle, contract, encoder, settings)
     metrics = _metrics(columns, groups, label.change, predictions) | moves.metrics
@@ -115,7 +116,8 @@ def measure_drift(context: StepContext) -> StepResult:
     ordered = {
         name: metrics[name] for name in drift_metrics(reference, predicts=predicts, terms=terms)
     }
-    rows, given = table.num_rows, context.parameters["settings"]
+    rows = table.num_rows
+    given = context.parameters["settings"]
     drift = {
         "rows": rows,
         "reference_rows": reference["rows"],
@@ -220,7 +222,8 @@ def _exchanged(moves: TokenMoves, then: Mapping[str, Any]) -> dict[str, Any]:
             "metrics": [],
         }
         for metric in (f"{kind}.{name}" for kind in EXCHANGED):
-            now, before = moves.metrics[metric], MetricValue(**then.get(metric, unknown))
+            now = moves.metrics[metric]
+            before = MetricValue(**then.get(metric, unknown))
             values = {"now": now, "then": before, "change": change_between(now, before)}
             row = {"name": metric} | {key: vars(value) for key, value in values.items()}
             found[name]["metrics"].append(row)
@@ -246,17 +249,17 @@ def _predictions(
     model = LoadedModel.load("model", bundle)
     classes = tuple(map(str, contract.label.classes))
     fit = pa.array(_answerable(table, encoder))
-    rows, there = (
-        table.select([spec.name for spec in encoder.columns]).filter(fit),
-        table.column_names,
-    )
+    rows = table.select([spec.name for spec in encoder.columns]).filter(fit)
+    there = table.column_names
     # decisions may depend on a group
     sensitive = {
         column.name: group_labels(table[column.name].filter(fit), column)
         for column in contract.sensitive
         if column.name in there
     }
-    n, sizes, moves = rows.num_rows, np.zeros(len(classes) or 2, dtype=np.int64), TokenMoves()
+    n = rows.num_rows
+    sizes = np.zeros(len(classes) or 2, dtype=np.int64)
+    moves = TokenMoves()
     if n:
         (decided,) = decide_table([model], rows, {}, context.progress, sensitive)
         sizes = np.bincount(decided.predicted, minlength=len(sizes))
@@ -266,7 +269,8 @@ def _predictions(
         measured = {**context.parameters["settings"], "intersections": False}
         measured["terms"] = context.parameters["terms"]
         moves = moves_in_table(model, rows, outcomes, {"evaluate": measured, "seed": settings.seed})
-    before, count = context.parameters["tested"], int(sizes[1])
+    before = context.parameters["tested"]
+    count = int(sizes[1])
     lack = MetricValue.insufficient("the metrics of its training run are not in this store")
     rate = share(count, n, level=settings.level)
     change: Change

@@ -59,7 +59,8 @@ def measure_model(context: StepContext) -> StepResult:
         Outcomes(y_pred=each.predicted, score=each.score, consistent=each.consistent, **people)
         for each in decided
     ]
-    evaluations, outputs = list[dict[str, Any]](), dict[str, Any]()
+    evaluations = list[dict[str, Any]]()
+    outputs = dict[str, Any]()
     for one, rows, decisions in zip(models, outcomes, decided, strict=True):
         evaluation = evaluate(rows, **settings)
         moves = moves_in_table(one, features, rows, context.parameters)
@@ -99,7 +100,8 @@ def _people(table: pa.Table, contract: Contract) -> dict[str, Any]:
         column.name: known_groups(column) | set(pd.unique(sensitive[column.name]))
         for column in contract.sensitive
     }
-    y_true, classes = label_codes(table[label.name], label), tuple(map(str, label.classes))
+    y_true = label_codes(table[label.name], label)
+    classes = tuple(map(str, label.classes))
     return {
         "y_true": y_true,
         "sensitive": sensitive,

@@ -58,7 +58,9 @@ def measure_predictions(context: StepContext) -> StepResult:
     refuse_unread_numbers(table.select(_names(given)))
     with input_errors("", ContractError):
         sensitive = {name: _groups(table, name) for name in given["sensitive"]}
-        label, described, said = None, None, {}
+        label = None
+        described = None
+        said = {}
         if given["label"] is not None:
             values = read_values(table[given["label"]], given["label"], plain=True)
             described = label_column(values, given["positive"], favourable=given["favourable"])
@@ -146,7 +148,8 @@ def _decided(given: Mapping[str, Any], table: pa.Table) -> Column | None:
 
 def _outcome_of_probabilities(given: Mapping[str, Any]) -> dict[str, Any]:
     """The favourable outcome where only the options can say it: of probabilities without labels."""
-    positive, favourable = given["positive"], given["favourable"]
+    positive = given["positive"]
+    favourable = given["favourable"]
     if favourable is not None and positive is None:
         raise InputError(
             "--favourable needs --positive here: probabilities alone do not say which outcome they "

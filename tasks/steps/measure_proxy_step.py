@@ -23,7 +23,8 @@ from evenhand.tasks.execution.dataset import Dataset, read_dataset
 from evenhand.tasks.execution.step import StepContext, StepResult
 
 # Below these a run warns; starter jobs have gates at the same values.
-LEAST_REDUCTION, LEAST_SUPPORT = 0.1, 0.6
+LEAST_REDUCTION = 0.1
+LEAST_SUPPORT = 0.6
 
 
 def measure_proxy(context: StepContext) -> StepResult:
@@ -53,8 +54,10 @@ def measure_proxy(context: StepContext) -> StepResult:
 
 def _warnings(proxy: BalancingProxy, metrics: Mapping[str, MetricValue]) -> list[str]:
     """Say what makes a sample useless: no balance, one proxy group, or few people with a chance."""
-    removed, supported = metrics["imbalance_reduction"].value, metrics["support"].value
-    before, enough = metrics["imbalance_before"].value or 0.0, getattr(proxy, "tolerance", 0.0)
+    removed = metrics["imbalance_reduction"].value
+    supported = metrics["support"].value
+    before = metrics["imbalance_before"].value or 0.0
+    enough = getattr(proxy, "tolerance", 0.0)
     kept = int((proxy.acceptance_ > NO_CHANCE).sum())
     found = []
     if before > enough and removed is not None and removed < LEAST_REDUCTION:
@@ -92,7 +95,9 @@ def _metrics(held_out: ProxyMeasures, seen: ProxyMeasures, min_cell: int) -> dic
 
 def _value(measures: ProxyMeasures, name: str, reason: str) -> MetricValue:
     """A measure with its interval, or the reason why it is undefined."""
-    value, low, high = measures.values[name], measures.lows[name], measures.highs[name]
+    value = measures.values[name]
+    low = measures.lows[name]
+    high = measures.highs[name]
     if value is None:
         return MetricValue.insufficient(reason)
     if low is None or high is None or not (math.isfinite(low) and math.isfinite(high)):

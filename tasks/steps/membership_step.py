@@ -41,11 +41,14 @@ def membership(context: StepContext) -> StepResult:
     train, test = (read_dataset(context.inputs[name]) for name in ("train", "test"))
     data = train.with_rows_of(test)
     member = np.isin(data.rows, train.rows)
-    rng, shadows = generator(parameters["seed"], "membership"), parameters["shadows"]
+    rng = generator(parameters["seed"], "membership")
+    shadows = parameters["shadows"]
     pool = attack.balanced_pool(data.y, member, rng)
-    included, label = attack.random_halves(data.y[pool], shadows, rng), data.y[pool]
+    included = attack.random_halves(data.y[pool], shadows, rng)
+    label = data.y[pool]
     outside = np.setdiff1d(np.flatnonzero(member), pool)
-    learner, found = learner_of(context, data), []
+    learner = learner_of(context, data)
+    found = []
     for number, chosen in enumerate(included):
         seed = derive_seed(parameters["seed"], "membership", str(number))
         rows = np.union1d(outside, pool[chosen])

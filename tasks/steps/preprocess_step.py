@@ -107,7 +107,8 @@ def preprocess(context: StepContext) -> StepResult:
     if any(
         spec.kind == "text" for spec in encoder.columns
     ):  # whose vectors are computed once, here
-        each, encoder.cache = map, vectors_folder()
+        each = map
+        encoder.cache = vectors_folder()
         encoder.callback = lambda done, all_: context.progress(done, all_, {})
     numbers = {
         column.name: table[column.name].to_pandas().to_numpy(dtype=np.float64)
@@ -182,7 +183,8 @@ def split_rows(
 
     `people` are the numbers of ``split.by``.
     """
-    split, strata = parameters["split"], None
+    split = parameters["split"]
+    strata = None
     if split["stratify"]:
         by_groups = parameters.get("strata") == "groups"
         crossed = (y, sensitive, split["test"], contract.label)
@@ -212,7 +214,8 @@ class _Inputs:
     @classmethod
     def of(cls, table: StoredTable, encoder: TableEncoder, split: Path) -> _Inputs:
         """The columns that an encoder reads."""
-        names, schema = [spec.name for spec in encoder.columns], table.schema
+        names = [spec.name for spec in encoder.columns]
+        schema = table.schema
         whole = [name for name in names if pa.types.is_integer(schema.field(name).type)]
         return cls(table, names, {name for name in whole if table[name].null_count}, split)
 
@@ -241,7 +244,9 @@ def _encoded(inputs: _Inputs, encoder: TableEncoder, folder: Path, place: Block)
     """Write the encoded training and test rows of a block, if it has any, and read them for their
     check.
     """
-    block, trained, scans = place.read(inputs.names), inputs.trained(place.rows), {}
+    block = place.read(inputs.names)
+    trained = inputs.trained(place.rows)
+    scans = {}
     for name, taken in (("train", trained), ("test", ~trained)):
         if taken.any():
             with input_errors():
@@ -313,7 +318,8 @@ def _text_notes(contract: Contract, table: StoredTable, encoder: TableEncoder) -
     for column in contract.features:
         if not column.is_text:
             continue
-        values, most = table[column.name], encoder.longest(column.name)
+        values = table[column.name]
+        most = encoder.longest(column.name)
         if values.null_count:
             notes.append(
                 f"{values.null_count:,} sentences of {column.name} are empty: read as missing"

@@ -67,7 +67,8 @@ def profile(context: StepContext) -> StepResult:
             sampled.append(taken)
             yield found
 
-    known, label = membership(bits(), len(rows), contract), contract.label
+    known = membership(bits(), len(rows), contract)
+    label = contract.label
     codes = label_codes(checked[label.name].take(rows), label)
     positive = None if label.classes else codes == 1
     reference = {
@@ -103,7 +104,8 @@ class _Training:
 
     def column(self, name: str) -> dict[str, Any]:
         """Counts of a model input."""
-        values, column = self.table[name].take(self.rows), self.contract.column(name)
+        values = self.table[name].take(self.rows)
+        column = self.contract.column(name)
         found: dict[str, Any]
         # The model reads a date as a number of days.
         if column.logical_type == "date" or column.encoding in ("standard", "unit", "text"):
@@ -182,7 +184,8 @@ def category_counts(values: pa.ChunkedArray) -> tuple[dict[str, int], int]:
     counts: Counter[str] = Counter()
     missing = 0
     for item in pc.value_counts(decode(values).combine_chunks()):
-        value, count = item["values"].as_py(), item["counts"].as_py()
+        value = item["values"].as_py()
+        count = item["counts"].as_py()
         if value is None or value != value:
             missing += count
         else:

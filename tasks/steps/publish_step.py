@@ -76,7 +76,8 @@ def is_current(record: StepRecord, uri: str, names: Mapping[str, Any] | None = N
     """Whether a cached publication is valid: its version has the alias, these names and all its
     bytes.
     """
-    name, version = record.facts["name"], record.facts["version"]
+    name = record.facts["name"]
+    version = record.facts["version"]
     found = published(uri, name, record.facts["alias"])
     if (
         found is None
@@ -107,7 +108,8 @@ def publish(context: StepContext) -> StepResult:
         _round_small_counts(bundle, parameters["evaluation"]["evaluate"]["min_cell"])
     measured = json.loads(context.inputs["metrics"].read_text())
     # for comparison with later predictions
-    cells, tested = next(iter(measured.get("counts", {}).values()), None), None
+    cells = next(iter(measured.get("counts", {}).values()), None)
+    tested = None
     if cells and "predicted_positive" in cells[0]:
         tested = {key: sum(cell[key] for cell in cells) for key in ("n", "predicted_positive")}
     elif cells:
@@ -143,7 +145,9 @@ def _publish(
     parameters: Mapping[str, Any], bundle: Path, card_folder: Path, card: Mapping[str, Any]
 ) -> dict[str, Any]:
     """Do what is left to do in the registry; return the facts of the publication."""
-    uri, name, alias = parameters["tracking_uri"], parameters["name"], parameters["alias"]
+    uri = parameters["tracking_uri"]
+    name = parameters["name"]
+    alias = parameters["alias"]
     # parameter files, columns and labels, card, and code
     facts = {key: parameters[key] for key in ("content", "inputs", "card", "evaluation")}
     facts |= {key: parameters[key] for key in ("encoder_weights",) if key in parameters}
@@ -226,7 +230,8 @@ def _round_small_counts(bundle: Path, least: int) -> None:
     """Round the counts of people in a proxy's files: its groups may be of a few people."""
     files = bundle / "model" / "proxy.json", bundle / "balance.json"
     proxy, balance = (json.loads(path.read_text()) for path in files)
-    rows, blocks = proxy["training_rows"], [len(groups) for groups in proxy["group_names"].values()]
+    rows = proxy["training_rows"]
+    blocks = [len(groups) for groups in proxy["group_names"].values()]
     trained = [rows * share for share in proxy["masses"]]
     counts, proxy["compositions"] = rounded_counts(
         trained, proxy["compositions"], proxy["base_rates"], blocks, least
@@ -296,7 +301,8 @@ def _register(
     listed["model_code.py"] = sha256_of_file(model_code)
     (bundle / LIST).write_text(json.dumps(listed, indent=1, sort_keys=True))
     evaluation = json.loads((bundle / "evaluation.json").read_text())
-    contract, asks = Contract.from_dict(evaluation["contract"]), spec_of(evaluation["method"]).asks
+    contract = Contract.from_dict(evaluation["contract"])
+    asks = spec_of(evaluation["method"]).asks
     columns = input_columns(bundle, contract)
     identifier = _experiment(client, artifact_root)
     for run in client.search_runs([identifier], "attributes.status = 'RUNNING'"):
@@ -375,11 +381,9 @@ def _files_of_libraries_in(folder: Path) -> Iterator[None]:
         mlflow_scan, "_MODULES_TO_PACKAGES", None
     )  # private: another version may have none
     before = tempfile.tempdir, sys.dont_write_bytecode, scanned
-    tempfile.tempdir, sys.dont_write_bytecode, mlflow_scan._MODULES_TO_PACKAGES = (
-        str(folder),
-        True,
-        {},
-    )
+    tempfile.tempdir = str(folder)
+    sys.dont_write_bytecode = True
+    mlflow_scan._MODULES_TO_PACKAGES = {}
     try:
         yield
     finally:
@@ -462,7 +466,8 @@ def card_markdown(card: Mapping[str, Any]) -> str:
             reason = markdown_text(metric["reason"])
             lines.append(f"| {name} | insufficient evidence | {reason} |")
         else:
-            low, high = metric["low"], metric["high"]
+            low = metric["low"]
+            high = metric["high"]
             ends = "not provided" if low is None else f"{low:.4f} to {high:.4f}"
             lines.append(f"| {name} | {metric['value']:.4f} | {ends} |")
     lines += ["", f"## Gates: {card['gates']['verdict']}", ""]

@@ -33,7 +33,8 @@ def train(context: StepContext) -> StepResult:
         raise InputError(needed_extra(spec))
     # of a large table they may take more memory than all else
     labels_only = "on_disk" in context.parameters and not spec.needs_groups
-    data, seed = dataset_of(context, "train", labels_only=labels_only), context.parameters["seed"]
+    data = dataset_of(context, "train", labels_only=labels_only)
+    seed = context.parameters["seed"]
     learner = learner_of(context, data)
     totals = [1]
 
@@ -77,7 +78,8 @@ def learner_of(
 
     Raises `InputError` if a counterfactual copy cannot be encoded.
     """
-    spec, seed = METHODS[context.parameters["method"]], context.parameters["seed"]
+    spec = METHODS[context.parameters["method"]]
+    seed = context.parameters["seed"]
     arguments = {**context.parameters["arguments"], **changed}
     if spec.needs_metric:
         arguments["metric"] = load_metric(context.inputs["metric"])

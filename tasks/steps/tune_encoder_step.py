@@ -16,10 +16,8 @@ from evenhand.tasks.steps.preprocess_step import split_rows
 def tune_encoder(context: StepContext) -> StepResult:
     """Write the folder ``sentence_encoder/``, trained on the rows that preprocess trains on."""
     parameters = context.parameters
-    contract, table = (
-        Contract.from_dict(parameters["contract"]),
-        StoredTable(context.inputs["checked"]),
-    )
+    contract = Contract.from_dict(parameters["contract"])
+    table = StoredTable(context.inputs["checked"])
     y = label_codes(table[contract.label.name], contract.label)
     sensitive = {
         column.name: group_labels(table[column.name], column) for column in contract.sensitive

@@ -62,12 +62,15 @@ def judge(context: StepContext) -> StepResult:
     check_folds(data, parameters["folds"])
     seed = derive_seed(parameters["fold_seed"], "tune")
     fold = fold_of_rows(cells_of(data), parameters["folds"], seed, data.people)
-    first, rung = parameters["first"], derive_seed(parameters["fold_seed"], "rung")
-    found, rows = [], []
+    first = parameters["first"]
+    rung = derive_seed(parameters["fold_seed"], "rung")
+    found = []
+    rows = []
     # many small fits take several times as long on more threads than there are cores
     with threadpool_limits(1, user_api="blas"):
         for number in range(1 if first else parameters["folds"]):
-            trained, held = np.flatnonzero(fold != number), np.flatnonzero(fold == number)
+            trained = np.flatnonzero(fold != number)
+            held = np.flatnonzero(fold == number)
             if first:
                 trained = trained[fold_of_rows(cells_of(data)[trained], FIRST_RUNG, rung) == 0]
             found.append(predictions(context, data.take(trained), data.take(held)))
@@ -114,7 +117,9 @@ class Answers:
     @classmethod
     def of(cls, parameters: Mapping[str, Any], model: Any, views: Iterable[Float32]) -> Answers:
         """Answers of a model about views, each of shape (n, d)."""
-        score, own, uniform = list[Float](), list[Int](), list[Float]()
+        score = list[Float]()
+        own = list[Int]()
+        uniform = list[Float]()
         rule = GroupRule("", None, "", derive_seed(parameters["seed"], "decision"))
         for X in views:
             found = model.predict_proba(X)
@@ -203,7 +208,9 @@ def predictions(
     hidden += [column for name in parameters["leave_out"] for column in data.groups.get(name, ())]
     model = _trained(context, without_columns(data, hidden), {} if as_run else _shorter(parameters))
     held = without_columns(held, hidden)
-    views, copies, measure = [held.X], {}, parameters["measure"]
+    views = [held.X]
+    copies = {}
+    measure = parameters["measure"]
     encoder: Any = read_encoder(context) if measure["counterfactuals"] or measure["terms"] else None
     for name, changes in measure["counterfactuals"].items():
         made = encoded_copies(encoder, held.X, changes)
@@ -247,7 +254,8 @@ def _shorter(parameters: Mapping[str, Any]) -> dict[str, Any]:
     trees.
     """
     cls = method_class(parameters["method"])
-    taken, found = inspect.signature(cls.__init__).parameters, dict[str, Any]()
+    taken = inspect.signature(cls.__init__).parameters
+    found = dict[str, Any]()
     if "refit" in taken:
         found["refit"] = False
     steps = parameters["arguments"].get("n_steps", getattr(cls, "n_steps", None))
@@ -343,7 +351,8 @@ def _under(
         return score, labels
 
     score, labels = decide(found.answers, np.arange(len(data.y)))
-    consistent, start = {}, 1
+    consistent = {}
+    start = 1
     for name, size in found.copies.items():
         same = labels[start : start + size]
         consistent[name], start = (same == same[0]).all(axis=0), start + size
@@ -364,7 +373,8 @@ def _chosen(
     calibration: Any,
 ) -> ThresholdRule | GroupRule:
     """Decision rule chosen on held-out rows."""
-    settings, groups = {**parameters, **rule}, None
+    settings = {**parameters, **rule}
+    groups = None
     if rule["decision"]["equal"]:
         everybody = training.sensitive[rule["attribute"]["name"]].astype(str)
         groups = everybody[held.rows]

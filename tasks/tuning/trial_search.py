@@ -24,7 +24,9 @@ from evenhand.tasks.errors import EvenhandError, OutOfTime, internal_fault
 from evenhand.tasks.evaluating.measured_controls import CONTROLS, MAJORITY
 from evenhand.tasks.execution.store import acquired
 
-JOB, SEARCH, DEFAULT = "job", "search", "default"
+JOB = "job"
+SEARCH = "search"
+DEFAULT = "default"
 METHOD = "method"
 # Kinds of metrics that depend on the probabilities alone: they are the same under every rule.
 SCORES = ("auc", "log_loss", "log_loss_gain", "brier", "ece", "calibration_gap")
@@ -128,7 +130,8 @@ def parameters_of(candidate: Candidate, plan: Plan) -> dict[str, Any]:
     return found
 
 
-JOURNAL, STUDY = "journal.log", "study"
+JOURNAL = "journal.log"
+STUDY = "study"
 # One in so many models goes on after the first rung.
 FACTOR = 4.0
 # Random models before the search learns from those that were judged.
@@ -287,7 +290,8 @@ class Study:
         - `interrupt`: called after an exception such as Ctrl-C; it ends the calls of `judge` that run
         """
         optuna = optuna_quietly()
-        guard, stopped = threading.Lock(), threading.Event()
+        guard = threading.Lock()
+        stopped = threading.Event()
         running = [item for item in self._items() if item.state == optuna.trial.TrialState.RUNNING]
         time_limit = budget or Budget()
         pace = _Pace(plan, time_limit, once or {})
@@ -363,7 +367,9 @@ class Study:
 
         Returns whether the study was told: a model that is stopped stays open, and is run again.
         """
-        aim, rules, started = plan.aim, plan.rules(candidate), time.perf_counter()
+        aim = plan.aim
+        rules = plan.rules(candidate)
+        started = time.perf_counter()
         results: Sequence[Mapping[str, Any]] = []
         kept = True
         try:
@@ -412,7 +418,8 @@ class Study:
         """Judge a model on a part of the rows, so that there is an answer if there is no time for
         more.
         """
-        rules, started = plan.rules(candidate), time.perf_counter()
+        rules = plan.rules(candidate)
+        started = time.perf_counter()
         try:
             results = _checked(plan.aim, rules, pace.timed(judge, candidate, rules, first=True))
         except OutOfTime:
@@ -438,7 +445,8 @@ class Study:
         It is the best one; where there are several objectives, one at random of those that no other
         beats.
         """
-        aim, states = plan.aim, optuna_quietly().trial.TrialState
+        aim = plan.aim
+        states = optuna_quietly().trial.TrialState
         _describe(trial, candidate, results, seconds, "judged" if kept else "pruned")
         found = leading(aim, [result["metrics"] for result in results if "metrics" in result])
         if not found:
@@ -525,7 +533,8 @@ def _checked(
     """Results with their rules; one without a number for an objective is an error."""
     found = []
     for rule, result in zip(rules, results, strict=False):
-        metrics, error = result.get("metrics", {}), result.get("error")
+        metrics = result.get("metrics", {})
+        error = result.get("error")
         missing = [name for name in aim.objectives if metrics.get(name, {}).get("value") is None]
         if error is None and missing:
             error = f"not enough evidence for {missing[0]}"
@@ -572,7 +581,8 @@ def genetic_sampler(plan: Plan, seed: int) -> Any:
     child has the method of one parent. Each other value is that of either parent that has it, or
     with a probability of one in the number of values a random one.
     """
-    samplers, rng = optuna_quietly().samplers, generator(seed, "children")
+    samplers = optuna_quietly().samplers
+    rng = generator(seed, "children")
     base = samplers.NSGAIISampler if plan.sampler == "nsga2" else samplers.NSGAIIISampler
     space = {METHOD: optuna_quietly().distributions.CategoricalDistribution(list(plan.methods))}
     for method, dimensions in plan.methods.items():
@@ -606,7 +616,8 @@ def genetic_sampler(plan: Plan, seed: int) -> Any:
         items = [item for item in population if METHOD in item.params]
         if not items:
             return {}
-        first, second = parent(items), parent(items)
+        first = parent(items)
+        second = parent(items)
         own = [name for name in space if name == METHOD or name.startswith(f"{first[METHOD]}.")]
         values = {}
         for name in own:

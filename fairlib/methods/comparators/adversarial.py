@@ -93,7 +93,8 @@ class AdversarialClassifier(GroupComparator):
     def _learn(
         self, data: Float32, codes: Int, groups: Groups, weights: Float | None, callback: Callback
     ) -> None:
-        inputs, outputs = 1, 1 if len(groups.names) == 2 else len(groups.names)
+        inputs = 1
+        outputs = 1 if len(groups.names) == 2 else len(groups.names)
         if self.constraint == "equalized_odds":
             check_labels(groups, codes)
             inputs = 2

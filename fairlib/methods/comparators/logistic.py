@@ -121,7 +121,8 @@ class LogisticClassifier(Comparator):
         return {name: np.atleast_1d(value) for name, value in asdict(self.linear_).items()}
 
     def _restore(self, arrays: Arrays) -> None:
-        intercept, n_iter = float(arrays["intercept"][0]), int(arrays["n_iter"][0])
+        intercept = float(arrays["intercept"][0])
+        n_iter = int(arrays["n_iter"][0])
         self.linear_ = Linear(arrays["coefficients"], intercept, n_iter)
 
 

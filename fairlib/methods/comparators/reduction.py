@@ -125,7 +125,8 @@ class ExponentiatedGradientClassifier(GroupComparator):
         }
 
     def _restore(self, arrays: Arrays) -> None:
-        self.weights_, self.n_iter_ = arrays["weights"], int(arrays["n_iter"][0])
+        self.weights_ = arrays["weights"]
+        self.n_iter_ = int(arrays["n_iter"][0])
         self.votes_ = [
             Linear(coefficients, float(intercept))
             for coefficients, intercept in zip(

@@ -36,7 +36,9 @@ LEARNED = ("vector", "mean", "square", "steps")
 REPORT_EVERY = 100
 CHECKED_ROWS = 256
 # of Adam
-BETA1, BETA2, EPSILON = 0.9, 0.999, 1e-8
+BETA1 = 0.9
+BETA2 = 0.999
+EPSILON = 1e-8
 # Defaults: so many people per training row are drawn at most, and in joint training this over the
 # number of groups, within a range.
 PASSES = 100
@@ -62,7 +64,8 @@ def iterations(config: DADIClassifier, problem: Problem) -> tuple[int, int]:
     passes = max(1, PASSES * problem.label.code.size // config.agents)
     low, high = ITERATIONS
     by_groups = min(high, max(low, GROUP_ITERATIONS // int(problem.allowed.sum())))
-    first, joint = config.pretrain_iterations, config.n_iterations
+    first = config.pretrain_iterations
+    joint = config.n_iterations
     return (
         min(high, passes) if first is None else int(first),
         min(by_groups, passes) if joint is None else int(joint),
@@ -75,7 +78,9 @@ def weighted_losses(logits: Float32, outcome: Outcome, people: Int) -> tuple[Flo
     Also its gradient by the logits, which is 0 outside of the block.
     """
     rows = np.arange(len(people))
-    code, weight, start = outcome.code[people], outcome.weight[people], outcome.start[people]
+    code = outcome.code[people]
+    weight = outcome.weight[people]
+    start = outcome.start[people]
     block = (rows[:, None], start[:, None] + np.arange(outcome.classes))
     margins = logits[block].astype(np.float64)
     margins -= margins.max(axis=1, keepdims=True)
@@ -94,7 +99,8 @@ class Learner:
     """A network, whose vector is trained in place by Adam."""
 
     def __init__(self, network: SetNetwork) -> None:
-        self.network, self.vector = network, network.vector
+        self.network = network
+        self.vector = network.vector
         self.gradient, self.mean, self.square = (np.zeros_like(network.vector) for _ in range(3))
         self.gradients = network.shape.named(self.gradient)
         self.steps = np.zeros((), np.int64)
@@ -126,7 +132,8 @@ def pretrain(problem: Problem, config: DADIClassifier) -> Networks:
     networks. FloatingPointError: a loss became NaN or infinite.
     """
     random = generator(config.random_state, "pretraining")
-    n, groups = config.agents, problem.allowed.size
+    n = config.agents
+    groups = problem.allowed.size
     predictor, adversary = (
         SetNetwork(shape, shape.draw(random), problem.layout, config.processing_steps)
         for shape in network_shapes(config, problem)
@@ -165,13 +172,15 @@ class JointTraining:
     """
 
     def __init__(self, problem: Problem, config: DADIClassifier, networks: Networks) -> None:
-        self.problem, self.config = problem, config
+        self.problem = problem
+        self.config = config
         self.random = generator(config.random_state, "joint training")
         predictor, adversary = (network.copy() for network in networks)
         self.networks = predictor, adversary
         self.target = predictor.copy()
         self._learners = Learner(predictor), Learner(adversary)
-        self.iteration, self.iterations = 0, iterations(config, problem)[1]
+        self.iteration = 0
+        self.iterations = iterations(config, problem)[1]
         # person of each agent, and the groups known of them
         self.person = self.random.integers(0, problem.label.code.size, config.agents)
         self.known = np.zeros((config.agents, problem.allowed.size), bool)
@@ -185,7 +194,8 @@ class JointTraining:
         the iteration.
         """
         end = min(self.iteration + iterations, self.iterations)
-        sums, count = np.zeros(6), end - self.iteration
+        sums = np.zeros(6)
+        count = end - self.iteration
         while self.iteration < end:
             sums += self._iterate()
             self.iteration += 1
@@ -203,7 +213,9 @@ class JointTraining:
         Returns the mean losses of classifier and adversary and the mean squared error of the
         values, then sums: reward at the end of an episode, groups asked in it, episodes.
         """
-        config, problem, n = self.config, self.problem, self.config.agents
+        config = self.config
+        problem = self.problem
+        n = self.config.agents
         predictor, adversary = self.networks
         if self.iteration % config.target_every == 0:
             self.target = predictor.copy()
@@ -212,9 +224,11 @@ class JointTraining:
         rows = problem.rows.take(people)
         memory = predictor.memory(rows)
         slots, known, action, greedy, sets = self._episodes(rows, memory)
-        self.person, self.known = people[slots[-1]], known[-1]
+        self.person = people[slots[-1]]
+        self.known = known[-1]
         # the losses of both classifiers on all known sets
-        slot, person = slots.ravel(), people[slots.ravel()]
+        slot = slots.ravel()
+        person = people[slots.ravel()]
         seen = problem.layout.known(rows.take(slot), known.reshape(slot.size, -1))
         theirs = adversary.memory(rows)
         their_sets = adversary.read(theirs, slot, seen)
@@ -226,7 +240,8 @@ class JointTraining:
         R = ((1.0 - config.gamma) * attribute - config.gamma * label).reshape(slots.shape)
         if not math.isfinite(R.sum()):
             raise self._not_finite("loss", self.iteration)
-        ended, asked = action == problem.allowed.size, known[:-1].sum(axis=2)
+        ended = action == problem.allowed.size
+        asked = known[:-1].sum(axis=2)
         earned = np.where(ended, R[:-1], R[1:]) - np.where(asked > 0, R[:-1], 0.0)
         reward = config.value_scale * (earned - np.append(problem.costs, 0.0)[action])
         # double Q-learning: the target network's value of the policy's best action
@@ -234,7 +249,8 @@ class JointTraining:
         others = self.target.head("policy", fixed).outputs[np.arange(slot.size), greedy.ravel()]
         expected = others.reshape(slots.shape).astype(np.float64)
         # n-step returns, cut where the agent explored
-        returned, returns = expected[-1], np.empty(action.shape)
+        returned = expected[-1]
+        returns = np.empty(action.shape)
         for s in reversed(range(config.n_step)):
             cut = s + 1 == config.n_step or action[s + 1] != greedy[s + 1]
             later = np.where(ended[s], 0.0, np.where(cut, expected[s + 1], returned))
@@ -266,9 +282,12 @@ class JointTraining:
         groups. For n times the action, and for n + 1 times the one of the highest value, and the
         sets that were read.
         """
-        config, problem, agents = self.config, self.problem, np.arange(self.config.agents)
+        config = self.config
+        problem = self.problem
+        agents = np.arange(self.config.agents)
         policy = self.networks[0]
-        slots, known = [agents], [self.known]
+        slots = [agents]
+        known = [self.known]
         actions: list[Int] = []
         greedy: list[Int] = []
         sets: list[Sets] = []
@@ -279,12 +298,14 @@ class JointTraining:
             left = problem.allowed & ~known[-1]
             greedy.append(best_actions(values, left))
             if len(actions) == config.n_step:
-                action, best = np.stack(actions), np.stack(greedy)
+                action = np.stack(actions)
+                best = np.stack(greedy)
                 return np.stack(slots), np.stack(known), action, best, Sets.joined(sets)
             action = self._explore(left, greedy[-1])
             actions.append(action)
             # ask, or stop and take the next person
-            ended, after = action == problem.allowed.size, known[-1].copy()
+            ended = action == problem.allowed.size
+            after = known[-1].copy()
             after[agents[~ended], action[~ended]] = True
             after[ended] = False
             known.append(after)
@@ -345,7 +366,8 @@ class JointTraining:
         """Continue from a :meth:`state`."""
         self.iteration = int(state["iteration"])
         self.target.vector[:] = state["target"]
-        self.person, self.known = state["person"], state["known"]
+        self.person = state["person"]
+        self.known = state["known"]
         self.random.bit_generator.state = json.loads(str(state["random"]))
         for name, learner in zip(NAMES, self._learners, strict=True):
             for field in LEARNED:

@@ -277,7 +277,8 @@ class DADIClassifier(Method):
         """Rows, and which groups are known of them, as a new array; None: nothing."""
         check_is_fitted(self)
         data: Float32 = self._validated(X, reset=False)
-        n, groups = len(data), len(self.groups_)
+        n = len(data)
+        groups = len(self.groups_)
         mask = np.zeros((n, groups)) if known is None else np.asarray(known)
         if mask.shape != (n, groups):
             raise ValueError(

@@ -119,7 +119,8 @@ def feature_report(
     those that the policy asks for, `acquired`, bool of shape (m, G). AUCs are None for groups that
     may not be asked, because no training used them.
     """
-    n, names = len(held.X), list(model.groups_)
+    n = len(held.X)
+    names = list(model.groups_)
     report: dict[str, Any] = {"rows": n, "groups": {}}
     if n == 0:
         return report
@@ -180,7 +181,8 @@ def prepare(
     of the rows in both classifiers' losses. ValueError if no group is left to ask, a cost is
     negative or of an unknown group, or too few rows are left to train on.
     """
-    layout, group = Layout.fit(X, feature_groups), sensitive.codes
+    layout = Layout.fit(X, feature_groups)
+    group = sensitive.codes
     never = {*layout.constant, *sensitive.attributes}
     allowed = np.array([name not in never for name in feature_groups])
     if not allowed.any():

@@ -127,7 +127,8 @@ class Layout:
     @classmethod
     def fit(cls, X: Float32, groups: Mapping[str, Sequence[int]]) -> Layout:
         """Find the two-valued columns of the training rows, shape (n, d)."""
-        low, high = X.min(axis=0), X.max(axis=0)
+        low = X.min(axis=0)
+        high = X.max(axis=0)
         two = np.equal(X, np.where(low < X, high, low)).all(axis=0)
         return cls.restore(groups, {"two": np.flatnonzero(two), "low": low[two], "high": high[two]})
 
@@ -222,7 +223,8 @@ class NetworkShape:
 
     def named(self, vector: Float32) -> dict[str, Float32]:
         """Views of a vector's parts."""
-        views, start = {}, 0
+        views = {}
+        start = 0
         for name, shape, _ in self.parts():
             end = start + math.prod(shape)
             views[name] = vector[start:end].reshape(shape)
@@ -250,7 +252,9 @@ class SetNetwork:
     """
 
     def __init__(self, shape: NetworkShape, vector: Float32, layout: Layout, steps: int) -> None:
-        self.shape, self.vector, self.layout = shape, vector, layout
+        self.shape = shape
+        self.vector = vector
+        self.layout = layout
         self.steps = steps  # of the processing block
         self.parts = shape.named(vector)
 
@@ -261,7 +265,8 @@ class SetNetwork:
     def memory(self, rows: Rows) -> Memory:
         """Memory vectors m_j (appendix B): those of the table once, the others for every person."""
         layout, (n, c) = self.layout, rows.own.shape
-        value, column = self.parts["encoder.value"], self.parts["encoder.column"]
+        value = self.parts["encoder.value"]
+        column = self.parts["encoder.column"]
         # the indicator I(j) selects a row of the first layer's weights
         own = rows.own[:, :, None] * value + column[layout.own]
         table = layout.two_values[:, None] * value + column[np.tile(layout.two, 2)]
@@ -281,11 +286,9 @@ class SetNetwork:
         """Read sets of `known` memory vectors, shape (n, 2 t + c), of people by their place in the
         memory.
         """
-        lstm, bias, width = (
-            self.parts["encoder.lstm"],
-            self.parts["encoder.lstm_bias"],
-            self.shape.memory,
-        )
+        lstm = self.parts["encoder.lstm"]
+        bias = self.parts["encoder.lstm_bias"]
+        width = self.shape.memory
         # r_0 is the mean of the known memory vectors
         mask = known.astype(np.float32)
         start = mask / np.maximum(mask.sum(axis=1, keepdims=True), 1.0)
@@ -304,7 +307,8 @@ class SetNetwork:
             gates[:, : 3 * width] *= 0.5
             gates[:, : 3 * width] += 0.5
             enter, keep, leave, candidate = _quarters(gates)
-            before, cell = cell, keep * cell + enter * candidate
+            before = cell
+            cell = keep * cell + enter * candidate
             squashed = np.tanh(cell)
             query = leave * squashed
             # attention a_t over the known ones (equation 6), and the reading r_t = sum_j a_jt m_j
@@ -365,7 +369,8 @@ class SetNetwork:
         self, memory: Memory, sets: Sets, outer: Float32, gradient: dict[str, Float32]
     ) -> None:
         """Add the encoder's gradients, given that of the readings of sets, shape (n, D)."""
-        shared, width = len(memory.table), self.shape.memory
+        shared = len(memory.table)
+        width = self.shape.memory
         table: Float32 = np.zeros_like(memory.table)
         own: Float32 = np.zeros_like(sets.own)
 
@@ -398,7 +403,9 @@ class SetNetwork:
             gradient["encoder.lstm"] += step.inputs.T @ d_gates
             gradient["encoder.lstm_bias"] += d_gates.sum(axis=0)
             d_inputs = d_gates @ self.parts["encoder.lstm"].T
-            later_query, outer, later_cell = d_inputs[:, :width], d_inputs[:, width:], d_cell * keep
+            later_query = d_inputs[:, :width]
+            outer = d_inputs[:, width:]
+            later_cell = d_cell * keep
         add(sets.start, outer)
         # sum over the sets of every person, then through the reading block
         n, c = memory.values.shape
@@ -407,7 +414,8 @@ class SetNetwork:
         first = self._layers_gradient(
             "encoder", memory.hidden1, memory.hidden2, np.concatenate([mine, table]), gradient
         )
-        by_person, by_table = first[: n * c].reshape(n, c, first.shape[1]), first[n * c :]
+        by_person = first[: n * c].reshape(n, c, first.shape[1])
+        by_table = first[n * c :]
         gradient["encoder.value"] += self.layout.two_values @ by_table
         gradient["encoder.value"] += memory.values.reshape(-1) @ first[: n * c]
         gradient["encoder.column"][self.layout.own] += by_person.sum(axis=0)
@@ -435,7 +443,8 @@ class SetNetwork:
         ``callback(done, total)`` counts rows. The result is the groups in the order in which they
         were asked, then -1, shape (n, G).
         """
-        n, stop = len(X), allowed.size
+        n = len(X)
+        stop = allowed.size
         order = np.full(known.shape, -1, np.int64)
         for part in _chunks(n):
             people = np.arange(part.start, min(part.stop, n))
@@ -451,7 +460,8 @@ class SetNetwork:
                     self.head("policy", readings).outputs, allowed & ~known[people]
                 )
                 asked = action < stop
-                people, action = people[asked], action[asked]
+                people = people[asked]
+                action = action[asked]
                 if not people.size:
                     break
                 known[people, action] = True

@@ -105,7 +105,8 @@ class Questionnaire:
 
     def choices(self, name: str) -> list[str] | None:
         """Names of a feature's valid values; None for a number or a date."""
-        item, allowed = self._fitted[name], self.questions[name].allowed
+        item = self._fitted[name]
+        allowed = self.questions[name].allowed
         if item.kind in NUMERIC_KINDS:
             return None if allowed is None else [category_name(value) for value in allowed]
         if allowed is None:
@@ -167,7 +168,8 @@ class Questionnaire:
         ValueError: an unknown name, or an invalid value; the message does not quote the value.
         """
         self._require(name)
-        item, question = self._fitted[name], self.questions[name]
+        item = self._fitted[name]
+        question = self.questions[name]
         if _is_missing(value):
             if not (item.indicates_missing or MISSING in item.categories):
                 raise ValueError(f"{name} needs a value: leave it out if it is unknown.")
@@ -216,5 +218,6 @@ def _date(name: str, value: Any, question: Question) -> datetime.date:
 
 
 def _within(value: Any, question: Question, read: Any) -> bool:
-    low, high = question.minimum, question.maximum
+    low = question.minimum
+    high = question.maximum
     return (low is None or value >= read(low)) and (high is None or value <= read(high))

@@ -181,7 +181,8 @@ class FAIASClassifier(Method):
             players = self._build(
                 torch.Generator().manual_seed(derive_seed(self.random_state, "network"))
             )
-            x, labels = torch.from_numpy(data[train]), torch.from_numpy(codes[train])
+            x = torch.from_numpy(data[train])
+            labels = torch.from_numpy(codes[train])
             random = torch.Generator().manual_seed(derive_seed(self.random_state, "batches"))
             own = None if weights is None else weights[train] / weights[train].mean()
             own = None if own is None else torch.tensor(own, dtype=torch.float32)
@@ -233,7 +234,8 @@ class FAIASClassifier(Method):
 
     def _set_players(self, players: Players) -> None:
         self._players = players.eval()
-        self.predictor_, self.selector_ = players.predictor, players.selector
+        self.predictor_ = players.predictor
+        self.selector_ = players.selector
 
     def _sensitive(self, data: Float32, sensitive_features: Any) -> list[str]:
         """Names of the sensitive feature groups: each must vary, and so must another group."""
@@ -323,7 +325,8 @@ class FAIASClassifier(Method):
 
         metadata, tensors = read_tensors(folder / WEIGHTS_FILE, "pt")
         description = json.loads(metadata["faias"])
-        self.groups_, self.attributes_ = dict(description["groups"]), description["attributes"]
+        self.groups_ = dict(description["groups"])
+        self.attributes_ = description["attributes"]
         self._levels = tensors.pop("levels").numpy()
         players = self._build(None)
         with torch.no_grad():

@@ -152,7 +152,8 @@ class Players(nn.Module):
         self.features = features
         width = len(features.group_of)
         self.predictor = build_network(width, config.hidden, n_classes, generator, nn.SELU)
-        network, groups = None, len(features.free)
+        network = None
+        groups = len(features.free)
         if config.data_dependent:
             network = build_network(width, config.selector_hidden, groups, generator, nn.SELU)
         self.selector = Selector(features, config.initial_probability, network)

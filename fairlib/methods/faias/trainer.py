@@ -26,7 +26,8 @@ if TYPE_CHECKING:
     from evenhand.fairlib.methods.faias.faias_classifier import FAIASClassifier
 
 # Default learning rates of the selector: one step of a network moves the probabilities of all rows.
-VECTOR_RATE, NETWORK_RATE = 1e-2, 1e-3
+VECTOR_RATE = 1e-2
+NETWORK_RATE = 1e-3
 Score = tuple[float, float]
 
 
@@ -102,8 +103,12 @@ class Trainer:
         generator: torch.Generator,
         weights: Tensor | None = None,
     ) -> None:
-        self.config, self.players = config, players
-        self.x, self.labels, self.generator, self.weights = x, labels, generator, weights
+        self.config = config
+        self.players = players
+        self.x = x
+        self.labels = labels
+        self.generator = generator
+        self.weights = weights
         self.batch_size = (
             default_batch_size(len(x)) if config.batch_size is None else config.batch_size
         )
@@ -129,7 +134,8 @@ class Trainer:
         self.warm_up = steps if config.validation_criterion == "log_loss" else 0.0
         self.step = 0
         self.averages = [value.detach().clone() for value in players.parameters()]
-        self.best_epoch, self.best_score = 0, (-math.inf, -math.inf)
+        self.best_epoch = 0
+        self.best_score = (-math.inf, -math.inf)
         self.best_parameters: list[Float32] = []
 
     def run(
@@ -184,7 +190,8 @@ class Trainer:
     def keep_if_best(self, epoch: int, score: Score) -> None:
         """Keep a copy of the parameters if the score is the highest so far."""
         if score > self.best_score:
-            self.best_epoch, self.best_score = epoch, score
+            self.best_epoch = epoch
+            self.best_score = score
             self.best_parameters = self.parameters()
 
     def epoch(self) -> dict[str, float]:
@@ -220,7 +227,8 @@ class Trainer:
         row_losses = functional.cross_entropy(outputs, labels, reduction="none")
         row_losses = row_losses * self.class_weights[labels]
         if weights is not None:
-            row_losses, changes = row_losses * weights, changes * weights
+            row_losses = row_losses * weights
+            changes = changes * weights
         prediction = row_losses.mean()
         losses = changes.detach()
         gradient = score_function_gradient(losses, selection, probabilities)
@@ -288,9 +296,7 @@ class Trainer:
         self.set_parameters(list(state["parameters"].values()))
         self.averages = list(map(torch.from_numpy, state["averages"].values()))
         self.best_parameters = list(state.get("best", {}).values())
-        self.best_epoch, self.best_score = (
-            int(state["best_epoch"]),
-            tuple(state["best_score"].tolist()),
-        )
+        self.best_epoch = int(state["best_epoch"])
+        self.best_score = tuple(state["best_score"].tolist())
         for name, optimizer in self.optimizers.items():
             load_moments(optimizer, state["moments"][name])

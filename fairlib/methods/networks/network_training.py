@@ -296,7 +296,9 @@ class Training:
             passes = math.ceil(sum(counts) / size / REPORT_EVERY)
             self.evaluate_every = REPORT_EVERY * min(MOST_REPORTS, passes)
             self.patience = estimator.n_iter_no_change * self.evaluate_every
-        self.best_value, self.best_step, self.last_value = math.inf, 0, math.inf
+        self.best_value = math.inf
+        self.best_step = 0
+        self.last_value = math.inf
         self.best_weights: dict[str, Tensor] = {}
         self.generator = torch.Generator().manual_seed(
             derive_seed(estimator.random_state, "batches")
@@ -350,7 +352,8 @@ class Training:
         self.last_value = self.objective.criterion(self.network, held, self.shift)
         self.network.train()
         if self.last_value < self.best_value:
-            self.best_value, self.best_step = self.last_value, self.step
+            self.best_value = self.last_value
+            self.best_step = self.step
             self.best_weights = {
                 name: value.detach().clone() for name, value in self.network.state_dict().items()
             }

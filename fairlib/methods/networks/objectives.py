@@ -99,7 +99,8 @@ class IntervalBound:
     """
 
     def __init__(self, metric: Metric, radius: float) -> None:
-        self.metric, self.radius = metric, radius
+        self.metric = metric
+        self.radius = radius
 
     def __call__(self, network: nn.Module, x: Tensor, logits: Tensor) -> Tensor:
         """Bound of each row, shape (b,), for rows (b, d) and their logits (b, K).
@@ -110,7 +111,8 @@ class IntervalBound:
             raise ValueError(
                 "bound_weight needs a network of linear layers with ReLU between them."
             )
-        around, first = SearchBounds(self.metric, x), layers[0]
+        around = SearchBounds(self.metric, x)
+        first = layers[0]
         along = first.weight @ around.basis
         across = first.weight - along @ around.basis.T
         # a squared length below 0 or at 0 is one of rounding: its root would have no gradient
@@ -122,11 +124,15 @@ class IntervalBound:
             for sign in (-1.0, 1.0)
         )
         inputs = first(x)
-        low, high = inputs + low, inputs + high
+        low = inputs + low
+        high = inputs + high
         for layer in layers[1:]:
-            low, high = functional.relu(low), functional.relu(high)
-            centre, half = layer((low + high) / 2), ((high - low) / 2) @ layer.weight.abs().T
-            low, high = centre - half, centre + half
+            low = functional.relu(low)
+            high = functional.relu(high)
+            centre = layer((low + high) / 2)
+            half = ((high - low) / 2) @ layer.weight.abs().T
+            low = centre - half
+            high = centre + half
         return torch.maximum(high - logits, logits - low).square().mean(1)
 
 

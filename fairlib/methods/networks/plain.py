@@ -27,7 +27,8 @@ if TYPE_CHECKING:
 WEIGHTS_FILE = "network.safetensors"
 CHUNK_ROWS = 65_536
 # values of "architecture" in the file's metadata
-DEFAULT_NETWORK, GIVEN_NETWORK = "perceptron", "module"
+DEFAULT_NETWORK = "perceptron"
+GIVEN_NETWORK = "module"
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -215,7 +216,8 @@ class NeuralNetworkClassifier(Method):
         check_is_fitted(self)
         import torch
 
-        data, parts = np.asarray(X, dtype=np.float32), []
+        data = np.asarray(X, dtype=np.float32)
+        parts = []
         with torch.no_grad():
             for start in range(0, max(len(data), 1), CHUNK_ROWS):
                 parts.append(self.network_(torch.tensor(data[start : start + CHUNK_ROWS])).numpy())

@@ -48,7 +48,8 @@ class Regression(RegressorMixin):  # type: ignore[misc]
     def _check_training(self: Any, X: ArrayLike, y: ArrayLike) -> Any:
         data, target = self._validated(X, y=y, y_numeric=True)
         target = np.asarray(target, dtype=np.float64)
-        self.target_mean_, self.target_scale_ = float(target.mean()), float(target.std()) or 1.0
+        self.target_mean_ = float(target.mean())
+        self.target_scale_ = float(target.std()) or 1.0
         return data, (target - self.target_mean_) / self.target_scale_
 
     def _held_out(self: Any, codes: Any) -> Int:
@@ -79,7 +80,8 @@ class Regression(RegressorMixin):  # type: ignore[misc]
     def _read(self: Any, folder: Path) -> None:
         super()._read(folder)
         units = json.loads((folder / TARGET_FILE).read_text())
-        self.target_mean_, self.target_scale_ = units["mean"], units["scale"]
+        self.target_mean_ = units["mean"]
+        self.target_scale_ = units["scale"]
 
 
 @dataclass(kw_only=True, eq=False, repr=False)

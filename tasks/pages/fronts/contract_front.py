@@ -17,8 +17,10 @@ TABLE = "(table)"
 
 def front(documents: Documents) -> Front:
     """Build the front from a check's result (``CheckResult.to_json``)."""
-    result, table = documents["result"], documents["run"]["title"]
-    contract, failed = result["contract"], sum(not check["success"] for check in result["checks"])
+    result = documents["result"]
+    table = documents["run"]["title"]
+    contract = result["contract"]
+    failed = sum(not check["success"] for check in result["checks"])
     aside = ", with rows set aside" if result["quarantined"] else ""
     badge = ("refused", "\u2715", "refused")
     version = f", version {contract['version']}" if contract.get("version") else ""

@@ -21,7 +21,8 @@ from evenhand.tasks.pages.page_model import (
 from evenhand.tasks.pages.texts import ends, estimate_cell
 
 NEEDS = ("models",)
-CONSISTENCY, GAP = "consistency.gender", "demographic_parity_difference.gender"
+CONSISTENCY = "consistency.gender"
+GAP = "demographic_parity_difference.gender"
 
 
 def depends(metrics: Json) -> dict[str, Any]:
@@ -47,7 +48,8 @@ MEASURES: dict[str, Callable[[Json], Json]] = {
 
 def front(documents: Documents) -> Front:
     """Say what the four models do, and what fairness costs."""
-    run, measured = documents["run"], [model["metrics"] for model in documents["models"]]
+    run = documents["run"]
+    measured = [model["metrics"] for model in documents["models"]]
     shares = [depends(metrics)["value"] for metrics in measured]
     accuracy, gaps = (
         [metrics[name]["value"] for metrics in measured] for name in ("accuracy", GAP)
@@ -79,7 +81,8 @@ def front(documents: Documents) -> Front:
 
 def build(documents: Documents) -> list[Section]:
     """The numbers, a chart a number, and how the table is made."""
-    models, rows = documents["models"], []
+    models = documents["models"]
+    rows = []
     for model in models:
         found = []
         for measure in MEASURES.values():

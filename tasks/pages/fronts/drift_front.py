@@ -29,7 +29,8 @@ MOST_NAMED = 3
 NOTABLE = 0.05
 # Name in drift.json of the bin of all categories that the training rows do not have.
 NEW = "never seen in training"
-MOST_DRAWN, MOST_BINS = 6, 12
+MOST_DRAWN = 6
+MOST_BINS = 12
 MOMENTS = ("then", "now", "change")
 NEEDS = ("drift",)
 CAUTIONS = (
@@ -53,13 +54,16 @@ def front(documents: Documents) -> Front:
     model = run["judged"]
     shown = Cell(texts.called(model), code=model["uri"])
     facts = [("Model", shown), ("New rows", Cell(run["data"]["shown"]))]
-    named, meta, badge = f"{model['name']}, monitored", [f"Run {run['id']}"], STATUS[run["status"]]
+    named = f"{model['name']}, monitored"
+    meta = [f"Run {run['id']}"]
+    badge = STATUS[run["status"]]
     return Front("drift report", named, meta, headline(documents), run["created"], badge, facts)
 
 
 def headline(documents: Documents) -> list[str]:
     """Write the headline: what was compared, the answer, and what it rests on."""
-    run, drift = documents["run"], documents["drift"]
+    run = documents["run"]
+    drift = documents["drift"]
     compared = (
         f"{formats.plural(drift['rows'], 'new row')} were compared with the "
         f"{formats.count(drift['reference_rows'])} training rows of {texts.called(run['judged'])}."
@@ -85,12 +89,11 @@ def _most_changed(columns: Json, refused: Sequence[str]) -> list[str]:
     if not known:
         return []
     top = [item for item in known if f"psi.{item[0]}" in refused][:MOST_NAMED] or known[:1]
-    listed, moved = [], []
+    listed = []
+    moved = []
     for name, column in top:
-        index, chance = (
-            formats.number(column["psi"]["value"]),
-            formats.number(column["expected_psi"]),
-        )
+        index = formats.number(column["psi"]["value"])
+        chance = formats.number(column["expected_psi"])
         listed.append(
             f"“{name}” (population stability index {index}; without drift about {chance})"
         )
@@ -128,7 +131,8 @@ def _groups(drift: Json) -> list[str]:
     """Groups and labels, where the new rows have them."""
     said = []
     for attribute, found in drift["groups"].items():
-        change, by = found["share_change"], f"By {spoken(attribute)}"
+        change = found["share_change"]
+        by = f"By {spoken(attribute)}"
         if change["low"]:
             known = [row for row in found["rows"] if row["now"] is not None]
             row = max(known, key=lambda row: abs(row["now"] - row["then"]))
@@ -152,7 +156,8 @@ def _groups(drift: Json) -> list[str]:
 def _moved_most(found: Json) -> str:
     """The label whose share has changed most."""
     row = max(found["classes"], key=lambda row: abs(row["now"] - row["then"]))
-    now, then = formats.percent(row["now"]), formats.percent(row["then"])
+    now = formats.percent(row["now"])
+    then = formats.percent(row["then"])
     return f"“{row['name']}” has changed most: {now} of the new rows, {then} then"
 
 
@@ -231,7 +236,8 @@ def by_change(columns: Json) -> list[tuple[str, Json]]:
 
 
 def _row(name: str, column: Json) -> list[Any]:
-    unseen, missing = column["unseen"], column["missing"]
+    unseen = column["unseen"]
+    missing = column["missing"]
     broken = tuple(
         f"{rule['rule']}: {formats.plural(rule['rows'], 'row')}" for rule in column["broken"]
     )
@@ -271,7 +277,8 @@ def _charts(drift: Json) -> list[Block]:
         table = Table(
             f"Shares of {name}", ["Bin", "Training rows", "New rows"], shares, folded=True
         )
-        psi, title = formats.number(column["psi"]["value"]), f"Shares of {name}, then and now"
+        psi = formats.number(column["psi"]["value"])
+        title = f"Shares of {name}, then and now"
         chart = Chart("group_charts.group_shares", data, title, said, caption, table)
         blocks += [Heading(f"{name} (PSI {psi})"), chart]
     return blocks
@@ -303,7 +310,8 @@ def _share(value: float | None) -> Cell:
 
 
 def _answers(drift: Json) -> list[Block]:
-    label, predicted = drift["label"], drift["prediction"]
+    label = drift["label"]
+    predicted = drift["prediction"]
     if "classes" in label:
         return [*_classes({"label": label, "prediction": predicted})]
     rows = [("Positive labels", "training rows, and new rows that have one", label)]

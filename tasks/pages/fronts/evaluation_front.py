@@ -19,7 +19,9 @@ STATUS: dict[str, tuple[str, str]] = {
 def front(documents: Documents) -> Front:
     """Build the front; the second sentence of the headline says whether the model passes."""
     run = documents["run"]
-    data, label, model = run["data"], run["data"]["label"], run["judged"]
+    data = run["data"]
+    label = run["data"]["label"]
+    model = run["judged"]
     facts = [
         (
             "Model" if model["contract"] else "Predictions",
@@ -41,7 +43,8 @@ def front(documents: Documents) -> Front:
     if contract:
         facts.append(("Data contract", Cell(f"{contract['name']}, version {contract['version']}")))
     kind, done = ("evaluation", "evaluated") if contract else ("audit", "audited")
-    named, meta = f"{model['name']}, {done}", [f"{kind.capitalize()} {run['id']}"]
+    named = f"{model['name']}, {done}"
+    meta = [f"{kind.capitalize()} {run['id']}"]
     badge = (run["status"], *STATUS[run["status"]])
     return Front(f"{kind} report", named, meta, headline(documents), run["created"], badge, facts)
 
@@ -50,8 +53,11 @@ def headline(documents: Documents) -> list[str]:
     """Write the headline: what was evaluated on what, whether it passes, groups, and the
     baseline.
     """
-    run, metrics, results = documents["run"], documents["metrics"], texts.gate_results(documents)
-    data, model = run["data"], run["judged"]
+    run = documents["run"]
+    metrics = documents["metrics"]
+    results = texts.gate_results(documents)
+    data = run["data"]
+    model = run["judged"]
     who = f"The model {texts.called(model)}, {texts.summary_of(model['method'])}, was evaluated on"
     if not model["contract"]:
         who = f"The predictions of {model['name']} were audited on"

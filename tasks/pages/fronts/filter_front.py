@@ -25,7 +25,9 @@ from evenhand.tasks.pages.texts import known, lack
 
 NEEDS = ("summary", "settings")
 # A longer table is folded; a table of files and a chart have at most so many rows.
-MOST_OPEN, MOST_FILES, MOST_DRAWN = 12, 200, 30
+MOST_OPEN = 12
+MOST_FILES = 200
+MOST_DRAWN = 30
 
 
 def front(documents: Documents) -> Front:
@@ -33,7 +35,8 @@ def front(documents: Documents) -> Front:
     run = documents["run"]
     facts = [("Proxy", Cell(texts.called(run["proxy"]), code=run["proxy"]["uri"]))]
     facts += [(name.capitalize(), Cell("", code=run[name])) for name in ("input", "output")]
-    title, meta = f"{run['job_name']}: filtered rows", [f"Run {run['id']}"]
+    title = f"{run['job_name']}: filtered rows"
+    meta = [f"Run {run['id']}"]
     found = headline(documents)
     return Front(
         "filter report", title, meta, found, run["created"], badge=badge(documents), facts=facts
@@ -43,7 +46,8 @@ def front(documents: Documents) -> Front:
 def badge(documents: Documents) -> tuple[str, str, str]:
     """Class of the badge, its symbol and its text."""
     summary = documents["summary"]
-    failed, files = len(files_by(summary, "failed")), len(summary["files"])
+    failed = len(files_by(summary, "failed"))
+    files = len(summary["files"])
     if failed:
         return "failed", "\u2715", f"{failed:,} of {formats.plural(files, 'file')} failed"
     if documents["run"]["status"] == "failed":
@@ -59,16 +63,19 @@ def headline(documents: Documents) -> list[str]:
     """Say how many rows were kept, what failed, what balance to expect, and whether the rows have
     drifted.
     """
-    summary, middle = documents["summary"], []
+    summary = documents["summary"]
+    middle = []
     if summary["rows_in"]:
-        drift, balance = [drift_sentence(documents)], _balance(documents)
+        drift = [drift_sentence(documents)]
+        balance = _balance(documents)
         warned = summary["drift"] and summary["drift"]["warning"]
         middle = [*drift, *balance] if warned else [*balance, *drift]
     return [_kept(summary), *_failed(documents), *middle, *_other_proxies(documents)]
 
 
 def _kept(summary: Json) -> str:
-    done, skipped = len(files_by(summary, "done")), len(files_by(summary, "skipped"))
+    done = len(files_by(summary, "done"))
+    skipped = len(files_by(summary, "skipped"))
     known = done + skipped + summary["others"]
     files = formats.plural(known, "file")
     if not summary["rows_in"]:
@@ -89,7 +96,8 @@ def _kept(summary: Json) -> str:
 
 def _failed(documents: Documents) -> list[str]:
     summary = documents["summary"]
-    failed, files = len(files_by(summary, "failed")), len(summary["files"])
+    failed = len(files_by(summary, "failed"))
+    files = len(summary["files"])
     if failed:
         return [
             f"{failed:,} of {formats.plural(files, 'file')} of the input failed; none of their "
@@ -105,10 +113,8 @@ def _failed(documents: Documents) -> list[str]:
 
 def _other_proxies(documents: Documents) -> list[str]:
     """Say which files in the output another version of the proxy filtered."""
-    own, proxies = (
-        str(documents["run"]["proxy"]["version"]),
-        documents["summary"]["proxies"].values(),
-    )
+    own = str(documents["run"]["proxy"]["version"])
+    proxies = documents["summary"]["proxies"].values()
     others = [item for item in proxies if str(item["version"]) != own]
     if not others:
         return []
@@ -124,7 +130,8 @@ def _other_proxies(documents: Documents) -> list[str]:
 
 
 def _balance(documents: Documents) -> list[str]:
-    shares, balance = expected_by_attribute(documents), documents["summary"]["balance"]
+    shares = expected_by_attribute(documents)
+    balance = documents["summary"]["balance"]
     if not shares:
         return [without_balance(documents)]
     sentences = share_sentences(shares, "the training rows", "the kept rows, as expected")
@@ -179,7 +186,8 @@ def expected_by_attribute(documents: Json) -> dict[str, list[dict[str, Any]]]:
     """Shares of the groups among training rows and kept rows, as of `share_rows`; empty if not
     known.
     """
-    balance, expected = documents.get("balance"), documents["summary"]["balance"]
+    balance = documents.get("balance")
+    expected = documents["summary"]["balance"]
     if balance is None or expected is None:
         return {}
     columns = {"after": expected["shares"]} | {
@@ -200,7 +208,8 @@ def build(documents: Documents) -> Iterator[Section]:
 
 def file_blocks(summary: Json, verb: str = "filtered", out: str = "kept") -> list[Block]:
     """Say what became of the files of the input."""
-    files, failed = summary["files"], files_by(summary, "failed")
+    files = summary["files"]
+    failed = files_by(summary, "failed")
     fine = [file for file in files if file["status"] != "failed"]
     blocks: list[Block] = []
     if failed:
@@ -229,7 +238,8 @@ def file_blocks(summary: Json, verb: str = "filtered", out: str = "kept") -> lis
         head = ["File", "Result", *counts.values()]
         blocks.append(Table(caption, head, table, folded=len(table) > MOST_OPEN))
     if summary["ignored"]:
-        named, rest = summary["ignored"][:MOST_OPEN], len(summary["ignored"]) - MOST_OPEN
+        named = summary["ignored"][:MOST_OPEN]
+        rest = len(summary["ignored"]) - MOST_OPEN
         more = f" and {rest:,} more" if rest > 0 else ""
         blocks.append(
             f"Ignored, as their names are neither of Parquet nor of CSV: {', '.join(named)}{more}."
@@ -238,7 +248,8 @@ def file_blocks(summary: Json, verb: str = "filtered", out: str = "kept") -> lis
 
 
 def _rows(summary: Json) -> list[Block]:
-    rows_in, left_out = summary["rows_in"], summary["left_out"]
+    rows_in = summary["rows_in"]
+    left_out = summary["left_out"]
     blocks: list[Block] = [] if rows_in else ["No file that could be filtered has a row."]
     if rows_in:
         rest = rows_in - summary["rows_out"] - summary["quarantined"] - summary["dropped"]
@@ -291,17 +302,22 @@ def _shares(documents: Documents) -> list[Block]:
 
 def _groups(documents: Documents) -> list[Block]:
     """Rows by proxy group, numbered as on the proxy's own page: the largest in training first."""
-    summary, balance = documents["summary"], documents.get("balance")
-    masses, kept, drift = summary["masses"], summary["expected_by_group"], summary["drift"]
+    summary = documents["summary"]
+    balance = documents.get("balance")
+    masses = summary["masses"]
+    kept = summary["expected_by_group"]
+    drift = summary["drift"]
     judged = sum(masses)
     if judged <= 0:
         return []
     training = balance["masses"] if balance else [None] * len(masses)
     sizes: Any = training if balance else masses
     order = sorted(range(len(masses)), key=lambda j: -sizes[j])
-    rows, bars = [], []
+    rows = []
+    bars = []
     for place, j in enumerate(order, start=1):
-        share, then = masses[j] / judged, training[j]
+        share = masses[j] / judged
+        then = training[j]
         bars.append({"group": str(place), "before": then, "after": share})
         accepted = kept[j] / masses[j] if masses[j] else lack("no rows")
         shares = known(then, formats.percent, "not known"), formats.percent(share)
@@ -310,7 +326,8 @@ def _groups(documents: Documents) -> list[Block]:
     head += ["Acceptance probability", "Expected to be kept"]
     caption = "Rows by proxy group"
     table = Table(caption, head, rows, folded=len(rows) > MOST_OPEN)
-    numbered, shown = "", list[Block]([table])
+    numbered = ""
+    shown = list[Block]([table])
     if balance:
         numbered = " Their numbers are those of the proxy’s own page."
         data = {"rows": bars[:MOST_DRAWN], "before": "training rows", "after": "rows of this batch"}
@@ -336,7 +353,8 @@ def _groups(documents: Documents) -> list[Block]:
 
 
 def _cautions(documents: Documents) -> list[Block]:
-    key, seed = documents["settings"]["key"], documents["settings"]["seed"]
+    key = documents["settings"]["key"]
+    seed = documents["settings"]["seed"]
     drawn = (
         f"No key was set: a row’s random number is a hash of its features and the seed {seed}. "
         "Rows with "

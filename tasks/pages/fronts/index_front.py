@@ -138,7 +138,8 @@ def _shown(name: str, value: float) -> str:
 
 def front(documents: Documents) -> Front:
     """Build the front."""
-    run, entries = documents["run"], entries_of(documents)
+    run = documents["run"]
+    entries = entries_of(documents)
     champions = _champions(entries, documents.get("aliases"))
     source = "Aliases are those of the registry when this page was made"
     if documents.get("aliases") is None:
@@ -164,7 +165,8 @@ def entries_of(documents: Documents) -> list[Entry]:
 
 
 def _entry(run: Json) -> Entry:
-    verdict, damage = _Verdict(status="", exit_code=0), run["damage"]
+    verdict = _Verdict(status="", exit_code=0)
+    damage = run["damage"]
     try:
         verdict = verdict if damage else _Verdict.model_validate(run["verdict"])
     except ValidationError:
@@ -177,9 +179,12 @@ def _entry(run: Json) -> Entry:
         name = name.removesuffix(f"-{suffix}")
     outcome, text, detail = *_outcome(kind, verdict), verdict.error or ""
     if damage:
-        outcome, text, detail = "unknown", "Damaged verdict", "its verdict.json cannot be read"
+        outcome = "unknown"
+        text = "Damaged verdict"
+        detail = "its verdict.json cannot be read"
     if damage == "missing":
-        text, detail = "No verdict", "it is still running, or was stopped"
+        text = "No verdict"
+        detail = "it is still running, or was stopped"
     return Entry(
         run["run_id"], name, kind, _when(named), outcome, text, detail, run["report"], verdict
     )
@@ -227,7 +232,8 @@ def _champions(
     runs: dict[tuple[str, str], Entry] = {}
     newest: dict[str, dict[str, str]] = {}
     for entry in entries:
-        model, status = entry.verdict.model, entry.verdict.status
+        model = entry.verdict.model
+        status = entry.verdict.status
         if model is None or status not in ("published", "up_to_date"):
             continue
         if model.alias:
@@ -264,7 +270,9 @@ def build(documents: Documents) -> list[Section]:
 
 
 def _row(entry: Entry) -> list[Cell]:
-    model, about, metrics = entry.verdict.model, entry.kind, entry.metrics()
+    model = entry.verdict.model
+    about = entry.kind
+    metrics = entry.metrics()
     if model is not None and model.version is not None:
         about += f", version {model.version}" + (
             f" of {model.name}" if model.name != entry.name else ""

@@ -15,21 +15,26 @@ NEEDS = ("summary", "settings")
 
 def front(documents: Documents) -> Front:
     """Build the front."""
-    run, failed = documents["run"], files_by(documents["summary"], "failed")
+    run = documents["run"]
+    failed = files_by(documents["summary"], "failed")
     badge = ("passed", "\u2713", "Predicted")
     if failed:
         badge = ("failed", "\u2715", f"{formats.plural(len(failed), 'file')} failed")
     facts = [("Model", Cell(texts.called(run["judged"]), code=run["judged"]["uri"]))]
     facts += [(name.capitalize(), Cell("", code=run[name])) for name in ("input", "output")]
-    title, meta = f"{run['judged']['name']}: predictions", [f"Run {run['id']}"]
+    title = f"{run['judged']['name']}: predictions"
+    meta = [f"Run {run['id']}"]
     return Front(
         "prediction report", title, meta, _headline(documents), run["created"], badge, facts
     )
 
 
 def _headline(documents: Documents) -> list[str]:
-    run, summary = documents["run"], documents["summary"]
-    rows, label, tested = summary["rows_out"], run["label"], run["tested"]
+    run = documents["run"]
+    summary = documents["summary"]
+    rows = summary["rows_out"]
+    label = run["label"]
+    tested = run["tested"]
     if not rows:
         return ["The output has no row."]
     if "classes" in label:
@@ -49,7 +54,8 @@ def _headline(documents: Documents) -> list[str]:
 
 def build(documents: Documents) -> Iterator[Section]:
     """Rows, probabilities, files."""
-    run, summary = documents["run"], documents["summary"]
+    run = documents["run"]
+    summary = documents["summary"]
     found = [
         ("Predicted", summary["rows_out"]),
         ("Set aside: they break the data contract", summary["quarantined"]),
@@ -59,7 +65,8 @@ def build(documents: Documents) -> Iterator[Section]:
     ]
     counts: list[list[Any]] = [[name, count] for name, count in found if count]
     blocks: list[Block] = [Table("Rows of all files in the output", ["Rows", "Number"], counts)]
-    bins, least = [int(n) for n in summary["masses"][:-1]], run["min_cell"]
+    bins = [int(n) for n in summary["masses"][:-1]]
+    least = run["min_cell"]
     if sum(bins):
         # a count of a few people is not shown, as on every page
         rows = [
@@ -69,7 +76,8 @@ def build(documents: Documents) -> Iterator[Section]:
             ]
             for i, n in enumerate(bins)
         ]
-        label, shown = run["label"], "the predicted label"
+        label = run["label"]
+        shown = "the predicted label"
         if "positive" in label:
             shown = f"“{label_name(run['value_names'], label['name'], label['positive'])}”"
         caption = f"Rows of this model's files by the probability of {shown}"

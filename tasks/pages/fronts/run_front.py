@@ -20,7 +20,9 @@ STATUS: dict[str, tuple[str, str]] = {
 def front(documents: Documents) -> Front:
     """Build the front; the second sentence of the headline says whether the model is published."""
     run = documents["run"]
-    model, table, job = run["model"], run["table"], run["job"]
+    model = run["model"]
+    table = run["table"]
+    job = run["job"]
     contract = f"{table['contract_name']}, version {table['contract_version']}: what was checked"
     published = (
         Cell(texts.called(model), code=model["uri"]) if model else Cell("No version was published.")
@@ -31,14 +33,16 @@ def front(documents: Documents) -> Front:
     ]
     if job.get("description"):
         facts.append(("Purpose", Cell(job["description"])))
-    status, note = run["status"], (documents.get("decision") or {}).get("note")
+    status = run["status"]
+    note = (documents.get("decision") or {}).get("note")
     badge = (status, *STATUS[status])
     if status == "published" and note in ("default gates", "no gates"):
         # no sign of approval where no gate of the job judged
         badge = ("insufficient_evidence", "\u2013", "Published: the job set no gates")
     elif status == "gated" and note == "default gates":
         badge = (status, STATUS[status][0], "Not published: no better than the commonest answer")
-    meta, said = [f"Job {job['name']}", f"run {run['id']}"], headline(documents)
+    meta = [f"Job {job['name']}", f"run {run['id']}"]
+    said = headline(documents)
     return Front("run report", run["title"], meta, said, run["created"], badge=badge, facts=facts)
 
 
@@ -46,8 +50,10 @@ def headline(documents: Documents) -> list[str]:
     """Write the headline: what was done, whether it passes, what changed, how groups are
     treated.
     """
-    run, metrics = documents["run"], documents["metrics"]
-    table, method = run["table"], texts.summary_of(run["job"]["method"])
+    run = documents["run"]
+    metrics = documents["metrics"]
+    table = run["table"]
+    method = texts.summary_of(run["job"]["method"])
     done = (
         f"The model, {method}, was trained on {formats.count(table['train_rows'])} of the "
         f"{formats.count(table['rows'])} rows of the table {table['name']} and evaluated on "
@@ -61,7 +67,9 @@ def headline(documents: Documents) -> list[str]:
 
 def _outcome(documents: Documents) -> list[str]:
     """Say whether the model is published, and if not why."""
-    run, model, results = documents["run"], documents["run"]["model"], texts.gate_results(documents)
+    run = documents["run"]
+    model = documents["run"]["model"]
+    results = texts.gate_results(documents)
     if run["status"] == "failed":
         return ["The run did not finish, and nothing was published."]
     if run.get("refusal"):

@@ -30,7 +30,8 @@ LEAST = 0.001
 # Values beside their control: more columns cannot be read.
 MOST = 12
 # Few seeds make the intervals of proxies so wide that all marks would lie in a corner.
-PROXY_PERFORMANCE, PROXY_WIDENING = "imbalance", 1.0
+PROXY_PERFORMANCE = "imbalance"
+PROXY_WIDENING = 1.0
 PROXIES = (
     "Each chart shows how far the kept rows are from the target shares against the largest "
     "difference within "
@@ -42,7 +43,8 @@ PROXIES = (
 
 def front(documents: Documents) -> Front:
     """Build the front; a sweep with failed runs is marked as refused."""
-    run, sweep = documents["run"], documents["tradeoff"]
+    run = documents["run"]
+    sweep = documents["tradeoff"]
     failed = sum(value["failed"] for value in sweep["values"])
     badge = ("passed", "\u2713", "All runs finished")
     if failed:
@@ -81,7 +83,8 @@ def _ends(sweep: Json) -> list[str]:
     kinds = [
         name for kind in ("consistency.", "gap_max.") for name in names if name.startswith(kind)
     ]
-    performance, fairness = sweep["performance"], next(iter([*kinds, *names]), "")
+    performance = sweep["performance"]
+    fairness = next(iter([*kinds, *names]), "")
     pair = (performance, fairness)
     known = [value for value in sweep["values"] if all(estimate(value, name) for name in pair)]
     if len(known) < 2:
@@ -94,7 +97,8 @@ def _ends(sweep: Json) -> list[str]:
     best, cost, price, fairest = (
         formats.number(value["metrics"][name]["mean"]) for value in (good, fair) for name in pair
     )
-    label, other = within(performance), within(fairness)
+    label = within(performance)
+    other = within(fairness)
     if good is fair:
         return [
             f"{good['name']} has both the best {label} ({best}) and the best “{other}” ({cost}): "
@@ -156,11 +160,13 @@ def estimate(value: Json, name: str) -> dict[str, float | None] | None:
     found = value["metrics"].get(name)
     if found is None or found["mean"] is None:
         return None
-    low, high = found["low"], found["high"]
+    low = found["low"]
+    high = found["high"]
     if low is None or high is None:
         return {"value": found["mean"], "low": None, "high": None}
     bottom, top = describe(name)[0].domain
-    low, high = low if bottom is None else max(low, bottom), high if top is None else min(high, top)
+    low = low if bottom is None else max(low, bottom)
+    high = high if top is None else min(high, top)
     return {"value": found["mean"], "low": low, "high": high}
 
 
@@ -208,7 +214,8 @@ def _methods(sweep: Json, comparison: Json) -> list[Block]:
         {**sweep["values"][entry["value"]], **entry} for entry in comparison["values"]
     ]
     compared = [entry for entry in entries if entry["against"] is not None]
-    names, several = comparison["metrics"], comparison["splits"] > 1
+    names = comparison["metrics"]
+    several = comparison["splits"] > 1
     against = f"{comparison['reference']}, the reference"
     if any(len(entry["settings"]) > 1 for entry in entries):
         against += ", at the same values of the other keys"
@@ -271,7 +278,8 @@ def _valued(differences: Json) -> dict[str, Json]:
 
 
 def _mean_and_sd(found: Json) -> str:
-    mean, sd = found["mean"], found["sd"]
+    mean = found["mean"]
+    sd = found["sd"]
     if mean is None or sd is None:
         return "no number" if mean is None else formats.number(mean)
     # as many decimals in both
@@ -283,10 +291,14 @@ def _mean_and_sd(found: Json) -> str:
 
 
 def _chart(values: list[Json], entries: list[Json], name: str, *, several: bool) -> Chart:
-    rows, said = [], []
+    rows = []
+    said = []
     for entry in entries:
-        found, note, reference = entry["metrics"][name], " (the reference)", entry["value"]
-        mean, sd = found["mean"], found["sd"]
+        found = entry["metrics"][name]
+        note = " (the reference)"
+        reference = entry["value"]
+        mean = found["mean"]
+        sd = found["sd"]
         if entry["against"] is not None:
             reference = entry["against"]
             kind = finding(name, _valued(entry["differences"])[name])
@@ -298,7 +310,8 @@ def _chart(values: list[Json], entries: list[Json], name: str, *, several: bool)
         said.append(f"{entry['label']} {_mean_and_sd(found)}{note}")
     names = {"value": "mean", "limit": "mean of the reference"}
     data = {"rows": rows, "interval": "one standard deviation", "names": names}
-    text, described = f"{title(name)}, method by method", f"{'; '.join(said)}."
+    text = f"{title(name)}, method by method"
+    described = f"{'; '.join(said)}."
     return Chart("intervals.metric_intervals", data, text, described, of_axis(name))
 
 
@@ -325,11 +338,14 @@ def _tradeoffs(sweep: Json) -> list[Block]:
     }
     if not marks:
         return []
-    lead, shared = f"Each chart shows {within(sweep['performance'])} against a fairness metric.", {}
+    lead = f"Each chart shows {within(sweep['performance'])} against a fairness metric."
+    shared = {}
     if sweep["performance"] == PROXY_PERFORMANCE:
         reach = [[found[axis] for own in marks.values() for found in own] for axis in "xy"]
-        lead, shared = PROXIES, {"reach": reach, "widening": PROXY_WIDENING}
-    charts, fronts = [], []
+        lead = PROXIES
+        shared = {"reach": reach, "widening": PROXY_WIDENING}
+    charts = []
+    fronts = []
     for name, found in marks.items():
         on_front = formats.join(
             [sweep["values"][index]["label"] for index in sweep["fronts"][name]]
@@ -376,7 +392,8 @@ def _marks(sweep: Json, name: str) -> list[dict[str, Any]]:
     by_method = of_proxies and any(methods.count(method) > 1 for method in methods if method)
     marks: list[dict[str, Any]] = []
     for index, value in enumerate(sweep["values"]):
-        x, y = estimate(value, name), estimate(value, _other(sweep, name))
+        x = estimate(value, name)
+        y = estimate(value, _other(sweep, name))
         if x is not None and y is not None:
             kind = "front" if index in sweep["fronts"][name] else "other"
             method, rest = named[index] if by_method else ("", value["mark"])
@@ -424,7 +441,8 @@ def _cell(found: Json) -> Cell:
 
 
 def _runs(sweep: Json) -> list[Block]:
-    key, values = ", ".join(sweep["keys"]), sweep["values"]
+    key = ", ".join(sweep["keys"])
+    values = sweep["values"]
     counts = [[value[name] for name in ("label", "runs", "failed", "passed")] for value in values]
     caption = "How many runs of each value finished, and passed the job’s gates"
     gates = Table(caption, [key, "Runs", "Failed", "Passed the gates"], counts)

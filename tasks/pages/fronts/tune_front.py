@@ -24,7 +24,8 @@ KINDS = {
 }
 NEEDS = ("tuning",)
 # A chart has so many marks beside the front, and a table so many trials.
-MOST_MARKS, MOST_ROWS = 150, 100
+MOST_MARKS = 150
+MOST_ROWS = 100
 STATES = {"judged": "Judged", "pruned": "Ended early", "failed": "Failed"}
 # By what evidence a limit is kept, for readers.
 EVIDENCE = {
@@ -37,14 +38,13 @@ EVIDENCE = {
 
 def front(documents: Documents) -> Front:
     """Build the front; a study without a trial within the limits is marked as a compromise."""
-    run, study = documents["run"], documents["tuning"]
+    run = documents["run"]
+    study = documents["tuning"]
     badge = ("refused", "\u2715", "Nothing is within the limits: a compromise")
     if study["winner"] is not None:
         badge = ("passed", "\u2713", "A model is within the limits")
-    named, meta = (
-        f"{study['job']}: {study['aim']}",
-        [f"Job {study['job']}", f"study {study['study']}"],
-    )
+    named = f"{study['job']}: {study['aim']}"
+    meta = [f"Job {study['job']}", f"study {study['study']}"]
     return Front("tuning report", named, meta, headline(study), run["created"], badge=badge)
 
 
@@ -162,7 +162,9 @@ def build(documents: Documents) -> Iterator[Section]:
 
 def _compared(study: Json, chosen: Json) -> list[Block]:
     """A table of validation and test, and one of the controls on the validation rows."""
-    name, test, metrics = interval_name(study), study["test"], metrics_of(study)
+    name = interval_name(study)
+    test = study["test"]
+    metrics = metrics_of(study)
     blocks: list[Block] = [
         f"**{formats.sentence(chosen['label'])}**. The validation numbers are of training rows, "
         "each "
@@ -174,7 +176,8 @@ def _compared(study: Json, chosen: Json) -> list[Block]:
     columns += [f"Test ({name})", "Test less validation"] if test else []
     rows = []
     for metric in metrics:
-        own, found = chosen["metrics"].get(metric), (test or {}).get(metric)
+        own = chosen["metrics"].get(metric)
+        found = (test or {}).get(metric)
         beside = [estimate_cell(found), _difference(found, own)] if test else []
         rows.append([metric_cell(metric), estimate_cell(own or None), *beside])
     blocks.append(Table("Validation and test of the chosen trial", columns, rows))
@@ -232,7 +235,8 @@ def _value(trial: Json, metric: str) -> float | None:
 
 
 def _control(study: Json, trial: Json, metric: str) -> Cell:
-    found, value = _value(trial, metric), study["test_controls"].get(trial["kind"], {}).get(metric)
+    found = _value(trial, metric)
+    value = study["test_controls"].get(trial["kind"], {}).get(metric)
     if found is None:
         return lack("not measured")
     return Cell(formats.number(found), () if value is None else (f"test {formats.number(value)}",))
@@ -301,7 +305,8 @@ def _chart(study: Json) -> list[Block]:
         return []
     values = np.array([[_value(trial, name) for name in (y, x)] for trial in judged], np.float64)
     on_front = set(pareto_front(values, [better(y), better(x)]))
-    marks, plain = [], []
+    marks = []
+    plain = []
     for i, trial in enumerate(judged):
         kind = (
             "best" if trial["number"] == study["winner"] else "front" if i in on_front else "other"
@@ -331,7 +336,8 @@ def _chart(study: Json) -> list[Block]:
 
 def _by_method(study: Json) -> list[Block]:
     """How many trials of each method and rule ended how, and the best of each within the limits."""
-    name, rows = study["prefer"], []
+    name = study["prefer"]
+    rows = []
     trials = [trial for trial in study["trials"] if trial["method"] is not None]
     for key in dict.fromkeys((trial["method"], trial["decision"]) for trial in trials):
         own = [trial for trial in trials if (trial["method"], trial["decision"]) == key]

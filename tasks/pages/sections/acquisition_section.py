@@ -17,7 +17,9 @@ NEEDS = ("acquisition", "metrics")
 MOST_FEATURES = 24
 # Shares of nearly everybody and of hardly anybody, and a difference between people that the text
 # names.
-ALWAYS, NEVER, NOTABLE = 0.95, 0.05, 0.1
+ALWAYS = 0.95
+NEVER = 0.05
+NOTABLE = 0.1
 AUCS = ("classifier_auc", "adversary_auc")
 CRITERIA = {
     "demographic_parity": " (demographic parity: among all people)",
@@ -28,9 +30,12 @@ CRITERIA = {
 
 def build(documents: Documents) -> list[Section]:
     """Which features and at which place, of whom, how many, and what all features would give."""
-    acquisition, metrics = documents["acquisition"], documents["metrics"]
-    groups, settings = acquisition["groups"], metrics["settings"]
-    interval, least = interval_name(settings), settings["min_cell"]
+    acquisition = documents["acquisition"]
+    metrics = documents["metrics"]
+    groups = acquisition["groups"]
+    settings = metrics["settings"]
+    interval = interval_name(settings)
+    least = settings["min_cell"]
     about = formats.join([spoken(name) for name in acquisition["attributes"]])
     allowed = [group for group in groups if group["allowed"]]
     which = _sentences(acquisition, allowed, f"a person’s {about}", settings)
@@ -59,7 +64,8 @@ def _shown(cell: Json | None, least: int) -> float | None:
 def _sentences(
     acquisition: Json, allowed: Sequence[Json], about: str, settings: Json
 ) -> list[Block]:
-    asked, may = acquisition["asked"], formats.plural(len(allowed), "feature")
+    asked = acquisition["asked"]
+    may = formats.plural(len(allowed), "feature")
     amount = f"It may ask for {may}; the test rows are too few to say more."
     if asked["mean"] == 0:
         amount = f"Of {may} that it may ask for, it asks nobody for **any**: all get the same prediction."
@@ -229,7 +235,8 @@ def _all_features(acquisition: Json, metrics: Json, interval: str) -> list[Block
         found = metrics["metrics"].get(name)
         if "&" in name or value is None or found is None or found["value"] is None:
             continue
-        difference, way = formats.signed(found["value"] - value), direction(name) or "not stated"
+        difference = formats.signed(found["value"] - value)
+        way = direction(name) or "not stated"
         rows.append([metric_cell(name), estimate_cell(found), value, difference, way])
         if name in ("auc", f"demographic_parity_difference.{acquisition['attributes'][0]}"):
             instead = f"{formats.number(value)} instead of {formats.number(found['value'])}"

@@ -31,7 +31,8 @@ SPENT = 1 - 1e-6
 
 def _audit(documents: Documents) -> Section:
     """The certificate, a map an attribute, the people whose loss rises most."""
-    audit, metrics = documents["audit"], documents["metrics"]
+    audit = documents["audit"]
+    metrics = documents["metrics"]
     blocks = [*_certificate(audit, interval_name(metrics["settings"]))]
     for name, flow in audit["flows"].items():
         # of a single group nobody can be treated as another
@@ -51,7 +52,9 @@ def _apart(one: float, other: float) -> tuple[str, str]:
 
 
 def _certificate(audit: Json, interval: str) -> Iterator[Block]:
-    people, budget, distances = audit["people"], f"{audit['budget']:g}", audit["distances"]
+    people = audit["people"]
+    budget = f"{audit['budget']:g}"
+    distances = audit["distances"]
     rise, low, high = (
         value and (0.0 if abs(value) < ROUNDING else value)
         for value in (audit["gap"][end] for end in ("value", "low", "high"))
@@ -104,7 +107,8 @@ def _certificate(audit: Json, interval: str) -> Iterator[Block]:
 
 
 def _histogram(edges: Sequence[float], counts: Sequence[int]) -> Chart:
-    marks, caption = [formats.number(edge) for edge in edges], "How far people are moved"
+    marks = [formats.number(edge) for edge in edges]
+    caption = "How far people are moved"
     fullest = max(range(len(counts)), key=counts.__getitem__)
     people = formats.plural(sum(counts), "person", "people")
     described = (
@@ -127,11 +131,15 @@ def _flow(
     """Who is treated as whom; of a row with a hidden number, the size of the group is used, not the
     sum.
     """
-    groups, rows = flow["groups"], list[list[Cell]]()
-    across, complete, hidden = 0, True, False
+    groups = flow["groups"]
+    rows = list[list[Cell]]()
+    across = 0
+    complete = True
+    hidden = False
     for group, counts in zip(groups, flow["counts"], strict=True):
         size = sum(cell["n"] for cell in cells if cell["group"] == group)
-        total, row = size if None in counts else sum(counts), [Cell(f"“{group}”")]
+        total = size if None in counts else sum(counts)
+        row = [Cell(f"“{group}”")]
         for other, n in zip(groups, counts, strict=True):
             share = (
                 (formats.percent(n / total), formats.count(n)) if n is not None and total else ()
@@ -198,13 +206,15 @@ def _invariance(documents: Documents) -> Section:
     """What was searched and found, what it proves, the numbers, and the curve where there
     is one.
     """
-    certificate, metrics = documents["certificate"], documents["metrics"]
+    certificate = documents["certificate"]
+    metrics = documents["metrics"]
     if "curve" not in certificate:
         return Section(
             "invariance", TREES, [*_proved(certificate, _whom(certificate, metrics)), SCOPE]
         )
     interval = interval_name(metrics["settings"])
-    curve, value = certificate["curve"], certificate["value"]
+    curve = certificate["curve"]
+    value = certificate["value"]
     none = [None] * len(curve["budgets"])
     columns = (curve["budgets"], curve["values"], curve["low"] or none, curve["high"] or none)
     names = ("budget", "value", "low", "high")
@@ -275,7 +285,8 @@ def _invariance(documents: Documents) -> Section:
 
 
 def _whom(certificate: Json, metrics: Json) -> str:
-    people, rows = formats.count(certificate["people"]), metrics["n"]
+    people = formats.count(certificate["people"])
+    rows = metrics["n"]
     if certificate["people"] < rows:
         return f"{people} people, drawn at random from the {formats.count(rows)} in the test rows,"
     return f"the {people} people in the test rows"
@@ -284,7 +295,8 @@ def _whom(certificate: Json, metrics: Json) -> str:
 def _proved(certificate: Json, whom: str) -> list[Block]:
     """What holds for all possible people, and the table of both ends."""
     proof = certificate["proof"]
-    intervals, radius = proof["intervals"], f"{proof['radius']:.3g}"
+    intervals = proof["intervals"]
+    radius = f"{proof['radius']:.3g}"
     blocks: list[Block] = []
     if "certificate.score" in intervals:
         score = intervals["certificate.score"]
@@ -331,7 +343,8 @@ def _share(certificate: Json) -> list[Block]:
     """The number as bounds on shares of people; in words for the smallest factor from 2 on that it
     bounds.
     """
-    shares, value = certificate["shares"], certificate["value"]
+    shares = certificate["shares"]
+    value = certificate["value"]
     if not shares or value < ROUNDING:
         return []
     bounded = [item for item in shares if item["odds"] >= FACTOR and item["share"] < 1]
@@ -347,7 +360,8 @@ def _share(certificate: Json) -> list[Block]:
     for one in shares:
         bound = f"at most {_at_most(one['share'])}" if one["share"] < 1 else "no bound"
         rows.append((f"People whose odds can change by a factor of {one['odds']:g} or more", bound))
-    factor, likely = f"{item['odds']:g}", 100 * item["odds"] / (1 + item["odds"])
+    factor = f"{item['odds']:g}"
+    likely = 100 * item["odds"] / (1 + item["odds"])
     return [
         f"If the search missed no exchange, **at most {_at_most(item['share'])}** of these people "
         "can have "

@@ -30,7 +30,9 @@ def build(documents: Documents) -> Section:
     """Every metric of the champion and of this run, and what the two were made from where it
     differs.
     """
-    run, found, champion = documents["run"], documents["metrics"]["metrics"], documents["champion"]
+    run = documents["run"]
+    found = documents["metrics"]["metrics"]
+    champion = documents["champion"]
     version = f"version {champion['version']}"
     blocks: list[Block] = [f"Before this run the champion was {version} ({champion['uri']})."]
     if _is_own(run, champion):
@@ -61,7 +63,8 @@ def build(documents: Documents) -> Section:
 
 def champion_sentence(documents: Documents) -> str:
     """Say in one sentence what changed since the champion."""
-    run, champion = documents["run"], documents["champion"]
+    run = documents["run"]
+    champion = documents["champion"]
     if _is_own(run, champion):
         return f"This model is the champion: version {champion['version']} has the same content."
     stays = "" if run["status"] == "published" else ", and stays it"
@@ -98,7 +101,8 @@ def _leading(documents: Documents) -> list[str]:
     """Metrics that were refused, else one of performance; then the widest difference of selection
     rates.
     """
-    results, found = gate_results(documents), documents["metrics"]["metrics"]
+    results = gate_results(documents)
+    found = documents["metrics"]["metrics"]
     first = [result["metric"] for result in results if not result["passed"]]
     if not first:
         first = [
@@ -137,7 +141,9 @@ def _row(name: str, before: Json | None, now: Json | None) -> list[Cell]:
 
 def _settings(run: Json, champion: Json) -> list[tuple[str, str, str]]:
     """Name, before, now of what differs."""
-    job, table, seed = run["job"], run["table"], run["job"].get("seed")
+    job = run["job"]
+    table = run["table"]
+    seed = run["job"].get("seed")
     rows = [
         ("Method", champion.get("method"), job["method"]),
         ("Contract version", champion.get("contract_version"), table["contract_version"]),

@@ -36,8 +36,10 @@ ANSWERED = (
 
 def build(documents: Documents) -> Section:
     """The answer in words, a chart beside the blind control, and all numbers."""
-    content, metrics = documents["controls"], documents["metrics"]
-    controls, interval = content["controls"], interval_name(metrics["settings"])
+    content = documents["controls"]
+    metrics = documents["metrics"]
+    controls = content["controls"]
+    interval = interval_name(metrics["settings"])
     method = documents["run"].get("job", {}).get("method", "")
     blocks: list[Block] = [*answers(controls), _majority(controls, metrics)]
     names = answered(metrics["metrics"])
@@ -122,10 +124,8 @@ def _is_method(controls: Mapping[str, Json], name: str) -> bool:
 
 
 def _majority(controls: Mapping[str, Json], metrics: Json) -> str:
-    own, common = (
-        metrics["metrics"]["accuracy"]["value"],
-        controls["majority"]["metrics"]["accuracy"],
-    )
+    own = metrics["metrics"]["accuracy"]["value"]
+    common = controls["majority"]["metrics"]["accuracy"]
     if own is None or common is None:
         return ""
     told = controls["majority"]["differences"]["accuracy"]

@@ -108,7 +108,8 @@ def _outputs(content: Json, settings: Json) -> Section:
     if content["attributes"]:
         told: list[list[Any]] = []
         for item in content["attributes"]:
-            group, share = Cell(f"“{item['group']}”"), formats.percent(item["base_rate"])
+            group = Cell(f"“{item['group']}”")
+            share = formats.percent(item["base_rate"])
             told.append(
                 [spoken(item["attribute"]), SOURCES[item["source"]], group, item["auc"], share]
             )

@@ -42,7 +42,8 @@ RATES = {
 
 def build(documents: Documents) -> list[Section]:
     """The rates of the model, and of the baseline where there is one; the model's scores."""
-    metrics, baseline = documents["metrics"], documents.get("baseline")
+    metrics = documents["metrics"]
+    baseline = documents.get("baseline")
     if "classes" in metrics["settings"]:
         return [_labels(metrics, baseline)]
     rates = [_rates(metrics, baseline)] if metrics["counts"] else []
@@ -111,7 +112,8 @@ def _everybody(metrics: Json, label: str) -> Cell:
 
 def _of_labels(about: str, cells: Sequence[Json], metrics: Json) -> list[Block]:
     rows: list[list[Any]] = []
-    bars, groups = list[dict[str, Any]](), list(dict.fromkeys(cell["group"] for cell in cells))
+    bars = list[dict[str, Any]]()
+    groups = list(dict.fromkeys(cell["group"] for cell in cells))
     for label, own in texts.by_label(cells).items():
         gap = texts.label_gap(own)
         apart = None if gap is None else gap[1]["rate"] - gap[0]["rate"]
@@ -121,7 +123,8 @@ def _of_labels(about: str, cells: Sequence[Json], metrics: Json) -> list[Block]:
         points = texts.known(apart, lambda gap: f"{100 * gap:.1f}")
         rows.append([spoken(label), _everybody(metrics, label), *found, points])
     bars.sort(key=lambda bar: -bar["value"])
-    shown, blocks = bars[:MOST_LABELS], list[Block]([Heading(formats.sentence(about))])
+    shown = bars[:MOST_LABELS]
+    blocks = list[Block]([Heading(formats.sentence(about))])
     if shown:
         data = {"rows": shown, "x_title": "gap in the share predicted right"}
         said = (
@@ -144,7 +147,8 @@ def _right(cell: Json, settings: Json) -> Cell:
 
 
 def _of(metrics: Json, who: str) -> list[Block]:
-    settings, counts = metrics["settings"], metrics["counts"]
+    settings = metrics["settings"]
+    counts = metrics["counts"]
     rates = RATES if settings.get("labelled", True) else {"selected": RATES["selected"]}
     numbers = f"with counts and {texts.interval_name(settings)}s"
     blocks: list[Block] = []
@@ -176,7 +180,8 @@ def _of(metrics: Json, who: str) -> list[Block]:
 
 def _chart(about: str, groups: Sequence[GroupRates], rates: Mapping[str, str]) -> Chart:
     shown = texts.largest(groups, MOST_GROUPS, lambda group: group.n)
-    rows, said = [], []
+    rows = []
+    said = []
     for key, text in rates.items():
         known = []
         for group in groups:
@@ -245,7 +250,8 @@ def _distribution(about: str, histogram: Json, crossed: bool) -> list[Block]:
     if not kept:
         return blocks
     summed = [sum(column) for column in zip(*kept.values(), strict=True)]
-    reference, shares = _shares(summed), {group: _shares(counts) for group, counts in kept.items()}
+    reference = _shares(summed)
+    shares = {group: _shares(counts) for group, counts in kept.items()}
     top = max(map(max, [*shares.values(), reference])) or 1.0
     charts = []
     for group in (

@@ -110,7 +110,8 @@ def _data(data: Json) -> Pairs:
 
 
 def _evaluation(documents: Documents) -> Pairs:
-    metrics, comparison = documents["metrics"], documents.get("comparison")
+    metrics = documents["metrics"]
+    comparison = documents.get("comparison")
     settings = metrics["settings"]
     paired = (
         [("Draws of the paired bootstrap", comparison["settings"]["draws"])] if comparison else []
@@ -127,7 +128,8 @@ def _evaluation(documents: Documents) -> Pairs:
 
 
 def _filter(documents: Documents) -> list[tuple[str, Pairs]]:
-    run, proxies = documents["run"], documents["summary"]["proxies"]
+    run = documents["run"]
+    proxies = documents["summary"]["proxies"]
     used = [
         (f"Version {item['version']}", f"{formats.plural(item['files'], 'file')}; SHA-256 {digest}")
         for digest, item in sorted(proxies.items())

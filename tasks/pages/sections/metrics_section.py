@@ -50,7 +50,8 @@ def build(documents: Documents) -> Iterator[Section]:
     metrics = documents["metrics"]
     if not metrics["metrics"]:
         return
-    baseline, paper = documents.get("baseline"), documents["run"].get("paper")
+    baseline = documents.get("baseline")
+    paper = documents["run"].get("paper")
     interval = texts.interval_name(metrics["settings"])
     unseen = " that the model had not seen" if "job" in documents["run"] else ""
     lead = (
@@ -93,7 +94,8 @@ def _differences(documents: Documents, interval: str) -> list[Block]:
     for _, text, names in by_scale(
         without_intersections(differences, documents["metrics"]["counts"])
     ):
-        shown, way = f"{text}: model less baseline", direction(names[0])
+        shown = f"{text}: model less baseline"
+        way = direction(names[0])
         blocks += [
             Heading(text),
             difference_chart(shown, differences, names, interval, way, limits),
@@ -103,7 +105,8 @@ def _differences(documents: Documents, interval: str) -> list[Block]:
 
 def _limits(documents: Documents, *, of_differences: bool) -> dict[str, float]:
     """Limits of gates by metric: those on differences from the baseline, or all others."""
-    results, relative = texts.gate_results(documents), "no_worse_than_baseline"
+    results = texts.gate_results(documents)
+    relative = "no_worse_than_baseline"
     return {r["metric"]: r["limit"] for r in results if (r["kind"] == relative) == of_differences}
 
 
@@ -129,9 +132,11 @@ def panels(documents: Documents, found: Json, interval: str) -> list[Block]:
     limits = _limits(documents, of_differences=False)
     blocks: list[Block] = []
     for key, text, names in by_scale(without_intersections(found, documents["metrics"]["counts"])):
-        rows, said = [], []
+        rows = []
+        said = []
         for name in names:
-            metric, other = found[name], texts.ends(others.get(name) or {})
+            metric = found[name]
+            other = texts.ends(others.get(name) or {})
             mean, deviation = paper.get(name, (None, None))
             row = {"label": title(name), **texts.ends(metric), "paper": mean, "paper_sd": deviation}
             row |= {"baseline": other["value"], "limit": limits.get(name)}
@@ -147,23 +152,24 @@ def panels(documents: Documents, found: Json, interval: str) -> list[Block]:
             "floor": 0.0 if key in ("lower", "asked") and min(lows, default=0.0) >= 0 else None,
             "ceiling": 1.0 if key == "higher" else None,
         }
-        shown, described = f"{text}: metrics with {interval}s", f"{'; '.join(said)}."
+        shown = f"{text}: metrics with {interval}s"
+        described = f"{'; '.join(said)}."
         blocks += [Heading(text), Chart("intervals.metric_intervals", data, shown, described)]
     return blocks
 
 
 def _table(documents: Documents, interval: str) -> Table:
     """All metrics, beside a paper's numbers, or a baseline's with the paired differences."""
-    own, paper, baseline = (
-        documents["metrics"]["metrics"],
-        documents["run"].get("paper"),
-        documents.get("baseline"),
-    )
-    printed, other = paper["row"] if paper else {}, baseline["metrics"] if baseline else {}
+    own = documents["metrics"]["metrics"]
+    paper = documents["run"].get("paper")
+    baseline = documents.get("baseline")
+    printed = paper["row"] if paper else {}
+    other = baseline["metrics"] if baseline else {}
     compared = (documents.get("comparison") or {"differences": {}})["differences"]
     rows: list[list[Any]] = []
     for name in without_labels(dict.fromkeys([*own, *printed, *other])):
-        way, found = direction(name), own.get(name)
+        way = direction(name)
+        found = own.get(name)
         without = texts.groups_left_out(documents["metrics"], name)
         row = [
             texts.metric_cell(name, f"{way} is better" if way else "", without),
@@ -200,7 +206,9 @@ def finding(name: str, difference: Json) -> str:
     """What follows from a paired difference: only an interval without 0 tells model and baseline
     apart.
     """
-    low, high, value = difference.get("low"), difference.get("high"), difference["value"]
+    low = difference.get("low")
+    high = difference.get("high")
+    value = difference["value"]
     if value is None:
         return "lacking"
     if low is None or high is None:
@@ -216,7 +224,8 @@ def difference_cell(name: str, difference: Json | None) -> Cell:
     """A paired difference with its interval and what follows from it."""
     if difference is None:
         return texts.lack("not compared")
-    kind, value = finding(name, difference), difference["value"]
+    kind = finding(name, difference)
+    value = difference["value"]
     if value is not None and abs(value) < texts.ROUNDING:
         difference = {**difference, "value": 0.0}
     cell = texts.estimate_cell(difference, formats.signed)
@@ -240,7 +249,8 @@ def difference_chart(
     """Paired differences, with those that gates allow; metrics whose better `way` is another change
     sign.
     """
-    rows, said = [], []
+    rows = []
+    said = []
     for name in names:
         found: dict[str, Any] = texts.ends(differences[name])
         limit = limits.get(name)

@@ -28,8 +28,10 @@ def build(documents: Documents) -> list[Section]:
 
 
 def _reliability(documents: Documents) -> Section:
-    content, metrics = documents["reliability"], documents["metrics"]["metrics"]
-    error, rule = metrics.get("ece", {}).get("value"), documents.get("rule")
+    content = documents["reliability"]
+    metrics = documents["metrics"]["metrics"]
+    error = metrics.get("ece", {}).get("value")
+    rule = documents.get("rule")
     lead = "Of the people with a probability near 30%, 30% should be positive. "
     lead += "Each point is a tenth of the people."
     if error is not None:
@@ -75,7 +77,8 @@ def _chart(about: str, groups: Mapping[str, Sequence[Json]]) -> list[Block]:
         return ["There are too few people for a chart."]
     shown = texts.largest(list(kept), 6, lambda name: sum(one["n"] for one in kept[name]))
     rows = [{"series": name, **one} for name in shown for one in kept[name]]
-    said, table_rows = [], []
+    said = []
+    table_rows = []
     for name in shown:
         widest = max(kept[name], key=lambda one: abs(one["mean"] - one["share"]))
         said.append(
@@ -96,7 +99,8 @@ def _chart(about: str, groups: Mapping[str, Sequence[Json]]) -> list[Block]:
 
 
 def _decisions(rule: Json) -> Section:
-    chosen, rows = rule["rule"], _held_out(rule)
+    chosen = rule["rule"]
+    rows = _held_out(rule)
     if chosen["kind"] == "groups":
         text = (
             f"Decisions have thresholds by group ({chosen['wanted']}), chosen on {rows}. Whoever "
@@ -123,7 +127,8 @@ def _decisions(rule: Json) -> Section:
     head = ["Threshold", *map(formats.sentence, names.values())]
     table = Table("Decisions by threshold", head, shown, folded=True)
     best = max(rule["curve"], key=lambda point: point["balanced_accuracy"])
-    most, at = formats.percent(best["balanced_accuracy"]), formats.percent(best["threshold"])
+    most = formats.percent(best["balanced_accuracy"])
+    at = formats.percent(best["threshold"])
     described = f"Balanced accuracy is largest, {most}, at a threshold of {at}."
     data = {"rows": points, "marked": chosen.get("threshold")}
     chart = Chart(

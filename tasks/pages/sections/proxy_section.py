@@ -18,12 +18,14 @@ NEEDS = ("metrics",)
 SUPPORT = ("support", "support_none", "support_size", "support_shift")
 # A map with more columns, or a chart with more groups, cannot be read; a table with more rows is
 # folded.
-MOST_COLUMNS, MOST_OPEN = 30, 12
+MOST_COLUMNS = 30
+MOST_OPEN = 12
 
 
 def build(documents: Documents) -> Iterator[Section]:
     """All about a proxy; of a model whose training rows one chose, which it kept."""
-    balance, metrics = documents.get("balance"), documents["metrics"]
+    balance = documents.get("balance")
+    metrics = documents["metrics"]
     if documents.get("kept_rows") is not None:
         kept = documents["kept_rows"]
         text = (
@@ -113,7 +115,8 @@ def share_rows(
 
 
 def _shares(balance: Json) -> dict[str, list[dict[str, Any]]]:
-    before, after = balance["shares_before"], balance["shares_after"]
+    before = balance["shares_before"]
+    after = balance["shares_after"]
     return share_rows(balance["attributes"], before=before, after=after, target=balance["target"])
 
 
@@ -151,7 +154,8 @@ def share_blocks(shares: Mapping[str, Sequence[Json]], before: str, after: str) 
     for attribute, rows in shares.items():
         drawn = largest(rows, MOST_COLUMNS, lambda row: row["before"] or 0.0)
         bars = [{key: row[key] for key in ("group", "before", "after", "target")} for row in drawn]
-        table, said = [], []
+        table = []
+        said = []
         for row in rows:
             old, new, target = (formats.percent(row[key]) for key in ("before", "after", "target"))
             ends = (
@@ -201,7 +205,8 @@ def share_differences(
 
 
 def _disclosivity(balance: Json, metrics: Json) -> list[Block]:
-    found, groups = metrics["metrics"]["disclosivity"], balance["groups"]
+    found = metrics["metrics"]["disclosivity"]
+    groups = balance["groups"]
     order = sorted(range(len(balance["masses"])), key=lambda j: -balance["masses"][j])
     apart = share_differences(balance["compositions"], balance["base_rates"])
     train = share_differences(balance["compositions_train"], balance["base_rates_train"])
@@ -260,7 +265,8 @@ def _largest(
 
 
 def _limits(metrics: Json) -> list[Block]:
-    probability, more = metrics.get("disclosivity_of_probability"), ""
+    probability = metrics.get("disclosivity_of_probability")
+    more = ""
     if probability is not None and probability["value"] is not None:
         more = (
             " The acceptance probability, which anybody who filters can compute, mixes those of "

@@ -16,7 +16,8 @@ NEEDS = ("selection",)
 # A chart with more bars cannot be read; the table has every feature.
 MOST_BARS = 30
 # Features that a sentence names; below this probability one is left out more often than used.
-MOST_NAMED, SELDOM = 3, 0.5
+MOST_NAMED = 3
+SELDOM = 0.5
 CAUTION = (
     "This is what the selector found on the training rows for its own objective; it is not a "
     "proof. A "

@@ -75,7 +75,8 @@ def _of(name: str, content: Json, metrics: Json) -> list[Block]:
     shown = ranked[:MOST_TERMS]
     rows = [{"label": term["term"], **ends({**term, "value": term["gap"]})} for term in shown]
     data = {"rows": rows, "x_title": "mean absolute change of probability"}
-    first, last = ranked[0], ranked[-1]
+    first = ranked[0]
+    last = ranked[-1]
     said = (
         f"The term {first['term']} moves the probability most, by {formats.number(first['gap'])}; "
         f"{last['term']} least, by {formats.number(last['gap'])}."

@@ -8,6 +8,7 @@ from __future__ import annotations
 import importlib
 import inspect
 import re
+import textwrap
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -34,6 +35,10 @@ __all__ = ["pages", "write_pages"]
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 
 Schema = dict[str, Any]
+
+WIDTH = 120
+# Spaces of a code span stand for themselves until the lines are wrapped.
+KEPT_SPACE = "\x00"
 
 TYPES = {
     "string": "text",
@@ -75,7 +80,7 @@ def pages() -> dict[str, str]:
         "reference/command-line.md": command_line_page(),
         "reference/metrics.md": metrics_page(),
     }
-    return {name: f"{text.rstrip()}\n" for name, text in made.items()}
+    return {name: f"{_shortened(text).rstrip()}\n" for name, text in made.items()}
 
 
 # -------------------------------------------------------------------------------------------------
@@ -206,8 +211,7 @@ values that suit their table. [All methods](../methods.md) describes the methods
 method](../choose-a-method.md) compares them.
 """
     ]
-    header = ("method", "description", "source", "labels", "needs", "extra")
-    parts.append(_table(header, [_overview(spec) for spec in (METHODS | PROXIES).values()]))
+    parts.append(_items(_overview(spec) for spec in (METHODS | PROXIES).values()))
     classes = {name: (spec.summary, method_class(name), {}) for name, spec in METHODS.items()}
     classes |= {
         name: (spec.summary, proxy_class(name), spec.fixed) for name, spec in PROXIES.items()
@@ -217,21 +221,22 @@ method](../choose-a-method.md) compares them.
     return "\n".join(parts)
 
 
-def _overview(spec: MethodSpec) -> tuple[str, ...]:
-    """Cells of a method in the table of all methods."""
+def _overview(spec: MethodSpec) -> str:
+    """A method in the list of all methods."""
     needs = {
         "fair metric": spec.needs_metric,
         "groups": spec.needs_groups,
         "counterfactuals": spec.needs_counterfactuals,
     }
-    return (
-        f"[`{spec.name}`](#{spec.name})",
-        spec.summary,
-        spec.source,
-        ", ".join(spec.tasks).replace("proxy", "none"),
-        ", ".join(name for name, needed in needs.items() if needed),
-        f"`{spec.extra}`" if spec.extra else "",
-    )
+    needed = [name for name, is_needed in needs.items() if is_needed]
+    labels = ", ".join(spec.tasks).replace("proxy", "none")
+    details = [f"labels: {labels}"]
+    if needed:
+        details.append(f"needs: {', '.join(needed)}")
+    if spec.extra:
+        details.append(f"extra: `{spec.extra}`")
+    source = f" ({spec.source})" if spec.source else ""
+    return f"[`{spec.name}`](#{spec.name}): {spec.summary}{source}; {'; '.join(details)}"
 
 
 def _arguments(kind: type[Any], fixed: Mapping[str, Any]) -> str:
@@ -243,15 +248,9 @@ def _arguments(kind: type[Any], fixed: Mapping[str, Any]) -> str:
         if key == "self" or key in RESERVED_ARGUMENTS or key in fixed:
             continue
         schema = TypeAdapter(types[key]).json_schema()
-        rows.append(
-            (
-                f"`{key}`",
-                _type(schema, {}),
-                _value(parameter.default),
-                meanings.get(key) or PLAIN_KEYS[key],
-            )
-        )
-    return _table(("key", "type", "default", "meaning"), rows)
+        meaning = meanings.get(key) or PLAIN_KEYS[key]
+        rows.append(_entry(f"`{key}`", _type(schema, {}), _value(parameter.default), meaning))
+    return _items(rows)
 
 
 def documented_parameters(kind: type[Any]) -> dict[str, str]:
@@ -343,9 +342,7 @@ Contract Standard v3. `evenhand init` writes one for you to read and correct; th
     parts += [
         "## Properties of a column\n",
         "`customProperties` of a column:\n",
-        _table(
-            ("property", "meaning"), [(f"`{name}`", PROPERTIES[name]) for name in COLUMN_PROPERTIES]
-        ),
+        _items(f"`{name}`: {PROPERTIES[name]}" for name in COLUMN_PROPERTIES),
         """\
 `onehot` makes a column of 0 and 1 for each category, `binary` a single one, `standard` is (x − mean) /
 standard deviation, `unit` is (x − minimum) / (maximum − minimum). `ordinal` standardises the position of a
@@ -355,10 +352,7 @@ weekday. Default: `standard` for numbers and dates, else `onehot`.
 """,
         "## Properties of the contract\n",
         "`customProperties` of the contract:\n",
-        _table(
-            ("property", "meaning"),
-            [(f"`{name}`", PROPERTIES[name]) for name in CONTRACT_PROPERTIES],
-        ),
+        _items(f"`{name}`: {PROPERTIES[name]}" for name in CONTRACT_PROPERTIES),
     ]
     return "\n".join(parts)
 
@@ -457,9 +451,9 @@ def _commands(group: Any, context: typer.Context) -> Iterable[str]:
         usage = command.get_usage(inner).removeprefix("Usage: ")
         yield f"    {' '.join(usage.split())}\n"
         records = [parameter.get_help_record(inner) for parameter in command.params]
-        rows = [(f"`{record[0]}`", " ".join(record[1].split())) for record in records if record]
+        rows = [f"`{record[0]}`: {' '.join(record[1].split())}" for record in records if record]
         if rows:
-            yield _table(("argument", "meaning"), rows)
+            yield _items(rows)
 
 
 def metrics_page() -> str:
@@ -493,18 +487,14 @@ def _metrics(kind: Kind) -> str:
     rows = []
     for name in names_of(kind):
         info = METRICS[name]
-        what = f"**{info.title}**. {info.explanation.replace('{subject}', info.subject)}"
+        explanation = info.explanation.replace("{subject}", info.subject)
         source = f" ({info.source})" if info.source else ""
+        better = f"{info.direction} is better" if info.direction else "for information"
         rows.append(
-            (
-                f"`{name}`",
-                what,
-                f"{info.formula}{source}",
-                info.direction or "",
-                info.unit,
-            )
+            f"`{name}`: **{info.title}** ({better}; {info.unit}). {explanation} "
+            f"Formula: {info.formula}{source}."
         )
-    return _table(("metric", "meaning", "formula", "better", "unit"), rows)
+    return _items(rows)
 
 
 # ---------------------------------------------------------------------------------------- tables
@@ -514,7 +504,7 @@ def _metrics(kind: Kind) -> str:
 def _keys(
     section: Schema, schema: Schema, *, prefix: str = "", links: Mapping[str, str] | None = None
 ) -> str:
-    """A table with a row for each key that is used."""
+    """A list with an item for each key that is used."""
     required = section.get("required", [])
     rows = []
     for name, field in section["properties"].items():
@@ -525,8 +515,8 @@ def _keys(
         if links and name in links:
             key = f"[{key}]({links[name]})"
         default = "required" if name in required else _default(field)
-        rows.append((key, _type(field, schema), default, meaning))
-    return _table(("key", "type", "default", "meaning"), rows)
+        rows.append(_entry(key, _type(field, schema), default, meaning))
+    return _items(rows)
 
 
 def _meaning(field: Schema, schema: Schema) -> str:
@@ -601,10 +591,45 @@ def _sentence(text: str) -> str:
     return f"{text[0].upper()}{text[1:]}."
 
 
-def _table(header: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
-    lines = [f"| {' | '.join(header)} |", f"|{'---|' * len(header)}"]
-    lines += [f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in row)} |" for row in rows]
-    return "\n".join(lines) + "\n"
+def _entry(key: str, kind: str, default: str, meaning: str) -> str:
+    """A key with its type, its default and its meaning."""
+    details = kind
+    if default == "required":
+        details = f"{kind}, required"
+    elif default:
+        details = f"{kind}, default {default}"
+    return f"{key} ({details}): {meaning}"
+
+
+def _items(items: Iterable[str]) -> str:
+    """A list in Markdown."""
+    return "".join(f"- {item}\n" for item in items)
+
+
+def _shortened(text: str) -> str:
+    """The page with its long lines wrapped, but for code."""
+    lines: list[str] = []
+    for line in text.split("\n"):
+        if len(line) <= WIDTH or line.startswith(("    ", "|", "#")):
+            lines.append(line)
+        else:
+            lines += _wrapped(line)
+    return "\n".join(lines)
+
+
+def _wrapped(line: str) -> list[str]:
+    kept = re.sub(r"`[^`]{1,100}`", lambda span: span[0].replace(" ", KEPT_SPACE), line)
+    # a line that begins with such a sign would begin a list
+    kept = re.sub(r" (?=(?:[-+*#>|=]|\d+[.)])(?: |$))", KEPT_SPACE, kept)
+    wrapped = textwrap.wrap(
+        kept[2:] if kept.startswith("- ") else kept,
+        WIDTH,
+        initial_indent="- " if kept.startswith("- ") else "",
+        subsequent_indent="  " if kept.startswith("- ") else "",
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+    return [part.replace(KEPT_SPACE, " ") for part in wrapped]
 
 
 if __name__ == "__main__":

@@ -13,6 +13,7 @@ from urllib.parse import unquote
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
+WIDEST_LINE = 140
 RENEW = "python deploy/docs/reference_pages.py"
 LINK = re.compile(r"!?\[[^\]]*\]\(\s*([^)\s]+)[^)]*\)")
 
@@ -109,7 +110,7 @@ def test_the_readme_is_short_and_shows_a_result() -> None:
 
 def test_architecture_names_every_folder_of_the_product() -> None:
     text = (ROOT / "docs/architecture.md").read_text(encoding="utf-8")
-    assert len(text.splitlines()) <= 120
+    assert len(text.splitlines()) <= 190
     for folder in ("flows", "tasks", "fairlib"):
         for inner in (ROOT / folder).iterdir():
             if (inner / "__init__.py").is_file():
@@ -136,6 +137,8 @@ def test_modules_that_a_page_names_are_there() -> None:
             ),
         }
         for name in found:
+            if "NAME" in name:  # stands for any name
+                continue
             path = ROOT / name
             # a dotted name may end in a function of its module
             if not (
@@ -145,3 +148,14 @@ def test_modules_that_a_page_names_are_there() -> None:
             ):
                 lacking.add((page.name, name))
     assert lacking == set()
+
+
+def test_no_line_of_a_page_is_wider_than_a_screen() -> None:
+    wide = []
+    for page in pages():
+        if page.name == "CHANGELOG.md":
+            continue
+        for number, line in enumerate(page.read_text(encoding="utf-8").splitlines(), 1):
+            if len(line) > WIDEST_LINE:
+                wide.append(f"{page.relative_to(ROOT)}:{number}")
+    assert wide == []

@@ -124,9 +124,9 @@ def test_reference_has_every_argument_of_every_method(site: Path) -> None:
             for key in inspect.signature(kind.__init__).parameters
             if key != "self" and key not in RESERVED_ARGUMENTS and key not in fixed
         }
-        rows = re.findall(r"<tr>\s*<td><code>(\w+)</code></td>(.*?)</tr>", parts[name], re.DOTALL)
-        assert {key for key, _ in rows} == wanted, name
-        without = [key for key, cells in rows if re.search(r"<td></td>\s*$", cells)]
+        items = re.findall(r"<li><code>(\w+)</code>(.*?)</li>", parts[name], re.DOTALL)
+        assert {key for key, _ in items} == wanted, name
+        without = [key for key, text in items if not re.search(r"\): \S", text)]
         assert without == [], f"{name}: keys without a meaning"
 
 

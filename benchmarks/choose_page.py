@@ -11,6 +11,7 @@ from typing import Any
 
 from benchmarks.faias_page import ATTRIBUTES
 from benchmarks.judged import complete
+from benchmarks.markdown_lines import shorten
 from benchmarks.proxies_judged import TREE_FAMILIES
 
 BEGIN = "<!-- measured: made by `python -m benchmarks.page`, do not edit below -->"
@@ -195,17 +196,17 @@ def selector(faias: Mapping[str, Any]) -> Choice:
 # the text
 
 QUESTIONS = {
-    "leave out, trees": "Nothing but leaving out the sensitive columns.",
-    "leave out, networks": "The same with a network.",
-    "leave out, linear": "The same with a linear model.",
+    "leave out, trees": "Leave out the sensitive columns, with trees.",
+    "leave out, networks": "Leave out the sensitive columns, with a network.",
+    "leave out, linear": "Leave out the sensitive columns, with a linear model.",
     "thresholds by group": "Equal error rates, by a threshold for each group after training.",
     "budro": "The same prediction for comparable people, with trees.",
-    "project": "The same, with features that do not reveal the attribute linearly.",
-    "sensei": "The same with a network, with a chosen loss of accuracy.",
-    "sensr": "The same with a network, trained on its worst case.",
+    "project": "The same prediction for comparable people, with features that do not reveal the attribute linearly.",
+    "sensei": "The same prediction for comparable people, with a network and a chosen loss of accuracy.",
+    "sensr": "The same prediction for comparable people, with a network trained on its worst case.",
     "clp": "The same prediction for listed copies only.",
     "reweigh": "Similar group rates, with trees and without tuning.",
-    "faias": "No effect of the attribute; which features reveal it.",
+    "faias": "No effect of the sensitive feature; a ranking of the features that reveal it.",
     "reweigh-logistic": "Similar group rates, with an interpretable model.",
     "adversarial-debiasing": "A linear output that does not predict the group, given the label.",
     "exponentiated-gradient": "A limit on one rate difference in training, with linear models.",
@@ -220,25 +221,28 @@ def _link(method: str) -> str:
     return f"[`{method}`]({page}.md)"
 
 
-def decision_table(choices: Iterable[Choice]) -> str:
-    """Aim, method, cost on each table, and effects."""
+def cost_table(choices: Iterable[Choice]) -> str:
+    """Method, its baseline, and the change of performance on each table."""
     lines = [
-        f"| aim | method | instead of | {' | '.join(f'cost, {table}' for table in TABLES)} | "
-        "effect |",
-        f"|---|---|---|{'---|' * len(TABLES)}---|",
+        f"| method | baseline | {' | '.join(TABLES)} |",
+        f"|---|---|{'---|' * len(TABLES)}",
     ]
     for choice in choices:
         costs = [
             choice.effects[table].cost.cost() if table in choice.effects else "" for table in TABLES
         ]
-        effects = "<br>".join(
-            f"{table}: {', '.join(change.text() for change in effect.changes)}"
-            for table, effect in choice.effects.items()
-        )
-        lines.append(
-            f"| {QUESTIONS[choice.method]} | {_link(choice.method)} | `{choice.baseline}` "
-            f"| {' | '.join(costs)} | {effects} |"
-        )
+        lines.append(f"| {_link(choice.method)} | `{choice.baseline}` | {' | '.join(costs)} |")
+    return "\n".join(lines) + "\n"
+
+
+def effect_list(choices: Iterable[Choice]) -> str:
+    """What each method is for, and the fairness metrics of its baseline and of it by table."""
+    lines = []
+    for choice in choices:
+        lines.append(f"- {_link(choice.method)}: {QUESTIONS[choice.method]}")
+        for table, effect in choice.effects.items():
+            changes = ", ".join(change.text() for change in effect.changes)
+            lines.append(f"    - {table}: {changes}")
     return "\n".join(lines) + "\n"
 
 
@@ -273,11 +277,11 @@ def asking(dadi: Mapping[str, Any]) -> str:
     """The agents that ask, beside the same features of everybody and all features."""
     lines = [
         """\
-## Which features to ask for
+## Measured: which features to ask for
 
 [`dadi`](dadi.md) is for data that is still to be collected. Means over the judged seeds; the adversary is
-the AUC with which the answers tell sex (Adult) or age (Bank, German). "The same of everybody" is a fixed set
-of features that was chosen on the same people within the same limit.
+the AUC with which the answers predict sex (Adult) or age (Bank, German). "The same of everybody" is a fixed
+set of features that was chosen on the same people within the same limit.
 
 | table | | seeds | features asked | AUC | adversary |
 |---|---|---|---|---|---|"""
@@ -306,12 +310,13 @@ def balancing(proxies: Mapping[str, Any]) -> str:
     """Proxies: the share of rows kept, and their balance, by the protocol."""
     lines = [
         """\
-## A balanced sample, without knowing anybody's group
+## Measured: a balanced sample
 
-A [proxy](proxies.md) filters rows instead of changing a model; the cost is rows, and AUC of a model that is
-trained on them (beside a random sample of equal size). Means over ten splits, on people that neither the
-proxy nor the [choice of its settings](benchmarks.md#settings-chosen-on-other-people) had seen. α limits the
-disclosivity on training rows. *With support*: at least .6 of the people have a chance.
+A [balancing proxy](proxies.md) filters rows instead of changing a model; it needs nobody's group. The cost is
+rows, and AUC of a model that is trained on them (compared with a random sample of equal size). Means over ten splits, on people that neither the
+proxy nor the [choice of its settings](benchmarks/proxies.md#settings-chosen-on-other-people) had seen. α limits the
+disclosivity on training rows. *With support*: at least .6 of the people
+have a probability of being kept above a tenth of the mean.
 
 | table | method | α | rows kept | imbalance | the smallest group grows | disclosivity | AUC lost |
 |---|---|---|---|---|---|---|---|"""
@@ -343,30 +348,38 @@ disclosivity on training rows. *With support*: at least .6 of the people have a 
 def measured(results: Mapping[str, Mapping[str, Any]]) -> str:
     """Text between the markers; `results` are by the names of their files."""
     choices = [*comparable(results["judged"]), selector(results["faias"])]
-    return "\n".join(
+    text = "\n".join(
         [
             INTRO,
-            decision_table(choices),
+            cost_table(choices),
+            EFFECTS,
+            effect_list(choices),
             without_help(choices),
             asking(results["dadi"]),
             balancing(results["proxies_judged"]),
         ]
     )
+    return shorten(text)
 
 
 INTRO = """\
-## Cost and effect
+## Measured cost
 
-Cost: balanced accuracy with the method minus that of the row "instead of". Effect: without the method → with
-it. *Blind* is the learner without the sensitive columns, so what a method has in common with it needs no
-method. Settings and thresholds were chosen on other people, and the number of splits is with the
-[rows](benchmarks.md#each-method-at-the-same-operating-point). Brackets mark differences below the standard
-deviation over the splits. German has 200 test rows: differences of some hundredths are within chance there.
+Change of balanced accuracy compared with the baseline in the second column. *Blind* is the baseline without
+sensitive features: the same learner without the sensitive columns. So an effect that a method shares with it
+needs no method. Settings and thresholds were chosen on other people; the [rows](benchmarks/operating-point.md)
+have the number of splits. Brackets mark differences below the standard deviation over the splits.
+"""
 
-Consistency is the smallest of the job's counterfactuals, gap is `gap_max`, "selection rates" is the
-demographic parity difference, "odds" the average odds difference ([metrics](reference/metrics.md)). Methods
-that use groups, thresholds by group too, do so by sex on Adult, by age on German and by race on COMPAS; for
-`faias` German and COMPAS are by sex and Bank by age group.
+EFFECTS = """\
+## Measured effect
+
+Baseline → method. Consistency is the smallest of the job's counterfactual consistencies, gap is `gap_max`,
+"selection rates" is the demographic parity difference, "odds" the average odds difference
+([metrics](reference/metrics.md)). Brackets mark differences below the standard deviation over the splits.
+German has 200 test rows: differences of some hundredths are within chance there. Methods that use groups,
+thresholds by group too, use sex on Adult, age on German and race on COMPAS; `faias` uses sex on German and
+COMPAS, and the age group on Bank.
 """
 
 
@@ -383,4 +396,5 @@ def write(page: Path, results: Mapping[str, Mapping[str, Any]]) -> None:
     _, end, tail = rest.partition(END)
     if not begin or not end:
         raise ValueError(f"{page.name} lacks the line {END if begin else BEGIN!r}: put it back")
-    page.write_text(f"{head}{BEGIN}\n\n{measured(results)}\n{END}{tail}", encoding="utf-8")
+    text = f"{head}{BEGIN}\n\n{measured(results)}\n{END}{tail}"
+    page.write_text(text, encoding="utf-8")

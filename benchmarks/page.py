@@ -1,5 +1,6 @@
-"""Write docs/benchmarks.md, docs/choose-a-method.md and their pictures: ``python -m
-benchmarks.page``.
+"""Write docs/benchmarks.md with its pages, docs/choose-a-method.md and their pictures.
+
+``python -m benchmarks.page`` does it.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from benchmarks import (
     operations_page,
     proxies_page,
     sensei_page,
+    split_page,
     tuned_jobs,
     tuning_page,
     untuned_page,
@@ -24,13 +26,12 @@ from benchmarks import (
 from benchmarks.common import DOCS, RESULTS
 from benchmarks.tables import format_row, verdict
 
-PAGE = DOCS / "benchmarks.md"
-
 HEAD = """\
 # Benchmarks
 
-Made by `make bench` from `benchmarks/results/*.json`; each result keeps its machine, versions, commit and
-command.
+Measured figures, a page a method or topic. `make bench` makes all pages from `benchmarks/results/*.json`; each
+result keeps its machine, versions, commit and command. *Plain* is the baseline without mitigation, *blind* the
+baseline without sensitive features ([glossary](glossary.md#baselines-and-comparison)).
 """
 
 PROTOCOL = """\
@@ -74,9 +75,8 @@ def main() -> None:
     operations = untuned + operations_page.sections(
         _kept("evaluate"), _kept("services"), _kept("latency"), _provenance
     )
-    PAGE.write_text(
-        page(tables, speed, budro, sensei, proxies, dadi, faias, operations, _kept("judged"))
-    )
+    text = page(tables, speed, budro, sensei, proxies, dadi, faias, operations, _kept("judged"))
+    split_page.write(text, DOCS)
     kept = {name: _kept(name) for name in ("judged", "dadi", "faias", "proxies_judged")}
     if all(kept.values()):
         choose_page.write(DOCS / "choose-a-method.md", kept)

@@ -86,7 +86,8 @@ def test_a_page_shows_tables_pictures_and_text(path: Path, hook: ModuleType) -> 
     output = nbformat.v4.new_output
     notebook = hook.read_notebook(path)
     first = next(cell for cell in notebook.cells if cell.cell_type == "code")
-    frame = '<div><style>x</style>\n<table border="1" class="dataframe">\n<tr><td>1</td></tr>\n</table>\n</div>'
+    table = '<table border="1" class="dataframe">\n<tr><td>1</td></tr>\n</table>'
+    frame = f"<div><style>x</style>\n{table}\n</div>"
     first.source = '# Rates & "limits"\ndraw()'
     first.outputs = [
         output("stream", name="stdout", text="printed\n"),

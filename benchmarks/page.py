@@ -261,7 +261,7 @@ def _differences(found: dict[str, list[dict[str, float]]]) -> str:
 ### One difference from the printed setting at a time
 
 Adult at the printed parameters; every row has the one change that it names. Nothing is chosen.
-[budro](budro.md#adult-how-the-printed-row-is-reached) says what follows.
+[The notes on BuDRO](research/budro.md#adult-how-the-printed-row-is-reached) say what follows.
 
 | variant | split | balanced accuracy | spouse | sex and race | max sex | RMS sex | max race | RMS race |
 |---|---|---|---|---|---|---|---|---|

@@ -312,7 +312,7 @@ def balancing(proxies: Mapping[str, Any]) -> str:
         """\
 ## Measured: a balanced sample
 
-A [balancing proxy](proxies.md) filters rows instead of changing a model; it needs nobody's group. The cost is
+A [balancing proxy](proxies.md) filters rows instead of changing a model; it needs no group of any person. The cost is
 rows, and AUC of a model that is trained on them (compared with a random sample of equal size). Means over ten splits, on people that neither the
 proxy nor the [choice of its settings](benchmarks/proxies.md#settings-chosen-on-other-people) had seen. α limits the
 disclosivity on training rows. *With support*: at least .6 of the people

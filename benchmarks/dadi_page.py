@@ -12,7 +12,7 @@ from benchmarks.common import picture
 
 LOANS = "dadi-loans.svg"
 JUDGED = """\
-### Agents beside the same features of everybody
+### Agents compared with a fixed set of features
 
 By `benchmarks/protocol.py`: for each judged seed gamma and margin are chosen among the training people of
 another seed who are not judged, by the AUC on held-out people among those whose adversary has at most .60 for

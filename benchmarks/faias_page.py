@@ -184,9 +184,9 @@ def _marks(methods: Mapping[str, Runs], table: str, metric: str) -> dict[str, st
 
 
 def changes(result: Mapping[str, Runs]) -> str:
-    """The paper's method and changes of it beside the blind network."""
+    """The paper's method and changes of it compared with the blind network."""
     lines = [
-        "### Changes of FAIAS beside the blind network\n",
+        "### Variants of FAIAS compared with the blind network\n",
         "Short trainings: all networks of a table have the same layers and epochs. Settings are "
         "chosen by "
         "`benchmarks/protocol.py` with another seed, in two folds of its training people who are "
@@ -212,16 +212,16 @@ def changes(result: Mapping[str, Runs]) -> str:
 
 
 def stand_ins(result: Mapping[str, Runs]) -> str:
-    """Generated tables with stand-ins."""
+    """Generated tables with proxy features."""
     lines = [
-        "### Stand-ins on generated tables\n",
+        "### Proxy features on generated tables\n",
         "2,000 people; the label is unfair to one group, and four merits are independent of the "
         "group. "
-        "Stand-ins are copies of the sensitive column with a share of the values flipped. Settings "
+        "The proxy features are copies of the sensitive column with a share of the values flipped. Settings "
         "are "
         "chosen in two folds of the training people: the least demographic parity difference at an "
         "accuracy "
-        "at most .07 below blind's, because the unfair labels cannot be met without the stand-ins. "
+        "at most .07 below blind's, because the unfair labels cannot be met without the proxy features. "
         "Measured "
         "on 10,000 new people; fair labels are those without the unfairness. In brackets the mean "
         "difference "
@@ -256,7 +256,7 @@ def beside_blind(runs: Runs, names: Sequence[str]) -> list[str]:
 def planted(result: Mapping[str, Any]) -> str:
     """Selection on data with planted copies of the sensitive feature."""
     lines = [
-        "### Planted stand-ins\n",
+        "### Planted proxy features\n",
         "2,000 people; feature 1 is sensitive, 2 and 3 are copies of it with a tenth flipped, 4 to "
         "6 are "
         "independent, and the label depends on 1, 4, 5 and 6. Mean final selection probability "

@@ -123,11 +123,11 @@ def attack_proxy(store: Store, job: str, shadows: int) -> dict[str, Any]:
 HEAD = """\
 ## Membership inference
 
-How well the likelihood-ratio attack with shadow models tells training rows of each shipped job from test
+How well the likelihood-ratio attack with shadow models distinguishes training rows of each shipped job from test
 rows, on the job's own split ([protocol](trust.md#what-outputs-disclose)). Rows: attacked training rows, and
 as many test rows. The AUC is the larger one of online and offline. Found: share of the attacked training
 rows that are found at 1% false alarms. Without shadow models an attacker has only the probability of the true
-label. The last column is the sensitive group that the score tells best, with its AUC. Of a proxy the
+label. The last column is the best-predicted sensitive group, with its AUC. Of a proxy the
 acceptance probability is attacked.
 """
 
@@ -146,7 +146,7 @@ def sections(content: Mapping[str, Any], provenance: Callable[[Any], str]) -> li
         HEAD,
         provenance(content),
         "| job | shadows | rows | AUC | interval | found | online | offline | without shadows "
-        "| group told by score |",
+        "| best-predicted group |",
         "|---|---|---|---|---|---|---|---|---|---|",
         *(_row(job, row) for job, row in content["rows"].items()),
         f"\n{said}\n",

@@ -27,7 +27,9 @@ def sections(
 
 def _latency(result: Mapping[str, Any]) -> str:
     load, target = result["load_before"], result["target"]
-    beside = f" Other programs used the machine beside it (load {load:.1f})." if load > 1 else ""
+    beside = (
+        f" Other programs used the machine at the same time (load {load:.1f})." if load > 1 else ""
+    )
     lines = [
         f"An unchanged retraining, from the time at which it is due to its end.{beside}\n",
         "| with | median | all | target |",

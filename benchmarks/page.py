@@ -206,7 +206,7 @@ def _exact(found: dict[str, Any]) -> str:
 
 def _ratios(found: dict[str, Any]) -> str:
     return f"""\
-### A step beside others
+### A step compared with others
 
 Adult at the printed settings, {found["steps"]} steps, all timed in turn in one process with one thread,
 in seconds of the CPU. Ratios of medians:
@@ -232,7 +232,7 @@ def _smooth(found: dict[str, dict[str, Any]]) -> str:
     ]
     return "\n".join(
         [
-            "### A step beside plain boosting where losses are smooth\n",
+            "### A step compared with unmitigated boosting where losses are smooth\n",
             "As above, with trees of depth 2: a step of BuDRO over one of plain XGBoost.\n",
             "| | rows | medians | means |",
             "|---|---|---|---|",

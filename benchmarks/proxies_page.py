@@ -412,7 +412,7 @@ def filtering(found: Mapping[str, Any]) -> str:
 
 Adult's columns with an id, resampled, in one Parquet file with row groups of {first["row_group"]:,} rows; a
 proxy of {first["proxy_groups"]} proxy groups and {first["halfspaces"]} halfspaces over
-{first["matrix_columns"]} encoded columns. Beside it the same file read and rewritten by pyarrow in the same
+{first["matrix_columns"]} encoded columns. For comparison the same file read and rewritten by pyarrow in the same
 run (medians of {first["repeats"]}, in turns); the filter writes only the kept rows. The peak is that of a
 fresh process that filters once.
 

@@ -22,7 +22,7 @@ def speed(found: dict[str, Any]) -> str:
     hidden = "-".join(str(units) for units in settings["hidden"])
     lines = [
         f"""\
-### Speed beside inFairness 0.2.3
+### Speed compared with inFairness 0.2.3
 
 Adult, a network {settings["features"]}-{hidden}-2, batches of {settings["batch"]},
 {settings["steps"]} auditor steps, ρ = {settings["rho"]:g}, ε = {settings["budget"]:g}, one core; processor

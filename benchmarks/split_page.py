@@ -74,7 +74,7 @@ TOPICS = (
     Topic(
         "membership",
         "Membership inference",
-        "How well an attack tells training rows of the shipped jobs from test rows.",
+        "How well an attack distinguishes training rows of the shipped jobs from test rows.",
         ("Membership inference",),
     ),
     Topic(
@@ -82,8 +82,8 @@ TOPICS = (
         "Tuning",
         "`evenhand tune` compared with searches by other tools, and with the shipped jobs.",
         (
-            "Tuning beside other tools",
-            "Shipped jobs of BuDRO, SenSeI and FAIAS beside tuned ones",
+            "Tuning compared with other tools",
+            "Shipped jobs of BuDRO, SenSeI and FAIAS compared with tuned ones",
         ),
     ),
     Topic(

@@ -174,7 +174,7 @@ def _values(metrics: Any, names: tuple[str, ...]) -> dict[str, Any]:
 
 
 HEAD = """\
-## Shipped jobs of BuDRO, SenSeI and FAIAS beside tuned ones
+## Shipped jobs of BuDRO, SenSeI and FAIAS compared with tuned ones
 
 What `evenhand tune` finds from the default space of the job's method, without the shipped settings and on
 training rows alone: the best value of the metric where balanced accuracy is at least that of the shipped job

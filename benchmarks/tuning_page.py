@@ -42,7 +42,7 @@ MOST_SHOWN = 12
 BALANCED_ACCURACY = "balanced_accuracy"
 
 HEAD = """\
-## Tuning beside other tools
+## Tuning compared with other tools
 
 `evenhand tune` and random searches with other tools, each with the same CPU time and one thread, on the same
 rows and splits; `benchmarks/tuning.py` says how each tool is used. For each criterion and limit, a system

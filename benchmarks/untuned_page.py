@@ -21,8 +21,8 @@ HEAD = """\
 
 Nothing was edited, and nothing of the shipped jobs and contracts was used: `init` saw a CSV file, the label
 and the sensitive columns. Decisions have the default threshold (`balanced`). One split and one seed each.
-"Beside blind" is the difference of balanced accuracy from the same learner without mitigation and without the
-sensitive columns. "Beside boosting" is the difference of AUC from scikit-learn's
+"Difference from blind" is that of balanced accuracy from the same learner without mitigation and without the
+sensitive columns. "Difference from boosting" is that of AUC from scikit-learn's
 HistGradientBoostingClassifier with its defaults on the same encoded rows; in brackets its calibration error.
 "Training" is the step `train` in seconds. A method that is no better than blind in what it is meant for buys
 nothing there. `dadi` is not among them: its trees are newer than these measurements.
@@ -72,7 +72,7 @@ def sections(content: Mapping[str, Any], provenance: Callable[[Any], str]) -> li
         rows = max((row["rows"] for row in measured.values()), default=0)
         parts += [
             f"### Untuned: {table} ({rows:,} rows)\n",
-            "| method | balanced accuracy | beside blind | AUC | beside boosting | ECE | log loss "
+            "| method | balanced accuracy | difference from blind | AUC | difference from boosting | ECE | log loss "
             "gain "
             "| flips (blind) | drf, relative | training |",
             "|---|---|---|---|---|---|---|---|---|---|",

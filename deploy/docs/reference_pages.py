@@ -206,7 +206,7 @@ def method_keys_page() -> str:
         """\
 # Keys of the methods
 
-The keys of the section `method` in a job, beside `name`. Defaults are those of the class; shipped jobs set
+The keys of the section `method` in a job, next to `name`. Defaults are those of the class; shipped jobs set
 values that suit their table. [All methods](../methods.md) describes the methods, [choose a
 method](../choose-a-method.md) compares them.
 """

@@ -135,7 +135,7 @@ def test_every_section_ends_with_its_own_provenance() -> None:
 
 def test_ratios_say_what_is_over_what() -> None:
     text = page_of(budro_results())
-    section = text[text.index("### A step beside others") :]
+    section = text[text.index("### A step compared with others") :]
     assert (
         "| a step of BuDRO over a step of plain XGBoost on the same doubled rows | 19.5 |"
         in section

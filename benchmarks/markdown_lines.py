@@ -168,8 +168,11 @@ def _line(cells: Sequence[str]) -> str:
 
 
 def _listed(header: Sequence[str], rows: Rows) -> list[str]:
-    """A list with an item a row: the first cell, then the others, each after its column's name."""
-    lines: list[str] = []
+    """A list with an item a row: the first cell, then the others, each after its column's name.
+
+    A line before it has the name of the first column.
+    """
+    lines = [f"By {header[0]}:", ""] if header[0] else []
     for row in rows:
         first = row[0].replace("\\|", "|")
         others = []

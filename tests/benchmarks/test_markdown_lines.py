@@ -43,5 +43,5 @@ def test_a_wide_table_is_divided_and_repeats_its_first_column() -> None:
 
 def test_a_table_of_long_cells_becomes_a_list() -> None:
     text = shorten(f"| key | type | meaning |\n|---|---|---|\n| `a` | a\\|b | {'word ' * 30}|\n")
-    assert text.startswith("- `a`: type: a|b; meaning: word word")
+    assert text.startswith("By key:\n\n- `a`: type: a|b; meaning: word word")
     assert "|---|" not in text

@@ -126,7 +126,7 @@ def test_reference_has_every_argument_of_every_method(site: Path) -> None:
         }
         items = re.findall(r"<li><code>(\w+)</code>(.*?)</li>", parts[name], re.DOTALL)
         assert {key for key, _ in items} == wanted, name
-        without = [key for key, text in items if not re.search(r"\): \S", text)]
+        without = [key for key, text in items if not re.search(r"\):\s+\S", text)]
         assert without == [], f"{name}: keys without a meaning"
 
 

@@ -56,11 +56,13 @@ def wrap(block: Sequence[str]) -> list[str]:
     block
         The lines of the paragraph.
     """
-    item = LIST_ITEM.match(block[0])
-    first = block[0][: item.end()] if item else re.match(r"\s*", block[0])[0]  # type: ignore[index]
     words = " ".join(line.strip() for line in block)
+    item = LIST_ITEM.match(block[0])
     if item:
+        first = block[0][: item.end()]
         words = words[len(first.strip()) :].strip()
+    else:
+        first = block[0][: len(block[0]) - len(block[0].lstrip())]
     words = CODE_SPAN.sub(lambda span: span[0].replace(" ", KEPT_SPACE), words)
     words = MARKER_INSIDE.sub(KEPT_SPACE, words)
     wrapped = textwrap.wrap(

@@ -1,4 +1,4 @@
-"""What an agent asked of whom, and what the answers tell of sensitive groups."""
+"""Which questions an agent asked of whom, and how well answers predict sensitive groups."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import math
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -71,10 +71,9 @@ def mean_of_people(
     numbers, weights = np.unique(np.asarray(counts, dtype=np.float64), return_counts=True)
     mean = float(weights @ numbers / n)
     rng = generator(seed, "bootstrap", "features_asked")
-    means = [
-        np.empty(0),
-        *(chunk @ numbers / n for chunk in multinomial_chunks(weights, draws, rng)),
-    ]
+    means = [np.empty(0)]
+    for chunk in multinomial_chunks(weights, draws, rng):
+        means.append(chunk @ numbers / n)
     low, high = percentile_interval(np.concatenate(means), level, mean)
     if low is not None and low == high:
         _, share = rate_interval(0, n, level)
@@ -111,8 +110,20 @@ def question_report(
         asked = positions > 0
         count = int(asked.sum())
         n = len(asked)
-        # what may not be asked is certain
-        low, high = rate_interval(count, n, level) if questions.allowed[group] else (0.0, 0.0)
+        low = 0.0
+        high = 0.0
+        # that nobody is asked a forbidden group is certain
+        if questions.allowed[group]:
+            low, high = rate_interval(count, n, level)
+        mean_position = None
+        if count:
+            mean_position = float(positions[asked].mean())
+        by_label = {}
+        for value in (0, 1):
+            by_label[str(value)] = _share(asked, label == value, min_cell)
+        by_group = {}
+        for attribute, groups in sensitive.items():
+            by_group[attribute] = _shares_by_group(asked, groups, min_cell)
         report.append(
             {
                 "name": name,
@@ -120,20 +131,10 @@ def question_report(
                 "share": count / n,
                 "low": low,
                 "high": high,
-                "mean_position": float(positions[asked].mean()) if count else None,
+                "mean_position": mean_position,
                 "first_share": float((positions == 1).mean()),
-                "by_label": {
-                    str(value): _share(asked, label == value, min_cell) for value in (0, 1)
-                },
-                "by_group": {
-                    attribute: {
-                        value: None
-                        if (share := _share(asked, groups == value, min_cell)) is None
-                        else {"share": share, "rows": int((groups == value).sum())}
-                        for value in sorted(set(groups.tolist()))
-                    }
-                    for attribute, groups in sensitive.items()
-                },
+                "by_label": by_label,
+                "by_group": by_group,
             }
         )
     return report
@@ -141,7 +142,23 @@ def question_report(
 
 def _share(asked: Bool, rows: Bool, min_cell: int) -> float | None:
     """Share of some people who were asked; None for too few people."""
-    return float(asked[rows].mean()) if rows.sum() >= min_cell else None
+    if rows.sum() < min_cell:
+        return None
+    return float(asked[rows].mean())
+
+
+def _shares_by_group(
+    asked: Bool, groups: NDArray[np.object_], min_cell: int
+) -> dict[str, dict[str, Any] | None]:
+    """Share of each sensitive group who were asked, and its rows; None for too few rows."""
+    shares: dict[str, dict[str, Any] | None] = {}
+    for name in sorted(set(groups.tolist())):
+        rows = groups == name
+        share = _share(asked, rows, min_cell)
+        shares[name] = None
+        if share is not None:
+            shares[name] = {"share": share, "rows": int(rows.sum())}
+    return shares
 
 
 FOLDS = 5
@@ -178,58 +195,92 @@ def adversary_auc(
     the rows of each fifth and does not train again. The largest of three AUCs is too high rather
     than too low. With `people`, numbers of shape (n,), fifths and draws are of people with all
     their rows, and people are counted in place of rows: one that has learned rows of the same
-    person would do well whatever the answers tell.
+    person would do well without using the answers.
     """
-    from sklearn.exceptions import ConvergenceWarning
-    from sklearn.model_selection import StratifiedKFold, cross_val_predict
-
     names, codes = np.unique(groups, return_inverse=True)
-    first, own = (np.arange(len(codes)),) * 2 if people is None else persons(people)
-    counts = np.bincount(codes[first], minlength=len(names))
+    first_row = person = np.arange(len(codes))
+    unit = "rows"
+    if people is not None:
+        first_row, person = persons(people)
+        unit = "people"
+    counts = np.bincount(codes[first_row], minlength=len(names))
     least = max(min_cell, FOLDS)
-    large = np.flatnonzero(np.minimum(counts, len(first) - counts) >= least)
+    large = np.flatnonzero(np.minimum(counts, len(first_row) - counts) >= least)
     if large.size == 0:
-        unit = "rows" if people is None else "people"
         return MetricValue.insufficient(f"fewer than two groups of {least} {unit} to tell apart")
     # the other groups are one class, or part of a large one where they are too few for all folds
     small = ~np.isin(codes, large)
-    classes = np.where(small, len(names) if small[first].sum() >= FOLDS else large[0], codes)
-    listed, target = np.unique(classes, return_inverse=True)
-    told = [(place, group) for place, group in enumerate(listed) if group in large]
-    # of two groups, either against the rest is the same
-    told = told[-1:] if len(listed) == 2 else told
-    shuffled = StratifiedKFold(FOLDS, shuffle=True, random_state=seed % 2**32)
-    parts = shuffled.split(first, target[first])
-    folds = [tuple(np.flatnonzero(np.isin(own, part)) for part in sides) for sides in parts]
-    # by adversary: AUC, and truth and score of every group and fifth, with its rows
-    found: list[tuple[float, list[tuple[Int, Float, Int]]]] = []
+    class_of_small = large[0]
+    if small[first_row].sum() >= FOLDS:
+        class_of_small = len(names)
+    classes, target = np.unique(np.where(small, class_of_small, codes), return_inverse=True)
+    predicted = [(column, group) for column, group in enumerate(classes) if group in large]
+    if len(classes) == 2:
+        # of two groups, either against the rest is the same
+        predicted = predicted[-1:]
+    folds = _folds(target, first_row, person, seed)
+    value = -math.inf
+    strongest: list[_Scores] = []
     for learner in _learners(derive_seed(seed, "adversary")):
-        # of so small operations, threads that wait for each other take many times as long
-        with threadpool_limits(1, "blas"), warnings.catch_warnings():
-            # the network has a fixed number of epochs
-            warnings.simplefilter("ignore", ConvergenceWarning)
-            given = cross_val_predict(learner, answers, target, cv=folds, method="predict_proba")
-        scores = [
-            ((codes[rows] == group).astype(np.int64), given[rows, place].astype(np.float64), rows)
-            for place, group in told
-            for _, rows in folds
-        ]
-        found.append(
-            (float(np.mean([auc(*score_table(y, score)) for y, score, _ in scores])), scores)
-        )
-    value, scores = max(found, key=lambda one: one[0])
+        probability = _cross_fitted(learner, answers, target, folds)
+        scores = []
+        for column, group in predicted:
+            for _, rows in folds:
+                truth = (codes[rows] == group).astype(np.int64)
+                scores.append(_Scores(truth, probability[rows, column].astype(np.float64), rows))
+        area = float(np.mean([auc(*score_table(part.truth, part.score)) for part in scores]))
+        if area > value:
+            value = area
+            strongest = scores
     rng = generator(seed, "bootstrap", "adversary")
-    drawn = [
-        auc_draws(truth, [score], draws, rng, people=None if people is None else people[rows])[0]
-        for truth, score, rows in scores
-    ]
+    drawn = []
+    for part in strongest:
+        people_of_part = None if people is None else people[part.rows]
+        drawn += auc_draws(part.truth, [part.score], draws, rng, people=people_of_part)
     low, high = percentile_interval(np.mean(drawn, axis=0), level, value)
     if low is not None and high is not None and low == high:
-        sizes = np.bincount(codes[first], minlength=len(names))[large].min()
-        ends = auc_interval(value, float(sizes), float(len(first) - sizes), level)
+        smallest = counts[large].min()
+        ends = auc_interval(value, float(smallest), float(len(first_row) - smallest), level)
         low = min(ends[0], value)
         high = max(ends[1], value)
     return MetricValue(value, low, high)
+
+
+class _Scores(NamedTuple):
+    """Scores of one group against the rest, on one fifth of the rows."""
+
+    truth: Int  # 1 for rows of the group
+    score: Float
+    rows: Int  # positions in the table
+
+
+def _folds(target: Int, first_row: Int, person: Int, seed: int) -> list[tuple[Int, Int]]:
+    """Rows to learn and to measure on, by fold; all rows of a person are on one side."""
+    from sklearn.model_selection import StratifiedKFold
+
+    shuffled = StratifiedKFold(FOLDS, shuffle=True, random_state=seed % 2**32)
+    folds = []
+    for learned, measured in shuffled.split(first_row, target[first_row]):
+        rows_to_learn = np.flatnonzero(np.isin(person, learned))
+        rows_to_measure = np.flatnonzero(np.isin(person, measured))
+        folds.append((rows_to_learn, rows_to_measure))
+    return folds
+
+
+def _cross_fitted(
+    learner: Any, answers: Float32, target: Int, folds: list[tuple[Int, Int]]
+) -> NDArray[Any]:
+    """Probability of each class for rows that the adversary did not learn on, shape (n, K)."""
+    from sklearn.exceptions import ConvergenceWarning
+    from sklearn.model_selection import cross_val_predict
+
+    # of so small operations, threads that wait for each other take many times as long
+    with threadpool_limits(1, "blas"), warnings.catch_warnings():
+        # the network has a fixed number of epochs
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        return np.asarray(
+            cross_val_predict(learner, answers, target, cv=folds, method="predict_proba")
+        )
 
 
 def _learners(seed: int) -> list[Any]:

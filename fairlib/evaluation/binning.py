@@ -51,20 +51,7 @@ def numeric_bins(values: ArrayLike, *, most: int = MAX_BINS, least: int = BIN_RO
     if len(distinct) <= most:
         pairs = list(zip(distinct[:-1], distinct[1:], strict=True))
     else:
-        # An edge may lie anywhere near its quantile: a wider range allows a rounder edge, which
-        # reveals less.
-        last = np.cumsum(counts)
-        reach = len(numbers) / (4 * most)
-        wanted = len(numbers) * np.arange(1, most) / most
-        near = np.clip([wanted - reach, wanted + reach], 0, len(numbers) - 1).astype(int)
-        # A value that many rows have gets a bin of its own.
-        crowded = np.flatnonzero(counts >= 2 * reach)
-        ends = [(place, place + 1) for one in crowded for place in (one - 1, one)]
-        pairs = [(distinct[a], distinct[b]) for a, b in ends if a >= 0 and b < len(distinct)]
-        many = set(distinct[crowded].tolist())
-        lows, highs = distinct[np.searchsorted(last, near, side="right")].tolist()
-        quantiles = zip(lows, highs, strict=True)
-        pairs += [(low, high) for low, high in quantiles if low < high and not {low, high} & many]
+        pairs = _ranges_of_edges(distinct, counts, most)
     shared = set(distinct[counts >= least].tolist())
     edges = sorted({_edge(float(low), float(high), distinct, shared) for low, high in pairs})
     sizes = count_bins(numbers, edges)
@@ -73,6 +60,33 @@ def numeric_bins(values: ArrayLike, *, most: int = MAX_BINS, least: int = BIN_RO
         tuple(edges[part[0] - 1] for part in merged[1:]),
         tuple(int(sizes[part].sum()) for part in merged),
     )
+
+
+def _ranges_of_edges(distinct: Float, counts: Int, most: int) -> list[tuple[float, float]]:
+    """Ranges, each between two values of a column, that get an edge.
+
+    `distinct`, shape (V,), are the column's values, ascending, and `counts` their rows.
+    """
+    rows = int(counts.sum())
+    reach = rows / (4 * most)
+    # A value that many rows have gets a bin of its own: an edge on each side.
+    crowded = np.flatnonzero(counts >= 2 * reach)
+    ranges = []
+    for position in crowded:
+        if position > 0:
+            ranges.append((distinct[position - 1], distinct[position]))
+        if position + 1 < len(distinct):
+            ranges.append((distinct[position], distinct[position + 1]))
+    # An edge may lie anywhere near its quantile: a wider range allows a rounder edge, which reveals
+    # less.
+    quantiles = rows * np.arange(1, most) / most
+    near = np.clip([quantiles - reach, quantiles + reach], 0, rows - 1).astype(int)
+    lows, highs = distinct[np.searchsorted(np.cumsum(counts), near, side="right")].tolist()
+    crowded_values = set(distinct[crowded].tolist())
+    for low, high in zip(lows, highs, strict=True):
+        if low < high and low not in crowded_values and high not in crowded_values:
+            ranges.append((low, high))
+    return ranges
 
 
 def merge_bins(
@@ -84,22 +98,26 @@ def merge_bins(
     have an order: such a bin joins the smaller of its neighbours among these, and any other bin the
     smallest of all.
     """
-    sizes, parts = list(sizes), [[j] for j in range(len(sizes))]
+    sizes = list(sizes)
+    parts = [[j] for j in range(len(sizes))]
     while len(parts) > 1 and (min(sizes) < least or len(parts) > (most or len(parts))):
-        small = sizes.index(min(sizes))
-        line = [i for i, part in enumerate(parts) if part[0] < ordered]
-        others = [i for i in range(len(parts)) if i != small]
-        if small in line and len(line) > 1:
-            others = [
-                i for i in others if i in line and abs(line.index(i) - line.index(small)) == 1
-            ]
-        into = min(others, key=sizes.__getitem__)
-        left = min(small, into)
-        right = max(small, into)
+        smallest = sizes.index(min(sizes))
+        partner = min(_partners(smallest, parts, ordered), key=sizes.__getitem__)
+        left = min(smallest, partner)
+        right = max(smallest, partner)
         parts[left] = sorted(parts[left] + parts[right])
         sizes[left] += sizes[right]
         del parts[right], sizes[right]
     return parts
+
+
+def _partners(position: int, parts: Sequence[Sequence[int]], ordered: int) -> list[int]:
+    """Positions of the parts that a part may join."""
+    line = [i for i, part in enumerate(parts) if part[0] < ordered]
+    if position not in line or len(line) == 1:
+        return [i for i in range(len(parts)) if i != position]
+    place = line.index(position)
+    return [*line[max(place - 1, 0) : place], *line[place + 1 : place + 2]]
 
 
 def count_bins(values: ArrayLike, edges: ArrayLike) -> Int:
@@ -121,12 +139,12 @@ def pool_small(counts: Mapping[str, int], least: int) -> tuple[dict[str, int], i
     >>> pool_small({"a": 40, "b": 2, "c": 7}, 5)
     ({'a': 40}, 9)
     """
-    named = {name: count for name, count in counts.items() if count >= least}
-    rest = sum(count for name, count in counts.items() if name not in named)
-    while 0 < rest < least and named:
-        smallest = min(named, key=named.__getitem__)
-        rest += named.pop(smallest)
-    return named, rest
+    large = {name: count for name, count in counts.items() if count >= least}
+    pooled = sum(count for name, count in counts.items() if name not in large)
+    while 0 < pooled < least and large:
+        smallest = min(large, key=large.__getitem__)
+        pooled += large.pop(smallest)
+    return large, pooled
 
 
 def _edge(low: float, high: float, distinct: Float, shared: set[float]) -> float:
@@ -146,8 +164,10 @@ def _short_between(low: float, high: float, *, closed: bool = True) -> float:
     for exponent in range(power, power - 17, -1):
         # Division keeps negative powers exact: 3 / 10 is 0.3, 3 * 0.1 is not.
         unit = 10.0 ** abs(exponent)
-        whole = math.floor(low / unit if exponent >= 0 else low * unit) + 1
-        candidate = whole * unit if exponent >= 0 else whole / unit
+        if exponent >= 0:
+            candidate = (math.floor(low / unit) + 1) * unit
+        else:
+            candidate = (math.floor(low * unit) + 1) / unit
         if low < candidate < high or (closed and candidate == high):
             return float(candidate)
     return high

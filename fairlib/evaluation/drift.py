@@ -37,7 +37,7 @@ LEAST_ROWS = 20
 CELL_ROWS = 5
 """Fewest expected rows of a bin in the smaller sample (Cochran's rule)."""
 CHANGED = 0.2
-"""Index above which a column is commonly said to have changed."""
+"""Index above which a column commonly counts as changed."""
 FALSE_ALARM = 0.001
 """Accepted probability of such an index without drift, for one column."""
 MOST_BINS = 1000
@@ -144,14 +144,7 @@ def column_drift(
     """
     from scipy.stats import chi2_contingency
 
-    a = np.asarray(now, dtype=np.int64)
-    b = np.asarray(then, dtype=np.int64)
-    if a.shape != b.shape or a.ndim != 1:
-        raise ValueError(
-            f"now: got counts of shape {a.shape}, expected {b.shape}, one a bin as in then"
-        )
-    if (a < 0).any() or (b < 0).any():
-        raise ValueError("now, then: got a negative count, expected numbers of rows")
+    a, b = _checked_counts(now, then)
     n = int(a.sum())
     m = int(b.sum())
     reason = f"{min(n, m):,} rows are too few to tell a change from chance"
@@ -161,8 +154,8 @@ def column_drift(
         return too_few
     parts = coarsen(a, b, ordered, most=most)
     if len(parts) == 1:
-        others = 1.0 - float((a + b).max()) / (n + m)
-        if others > NEGLIGIBLE:
+        share_of_other_values = 1.0 - float((a + b).max()) / (n + m)
+        if share_of_other_values > NEGLIGIBLE:
             return too_few
         zero = MetricValue(0.0)
         if draws:
@@ -183,6 +176,19 @@ def column_drift(
         psi = MetricValue(value, max(0.0, 2 * value - high), high)
     p_value = float(chi2_contingency(np.stack([a, b]), correction=False).pvalue)
     return ColumnDrift(psi, (len(parts) - 1) * (1.0 / n + 1.0 / m), p_value, len(parts))
+
+
+def _checked_counts(now: ArrayLike, then: ArrayLike) -> tuple[Int, Int]:
+    """Counts by bin as arrays; ValueError as :func:`column_drift` raises it."""
+    a = np.asarray(now, dtype=np.int64)
+    b = np.asarray(then, dtype=np.int64)
+    if a.shape != b.shape or a.ndim != 1:
+        raise ValueError(
+            f"now: got counts of shape {a.shape}, expected {b.shape}, one a bin as in then"
+        )
+    if (a < 0).any() or (b < 0).any():
+        raise ValueError("now, then: got a negative count, expected numbers of rows")
+    return a, b
 
 
 def _hidden_index(n: int, m: int, draws: int, level: float, random: np.random.Generator) -> float:
@@ -212,21 +218,17 @@ def largest(metrics: Sequence[MetricValue]) -> MetricValue:
     more metrics there are. Insufficient where any metric is, or there is none: the largest may be
     the one that is not known.
     """
-    lacking = [metric for metric in metrics if metric.status != "ok"]
-    if lacking or not metrics:
-        return MetricValue.insufficient(
-            lacking[0].reason if lacking else "there is nothing to compare"
-        )
-    value, low, high = (
-        [number for number in column if number is not None]
-        for column in zip(
-            *((metric.value, metric.low, metric.high) for metric in metrics), strict=True
-        )
-    )
-    found = max(value)
-    if len(low) < len(metrics):
-        return MetricValue(found)
-    return MetricValue(found, min(max(low), found), max(*high, found))
+    if not metrics:
+        return MetricValue.insufficient("there is nothing to compare")
+    for metric in metrics:
+        if metric.status != "ok":
+            return MetricValue.insufficient(metric.reason)
+    value = max(metric.value for metric in metrics if metric.value is not None)
+    lows = [metric.low for metric in metrics if metric.low is not None]
+    highs = [metric.high for metric in metrics if metric.high is not None]
+    if len(lows) < len(metrics):
+        return MetricValue(value)
+    return MetricValue(value, min(max(lows), value), max(*highs, value))
 
 
 def share(count: int, n: int, *, level: float) -> MetricValue:
@@ -297,7 +299,8 @@ def largest_change(
     `now` and `then` have, for each of K shares, the rows with the property and all rows, at least
     1; insufficient if K is 0.
     """
-    each = 1.0 - (1.0 - level) / max(len(now), 1)
-    return largest(
-        [share_change(*new, *old, level=each).change for new, old in zip(now, then, strict=True)]
-    )
+    corrected = 1.0 - (1.0 - level) / max(len(now), 1)
+    changes = []
+    for (count, n), (count_then, m) in zip(now, then, strict=True):
+        changes.append(share_change(count, n, count_then, m, level=corrected).change)
+    return largest(changes)

@@ -53,34 +53,33 @@ def drivers(
     by_trees = (
         booster is not None and getattr(model, "metric_", None) is None and len(model.classes_) == 2
     )
-    values = (
-        _contributions(booster, data, columns)
-        if by_trees
-        else _permutations(model, data, labels, columns, generator(seed, "drivers", "permutations"))
-    )
+    if by_trees:
+        kind = "contribution"
+        values = _contributions(booster, data, columns)
+    else:
+        kind = "permutation"
+        rng = generator(seed, "drivers", "permutations")
+        values = _permutations(model, data, labels, columns, rng)
     groups = {name: np.asarray(column)[chosen].astype(str) for name, column in sensitive.items()}
-    found: list[dict[str, Any]] = [
-        {
-            "name": name,
-            "value": float(value.mean()),
-            "groups": {
-                attribute: {
-                    group: float(value[rows].mean())
-                    if (rows := column == group).sum() >= min_cell
-                    else None
-                    for group in np.unique(column).tolist()
-                }
-                for attribute, column in groups.items()
-            },
-        }
-        for name, value in values.items()
-    ]
-    found.sort(key=lambda entry: -entry["value"])
-    return {
-        "kind": "contribution" if by_trees else "permutation",
-        "rows": len(data),
-        "columns": found,
-    }
+    report: list[dict[str, Any]] = []
+    for name, value in values.items():
+        by_attribute = {}
+        for attribute, column in groups.items():
+            by_attribute[attribute] = _group_means(value, column, min_cell)
+        report.append({"name": name, "value": float(value.mean()), "groups": by_attribute})
+    report.sort(key=lambda entry: -entry["value"])
+    return {"kind": kind, "rows": len(data), "columns": report}
+
+
+def _group_means(value: Float, groups: NDArray[Any], min_cell: int) -> dict[str, float | None]:
+    """Mean of a value in each group; None for a group of fewer rows than `min_cell`."""
+    means: dict[str, float | None] = {}
+    for group in np.unique(groups).tolist():
+        rows = groups == group
+        means[group] = None
+        if rows.sum() >= min_cell:
+            means[group] = float(value[rows].mean())
+    return means
 
 
 def explained_rows(n: int, seed: int) -> Int:
@@ -94,8 +93,8 @@ def _contributions(
     """Absolute contribution of each table column to each row's log-odds, shape (n,)."""
     import xgboost as xgb
 
-    found = np.asarray(booster.predict(xgb.DMatrix(X), pred_contribs=True), dtype=np.float64)
-    return {name: np.abs(found[:, list(places)].sum(axis=1)) for name, places in columns.items()}
+    shares = np.asarray(booster.predict(xgb.DMatrix(X), pred_contribs=True), dtype=np.float64)
+    return {name: np.abs(shares[:, list(places)].sum(axis=1)) for name, places in columns.items()}
 
 
 def _permutations(
@@ -103,13 +102,13 @@ def _permutations(
 ) -> dict[str, Float]:
     """Rise of each row's loss when it gets another row's values of a table column, shape (n,)."""
     people = np.arange(len(y))
-    own = log_losses(model.predict_proba(X))[y, people]
-    found = {}
+    loss = log_losses(model.predict_proba(X))[y, people]
+    rises = {}
     for name, places in columns.items():
         changed = X.copy()
         changed[:, list(places)] = X[rng.permutation(len(X))][:, list(places)]
-        found[name] = log_losses(model.predict_proba(changed))[y, people] - own
-    return found
+        rises[name] = log_losses(model.predict_proba(changed))[y, people] - loss
+    return rises
 
 
 MIN_ROWS = 20
@@ -140,6 +139,33 @@ def selection_report(
     ValueError if the shape is not (n, G) with n >= 1, a number is not in [0, 1], a sensitive group
     can be selected, or rows of a selector that does not depend on data differ.
     """
+    table = _checked_probabilities(probabilities, names, attributes)
+    if not data_dependent:
+        if (table != table[0]).any():
+            raise ValueError(
+                "probabilities: rows differ, although the selector does not depend on data"
+            )
+        table = table[:1]
+    has_mean = not data_dependent or len(table) >= min_cell
+    has_spread = not data_dependent or len(table) >= MIN_ROWS
+    quartiles = np.quantile(table, list(QUARTILES.values()), axis=0).T
+    report: list[dict[str, Any]] = []
+    for name, column, quartiles_of_group in zip(names, table.T, quartiles, strict=True):
+        entry: dict[str, Any] = {"name": name, "sensitive": name in attributes}
+        entry |= dict.fromkeys(("mean", "sd", *QUARTILES))
+        if has_mean:
+            entry["mean"] = float(column.mean())
+        if has_spread:
+            entry["sd"] = float(column.std())
+            entry |= dict(zip(QUARTILES, quartiles_of_group.tolist(), strict=True))
+        report.append(entry)
+    return report
+
+
+def _checked_probabilities(
+    probabilities: ArrayLike, names: Sequence[str], attributes: Collection[str]
+) -> Float:
+    """Selection probabilities as an array; ValueError as :func:`selection_report` raises it."""
     table = np.asarray(probabilities, dtype=np.float64)
     if table.ndim != 2 or table.shape[1] != len(names) or not len(table):
         raise ValueError(
@@ -153,26 +179,4 @@ def selection_report(
                 f"probabilities: the sensitive group {name!r} can be selected, expected 0 in every "
                 "row"
             )
-    if not data_dependent:
-        if (table != table[0]).any():
-            raise ValueError(
-                "probabilities: rows differ, although the selector does not depend on data"
-            )
-        table = table[:1]
-    has_mean, has_spread = (
-        not data_dependent or len(table) >= least for least in (min_cell, MIN_ROWS)
-    )
-    quartiles = np.quantile(table, list(QUARTILES.values()), axis=0).T
-    return [
-        {
-            "name": name,
-            "sensitive": name in attributes,
-            "mean": float(column.mean()) if has_mean else None,
-            "sd": float(column.std()) if has_spread else None,
-            **{
-                key: float(q) if has_spread else None
-                for key, q in zip(QUARTILES, found, strict=True)
-            },
-        }
-        for name, column, found in zip(names, table.T, quartiles, strict=True)
-    ]
+    return table

@@ -51,7 +51,8 @@ def flips(
     r"""Largest share of people whose decision changes when each may be treated as another given
     row.
 
-    .. math:: \max_{S} \frac{|S|}{n} \quad \text{s.t.} \quad \frac1n \sum_{i \in S} d_i^2 \le \epsilon, \qquad
+    .. math:: \max_{S} \frac{|S|}{n} \quad \text{s.t.} \quad
+              \frac1n \sum_{i \in S} d_i^2 \le \epsilon, \qquad
               d_i^2 = \min_{j:\, c_j \ne c_i} \|x_i - x_j\|^2
 
     People are counted whole, so taking the smallest distances first is optimal. The share depends
@@ -62,15 +63,38 @@ def flips(
     `points`, shape (n, d), are rows projected by the fair metric, so that Euclidean distance is
     fair distance. `decision`, shape (n,), holds 0 and 1, and `budget` is :math:`\epsilon`, a
     squared fair distance. The bootstrap resamples the people, with their distances held fixed; its
-    interval is widened to contain the exact one of a share of so many people, because where
-    nobody's decision changes all draws have
-    0. There is no interval for 0 draws. The result does not depend on the order of the rows, and is exact up
-    to rounding of the distances.
+    interval is widened to contain the exact one of a share of so many people, because all draws are
+    0 where no decision changes. There is no interval for 0 draws. The result does not depend on the
+    order of the rows, and is exact up to rounding of the distances.
 
     ValueError for no row, points or decisions of another form, a negative or non-finite budget, or
     a setting out of range.
     """
     check_settings(draws, level)
+    rows, decided = _checked(points, decision, budget)
+    nearest = _nearest_of_other_decision(rows, decided)
+    distances, counts = np.unique(nearest, return_counts=True)
+    share = float(affordable(distances, counts[None], budget)[0])
+    bins = score_bins(nearest, MAX_DISTANCES)
+    counts = np.bincount(bins)
+    # summed by rising distance, for the order of the rows must not matter
+    means = np.bincount(
+        np.sort(bins), weights=np.sort(np.minimum(nearest, _beyond(budget, len(rows))))
+    )
+    chunks = multinomial_chunks(counts, draws, generator(seed, "bootstrap", "flips"))
+    drawn = [np.empty(0)]
+    for chunk in chunks:
+        drawn.append(affordable(means / counts, chunk, budget))
+    low, high = percentile_interval(np.concatenate(drawn), level, share)
+    if low is not None and high is not None:
+        exact = rate_interval(share * len(rows), len(rows), level)
+        low = min(low, exact[0])
+        high = max(high, exact[1])
+    return Flips(budget, share, low, high, float((nearest <= budget).mean()), nearest)
+
+
+def _checked(points: ArrayLike, decision: ArrayLike, budget: float) -> tuple[Float, Bool]:
+    """Points and decisions as arrays; ValueError as :func:`flips` raises it."""
     if not (np.isfinite(budget) and budget >= 0):
         raise ValueError(f"budget must be finite and at least 0, got {budget!r}.")
     rows = np.asarray(points, dtype=np.float64)
@@ -81,23 +105,7 @@ def flips(
         raise ValueError(
             f"decision must hold {len(rows)} values, each 0 or 1, as many as points has rows."
         )
-    nearest = _nearest_of_other_decision(rows, decided.astype(bool))
-    distances, counts = np.unique(nearest, return_counts=True)
-    share = float(affordable(distances, counts[None], budget)[0])
-    bins = score_bins(nearest, MAX_DISTANCES)
-    counts = np.bincount(bins)
-    # summed by rising distance, for the order of the rows must not matter
-    means = np.bincount(
-        np.sort(bins), weights=np.sort(np.minimum(nearest, _beyond(budget, len(rows))))
-    )
-    chunks = multinomial_chunks(counts, draws, generator(seed, "bootstrap", "flips"))
-    drawn = [np.empty(0), *(affordable(means / counts, chunk, budget) for chunk in chunks)]
-    low, high = percentile_interval(np.concatenate(drawn), level, share)
-    if low is not None and high is not None:
-        exact = rate_interval(share * len(rows), len(rows), level)
-        low = min(low, exact[0])
-        high = max(high, exact[1])
-    return Flips(budget, share, low, high, float((nearest <= budget).mean()), nearest)
+    return rows, decided.astype(bool)
 
 
 def _nearest_of_other_decision(points: Float, decided: Bool) -> Float:
@@ -109,15 +117,15 @@ def _nearest_of_other_decision(points: Float, decided: Bool) -> Float:
     nearest = np.full(len(points), np.inf)
     if decided.all() or not decided.any():
         return nearest
-    sides = [
-        np.unique(points[decided == side], axis=0, return_inverse=True) for side in (False, True)
-    ]
-    for side, (own, place), (other, _) in zip((False, True), sides, sides[::-1], strict=True):
+    for side in (False, True):
+        # equal rows are searched once
+        rows, place = np.unique(points[decided == side], axis=0, return_inverse=True)
+        others = np.unique(points[decided != side], axis=0)
         # the search subtracts squared norms, which are needlessly large far from the origin
-        centre = other.mean(axis=0)
-        found = other[pairwise_distances_argmin(own - centre, other - centre)]
+        centre = others.mean(axis=0)
+        closest = others[pairwise_distances_argmin(rows - centre, others - centre)]
         # directly, for the search's own distances carry the rounding of the norms
-        nearest[decided == side] = ((own - found) ** 2).sum(axis=1)[place.ravel()]
+        nearest[decided == side] = ((rows - closest) ** 2).sum(axis=1)[place.ravel()]
     return nearest
 
 

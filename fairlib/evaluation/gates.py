@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from difflib import get_close_matches
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 
 from evenhand.fairlib.catalogue import better, group_metrics
 from evenhand.fairlib.evaluation.group_selection import left_out_text
@@ -59,19 +59,14 @@ class Gate:
         where = f"gate {self.metric!r}"
         kinds = get_args(Kind)
         tolerance = self.no_worse_than_baseline
-        limits = {kind: limit for kind in kinds if (limit := getattr(self, kind)) is not None}
+        limits = {kind: getattr(self, kind) for kind in kinds if getattr(self, kind) is not None}
         if not limits:
             raise ValueError(
                 f"{where}: got no limit, expected {', '.join(kinds[:-1])} or {kinds[-1]}; "
                 "add one or remove the gate"
             )
         for key, limit in limits.items():
-            # bool is an int to Python, but `min: true` is a slip and not a limit of 1.
-            if (
-                isinstance(limit, bool)
-                or not isinstance(limit, int | float)
-                or not math.isfinite(limit)
-            ):
+            if not _is_finite_number(limit):
                 raise ValueError(f"{where}: got {key}={limit!r}, expected a finite number")
         if self.min is not None and self.max is not None and self.min > self.max:
             raise ValueError(
@@ -86,6 +81,7 @@ class Gate:
         self._check_groups(where)
 
     def _check_groups(self, where: str) -> None:
+        """Validate the names of groups, and that the metric compares groups."""
         if not self.groups:
             return
         texts = [isinstance(group, str) and group != "" for group in self.groups]
@@ -96,6 +92,11 @@ class Gate:
             raise ValueError(
                 f"{where}: groups needs a metric that compares groups, such as gap_max.<attribute>"
             )
+
+
+def _is_finite_number(limit: object) -> bool:
+    """Whether a limit is a number; `true` is an int to Python, but a slip in a gate."""
+    return isinstance(limit, int | float) and not isinstance(limit, bool) and math.isfinite(limit)
 
 
 @dataclass(frozen=True)
@@ -154,13 +155,14 @@ def parse_gates(gates: Mapping[str, Any]) -> list[Gate]:
                 raise ValueError(
                     f"gate {metric!r}: unknown key {key!r}; {_nearest(str(key), GATE_KEYS)}"
                 )
-        given = dict(limits)
-        groups = given.pop("groups", [])
+        keywords = dict(limits)
+        groups = keywords.pop("groups", [])
         if not isinstance(groups, list | tuple):
             raise ValueError(
                 f"gate {metric!r}: got groups={groups!r}, expected a list such as [F, M]"
             )
-        parsed.append(Gate(metric, **given, groups=tuple(_group_name(group) for group in groups)))
+        names = tuple(_group_name(group) for group in groups)
+        parsed.append(Gate(metric, **keywords, groups=names))
     return parsed
 
 
@@ -168,7 +170,9 @@ def _group_name(group: Any) -> Any:
     """Name of a group that YAML reads as a number or as a truth value."""
     if isinstance(group, bool):
         return str(group).lower()
-    return str(group) if isinstance(group, int) else group
+    if isinstance(group, int):
+        return str(group)
+    return group
 
 
 def decide(
@@ -189,58 +193,89 @@ def decide(
     """
     results: list[GateResult] = []
     for gate in gates:
-        _known(gate, "evaluation", evaluation.metrics)
-        for kind in (kind for kind in get_args(Kind) if getattr(gate, kind) is not None):
+        _metric_of(gate, "evaluation", evaluation.metrics)
+        for kind in get_args(Kind):
+            if getattr(gate, kind) is None:
+                continue
             if kind in ("min", "max"):
                 result = _compare(gate, kind, evaluation.metrics)
-                results.append(_with_groups(gate, kind, result, evaluation))
-                continue
-            control = CONTROLS.get(kind)
-            other = (controls or {}).get(control) if control else comparison
-            if other is None:
-                lack = "controls, which only a run has" if control else "a baseline to compare with"
-                raise ValueError(f"gate {gate.metric!r}: {kind} needs {lack}")
-            difference = _known(
-                gate, f"comparison with {control or 'the baseline'}", other.differences
-            )
-            results.append(
-                _with_groups(gate, kind, _compare_with(gate, kind, difference), evaluation)
-            )
+            else:
+                difference = _difference_of(gate, kind, comparison, controls or {})
+                result = _compare_with(gate, kind, difference)
+            results.append(_with_groups(gate, kind, result, evaluation))
     verdict: Verdict = "passed"
     if any(result.status == "ok" and not result.passed for result in results):
         verdict = "refused"
     elif any(not result.passed for result in results):
         verdict = "insufficient_evidence"
-    return Decision(verdict == "passed", verdict, "" if gates else "no gates", tuple(results))
+    note = "" if gates else "no gates"
+    return Decision(verdict == "passed", verdict, note, tuple(results))
 
 
-def _known(gate: Gate, where: str, known: Mapping[str, MetricValue]) -> MetricValue:
-    if gate.metric not in known:
-        advice = _nearest(gate.metric, tuple(known))
+def _metric_of(gate: Gate, where: str, metrics: Mapping[str, MetricValue]) -> MetricValue:
+    """The gate's metric; ValueError with advice if it is not there."""
+    if gate.metric not in metrics:
+        advice = _nearest(gate.metric, tuple(metrics))
         raise ValueError(f"gate {gate.metric!r}: the {where} has no such metric; {advice}")
-    return known[gate.metric]
+    return metrics[gate.metric]
+
+
+def _difference_of(
+    gate: Gate, kind: Kind, comparison: Comparison | None, controls: Mapping[str, Comparison]
+) -> MetricValue:
+    """The gate's metric less that of the baseline, or of the control, of this kind of limit."""
+    control = CONTROLS.get(kind)
+    if control is None:
+        baseline = comparison
+        requirement = "a baseline to compare with"
+    else:
+        baseline = controls.get(control)
+        requirement = "controls, which only a run has"
+    if baseline is None:
+        raise ValueError(f"gate {gate.metric!r}: {kind} needs {requirement}")
+    where = f"comparison with {control or 'the baseline'}"
+    return _metric_of(gate, where, baseline.differences)
+
+
+class _Side(NamedTuple):
+    """Words of a smallest or of a largest allowed value."""
+
+    condition: str
+    end: str  # of the interval, which an interval gate compares
+    fault: str
+    searched: str  # of two ends of a certificate the one that is compared
+
+
+# A search can miss: a maximum is compared with what is proved.
+_SIDES: dict[Kind, _Side] = {
+    "min": _Side(condition="at least", end="lower", fault="low", searched="found"),
+    "max": _Side(condition="at most", end="upper", fault="high", searched="proved"),
+}
 
 
 def _compare(gate: Gate, kind: Kind, metrics: Mapping[str, MetricValue]) -> GateResult:
+    """Compare a metric with the smallest, or the largest, value allowed."""
     limit = float(getattr(gate, kind))
-    words, end, side = {"min": ("at least", "lower", "low"), "max": ("at most", "upper", "high")}[
-        kind
-    ]
-    # a search can miss: a maximum is judged by what is proved
-    ends = f"{gate.metric}.{'found' if kind == 'min' else 'proved'}"
-    label = ends if ends in metrics else gate.metric
+    side = _SIDES[kind]
+    label = gate.metric
     metric = metrics[label]
-    if label != gate.metric:
-        label += f", by which a {kind} of {gate.metric} is judged,"
-    value = metric.value if gate.bound == "point" else metric.low if kind == "min" else metric.high
-    if value is None:
-        return _undecided(gate, kind, f"{label} must be {words} {limit:g}", metric)
+    one_end = f"{gate.metric}.{side.searched}"
+    if one_end in metrics:
+        metric = metrics[one_end]
+        label = f"{one_end}, by which a {kind} of {gate.metric} is judged,"
+    value = metric.value
     if gate.bound == "interval":
-        label += f" ({end} end of its interval)"
+        value = metric.low if kind == "min" else metric.high
+    if value is None:
+        return _undecided(gate, kind, f"{label} must be {side.condition} {limit:g}", metric)
+    if gate.bound == "interval":
+        label += f" ({side.end} end of its interval)"
     excess = limit - value if kind == "min" else value - limit
-    shown, allowed = distinct(value, limit)
-    verdict = "passed" if excess <= 0 else f"refused, {excess:.3g} too {side}"
-    text = f"{label} is {shown} and must be {words} {allowed}: {verdict}"
+    measured, allowed = distinct(value, limit)
+    verdict = "passed"
+    if not excess <= 0:
+        verdict = f"refused, {excess:.3g} too {side.fault}"
+    text = f"{label} is {measured} and must be {side.condition} {allowed}: {verdict}"
     return _result(gate, kind, value, max(excess, 0.0), text)
 
 
@@ -248,48 +283,70 @@ def _compare_with(gate: Gate, kind: Kind, difference: MetricValue) -> GateResult
     """Compare a paired difference from a baseline, or from a control, with what the gate asks."""
     limit = float(getattr(gate, kind))
     control = CONTROLS.get(kind)
-    # by how much the model must be better
-    wanted = -limit if control is None else limit
-    condition = f"must be at least {limit:g} better than {control}'s"
     if control is None:
+        required_gain = -limit
         condition = f"may be at most {limit:g} worse than the baseline's"
-    lower = better(gate.metric) == "lower"
-    value = difference.value
-    words = ""
-    if gate.bound == "interval":
-        # the unfavourable end: the larger difference where lower is better, else the smaller one
-        value = difference.high if lower else difference.low
-        words = f" ({'upper' if lower else 'lower'} end of the paired interval)"
+    else:
+        required_gain = limit
+        condition = f"must be at least {limit:g} better than {control}'s"
+    value, end = _compared_end(gate, difference)
     if value is None:
         return _undecided(gate, kind, f"{gate.metric} {condition}", difference)
-    gain = 0.0 - value if lower else value  # not -value, which turns 0 into -0
-    gain = wanted if abs(gain - wanted) <= ROUNDING else gain
-    missed = max(wanted - gain, 0.0)
-    measured = gain if control else 0.0 - gain
-    shown, allowed = distinct(measured, limit)
-    if control is not None:
-        text = f"is {shown} better than {control}'s{words} and must be {allowed} better"
+    gain = value
+    if better(gate.metric) == "lower":
+        gain = 0.0 - value  # not -value, which turns 0 into -0
+    if abs(gain - required_gain) <= ROUNDING:
+        gain = required_gain
+    shortfall = max(required_gain - gain, 0.0)
+    if control is None:
+        measured = 0.0 - gain
+        text = _text_of_baseline(measured, limit, end)
+        fault = "much"
     else:
-        found = f"is {shown} worse than the baseline's" if measured else "equals the baseline's"
-        if measured < 0:
-            found = f"is {distinct(gain, 0.0)[0]} better than the baseline's"
-        text = f"{found}{words} and may be at most {allowed} worse"
-    verdict = f"refused, {missed:.3g} too {'little' if control else 'much'}" if missed else "passed"
-    return _result(gate, kind, measured, missed, f"{gate.metric} {text}: {verdict}")
+        measured = gain
+        printed, allowed = distinct(measured, limit)
+        text = f"is {printed} better than {control}'s{end} and must be {allowed} better"
+        fault = "little"
+    verdict = "passed"
+    if shortfall:
+        verdict = f"refused, {shortfall:.3g} too {fault}"
+    return _result(gate, kind, measured, shortfall, f"{gate.metric} {text}: {verdict}")
+
+
+def _compared_end(gate: Gate, difference: MetricValue) -> tuple[float | None, str]:
+    """The number of a difference that a gate compares, and words that name an interval's end."""
+    if gate.bound == "point":
+        return difference.value, ""
+    # the unfavourable end: the larger difference where lower is better, else the smaller one
+    if better(gate.metric) == "lower":
+        return difference.high, " (upper end of the paired interval)"
+    return difference.low, " (lower end of the paired interval)"
+
+
+def _text_of_baseline(loss: float, limit: float, end: str) -> str:
+    """Say how much worse than the baseline a model is, and how much worse it may be."""
+    printed, allowed = distinct(loss, limit)
+    if loss < 0:
+        fact = f"is {distinct(0.0 - loss, 0.0)[0]} better than the baseline's"
+    elif loss:
+        fact = f"is {printed} worse than the baseline's"
+    else:
+        fact = "equals the baseline's"
+    return f"{fact}{end} and may be at most {allowed} worse"
 
 
 def _with_groups(gate: Gate, kind: Kind, result: GateResult, evaluation: Evaluation) -> GateResult:
     """Withdraw that a limit is kept where a group that the gate names was not measured."""
     groups = evaluation.groups.get(gate.metric, {"measured": [], "left_out": []})
-    lacking = [group for group in gate.groups if group not in groups["measured"]]
-    if not lacking or not result.passed:
+    unmeasured = [group for group in gate.groups if group not in groups["measured"]]
+    if not unmeasured or not result.passed:
         return result
-    known = {group["group"]: group for group in groups["left_out"]}
+    left_out = {group["group"]: group for group in groups["left_out"]}
     unit = evaluation.settings.get("unit", "rows")
-    counted = [
-        known.get(name, {"group": name, "n": 0, "fewest": 0, "reason": "absent"})
-        for name in lacking
-    ]
+    counted = []
+    for name in unmeasured:
+        absent = {"group": name, "n": 0, "fewest": 0, "reason": "absent"}
+        counted.append(left_out.get(name, absent))
     text = (
         f"{gate.metric} must be measured of {', '.join(gate.groups)}: insufficient evidence "
         f"(not measured: {left_out_text(counted, unit)})"
@@ -306,24 +363,33 @@ def _undecided(gate: Gate, kind: Kind, condition: str, metric: MetricValue) -> G
 def _result(
     gate: Gate, kind: Kind, value: float | None, shortfall: float | None, text: str
 ) -> GateResult:
-    status: Status = "insufficient_evidence" if value is None else "ok"
-    limit = float(getattr(gate, kind))
+    """Result of one limit of a gate; without a value the evidence is insufficient."""
     return GateResult(
-        gate.metric, gate.bound, limit, kind, value, shortfall == 0.0, status, shortfall, text
+        metric=gate.metric,
+        bound=gate.bound,
+        limit=float(getattr(gate, kind)),
+        kind=kind,
+        value=value,
+        passed=shortfall == 0.0,
+        status="insufficient_evidence" if value is None else "ok",
+        shortfall=shortfall,
+        text=text,
     )
 
 
 def distinct(value: float, limit: float) -> tuple[str, str]:
     """Print two numbers with the fewest decimals, at least three, that show whether they differ."""
     for decimals in range(3, 17):
-        shown = f"{value:.{decimals}f}"
+        printed = f"{value:.{decimals}f}"
         allowed = f"{limit:.{decimals}f}"
-        if value == limit or shown != allowed:
-            return shown, allowed
+        if value == limit or printed != allowed:
+            return printed, allowed
     return repr(value), repr(limit)
 
 
-def _nearest(name: str, known: Sequence[str]) -> str:
-    """Advice with the nearest known name, or with all of them."""
-    close = get_close_matches(name, known, n=1)
-    return f"did you mean {close[0]!r}?" if close else f"expected one of {', '.join(known)}"
+def _nearest(name: str, allowed: Sequence[str]) -> str:
+    """Advice with the nearest allowed name, or with all of them."""
+    close = get_close_matches(name, allowed, n=1)
+    if close:
+        return f"did you mean {close[0]!r}?"
+    return f"expected one of {', '.join(allowed)}"

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from evenhand.fairlib.arrays import Float, Int
+from evenhand.fairlib.arrays import Bool, Float, Int
 from evenhand.fairlib.distances.metric_base import mean_squared_distance, sensitive_columns
 from evenhand.fairlib.evaluation.audit import audit_losses
 from evenhand.fairlib.evaluation.evaluate import Evaluation, MetricValue, evaluate
 from evenhand.fairlib.evaluation.flips import flips
 from evenhand.fairlib.evaluation.group_selection import MISSING
 from evenhand.fairlib.evaluation.metrics import GROUP_METRICS
-from evenhand.fairlib.evaluation.outcomes import Outcomes, group_rates, score_histograms
+from evenhand.fairlib.evaluation.outcomes import Outcomes, Rate, group_rates, score_histograms
 from evenhand.fairlib.evaluation.probabilities import OVERALL, reliability
 from evenhand.fairlib.execution import Progress, generator, sample_rows
 from evenhand.fairlib.numerics import log_losses
@@ -47,7 +47,7 @@ class PredictionAudit:
     evaluation: Evaluation
     # of the scores, by attribute and group; empty without scores
     histograms: Mapping[str, Any]
-    # probabilities beside shares of positives; None without labels or without scores
+    # mean probabilities and shares of positives in bins; None without labels or without scores
     reliability: Mapping[str, Any] | None
 
     def rates(self, attribute: str) -> pd.DataFrame:
@@ -63,39 +63,46 @@ class PredictionAudit:
             settings["level"],
             settings.get("favourable", 1),
         )
-        names = (
-            "selected",
-            "impact",
-            *(("positive", "tpr", "tnr") if settings["labelled"] else ()),
-        )
-        ends = ("value", "low", "high")
-        return pd.DataFrame(
-            [
-                {"group": row.group, "n": row.n}
-                | {f"{name}.{end}".removesuffix(".value"): getattr(getattr(row, name), end)
-                   for name in names for end in ends}
-                for row in rows
-            ]
-        ).set_index("group")  # fmt: skip
+        names = ["selected", "impact"]
+        if settings["labelled"]:
+            names += ["positive", "tpr", "tnr"]
+        table = []
+        for row in rows:
+            entry: dict[str, Any] = {"group": row.group, "n": row.n}
+            for name in names:
+                rate: Rate = getattr(row, name)
+                entry[name] = rate.value
+                entry[f"{name}.low"] = rate.low
+                entry[f"{name}.high"] = rate.high
+            table.append(entry)
+        return pd.DataFrame(table).set_index("group")
 
     def chart(self, attribute: str) -> alt.VConcatChart:
         """Draw the selection rates of an attribute's groups, and with labels also TPR and TNR."""
-        from evenhand.fairlib.plots.group_charts import group_rates as draw
+        from evenhand.fairlib.plots import group_charts
 
         table = self.rates(attribute)
+        table = table.astype(object).where(table.notna(), None)
         titles = {
             "selected": "Selection rate",
             "tpr": "True positive rate",
             "tnr": "True negative rate",
         }
-        return draw(
-            [
-                {"rate": title, "group": group, "value": row[name], "low": row[f"{name}.low"],
-                 "high": row[f"{name}.high"]}
-                for name, title in titles.items() if name in table
-                for group, row in table.astype(object).where(table.notna(), None).iterrows()
-            ]
-        )  # fmt: skip
+        bars = []
+        for name, title in titles.items():
+            if name not in table:
+                continue
+            for group, row in table.iterrows():
+                bars.append(
+                    {
+                        "rate": title,
+                        "group": group,
+                        "value": row[name],
+                        "low": row[f"{name}.low"],
+                        "high": row[f"{name}.high"],
+                    }
+                )
+        return group_charts.group_rates(bars)
 
 
 def audit_predictions(
@@ -174,54 +181,100 @@ def audit_predictions(
     model: Any = prediction if callable(prediction) else None
     if model is not None and features is None:
         raise ValueError("features: got none, expected the rows for the model that is called")
-    given: Any = prediction if model is None else model(features)
-    score = _scores(given)
-    cut = float(np.median(score)) if threshold == "median" else float(threshold)
-
-    def decide(values: Float) -> Int:
-        return (values > cut if threshold == "median" else values >= cut).astype(np.int64)
-
-    decided = decide(score)
-    scored = bool(np.any((score != 0) & (score != 1)))
-    consistent = {
-        name: np.logical_and.reduce([decide(_scores(model(copy))) == decided for copy in copies])
-        for name, copies in (
-            {} if model is None or features is None else _copies(features, groups)
-        ).items()
-    }
-    known = np.zeros(len(score), dtype=np.int64) if label is None else _labels(label, positive)
-    code = 1 if favourable is None or favourable == positive else 0
-    outcomes = Outcomes(known, decided, score, groups, consistent, favourable=code)
-    found = evaluate(
-        outcomes, draws=draws, level=level, min_cell=min_cell, seed=seed, intersections=intersections,
-        score_intervals=scored and label is not None, callback=callback,
-    )  # fmt: skip
-    measured = {
-        name: value
-        for name, value in found.metrics.items()
-        if (kind := name.partition(".")[0]) == "consistency"
-        or kind in OF_SELECTION
-        or (label is not None and (scored or kind not in OF_SCORES))
-    }
-    compared = {name: groups for name, groups in found.groups.items() if name in measured}
-    used = {**found.settings, "labelled": label is not None, "threshold": threshold}
+    score = _scores(prediction if model is None else model(features))
+    decision_rule = _DecisionRule.of(threshold, score)
+    decisions = decision_rule(score)
+    consistent: dict[str, Bool] = {}
+    if model is not None and features is not None:
+        consistent = _consistency(model, features, groups, decision_rule, decisions)
+    is_scored = bool(np.any((score != 0) & (score != 1)))
+    is_labelled = label is not None
+    labels = np.zeros(len(score), dtype=np.int64)
+    if label is not None:
+        labels = _labels(label, positive)
+    outcomes = Outcomes(
+        y_true=labels,
+        y_pred=decisions,
+        score=score,
+        sensitive=groups,
+        consistent=consistent,
+        favourable=1 if favourable is None or favourable == positive else 0,
+    )
+    evaluation = evaluate(
+        outcomes,
+        draws=draws,
+        level=level,
+        min_cell=min_cell,
+        seed=seed,
+        intersections=intersections,
+        score_intervals=is_scored and is_labelled,
+        callback=callback,
+    )
+    metrics = _measurable(evaluation.metrics, is_labelled=is_labelled, is_scored=is_scored)
+    compared = {name: parts for name, parts in evaluation.groups.items() if name in metrics}
+    settings = {**evaluation.settings, "labelled": is_labelled, "threshold": threshold}
     if points is not None:
         chance = {"draws": draws, "level": level, "seed": seed}
-        certified, stated = _certificates(
-            outcomes, points, budget, scored and label is not None, chance
+        certificates, certificate_settings = _certificates(
+            outcomes, points, budget, is_scored and is_labelled, chance
         )
-        measured = measured | certified
-        used = used | stated
-    curves = (
-        reliability(outcomes, min_cell=min_cell, level=level)
-        if scored and label is not None
-        else None
-    )
-    return PredictionAudit(
-        replace(found, metrics=measured, settings=used, groups=compared),
-        score_histograms(outcomes, min_cell=min_cell) if scored else {},
-        curves,
-    )
+        metrics |= certificates
+        settings |= certificate_settings
+    histograms: Mapping[str, Any] = {}
+    curves = None
+    if is_scored and is_labelled:
+        curves = reliability(outcomes, min_cell=min_cell, level=level)
+    if is_scored:
+        histograms = score_histograms(outcomes, min_cell=min_cell)
+    audited = replace(evaluation, metrics=metrics, settings=settings, groups=compared)
+    return PredictionAudit(audited, histograms, curves)
+
+
+class _DecisionRule(NamedTuple):
+    """Decisions from scores: those from a threshold on, or above the median, are selected."""
+
+    threshold: float
+    above_only: bool  # whether a score that equals the threshold is not selected
+
+    @classmethod
+    def of(cls, threshold: float | Literal["median"], score: Float) -> _DecisionRule:
+        """The rule that a user states, for scores of shape (n,)."""
+        if threshold == "median":
+            return cls(float(np.median(score)), above_only=True)
+        return cls(float(threshold), above_only=False)
+
+    def __call__(self, score: Float) -> Int:
+        """Decisions, 0 or 1, of scores of shape (n,)."""
+        selected = score > self.threshold if self.above_only else score >= self.threshold
+        return selected.astype(np.int64)
+
+
+def _consistency(
+    model: Predictor,
+    features: pd.DataFrame,
+    groups: Mapping[str, Any],
+    decision_rule: _DecisionRule,
+    decisions: Int,
+) -> dict[str, Bool]:
+    """Whether all copies of each row get the row's decision, by sensitive attribute."""
+    consistent = {}
+    for name, copies in _copies(features, groups).items():
+        agreeing = [decision_rule(_scores(model(copy))) == decisions for copy in copies]
+        consistent[name] = np.logical_and.reduce(agreeing)
+    return consistent
+
+
+def _measurable(
+    metrics: Mapping[str, MetricValue], *, is_labelled: bool, is_scored: bool
+) -> dict[str, MetricValue]:
+    """The metrics that follow from decisions alone, and those of the labels and scores given."""
+    measurable = {}
+    for name, value in metrics.items():
+        kind = name.partition(".")[0]
+        needs_no_label = kind == "consistency" or kind in OF_SELECTION
+        if needs_no_label or (is_labelled and (is_scored or kind not in OF_SCORES)):
+            measurable[name] = value
+    return measurable
 
 
 def _certificates(
@@ -229,31 +282,30 @@ def _certificates(
 ) -> tuple[dict[str, MetricValue], dict[str, Any]]:
     """Certificates of some of the rows, and the settings that they are of."""
     rows = sample_rows(outcomes.n, MOST_COMPARED, generator(chance["seed"], "comparable"))
-    near = np.asarray(
-        points(rows) if callable(points) else np.asarray(points)[rows], dtype=np.float64
-    )
-    allowed = BUDGET_SHARE * mean_squared_distance(None, near) if budget is None else budget
-    flipped = flips(near, outcomes.y_pred[rows], allowed, **chance)
+    chosen = points(rows) if callable(points) else np.asarray(points)[rows]
+    near = np.asarray(chosen, dtype=np.float64)
+    if budget is None:
+        budget = BUDGET_SHARE * mean_squared_distance(None, near)
+    flipped = flips(near, outcomes.y_pred[rows], budget, **chance)
     measured = {"certificate.flips": MetricValue(flipped.share, flipped.low, flipped.high)}
     if losses:
         both = log_losses(np.stack([1.0 - outcomes.score[rows], outcomes.score[rows]], axis=1))
-        risen = audit_losses(both, near, outcomes.y_true[rows], allowed, **chance)
+        risen = audit_losses(both, near, outcomes.y_true[rows], budget, **chance)
         measured["certificate.drf"] = MetricValue(risen.gap, risen.low, risen.high)
-    return measured, {"budget": allowed, "compared": len(rows)}
+    return measured, {"budget": budget, "compared": len(rows)}
 
 
 def _scores(values: ArrayLike) -> Float:
     """Predictions as numbers; of two columns of probabilities the second."""
-    given = np.asarray(values)
-    if given.ndim == 2 and given.shape[1] in (1, 2):
-        given = given[:, -1]
-    if given.ndim != 1 or given.dtype.kind not in "biuf":
+    numbers = np.asarray(values)
+    if numbers.ndim == 2 and numbers.shape[1] in (1, 2):
+        numbers = numbers[:, -1]
+    if numbers.ndim != 1 or numbers.dtype.kind not in "biuf":
         raise ValueError(
-            f"prediction: got {given.ndim} dimensions of type {given.dtype}, expected one number "
-            "in [0, 1] "
-            "per row"
+            f"prediction: got {numbers.ndim} dimensions of type {numbers.dtype}, expected one "
+            "number in [0, 1] per row"
         )
-    score = given.astype(np.float64, copy=False)
+    score = numbers.astype(np.float64, copy=False)
     wrong = int(np.sum(~((score >= 0) & (score <= 1))))
     if wrong:
         raise ValueError(
@@ -264,27 +316,27 @@ def _scores(values: ArrayLike) -> Float:
 
 
 def _labels(values: ArrayLike, positive: Any) -> Int:
+    """Labels as 0 and 1, where 1 is the positive one."""
     import pandas as pd
 
-    given = pd.Series(np.asarray(values))
-    found = list(pd.unique(given))
-    if given.isna().any() or len(found) > 2 or positive not in found:
+    labels = pd.Series(np.asarray(values))
+    distinct = list(pd.unique(labels))
+    if labels.isna().any() or len(distinct) > 2 or positive not in distinct:
         raise ValueError(
-            f"label: got {len(found)} values, expected two, none missing, of which one is the "
-            "positive "
-            f"{positive!r}"
+            f"label: got {len(distinct)} values, expected two, none missing, of which one is the "
+            f"positive {positive!r}"
         )
-    return np.asarray(given == positive, dtype=np.int64)
+    return np.asarray(labels == positive, dtype=np.int64)
 
 
 def _groups(values: ArrayLike) -> NDArray[np.object_]:
     """Groups as text; a missing value is named so, and is no group of a comparison."""
     import pandas as pd
 
-    given = np.asarray(values)
-    if given.dtype == object and pd.api.types.infer_dtype(given, skipna=False) == "string":
-        return given
-    codes, names = pd.factorize(given, use_na_sentinel=True)
+    column = np.asarray(values)
+    if column.dtype == object and pd.api.types.infer_dtype(column, skipna=False) == "string":
+        return column
+    codes, names = pd.factorize(column, use_na_sentinel=True)
     texts = np.array([*map(str, names), MISSING], dtype=object)
     return texts[codes]
 
@@ -293,9 +345,11 @@ def _copies(features: pd.DataFrame, groups: Mapping[str, Any]) -> dict[str, list
     """Copies of all rows by attribute among the features, each with one value of it for
     everybody.
     """
-    found = {}
+    copies = {}
     for name in groups:
-        values = features[name].dropna().unique() if name in features else ()
+        if name not in features:
+            continue
+        values = features[name].dropna().unique()
         if 2 <= len(values) <= MOST_VALUES:
-            found[name] = [features.assign(**{name: value}) for value in values]
-    return found
+            copies[name] = [features.assign(**{name: value}) for value in values]
+    return copies

@@ -12,12 +12,18 @@ with what follows from it: the bounds of t, and for each feature the gap that e 
 Levels of a stack of states are rows of arrays.
 """
 
+# numba infers the types of kernels from their arguments
+# mypy: disable-error-code="misc, no-untyped-def"
+
 from __future__ import annotations
 
 from collections import namedtuple
 
 import numba
 import numpy as np
+
+# Each kernel releases the interpreter's lock, is compiled once, and divides without a check for 0.
+_kernel = numba.njit(nogil=True, cache=True, error_model="numpy")
 
 # Relative slack of comparisons in float64, far above the rounding errors of the few operations
 # before each.
@@ -55,16 +61,17 @@ Moves = namedtuple("Moves", "x low high free_low free_high sigma basis reads res
 States = namedtuple("States", "low high t_low t_high gap spent")
 
 
-@numba.njit(nogil=True, cache=True, error_model="numpy")  # type: ignore[misc]
-def _leaf(trees, node, row):  # type: ignore[no-untyped-def]
+@_kernel
+def _leaf(trees, node, row):
+    """The leaf below a node that a row reaches."""
     while trees.feature[node] >= 0:
         goes_left = row[trees.feature[node]] < trees.above[node]
         node = trees.left[node] if goes_left else trees.right[node]
     return node
 
 
-@numba.njit(nogil=True, cache=True, error_model="numpy")  # type: ignore[misc]
-def tree_margins(trees, rows):  # type: ignore[no-untyped-def]
+@_kernel
+def tree_margins(trees, rows):
     """Margins of rows, shape (n, m): the float32 sum of base and leaves in the order of the
     trees.
     """
@@ -77,18 +84,21 @@ def tree_margins(trees, rows):  # type: ignore[no-untyped-def]
     return out
 
 
-@numba.njit(nogil=True, cache=True, error_model="numpy")  # type: ignore[misc]
-def _copy(source, i, target, j):  # type: ignore[no-untyped-def]
+@_kernel
+def _copy(source, i, target, j):
+    """Copy the state at level i of a stack to level j of another, or of the same."""
     for f in range(source.low.shape[1]):
-        target.low[j, f], target.high[j, f] = source.low[i, f], source.high[i, f]
+        target.low[j, f] = source.low[i, f]
+        target.high[j, f] = source.high[i, f]
         target.gap[j, f] = source.gap[i, f]
     for c in range(source.t_low.shape[1]):
-        target.t_low[j, c], target.t_high[j, c] = source.t_low[i, c], source.t_high[i, c]
+        target.t_low[j, c] = source.t_low[i, c]
+        target.t_high[j, c] = source.t_high[i, c]
     target.spent[j] = source.spent[i]
 
 
-@numba.njit(nogil=True, cache=True, error_model="numpy")  # type: ignore[misc]
-def _shift(person, states, at, f):  # type: ignore[no-untyped-def]
+@_kernel
+def _shift(person, states, at, f):
     """Smallest and largest (G t)_f of a state."""
     low = high = 0.0
     for i in range(len(person.t_low)):
@@ -102,8 +112,8 @@ def _shift(person, states, at, f):  # type: ignore[no-untyped-def]
     return low, high
 
 
-@numba.njit(nogil=True, cache=True, error_model="numpy")  # type: ignore[misc]
-def _range(person, states, at, f):  # type: ignore[no-untyped-def]
+@_kernel
+def _range(person, states, at, f):
     """Smallest and largest u_f of a state."""
     low, high = _shift(person, states, at, f)
     return (
@@ -112,11 +122,13 @@ def _range(person, states, at, f):  # type: ignore[no-untyped-def]
     )
 
 
-@numba.njit(nogil=True, cache=True, error_model="numpy")  # type: ignore[misc]
-def _cut(person, states, at, f, low, high):  # type: ignore[no-untyped-def]
+@_kernel
+def _cut(person, states, at, f, low, high):
     """Narrow feature f of a state to [low, high]; False if no point of the region is left."""
-    states.low[at, f] = low = max(low, states.low[at, f])
-    states.high[at, f] = high = min(high, states.high[at, f])
+    low = max(low, states.low[at, f])
+    high = min(high, states.high[at, f])
+    states.low[at, f] = low
+    states.high[at, f] = high
     if low > high:
         return False
     # u_f = a_f + (G t)_f + e_f bounds each t, given the others
@@ -135,7 +147,9 @@ def _cut(person, states, at, f, low, high):  # type: ignore[no-untyped-def]
         first = (least - rest_high) / g
         second = (most - rest_low) / g
         if g < 0.0:
-            first, second = second, first
+            swapped = first
+            first = second
+            second = swapped
         slack = SLACK * (1.0 + abs(first) + abs(second)) / min(1.0, abs(g))
         states.t_low[at, i] = max(states.t_low[at, i], first - slack)
         states.t_high[at, i] = min(states.t_high[at, i], second + slack)
@@ -150,22 +164,29 @@ def _cut(person, states, at, f, low, high):  # type: ignore[no-untyped-def]
     return states.spent[at] <= person.limit
 
 
-@numba.njit(nogil=True, cache=True, error_model="numpy")  # type: ignore[misc]
-def _child(trees, person, states, at, node, is_right):  # type: ignore[no-untyped-def]
+@_kernel
+def _child(trees, person, states, at, node, is_right):
     """Narrow a state to one side of a split; the child on that side, or -1 if no point is left."""
     f = trees.feature[node]
-    low, high = (trees.above[node], np.inf) if is_right else (-np.inf, trees.below[node])
+    if is_right:
+        low = trees.above[node]
+        high = np.inf
+        child = trees.right[node]
+    else:
+        low = -np.inf
+        high = trees.below[node]
+        child = trees.left[node]
     if not _cut(person, states, at, f, low, high):
         return -1
-    return trees.right[node] if is_right else trees.left[node]
+    return child
 
 
-@numba.njit(nogil=True, cache=True, error_model="numpy")  # type: ignore[misc]
-def _best_leaf(trees, person, states, root, open_node, open_level):  # type: ignore[no-untyped-def]
+@_kernel
+def _best_leaf(trees, person, states, root, open_node, open_level):
     """Leaf of the largest value that the state of level 0 can reach, or -1."""
     best = -np.inf
-    found = -1
-    top = 0
+    best_node = -1
+    top = 0  # splits whose second side is not walked yet
     node = root
     level = 0
     while True:
@@ -179,16 +200,19 @@ def _best_leaf(trees, person, states, root, open_node, open_level):  # type: ign
             else:
                 # both sides: the one with the larger leaf first
                 left_first = trees.most[trees.left[node]] >= trees.most[trees.right[node]]
-                open_node[top], open_level[top] = (-node - 1 if left_first else node), level
+                # a negative number stands for the right side
+                open_node[top] = -node - 1 if left_first else node
+                open_level[top] = level
                 top += 1
                 _copy(states, level, states, level + 1)
                 level += 1
                 node = _child(trees, person, states, level, node, not left_first)
         if node >= 0 and trees.feature[node] < 0 and trees.value[node] > best:
             best = trees.value[node]
-            found = node
+            best_node = node
         if top == 0:
-            return found
+            return best_node
+        # the second side of the last split that is open
         top -= 1
         node = open_node[top]
         level = open_level[top]
@@ -199,8 +223,8 @@ def _best_leaf(trees, person, states, root, open_node, open_level):  # type: ign
         node = _child(trees, person, states, level, node, right_now)
 
 
-@numba.njit(nogil=True, cache=True, error_model="numpy")  # type: ignore[misc]
-def _bound(trees, person, states, leaves, open_node, open_level):  # type: ignore[no-untyped-def]
+@_kernel
+def _bound(trees, person, states, leaves, open_node, open_level):
     """Upper bound of the margin over the state of level 0, and each tree's leaf; -inf for an empty
     state.
     """
@@ -214,34 +238,16 @@ def _bound(trees, person, states, leaves, open_node, open_level):  # type: ignor
     return total
 
 
-@numba.njit(nogil=True, cache=True, error_model="numpy")  # type: ignore[misc]
-def _nearest(person, states, at, t, missing):  # type: ignore[no-untyped-def]
+@_kernel
+def _nearest(person, states, at, t, missing):
     """The t of a state at which e must fill the least, by Newton steps in each coordinate.
 
     `missing` becomes the e needed. Returns whether the state is proved empty: for any vector g, e
     of the region has g'e <= r sqrt(g' M g), while a point of the state needs the sum below.
     """
     k = len(t)
-    for i in range(k):
-        t[i] = min(max(0.0, states.t_low[at, i]), states.t_high[at, i])
-    for _ in range(ROUNDS):
-        moved = 0.0
-        _missing(person, states, at, t, missing)
-        for i in range(k):
-            slope = curve = 0.0
-            for f in range(len(missing)):
-                if missing[f] != 0.0:
-                    slope += person.mixing[f, i] * missing[f]
-                    curve += person.mixing[f, i] ** 2
-            if curve > 0.0:
-                wanted = min(max(t[i] + slope / curve, states.t_low[at, i]), states.t_high[at, i])
-                moved = max(moved, abs(wanted - t[i]))
-                t[i] = wanted
-                if k > 1:
-                    _missing(person, states, at, t, missing)
-        if moved <= 1e-12:
-            break
-    _missing(person, states, at, t, missing)
+    _descend_missing(person, states, at, t, missing)
+    # g is the missing e itself: what a point of the state needs along g, less what t gives
     needed = scale = squared = 0.0
     for f in range(len(missing)):
         g = missing[f]
@@ -260,12 +266,42 @@ def _nearest(person, states, at, t, missing):  # type: ignore[no-untyped-def]
         worst = max(along * states.t_low[at, i], along * states.t_high[at, i])
         needed -= worst
         scale += abs(worst)
+    # what e of the region has along g at most
     reach = person.radius * np.sqrt(max(squared, 0.0))
     return scale > SMALLEST and needed > reach * (1.0 + SLACK) + SLACK * scale
 
 
-@numba.njit(nogil=True, cache=True, error_model="numpy")  # type: ignore[misc]
-def _missing(person, states, at, t, missing):  # type: ignore[no-untyped-def]
+@_kernel
+def _descend_missing(person, states, at, t, missing):
+    """Set t to the one at which e must fill the least, by coordinate descent, and `missing` to that
+    e.
+    """
+    k = len(t)
+    for i in range(k):
+        t[i] = min(max(0.0, states.t_low[at, i]), states.t_high[at, i])
+    for _ in range(ROUNDS):
+        moved = 0.0
+        _missing(person, states, at, t, missing)
+        for i in range(k):
+            # a Newton step of half the squared missing e, in one coordinate
+            slope = curve = 0.0
+            for f in range(len(missing)):
+                if missing[f] != 0.0:
+                    slope += person.mixing[f, i] * missing[f]
+                    curve += person.mixing[f, i] ** 2
+            if curve > 0.0:
+                target = min(max(t[i] + slope / curve, states.t_low[at, i]), states.t_high[at, i])
+                moved = max(moved, abs(target - t[i]))
+                t[i] = target
+                if k > 1:
+                    _missing(person, states, at, t, missing)
+        if moved <= 1e-12:
+            break
+    _missing(person, states, at, t, missing)
+
+
+@_kernel
+def _missing(person, states, at, t, missing):
     """The e that leads from a + G t into the box of a state."""
     for f in range(len(missing)):
         shift = 0.0
@@ -276,8 +312,8 @@ def _missing(person, states, at, t, missing):  # type: ignore[no-untyped-def]
         )
 
 
-@numba.njit(nogil=True, cache=True, error_model="numpy")  # type: ignore[misc]
-def _realise(person, moves, states, at, own, attempts, point, row):  # type: ignore[no-untyped-def]
+@_kernel
+def _realise(person, moves, states, at, own, attempts, point, row):
     r"""Search the region's point of a state, by the primal-dual steps of Condat and Vu (2013).
 
     They minimise :math:`\delta^\top \Sigma \delta / 2` over the boxes of delta and t where u is in
@@ -305,38 +341,10 @@ def _realise(person, moves, states, at, own, attempts, point, row):  # type: ign
             )
             if empty:
                 break
-            # aim inside the box; if that is too far, only far enough that rounding leads to no
-            # other one
-            for f in range(m):
-                reach = max(person.up[f], -person.down[f])
-                inner = 2.0 * person.inset[f] + (
-                    INSET * reach if step == 0 and np.isfinite(reach) else 0.0
-                )
-                inner = min(inner, max(0.0, (states.high[at, f] - states.low[at, f]) / 4.0))
-                low[f], high[f] = states.low[at, f] + inner, states.high[at, f] - inner
-        for j in range(d):
-            pull = weighed[j]
-            for f in range(m):
-                pull += y[f] * moves.rest[f, j]
-            delta[j] = min(max(delta[j] - PRIMAL_STEP * pull, moves.low[j]), moves.high[j])
-        for c in range(k):
-            pull = 0.0
-            for f in range(m):
-                pull += y[f] * moves.along[f, c]
-            t[c] = min(max(t[c] - PRIMAL_STEP * pull, moves.free_low[c]), moves.free_high[c])
-        inside = True
-        for f in range(m):
-            now = own[f]
-            for j in range(d):
-                now += moves.rest[f, j] * delta[j]
-            for c in range(k):
-                now += moves.along[f, c] * t[c]
-            inside &= (
-                states.low[at, f] + person.inset[f] <= now <= states.high[at, f] - person.inset[f]
-            )
-            ahead = y[f] + 2.0 * now - u[f]
-            y[f] = ahead - min(max(ahead, low[f]), high[f])
-            u[f] = now
+            _aim(person, states, at, step == 0, low, high)
+        _primal_step(moves, y, weighed, delta, t)
+        inside = _dual_step(person, moves, states, at, own, delta, t, low, high, y, u)
+        # the squared fair length of delta, and its gradient's half
         length = 0.0
         for j in range(d):
             weighed[j] = 0.0
@@ -346,36 +354,98 @@ def _realise(person, moves, states, at, own, attempts, point, row):  # type: ign
         length = max(length, 0.0)  # rounding
         if inside and length <= (person.radius + TOUCH) ** 2:
             break
+    # a move that is too long is shortened: the region contains all points between x and its points
     length = np.sqrt(length)
-    share = 1.0 if length <= person.radius else person.radius / length * (1.0 - SLACK)
-    for c in range(k):
-        for j in range(d):
-            t[c] -= share * moves.basis[j, c] * delta[j]
-    for j in range(d):
-        moved = share * delta[j]
-        for c in range(k):
-            moved += moves.basis[j, c] * t[c]
-        point[j] = np.float64(np.float32(moves.x[j] + moved))
-    for f in range(m):
-        read = 0.0
-        for j in range(d):
-            read += moves.reads[f, j] * point[j]
-        row[f] = np.float64(np.float32(read))
+    share = 1.0
+    if length > person.radius:
+        share = person.radius / length * (1.0 - SLACK)
+    _apply_moves(moves, share, delta, t, point, row)
     return empty
 
 
-@numba.njit(nogil=True, cache=True, error_model="numpy")  # type: ignore[misc]
-def _separates(person, moves, states, at, own, y, weighed, length):  # type: ignore[no-untyped-def]
+@_kernel
+def _aim(person, states, at, is_first, low, high):
+    """Set the box of u, [low, high], that the steps lead into.
+
+    They aim inside the state's box; if that is too far, only far enough that rounding leads to no
+    other one.
+    """
+    for f in range(len(low)):
+        inner = 2.0 * person.inset[f]
+        reach = max(person.up[f], -person.down[f])
+        if is_first and np.isfinite(reach):
+            inner += INSET * reach
+        inner = min(inner, max(0.0, (states.high[at, f] - states.low[at, f]) / 4.0))
+        low[f] = states.low[at, f] + inner
+        high[f] = states.high[at, f] - inner
+
+
+@_kernel
+def _primal_step(moves, y, weighed, delta, t):
+    """Move delta and t against the gradient of the Lagrangian, within their boxes."""
+    for j in range(len(delta)):
+        pull = weighed[j]
+        for f in range(len(y)):
+            pull += y[f] * moves.rest[f, j]
+        delta[j] = min(max(delta[j] - PRIMAL_STEP * pull, moves.low[j]), moves.high[j])
+    for c in range(len(t)):
+        pull = 0.0
+        for f in range(len(y)):
+            pull += y[f] * moves.along[f, c]
+        t[c] = min(max(t[c] - PRIMAL_STEP * pull, moves.free_low[c]), moves.free_high[c])
+
+
+@_kernel
+def _dual_step(person, moves, states, at, own, delta, t, low, high, y, u):
+    """Move the multipliers y by the extrapolated u; whether the new u is in the state's box."""
+    inside = True
+    for f in range(len(y)):
+        now = own[f]
+        for j in range(len(delta)):
+            now += moves.rest[f, j] * delta[j]
+        for c in range(len(t)):
+            now += moves.along[f, c] * t[c]
+        inside &= states.low[at, f] + person.inset[f] <= now <= states.high[at, f] - person.inset[f]
+        ahead = y[f] + 2.0 * now - u[f]
+        y[f] = ahead - min(max(ahead, low[f]), high[f])
+        u[f] = now
+    return inside
+
+
+@_kernel
+def _apply_moves(moves, share, delta, t, point, row):
+    """Set `point` to x + share P delta + B t and `row` to what the trees read, in float32; t
+    changes.
+    """
+    for c in range(len(t)):
+        for j in range(len(delta)):
+            t[c] -= share * moves.basis[j, c] * delta[j]
+    for j in range(len(delta)):
+        moved = share * delta[j]
+        for c in range(len(t)):
+            moved += moves.basis[j, c] * t[c]
+        point[j] = np.float64(np.float32(moves.x[j] + moved))
+    for f in range(len(row)):
+        read = 0.0
+        for j in range(len(delta)):
+            read += moves.reads[f, j] * point[j]
+        row[f] = np.float64(np.float32(read))
+
+
+@_kernel
+def _separates(person, moves, states, at, own, y, weighed, length):
     r"""Whether g'u, g = -y, is larger in the whole box of a state than anywhere in the region.
 
     With c = rest' g, which is orthogonal to B, and :math:`h = c - \lambda \Sigma \delta`, for any
     :math:`\lambda \ge 0` and :math:`\delta` the region has
 
     .. math::
-        c^\top \delta' \le \lambda r \sqrt{\delta^\top \Sigma \delta} + \sum_j \max(h_j l_j, h_j u_j)
+        c^\top \delta' \le \lambda r \sqrt{\delta^\top \Sigma \delta}
+        + \sum_j \max(h_j l_j, h_j u_j)
     """
     d = len(weighed)
     m = len(own)
+    # the smallest g'u of the box, less the largest part of t
     needed = scale = 0.0
     for f in range(m):
         if y[f] != 0.0:
@@ -390,6 +460,7 @@ def _separates(person, moves, states, at, own, y, weighed, length):  # type: ign
         high = pull * moves.free_high[c]
         needed -= max(low, high)
         scale += abs(low) + abs(high)
+    # c = rest' g
     towards = np.zeros(d)
     steepest = heaviest = 0.0
     for j in range(d):
@@ -415,8 +486,9 @@ def _separates(person, moves, states, at, own, y, weighed, length):  # type: ign
     return scale > SMALLEST and needed > best + SLACK * scale
 
 
-@numba.njit(nogil=True, cache=True, error_model="numpy")  # type: ignore[misc]
-def _reach(moves, towards, weighed, multiplier, round_part):  # type: ignore[no-untyped-def]
+@_kernel
+def _reach(moves, towards, weighed, multiplier, round_part):
+    """The bound of :func:`_separates` at one multiplier lambda."""
     total = multiplier * round_part
     for j in range(len(towards)):
         h = towards[j] - multiplier * weighed[j]
@@ -424,10 +496,10 @@ def _reach(moves, towards, weighed, multiplier, round_part):  # type: ignore[no-
     return total
 
 
-@numba.njit(nogil=True, cache=True, error_model="numpy")  # type: ignore[misc]
-def _common_box(trees, person, states, at, leaves, order):  # type: ignore[no-untyped-def]
+@_kernel
+def _common_box(trees, person, states, at, leaves, order):
     """Narrow a state to the boxes of as many of the leaves as fit together; how many do."""
-    kept = 0
+    fitting = 0
     for tree in order:
         _copy(states, at, states, at + 1)
         node = trees.roots[tree]
@@ -437,12 +509,12 @@ def _common_box(trees, person, states, at, leaves, order):  # type: ignore[no-un
             node = _child(trees, person, states, at + 1, node, leaves[tree] >= trees.right[node])
         if node >= 0:
             _copy(states, at + 1, states, at)
-            kept += 1
-    return kept
+            fitting += 1
+    return fitting
 
 
-@numba.njit(nogil=True, cache=True, error_model="numpy")  # type: ignore[misc]
-def _sort(weights, order):  # type: ignore[no-untyped-def]
+@_kernel
+def _sort(weights, order):
     """Sort positions by falling weight, by insertion: the order of the last state is nearly
     right.
     """
@@ -455,8 +527,8 @@ def _sort(weights, order):  # type: ignore[no-untyped-def]
         order[j] = item
 
 
-@numba.njit(nogil=True, cache=True, error_model="numpy")  # type: ignore[misc]
-def _choose_split(trees, person, states, leaves, weights, above, below):  # type: ignore[no-untyped-def]
+@_kernel
+def _choose_split(trees, person, states, leaves, weights, above, below):
     """The threshold on which the trees' best leaves disagree most, as a node of it; -1 if none is
     open.
 
@@ -464,20 +536,8 @@ def _choose_split(trees, person, states, leaves, weights, above, below):  # type
     smaller of the two losses counts, and by a thousandth the larger one. The loss of a tree is its
     weight.
     """
-    above[:] = 0.0
-    below[:] = 0.0
-    for tree in range(len(trees.roots)):
-        node = trees.roots[tree]
-        while node != leaves[tree]:
-            f = trees.feature[node]
-            goes_left = leaves[tree] < trees.right[node]
-            low, high = _range(person, states, np.int64(0), f)
-            if low <= trees.below[node] and high >= trees.above[node]:
-                if goes_left:
-                    below[trees.rank[node]] += weights[tree]
-                else:
-                    above[trees.rank[node]] += weights[tree]
-            node = trees.left[node] if goes_left else trees.right[node]
+    _add_votes(trees, person, states, leaves, weights, above, below)
+    # each feature's thresholds in rising order: two running sums of losses
     best = 0.0
     chosen = -1
     first = 0
@@ -500,8 +560,29 @@ def _choose_split(trees, person, states, leaves, weights, above, below):  # type
     return chosen
 
 
-@numba.njit(nogil=True, cache=True, error_model="numpy")  # type: ignore[misc]
-def search(trees, person, moves, own, most_nodes, found_point):  # type: ignore[no-untyped-def]
+@_kernel
+def _add_votes(trees, person, states, leaves, weights, above, below):
+    """Weight of the trees whose best leaf is above, or below, each threshold that a state leaves
+    open.
+    """
+    above[:] = 0.0
+    below[:] = 0.0
+    for tree in range(len(trees.roots)):
+        node = trees.roots[tree]
+        while node != leaves[tree]:
+            f = trees.feature[node]
+            goes_left = leaves[tree] < trees.right[node]
+            low, high = _range(person, states, np.int64(0), f)
+            if low <= trees.below[node] and high >= trees.above[node]:
+                if goes_left:
+                    below[trees.rank[node]] += weights[tree]
+                else:
+                    above[trees.rank[node]] += weights[tree]
+            node = trees.left[node] if goes_left else trees.right[node]
+
+
+@_kernel
+def search(trees, person, moves, own, most_nodes, found_point):
     """Best-first branch and bound of one person's largest margin.
 
     Returns the largest margin found, the upper bound proved, and whether more states would change
@@ -533,9 +614,13 @@ def search(trees, person, moves, own, most_nodes, found_point):  # type: ignore[
     closed = found  # the largest bound of a state that cannot be divided
     found_point[:] = moves.x
     point = np.empty(len(moves.x))
-    work.low[0], work.high[0] = -np.inf, np.inf
-    work.t_low[0], work.t_high[0] = person.t_low, person.t_high
-    work.gap[0], work.spent[0] = 0.0, 0.0
+    # the whole region
+    work.low[0] = -np.inf
+    work.high[0] = np.inf
+    work.t_low[0] = person.t_low
+    work.t_high[0] = person.t_high
+    work.gap[0] = 0.0
+    work.spent[0] = 0.0
     size = 0
     looked = 0
     parent = np.float32(np.inf)
@@ -567,7 +652,8 @@ def search(trees, person, moves, own, most_nodes, found_point):  # type: ignore[
                 found_point[:] = point
             if chosen >= 0 and size < most_nodes:
                 _copy(work, first, heap, size)
-                bounds[size], splits[size] = bound, chosen
+                bounds[size] = bound
+                splits[size] = chosen
                 size += 1
             elif chosen >= 0 or not empty:
                 # all of the state has these leaves, if it is not empty
@@ -575,10 +661,7 @@ def search(trees, person, moves, own, most_nodes, found_point):  # type: ignore[
         # the other child, or the first one of the open state of the largest bound
         while True:
             if side == 2:
-                slot = -1
-                for i in range(size):
-                    if bounds[i] > found and (slot < 0 or bounds[i] > bounds[slot]):
-                        slot = i
+                slot = _best_open(bounds, size, found)
                 if slot < 0:
                     return found, max(closed, found), True
                 if looked >= most_nodes:
@@ -590,19 +673,32 @@ def search(trees, person, moves, own, most_nodes, found_point):  # type: ignore[
                 size -= 1
                 if slot < size:
                     _copy(heap, size, heap, slot)
-                    bounds[slot], splits[slot] = bounds[size], splits[size]
+                    bounds[slot] = bounds[size]
+                    splits[slot] = splits[size]
             low = trees.cuts[cut_rank]
             high = np.inf
             if side == 0:
-                low, high = -np.inf, np.float64(np.nextafter(np.float32(low), np.float32(-np.inf)))
+                high = np.float64(np.nextafter(np.float32(low), np.float32(-np.inf)))
+                low = -np.inf
             side += 1
             _copy(heap, most_nodes, work, first)
             if _cut(person, work, first, trees.cut_features[cut_rank], low, high):
                 break
 
 
-@numba.njit(nogil=True, cache=True, error_model="numpy")  # type: ignore[misc]
-def _states(levels, m, k):  # type: ignore[no-untyped-def]
+@_kernel
+def _best_open(bounds, size, found):
+    """Position of the largest of the first `size` bounds, if it is above what is found, else -1."""
+    slot = -1
+    for i in range(size):
+        if bounds[i] > found and (slot < 0 or bounds[i] > bounds[slot]):
+            slot = i
+    return slot
+
+
+@_kernel
+def _states(levels, m, k):
+    """A stack of empty states."""
     box = (levels, m)
     free = (levels, k)
     return States(
@@ -615,8 +711,8 @@ def _states(levels, m, k):  # type: ignore[no-untyped-def]
     )
 
 
-@numba.njit(nogil=True, cache=True, error_model="numpy")  # type: ignore[misc]
-def search_all(trees, people, moves, own, most_nodes):  # type: ignore[no-untyped-def]
+@_kernel
+def search_all(trees, people, moves, own, most_nodes):
     """:func:`search` for people whose arrays have a leading axis n: what it returns, and points."""
     found = np.empty(len(own), dtype=np.float32)
     proved = np.empty(len(own), dtype=np.float32)
@@ -624,13 +720,30 @@ def search_all(trees, people, moves, own, most_nodes):  # type: ignore[no-untype
     points = np.empty(moves.x.shape)
     for i in range(len(own)):
         person = Person(
-            people.near[i], people.far[i], people.down[i], people.up[i], people.inset[i], people.mixing,
-            people.t_low[i], people.t_high[i], people.spread, people.radius[i], people.limit[i],
-        )  # fmt: skip
+            near=people.near[i],
+            far=people.far[i],
+            down=people.down[i],
+            up=people.up[i],
+            inset=people.inset[i],
+            mixing=people.mixing,
+            t_low=people.t_low[i],
+            t_high=people.t_high[i],
+            spread=people.spread,
+            radius=people.radius[i],
+            limit=people.limit[i],
+        )
         own_moves = Moves(
-            moves.x[i], moves.low[i], moves.high[i], moves.free_low[i], moves.free_high[i],
-            moves.sigma, moves.basis, moves.reads, moves.rest, moves.along,
-        )  # fmt: skip
+            x=moves.x[i],
+            low=moves.low[i],
+            high=moves.high[i],
+            free_low=moves.free_low[i],
+            free_high=moves.free_high[i],
+            sigma=moves.sigma,
+            basis=moves.basis,
+            reads=moves.reads,
+            rest=moves.rest,
+            along=moves.along,
+        )
         found[i], proved[i], done[i] = search(
             trees, person, own_moves, own[i], most_nodes, points[i]
         )

@@ -93,7 +93,9 @@ class Branching:
         self.inner = inner
         self.radius = float(region.radius[0])
         # an infinite radius has no factor
-        self.width = self.radius - inner if np.isfinite(self.radius) else 0.0
+        self.width = 0.0
+        if np.isfinite(self.radius):
+            self.width = self.radius - inner
 
     def run(self, most_parts: int = 2**62) -> Ring:
         """Search, bound, and split the parts whose bounds are farthest above what is found.
@@ -106,17 +108,16 @@ class Branching:
         k = self.region.basis.shape[1]
         hidden = sum(len(bias) for _, bias in self.relaxation.layers[:-1])
         whole = _Parts(
-            np.arange(n),
-            self.region.free_low[self.person],
-            self.region.free_high[self.person],
-            np.zeros((n, hidden), dtype=np.int8),
-            np.full(n, np.inf),
-            np.full(n, np.inf),
-            np.full(n, -1),
+            problem=np.arange(n),
+            low=self.region.free_low[self.person],
+            high=self.region.free_high[self.person],
+            signs=np.zeros((n, hidden), dtype=np.int8),
+            bound=np.full(n, np.inf),
+            inner=np.full(n, np.inf),
+            split=np.full(n, -1),
         )
-        waiting = self.close(
-            _Parts.join(*(self.bounded(part, FIRST_STEPS) for part in _batches(whole)))
-        )
+        bounded = [self.bounded(part, FIRST_STEPS) for part in _batches(whole)]
+        waiting = self.close(_Parts.join(*bounded))
         while 0 < len(waiting.problem) <= WAITING and count < most_parts:
             order = np.argsort(self.goal()[waiting.problem] - waiting.bound, kind="stable")
             size = min(ROUND, most_parts - count)
@@ -128,9 +129,15 @@ class Branching:
         self.put_aside(waiting)
         proved = np.maximum(self.closed, self.found)
         inner = np.maximum(self.closed_inner, self.own)
-        arrays = (self.own, self.found, proved, inner)
-        own, found, proved, inner = (array.reshape(-1, self.m) for array in arrays)
-        return Ring(self.inner, self.radius, own, found, proved, inner, self.longest)
+        return Ring(
+            inner=self.inner,
+            radius=self.radius,
+            own=self.own.reshape(-1, self.m),
+            found=self.found.reshape(-1, self.m),
+            proved=proved.reshape(-1, self.m),
+            inner_proved=inner.reshape(-1, self.m),
+            longest=self.longest,
+        )
 
     def goal(self) -> Float:
         """The bound of each problem from which on it counts as met."""
@@ -187,31 +194,32 @@ class Branching:
         change.
         """
         region = self.region
-        each = self.region.rows(self.person)
+        # one row a problem
+        regions = self.region.rows(self.person)
         problem = np.arange(len(self.rows))
-        width = each.free_high - each.free_low
-        base = each.basis
+        width = regions.free_high - regions.free_low
+        base = regions.basis
         shares = self.random.random((PLACES, *region.free_low.shape))
         tried = region.free_low + shares * (region.free_high - region.free_low)
         logits = self.relaxation.logits(region.points(np.zeros_like(region.x), tried))
         values = np.einsum("pnk,nmk->pnm", logits, self.rows.reshape(len(region), self.m, -1))
         best = np.argpartition(-values.reshape(PLACES, -1), STARTS, axis=0)[:STARTS]
-        for start, place in enumerate((0.0 * each.free_low, *tried[best, self.person])):
-            delta = np.zeros_like(each.x)
+        for start, place in enumerate((0.0 * regions.free_low, *tried[best, self.person])):
+            delta = np.zeros_like(regions.x)
             rows = self.rows
             for move in range(MOVES + 1):
-                points = each.points(delta, place)
+                points = regions.points(delta, place)
                 self.offer(problem, points[:, None, :])
                 if start % 2 and move > MOVES / 4:
                     rows = self.relaxation.logits(points) - self.logits[self.person]
                 slope = self.relaxation.gradient(points, rows)
                 pace = 1.0 - move / MOVES
                 along = slope @ base
-                left = replace(each, low=each.low - delta, high=each.high - delta)
-                delta = each.inside(delta + pace * left.steepest(slope - along @ base.T))
+                ahead = replace(regions, low=regions.low - delta, high=regions.high - delta)
+                delta = regions.inside(delta + pace * ahead.steepest(slope - along @ base.T))
                 # at the first move the place stays
                 step = SHARE * pace**2 * (move > 0) * width * np.sign(along)
-                place = np.clip(place + step, each.free_low, each.free_high)
+                place = np.clip(place + step, regions.free_low, regions.free_high)
 
 
 def network_rings(
@@ -273,5 +281,6 @@ def _halves(parts: _Parts, k: int) -> _Parts:
     lower.high[at] = upper.low[at] = (parts.low[at] + parts.high[at]) / 2
     units = np.flatnonzero(parts.split >= k)
     at = units, parts.split[units] - k
-    lower.signs[at], upper.signs[at] = -1, 1
+    lower.signs[at] = -1
+    upper.signs[at] = 1
     return _Parts.join(lower, upper)

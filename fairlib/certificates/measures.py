@@ -45,23 +45,29 @@ class Ring:
 
     def columns(self, columns: Sequence[int], factor: float = 1.0) -> Ring:
         """Only these functions, each times a positive factor."""
-        arrays = (self.own, self.found, self.proved, self.inner_proved)
+        chosen = list(columns)
         return Ring(
-            self.inner, self.radius, *(factor * array[:, list(columns)] for array in arrays)
+            inner=self.inner,
+            radius=self.radius,
+            own=factor * self.own[:, chosen],
+            found=factor * self.found[:, chosen],
+            proved=factor * self.proved[:, chosen],
+            inner_proved=factor * self.inner_proved[:, chosen],
         )
 
     @staticmethod
     def join(rings: Sequence[Ring]) -> Ring:
         """The ring of all people of rings with the same distances."""
-        names = (
-            "own",
-            "found",
-            "proved",
-            "inner_proved",
-            *(("longest",) * (rings[0].longest is not None)),
+        longest = [ring.longest for ring in rings if ring.longest is not None]
+        return Ring(
+            inner=rings[0].inner,
+            radius=rings[0].radius,
+            own=np.concatenate([ring.own for ring in rings]),
+            found=np.concatenate([ring.found for ring in rings]),
+            proved=np.concatenate([ring.proved for ring in rings]),
+            inner_proved=np.concatenate([ring.inner_proved for ring in rings]),
+            longest=np.concatenate(longest) if longest else None,
         )
-        arrays = (np.concatenate([getattr(ring, name) for ring in rings]) for name in names)
-        return Ring(rings[0].inner, rings[0].radius, *arrays)
 
 
 @dataclass(frozen=True)
@@ -81,12 +87,13 @@ def score_change(ring: Ring, score: Callable[[Float], Float]) -> Interval:
 
     `score` is a monotone function of the margin.
     """
-    own = score(ring.own[:, 0])
-    found, proved = (
-        max(float(np.abs(score(sign * ends[:, j]) - own).max()) for j, sign in enumerate((1, -1)))
-        for ends in (ring.found, ring.proved)
-    )
-    return Interval(found, proved)
+    own_score = score(ring.own[:, 0])
+    changes = []
+    for ends in (ring.found, ring.proved):
+        rise = np.abs(score(ends[:, 0]) - own_score).max()
+        fall = np.abs(score(-ends[:, 1]) - own_score).max()
+        changes.append(max(float(rise), float(fall)))
+    return Interval(found=changes[0], proved=changes[1])
 
 
 def decision_radii(rings: Sequence[Ring], threshold: float) -> tuple[Float, Float]:
@@ -103,16 +110,20 @@ def decision_radii(rings: Sequence[Ring], threshold: float) -> tuple[Float, Floa
     limit = np.where(positive, -threshold, threshold)
     proved = np.zeros(len(own))
     found = np.full(len(own), np.inf)
+
+    def excess(ends: Float) -> Float:
+        """How far the value that decides is above the limit; below 0 the decision holds."""
+        return np.where(positive, ends[:, 1], ends[:, 0]) - limit
+
     for ring in rings:
-        # how far the value that decides is beyond the threshold, below 0 where the decision holds
-        inner, outer, seen = (
-            np.where(positive, array[:, 1], array[:, 0]) - limit
-            for array in (ring.inner_proved + ROUNDING, ring.proved + ROUNDING, ring.found)
-        )
-        found = np.where(seen > 0, np.minimum(found, ring.radius), found)
+        inner = excess(ring.inner_proved + ROUNDING)
+        outer = excess(ring.proved + ROUNDING)
+        found = np.where(excess(ring.found) > 0, np.minimum(found, ring.radius), found)
         crosses = (inner < 0) & (outer >= 0)
         share = np.where(crosses, inner / np.where(crosses, inner - outer, 1.0), 0.0)
-        width = ring.radius - ring.inner if np.isfinite(ring.radius) else 0.0
+        width = 0.0
+        if np.isfinite(ring.radius):
+            width = ring.radius - ring.inner
         reached = np.where(outer < 0, ring.radius, (ring.inner + share * width) * crosses)
         proved = np.maximum(proved, reached)
     return proved * (1.0 - 1e-12), found
@@ -150,8 +161,8 @@ def squared_length(change: Float) -> Float:
     c = np.cos(2 * np.pi / H.shape[1])
     between = (c * after <= H) & (c * H <= after)
     corner = np.where(between, (H**2 + after**2 - 2 * c * H * after) / (1 - c**2), 0.0)
-    beside = np.maximum(np.minimum(H, after / c), np.minimum(after, H / c))
-    return np.asarray(np.maximum(corner, beside**2).max(axis=1))
+    on_one_bound = np.maximum(np.minimum(H, after / c), np.minimum(after, H / c))
+    return np.asarray(np.maximum(corner, on_one_bound**2).max(axis=1))
 
 
 def squared_gain(own: Float, ends: Float) -> Float:
@@ -212,14 +223,17 @@ def mean_change(
         if finite:
             reached.append(found(ring))
             spent.append(np.full(len(ring.own), ring.radius**2))
-        whole = not finite or ring.radius == ring.inner
-        for piece in range(1 if whole else PIECES):
-            share = 1.0 if whole else (piece + 1) / PIECES
+        if not finite or ring.radius == ring.inner:
+            pieces = 1
+            width = 0.0
+        else:
+            pieces = PIECES
+            width = ring.radius - ring.inner
+        for piece in range(pieces):
+            share = (piece + 1) / pieces
             ends = ring.inner_proved + share * (ring.proved - ring.inner_proved)
             gains.append(gain(ring.own, ends))
-            start = (
-                ring.inner if whole else ring.inner + piece / PIECES * (ring.radius - ring.inner)
-            )
+            start = ring.inner + piece / pieces * width
             costs.append(np.full(len(ring.own), start**2))
     return (
         concave_hulls(np.stack(reached, axis=1), np.stack(spent, axis=1)),

@@ -35,12 +35,14 @@ def read_network(network: nn.Module) -> list[tuple[Float, Float]]:
         raise NotProvedError(
             f"no bound is known for {which}, only for linear layers with ReLU between them"
         )
-    found = []
+    arrays = []
     for layer in layers:
-        found.append((layer.weight.detach().double().numpy(), layer.bias.detach().double().numpy()))
-        if not all(np.isfinite(array).all() for array in found[-1]):
+        weight = layer.weight.detach().double().numpy()
+        bias = layer.bias.detach().double().numpy()
+        if not (np.isfinite(weight).all() and np.isfinite(bias).all()):
             raise NotProvedError("the network's weights are not finite")
-    return found
+        arrays.append((weight, bias))
+    return arrays
 
 
 class LinearRelaxation:
@@ -108,10 +110,10 @@ class LinearRelaxation:
         for weight, bias in self.layers[:-1]:
             x = np.maximum(x @ weight.T + bias, 0.0)
             active.append(x > 0)
-        found = rows @ self.layers[-1][0]
-        for (weight, _), on in zip(self.layers[-2::-1], active[::-1], strict=True):
-            found = np.where(on, found, 0.0) @ weight
-        return np.asarray(found)
+        slope = rows @ self.layers[-1][0]
+        for (weight, _), is_on in zip(self.layers[-2::-1], active[::-1], strict=True):
+            slope = np.where(is_on, slope, 0.0) @ weight
+        return np.asarray(slope)
 
     def unit_bounds(self, person: Index, part: Region, signs: NDArray[np.int8]) -> Bounds:
         """Bounds of the inputs of each hidden layer's units, each (p, h); signs of 0 are open."""
@@ -119,13 +121,12 @@ class LinearRelaxation:
         down = np.minimum(self.along, 0.0).T
         low = self.first[0][person] + part.free_low @ up + part.free_high @ down
         high = self.first[1][person] + part.free_high @ up + part.free_low @ down
-        found: Bounds = []
+        bounds: Bounds = []
         for depth, (weight, bias) in enumerate(self.layers[:-1]):
             if depth:
                 both = np.concatenate([weight, -weight])
-                A, constant, _ = self.backward(
-                    np.broadcast_to(both, (len(part), *both.shape)), found
-                )
+                both = np.broadcast_to(both, (len(part), *both.shape))
+                A, constant, _ = self.backward(both, bounds)
                 ends = part.support(A) + constant + np.concatenate([bias, -bias])
                 slack = self.slacks[depth][person]
                 high = ends[:, : len(weight)] + slack
@@ -137,8 +138,8 @@ class LinearRelaxation:
             signs = signs[:, len(weight) :]
             low = np.where(fixed > 0, np.maximum(low, 0.0), low)
             high = np.where(fixed < 0, np.minimum(high, 0.0), high)
-            found.append((low, high))
-        return found
+            bounds.append((low, high))
+        return bounds
 
     def backward(
         self,
@@ -155,10 +156,10 @@ class LinearRelaxation:
         the units' inputs.
         """
         constant = np.zeros(A.shape[:2])
-        met = []
+        coefficients = []
         for depth in reversed(range(len(bounds))):
-            slope, intercept = (each[:, None, :] for each in upper_line(*bounds[depth]))
-            met.append(A)
+            slope, intercept = _upper_lines(*bounds[depth])
+            coefficients.append(A)
             positive = np.maximum(A, 0.0)
             lower = slope if slopes is None else slopes[depth]
             constant = constant + np.matmul(positive, np.swapaxes(intercept, 1, 2))[..., 0]
@@ -168,7 +169,7 @@ class LinearRelaxation:
             weight, bias = self.layers[depth]
             constant = constant + A @ bias
             A = A @ weight
-        return A, constant, met[::-1]
+        return A, constant, coefficients[::-1]
 
     def bound(
         self, person: Index, part: Region, signs: NDArray[np.int8], rows: Float, steps: int
@@ -188,51 +189,59 @@ class LinearRelaxation:
         crossing = [(low < 0) & (high > 0) for low, high in bounds]
         slopes = [upper_line(low, high)[0][:, None, :] for low, high in bounds]
         widths = np.cumsum([low.shape[1] for low, _ in bounds], dtype=int)
-        fixed = [
-            part[:, None, :].astype(np.float64) for part in np.split(signs, widths, axis=1)[:-1]
-        ]
-        shares = [np.zeros_like(each) for each in fixed]
-        sizes = [np.zeros_like(each) for each in fixed]
+        fixed = []
+        for signs_of_layer in np.split(signs, widths, axis=1)[:-1]:
+            fixed.append(signs_of_layer[:, None, :].astype(np.float64))
+        # the multiplier beta of a fixed unit is a share of its coefficient's size
+        shares = [np.zeros_like(signs_of_layer) for signs_of_layer in fixed]
+        sizes = [np.zeros_like(signs_of_layer) for signs_of_layer in fixed]
         weight, bias = self.layers[-1]
         best = np.full(len(rows), np.inf)
         factor = np.zeros(len(rows))
         points = []
         for step in range(steps):
             cuts = [s * share * size for s, share, size in zip(fixed, shares, sizes, strict=True)]
-            A, constant, met = self.backward((rows @ weight)[:, None, :], bounds, slopes, cuts)
-            line = part.lines(A)
-            value = line[0][:, 0] + constant[:, 0]
-            factor = np.where(value < best, line[1][:, 0], factor)
+            A, constant, coefficients = self.backward(
+                (rows @ weight)[:, None, :], bounds, slopes, cuts
+            )
+            support, factors = part.lines(A)
+            value = support[:, 0] + constant[:, 0]
+            factor = np.where(value < best, factors[:, 0], factor)
             best = np.minimum(best, value)
             points.append(part.towards(A))
+            # move slopes and multipliers towards their best values at this point
             pace = 2.0 / (step + 3.0)
             y = points[-1]
             for depth, (low, high) in enumerate(bounds):
                 z = y @ self.layers[depth][0].T + self.layers[depth][1]
-                slope, intercept = (each[:, None, :] for each in upper_line(low, high))
-                y = np.where(met[depth] > 0, slope * z + intercept, slopes[depth] * z)
+                slope, intercept = _upper_lines(low, high)
+                y = np.where(coefficients[depth] > 0, slope * z + intercept, slopes[depth] * z)
                 moved = slopes[depth] + pace * ((z > 0) - slopes[depth])
                 slopes[depth] = np.where(crossing[depth][:, None, :], moved, slopes[depth])
                 shares[depth] = shares[depth] + pace * ((fixed[depth] * z < 0) - shares[depth])
-                sizes[depth] = np.abs(met[depth])
-        empty = np.any(
-            [np.zeros(len(rows)), *((low > high).any(axis=1) for low, high in bounds)], axis=0
-        )
-        found = best + rows @ bias + (self.slacks[-1][person] * np.abs(rows)).sum(axis=1)
+                sizes[depth] = np.abs(coefficients[depth])
+        empty = np.zeros(len(rows), dtype=bool)
         loose = [np.zeros((len(rows), 0))]
-        loose += [
-            np.abs(A[:, 0]) * upper_line(*ends)[1] for A, ends in zip(met, bounds, strict=True)
-        ]
+        for (low, high), A in zip(bounds, coefficients, strict=True):
+            empty |= (low > high).any(axis=1)
+            loose.append(np.abs(A[:, 0]) * upper_line(low, high)[1])
+        total = best + rows @ bias + (self.slacks[-1][person] * np.abs(rows)).sum(axis=1)
         axes = np.zeros_like(part.free_low)
         if bounds:
             width = np.where(crossing[0], bounds[0][1] - bounds[0][0], np.inf)
             axes = loose[1] / width @ np.abs(self.along) * (part.free_high - part.free_low) / 2
-        bound = np.where(empty, -np.inf, found)
+        bound = np.where(empty, -np.inf, total)
         return bound, factor, np.concatenate(points, axis=1), axes, np.hstack(loose)
 
 
 def upper_line(low: Float, high: Float) -> tuple[Float, Float]:
-    """Slope and intercept of the line above max(z, 0) on [low, high]; it is exact beside 0."""
+    """Slope and intercept of the line above max(z, 0) on [low, high]; it is exact where z keeps its sign."""
     crossing = (low < 0) & (high > 0)
     slope = np.where(crossing, high / np.where(crossing, high - low, 1.0), low >= 0)
     return slope, np.where(crossing, -low * slope, 0.0)
+
+
+def _upper_lines(low: Float, high: Float) -> tuple[Float, Float]:
+    """:func:`upper_line` with an axis for the m rows of coefficients, both (p, 1, h)."""
+    slope, intercept = upper_line(low, high)
+    return slope[:, None, :], intercept[:, None, :]

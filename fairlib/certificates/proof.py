@@ -5,7 +5,7 @@ rule.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -35,12 +35,10 @@ class Proof:
 
     people: int
     radius: float  # fair distance of the ball of each person, the root of the budget
-    intervals: dict[str, measures.Interval] = field(
-        default_factory=dict
-    )  # by metric: found and proved
-    unchanged: float | None = (
-        None  # share of people whose decision provably cannot change within the radius
-    )
+    # by metric: found and proved
+    intervals: dict[str, measures.Interval] = field(default_factory=dict)
+    # share of people whose decision provably cannot change within the radius
+    unchanged: float | None = None
     hulls: ConcaveHulls | None = None  # of the proved mean change
     reasons: dict[str, str] = field(default_factory=dict)  # why a metric has no proof
 
@@ -79,7 +77,8 @@ def prove(
     x = np.asarray(X, dtype=np.float64)
     radius = float(np.sqrt(budget))
     diameter = _diameter(Region.of(metric, x, 0.0))
-    radii = radii_up_to(min(diameter, 4 * radius) if is_trees else diameter, radius)
+    largest = min(diameter, 4 * radius) if is_trees else diameter
+    radii = radii_up_to(largest, radius)
     groups = [x[i : i + GROUP] for i in range(0, len(x), GROUP)]
     done = []
 
@@ -88,15 +87,15 @@ def prove(
             # compiles kernels
             from evenhand.fairlib.certificates.trees import tree_rings
 
-            found = tree_rings(model, metric, group, radii, rounds=(1, max(parts, 1)))
+            rings = tree_rings(model, metric, group, radii, rounds=(1, max(parts, 1)))
             # a mean may be spent on a few people who move farther
-            found += tree_rings(model, metric, group, [radii[-1], np.inf], rounds=(1,))[1:]
+            rings += tree_rings(model, metric, group, [radii[-1], np.inf], rounds=(1,))[1:]
         else:
-            found = network_rings(model.network_, metric, group, radii, parts=parts, seed=seed)
+            rings = network_rings(model.network_, metric, group, radii, parts=parts, seed=seed)
         done.append(len(group))
         if callback is not None:
             callback(len(done), len(groups))
-        return found
+        return rings
 
     try:
         # the bounds of trees have threads of their own
@@ -104,38 +103,41 @@ def prove(
     except NotProvedError as error:
         return Proof(len(x), radius, reasons=dict.fromkeys(NAMES, f"not proved: {error}"))
     rings = [measures.Ring.join(same) for same in zip(*several, strict=True)]
-    intervals: dict[str, measures.Interval] = {}
-    reasons: dict[str, str] = {}
+    proof = Proof(len(x), radius)
     margins = rings
-    hulls = None
     if not is_trees:
         both = measures.mean_change(rings, measures.squared_gain, measures.squared_found)
-        intervals["certificate.dif"], hulls = _within(budget, both), both[1]
+        dif = {"certificate.dif": _within(budget, both)}
+        proof = replace(proof, intervals=dif, hulls=both[1])
         margins = [ring.columns(MARGIN, np.sqrt(2.0)) for ring in rings]
-    ball = margins[radii.index(radius)]
-    unchanged = None
     try:
         score, threshold = _score_and_threshold(model)
     except NotProvedError as error:
-        reasons = dict.fromkeys(NAMES[1:], f"not proved: {error}")
-    else:
-        proved, found = measures.decision_radii(margins[: len(radii)], threshold)
-        intervals["certificate.score"] = measures.score_change(ball, score)
-        intervals["certificate.flips"] = measures.flipped_share(proved, found, budget)
-        intervals["certificate.radius"] = measures.Interval(
-            float(np.median(found)), float(np.median(proved))
-        )
-        unchanged = float((proved >= radius * (1.0 - 1e-9)).mean())
-        if y is not None:
-            rise = partial(measures.loss_rise, score=score, y=np.asarray(y))
-            both = measures.mean_change(margins, rise, lambda ring: rise(ring.own, ring.found))
-            intervals["certificate.loss"] = _within(budget, both)
-    return Proof(len(x), radius, intervals, unchanged, hulls, reasons)
+        return replace(proof, reasons=dict.fromkeys(NAMES[1:], f"not proved: {error}"))
+    proved, found = measures.decision_radii(margins[: len(radii)], threshold)
+    ball = margins[radii.index(radius)]
+    median = measures.Interval(float(np.median(found)), float(np.median(proved)))
+    intervals = {
+        **proof.intervals,
+        "certificate.score": measures.score_change(ball, score),
+        "certificate.flips": measures.flipped_share(proved, found, budget),
+        "certificate.radius": median,
+    }
+    if y is not None:
+        rise = partial(measures.loss_rise, score=score, y=np.asarray(y))
+        both = measures.mean_change(margins, rise, lambda ring: rise(ring.own, ring.found))
+        intervals["certificate.loss"] = _within(budget, both)
+    unchanged = float((proved >= radius * (1.0 - 1e-9)).mean())
+    return replace(proof, intervals=intervals, unchanged=unchanged)
 
 
 def _within(budget: float, hulls: tuple[ConcaveHulls, ConcaveHulls]) -> measures.Interval:
     """Both ends of a mean within a mean budget."""
-    return measures.Interval(*(float(each.allocate(np.array([budget]))[0][0]) for each in hulls))
+    ends = []
+    for hull in hulls:
+        values, _ = hull.allocate(np.array([budget]))
+        ends.append(float(values[0]))
+    return measures.Interval(found=ends[0], proved=ends[1])
 
 
 def radii_up_to(largest: float, radius: float) -> list[float]:
@@ -144,10 +146,10 @@ def radii_up_to(largest: float, radius: float) -> list[float]:
     """
     if radius == 0.0:
         return [0.0]
-    found = [0.0, radius / 2, radius, 2 * radius, 4 * radius]
-    while found[-1] < largest:
-        found.append(FACTOR * found[-1])
-    return found
+    radii = [0.0, radius / 2, radius, 2 * radius, 4 * radius]
+    while radii[-1] < largest:
+        radii.append(FACTOR * radii[-1])
+    return radii
 
 
 def _diameter(region: Region) -> float:
@@ -162,8 +164,11 @@ def _score_and_threshold(model: Any) -> tuple[Callable[[Float], Float], float]:
     """The score as a monotone function of the margin, and the margin from which on decisions are
     positive.
     """
-    decided = isinstance(model, DecidedModel)
-    calibration, rule = (model.calibration, model.rule) if decided else (None, ThresholdRule())
+    calibration = None
+    rule: Any = ThresholdRule()
+    if isinstance(model, DecidedModel):
+        calibration = model.calibration
+        rule = model.rule
     if isinstance(rule, GroupRule):
         raise NotProvedError(f"decisions depend on the group by {rule.attribute!r}")
     # the last parameter of both is the intercept
@@ -171,8 +176,10 @@ def _score_and_threshold(model: Any) -> tuple[Callable[[Float], Float], float]:
         raise NotProvedError("the calibration does not rise with the probability")
 
     def score(margin: Float) -> Float:
-        probability = expit(margin)
-        return np.asarray(probability if calibration is None else calibration(probability))
+        probability = np.asarray(expit(margin))
+        if calibration is None:
+            return probability
+        return np.asarray(calibration(probability))
 
     if rule.threshold is None:
         return score, 0.0
@@ -180,7 +187,8 @@ def _score_and_threshold(model: Any) -> tuple[Callable[[Float], Float], float]:
     high = 40.0
     while high - low > measures.ROUNDING:
         middle = (low + high) / 2
-        low, high = (
-            (low, middle) if score(np.array([middle]))[0] >= rule.threshold else (middle, high)
-        )
+        if score(np.array([middle]))[0] >= rule.threshold:
+            high = middle
+        else:
+            low = middle
     return score, high

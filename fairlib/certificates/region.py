@@ -70,24 +70,24 @@ class Region:
         if not np.isfinite(x).all() or not (radii >= 0).all():
             raise ValueError("X must be finite and the radius a number of at least 0.")
         values, vectors = np.linalg.eigh(metric.unweigh(np.eye(x.shape[1])))
-        kept = values > x.shape[1] * np.finfo(np.float64).eps * max(values[-1], 0.0)
-        if not kept.any():
+        positive = values > x.shape[1] * np.finfo(np.float64).eps * max(values[-1], 0.0)
+        if not positive.any():
             raise ValueError(
                 "the fair metric's matrix is zero: everybody is comparable with everybody."
             )
         basis = metric.basis_
         bounds = metric.feature_bounds_
-        own = x @ basis
+        along = x @ basis
         return cls(
-            x,
-            np.minimum(bounds.low - x, 0.0),
-            np.maximum(bounds.high - x, 0.0),
-            np.minimum(bounds.free_low - own, 0.0),
-            np.maximum(bounds.free_high - own, 0.0),
-            radii,
-            basis,
-            vectors[:, kept] * np.sqrt(values[kept]),
-            metric.is_projection,
+            x=x,
+            low=np.minimum(bounds.low - x, 0.0),
+            high=np.maximum(bounds.high - x, 0.0),
+            free_low=np.minimum(bounds.free_low - along, 0.0),
+            free_high=np.maximum(bounds.free_high - along, 0.0),
+            radius=radii,
+            basis=basis,
+            factor=vectors[:, positive] * np.sqrt(values[positive]),
+            is_projection=metric.is_projection,
         )
 
     def __len__(self) -> int:
@@ -127,8 +127,8 @@ class Region:
 
         With :math:`g = P a` it is the sum of :math:`a^\top x`, of the exact maximum over t, and of
 
-        .. math:: \max_\delta g^\top \delta \;\le\; \min_{h \perp B} \; r \sqrt{(g - h)^\top \Sigma^+ (g - h)}
-            + \sum_j \max(h_j l_j, h_j u_j)
+        .. math:: \max_\delta g^\top \delta \;\le\; \min_{h \perp B} \;
+            r \sqrt{(g - h)^\top \Sigma^+ (g - h)} + \sum_j \max(h_j l_j, h_j u_j)
 
         for which a few h are tried, 0 and g among them: every h gives an upper bound. Rounding adds
         less than :meth:`slack`, which is included.
@@ -145,9 +145,12 @@ class Region:
         low = self.free_low[:, None, :]
         high = self.free_high[:, None, :]
         free = np.maximum(along * low, along * high).sum(axis=-1)
-        own = self.x @ A.T if A.ndim == 2 else np.einsum("nmd,nd->nm", A, self.x)
+        if A.ndim == 2:
+            at_person = self.x @ A.T
+        else:
+            at_person = np.einsum("nmd,nd->nm", A, self.x)
         reach, factor = self.reach(A - along @ self.basis.T)
-        return np.asarray(own + free + reach + self.slack(A)), factor
+        return np.asarray(at_person + free + reach + self.slack(A)), factor
 
     def towards(self, A: Float) -> Float:
         """A point of the region far in each direction, shape (n, m, d), for rows as in
@@ -157,12 +160,13 @@ class Region:
         """
         n = len(self)
         m = A.shape[-2]
-        each = self.rows(np.repeat(np.arange(n), m))
+        # the region of a person once for each of the person's m rows
+        repeated = self.rows(np.repeat(np.arange(n), m))
         rows = np.broadcast_to(A, (n, *A.shape[-2:])).reshape(n * m, -1)
         along = rows @ self.basis
         g = rows - along @ self.basis.T
-        ends = np.where(along > 0, each.free_high, each.free_low)
-        return each.points(each.steepest(g), ends).reshape(n, m, -1)
+        ends = np.where(along > 0, repeated.free_high, repeated.free_low)
+        return repeated.points(repeated.steepest(g), ends).reshape(n, m, -1)
 
     def steepest(self, g: Float) -> Float:
         """The move delta of the radius's length that is farthest in each direction g, (n, d),
@@ -173,12 +177,15 @@ class Region:
         g = self._times(g, self.factor)
         length = np.linalg.norm(g, axis=1, keepdims=True)
         move = g / np.maximum(length, np.finfo(np.float64).tiny)
-        move = move if self.is_projection else move @ self.factor.T
+        if not self.is_projection:
+            move = move @ self.factor.T
         return np.asarray(move * np.minimum(self.radius, 1e9)[:, None])
 
     def _times(self, V: Float, factor: Float) -> Float:
         """V F, or V P of the same length, for V of shape (..., d)."""
-        return V - (V @ self.basis) @ self.basis.T if self.is_projection else V @ factor
+        if self.is_projection:
+            return V - (V @ self.basis) @ self.basis.T
+        return V @ factor
 
     def reach(self, G: Float) -> tuple[Float, Float]:
         r"""Upper bounds of :math:`\max g^\top \delta` for g orthogonal to B, and the factors of r
@@ -187,12 +194,19 @@ class Region:
         if not self.radius.any():
             return np.zeros((len(self), G.shape[-2])), np.zeros((len(self), G.shape[-2]))
         step = max(1, CHUNK // (G.shape[-2] * G.shape[-1]))
-        if len(self) > step:
-            parts = (np.arange(i, min(i + step, len(self))) for i in range(0, len(self), step))
-            found = [self.rows(i).reach(G if G.ndim == 2 else G[i]) for i in parts]
-            return np.concatenate([each[0] for each in found]), np.concatenate(
-                [each[1] for each in found]
-            )
+        if len(self) <= step:
+            return self._reach_of_chunk(G)
+        bounds = []
+        factors = []
+        for start in range(0, len(self), step):
+            people = np.arange(start, min(start + step, len(self)))
+            bound, factor = self.rows(people).reach(G if G.ndim == 2 else G[people])
+            bounds.append(bound)
+            factors.append(factor)
+        return np.concatenate(bounds), np.concatenate(factors)
+
+    def _reach_of_chunk(self, G: Float) -> tuple[Float, Float]:
+        """:meth:`reach` for so few people that the arrays fit into a processor's cache."""
         low = self.low[:, None, :]
         high = self.high[:, None, :]
         radius = self.radius[:, None]
@@ -202,30 +216,39 @@ class Region:
         finite = np.isfinite(radius)
         if not finite.any():
             return best, factor
-        # The move of length r along g, if Σ were I, cut to the box: what is cut off is the box's
-        # part. Dykstra's projections find such a part that is orthogonal to B.
-        with np.errstate(over="ignore"):
-            scale = radius / np.maximum(np.linalg.norm(G, axis=-1), np.finfo(np.float64).tiny)
-        scale = np.clip(scale, 1e-150, 1e150)[..., None]
-        part = G
-        correction = np.zeros(())
-        for _ in range(ROUNDS):
-            wanted = part + correction
-            correction = np.clip(wanted * scale, low, high) / scale
-            part = wanted - correction
-            part = part - (part @ self.basis) @ self.basis.T
+        part = self._part_of_box(G)
         for share in SHARES:
             h = share * part
             # both are orthogonal to B, and P makes no vector longer
             left = G - h if self.is_projection else (G - h) @ self.factor
             length = np.where(finite, np.linalg.norm(left, axis=-1), 0.0)
-            value = np.where(finite, radius, 0.0) * length + np.maximum(h * low, h * high).sum(
-                axis=-1
-            )
+            of_box = np.maximum(h * low, h * high).sum(axis=-1)
+            value = np.where(finite, radius, 0.0) * length + of_box
             better = finite & (value < best)
             best = np.where(better, value, best)
             factor = np.where(better, length, factor)
         return best, factor
+
+    def _part_of_box(self, G: Float) -> Float:
+        """The part of each g that the box bounds better than the ellipsoid; orthogonal to B.
+
+        The move of length r along g, if Σ were I, is cut to the box: what is cut off is the box's
+        part. Dykstra's alternating projections find such a part that is orthogonal to B.
+        """
+        low = self.low[:, None, :]
+        high = self.high[:, None, :]
+        with np.errstate(over="ignore"):
+            lengths = np.maximum(np.linalg.norm(G, axis=-1), np.finfo(np.float64).tiny)
+            scale = self.radius[:, None] / lengths
+        scale = np.clip(scale, 1e-150, 1e150)[..., None]
+        part = G
+        correction = np.zeros(())
+        for _ in range(ROUNDS):
+            uncut = part + correction
+            correction = np.clip(uncut * scale, low, high) / scale
+            part = uncut - correction
+            part = part - (part @ self.basis) @ self.basis.T
+        return part
 
     def slack(self, A: Float) -> Float:
         r"""More than the rounding errors of :meth:`support`, shape (n, m) or (n, 1).
@@ -236,9 +259,8 @@ class Region:
         1) \|a\| (\|x\| + \|\max(-l, u)\| + \|\max(-t_l, t_u)\|)`, as B has orthonormal columns.
         """
         d, k = self.basis.shape
-        sizes = np.linalg.norm(self.x, axis=1) + np.linalg.norm(
-            np.maximum(-self.low, self.high), axis=1
-        )
+        sizes = np.linalg.norm(self.x, axis=1)
+        sizes = sizes + np.linalg.norm(np.maximum(-self.low, self.high), axis=1)
         sizes = sizes + np.linalg.norm(np.maximum(-self.free_low, self.free_high), axis=1)
         unit = 8 * (d + 8) * (k + 1) * np.finfo(np.float64).eps
         return np.asarray(unit * sizes[:, None] * np.linalg.norm(A, axis=-1))

@@ -69,7 +69,8 @@ def read_trees(booster: xgb.Booster) -> tuple[kernels.TreeArrays, kernels.TreeAr
     width = int(parameters["num_feature"])
     base = empty.inplace_predict(np.zeros((1, width), dtype=np.float32), predict_type="margin")
 
-    feature, above, left, right, value = (np.array(column) for column in zip(*nodes, strict=True))
+    columns = [np.array(column) for column in zip(*nodes, strict=True)]
+    feature, above, left, right, value = columns
     split = feature >= 0
     features, feature[split] = np.unique(feature[split], return_inverse=True)
     cuts, rank = np.unique(np.stack([feature[split], above[split]]), axis=1, return_inverse=True)
@@ -82,13 +83,22 @@ def read_trees(booster: xgb.Booster) -> tuple[kernels.TreeArrays, kernels.TreeAr
         most[node] = max(most[left[node]], most[right[node]])
         least[node] = min(least[left[node]], least[right[node]])
     below = np.nextafter(above.astype(np.float32), np.float32(-np.inf)).astype(np.float64)
-    same = [
-        column.astype(np.int64)
-        for column in (np.array(roots), feature, left, right, ranks, cuts[0])
-    ]
-    same += [below, above.astype(np.float64), np.ascontiguousarray(cuts[1])]
     start = np.float32(base.ravel()[0])
-    trees = kernels.TreeArrays._make([*same, leaf, most, start, depth])
+    trees = kernels.TreeArrays(
+        roots=np.array(roots).astype(np.int64),
+        feature=feature.astype(np.int64),
+        left=left.astype(np.int64),
+        right=right.astype(np.int64),
+        rank=ranks.astype(np.int64),
+        cut_features=cuts[0].astype(np.int64),
+        below=below,
+        above=above.astype(np.float64),
+        cuts=np.ascontiguousarray(cuts[1]),
+        value=leaf,
+        most=most,
+        base=start,
+        depth=depth,
+    )
     return trees, trees._replace(value=-leaf, most=-least, base=-start), features.astype(np.int64)
 
 
@@ -100,7 +110,9 @@ def without_trees(booster: xgb.Booster) -> xgb.Booster:
 
     content = json.loads(booster.save_raw("json"))
     model = content["learner"]["gradient_booster"]["model"]
-    model["trees"], model["tree_info"], model["iteration_indptr"] = [], [], [0]
+    model["trees"] = []
+    model["tree_info"] = []
+    model["iteration_indptr"] = [0]
     model["gbtree_model_param"]["num_trees"] = "0"
     return xgb.Booster(model_file=bytearray(json.dumps(content).encode()))
 
@@ -181,7 +193,9 @@ class TreeProver:
         # a model may read projected rows: u = A x
         self.project = getattr(model, "_project", None)
         eye = np.eye(metric.n_features_in_)
-        self.A = (eye if self.project is None else model.metric_.project(eye)).T[self.features]
+        if self.project is not None:
+            eye = model.metric_.project(eye)
+        self.A = eye.T[self.features]
 
     def margins(
         self,
@@ -217,12 +231,19 @@ class TreeProver:
                     side.advance(most, limit, threads)
         low, high = sides
         return MarginBounds(
-            -low.proved, high.proved, -low.found, high.found, low.points, high.points
+            low=-low.proved,
+            high=high.proved,
+            found_low=-low.found,
+            found_high=high.found,
+            lowest=low.points,
+            highest=high.points,
         )
 
     def read(self, rows: Float32) -> Float32:
         """What the booster reads of rows."""
-        return rows if self.project is None else np.asarray(self.project(rows), dtype=np.float32)
+        if self.project is None:
+            return rows
+        return np.asarray(self.project(rows), dtype=np.float32)
 
     def sums(self, read: Float32) -> Float32:
         """Margins of what the booster reads, shape (n,)."""
@@ -261,31 +282,35 @@ class TreeProver:
         pad = np.where(moves, pad + slack + STEP * sizes, 0.0)
         # a direction that moves one feature of the trees alone makes its value an interval
         single = np.where(count == 1, mixing, 0.0)
-        ends = region.free_low[:, None] * single, region.free_high[:, None] * single
+        ends = (region.free_low[:, None] * single, region.free_high[:, None] * single)
         # one layout of all arrays: the kernels are compiled once
         people = kernels.Person(
-            *map(
-                np.ascontiguousarray,
-                (
-                    own + np.minimum(*ends).sum(axis=-1) - pad,
-                    own + np.maximum(*ends).sum(axis=-1) + pad,
-                    down,
-                    up,
-                    pad,
-                    mixing[:, count > 1],
-                    region.free_low[:, count > 1],
-                    region.free_high[:, count > 1],
-                    spread,
-                    region.radius,
-                    np.square(region.radius) * np.linalg.eigvalsh(spread)[-1] * (1.0 + STEP),
-                ),
-            )
+            near=own + np.minimum(*ends).sum(axis=-1) - pad,
+            far=own + np.maximum(*ends).sum(axis=-1) + pad,
+            down=down,
+            up=up,
+            inset=pad,
+            mixing=mixing[:, count > 1],
+            t_low=region.free_low[:, count > 1],
+            t_high=region.free_high[:, count > 1],
+            spread=spread,
+            radius=region.radius,
+            limit=np.square(region.radius) * np.linalg.eigvalsh(spread)[-1] * (1.0 + STEP),
         )
-        sigma = np.linalg.pinv(region.factor @ region.factor.T, rcond=STEP, hermitian=True)
-        bounds = region.x, region.low, region.high, region.free_low, region.free_high
+        people = kernels.Person(*map(np.ascontiguousarray, people))
         steps = kernels.Moves(
-            *map(np.ascontiguousarray, (*bounds, sigma, basis, self.A, rest, mixing))
+            x=region.x,
+            low=region.low,
+            high=region.high,
+            free_low=region.free_low,
+            free_high=region.free_high,
+            sigma=np.linalg.pinv(region.factor @ region.factor.T, rcond=STEP, hermitian=True),
+            basis=basis,
+            reads=self.A,
+            rest=rest,
+            along=mixing,
         )
+        steps = kernels.Moves(*map(np.ascontiguousarray, steps))
         found, proved, done, points = kernels.search_all(trees, people, steps, own, most)
         return found, proved, done, points.astype(np.float32)
 
@@ -339,7 +364,8 @@ class _Side:
         points = points[better]
         values = self.sign * prover.sums(prover.read(points)).astype(np.float64)
         better = values > self.found[people]
-        self.found[people[better]], self.points[people[better]] = values[better], points[better]
+        self.found[people[better]] = values[better]
+        self.points[people[better]] = points[better]
 
 
 def tree_rings(

@@ -198,26 +198,29 @@ class JointTable:
         self.n = len(y_true)
         labels = len(classes) or 2
         columns = [(y_true, labels), *((y_pred, labels) for y_pred in predictions), *codes.values()]
-        columns += [
-            (column.astype(np.int64), 2) for flags in consistent for column in flags.values()
-        ]
+        for flags in consistent:
+            columns += [(column.astype(np.int64), 2) for column in flags.values()]
         columns += weight_column(sample_weight)
         # All rows of an atom agree in every column, so its first row stands for it.
         row_of_atom, self.weights = distinct_rows(columns)
-        self._people = None if people is None else (people, atoms_of(columns, row_of_atom))
-        self._scale = None if sample_weight is None else sample_weight[row_of_atom]
+        self._people = None
+        if people is not None:
+            self._people = (people, atoms_of(columns, row_of_atom))
+        self._scale = None
+        if sample_weight is not None:
+            self._scale = sample_weight[row_of_atom]
         groups = {name: (code[row_of_atom], n_groups) for name, (code, n_groups) in codes.items()}
-        self.counters = [
-            _Counter(
-                y_true[row_of_atom],
-                y_pred[row_of_atom],
-                groups,
-                {name: column[row_of_atom] for name, column in flags.items()},
-                classes,
-                favourable,
+        self.counters = []
+        for y_pred, flags in zip(predictions, consistent, strict=True):
+            counter = _Counter(
+                label=y_true[row_of_atom],
+                prediction=y_pred[row_of_atom],
+                codes=groups,
+                consistent={name: column[row_of_atom] for name, column in flags.items()},
+                classes=classes,
+                favourable=favourable,
             )
-            for y_pred, flags in zip(predictions, consistent, strict=True)
-        ]
+            self.counters.append(counter)
 
     def counts(self, weights: Int) -> list[CellCounts]:
         """Turn rows of atoms, shape (..., A), into counts, per model, with the rows' weights."""
@@ -228,9 +231,10 @@ class JointTable:
         """Numbers of rows of the first model, whatever their weights; rows of weight 0 are left
         out.
         """
-        return self.counters[0](
-            self.weights if self._scale is None else self.weights * (self._scale > 0)
-        )
+        rows = self.weights
+        if self._scale is not None:
+            rows = rows * (self._scale > 0)
+        return self.counters[0](rows)
 
     def draws(
         self, draws: int, rng: np.random.Generator, *, callback: Progress | None = None
@@ -284,8 +288,8 @@ def joint_code(columns: Sequence[Column]) -> Int:
     code, size = columns[0]
     for values, n_values in columns[1:]:
         if size * n_values >= 2**62:  # number anew, so that the mixed-radix code fits 64 bits
-            seen, code = np.unique(code, return_inverse=True)
-            size = len(seen)
+            distinct, code = np.unique(code, return_inverse=True)
+            size = len(distinct)
         code = np.multiply(code, n_values, dtype=np.int64)
         code += values
         size *= n_values
@@ -374,7 +378,9 @@ def score_bins(
     bins of about equal row count. Equal scores always share a bin. With weights, bins are of about
     equal weight; one may hold rows of weight 0 alone.
     """
-    bins: Array = score if score.dtype.kind == "i" else np.unique(score, return_inverse=True)[1]
+    bins = score
+    if score.dtype.kind != "i":
+        _, bins = np.unique(score, return_inverse=True)
     per_value = _sums(bins, sample_weight)
     if max_bins is not None and np.count_nonzero(per_value) > max_bins:
         # in place, because there may be millions of scores
@@ -422,35 +428,47 @@ def auc_draws(
     The result has the shape (draws,) per score, with NaN in draws without a positive or without a
     negative row.
     """
+    negative = 1 - y_true  # 0 for positives, which come first
     while True:
         bins = [score_bins(score, max_bins, sample_weight) for score in scores]
         sizes = [int(column.max()) + 1 for column in bins]
-        # positives first
-        columns = [(1 - y_true, 2), *zip(bins, sizes, strict=True), *weight_column(sample_weight)]
+        columns = [(negative, 2), *zip(bins, sizes, strict=True), *weight_column(sample_weight)]
         first, rows = distinct_rows(columns)
         if len(scores) == 1 or len(rows) <= max_atoms:
             break
         max_bins //= 2
-    scale = 1.0 if sample_weight is None else sample_weight[first]
-    totals = [
-        CellSum((1 - y_true[first]) * size + column[first], 2 * size)
-        for column, size in zip(bins, sizes, strict=True)
-    ]
+    areas = []
+    for column, size in zip(bins, sizes, strict=True):
+        total = CellSum(negative[first] * size + column[first], 2 * size)
+        areas.append(_AreaOfAtoms(total, None if sample_weight is None else sample_weight[first]))
+    person_and_atom = None
+    if people is not None:
+        person_and_atom = (people, atoms_of(columns, first))
+    # a chunk is drawn once, for all scores
+    parts: list[list[Float]] = [[np.empty(0)] for _ in scores]
+    for weights in atom_chunks(rows, person_and_atom, draws, rng, callback=callback):
+        for drawn, area in zip(parts, areas, strict=True):
+            drawn.append(area(weights))
+    result = []
+    for score, area, drawn in zip(scores, areas, parts, strict=True):
+        exact = float(auc(*score_table(y_true, score, sample_weight)))
+        # merged bins move the AUC of the rows themselves by this much
+        shift = exact - float(area(rows[None])[0])
+        result.append(np.concatenate(drawn) + shift)
+    return result
 
-    def areas(weights: Int) -> list[Float]:
-        tables = [total(weights * scale).reshape(len(weights), 2, -1) for total in totals]
-        return [auc(table[:, 0], table[:, 1]) for table in tables]
 
-    exact = [float(auc(*score_table(y_true, score, sample_weight))) for score in scores]
-    moved = [
-        value - float(merged[0]) for value, merged in zip(exact, areas(rows[None]), strict=True)
-    ]
-    owners = None if people is None else (people, atoms_of(columns, first))
-    parts = [areas(weights) for weights in atom_chunks(rows, owners, draws, rng, callback=callback)]
-    return [
-        np.concatenate([part[k] for part in parts]) + shift if parts else np.empty(0)
-        for k, shift in enumerate(moved)
-    ]
+class _AreaOfAtoms:
+    """AUC of one score from weights of atoms, which are first scaled by weights of rows, if any."""
+
+    def __init__(self, total: CellSum, scale: Float | None) -> None:
+        self._total = total
+        self._scale = 1.0 if scale is None else scale
+
+    def __call__(self, weights: Int) -> Float:
+        """AUC of each draw, shape (draws,), from weights of atoms, shape (draws, A)."""
+        table = self._total(weights * self._scale).reshape(len(weights), 2, -1)
+        return auc(table[:, 0], table[:, 1])
 
 
 def percentile_interval(
@@ -467,5 +485,7 @@ def percentile_interval(
     if len(defined) == 0 or len(defined) < MIN_DEFINED * len(values):
         return None, None
     tail = (1.0 - level) / 2.0
-    low, high = (float(q) for q in np.quantile(defined, [tail, 1.0 - tail]))
-    return (low, high) if point is None else (min(low, point), max(high, point))
+    low, high = np.quantile(defined, [tail, 1.0 - tail]).tolist()
+    if point is None:
+        return low, high
+    return min(low, point), max(high, point)

@@ -48,9 +48,9 @@ class ConcaveHulls:
         n = len(self.free)
         counts = np.ones(n) if weights is None else weights
         # Mean cost and gain after each segment; between two segments both grow linearly.
-        each = counts[self.person] / n
-        used = np.concatenate([[0.0], np.cumsum(each * self.cost)])
-        gained = np.concatenate([[0.0], np.cumsum(each * self.gain)])
+        share = counts[self.person] / n
+        used = np.concatenate([[0.0], np.cumsum(share * self.cost)])
+        gained = np.concatenate([[0.0], np.cumsum(share * self.gain)])
         values = counts @ self.free / n + np.interp(budgets, used, gained)
         last = np.searchsorted(used[1:], budgets, side="right")
         slopes = np.append(self.gain / self.cost, 0.0)
@@ -82,7 +82,8 @@ def concave_hulls(gains: Float, costs: Float) -> ConcaveHulls:
         chosen = chosen[going]
         rows = rows[going]
         segments.append((rows, step[at, chosen], rise[at, chosen]))
-        now_cost[rows], now_gain[rows] = costs[rows, chosen], gains[rows, chosen]
+        now_cost[rows] = costs[rows, chosen]
+        now_gain[rows] = gains[rows, chosen]
     person, cost, gain = (np.concatenate(part) for part in zip(*segments, strict=True))
     order = np.argsort(-(gain / cost), kind="stable")
     return ConcaveHulls(free, person[order], cost[order], gain[order])

@@ -35,12 +35,12 @@ def holm(p_values: Sequence[float | None]) -> list[float | None]:
     >>> holm([0.03, None, 0.01])
     [0.03, None, 0.02]
     """
-    known = {i: p for i, p in enumerate(p_values) if p is not None}
-    for p in known.values():
+    tested = {i: p for i, p in enumerate(p_values) if p is not None}
+    for p in tested.values():
         if not 0 <= p <= 1:
             raise ValueError(f"p_values: got {p}, expected numbers between 0 and 1, or None")
-    order = sorted(known, key=known.__getitem__)
-    raised = (min(1.0, (len(order) - place) * known[i]) for place, i in enumerate(order))
+    order = sorted(tested, key=tested.__getitem__)
+    raised = (min(1.0, (len(order) - place) * tested[i]) for place, i in enumerate(order))
     corrected = dict(zip(order, accumulate(raised, max), strict=True))
     return [corrected.get(i) for i in range(len(p_values))]
 
@@ -77,14 +77,14 @@ def summarise(
 
     if not 0 < level < 1:
         raise ValueError(f"level: got {level}, expected a number between 0 and 1")
-    known = np.array([x for x in values if x is not None and not math.isnan(x)], dtype=np.float64)
-    n = len(known)
+    numbers = np.array([x for x in values if x is not None and not math.isnan(x)], dtype=np.float64)
+    n = len(numbers)
     if n == 0:
         return Summary(None, None, 0)
-    mean = float(known.mean())
+    mean = float(numbers.mean())
     if n == 1:
         return Summary(mean, None, 1, *single)
-    sd = float(known.std(ddof=1))
+    sd = float(numbers.std(ddof=1))
     half = float(stdtrit(n - 1, (1 + level) / 2)) * sd / math.sqrt(n)
     return Summary(mean, sd, n, mean - half, mean + half)
 
@@ -108,20 +108,20 @@ def mean_difference(
     / n_{train}`. Where all differences are equal, their variance says nothing: there is no interval
     unless they are 0. ValueError if `ratio` is no finite number of at least 0.
 
-    >>> found = mean_difference([0.25, 0.5, None], ratio=0.25)
-    >>> found.n, found.mean, round(found.low, 4), round(found.high, 4)
+    >>> summary = mean_difference([0.25, 0.5, None], ratio=0.25)
+    >>> summary.n, summary.mean, round(summary.low, 4), round(summary.high, 4)
     (2, 0.375, -1.5703, 2.3203)
     """
     if not (math.isfinite(ratio) and ratio >= 0):
         raise ValueError(f"ratio: got {ratio}, expected test rows over training rows, at least 0")
-    found = summarise(differences, level=level)
-    if found.mean is None or found.sd is None or found.high is None:
-        return found
-    if found.sd <= ROUNDING:
-        end = 0.0 if abs(found.mean) <= ROUNDING else None
-        return replace(found, low=end, high=end)
-    half = (found.high - found.mean) * math.sqrt(1.0 + found.n * ratio)
-    return replace(found, low=found.mean - half, high=found.mean + half)
+    summary = summarise(differences, level=level)
+    if summary.mean is None or summary.sd is None or summary.high is None:
+        return summary
+    if summary.sd <= ROUNDING:
+        end = 0.0 if abs(summary.mean) <= ROUNDING else None
+        return replace(summary, low=end, high=end)
+    half = (summary.high - summary.mean) * math.sqrt(1.0 + summary.n * ratio)
+    return replace(summary, low=summary.mean - half, high=summary.mean + half)
 
 
 def pareto_front(values: ArrayLike, directions: Sequence[Direction]) -> list[int]:
@@ -139,10 +139,11 @@ def pareto_front(values: ArrayLike, directions: Sequence[Direction]) -> list[int
             f"values: got shape {table.shape}, expected (n, {len(directions)}), one column a "
             "direction"
         )
-    cost = table * np.array([-1.0 if way == "higher" else 1.0 for way in directions])
-    known = np.flatnonzero(~np.isnan(cost).any(axis=1))
-    cost = cost[known]
+    signs = np.where(np.array(directions, dtype=object) == "higher", -1.0, 1.0)
+    cost = table * signs
+    complete = np.flatnonzero(~np.isnan(cost).any(axis=1))
+    cost = cost[complete]
     no_worse = (cost[:, None] <= cost[None]).all(axis=2)
     ahead = (cost[:, None] < cost[None]).any(axis=2)
     dominated = (no_worse & ahead).any(axis=0)
-    return [int(i) for i in known[~dominated]]
+    return [int(i) for i in complete[~dominated]]

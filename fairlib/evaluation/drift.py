@@ -271,7 +271,8 @@ def change_between(now: MetricValue, then: MetricValue) -> MetricValue:
 
     The interval of the signed difference :math:`d = p - r` combines the intervals [l, u] of both,
 
-    .. math:: \left[d - \sqrt{(p - l_p)^2 + (u_r - r)^2},\; d + \sqrt{(u_p - p)^2 + (r - l_r)^2}\right]
+    .. math:: \left[d - \sqrt{(p - l_p)^2 + (u_r - r)^2},\;
+              d + \sqrt{(u_p - p)^2 + (r - l_r)^2}\right]
 
     (Newcombe, "Interval Estimation for the Difference between Independent Proportions", Statistics
     in Medicine 17 (1998), method 10); the interval of its size follows from its position relative

@@ -12,11 +12,12 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from evenhand.fairlib.arrays import Float, Int
+from evenhand.fairlib.arrays import Bool, Float, Int
 from evenhand.fairlib.catalogue import ANY_CLASSES
 from evenhand.fairlib.evaluation.bootstrap import (
     CellCounts,
     Codes,
+    Column,
     JointTable,
     auc_draws,
     distinct_rows,
@@ -219,30 +220,36 @@ def evaluate(
         callback=callback,
     )
     point = measured.point[0]
-    classes = outcomes.classes
     intervals: dict[str, Interval] = {}
     if draws:
         intervals = metric_intervals(outcomes, codes, measured, weights, level, random("theil"))
-    settings = {
-        "draws": draws, "level": level, "min_cell": min_cell, "seed": seed, "intersections": intersections
-    }  # fmt: skip
-    if not classes:
+    settings: dict[str, Any] = {
+        "draws": draws,
+        "level": level,
+        "min_cell": min_cell,
+        "seed": seed,
+        "intersections": intersections,
+    }
+    if outcomes.classes:
+        settings["classes"] = list(outcomes.classes)
+    else:
         settings["favourable"] = outcomes.favourable
-    people = measured.people.groups
-    counted = {"unit": "people"} if outcomes.people is not None and outcomes.counts_people else {}
+    if outcomes.people is not None and outcomes.counts_people:
+        settings["unit"] = "people"
+    counts = {}
+    for name, groups in names.items():
+        rows = measured.people.groups[name]
+        counts[name] = list_cells(groups, rows, min_cell, outcomes.classes)
+    compared = {}
+    for name in point:
+        if name in measured.selections:
+            compared[name] = measured.selections[name].to_json()
     return Evaluation(
-        estimates(point, measured.shortages, intervals),
-        {
-            name: list_cells(groups, people[name], min_cell, classes)
-            for name, groups in names.items()
-        },
-        outcomes.n,
-        settings | ({"classes": list(classes)} if classes else {}) | counted,
-        {
-            name: measured.selections[name].to_json()
-            for name in point
-            if name in measured.selections
-        },
+        metrics=estimates(point, measured.shortages, intervals),
+        counts=counts,
+        n=outcomes.n,
+        settings=settings,
+        groups=compared,
     )
 
 
@@ -280,53 +287,47 @@ def measure(
     :func:`evenhand.fairlib.evaluation.bootstrap.smoothed_counts`. The others are as of
     :func:`evaluate`.
     """
-    y_true = sides[0].y_true
-    classes = sides[0].classes
-    copies = [
-        name for name in sides[0].consistent if all(name in side.consistent for side in sides)
-    ]
-    flags = [{name: side.consistent[name] for name in copies} for side in sides]
-    people_of = sides[0].people
+    first_side = sides[0]
+    classes = first_side.classes
     table = JointTable(
-        y_true,
-        [side.y_pred for side in sides],
-        codes,
-        flags,
-        weights,
-        classes,
-        people_of,
-        sides[0].favourable,
+        y_true=first_side.y_true,
+        predictions=[side.y_pred for side in sides],
+        codes=codes,
+        consistent=_common_flags(sides),
+        sample_weight=weights,
+        classes=classes,
+        people=first_side.people,
+        favourable=first_side.favourable,
     )
-    people = table.people()
-    by_label = people
+    rows = table.people()
+    # where people are numbered, they count in place of rows: with each label, and with any
+    by_label = rows
     whole = None
-    if people_of is not None and sides[0].counts_people:
-        by_label, whole = (_persons(sides[0], people_of, codes, weights, by) for by in (1, 0))
+    if first_side.people is not None and first_side.counts_people:
+        by_label = _count_people(first_side, first_side.people, codes, weights, by_label=True)
+        whole = _count_people(first_side, first_side.people, codes, weights, by_label=False)
     if names is None:
-        names = {name: [str(k) for k in range(size)] for name, (_, size) in codes.items()}
+        names = {name: list(map(str, range(size))) for name, (_, size) in codes.items()}
     selections = find_selections(by_label, whole, names, min_cell)
     shortages = find_shortages(by_label, selections, min_cell, whole)
+
+    # point estimates: from counts, from ranks, and from probabilities
     counts_of_sides = table.counts(table.weights)
     point = [metric_values(counts, selections) for counts in counts_of_sides]
     compared = {name: selections[f"calibration_gap.{name}"].positions for name in codes}
     for values, side in zip(point, sides, strict=True):
         if not classes:
-            values["auc"] = auc(*score_table(y_true, side.ranks, sample_weight=weights))
+            values["auc"] = auc(*score_table(side.y_true, side.ranks, sample_weight=weights))
+            shortages["ece"] = shortages["ece"] or ece_shortage(side, min_cell, weights)
         values |= probability_values(side, codes, weights, compared)
-    for side in [] if classes else sides:
-        shortages["ece"] = shortages["ece"] or ece_shortage(side, min_cell, weights)
 
-    scored = draws if score_intervals else 0
-    ranked = scored if not classes and not shortages["auc"] else 0
-    total = draws + ranked
+    # draws, in the same order
+    has_auc_draws = score_intervals and not classes and not shortages["auc"]
+    total = draws + draws if has_auc_draws else draws
     smoothing = None
     if smooth:
-        whole_table = np.zeros(sides[0].n, dtype=np.int64)
-        right = sides[0].y_true == sides[0].y_pred
-        independent = float(effective_rows(whole_table, 1, right, 0.95, weights, people_of)[0])
-        smoothing = Smoothing(
-            random("smoothed"), float(counts_of_sides[0].overall.sum()) / independent
-        )
+        weight = float(counts_of_sides[0].overall.sum()) / _independent_rows(first_side, weights)
+        smoothing = Smoothing(random("smoothed"), weight)
     resampled, smoothed = resample_metrics(
         table,
         draws,
@@ -336,50 +337,79 @@ def measure(
         smoothing=smoothing,
         callback=shifted(callback, 0, total),
     )
-    if ranked:
-        ranks = [side.ranks for side in sides]
-        report = shifted(callback, draws, total)
+    if draws and has_auc_draws:
         drawn = auc_draws(
-            y_true,
-            ranks,
+            first_side.y_true,
+            [side.ranks for side in sides],
             draws,
             random("auc"),
             sample_weight=weights,
-            people=people_of,
-            callback=report,
+            people=first_side.people,
+            callback=shifted(callback, draws, total),
         )
         for values, column in zip(resampled, drawn, strict=True):
             values["auc"] = column
-    if scored:
-        more = probability_draws(
+    if draws and score_intervals:
+        of_probabilities = probability_draws(
             sides, codes, draws, random("probabilities"), sample_weight=weights, compared=compared
         )
-        for values, columns in zip(resampled, more, strict=True):
+        for values, columns in zip(resampled, of_probabilities, strict=True):
             values |= columns
-    return Measured(people, counts_of_sides, selections, shortages, point, resampled, smoothed)
+    return Measured(
+        people=rows,
+        counts=counts_of_sides,
+        selections=selections,
+        shortages=shortages,
+        point=point,
+        resampled=resampled,
+        smoothed=smoothed,
+    )
 
 
-def _persons(
-    outcomes: Outcomes, people: Int, codes: Codes, weights: Float | None, by_label: int
+def _common_flags(sides: Sequence[Outcomes]) -> list[dict[str, Bool]]:
+    """Per model, the flags of consistency of the sets of copies that all models have."""
+    names = []
+    for name in sides[0].consistent:
+        if all(name in side.consistent for side in sides):
+            names.append(name)
+    flags = []
+    for side in sides:
+        flags.append({name: side.consistent[name] for name in names})
+    return flags
+
+
+def _independent_rows(outcomes: Outcomes, weights: Float | None) -> float:
+    """Effective number of rows of a table, for the share that is predicted right."""
+    cell = np.zeros(outcomes.n, dtype=np.int64)
+    right = outcomes.y_true == outcomes.y_pred
+    return float(effective_rows(cell, 1, right, 0.95, weights, outcomes.people)[0])
+
+
+def _count_people(
+    outcomes: Outcomes, people: Int, codes: Codes, weights: Float | None, *, by_label: bool
 ) -> CellCounts:
     """Numbers of people in place of rows: each counts once in each group, and `by_label` with each
     label.
     """
     _, person = np.unique(people, return_inverse=True)
-    labels = (outcomes.y_true, len(outcomes.classes) or 2)
-    columns = [(person, int(person.max()) + 1), *[labels][:by_label], *codes.values()]
-    first, _ = distinct_rows(
-        columns if weights is None else [((weights > 0).astype(int), 2), *columns]
-    )
-    return JointTable(
-        outcomes.y_true[first],
-        [outcomes.y_pred[first]],
-        {name: (code[first], size) for name, (code, size) in codes.items()},
-        [{name: flags[first] for name, flags in outcomes.consistent.items()}],
-        None if weights is None else weights[first],
-        outcomes.classes,
+    columns: list[Column] = []
+    if weights is not None:
+        columns.append(((weights > 0).astype(int), 2))
+    columns.append((person, int(person.max()) + 1))
+    if by_label:
+        columns.append((outcomes.y_true, len(outcomes.classes) or 2))
+    columns += codes.values()
+    first, _ = distinct_rows(columns)
+    table = JointTable(
+        y_true=outcomes.y_true[first],
+        predictions=[outcomes.y_pred[first]],
+        codes={name: (code[first], size) for name, (code, size) in codes.items()},
+        consistent=[{name: flags[first] for name, flags in outcomes.consistent.items()}],
+        sample_weight=None if weights is None else weights[first],
+        classes=outcomes.classes,
         favourable=outcomes.favourable,
-    ).people()
+    )
+    return table.people()
 
 
 def check_settings(draws: int, level: float, min_cell: int = 1) -> None:
@@ -405,9 +435,8 @@ def encode_sensitive(
     """
     names: dict[str, tuple[str, ...]] = {}
     codes = {}
-    for attribute, column in (
-        with_intersections(sensitive) if intersections else sensitive
-    ).items():
+    columns = with_intersections(sensitive) if intersections else sensitive
+    for attribute, column in columns.items():
         names[attribute], code = encode_groups(column, groups.get(attribute, ()))
         codes[attribute] = (code, len(names[attribute]))
     return names, codes
@@ -428,9 +457,9 @@ def metric_values(
     if observed is not None:
         observed = observed.with_favourable_last()
     n = counts.overall.sum(axis=(-2, -1))
-    values = {
-        name: metric.function(counts.overall) for name, metric in _defined(OVERALL_METRICS, counts)
-    }
+    values = {}
+    for name, metric in _defined(OVERALL_METRICS, counts):
+        values[name] = metric.function(counts.overall)
     if counts.classes:
         rates = recalls(counts.overall)
         values |= {f"recall.{name}": rates[..., k] for k, name in enumerate(counts.classes)}
@@ -453,13 +482,17 @@ def _filled(drawn: Array, observed: Array, needs: Needs) -> Array:
     """Put the observed counts where a draw has no row of a group, or of a label of it that is
     needed.
     """
-    axes = (-2, -1) if needs == "rows" else (-1,)
+    axes: tuple[int, ...] = (-1,)
+    if needs == "rows":
+        axes = (-2, -1)
     return np.where(drawn.sum(axis=axes, keepdims=True) == 0, observed, drawn)
 
 
 def _defined(metrics: Mapping[str, Metric], counts: CellCounts) -> list[tuple[str, Metric]]:
     """Metrics that the number of labels allows."""
-    return [one for one in metrics.items() if not counts.classes or one[0] in ANY_CLASSES]
+    if not counts.classes:
+        return list(metrics.items())
+    return [(name, metric) for name, metric in metrics.items() if name in ANY_CLASSES]
 
 
 class Smoothing(NamedTuple):
@@ -490,14 +523,18 @@ def resample_metrics(
             for name, column in metric_values(counts, selections, observed[k]).items():
                 chunks[k].setdefault(name, []).append(column)
             if smoothing is not None:
-                more = smoothed_counts(counts, smoothing.weight, smoothing.rng)
-                for name, column in metric_values(more, selections, observed[k]).items():
+                smooth_counts = smoothed_counts(counts, smoothing.weight, smoothing.rng)
+                for name, column in metric_values(smooth_counts, selections, observed[k]).items():
                     smoothed[k].setdefault(name, []).append(column)
     return _joined(chunks), _joined(smoothed)
 
 
 def _joined(chunks: Sequence[Mapping[str, Sequence[Float]]]) -> list[dict[str, Float]]:
-    return [{name: np.concatenate(parts) for name, parts in values.items()} for values in chunks]
+    """Per model, each metric's chunks of draws as one array."""
+    models = []
+    for values in chunks:
+        models.append({name: np.concatenate(parts) for name, parts in values.items()})
+    return models
 
 
 def find_selections(
@@ -555,10 +592,11 @@ def find_shortages(
 
 def _shortage(cells: Int, needs: Needs, min_cell: int, unit: str) -> str:
     """Say that the table as a whole, or a label of it, has too few rows."""
-    by_label = cells.sum(axis=-1)
-    needed, kind = (
-        (by_label, "label") if needs == "cells" else (by_label.sum(keepdims=True), "whole")
-    )
+    needed = cells.sum(axis=-1)
+    kind = "label"
+    if needs != "cells":
+        needed = needed.sum(keepdims=True)
+        kind = "whole"
     short = int(np.sum(needed < min_cell))
     if not short:
         return ""
@@ -580,16 +618,15 @@ def estimates(
         stem, _, subject = name.partition(".")
         if name not in (*first, "theil_index") and stem != "calibration_gap":
             names.append(name)
-        if (
-            stem == "balanced_accuracy_difference"
-        ):  # the last of an attribute's differences of decisions
+        # the last of an attribute's differences of decisions
+        if stem == "balanced_accuracy_difference":
             names.append(f"calibration_gap.{subject}")
     names.append("theil_index")
-    return {
-        name: _estimate(float(point[name]), shortages[name], intervals.get(name))
-        for name in names
-        if name in point
-    }
+    values = {}
+    for name in names:
+        if name in point:
+            values[name] = _estimate(float(point[name]), shortages[name], intervals.get(name))
+    return values
 
 
 def _estimate(value: float, shortage: str, interval: Interval | None) -> MetricValue:

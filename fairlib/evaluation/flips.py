@@ -117,10 +117,13 @@ def _nearest_of_other_decision(points: Float, decided: Bool) -> Float:
     nearest = np.full(len(points), np.inf)
     if decided.all() or not decided.any():
         return nearest
+    # equal rows are searched once
+    distinct = []
     for side in (False, True):
-        # equal rows are searched once
-        rows, place = np.unique(points[decided == side], axis=0, return_inverse=True)
-        others = np.unique(points[decided != side], axis=0)
+        distinct.append(np.unique(points[decided == side], axis=0, return_inverse=True))
+    for side in (False, True):
+        rows, place = distinct[side]
+        others, _ = distinct[not side]
         # the search subtracts squared norms, which are needlessly large far from the origin
         centre = others.mean(axis=0)
         closest = others[pairwise_distances_argmin(rows - centre, others - centre)]

@@ -30,8 +30,8 @@ LIMITED: dict[Criterion, tuple[str, ...]] = {
 }
 """Rates that each criterion limits."""
 
-NOBODY = 2.0
-"""Threshold above every probability."""
+ABOVE_EVERY_SCORE = 2.0
+"""Threshold that no probability reaches."""
 
 LEAST_WEIGHT = 1e-9
 """Smaller weights are rounding of the solver."""
@@ -49,7 +49,8 @@ class GroupThresholds:
     false_positive: float
     false_negative: float
     # group to (threshold, weight), thresholds falling; a group's weights sum to 1. The decision is
-    # 1 for a probability at or above the threshold. ``NOBODY`` is above every probability.
+    # 1 for a probability at or above the threshold. ``ABOVE_EVERY_SCORE``
+    # selects nobody.
     thresholds: Mapping[str, tuple[tuple[float, float], ...]]
     # group to ``n``, ``fpr``, ``tpr`` and ``selection`` (rate) on the rows of the fit
     rates: Mapping[str, Mapping[str, float]]
@@ -64,7 +65,8 @@ class GroupThresholds:
         thresholds of the person's group, so equal numbers give equal decisions. ValueError for
         columns of different lengths, numbers out of range, or a group without thresholds.
         """
-        p, u = (np.asarray(column, dtype=np.float64) for column in (probability, uniform))
+        p = np.asarray(probability, dtype=np.float64)
+        u = np.asarray(uniform, dtype=np.float64)
         names = np.asarray(group, dtype=object)
         if p.ndim != 1 or not p.shape == names.shape == u.shape:
             raise ValueError("probability, group and uniform must have one value per row each.")
@@ -79,7 +81,8 @@ class GroupThresholds:
             # the last bound is left out: it is 1, but for rounding
             chosen = np.searchsorted(np.cumsum(weights)[:-1], u[rows], side="right")
             decided[rows] = p[rows] >= thresholds[chosen]
-        if unknown := int((decided < 0).sum()):
+        unknown = int((decided < 0).sum())
+        if unknown:
             raise ValueError(
                 f"{self.attribute!r}: {unknown} of {len(p)} rows have no group with thresholds; "
                 f"give one of the {len(self.thresholds)} groups that the thresholds were chosen "
@@ -90,9 +93,9 @@ class GroupThresholds:
     def to_json(self) -> dict[str, Any]:
         """Give the rule as plain JSON types; ``from_json`` reads it."""
         whole = asdict(self)
-        whole["thresholds"] = {
-            name: [list(pair) for pair in rule] for name, rule in self.thresholds.items()
-        }
+        whole["thresholds"] = {}
+        for name, rule in self.thresholds.items():
+            whole["thresholds"][name] = [list(pair) for pair in rule]
         return whole
 
     @classmethod
@@ -102,18 +105,18 @@ class GroupThresholds:
         """
         with reading_json("group thresholds"):
             parts = dict(data)
-            parts["thresholds"] = {
-                name: tuple((float(threshold), float(weight)) for threshold, weight in rule)
-                for name, rule in data["thresholds"].items()
-            }
-            found = cls(**parts)
-        for rule in found.thresholds.values():
+            parts["thresholds"] = {}
+            for name, pairs in data["thresholds"].items():
+                rule = tuple((float(threshold), float(weight)) for threshold, weight in pairs)
+                parts["thresholds"][name] = rule
+            loaded = cls(**parts)
+        for rule in loaded.thresholds.values():
             weights = [weight for _, weight in rule]
             if not weights or min(weights) < 0 or abs(sum(weights) - 1.0) > 1e-6:
                 raise ValueError(
                     "group thresholds: weights must not be negative and sum to 1 in every group."
                 )
-        return found
+        return loaded
 
 
 class RocHull(NamedTuple):
@@ -129,29 +132,35 @@ class RocHull(NamedTuple):
 def roc_hull(probability: Float, label: Int) -> RocHull:
     """Upper convex hull of the ROC curve of probabilities in [0, 1], shape (n,), of labels 0 and 1.
 
-    Thresholds are halfway between two neighbouring probabilities; the first is ``NOBODY``, the last
-    0. A rate without rows of its label is NaN.
+    Thresholds are halfway between two neighbouring probabilities; the first is
+    ``ABOVE_EVERY_SCORE``, the last 0. A rate without rows of its label is NaN.
     """
     values, place = np.unique(probability, return_inverse=True)
-    positives, negatives = (np.bincount(place, weights=label == value)[::-1] for value in (1, 0))
-    tp, fp = (np.concatenate([[0.0], np.cumsum(counts)]) for counts in (positives, negatives))
+    positives = np.bincount(place, weights=label == 1)[::-1]
+    negatives = np.bincount(place, weights=label == 0)[::-1]
+    tp = np.concatenate([[0.0], np.cumsum(positives)])
+    fp = np.concatenate([[0.0], np.cumsum(negatives)])
     falling = values[::-1]
     middle = (falling[:-1] + falling[1:]) / 2
     # between neighbouring floats the middle may round to the lower one, which must stay below the
     # threshold
     middle = np.where(middle > falling[1:], middle, falling[:-1])
-    thresholds = np.concatenate([[NOBODY], middle, [0.0]])
-    kept = np.arange(len(tp))
+    thresholds = np.concatenate([[ABOVE_EVERY_SCORE], middle, [0.0]])
+    vertices = np.arange(len(tp))
     while True:
         # a point on or below the line between its neighbours is no vertex; counts are whole, so
         # this is exact
-        x = fp[kept]
-        y = tp[kept]
+        x = fp[vertices]
+        y = tp[vertices]
         above = (x[1:-1] - x[:-2]) * (y[2:] - y[:-2]) < (x[2:] - x[:-2]) * (y[1:-1] - y[:-2])
         if above.all():
             break
-        kept = kept[np.concatenate([[True], above, [True]])]
-    return RocHull(thresholds[kept], ratio(fp[kept], fp[-1]), ratio(tp[kept], tp[-1]))
+        vertices = vertices[np.concatenate([[True], above, [True]])]
+    return RocHull(
+        thresholds=thresholds[vertices],
+        fpr=ratio(fp[vertices], fp[-1]),
+        tpr=ratio(tp[vertices], tp[-1]),
+    )
 
 
 def fit_group_thresholds(
@@ -190,26 +199,17 @@ def fit_group_thresholds(
     ValueError for columns of different lengths, no row, numbers out of range, an unknown criterion,
     or a group without rows of both labels.
     """
-    if criterion not in LIMITED:
-        raise ValueError(f"criterion: got {criterion!r}, expected one of {', '.join(LIMITED)}.")
-    if not (np.isfinite(tolerance) and tolerance >= 0):
-        raise ValueError(
-            f"tolerance: got {tolerance!r}, expected a number of at least 0, such as 0.05."
-        )
-    costs = np.array([false_positive, false_negative], dtype=np.float64)
-    if not np.isfinite(costs).all() or (costs < 0).any() or not costs.any():
-        raise ValueError("costs: expected two finite numbers of at least 0, and not both 0.")
+    _check_settings(criterion, tolerance, false_positive, false_negative)
     y = np.asarray(label)
-    rows = Outcomes(
-        y, y, np.asarray(probability), {attribute: np.asarray(group)}
-    )  # checks the columns
+    # Outcomes checks the columns
+    rows = Outcomes(y, y, np.asarray(probability), {attribute: np.asarray(group)})
     names, code = encode_groups(rows.sensitive[attribute])
     counts = np.bincount(code * 2 + rows.y_true, minlength=2 * len(names)).reshape(-1, 2)
-    if short := int((counts == 0).any(axis=1).sum()):
+    short = int((counts == 0).any(axis=1).sum())
+    if short:
         raise ValueError(
             f"{attribute!r}: {short} of {len(names)} groups lack rows of one label, so their error "
-            "rates are "
-            "unknown; merge them with other groups or use more rows."
+            "rates are unknown; merge them with other groups or use more rows."
         )
     hulls = [roc_hull(rows.score[code == k], rows.y_true[code == k]) for k in range(len(names))]
     rates: list[dict[str, Float]] = []
@@ -222,33 +222,52 @@ def fit_group_thresholds(
     limited = LIMITED[criterion]
     if criterion == "equal_opportunity" and favourable == 0:
         limited = ("fpr",)
-    mixtures = _solve(prices, [[each[name] for name in limited] for each in rates], tolerance)
+    limited_rates = []
+    for rates_of_group in rates:
+        limited_rates.append([rates_of_group[name] for name in limited])
+    mixtures = _solve(prices, limited_rates, tolerance)
+    thresholds = {}
+    mixed_rates = {}
+    for k, name in enumerate(names):
+        thresholds[name] = _mixture_of(hulls[k], mixtures[k])
+        mixed_rates[name] = {"n": int(counts[k].sum())} | _mixed(rates[k], mixtures[k])
     return GroupThresholds(
-        attribute,
-        criterion,
-        float(tolerance),
-        float(false_positive),
-        float(false_negative),
-        {
-            name: tuple(
-                zip(
-                    hull.thresholds[weights > 0].tolist(),
-                    weights[weights > 0].tolist(),
-                    strict=True,
-                )
-            )
-            for name, hull, weights in zip(names, hulls, mixtures, strict=True)
-        },
-        {
-            name: {
-                "n": int(row.sum()),
-                **{key: float(weights @ rate) for key, rate in each.items()},
-            }
-            for name, row, weights, each in zip(names, counts, mixtures, rates, strict=True)
-        },
-        float(sum(weights @ price for weights, price in zip(mixtures, prices, strict=True))),
-        float(sum(price.min() for price in prices)),
+        attribute=attribute,
+        criterion=criterion,
+        tolerance=float(tolerance),
+        false_positive=float(false_positive),
+        false_negative=float(false_negative),
+        thresholds=thresholds,
+        rates=mixed_rates,
+        cost=float(sum(weights @ price for weights, price in zip(mixtures, prices, strict=True))),
+        cost_without_limit=float(sum(price.min() for price in prices)),
     )
+
+
+def _check_settings(
+    criterion: str, tolerance: float, false_positive: float, false_negative: float
+) -> None:
+    """ValueError for a setting of :func:`fit_group_thresholds` that is out of its range."""
+    if criterion not in LIMITED:
+        raise ValueError(f"criterion: got {criterion!r}, expected one of {', '.join(LIMITED)}.")
+    if not (np.isfinite(tolerance) and tolerance >= 0):
+        raise ValueError(
+            f"tolerance: got {tolerance!r}, expected a number of at least 0, such as 0.05."
+        )
+    costs = np.array([false_positive, false_negative], dtype=np.float64)
+    if not np.isfinite(costs).all() or (costs < 0).any() or not costs.any():
+        raise ValueError("costs: expected two finite numbers of at least 0, and not both 0.")
+
+
+def _mixture_of(hull: RocHull, weights: Float) -> tuple[tuple[float, float], ...]:
+    """Thresholds with a positive weight, each with its weight."""
+    used = weights > 0
+    return tuple(zip(hull.thresholds[used].tolist(), weights[used].tolist(), strict=True))
+
+
+def _mixed(rates: Mapping[str, Float], weights: Float) -> dict[str, float]:
+    """Each rate of a randomised threshold: the mean over the vertices by weight."""
+    return {name: float(weights @ rate) for name, rate in rates.items()}
 
 
 def _solve(prices: list[Float], limited: list[list[Float]], tolerance: float) -> list[Float]:
@@ -271,12 +290,13 @@ def _solve(prices: list[Float], limited: list[list[Float]], tolerance: float) ->
             # all differences are within the tolerance if all rates lie in one interval of this
             # length
             row = np.zeros(total + rates)
-            row[start:end], row[total + k] = limited[group][k], -1.0
+            row[start:end] = limited[group][k]
+            row[total + k] = -1.0
             rows += [row, -row]
             bounds += [tolerance, 0.0]
     # the solver's tolerances are absolute, so the largest price becomes 1
     cost = np.concatenate([*prices, np.zeros(rates)])
-    found = linprog(
+    solution = linprog(
         cost / cost.max(),
         A_ub=np.array(rows),
         b_ub=np.array(bounds),
@@ -286,10 +306,11 @@ def _solve(prices: list[Float], limited: list[list[Float]], tolerance: float) ->
         method="highs-ds",
         options={"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10},
     )
-    if found.status != 0:
-        raise FloatingPointError(f"HiGHS ended with: {found.message}")
+    if solution.status != 0:
+        raise FloatingPointError(f"HiGHS ended with: {solution.message}")
     mixtures = []
     for start, end in zip(ends - sizes, ends, strict=True):
-        kept = np.where(found.x[start:end] > LEAST_WEIGHT, found.x[start:end], 0.0)
-        mixtures.append(kept / kept.sum())
+        weights = solution.x[start:end]
+        weights = np.where(weights > LEAST_WEIGHT, weights, 0.0)
+        mixtures.append(weights / weights.sum())
     return mixtures

@@ -35,9 +35,8 @@ class Outcomes:
     y_pred: Int
     # predicted probability of label 1, in [0, 1]; of `classes` that of each, shape (n, L)
     score: Float
-    sensitive: Mapping[
-        str, NDArray[np.object_]
-    ]  # group label of every row, per sensitive attribute
+    # group label of every row, per sensitive attribute
+    sensitive: Mapping[str, NDArray[np.object_]]
     # per set of counterfactual copies: True where all copies of the row got the same predicted
     # label
     consistent: Mapping[str, Bool] = field(default_factory=dict)
@@ -66,12 +65,11 @@ class Outcomes:
             "y_pred": _codes("y_pred", self.y_pred, len(self.classes), n),
             "score": _probabilities(self.score, n, len(self.classes)),
             "sensitive": sensitive,
-            "consistent": {
-                name: _flags(name, column, n) for name, column in self.consistent.items()
-            },
+            "consistent": {name: _flags(name, flag, n) for name, flag in self.consistent.items()},
             "groups": _known_groups(self.groups, sensitive),
-            "people": None if self.people is None else _numbers("people", self.people, n),
         }
+        if self.people is not None:
+            columns["people"] = _numbers("people", self.people, n)
         for key, column in columns.items():
             object.__setattr__(self, key, column)
         if self.favourable not in (0, 1):
@@ -131,21 +129,20 @@ def with_intersections(sensitive: Mapping[str, ArrayLike]) -> dict[str, NDArray[
             raise ValueError(
                 f"sensitive: {name!r} is both given and an intersection; rename the given one"
             )
-        (groups_a, codes_a), (groups_b, codes_b) = encoded[first], encoded[second]
+        groups_a, codes_a = encoded[first]
+        groups_b, codes_b = encoded[second]
         code = codes_a * len(groups_b) + codes_b
-        found = np.bincount(code, minlength=len(groups_a) * len(groups_b)) > 0
-        pairs = np.flatnonzero(found)
-        labels = [
-            f"{groups_a[p // len(groups_b)]} & {groups_b[p % len(groups_b)]}"
-            for p in pairs.tolist()
-        ]
+        present = np.bincount(code, minlength=len(groups_a) * len(groups_b)) > 0
+        labels = []
+        for pair in np.flatnonzero(present).tolist():
+            place_a, place_b = divmod(pair, len(groups_b))
+            labels.append(f"{groups_a[place_a]} & {groups_b[place_b]}")
         if len(set(labels)) < len(labels):
             raise ValueError(
                 f"sensitive: two pairs of groups of {first!r} and {second!r} share one joint "
-                "label; "
-                "rename the groups that contain ' & '"
+                "label; rename the groups that contain ' & '"
             )
-        result[name] = np.array(labels, dtype=object)[(np.cumsum(found) - 1)[code]]
+        result[name] = np.array(labels, dtype=object)[(np.cumsum(present) - 1)[code]]
     return result
 
 
@@ -158,18 +155,25 @@ def encode_groups(
     from pandas import factorize
 
     # a hash table is ten times faster than sorting a million Python strings
-    codes, seen = factorize(column)
-    ordered = tuple(sorted({*seen.tolist(), *groups}))
+    codes, observed = factorize(column)
+    ordered = tuple(sorted({*observed.tolist(), *groups}))
     position = {group: k for k, group in enumerate(ordered)}
-    return ordered, np.array([position[group] for group in seen.tolist()], dtype=np.int32)[codes]
+    positions = np.array([position[group] for group in observed.tolist()], dtype=np.int32)
+    return ordered, positions[codes]
 
 
 def _vector(argument: str, values: ArrayLike, n: int | None, width: int = 0) -> NDArray[Any]:
+    """A column of n rows as an array, or a table of `width` columns where that is not 0."""
     array = np.asarray(values)
-    if array.shape[1:] != ((width,) if width else ()):
-        wanted = f"2, the second of {width} columns" if width else "1"
+    expected_shape: tuple[int, ...] = ()
+    dimensions = "1"
+    if width:
+        expected_shape = (width,)
+        dimensions = f"2, the second of {width} columns"
+    if array.shape[1:] != expected_shape:
         raise ValueError(
-            f"{argument}: got {array.ndim} dimensions, expected {wanted}; pass one value per row"
+            f"{argument}: got {array.ndim} dimensions, expected {dimensions}; pass one value per "
+            "row"
         )
     if n is not None and len(array) != n:
         raise ValueError(
@@ -179,6 +183,7 @@ def _vector(argument: str, values: ArrayLike, n: int | None, width: int = 0) -> 
 
 
 def _codes(argument: str, values: ArrayLike, classes: int, n: int | None = None) -> Int:
+    """Labels as int64: 0 and 1, or positions among so many classes."""
     array = _vector(argument, values, n)
     wrong = len(array)
     if array.dtype.kind in "biuf" and not classes:
@@ -186,14 +191,15 @@ def _codes(argument: str, values: ArrayLike, classes: int, n: int | None = None)
     elif array.dtype.kind in "iu":
         wrong = int(np.sum((array < 0) | (array >= classes)))
     if wrong:
-        known = f"whole numbers from 0 to {classes - 1}" if classes else "0 or 1"
+        allowed = f"whole numbers from 0 to {classes - 1}" if classes else "0 or 1"
         raise ValueError(
-            f"{argument}: {wrong} of {len(array)} values are not {known}; encode the labels so"
+            f"{argument}: {wrong} of {len(array)} values are not {allowed}; encode the labels so"
         )
     return array.astype(np.int64, copy=False)
 
 
 def _probabilities(values: ArrayLike, n: int, classes: int) -> Float:
+    """Scores as finite float64 numbers in [0, 1]."""
     array = _vector("score", values, n, classes)
     if array.dtype.kind not in "biuf":
         raise ValueError(
@@ -212,11 +218,12 @@ def _probabilities(values: ArrayLike, n: int, classes: int) -> Float:
 
 
 def _strings(name: str, values: ArrayLike, n: int) -> NDArray[np.object_]:
+    """Group labels as Python strings."""
     argument = f"sensitive[{name!r}]"
-    given = _vector(argument, values, n)
+    column = _vector(argument, values, n)
     from pandas.api.types import infer_dtype
 
-    array = given.astype(object, copy=False)
+    array = column.astype(object, copy=False)
     if infer_dtype(array, skipna=False) not in ("string", "empty"):
         wrong = sum(not isinstance(value, str) for value in array.tolist())
         raise ValueError(
@@ -228,6 +235,7 @@ def _strings(name: str, values: ArrayLike, n: int) -> NDArray[np.object_]:
 
 
 def _numbers(argument: str, values: ArrayLike, n: int) -> Int:
+    """Numbers of people as int64."""
     array = _vector(argument, values, n)
     if array.dtype.kind not in "iu":
         raise ValueError(
@@ -237,6 +245,7 @@ def _numbers(argument: str, values: ArrayLike, n: int) -> Int:
 
 
 def _flags(name: str, values: ArrayLike, n: int) -> Bool:
+    """Flags of consistency as booleans."""
     argument = f"consistent[{name!r}]"
     array = _vector(argument, values, n)
     if array.dtype.kind != "b":
@@ -248,8 +257,7 @@ def _flags(name: str, values: ArrayLike, n: int) -> Bool:
 
 
 def _check_name(argument: str, name: str) -> None:
-    # The bounds of a metric are logged under these endings, so a name with one would overwrite a
-    # bound.
+    """ValueError for the endings under which the bounds of metrics are logged."""
     if not name or name.endswith((".low", ".high")):
         raise ValueError(
             f"{argument}: got the name {name!r}, expected a name that does not end in .low or .high"
@@ -266,13 +274,14 @@ def _known_groups(
             f"groups: got attributes {unknown}, expected some of {sorted(sensitive)}; correct the "
             "name"
         )
-    known = {name: tuple(sorted(set(listed))) for name, listed in groups.items()}
-    for name, listed in known.items():
-        if extra := len(set(sensitive[name].tolist()) - set(listed)):
+    listed_groups = {name: tuple(sorted(set(listed))) for name, listed in groups.items()}
+    for name, listed in listed_groups.items():
+        unlisted = len(set(sensitive[name].tolist()) - set(listed))
+        if unlisted:
             raise ValueError(
-                f"groups[{name!r}]: {extra} observed group(s) are not listed; list every group"
+                f"groups[{name!r}]: {unlisted} observed group(s) are not listed; list every group"
             )
-    return known
+    return listed_groups
 
 
 def list_cells(
@@ -285,40 +294,54 @@ def list_cells(
     (None in an empty cell) and ``enough``: whether n is at least `min_cell`. With `classes`, the
     names of L labels, ``label`` is one of them, ``right`` are the rows predicted so, which ``rate``
     is of, ``predicted`` all rows of the group that are predicted so, and ``taken_for`` the labels
-    that most of the others get, the commonest first, at most two, if they are at least `min_cell`
-    rows.
+    that most of the other rows get, the most frequent first, at most two, if the other rows are at
+    least `min_cell`.
     """
-    if classes:
-        return [
-            {
-                "group": group,
-                "label": label,
-                "n": (n := sum(row)),
-                "right": row[k],
-                "rate": row[k] / n if n else None,
-                "enough": n >= min_cell,
-                "predicted": sum(other[k] for other in cells),
-                "taken_for": [
-                    classes[j]
-                    for j in sorted(range(len(row)), key=lambda j: -row[j])
-                    if j != k and row[j]
-                ][: 2 if n - row[k] >= min_cell else 0],
-            }
-            for group, cells in zip(groups, counts.tolist(), strict=True)
-            for k, (label, row) in enumerate(zip(classes, cells, strict=True))
-        ]
-    return [
-        {
-            "group": group,
-            "label": label,
-            "n": negative + positive,
-            "predicted_positive": positive,
-            "rate": positive / (negative + positive) if negative + positive else None,
-            "enough": negative + positive >= min_cell,
-        }
-        for group, cells in zip(groups, counts.tolist(), strict=True)
-        for label, (negative, positive) in enumerate(cells)
-    ]
+    cells = []
+    for group, table in zip(groups, counts.tolist(), strict=True):
+        for label in range(len(table)):
+            if classes:
+                cells.append(_cell_of_class(group, label, table, min_cell, classes))
+            else:
+                cells.append(_cell_of_label(group, label, table[label], min_cell))
+    return cells
+
+
+def _cell_of_label(group: str, label: int, row: Sequence[int], min_cell: int) -> dict[str, Any]:
+    """One cell of :func:`list_cells` for two labels; `row` are its rows by predicted label."""
+    n = sum(row)
+    positive = row[1]
+    return {
+        "group": group,
+        "label": label,
+        "n": n,
+        "predicted_positive": positive,
+        "rate": positive / n if n else None,
+        "enough": n >= min_cell,
+    }
+
+
+def _cell_of_class(
+    group: str, label: int, table: Sequence[Sequence[int]], min_cell: int, classes: Sequence[str]
+) -> dict[str, Any]:
+    """One cell of :func:`list_cells` for more labels; `table` are the group's rows, (L, L)."""
+    row = table[label]
+    n = sum(row)
+    right = row[label]
+    confused = []
+    if n - right >= min_cell:
+        by_frequency = sorted(range(len(row)), key=lambda j: -row[j])
+        confused = [classes[j] for j in by_frequency if j != label and row[j]]
+    return {
+        "group": group,
+        "label": classes[label],
+        "n": n,
+        "right": right,
+        "rate": right / n if n else None,
+        "enough": n >= min_cell,
+        "predicted": sum(row_of_label[label] for row_of_label in table),
+        "taken_for": confused[:2],
+    }
 
 
 class Rate(NamedTuple):
@@ -380,30 +403,33 @@ def group_rates(
         selected[group] = rate(positives if favourable == 1 else n - positives, n)
         favoured[group] = rate(n1 if favourable == 1 else n0, n)
     compared = [rate for group, rate in selected.items() if not is_missing(group)]
-    most = max(compared, key=lambda one: one.value or 0.0, default=Rate(0, 0))
-    return [
-        GroupRates(
-            group,
-            n0 + n1,
-            positive=favoured[group],
-            selected=selected[group],
-            tpr=rate(p1, n1),
-            tnr=rate(n0 - p0, n0),
-            impact=_impact(selected[group], most, level, is_missing(group)),
+    largest = max(compared, key=lambda selection: selection.value or 0.0, default=Rate(0, 0))
+    rates = []
+    for group, ((n0, p0), (n1, p1)) in tally.items():
+        rates.append(
+            GroupRates(
+                group,
+                n0 + n1,
+                positive=favoured[group],
+                selected=selected[group],
+                tpr=rate(p1, n1),
+                tnr=rate(n0 - p0, n0),
+                impact=_impact(selected[group], largest, level, is_missing(group)),
+            )
         )
-        for group, ((n0, p0), (n1, p1)) in tally.items()
-    ]
+    return rates
 
 
-def _impact(one: Rate, most: Rate, level: float, missing: bool) -> Rate:
+def _impact(rate: Rate, largest: Rate, level: float, missing: bool) -> Rate:
     """Ratio of two selection rates with its interval; none of missing values."""
-    if missing or one.value is None or not most.value:
-        return Rate(one.hits, one.n)
-    value = one.value / most.value
-    if one is most:
-        return Rate(one.hits, one.n, value)
-    ratios = pairwise_ratios(exact_interval([one.hits, most.hits], [one.n, most.n], level))
-    return Rate(one.hits, one.n, value, float(ratios.low[0, 1]), float(ratios.high[0, 1]))
+    if missing or rate.value is None or not largest.value:
+        return Rate(rate.hits, rate.n)
+    value = rate.value / largest.value
+    if rate is largest:
+        return Rate(rate.hits, rate.n, value)
+    both = exact_interval([rate.hits, largest.hits], [rate.n, largest.n], level)
+    ratios = pairwise_ratios(both)
+    return Rate(rate.hits, rate.n, value, float(ratios.low[0, 1]), float(ratios.high[0, 1]))
 
 
 def score_histograms(outcomes: Outcomes, *, min_cell: int = 5) -> dict[str, dict[str, Any]]:
@@ -419,12 +445,11 @@ def score_histograms(outcomes: Outcomes, *, min_cell: int = 5) -> dict[str, dict
     result = {}
     for attribute, column in outcomes.sensitive.items():
         groups, codes = encode_groups(column, outcomes.groups.get(attribute, ()))
-        table = np.bincount(codes * bins + bin_of_row, minlength=len(groups) * bins).reshape(
-            -1, bins
-        )
-        counts = {
-            group: row.tolist() if row.sum() >= min_cell else None
-            for group, row in zip(groups, table, strict=True)
-        }
+        table = np.bincount(codes * bins + bin_of_row, minlength=len(groups) * bins)
+        counts: dict[str, list[int] | None] = {}
+        for group, row in zip(groups, table.reshape(-1, bins), strict=True):
+            counts[group] = None
+            if row.sum() >= min_cell:
+                counts[group] = row.tolist()
         result[attribute] = {"edges": edges.tolist(), "groups": counts}
     return result

@@ -15,6 +15,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from evenhand.fairlib.arrays import Float
 from evenhand.fairlib.evaluation.closed_intervals import rate_interval
@@ -37,9 +38,8 @@ from evenhand.fairlib.numerics import MAX_LOG_LOSS, log_losses
 class Comparison:
     """Differences between a model and a baseline on the same rows."""
 
-    differences: Mapping[
-        str, MetricValue
-    ]  # flat metric name to model less baseline, in reading order
+    # flat metric name to model less baseline, in reading order
+    differences: Mapping[str, MetricValue]
     n: int
     # ``draws``, ``level``, ``min_cell``, ``seed`` and ``intersections`` that were used
     settings: Mapping[str, Any] = field(default_factory=dict)
@@ -55,9 +55,7 @@ class Comparison:
         ValueError if a part is missing or a difference is malformed.
         """
         with reading_json("comparison"):
-            differences = {
-                name: MetricValue(**found) for name, found in data["differences"].items()
-            }
+            differences = {name: MetricValue(**m) for name, m in data["differences"].items()}
             return cls(differences, int(data["n"]), dict(data.get("settings", {})))
 
 
@@ -123,37 +121,39 @@ def compare(
         resampled["ece"] = centred(resampled["ece"], float(point["ece"]))
     independent = outcomes.n if outcomes.people is None else len(np.unique(outcomes.people))
     intervals: dict[str, Interval] = {}
-    for name, drawn in resampled.items() if draws else ():
+    if not draws:
+        resampled = {}
+    for name, drawn in resampled.items():
         value = float(point[name])
         if identical:
             intervals[name] = (value, value)
             continue
-        intervals[name] = percentiles(drawn, level, value)
+        interval = percentiles(drawn, level, value)
         if name in smoothed:
-            intervals[name] = _union(intervals[name], percentiles(smoothed[name], level, value))
-        intervals[name] = _widened(name, intervals[name], (outcomes, baseline), independent, level)
-    return Comparison(
-        estimates(point, measured.shortages, intervals),
-        outcomes.n,
-        {
-            "draws": draws,
-            "level": level,
-            "min_cell": min_cell,
-            "seed": seed,
-            "intersections": intersections,
-        },
-    )
+            interval = _union(interval, percentiles(smoothed[name], level, value))
+        intervals[name] = _widened(name, interval, (outcomes, baseline), independent, level)
+    settings = {
+        "draws": draws,
+        "level": level,
+        "min_cell": min_cell,
+        "seed": seed,
+        "intersections": intersections,
+    }
+    differences = estimates(point, measured.shortages, intervals)
+    return Comparison(differences, outcomes.n, settings)
 
 
 def _differences(sides: Sequence[Mapping[str, Float]]) -> dict[str, Float]:
+    """Every metric of the model less that of the baseline."""
     model, baseline = sides
     return {name: values - baseline[name] for name, values in model.items()}
 
 
-def _union(one: Interval, other: Interval) -> Interval:
-    if isinstance(one, str) or isinstance(other, str):
-        return one
-    return min(one[0], other[0]), max(one[1], other[1])
+def _union(first: Interval, second: Interval) -> Interval:
+    """The interval around both; the first where one of them is a reason."""
+    if isinstance(first, str) or isinstance(second, str):
+        return first
+    return min(first[0], second[0]), max(first[1], second[1])
 
 
 def _widened(
@@ -179,43 +179,51 @@ def _reach(name: str, sides: tuple[Outcomes, Outcomes]) -> float:
         return 1.0
     losses = []
     for side in sides:
-        probability = side.score[np.arange(side.n), side.y_true] if side.classes else side.score
-        if not side.classes:
-            probability = np.where(side.y_true == 1, probability, 1.0 - probability)
+        if side.classes:
+            probability = side.score[np.arange(side.n), side.y_true]
+        else:
+            probability = np.where(side.y_true == 1, side.score, 1.0 - side.score)
         losses.append(log_losses(probability[:, None])[0])
-    seen = np.concatenate(losses)
     # where all losses are equal they say nothing of others
-    return float(np.ptp(seen)) or MAX_LOG_LOSS
+    return float(np.ptp(np.concatenate(losses))) or MAX_LOG_LOSS
+
+
+SAME_ROWS = "evaluate both models on the same rows, in the same order"
 
 
 def _check_same_rows(outcomes: Outcomes, baseline: Outcomes) -> None:
-    cure = "evaluate both models on the same rows, in the same order"
+    """ValueError for rows that differ in number, labels, sensitive columns or people."""
     if baseline.n != outcomes.n:
         raise ValueError(
-            f"baseline: got {baseline.n} rows, expected {outcomes.n} as the model's; {cure}"
+            f"baseline: got {baseline.n} rows, expected {outcomes.n} as the model's; {SAME_ROWS}"
         )
     if set(baseline.sensitive) != set(outcomes.sensitive):
         raise ValueError(
             f"baseline: got the sensitive columns {sorted(baseline.sensitive)}, "
-            f"expected {sorted(outcomes.sensitive)} as the model's; {cure}"
+            f"expected {sorted(outcomes.sensitive)} as the model's; {SAME_ROWS}"
         )
-    pairs: dict[str, tuple[Any, Any]] = {"labels": (outcomes.y_true, baseline.y_true)}
-    pairs |= {
-        f"groups of {name!r}": (column, baseline.sensitive[name])
-        for name, column in outcomes.sensitive.items()
-    }
     if outcomes.favourable != baseline.favourable:
         raise ValueError(
             f"baseline: got the favourable label {baseline.favourable}, expected "
-            f"{outcomes.favourable} as "
-            f"the model's; {cure}"
+            f"{outcomes.favourable} as the model's; {SAME_ROWS}"
         )
-    if outcomes.people is not None or baseline.people is not None:
-        pairs["people"] = outcomes.people, baseline.people
-    for what, (own, other) in pairs.items():
-        if own is None or other is None:
-            raise ValueError(f"baseline: one side has {what} and the other has not; {cure}")
-        if differing := int(np.sum(own != other)):
-            raise ValueError(
-                f"baseline: {differing} of {outcomes.n} {what} differ from the model's rows; {cure}"
-            )
+    _check_equal("labels", outcomes.y_true, baseline.y_true)
+    for name, column in outcomes.sensitive.items():
+        _check_equal(f"groups of {name!r}", column, baseline.sensitive[name])
+    _check_equal("people", outcomes.people, baseline.people)
+
+
+def _check_equal(
+    title: str, of_model: NDArray[Any] | None, of_baseline: NDArray[Any] | None
+) -> None:
+    """ValueError unless a column is equal on both sides, or missing on both."""
+    if of_model is None and of_baseline is None:
+        return
+    if of_model is None or of_baseline is None:
+        raise ValueError(f"baseline: one side has {title} and the other has not; {SAME_ROWS}")
+    differing = int(np.sum(of_model != of_baseline))
+    if differing:
+        raise ValueError(
+            f"baseline: {differing} of {len(of_model)} {title} differ from the model's rows; "
+            f"{SAME_ROWS}"
+        )

@@ -64,7 +64,10 @@ def probability_values(
     weights = check_sample_weight(sample_weight, outcomes.n)
     # float sums depend on the order of their terms, and must not depend on that of the rows
     rows = _Sums(outcomes, codes, weights, compared)
-    order = np.lexsort((*([] if weights is None else [weights]), outcomes.y_true, outcomes.ranks))
+    keys: list[Float | Int] = [outcomes.y_true, outcomes.ranks]
+    if weights is not None:
+        keys.insert(0, weights)
+    order = np.lexsort(keys)
     return rows.metrics(rows.table(order, np.zeros(outcomes.n, dtype=np.int64), 1)[0])
 
 
@@ -95,8 +98,8 @@ def probability_draws(
     rows_weight = check_sample_weight(sample_weight, n)
     models = [_Sums(side, codes, rows_weight, compared) for side in sides]
     labels = (sides[0].y_true, len(sides[0].classes) or 2)
-    columns = [*((side.ranks, int(side.ranks.max()) + 1) for side in sides), labels]
-    columns += [*codes.values(), *weight_column(rows_weight)]
+    columns = [(side.ranks, int(side.ranks.max()) + 1) for side in sides]
+    columns += [labels, *codes.values(), *weight_column(rows_weight)]
     order = np.argsort(joint_code(columns), kind="stable")
     if sides[0].people is None:
         block, n_blocks = dealt(np.arange(n), rng, max_blocks)
@@ -105,13 +108,16 @@ def probability_draws(
     # a sparse product adds the blocks one after another: the draws do not depend on chunks or
     # threads
     tables = [csr_array(rows.table(order, block, n_blocks).T) for rows in models]
-    found: list[dict[str, list[Float]]] = [{} for _ in sides]
+    chunks: list[dict[str, list[Float]]] = [{} for _ in sides]
     for weights in multinomial_chunks(np.ones(n_blocks, dtype=np.int64), draws, rng):
         columnwise = np.ascontiguousarray(weights.T, dtype=np.float64)
-        for values, rows, table in zip(found, models, tables, strict=True):
+        for values, rows, table in zip(chunks, models, tables, strict=True):
             for name, column in rows.metrics((table @ columnwise).T).items():
                 values.setdefault(name, []).append(column)
-    return [{name: np.concatenate(parts) for name, parts in values.items()} for values in found]
+    result = []
+    for values in chunks:
+        result.append({name: np.concatenate(parts) for name, parts in values.items()})
+    return result
 
 
 def centred(draws: Float, point: float) -> Float:
@@ -129,7 +135,8 @@ def ece_shortage(outcomes: Outcomes, min_cell: int, sample_weight: ArrayLike | N
     """
     weights = check_sample_weight(sample_weight, outcomes.n)
     code = score_bins(outcomes.ranks, ECE_BINS, weights)
-    code = code if weights is None else code[weights > 0]
+    if weights is not None:
+        code = code[weights > 0]
     n = len(code)
     bins = np.count_nonzero(np.bincount(code))
     if n >= bins * min_cell:
@@ -157,7 +164,9 @@ class _Sums:
         self.bins = score_bins(outcomes.ranks, ECE_BINS, sample_weight)
         n_bins = int(self.bins.max()) + 1
         sizes = [1, 1, 1, 1, n_bins, n_bins]
-        self.sizes = sizes + [size for _, size in codes.values() for _ in range(2)]
+        for _, size in codes.values():
+            sizes += [size, size]
+        self.sizes = sizes
 
     def _columns(self, rows: Int) -> Iterator[tuple[NDArray[np.signedinteger[Any]] | int, Float]]:
         """Give, for some rows, the cell of every row and its value, in the order of `sizes`."""
@@ -341,29 +350,33 @@ def reliability(
     score[ranks] = outcomes.score
 
     def curve(rows: Bool) -> list[dict[str, Any]]:
-        own = ranks[rows]
-        if len(own) < min_cell or not len(own):
+        chosen = ranks[rows]
+        if len(chosen) < min_cell or not len(chosen):
             return []
         code = np.zeros(len(score), dtype=np.int64)
-        code[own] = score_bins(own, max(1, min(bins, len(own) // min_cell)))
+        code[chosen] = score_bins(chosen, max(1, min(bins, len(chosen) // min_cell)))
         # by score, so that the order of the rows does not matter
-        n_of = np.bincount(own, minlength=len(score))
-        hits_of = np.bincount(own[outcomes.y_true[rows] == 1], minlength=len(score))
-        del own  # there may be millions of scores
-        counts, hits = (np.bincount(code, weights) for weights in (n_of, hits_of))
+        n_of = np.bincount(chosen, minlength=len(score))
+        hits_of = np.bincount(chosen[outcomes.y_true[rows] == 1], minlength=len(score))
+        del chosen  # there may be millions of scores
+        counts = np.bincount(code, n_of)
+        hits = np.bincount(code, hits_of)
         sums = np.bincount(code, n_of * score)
-        return [
-            {
-                "mean": float(total / n),
-                "share": float(positive / n),
-                **dict(
-                    zip(("low", "high"), rate_interval(int(positive), int(n), level), strict=True)
-                ),
-                "n": int(n),
-            }
-            for n, total, positive in zip(counts, sums, hits, strict=True)
-            if n >= max(min_cell, 1)
-        ]
+        points = []
+        for n, total, positive in zip(counts, sums, hits, strict=True):
+            if n < max(min_cell, 1):
+                continue
+            low, high = rate_interval(int(positive), int(n), level)
+            points.append(
+                {
+                    "mean": float(total / n),
+                    "share": float(positive / n),
+                    "low": low,
+                    "high": high,
+                    "n": int(n),
+                }
+            )
+        return points
 
     groups: dict[str, Mapping[str, Any]] = {}
     for attribute, column in outcomes.sensitive.items():

@@ -35,7 +35,8 @@ def token_gaps(
 ) -> tuple[dict[str, MetricValue], list[dict[str, Any]]]:
     r"""Counterfactual token gap of m sentences, its 95th percentile, and the moves by term.
 
-    .. math:: \frac{1}{|P|} \sum_{(i, t) \in P} |p(x_i^t) - p(x_i)|, \qquad P = \{(i, t): t \ne t_i\}
+    .. math:: \frac{1}{|P|} \sum_{(i, t) \in P} |p(x_i^t) - p(x_i)|, \qquad
+              P = \{(i, t): t \ne t_i\}
 
     (Garg et al. 2019). `probability`, shape (m,), is that of the sentences, `copies`, shape (m, k),
     that of their copies by term, and `own`, shape (m,), the position of each sentence's own term
@@ -66,10 +67,9 @@ def token_gaps(
         means = (sums * chosen).sum(axis=1) / (pairs * chosen).sum(axis=1)
     order = np.argsort(size[others], kind="stable")
     ranked = size[others][order]
-    tails = [
-        _quantile(ranked, np.outer(w, v)[others][order])
-        for w, v in zip(people, chosen, strict=True)
-    ]
+    tails = []
+    for of_sentences, of_terms in zip(people, chosen, strict=True):
+        tails.append(_quantile(ranked, np.outer(of_sentences, of_terms)[others][order]))
     metrics = {
         "token_gap": _gap(float(size.sum() / others.sum()), means, count, level),
         "token_gap_p95": _tail(
@@ -85,21 +85,20 @@ def token_gaps(
 def _of_term(
     name: str, size: Float, moved: Float, others: Bool, drawn: Float, level: float, least: int
 ) -> dict[str, Any]:
+    """Moves of the sentences of other terms when they get this term."""
     rows = int(others.sum())
     if rows < least:
-        return {
-            "term": name,
-            "sentences": rows,
-            "gap": None,
-            "low": None,
-            "high": None,
-            "shift": None,
-        }
+        return {"term": name, "sentences": rows, **dict.fromkeys(("gap", "low", "high", "shift"))}
     gap = _gap(float(size.sum() / rows), drawn, rows, level)
     shift = float(moved.sum() / rows)
     return {
-        "term": name, "sentences": rows, "gap": gap.value, "low": gap.low, "high": gap.high, "shift": shift
-    }  # fmt: skip
+        "term": name,
+        "sentences": rows,
+        "gap": gap.value,
+        "low": gap.low,
+        "high": gap.high,
+        "shift": shift,
+    }
 
 
 def _quantile(ranked: Float, weights: Float | Int) -> float:
@@ -113,9 +112,9 @@ def _quantile(ranked: Float, weights: Float | Int) -> float:
 
 def _gap(value: float, drawn: Float, sentences: int, level: float) -> MetricValue:
     """Mean of the moves of sentences; where all move alike, some share of further ones may not."""
-    found = _with_interval(value, drawn, level)
-    if found.low is None or found.low != found.high:
-        return found
+    gap = _with_interval(value, drawn, level)
+    if gap.low is None or gap.low != gap.high:
+        return gap
     return MetricValue(value, *bounded_mean_interval(value, sentences, level))
 
 
@@ -123,15 +122,16 @@ def _tail(value: float, drawn: Float, sentences: int, level: float) -> MetricVal
     """Percentile of the moves; of few sentences that move alike a tail of 5 % may be hidden: up to
     1.
     """
-    found = _with_interval(value, drawn, level)
-    if found.low is None or found.low != found.high:
-        return found
+    tail = _with_interval(value, drawn, level)
+    if tail.low is None or tail.low != tail.high:
+        return tail
     _, hidden = rate_interval(0, sentences, level)
     high = 1.0 if hidden > 1.0 - SHARE else value + hidden * (1.0 - value)
     return MetricValue(value, value * (1.0 - hidden), high)
 
 
 def _with_interval(value: float, drawn: Float, level: float) -> MetricValue:
+    """A metric with the percentile interval of its draws."""
     return MetricValue(value, *percentile_interval(drawn, level, value))
 
 
@@ -168,39 +168,38 @@ def mention_aucs(
     label = label[order]
     term = term[order]
     ranked = score[order]
-    sizes = np.stack(
-        [np.bincount(term[label == k] + 1, minlength=len(names) + 1)[1:] for k in (0, 1)]
-    )
-    rest = np.bincount(label, minlength=2)[:, None] - sizes
-    measured = np.flatnonzero((np.minimum(sizes, rest) >= min_cell).all(axis=0))
+    # sentences with each term, and without it, by label: shape (2, terms)
+    by_label = [np.bincount(term[label == k] + 1, minlength=len(names) + 1)[1:] for k in (0, 1)]
+    with_term = np.stack(by_label)
+    without_term = np.bincount(label, minlength=2)[:, None] - with_term
+    sizes = np.minimum(with_term, without_term)
+    measured = np.flatnonzero((sizes >= min_cell).all(axis=0))
     if not measured.size:
-        lack = MetricValue.insufficient(f"no term has {min_cell} sentences of each label")
-        return {f"{kind}_min": lack for kind in KINDS}, {}
+        short = MetricValue.insufficient(f"no term has {min_cell} sentences of each label")
+        return {f"{kind}_min": short for kind in KINDS}, {}
     n = len(label)
     exact = _aucs(np.ones((1, n)), label, term, ranked, measured)[0]
     rng = generator(seed, "bootstrap", "mentions")
-    drawn = []
+    drawn = [np.empty((0, *exact.shape))]
     for start in range(0, draws, BLOCK):
-        weights = rng.multinomial(n, np.full(n, 1 / n), min(BLOCK, draws - start)).astype(
-            np.float64
-        )
-        drawn.append(_aucs(weights, label, term, ranked, measured))
+        weights = rng.multinomial(n, np.full(n, 1 / n), min(BLOCK, draws - start))
+        drawn.append(_aucs(weights.astype(np.float64), label, term, ranked, measured))
     # in a draw without one of the labels a term counts for nothing
-    smallest = np.fmin.reduce(np.concatenate(drawn), axis=2) if drawn else np.empty((0, len(KINDS)))
+    smallest = np.fmin.reduce(np.concatenate(drawn), axis=2)
     metrics = {}
     for position, kind in enumerate(KINDS):
         spread = smallest[:, position]
         value = float(exact[position].min())
-        found = _with_interval(value, spread[np.isfinite(spread)], level)
-        if found.low is not None and found.high is not None and found.low == found.high:
-            fewest = float(np.minimum(sizes, rest)[:, measured].min())
+        metric = _with_interval(value, spread[np.isfinite(spread)], level)
+        if metric.low is not None and metric.low == metric.high:
+            fewest = float(sizes[:, measured].min())
             ends = auc_interval(value, fewest, fewest, level)
-            found = MetricValue(value, min(ends[0], value), max(ends[1], value))
-        metrics[f"{kind}_min"] = found
-    by_term = {
-        names[int(t)]: {kind: float(exact[k, column]) for k, kind in enumerate(KINDS)}
-        for column, t in enumerate(measured)
-    }
+            metric = MetricValue(value, min(ends[0], value), max(ends[1], value))
+        metrics[f"{kind}_min"] = metric
+    by_term = {}
+    for column, t in enumerate(measured):
+        areas = exact[:, column].tolist()
+        by_term[names[int(t)]] = dict(zip(KINDS, areas, strict=True))
     return metrics, by_term
 
 
@@ -208,7 +207,7 @@ def _aucs(weights: Float, label: Int, term: Int, ranked: Float, measured: Int) -
     """AUCs of weighted sentences in the order of their scores, shape (draws, kinds, terms)."""
     positive = weights * label
     negative = weights * (1 - label)
-    found = np.empty((len(weights), len(KINDS), measured.size))
+    areas = np.empty((len(weights), len(KINDS), measured.size))
     all_positive = positive.sum(axis=1)
     all_negative = negative.sum(axis=1)
     for column, t in enumerate(measured):
@@ -224,16 +223,16 @@ def _aucs(weights: Float, label: Int, term: Int, ranked: Float, measured: Int) -
         q = own_negative.sum(axis=1)
         above = (all_positive - p)[:, None] - others_positive
         with np.errstate(divide="ignore", invalid="ignore"):
-            found[:, 0, column] = (own_positive * inside).sum(axis=1) / (p * q)
-            found[:, 1, column] = (own_negative * above).sum(axis=1) / (q * (all_positive - p))
-            found[:, 2, column] = (own_positive * others_negative).sum(axis=1) / (
-                p * (all_negative - q)
-            )
-    return found
+            areas[:, 0, column] = (own_positive * inside).sum(axis=1) / (p * q)
+            areas[:, 1, column] = (own_negative * above).sum(axis=1) / (q * (all_positive - p))
+            concordant = (own_positive * others_negative).sum(axis=1)
+            areas[:, 2, column] = concordant / (p * (all_negative - q))
+    return areas
 
 
 def _below(weights: Float, ranked: Float, at: Float) -> Float:
     """Weight of what has a smaller score, and half of the ties, shape (draws, len(at))."""
     total = np.concatenate([np.zeros((len(weights), 1)), np.cumsum(weights, axis=1)], axis=1)
-    left, right = (np.searchsorted(ranked, at, side) for side in ("left", "right"))
+    left = np.searchsorted(ranked, at, "left")
+    right = np.searchsorted(ranked, at, "right")
     return np.asarray((total[:, left] + total[:, right]) / 2.0)

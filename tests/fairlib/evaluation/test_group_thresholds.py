@@ -16,7 +16,7 @@ from scipy.spatial import ConvexHull
 from sklearn.metrics import roc_curve
 
 from evenhand.fairlib.evaluation.group_thresholds import (
-    NOBODY,
+    ABOVE_EVERY_SCORE,
     GroupThresholds,
     fit_group_thresholds,
     roc_hull,
@@ -106,12 +106,12 @@ def measured(
 def test_hull_by_hand() -> None:
     # by falling probability: 1, 0, 1, 0; the point after the first 0 lies below the hull
     hull = roc_hull(np.array([0.9, 0.7, 0.5, 0.1]), np.array([1, 0, 1, 0]))
-    assert_allclose(hull.thresholds, [NOBODY, 0.8, 0.3, 0.0])
+    assert_allclose(hull.thresholds, [ABOVE_EVERY_SCORE, 0.8, 0.3, 0.0])
     assert_allclose(hull.fpr, [0, 0, 0.5, 1])
     assert_allclose(hull.tpr, [0, 0.5, 1, 1])
     # equal probabilities cannot be told apart
     flat = roc_hull(np.full(4, 0.4), np.array([1, 0, 1, 0]))
-    assert_allclose([flat.thresholds, flat.fpr, flat.tpr], [[NOBODY, 0], [0, 1], [0, 1]])
+    assert_allclose([flat.thresholds, flat.fpr, flat.tpr], [[ABOVE_EVERY_SCORE, 0], [0, 1], [0, 1]])
 
 
 def test_hull_is_that_of_the_roc_curve() -> None:

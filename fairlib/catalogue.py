@@ -945,6 +945,26 @@ _WITH_SUBJECT = {info.name: info for info in METRICS.values() if info.subject}
 def describe(name: str) -> tuple[MetricInfo, str]:
     """Look a flat metric name up: its entry, and its subject ("" for none). KeyError for an unknown
     name.
+
+    Parameters
+    ----------
+    name : str
+        Flat metric name, such as ``gap_max.sex``.
+
+    Returns
+    -------
+    tuple of MetricInfo and str
+        Its entry, and its subject ("" for none).
+
+    Raises
+    ------
+    KeyError
+        If no metric has the name.
+
+    Examples
+    --------
+    >>> describe("gap_max.sex")[1]
+    'sex'
     """
     stem, dot, subject = name.partition(".")
     if name in _BARE:
@@ -957,6 +977,18 @@ def describe(name: str) -> tuple[MetricInfo, str]:
 def names_of(kind: Kind, *, any_classes: bool = False) -> list[str]:
     """Patterns of one kind of metric; with `any_classes` only those for labels of more than two
     values.
+
+    Parameters
+    ----------
+    kind : Kind
+        What the metrics measure.
+    any_classes : bool, default False
+        Whether to leave out metrics that need a label of two values.
+
+    Returns
+    -------
+    list of str
+        In the catalogue's order.
     """
     return [
         pattern
@@ -968,6 +1000,16 @@ def names_of(kind: Kind, *, any_classes: bool = False) -> list[str]:
 def group_metrics(*, any_classes: bool = False) -> list[str]:
     """Names of the classifiers' metrics that compare the groups of an attribute, without the
     attribute.
+
+    Parameters
+    ----------
+    any_classes : bool, default False
+        Whether to leave out metrics that need a label of two values.
+
+    Returns
+    -------
+    list of str
+        In the catalogue's order.
     """
     return [
         info.name
@@ -981,6 +1023,21 @@ def group_metrics(*, any_classes: bool = False) -> list[str]:
 def title(name: str) -> str:
     """Title of a flat metric name with its subject: "Largest gap in error rates by sex"; else the
     name.
+
+    Parameters
+    ----------
+    name : str
+        Flat metric name, such as ``gap_max.sex``.
+
+    Returns
+    -------
+    str
+        An unknown name stays as it is.
+
+    Examples
+    --------
+    >>> title("gap_max.sex")
+    'Largest gap in error rates by sex'
     """
     try:
         info, subject = describe(name)
@@ -993,12 +1050,34 @@ def title(name: str) -> str:
 
 
 def spoken(subject: str) -> str:
-    """Write a subject for readers: ``sex&personal_status`` as "sex and personal status"."""
+    """Write a subject for readers: ``sex&personal_status`` as "sex and personal status".
+
+    Parameters
+    ----------
+    subject : str
+        Subject of a flat metric name.
+
+    Returns
+    -------
+    str
+        For readers.
+    """
     return subject.replace("&", " and ").replace("_", " ").strip()
 
 
 def direction(name: str) -> Direction | None:
-    """Which way a metric is better; None for one that only informs, and for an unknown name."""
+    """Which way a metric is better; None for one that only informs, and for an unknown name.
+
+    Parameters
+    ----------
+    name : str
+        Flat metric name, such as ``gap_max.sex``.
+
+    Returns
+    -------
+    Direction or None
+        "higher", "lower" or None.
+    """
     try:
         return describe(name)[0].direction
     except KeyError:
@@ -1008,6 +1087,21 @@ def direction(name: str) -> Direction | None:
 def better(name: str) -> Direction:
     """Tell which way a metric is better.
     ValueError: the name is of no metric, or of one without a direction.
+
+    Parameters
+    ----------
+    name : str
+        Flat metric name, such as ``gap_max.sex``.
+
+    Returns
+    -------
+    Direction
+        "higher" or "lower".
+
+    Raises
+    ------
+    ValueError
+        If the name is of no metric, or of one without a direction.
     """
     found = direction(name)
     if found is None:
@@ -1019,7 +1113,20 @@ def better(name: str) -> Direction:
 
 
 def better_or_worse(name: str, change: float) -> str:
-    """Whether a change of a metric is better or worse; no word where it is neither."""
+    """Whether a change of a metric is better or worse; no word where it is neither.
+
+    Parameters
+    ----------
+    name : str
+        Flat metric name, such as ``gap_max.sex``.
+    change : float
+        New value less old value.
+
+    Returns
+    -------
+    str
+        "better", "worse" or "".
+    """
     way = direction(name)
     if way is None or change == 0:
         return ""
@@ -1027,11 +1134,37 @@ def better_or_worse(name: str, change: float) -> str:
 
 
 def is_intersection(name: str, counts: Container[str]) -> bool:
-    """Whether a metric or an attribute is of crossed attributes, such as 'sex&race'."""
+    """Whether a metric or an attribute is of crossed attributes, such as 'sex&race'.
+
+    Parameters
+    ----------
+    name : str
+        Flat metric name, or name of an attribute.
+    counts : sequence of str
+        Names of the attributes, intersections not included.
+
+    Returns
+    -------
+    bool
+        True for two attributes or more.
+    """
     parts = (name.partition(".")[2] or name).split("&")
     return len(parts) > 1 and all(part in counts for part in parts)
 
 
 def without_intersections(metrics: Iterable[str], counts: Container[str]) -> list[str]:
-    """Names of metrics that are not of crossed attributes."""
+    """Names of metrics that are not of crossed attributes.
+
+    Parameters
+    ----------
+    metrics : sequence of str
+        Flat metric names.
+    counts : sequence of str
+        Names of the attributes, intersections not included.
+
+    Returns
+    -------
+    list of str
+        In their order.
+    """
     return [name for name in metrics if not is_intersection(name, counts)]

@@ -37,34 +37,53 @@ def free_memory() -> float:
     """Bytes that this process may still take: of the machine, its control group, and its own
     limits.
     """
-    found = [math.inf]
-    lines = _read("/proc/meminfo").splitlines()
-    found += [1024.0 * int(line.split()[1]) for line in lines if line.startswith("MemAvailable")]
-    group = next(
-        (line[3:] for line in _read("/proc/self/cgroup").splitlines() if line.startswith("0::")),
-        "/",
-    )
+    free = [math.inf]
+    for line in _read("/proc/meminfo").splitlines():
+        if line.startswith("MemAvailable"):
+            free.append(1024.0 * int(line.split()[1]))
+    free += _free_in_control_groups()
+    free += _free_in_limits()
+    return max(0.0, min(free))
+
+
+def _free_in_control_groups() -> list[float]:
+    """Bytes that the control groups of this process, if any, leave it (Linux)."""
+    group = "/"
+    for line in _read("/proc/self/cgroup").splitlines():
+        if line.startswith("0::"):
+            group = line.removeprefix("0::")
+    free = []
     for folder in {f"/sys/fs/cgroup{group}", "/sys/fs/cgroup"}:
         limit = _read(f"{folder}/memory.max").strip()
         used = _read(f"{folder}/memory.current").strip()
         if limit.isdigit() and used.isdigit():
             # pages of files can be given back
             stat = dict(line.split() for line in _read(f"{folder}/memory.stat").splitlines())
-            found.append(float(int(limit) - int(used) + int(stat.get("file", 0))))
-    status = dict(
-        line.split(":", 1) for line in _read("/proc/self/status").splitlines() if ":" in line
-    )
-    if status and sys.platform == "linux":
-        import resource
+            free.append(float(int(limit) - int(used) + int(stat.get("file", 0))))
+    return free
 
-        for kind, key in ((resource.RLIMIT_AS, "VmSize"), (resource.RLIMIT_DATA, "VmData")):
-            soft = resource.getrlimit(kind)[0]
-            if soft != resource.RLIM_INFINITY and key in status:
-                found.append(soft - 1024.0 * int(status[key].split()[0]))
-    return max(0.0, min(found))
+
+def _free_in_limits() -> list[float]:
+    """Bytes that this process's own limits, such as those of ``ulimit``, leave it (Linux)."""
+    status = {}
+    for line in _read("/proc/self/status").splitlines():
+        if ":" in line:
+            key, value = line.split(":", 1)
+            status[key] = value
+    if not status or sys.platform != "linux":
+        return []
+    import resource
+
+    free = []
+    for kind, key in ((resource.RLIMIT_AS, "VmSize"), (resource.RLIMIT_DATA, "VmData")):
+        soft = resource.getrlimit(kind)[0]
+        if soft != resource.RLIM_INFINITY and key in status:
+            free.append(soft - 1024.0 * int(status[key].split()[0]))
+    return free
 
 
 def _read(path: str) -> str:
+    """Content of a file; empty if it cannot be read."""
     try:
         return Path(path).read_text()
     except OSError:
@@ -74,7 +93,22 @@ def _read(path: str) -> str:
 def map_in_threads(
     jobs: int, function: Callable[..., Result], *arguments: Iterable[Any]
 ) -> list[Result]:
-    """Results of a function for several arguments, in their order; on one thread without a pool."""
+    """Results of a function for several arguments, in their order; on one thread without a pool.
+
+    Parameters
+    ----------
+    jobs : int
+        Threads; 1 for none but this one.
+    function : callable
+        Called with one element of each of the arguments.
+    *arguments : iterable
+        Elements of each argument.
+
+    Returns
+    -------
+    list
+        Results.
+    """
     if jobs == 1:
         return list(map(function, *arguments))
     with ThreadPoolExecutor(jobs) as pool:
@@ -99,7 +133,22 @@ def one_thread() -> Iterator[None]:
 
 
 def shifted(callback: Progress | None, before: int, total: int) -> Progress | None:
-    """Callback for one part of a count of `total`, after earlier parts counted `before`."""
+    """Callback for one part of a count of `total`, after earlier parts counted `before`.
+
+    Parameters
+    ----------
+    callback : callable, optional
+        Callback of the whole count, or None.
+    before : int
+        What earlier parts counted.
+    total : int
+        Total of the whole count.
+
+    Returns
+    -------
+    callable or None
+        ``callback(done, total)`` of the part.
+    """
     if callback is None:
         return None
     return lambda done, _: callback(before + done, total)
@@ -111,6 +160,18 @@ def derive_seed(seed: int | None, *labels: str) -> int:
 
     Different names give unrelated seeds: a new random choice in one step changes no other step. The
     seed is in ``[0, 2**31)``: every library accepts it. A job's seed of None counts as 0.
+
+    Parameters
+    ----------
+    seed : int, optional
+        Seed of the job; None counts as 0.
+    *labels : str
+        Names of the purpose.
+
+    Returns
+    -------
+    int
+        In ``[0, 2**31)``.
     """
     text = "\x1f".join([str(int(seed or 0)), *labels])
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:4], "big") >> 1
@@ -119,12 +180,41 @@ def derive_seed(seed: int | None, *labels: str) -> int:
 def sample_rows(n: int, most: int, rng: np.random.Generator) -> Int:
     """Positions in ascending order, shape (min(n, most),), of random rows of n; of all where n <=
     most.
+
+    Parameters
+    ----------
+    n : int
+        Number of rows.
+    most : int
+        Most rows that are drawn.
+    rng : np.random.Generator
+        Generator of the choice.
+
+    Returns
+    -------
+    ndarray of int64, shape (min(n, most),)
+        Ascending positions.
     """
-    return np.arange(n) if n <= most else np.sort(rng.choice(n, most, replace=False))
+    if n <= most:
+        return np.arange(n)
+    return np.sort(rng.choice(n, most, replace=False))
 
 
 def generator(seed: int | None, *labels: str) -> np.random.Generator:
-    """Explicit generator seeded by :func:`derive_seed`."""
+    """Explicit generator seeded by :func:`derive_seed`.
+
+    Parameters
+    ----------
+    seed : int, optional
+        Seed of the job; None counts as 0.
+    *labels : str
+        Names of the purpose.
+
+    Returns
+    -------
+    np.random.Generator
+        A generator of its own.
+    """
     return np.random.default_rng(derive_seed(seed, *labels))
 
 

@@ -19,7 +19,7 @@ LIST = "digests.json"
 BUNDLE = "artifacts/bundle"  # of a model's folder
 # Python writes these folders below a model's code when it is imported from there.
 BYTECODE = "__pycache__"
-# MLflow's own files beside a model; the registry has their digests, the model's own list has not.
+# MLflow's own files in a model's folder; the registry has their digests, the model's list has not.
 MLFLOW_FILES = (
     "MLmodel",
     "conda.yaml",
@@ -36,19 +36,52 @@ CHUNK_BYTES = 1 << 20
 
 
 def sha256_of_file(path: Path) -> str:
-    """Digest of a file's bytes."""
+    """Digest of a file's bytes.
+
+    Parameters
+    ----------
+    path : Path
+        Path of the file.
+
+    Returns
+    -------
+    str
+        64 hexadecimal digits.
+    """
     with path.open("rb") as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
 def file_digests(folder: Path) -> dict[str, str]:
-    """Digest of each file below a folder, by its path in it."""
+    """Digest of each file below a folder, by its path in it.
+
+    Parameters
+    ----------
+    folder : Path
+        Any folder.
+
+    Returns
+    -------
+    dict
+        Path within the folder to digest.
+    """
     members = sorted(item for item in folder.rglob("*") if item.is_file())
     return {item.relative_to(folder).as_posix(): sha256_of_file(item) for item in members}
 
 
 def is_of_others(path: str) -> bool:
-    """Whether MLflow, on a download, or Python, on an import, may have added a file to a model."""
+    """Whether MLflow, on a download, or Python, on an import, may have added a file to a model.
+
+    Parameters
+    ----------
+    path : str
+        Path of the file within the model.
+
+    Returns
+    -------
+    bool
+        True if no list has to name the file.
+    """
     return path == DOWNLOADED or BYTECODE in path.split("/")
 
 
@@ -76,7 +109,7 @@ def model_faults(
     copy_to : Path, optional
         A folder that gets the files of the bundle: the same bytes that were compared.
     running : str, optional
-        Name, without its suffix, of a file beside the bundle that is being executed: Python may
+        Name, without its suffix, of a file next to the bundle that is being executed: Python may
         have written its bytecode just now, so that is no fault.
 
     Returns
@@ -88,8 +121,7 @@ def model_faults(
     entries, irregular = _entries(folder)
     if running:
         entries = _without_bytecode_of(running, entries)
-    whole = any(path == BUNDLE or path.startswith(f"{BUNDLE}/") for path in (*entries, *irregular))
-    whole = whole or published is not None or "artifacts" in irregular
+    whole = published is not None or _is_whole(entries, irregular)
     place = f"{BUNDLE}/{LIST}" if whole else LIST
     if place not in entries:
         return _faults_without_list(folder, entries, irregular, place, published)
@@ -101,14 +133,21 @@ def model_faults(
         return [str(error)]
     faults = [f"{path} is missing" for path in expected if path not in entries]
     faults += _added(entries, expected, published, whole=whole)
-    inside = f"{BUNDLE}/" if whole else ""
+    bundle = f"{BUNDLE}/" if whole else ""
     for path in sorted(set(expected) & set(entries)):
         target = None
-        if copy_to is not None and path.startswith(inside):
-            target = copy_to / path.removeprefix(inside)
+        if copy_to is not None and path.startswith(bundle):
+            target = copy_to / path.removeprefix(bundle)
         if _read_digest(folder / path, target) != expected[path]:
             faults.append(f"{path} was changed")
     return faults
+
+
+def _is_whole(entries: Mapping[str, bool], irregular: Mapping[str, str]) -> bool:
+    """Whether a folder is a whole model with its bundle, not a bundle alone."""
+    if "artifacts" in irregular:
+        return True
+    return any(path == BUNDLE or path.startswith(f"{BUNDLE}/") for path in (*entries, *irregular))
 
 
 def other_code(described: object) -> str | None:
@@ -124,7 +163,9 @@ def other_code(described: object) -> str | None:
     str or None
         The fault; None for a description such as a publication writes it.
     """
-    flavors = described.get("flavors") if isinstance(described, Mapping) else None
+    flavors = None
+    if isinstance(described, Mapping):
+        flavors = described.get("flavors")
     if not isinstance(flavors, Mapping) or set(flavors) != {"python_function"}:
         return "MLmodel was changed: it names another kind of model"
     flavor = flavors["python_function"]
@@ -192,10 +233,12 @@ def _faults_without_list(
     evaluation = str(Path(place).with_name("evaluation.json"))
     if entries.get(evaluation) is False:
         must_have = must_have or f'"{LISTED_KEY}"'.encode() in read_regular(folder / evaluation)
-    reached = [path for path in irregular if place == path or place.startswith(f"{path}/")]
-    for path in reached:
-        return [f"{path} {irregular[path]}"]
-    return [f"{place} is missing"] if must_have else None
+    for path, fault in irregular.items():
+        if place == path or place.startswith(f"{path}/"):
+            return [f"{path} {fault}"]
+    if must_have:
+        return [f"{place} is missing"]
+    return None
 
 
 def _expected_digests(
@@ -212,31 +255,37 @@ def _expected_digests(
         inner = {str(path): str(digest) for path, digest in json.loads(content).items()}
     except (ValueError, AttributeError):
         raise _ChangedError(f"{place} was changed") from None
-    own = {place: hashlib.sha256(content).hexdigest()}
+    of_list = {place: hashlib.sha256(content).hexdigest()}
     if whole:
-        return {**inner, **outer, **own}
+        return {**inner, **outer, **of_list}
     prefix = f"{BUNDLE}/"
-    inside = {path: digest for path, digest in inner.items() if path.startswith(prefix)}
-    return {path.removeprefix(prefix): digest for path, digest in inside.items()} | own
+    in_bundle = {}
+    for path, digest in inner.items():
+        if path.startswith(prefix):
+            in_bundle[path.removeprefix(prefix)] = digest
+    return in_bundle | of_list
 
 
 def _added(
     entries: Mapping[str, bool], expected: Mapping[str, str], published: str | None, *, whole: bool
 ) -> list[str]:
     """Name files and folders that no list has; of the files in such a folder the folder alone."""
-    allowed = {DOWNLOADED} if whole else set()
+    allowed_files = set(expected)
+    if whole:
+        allowed_files.add(DOWNLOADED)
     if whole and published is None:
-        allowed |= set(MLFLOW_FILES)
-    needed = {parent.as_posix() for path in expected for parent in Path(path).parents}
+        allowed_files.update(MLFLOW_FILES)
+    needed_folders: set[str] = set()
+    for path in expected:
+        needed_folders.update(_parents(path))
     faults = []
-    added: set[str] = set()
+    added_folders: set[str] = set()
     for path, is_folder in entries.items():
-        fits = path in needed if is_folder else path in expected or path in allowed
-        if fits:
+        if path in (needed_folders if is_folder else allowed_files):
             continue
         if is_folder:
-            added.add(path)
-        if any(parent.as_posix() in added for parent in Path(path).parents):
+            added_folders.add(path)
+        if not added_folders.isdisjoint(_parents(path)):
             continue
         if BYTECODE in path.split("/"):
             faults.append(
@@ -245,6 +294,11 @@ def _added(
         else:
             faults.append(f"{path} was added")
     return faults
+
+
+def _parents(path: str) -> list[str]:
+    """Folders above a path, up to ``.``."""
+    return [parent.as_posix() for parent in Path(path).parents]
 
 
 def read_regular(path: Path) -> bytes:
@@ -270,6 +324,7 @@ def read_regular(path: Path) -> bytes:
 
 
 def _open_regular(path: Path) -> int:
+    """File descriptor of a regular file, without following a link."""
     # a pipe without a writer would block
     descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):

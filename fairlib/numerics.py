@@ -20,6 +20,21 @@ def logistic_losses(margin: ArrayLike) -> Float:
     size.
 
     .. math:: \ell(m, 0) = \log(1 + e^{m}), \qquad \ell(m, 1) = \log(1 + e^{-m})
+
+    Parameters
+    ----------
+    margin : array-like, shape (n,)
+        Log-odds of label 1.
+
+    Returns
+    -------
+    ndarray of float64, shape (2, n)
+        Loss under label 0 and under label 1.
+
+    Examples
+    --------
+    >>> logistic_losses([0.0]).round(4).tolist()
+    [[0.6931], [0.6931]]
     """
     # log(1 + exp(m)) overflows above 709, logaddexp does not
     m = np.asarray(margin, dtype=np.float64)
@@ -32,6 +47,16 @@ def log_losses(probabilities: ArrayLike) -> Float:
 
     A probability below the machine epsilon (2.2e-16) counts as that, so that a model which is
     certain and wrong has a large loss, not an infinite one.
+
+    Parameters
+    ----------
+    probabilities : array-like, shape (n, K)
+        Probabilities of each label.
+
+    Returns
+    -------
+    ndarray of float64, shape (K, n)
+        Losses, at most :data:`MAX_LOG_LOSS`.
     """
     p = np.asarray(probabilities, dtype=np.float64)
     return np.ascontiguousarray(-np.log(np.clip(p, np.finfo(np.float64).eps, 1.0)).T)
@@ -43,6 +68,16 @@ def softmax_losses(margins: ArrayLike) -> Float:
     .. math:: \ell(m, k) = \log \sum_c e^{m_c} - m_k
 
     Margins are unnormalised log-probabilities of any size.
+
+    Parameters
+    ----------
+    margins : array-like, shape (n, K)
+        Unnormalised log-probabilities of any size.
+
+    Returns
+    -------
+    ndarray of float64, shape (K, n)
+        Losses.
     """
     from scipy.special import logsumexp
 
@@ -57,6 +92,21 @@ def orthonormal_basis(directions: ArrayLike) -> Float:
     Zero rows and linearly dependent rows are allowed: r is the rank. Rows are scaled to unit length
     first, so that the rank (singular values above ``max(k, d) * eps``) does not depend on their
     scale.
+
+    Parameters
+    ----------
+    directions : array-like, shape (k, d)
+        Finite directions.
+
+    Returns
+    -------
+    ndarray of float64, shape (d, r)
+        Orthonormal columns.
+
+    Raises
+    ------
+    ValueError
+        If a direction is not finite.
     """
     rows = np.atleast_2d(np.asarray(directions, dtype=np.float64))
     if not np.isfinite(rows).all():
@@ -76,11 +126,28 @@ def orthonormal_basis(directions: ArrayLike) -> Float:
 def wilson_interval(count: int, n: int, level: float) -> tuple[float, float]:
     r"""Score interval of a share (Wilson 1927).
 
-    .. math:: \frac{\hat p + \frac{z^2}{2n} \pm z \sqrt{\frac{\hat p (1 - \hat p)}{n} + \frac{z^2}{4n^2}}}
+    .. math:: \frac{\hat p + \frac{z^2}{2n}
+              \pm z \sqrt{\frac{\hat p (1 - \hat p)}{n} + \frac{z^2}{4n^2}}}
               {1 + z^2 / n}
 
-    Of n >= 1 people `count` have a property, and `level` in (0, 1) is the coverage. The ends are
-    within [0, 1], around ``count / n``. ValueError for a count that is no part of n.
+    Parameters
+    ----------
+    count : int
+        People with the property.
+    n : int
+        All people, at least 1.
+    level : float
+        Coverage, in (0, 1).
+
+    Returns
+    -------
+    tuple of two floats
+        Ends within [0, 1], around ``count / n``.
+
+    Raises
+    ------
+    ValueError
+        If `count` is no part of `n`.
     """
     if not 0 <= count <= n or n < 1:
         raise ValueError(f"count: got {count} of {n}, expected a part of at least one row")

@@ -34,18 +34,15 @@ class ParameterChecks:
         `interval` is written as in ``"[0, 1)"``: a square bracket includes the bound, a round one
         does not.
         """
-        low, high = (float(bound) for bound in interval[1:-1].split(","))
+        condition = WORDS.get(interval, f"in {interval}")
+        if optional:
+            condition += " or None"
         for name in names:
             value = getattr(self, name)
             if optional and value is None:
                 continue
-            inside = low <= value <= high  # False for NaN
-            at_open_end = (value == low and interval[0] == "(") or (
-                value == high and interval[-1] == ")"
-            )
-            if not inside or at_open_end:
-                words = WORDS.get(interval, f"in {interval}") + (" or None" if optional else "")
-                raise ValueError(f"{name} must be {words}, got {value!r}.")
+            if not _is_inside(value, interval):
+                raise ValueError(f"{name} must be {condition}, got {value!r}.")
 
     def _check_widths(self, *names: str) -> None:
         """ValueError unless the named parameters list the units of layers, each at least 1."""
@@ -63,11 +60,35 @@ class ParameterChecks:
             raise ValueError(f"{name} must be one of {', '.join(options)}, got {value!r}.")
 
 
+def _is_inside(value: float, interval: str) -> bool:
+    """Whether a number is in an interval such as ``"[0, 1)"``; NaN never is."""
+    first, last = interval[1:-1].split(",")
+    low = float(first)
+    high = float(last)
+    above = value > low if interval[0] == "(" else value >= low
+    below = value < high if interval[-1] == ")" else value <= high
+    return bool(above and below)
+
+
 def check_sample_weight(sample_weight: ArrayLike | None, n: int) -> NDArray[np.float64] | None:
     """Weights of n rows, shape (n,): a row of weight 2 counts as two equal rows, one of 0 as none.
 
-    None stays None. ValueError: another shape, a negative weight or one that is not finite, or no
-    positive one.
+    Parameters
+    ----------
+    sample_weight : array-like, shape (n,), optional
+        Weights; None stays None.
+    n : int
+        Number of rows.
+
+    Returns
+    -------
+    ndarray or None, shape (n,)
+        Finite and not negative.
+
+    Raises
+    ------
+    ValueError
+        For another shape, a negative weight or one that is not finite, or no positive one.
     """
     if sample_weight is None:
         return None

@@ -14,9 +14,26 @@ LARGE = 1 << 22
 def persons(people: Int) -> tuple[Int, Int]:
     """First row of each of m people, shape (m,), and the place of each row's person there, shape
     (n,).
+
+    Parameters
+    ----------
+    people : ndarray of int64, shape (n,)
+        Number of every row's person.
+
+    Returns
+    -------
+    tuple of two ndarrays of int64
+        Shapes (m,) and (n,).
     """
-    _, first, own = np.unique(people, return_index=True, return_inverse=True)
-    return first, own
+    _, first_row, person = np.unique(people, return_index=True, return_inverse=True)
+    return first_row, person
+
+
+def _units(n: int, people: Int | None) -> tuple[Int, Int] | tuple[slice, slice]:
+    """As :func:`persons`; without people each of n rows is a person of its own."""
+    if people is None:
+        return slice(n), slice(n)
+    return persons(people)
 
 
 def set_aside(
@@ -24,13 +41,31 @@ def set_aside(
 ) -> tuple[Int, Int]:
     """Split rows in two, with `share` of every label in the second part: positions, each sorted.
 
-    `labels` have the shape (n,), and `share` is strictly between 0 and 1. Of two rows or more of a
-    label, each part gets at least one; a single one stays in the first part. With `people`, numbers
-    of shape (n,), whole persons are drawn, each with the label of its first row. ValueError if the
-    second part lacks a label.
+    Parameters
+    ----------
+    labels : ndarray of int64, shape (n,)
+        Labels, from 0. Of two rows or more of a label, each part gets at least one; a single one
+        stays in the first part.
+    share : float
+        Share of each label or stratum in the second part, in (0, 1).
+    seed : int, optional
+        Seed of the choice.
+    people : ndarray of int64, shape (n,), optional
+        Numbers of people, who are drawn whole, each with the label of its first row; default: each
+        row is a person.
+
+    Returns
+    -------
+    tuple of two ndarrays of int64
+        Ascending positions of the first and of the second part.
+
+    Raises
+    ------
+    ValueError
+        If the second part lacks a label.
     """
-    first, own = (slice(None), slice(None)) if people is None else persons(people)
-    second = _drawn(labels[first], share, generator(seed, "validation"))[own]
+    first_row, person = _units(len(labels), people)
+    second = _drawn(labels[first_row], share, generator(seed, "validation"))[person]
     if len(np.unique(labels[second])) < 2:
         raise ValueError(
             f"{len(labels)} rows are too few to set some aside: each label needs two rows."
@@ -43,7 +78,8 @@ def _drawn(labels: Int | Int8, share: float, random: np.random.Generator) -> Boo
     second = np.zeros(len(labels), dtype=bool)
     for label in np.flatnonzero(np.bincount(labels)):
         rows = random.permutation(np.flatnonzero(labels == label))
-        second[rows[: min(max(1, round(share * len(rows))), len(rows) - 1)]] = True
+        size = min(max(1, round(share * len(rows))), len(rows) - 1)
+        second[rows[:size]] = True
     return second
 
 
@@ -51,18 +87,37 @@ def drawn_rows(n: int, strata: Int | Int8 | None, share: float, seed: int) -> Bo
     """Whether each of n rows is in the second part, which has this share of every stratum; shape
     (n,).
 
-    `strata` have the shape (n,), None for one. Up to ``LARGE`` rows it is scikit-learn's split.
-    ValueError if it refuses the strata.
+    Parameters
+    ----------
+    n : int
+        Number of rows. Up to ``LARGE`` rows the split is scikit-learn's.
+    strata : ndarray of int64 or Int8, shape (n,), optional
+        Stratum of every row; None for one stratum.
+    share : float
+        Share of each label or stratum in the second part, in (0, 1).
+    seed : int
+        Seed of the choice.
+
+    Returns
+    -------
+    ndarray of bool, shape (n,)
+        True for rows of the second part.
+
+    Raises
+    ------
+    ValueError
+        If scikit-learn refuses the strata.
     """
     if n > LARGE:
-        strata = np.zeros(n, dtype=np.int8) if strata is None else strata
+        if strata is None:
+            strata = np.zeros(n, dtype=np.int8)
         return _drawn(strata, share, generator(seed, "split"))
     from sklearn.model_selection import train_test_split
 
-    found = np.zeros(n, dtype=bool)
+    is_second = np.zeros(n, dtype=bool)
     _, second = train_test_split(np.arange(n), test_size=share, stratify=strata, random_state=seed)
-    found[second] = True
-    return found
+    is_second[second] = True
+    return is_second
 
 
 def hold_out(
@@ -71,11 +126,31 @@ def hold_out(
     """Positions to train on and to validate on, each sorted; every class, shape (n,), in the same
     shares.
 
-    `people` as in :func:`set_aside`. ValueError: not every class is on both sides.
+    Parameters
+    ----------
+    codes : ndarray of int64, shape (n,)
+        Class of every row, from 0.
+    share : float
+        Share of each label or stratum in the second part, in (0, 1).
+    seed : int, optional
+        Seed of the choice.
+    people : ndarray of int64, shape (n,), optional
+        Numbers of people, who are drawn whole, each with the label of its first row; default: each
+        row is a person.
+
+    Returns
+    -------
+    tuple of two ndarrays of int64
+        Ascending positions to train on, and to validate on.
+
+    Raises
+    ------
+    ValueError
+        If not every class is on both sides.
     """
-    first, own = (slice(None), slice(None)) if people is None else persons(people)
-    strata = codes[first]
-    held = drawn_rows(len(strata), strata, share, derive_seed(seed, "validation"))[own]
+    first_row, person = _units(len(codes), people)
+    strata = codes[first_row]
+    held = drawn_rows(len(strata), strata, share, derive_seed(seed, "validation"))[person]
     counts = np.bincount(codes)
     second = np.bincount(codes[held], minlength=len(counts))
     if np.any((counts > 0) & ((second == 0) | (second == counts))):

@@ -14,13 +14,23 @@ class DifferentiableModel:
 
     def __init__(self, network: nn.Module) -> None:
         self.network = network
-        self.frozen = {
-            name: value.detach()
-            for name, value in [*network.named_parameters(), *network.named_buffers()]
-        }
+        self.frozen = {}
+        for name, value in [*network.named_parameters(), *network.named_buffers()]:
+            self.frozen[name] = value.detach()
 
     def logits(self, x: Tensor) -> Tensor:
-        """Logits, shape (n, K), without any gradient."""
+        """Logits, shape (n, K), without any gradient.
+
+        Parameters
+        ----------
+        x : torch.Tensor, shape (n, d)
+            Rows.
+
+        Returns
+        -------
+        torch.Tensor, shape (n, K)
+            Logits.
+        """
         with torch.no_grad():
             return self._call(x)
 
@@ -29,7 +39,18 @@ class DifferentiableModel:
         return logits
 
     def forward(self, x: Tensor) -> Tensor:
-        """Logits, shape (n, K); stores the values for the next :meth:`backward`."""
+        """Logits, shape (n, K); stores the values for the next :meth:`backward`.
+
+        Parameters
+        ----------
+        x : torch.Tensor, shape (n, d)
+            Rows.
+
+        Returns
+        -------
+        torch.Tensor, shape (n, K)
+            Logits.
+        """
         with torch.inference_mode(False), torch.enable_grad():
             self.input = x.clone().requires_grad_()
             self.output = self._call(self.input)
@@ -38,6 +59,16 @@ class DifferentiableModel:
     def backward(self, weights: Tensor) -> Tensor:
         """Gradient of ``(weights * logits).sum()`` at the rows of the last :meth:`forward`, shape
         (n, d).
+
+        Parameters
+        ----------
+        weights : torch.Tensor, shape (n, K)
+            Weight of each logit.
+
+        Returns
+        -------
+        torch.Tensor, shape (n, d)
+            Gradients.
         """
         if not self.output.requires_grad:  # the logits do not depend on the rows
             return torch.zeros_like(self.input)
@@ -61,7 +92,18 @@ class PerceptronModel(DifferentiableModel):
         self.active: list[Tensor] = []
 
     def logits(self, x: Tensor) -> Tensor:
-        """As :meth:`DifferentiableModel.logits`."""
+        """As :meth:`DifferentiableModel.logits`.
+
+        Parameters
+        ----------
+        x : torch.Tensor, shape (n, d)
+            Rows.
+
+        Returns
+        -------
+        torch.Tensor, shape (n, K)
+            Logits.
+        """
         return self._outputs(x)[-1]
 
     def _outputs(self, x: Tensor) -> list[Tensor]:
@@ -73,12 +115,34 @@ class PerceptronModel(DifferentiableModel):
         return [*outputs, torch.addmm(self.biases[-1], x, self.weights[-1].T)]
 
     def forward(self, x: Tensor) -> Tensor:
-        """As :meth:`DifferentiableModel.forward`."""
+        """As :meth:`DifferentiableModel.forward`.
+
+        Parameters
+        ----------
+        x : torch.Tensor, shape (n, d)
+            Rows.
+
+        Returns
+        -------
+        torch.Tensor, shape (n, K)
+            Logits.
+        """
         *self.active, logits = self._outputs(x)
         return logits
 
     def backward(self, weights: Tensor) -> Tensor:
-        """As :meth:`DifferentiableModel.backward`."""
+        """As :meth:`DifferentiableModel.backward`.
+
+        Parameters
+        ----------
+        weights : torch.Tensor, shape (n, K)
+            Weight of each logit.
+
+        Returns
+        -------
+        torch.Tensor, shape (n, d)
+            Gradients.
+        """
         gradient = weights @ self.weights[-1]
         for weight, active in zip(self.weights[-2::-1], self.active[::-1], strict=True):
             # derivative of ReLU: 0 where the output is 0
@@ -87,15 +151,39 @@ class PerceptronModel(DifferentiableModel):
 
 
 def as_differentiable(network: nn.Module) -> DifferentiableModel:
-    """The fastest differentiable model that fits the network."""
+    """The fastest differentiable model that fits the network.
+
+    Parameters
+    ----------
+    network : nn.Module
+        Module from (n, d) to (n, K).
+
+    Returns
+    -------
+    DifferentiableModel
+        It follows later updates of the network's parameters.
+    """
     layers = perceptron_layers(network)
     return DifferentiableModel(network) if layers is None else PerceptronModel(layers)
 
 
 def perceptron_layers(network: nn.Module) -> list[nn.Linear] | None:
-    """The linear layers of a chain with ReLU between them; None for any other network."""
+    """The linear layers of a chain with ReLU between them; None for any other network.
+
+    Parameters
+    ----------
+    network : nn.Module
+        Any module.
+
+    Returns
+    -------
+    list of torch.nn.Linear or None
+        In order.
+    """
     # a subclass, a hook or a parametrisation may compute something else than its layers
-    layers = list(network) if type(network) is nn.Sequential and not _hooked(network) else []
+    if type(network) is not nn.Sequential or _hooked(network):
+        return None
+    layers = list(network)
     linear = [layer for layer in layers[::2] if type(layer) is nn.Linear and layer.bias is not None]
     between = [layer for layer in layers[1::2] if type(layer) is nn.ReLU]
     if len(layers) % 2 == 1 and len(linear) + len(between) == len(layers):
@@ -104,4 +192,5 @@ def perceptron_layers(network: nn.Module) -> list[nn.Linear] | None:
 
 
 def _hooked(network: nn.Module) -> bool:
+    """Whether a hook may change what a module of the network computes."""
     return any(module._forward_hooks or module._forward_pre_hooks for module in network.modules())

@@ -16,7 +16,7 @@ from torch.nn import functional
 from evenhand.fairlib.auditor.differentiable_model import DifferentiableModel
 from evenhand.fairlib.distances.metric_base import Metric
 
-# Lengths of the first move in full space that are tried beside the gradient's own.
+# Lengths of the first move in full space that are tried as well as the gradient's own.
 FIRST_LENGTHS = (0.1, 1.0)
 # Steps between comparisons with the best point: the path in full space hardly ever turns back.
 COMPARE_EVERY = 5
@@ -37,6 +37,18 @@ def logit_distance(first: Tensor, second: Tensor) -> Tensor:
     appendix B).
 
     .. math:: d_Y(h, h') = \frac{1}{K} \| h - h' \|_2^2
+
+    Parameters
+    ----------
+    first : torch.Tensor, shape (..., K)
+        Logits.
+    second : torch.Tensor, shape (..., K)
+        Logits.
+
+    Returns
+    -------
+    torch.Tensor, shape (...)
+        At least 0.
     """
     return (first - second).square().mean(dim=-1)
 
@@ -45,10 +57,32 @@ class SearchObjective(Protocol):
     """A function of each row's logits, with its gradient."""
 
     def value(self, logits: Tensor) -> Tensor:
-        """Value of every row, from shape (..., n, K) to shape (..., n)."""
+        """Value of every row, from shape (..., n, K) to shape (..., n).
+
+        Parameters
+        ----------
+        logits : torch.Tensor, shape (..., n, K)
+            Logits.
+
+        Returns
+        -------
+        torch.Tensor, shape (..., n)
+            Values.
+        """
 
     def gradient(self, logits: Tensor) -> Tensor:
-        """Gradient with respect to the logits, of their shape (..., n, K)."""
+        """Gradient with respect to the logits, of their shape (..., n, K).
+
+        Parameters
+        ----------
+        logits : torch.Tensor, shape (..., n, K)
+            Logits.
+
+        Returns
+        -------
+        torch.Tensor, shape (..., n, K)
+            Gradients.
+        """
 
 
 class LogitDistance:
@@ -58,11 +92,33 @@ class LogitDistance:
         self.own = own
 
     def value(self, logits: Tensor) -> Tensor:
-        """As :meth:`SearchObjective.value`."""
+        """As :meth:`SearchObjective.value`.
+
+        Parameters
+        ----------
+        logits : torch.Tensor, shape (..., n, K)
+            Logits.
+
+        Returns
+        -------
+        torch.Tensor, shape (..., n)
+            Values.
+        """
         return logit_distance(logits, self.own)
 
     def gradient(self, logits: Tensor) -> Tensor:
-        """As :meth:`SearchObjective.gradient`."""
+        """As :meth:`SearchObjective.gradient`.
+
+        Parameters
+        ----------
+        logits : torch.Tensor, shape (..., n, K)
+            Logits.
+
+        Returns
+        -------
+        torch.Tensor, shape (..., n, K)
+            Gradients.
+        """
         return (logits - self.own) * (2.0 / self.own.shape[-1])
 
 
@@ -73,13 +129,35 @@ class LogLoss:
         self.labels = labels
 
     def value(self, logits: Tensor) -> Tensor:
-        """As :meth:`SearchObjective.value`."""
+        """As :meth:`SearchObjective.value`.
+
+        Parameters
+        ----------
+        logits : torch.Tensor, shape (..., n, K)
+            Logits.
+
+        Returns
+        -------
+        torch.Tensor, shape (..., n)
+            Values.
+        """
         labels = self.labels.expand(logits.shape[:-1])
         losses = functional.cross_entropy(logits.flatten(0, -2), labels.flatten(), reduction="none")
         return losses.reshape(labels.shape)
 
     def gradient(self, logits: Tensor) -> Tensor:
-        """As :meth:`SearchObjective.gradient`."""
+        """As :meth:`SearchObjective.gradient`.
+
+        Parameters
+        ----------
+        logits : torch.Tensor, shape (..., n, K)
+            Logits.
+
+        Returns
+        -------
+        torch.Tensor, shape (..., n, K)
+            Gradients.
+        """
         return functional.softmax(logits, dim=-1) - functional.one_hot(
             self.labels, logits.shape[-1]
         )
@@ -95,13 +173,35 @@ class RowObjective:
         self.other = other
 
     def value(self, logits: Tensor) -> Tensor:
-        """As :meth:`SearchObjective.value`."""
+        """As :meth:`SearchObjective.value`.
+
+        Parameters
+        ----------
+        logits : torch.Tensor, shape (..., n, K)
+            Logits.
+
+        Returns
+        -------
+        torch.Tensor, shape (..., n)
+            Values.
+        """
         shape = logits.shape[:-1]
         other = self.other.expand(*shape, *self.other.shape[1:])
         return self.function(logits.flatten(0, -2), other.flatten(0, len(shape) - 1)).reshape(shape)
 
     def gradient(self, logits: Tensor) -> Tensor:
-        """As :meth:`SearchObjective.gradient`, by automatic differentiation."""
+        """As :meth:`SearchObjective.gradient`, by automatic differentiation.
+
+        Parameters
+        ----------
+        logits : torch.Tensor, shape (..., n, K)
+            Logits.
+
+        Returns
+        -------
+        torch.Tensor, shape (..., n, K)
+            Gradients.
+        """
         # the search runs in inference mode, whose tensors have no gradients: they are copied
         with torch.inference_mode(False), torch.enable_grad():
             point = logits.clone().detach().requires_grad_()
@@ -153,6 +253,18 @@ class SearchBounds:
     def points(self, z: Tensor, delta: Tensor) -> Tensor:
         """Points of some moves, (..., n, k) and (..., n, d); z is shortened by delta's move along
         B.
+
+        Parameters
+        ----------
+        z : torch.Tensor, shape (..., n, k)
+            Moves along the free directions.
+        delta : torch.Tensor, shape (..., n, d)
+            Moves of the rows.
+
+        Returns
+        -------
+        torch.Tensor, shape (..., n, d)
+            Points.
         """
         if not self.free:
             return self.x + delta
@@ -163,22 +275,67 @@ class SearchBounds:
     def corners(self, towards: Tensor) -> Tensor:
         """Corner of each person's range of z that lies in the given directions, shape (...,
         n, k).
+
+        Parameters
+        ----------
+        towards : torch.Tensor, shape (..., n, k)
+            Directions; the sign of each coordinate counts.
+
+        Returns
+        -------
+        torch.Tensor, shape (..., n, k)
+            Corners.
         """
         return torch.where(towards > 0, self.free_high, self.free_low)
 
     def random_start(self, generator: torch.Generator) -> tuple[Tensor, Tensor]:
-        """A random z and a small random delta, uniform within the bounds."""
+        """A random z and a small random delta, uniform within the bounds.
+
+        Parameters
+        ----------
+        generator : torch.Generator
+            Generator of random numbers.
+
+        Returns
+        -------
+        tuple of two torch.Tensor
+            z, shape (n, k), and delta, shape (n, d).
+        """
         place = self.random_places(generator)
         noise = _uniform(self.low.shape, generator, self.low)
         return place, self.clip((noise * 2.0 - 1.0).mul_(START_WIDTH))
 
     def random_places(self, generator: torch.Generator, *count: int) -> Tensor:
-        """Uniform random z within each person's range, shape (*count, n, k)."""
+        """Uniform random z within each person's range, shape (*count, n, k).
+
+        Parameters
+        ----------
+        generator : torch.Generator
+            Generator of random numbers.
+        *count : int
+            Leading axes of the result.
+
+        Returns
+        -------
+        torch.Tensor, shape (*count, n, k)
+            Places.
+        """
         shares = _uniform((*count, *self.free_low.shape), generator, self.low)
         return torch.lerp(self.free_low, self.free_high, shares)
 
     def clip(self, delta: Tensor) -> Tensor:
-        """The nearest move within the features' ranges, in place."""
+        """The nearest move within the features' ranges, in place.
+
+        Parameters
+        ----------
+        delta : torch.Tensor, shape (n, d)
+            Moves of the rows.
+
+        Returns
+        -------
+        torch.Tensor, shape (n, d)
+            The same tensor.
+        """
         return delta.clamp_(self.low, self.high)
 
 
@@ -208,7 +365,7 @@ class Auditor:
     # The steps in full space end early where a few of them add no more than this share of the
     # total. Negative: all are taken.
     tolerance: float = 1e-4
-    # Random places within the range of z that are tried beside its corners. A network that is
+    # Random places within the range of z that are tried as well as its corners. A network that is
     # trained on corners alone becomes invariant there, and not between them.
     inside: int = 2
     # Places along the free directions, the best of several times as many random ones, from each of
@@ -242,10 +399,32 @@ class Auditor:
         """Find a bad x' for every row of x, shape (n, d): never better for the person than x
         itself.
 
-        With a `multiplier` (the price of a squared distance) of 0 all moves within the bounds are
-        free. With `random_start` the search starts at a random place within the bounds instead of
-        at the best corner. `place`, shape (n, k), are known moves along the free directions, which
-        are then not searched for.
+        Parameters
+        ----------
+        model : DifferentiableModel
+            The network.
+        x : torch.Tensor, shape (n, d)
+            The people.
+        objective : SearchObjective
+            Function of the logits that is made large.
+        multiplier : float
+            Price of a squared distance, at least 0; at 0 all moves within the bounds are free.
+        generator : torch.Generator
+            Generator of random numbers.
+        random_start : bool, default False
+            Whether to start at a random place within the bounds instead of at the best corner.
+        place : torch.Tensor, shape (n, k), optional
+            Known moves along the free directions, which are then not searched for.
+
+        Returns
+        -------
+        WorstCase
+            The best point of each row.
+
+        Raises
+        ------
+        ValueError
+            If the multiplier is NaN.
         """
         if math.isnan(multiplier):
             raise ValueError(

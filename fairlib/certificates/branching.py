@@ -101,6 +101,16 @@ class Branching:
         """Search, bound, and split the parts whose bounds are farthest above what is found.
 
         It ends after so many parts, with the bounds so far.
+
+        Parameters
+        ----------
+        most_parts : int, default 2 ** 62
+            Most parts that are split; then the bounds so far are returned.
+
+        Returns
+        -------
+        Ring
+            Found and proved values.
         """
         count = 0
         self.attack()
@@ -144,18 +154,48 @@ class Branching:
         return self.found + TOLERANCE * np.abs(self.found - self.own) + 4 * self.slack
 
     def close(self, parts: _Parts) -> _Parts:
-        """Put aside the parts that cannot change the result, or that cannot be split."""
+        """Put aside the parts that cannot change the result, or that cannot be split.
+
+        Parameters
+        ----------
+        parts : _Parts
+            Parts of regions.
+
+        Returns
+        -------
+        _Parts
+            The other parts.
+        """
         done = (parts.bound <= self.goal()[parts.problem]) | (parts.split < 0)
         self.put_aside(parts.take(done))
         return parts.take(~done)
 
     def put_aside(self, parts: _Parts) -> None:
-        """Count the parts' bounds."""
+        """Count the parts' bounds.
+
+        Parameters
+        ----------
+        parts : _Parts
+            Parts of regions.
+        """
         np.maximum.at(self.closed, parts.problem, parts.bound)
         np.maximum.at(self.closed_inner, parts.problem, parts.inner)
 
     def bounded(self, parts: _Parts, steps: int) -> _Parts:
-        """The parts with their bounds and the best places to split them."""
+        """The parts with their bounds and the best places to split them.
+
+        Parameters
+        ----------
+        parts : _Parts
+            Parts of regions.
+        steps : int
+            Improvements of the slopes of the relaxation.
+
+        Returns
+        -------
+        _Parts
+            The same parts.
+        """
         person = self.person[parts.problem]
         region = replace(self.region.rows(person), free_low=parts.low, free_high=parts.high)
         rows = self.rows[parts.problem]
@@ -177,7 +217,15 @@ class Branching:
         return replace(parts, bound=np.where(better, bound, parts.bound), inner=inner, split=split)
 
     def offer(self, problem: Index, points: Float) -> None:
-        """Keep the largest value of points, shape (p, s, d), of problems, shape (p,)."""
+        """Keep the largest value of points, shape (p, s, d), of problems, shape (p,).
+
+        Parameters
+        ----------
+        problem : ndarray of intp, shape (p,)
+            Problem of each row of points.
+        points : ndarray of float64, shape (p, s, d)
+            Points of the regions.
+        """
         logits = self.relaxation.logits(points)
         person = self.person[problem]
         values = (logits * self.rows[problem][:, None, :]).sum(axis=2)
@@ -237,9 +285,30 @@ def network_rings(
     Direction j is at the angle :math:`j \pi / 4`. :data:`MARGIN` are the columns of the margin, the
     second logit less the first, and of minus the margin, both divided by :math:`\sqrt 2`.
 
-    `radii` rise from 0; the last may be infinite. So many `parts` are split per person and radius:
-    the result does not depend on the machine. NotProvedError: a network whose layers are not known,
-    or that has not two logits.
+    Parameters
+    ----------
+    network : nn.Module
+        ReLU network with two logits.
+    metric : Metric
+        Fitted fair metric.
+    X : array-like, shape (n, d)
+        The people.
+    radii : sequence of float
+        Fair distances, rising from 0; the last may be infinite.
+    parts : int, default 40
+        Parts that are split per person and radius; the result does not depend on the machine.
+    seed : int, default 0
+        Seed of the search.
+
+    Returns
+    -------
+    list of Ring
+        One per radius.
+
+    Raises
+    ------
+    NotProvedError
+        For a network whose layers are not known, or that has not two logits.
     """
     layers = read_network(network)
     if len(layers[-1][1]) != 2:

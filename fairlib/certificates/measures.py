@@ -44,7 +44,20 @@ class Ring:
     longest: Float | None = None
 
     def columns(self, columns: Sequence[int], factor: float = 1.0) -> Ring:
-        """Only these functions, each times a positive factor."""
+        """Only these functions, each times a positive factor.
+
+        Parameters
+        ----------
+        columns : sequence of int
+            Positions of functions.
+        factor : float, default 1.0
+            Positive factor of their values.
+
+        Returns
+        -------
+        Ring
+            Of these functions.
+        """
         chosen = list(columns)
         return Ring(
             inner=self.inner,
@@ -57,7 +70,18 @@ class Ring:
 
     @staticmethod
     def join(rings: Sequence[Ring]) -> Ring:
-        """The ring of all people of rings with the same distances."""
+        """The ring of all people of rings with the same distances.
+
+        Parameters
+        ----------
+        rings : sequence of Ring
+            Rings of different people.
+
+        Returns
+        -------
+        Ring
+            Of all people.
+        """
         longest = [ring.longest for ring in rings if ring.longest is not None]
         return Ring(
             inner=rings[0].inner,
@@ -86,6 +110,18 @@ def score_change(ring: Ring, score: Callable[[Float], Float]) -> Interval:
     margin.
 
     `score` is a monotone function of the margin.
+
+    Parameters
+    ----------
+    ring : Ring
+        Values of the margin and of minus the margin, in two columns.
+    score : callable
+        Monotone function of the margin.
+
+    Returns
+    -------
+    Interval
+        Found and proved change.
     """
     own_score = score(ring.own[:, 0])
     changes = []
@@ -104,6 +140,19 @@ def decision_radii(rings: Sequence[Ring], threshold: float) -> tuple[Float, Floa
     whichever way it falls at the threshold itself; so a margin that reaches the threshold counts as
     a change. `rings` are those of the margin and of minus the margin, with rising radii, each
     beginning where the last one ends.
+
+    Parameters
+    ----------
+    rings : sequence of Ring
+        Values of the margin and of minus the margin, with rising radii, each ring beginning where
+        the last one ends.
+    threshold : float
+        Margin above which a decision is positive.
+
+    Returns
+    -------
+    tuple of two ndarrays, shape (n,)
+        Proved and found radii, fair distances.
     """
     own = rings[0].own[:, 0]
     positive = own > threshold
@@ -136,6 +185,20 @@ def flipped_share(proved: Float, found: Float, budget: float) -> Interval:
     A person costs the squared distance to the nearest comparable point with another decision: at
     least the square of the `proved` and at most that of the `found` one. The cheapest people come
     first, as in :func:`evenhand.fairlib.evaluation.flips.flips`.
+
+    Parameters
+    ----------
+    proved : ndarray of float64, shape (n,)
+        Fair distances within which no decision changes.
+    found : ndarray of float64, shape (n,)
+        Fair distances at which one that changes was found.
+    budget : float
+        Mean squared fair distance :math:`\epsilon`.
+
+    Returns
+    -------
+    Interval
+        Found and proved share.
     """
     shares = []
     for distance in (found, proved):
@@ -155,6 +218,16 @@ def squared_length(change: Float) -> Float:
     .. math:: \|\Delta\|^2 = (H^2 + H'^2 - 2 c H H') / (1 - c^2),
 
     if that lies between the two, and else on one of them.
+
+    Parameters
+    ----------
+    change : ndarray of float64, shape (n, m)
+        H for m unit vectors at equal angles all around.
+
+    Returns
+    -------
+    ndarray of float64, shape (n,)
+        At least 0.
     """
     H = np.maximum(change, 0.0)
     after = np.roll(np.maximum(change, 0.0), -1, axis=1)
@@ -168,12 +241,35 @@ def squared_length(change: Float) -> Float:
 def squared_gain(own: Float, ends: Float) -> Float:
     """Bound of the mean squared change of two logits, shape (n,), by the directions of
     their rings.
+
+    Parameters
+    ----------
+    own : ndarray of float64, shape (n, m)
+        Values in each direction at the people themselves.
+    ends : ndarray of float64, shape (n, m)
+        Largest values.
+
+    Returns
+    -------
+    ndarray of float64, shape (n,)
+        Squared logits.
     """
     return squared_length(ends - own) / 2
 
 
 def squared_found(ring: Ring) -> Float:
-    """The mean squared change of two logits that a point within the ring reaches, shape (n,)."""
+    """The mean squared change of two logits that a point within the ring reaches, shape (n,).
+
+    Parameters
+    ----------
+    ring : Ring
+        Ring of a network, with ``longest``.
+
+    Returns
+    -------
+    ndarray of float64, shape (n,)
+        Squared logits.
+    """
     assert ring.longest is not None
     return np.asarray(np.square(ring.longest) / 2)
 
@@ -181,11 +277,23 @@ def squared_found(ring: Ring) -> Float:
 def loss_rise(own: Float, ends: Float, score: Callable[[Float], Float], y: NDArray[Any]) -> Float:
     r"""Largest rise of the log loss, shape (n,), of people with labels y, 0 or 1, shape (n,).
 
-    `own` and `ends`, (n, 2), are the margin and minus the margin, and their largest values; `score`
-    is a monotone function of the margin. The loss of label 1 rises where the margin falls, and that
-    of 0 where it rises:
-
     .. math:: \ell(m, 1) = -\log s(m), \quad \ell(m, 0) = -\log(1 - s(m))
+
+    Parameters
+    ----------
+    own : ndarray of float64, shape (n, 2)
+        Margin and minus the margin at the people themselves.
+    ends : ndarray of float64, shape (n, 2)
+        Their largest values.
+    score : callable
+        Monotone function of the margin.
+    y : ndarray, shape (n,)
+        Labels, 0 or 1.
+
+    Returns
+    -------
+    ndarray of float64, shape (n,)
+        Rises in nats, at least 0.
     """
     people = np.arange(len(y))
     worst = np.where(y == 1, -ends[:, 1], ends[:, 0])
@@ -210,9 +318,21 @@ def mean_change(
     hulls with gains :math:`U_i(r_{j+1})` and costs :math:`r_j^2`. Found changes with the cost of
     their radius squared give a lower bound in the same way.
 
-    The first of the `rings` has the radius 0; no comparable point is beyond the last. ``gain(own,
-    ends)`` bounds each person's change, shape (n,), where the values are at most `ends`, shape (n,
-    m). `found` gives the change of each person that a point within a ring reaches.
+    Parameters
+    ----------
+    rings : sequence of Ring
+        Rings with rising radii: the first has the radius 0, and no comparable point is beyond the
+        last.
+    gain : callable
+        ``gain(own, ends)`` bounds each person's change, shape (n,), where the values are at most
+        `ends`, shape (n, m).
+    found : callable
+        Change of each person that a point within a ring reaches, shape (n,).
+
+    Returns
+    -------
+    tuple of two ConcaveHulls
+        Of the found and of the proved change.
     """
     gains = []
     costs = []

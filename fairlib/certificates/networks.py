@@ -24,6 +24,21 @@ def read_network(network: nn.Module) -> list[tuple[Float, Float]]:
     """Weights (out, in) and biases (out,) of linear layers with ReLU between them.
 
     NotProvedError: any other network; the message names the layer.
+
+    Parameters
+    ----------
+    network : nn.Module
+        A torch module.
+
+    Returns
+    -------
+    list of tuple of two ndarrays
+        Weights (out, in) and biases (out,) of each layer.
+
+    Raises
+    ------
+    NotProvedError
+        For any other network; the message names the layer.
     """
     from evenhand.fairlib.auditor.differentiable_model import perceptron_layers
 
@@ -98,14 +113,38 @@ class LinearRelaxation:
         )
 
     def logits(self, x: Float) -> Float:
-        """Logits of rows, shape (..., d)."""
+        """Logits of rows, shape (..., d).
+
+        Parameters
+        ----------
+        x : ndarray of float64, shape (..., d)
+            Rows.
+
+        Returns
+        -------
+        ndarray of float64, shape (..., K)
+            Logits.
+        """
         for weight, bias in self.layers[:-1]:
             x = np.maximum(x @ weight.T + bias, 0.0)
         weight, bias = self.layers[-1]
         return np.asarray(x @ weight.T + bias)
 
     def gradient(self, x: Float, rows: Float) -> Float:
-        """Gradient of ``(rows * logits).sum()`` by x."""
+        """Gradient of ``(rows * logits).sum()`` by x.
+
+        Parameters
+        ----------
+        x : ndarray of float64, shape (..., d)
+            Rows.
+        rows : ndarray of float64, shape (..., K)
+            Coefficients of the logits.
+
+        Returns
+        -------
+        ndarray of float64, shape (..., d)
+            Gradients.
+        """
         active = []
         for weight, bias in self.layers[:-1]:
             x = np.maximum(x @ weight.T + bias, 0.0)
@@ -116,7 +155,22 @@ class LinearRelaxation:
         return np.asarray(slope)
 
     def unit_bounds(self, person: Index, part: Region, signs: NDArray[np.int8]) -> Bounds:
-        """Bounds of the inputs of each hidden layer's units, each (p, h); signs of 0 are open."""
+        """Bounds of the inputs of each hidden layer's units, each (p, h); signs of 0 are open.
+
+        Parameters
+        ----------
+        person : ndarray of intp, shape (p,)
+            The person that each part belongs to.
+        part : Region
+            Parts of the regions of people.
+        signs : ndarray, shape (p, h)
+            Sign of each hidden unit's input; 0 is open.
+
+        Returns
+        -------
+        list of tuple of two ndarrays
+            Lower and upper bounds by layer, each (p, h).
+        """
         up = np.maximum(self.along, 0.0).T
         down = np.minimum(self.along, 0.0).T
         low = self.first[0][person] + part.free_low @ up + part.free_high @ down
@@ -151,9 +205,21 @@ class LinearRelaxation:
         """The linear function of x' that is above A, shape (p, m, h), times the last hidden units'
         outputs.
 
-        Its coefficients (p, m, d) and constant (p, m); also A at each hidden layer. `slopes` are
-        the lower lines', (p, m, h) each, by default parallel to the upper ones; `cuts` are added to
-        the units' inputs.
+        Parameters
+        ----------
+        A : ndarray of float64, shape (p, m, h)
+            Coefficients of the last hidden units' outputs.
+        bounds : Bounds
+            Bounds of units, as :meth:`unit_bounds` gives them.
+        slopes : sequence of ndarray of float64, optional
+            Slopes of the lower lines, (p, 1, h) each; default: those of the upper lines.
+        cuts : sequence of ndarray of float64, optional
+            Added to the coefficients of the units' inputs; default: nothing.
+
+        Returns
+        -------
+        tuple of two ndarrays and list of ndarray
+            Coefficients (p, m, d), constant (p, m), and A at each hidden layer.
         """
         constant = np.zeros(A.shape[:2])
         coefficients = []
@@ -184,6 +250,26 @@ class LinearRelaxation:
         holds. The others are: where the linear functions were largest, shape (p, steps, d); how
         much of the relaxation's looseness halving a free direction could remove, shape (p, k); and
         the same for fixing a hidden unit's sign, shape (p, h).
+
+        Parameters
+        ----------
+        person : ndarray of intp, shape (p,)
+            The person that each part belongs to.
+        part : Region
+            Parts of the regions of people.
+        signs : ndarray, shape (p, h)
+            Sign of each hidden unit's input; 0 is open.
+        rows : ndarray of float64, shape (p, K)
+            One row of coefficients of the logits for each part.
+        steps : int
+            Improvements of the slopes and multipliers, at least 1.
+
+        Returns
+        -------
+        tuple of five ndarrays
+            The bound, shape (p,), minus infinity for a part without a point; the factor of the
+            radius, shape (p,); points, shape (p, steps, d); and what could be gained by halving
+            free directions, shape (p, k), and by fixing signs, shape (p, h).
         """
         bounds = self.unit_bounds(person, part, signs)
         crossing = [(low < 0) & (high > 0) for low, high in bounds]
@@ -235,7 +321,22 @@ class LinearRelaxation:
 
 
 def upper_line(low: Float, high: Float) -> tuple[Float, Float]:
-    """Slope and intercept of the line above max(z, 0) on [low, high]; it is exact where z keeps its sign."""
+    """Slope and intercept of the line above max(z, 0) on [low, high].
+
+    It is exact where z keeps its sign.
+
+    Parameters
+    ----------
+    low : ndarray of float64, shape (...)
+        Smallest input of each unit.
+    high : ndarray of float64, shape (...)
+        Largest input.
+
+    Returns
+    -------
+    tuple of two ndarrays, shape (...)
+        Slopes and intercepts.
+    """
     crossing = (low < 0) & (high > 0)
     slope = np.where(crossing, high / np.where(crossing, high - low, 1.0), low >= 0)
     return slope, np.where(crossing, -low * slope, 0.0)

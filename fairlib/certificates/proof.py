@@ -66,12 +66,31 @@ def prove(
 ) -> Proof:
     """Prove certificates of a fitted classifier of two labels on rows X, shape (n, d).
 
-    The `model` has a ``network_`` or a ``booster_``, possibly with a calibration and a decision
-    rule; trees have no ``certificate.dif``, which is a change of logits by small moves. `budget` is
-    a mean squared fair distance; the ball of a person has its root as radius. `y`, shape (n,), are
-    0 or 1 by the person's label, for the rise of the loss. `parts` is the effort, as in
-    :func:`evenhand.fairlib.certificates.branching.network_rings`; of trees the states that are
-    looked at per person, side and radius, of which there are few.
+    Parameters
+    ----------
+    model : object
+        Fitted, with a ``network_`` or a ``booster_``, possibly with a calibration and a decision
+        rule. Trees have no ``certificate.dif``, which is a change of logits by small moves.
+    X : array-like, shape (n, d)
+        Encoded rows of people.
+    metric : Metric
+        Fitted fair metric.
+    budget : float
+        Mean squared fair distance; the ball of a person has its root as radius.
+    y : array-like, shape (n,), optional
+        Labels, 0 or 1, for the rise of the loss; default: it is not proved.
+    parts : int, default 40
+        Effort, as in :func:`evenhand.fairlib.certificates.branching.network_rings`; of trees the
+        states that are looked at per person, side and radius, of which there are few.
+    seed : int, default 0
+        Seed of the search.
+    callback : callable, optional
+        ``callback(done, total)``, in groups of people.
+
+    Returns
+    -------
+    Proof
+        Intervals, and reasons where nothing is proved.
     """
     is_trees = hasattr(model, "booster_")
     x = np.asarray(X, dtype=np.float64)
@@ -143,6 +162,18 @@ def _within(budget: float, hulls: tuple[ConcaveHulls, ConcaveHulls]) -> measures
 def radii_up_to(largest: float, radius: float) -> list[float]:
     """Radii of rings: 0, around the given radius, and on to one that reaches everybody in the
     range.
+
+    Parameters
+    ----------
+    largest : float
+        Fair distance that reaches everybody.
+    radius : float
+        Fair distance of interest.
+
+    Returns
+    -------
+    list of float
+        Rising, from 0.
     """
     if radius == 0.0:
         return [0.0]

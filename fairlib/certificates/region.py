@@ -58,6 +58,26 @@ class Region:
 
         ValueError: a metric of another width, or whose matrix is zero; numbers that are not finite;
         a negative radius.
+
+        Parameters
+        ----------
+        metric : Metric
+            Fitted fair metric.
+        X : array-like, shape (n, d)
+            The people.
+        radius : float or ndarray of float64
+            One fair distance, or one per person, shape (n,); at least 0.
+
+        Returns
+        -------
+        Self
+            Of n people.
+
+        Raises
+        ------
+        ValueError
+            For a metric of another width, or whose matrix is zero; numbers that are not finite; a
+            negative radius.
         """
         check_is_fitted(metric)
         x = np.asarray(X, dtype=np.float64)
@@ -94,13 +114,36 @@ class Region:
         return len(self.x)
 
     def rows(self, index: Index) -> Self:
-        """The regions of some people, who may be repeated."""
+        """The regions of some people, who may be repeated.
+
+        Parameters
+        ----------
+        index : ndarray of intp
+            Positions of people, who may be repeated.
+
+        Returns
+        -------
+        Self
+            Of these people.
+        """
         names = ("x", "low", "high", "free_low", "free_high", "radius")
         return replace(self, **{name: getattr(self, name)[index] for name in names})
 
     def points(self, delta: Float, t: Float) -> Float:
         """Rows of some moves, shapes (..., n, d) and (..., n, k), after these are brought into the
         region.
+
+        Parameters
+        ----------
+        delta : ndarray of float64, shape (..., n, d)
+            Moves.
+        t : ndarray of float64, shape (..., n, k)
+            Moves along the free directions.
+
+        Returns
+        -------
+        ndarray of float64, shape (..., n, d)
+            Points of the region.
         """
         moved = self.inside(delta)
         along = np.clip(t, self.free_low, self.free_high)
@@ -111,6 +154,16 @@ class Region:
 
         The region contains all points between x and any of its points, so that a move that is too
         long is shortened.
+
+        Parameters
+        ----------
+        delta : ndarray of float64, shape (..., n, d)
+            Moves.
+
+        Returns
+        -------
+        ndarray of float64, shape (..., n, d)
+            Moves within the region.
         """
         moved = np.clip(delta, self.low, self.high)
         # Σ = (F F')+, and F has orthogonal columns
@@ -132,6 +185,16 @@ class Region:
 
         for which a few h are tried, 0 and g among them: every h gives an upper bound. Rounding adds
         less than :meth:`slack`, which is included.
+
+        Parameters
+        ----------
+        A : ndarray of float64, shape (n, m, d)
+            Rows a of coefficients, or (m, d) where they are the same for everybody.
+
+        Returns
+        -------
+        ndarray of float64, shape (n, m)
+            Upper bounds.
         """
         return self.lines(A)[0]
 
@@ -140,15 +203,22 @@ class Region:
 
         For a region of radius :math:`r' \le r` the bound less :math:`r - r'` times the factor
         holds.
+
+        Parameters
+        ----------
+        A : ndarray of float64, shape (n, m, d)
+            Rows a of coefficients, or (m, d) where they are the same for everybody.
+
+        Returns
+        -------
+        tuple of two ndarrays, shape (n, m)
+            Bounds and factors.
         """
         along = A @ self.basis
         low = self.free_low[:, None, :]
         high = self.free_high[:, None, :]
         free = np.maximum(along * low, along * high).sum(axis=-1)
-        if A.ndim == 2:
-            at_person = self.x @ A.T
-        else:
-            at_person = np.einsum("nmd,nd->nm", A, self.x)
+        at_person = self.x @ A.T if A.ndim == 2 else np.einsum("nmd,nd->nm", A, self.x)
         reach, factor = self.reach(A - along @ self.basis.T)
         return np.asarray(at_person + free + reach + self.slack(A)), factor
 
@@ -157,6 +227,16 @@ class Region:
         :meth:`support`.
 
         It is the maximum where neither bound of a feature cuts the ellipsoid.
+
+        Parameters
+        ----------
+        A : ndarray of float64, shape (n, m, d)
+            Rows a of coefficients, or (m, d) where they are the same for everybody.
+
+        Returns
+        -------
+        ndarray of float64, shape (n, m, d)
+            Points of the region.
         """
         n = len(self)
         m = A.shape[-2]
@@ -171,6 +251,16 @@ class Region:
     def steepest(self, g: Float) -> Float:
         """The move delta of the radius's length that is farthest in each direction g, (n, d),
         without B.
+
+        Parameters
+        ----------
+        g : ndarray of float64, shape (n, d)
+            Directions without a part along B.
+
+        Returns
+        -------
+        ndarray of float64, shape (n, d)
+            Moves of fair length r, not cut to the box.
         """
         # features that cannot move that way
         g = np.where(((g > 0) & (self.high <= 0)) | ((g < 0) & (self.low >= 0)), 0.0, g)
@@ -190,6 +280,16 @@ class Region:
     def reach(self, G: Float) -> tuple[Float, Float]:
         r"""Upper bounds of :math:`\max g^\top \delta` for g orthogonal to B, and the factors of r
         in them.
+
+        Parameters
+        ----------
+        G : ndarray of float64, shape (n, m, d)
+            Rows g orthogonal to B, or (m, d).
+
+        Returns
+        -------
+        tuple of two ndarrays, shape (n, m)
+            Bounds, and factors.
         """
         if not self.radius.any():
             return np.zeros((len(self), G.shape[-2])), np.zeros((len(self), G.shape[-2]))
@@ -257,6 +357,16 @@ class Region:
         roundoff u each has an error below :math:`(d + 2) u` times the sum of the absolute products
         (Higham 2002, section 3.1), which by the Cauchy-Schwarz inequality are at most :math:`(k +
         1) \|a\| (\|x\| + \|\max(-l, u)\| + \|\max(-t_l, t_u)\|)`, as B has orthonormal columns.
+
+        Parameters
+        ----------
+        A : ndarray of float64, shape (n, m, d)
+            Rows a of coefficients, or (m, d) where they are the same for everybody.
+
+        Returns
+        -------
+        ndarray of float64, shape (n, m)
+            Bounds of rounding errors, or (n, 1).
         """
         d, k = self.basis.shape
         sizes = np.linalg.norm(self.x, axis=1)

@@ -45,6 +45,22 @@ def read_trees(booster: xgb.Booster) -> tuple[kernels.TreeArrays, kernels.TreeAr
     The trees are of u, the values of the features that splits use; these features, shape (m,), are
     ascending positions in the rows. NotProvedError: another booster than ``gbtree``, another number
     of classes than two, splits by sets of categories.
+
+    Parameters
+    ----------
+    booster : xgb.Booster
+        A fitted booster.
+
+    Returns
+    -------
+    tuple of two TreeArrays and ndarray of int64
+        Trees, negated trees, and positions of the features, shape (m,).
+
+    Raises
+    ------
+    NotProvedError
+        For another booster than ``gbtree``, another number of classes than two, splits by sets of
+        categories.
     """
     content = json.loads(booster.save_raw("json"))
     learner = content["learner"]
@@ -105,6 +121,16 @@ def read_trees(booster: xgb.Booster) -> tuple[kernels.TreeArrays, kernels.TreeAr
 def without_trees(booster: xgb.Booster) -> xgb.Booster:
     """The same booster without a tree: it gives the base margin, or the probability of a given
     margin.
+
+    Parameters
+    ----------
+    booster : xgb.Booster
+        A fitted booster.
+
+    Returns
+    -------
+    xgb.Booster
+        A copy without a tree.
     """
     import xgboost as xgb
 
@@ -208,13 +234,32 @@ class TreeProver:
     ) -> MarginBounds:
         """Bound the margins of rows X, shape (n, d), over their regions.
 
-        `radius`, a number or of shape (n,), is a fair distance, not a squared one. After so many
-        `seconds` the bounds reached so far are returned; the first round ignores that. In each of
-        the `rounds` so many states are looked at per person and side; a round starts anew with the
-        people whose bounds do not meet, the largest gap first. `jobs` threads; None for all cores.
+        Parameters
+        ----------
+        X : array-like, shape (n, d)
+            The people.
+        radius : float or ndarray of float64
+            Fair distance (not squared), or one per person, shape (n,).
+        seconds : float, default np.inf
+            After so many seconds the bounds reached so far are returned; the first round ignores
+            that.
+        rounds : sequence of int, default ROUNDS
+            States that are looked at per person and side in each round; a round starts anew with
+            the people whose bounds do not meet, the largest gap first.
+        jobs : int, optional
+            Threads; default: all cores.
 
-        ValueError: X is not finite or of another width than the metric. NotProvedError: XGBoost
-        gives another margin than our sum, and so adds in another order.
+        Returns
+        -------
+        MarginBounds
+            Found and proved margins.
+
+        Raises
+        ------
+        ValueError
+            If X is not finite or of another width than the metric.
+        NotProvedError
+            If XGBoost gives another margin than our sum, and so adds in another order.
         """
         stop = time.monotonic() + seconds
         rows = np.asarray(X, dtype=np.float32)
@@ -240,13 +285,35 @@ class TreeProver:
         )
 
     def read(self, rows: Float32) -> Float32:
-        """What the booster reads of rows."""
+        """What the booster reads of rows.
+
+        Parameters
+        ----------
+        rows : ndarray of float32, shape (n, d)
+            Encoded rows.
+
+        Returns
+        -------
+        ndarray of float32, shape (n, m)
+            Rows, projected where the model projects.
+        """
         if self.project is None:
             return rows
         return np.asarray(self.project(rows), dtype=np.float32)
 
     def sums(self, read: Float32) -> Float32:
-        """Margins of what the booster reads, shape (n,)."""
+        """Margins of what the booster reads, shape (n,).
+
+        Parameters
+        ----------
+        read : ndarray of float32, shape (n, m)
+            Rows of :meth:`read`.
+
+        Returns
+        -------
+        ndarray of float32, shape (n,)
+            Margins.
+        """
         return np.asarray(
             kernels.tree_margins(self.trees, read[:, self.features].astype(np.float64, order="C"))
         )
@@ -256,6 +323,23 @@ class TreeProver:
     ) -> tuple[Float32, Float32, Bool, Float32]:
         """Margins found and proved, whether more states change neither, and points, shape
         (n, d).
+
+        Parameters
+        ----------
+        trees : kernels.TreeArrays
+            The trees, or the negated ones.
+        region : Region
+            Regions of n people.
+        read : ndarray of float32, shape (n, m)
+            Rows of :meth:`read`.
+        most : int
+            Most states per person.
+
+        Returns
+        -------
+        tuple of four ndarrays
+            Found and proved margins, shape (n,), whether the search is complete, shape (n,), and
+            points, shape (n, d).
         """
         own = read[:, self.features].astype(np.float64, order="C")
         basis = region.basis
@@ -379,10 +463,24 @@ def tree_rings(
     """Bounds of a tree model's margin and of minus the margin, up to rising fair distances from
     each person.
 
-    A margin of trees jumps, so nothing is gained between two radii: ``inner_proved`` equals
-    ``proved``. `model` and `metric` are as in :class:`TreeProver`, X has the shape (n, d), and
-    `rounds` are those of
-    :meth:`TreeProver.margins`. The `radii` rise; the last may be infinite.
+    Parameters
+    ----------
+    model : object
+        Fitted tree model, as in :class:`TreeProver`.
+    metric : Metric
+        Fitted fair metric.
+    X : array-like, shape (n, d)
+        The people.
+    radii : sequence of float
+        Rising fair distances; the last may be infinite.
+    rounds : sequence of int, default ROUNDS
+        States per round, as in :meth:`TreeProver.margins`.
+
+    Returns
+    -------
+    list of Ring
+        One per radius. A margin of trees jumps, so nothing is gained between two radii:
+        ``inner_proved`` equals ``proved``.
     """
     prover = TreeProver(model, metric)
     own = prover.sums(prover.read(np.asarray(X, dtype=np.float32))).astype(np.float64)

@@ -32,6 +32,20 @@ def log_likelihood(sigma: ArrayLike, comparable: ArrayLike, incomparable: ArrayL
     in nats, concave in the symmetric `sigma`, shape (d, d), and ``-inf`` where an incomparable pair
     is at distance 0. `comparable` and `incomparable`, shapes (m1, d) and (m2, d), are differences
     of pairs; m = m1 + m2.
+
+    Parameters
+    ----------
+    sigma : array-like, shape (d, d)
+        Symmetric matrix.
+    comparable : array-like, shape (m1, d)
+        Differences of comparable pairs.
+    incomparable : array-like, shape (m2, d)
+        Differences of incomparable pairs.
+
+    Returns
+    -------
+    float
+        In nats, at most log 2.
     """
     near = _lengths(sigma, comparable)
     far = _lengths(sigma, incomparable)
@@ -49,6 +63,20 @@ def log_likelihood_gradient(
 
     .. math:: \frac1m \Big[ -\sum_{\delta \in C} \sigma(D(\delta))\, \delta\delta^\top
         + \sum_{\delta \in I} \frac{1}{\sinh D(\delta)}\, \delta\delta^\top \Big]
+
+    Parameters
+    ----------
+    sigma : array-like, shape (d, d)
+        Symmetric matrix.
+    comparable : array-like, shape (m1, d)
+        Differences of comparable pairs.
+    incomparable : array-like, shape (m2, d)
+        Differences of incomparable pairs.
+
+    Returns
+    -------
+    ndarray of float64, shape (d, d)
+        The gradient.
     """
     from scipy.special import expit
 
@@ -180,7 +208,7 @@ class EXPLORE(Metric):
         far = far / np.sqrt(scale)
         penalty = self.strength / scale
         identity = np.eye(data.shape[1])
-        found = maximise(
+        maximum = maximise(
             lambda sigma: log_likelihood(sigma, near, far) - penalty * float(np.trace(sigma)),
             lambda sigma: log_likelihood_gradient(sigma, near, far) - penalty * identity,
             identity,
@@ -188,19 +216,19 @@ class EXPLORE(Metric):
             max_iter=self.max_iter,
             tol=self.tol,
         )
-        if not found.converged:
+        if not maximum.converged:
             warnings.warn(
-                f"EXPLORE has not converged within {found.n_iter} iterations: raise max_iter.",
+                f"EXPLORE has not converged within {maximum.n_iter} iterations: raise max_iter.",
                 ConvergenceWarning,
                 stacklevel=2,
             )
-        self.n_iter_ = found.n_iter
-        self.converged_ = found.converged
-        self.log_likelihood_ = log_likelihood(found.matrix, near, far)
-        values, vectors = np.linalg.eigh(found.matrix / scale)
-        kept = values > NEGLIGIBLE * values[-1]
-        self.factor_ = np.ascontiguousarray(vectors[:, kept] * np.sqrt(values[kept]))
-        self._remember(data, vectors[:, ~kept])
+        self.n_iter_ = maximum.n_iter
+        self.converged_ = maximum.converged
+        self.log_likelihood_ = log_likelihood(maximum.matrix, near, far)
+        values, vectors = np.linalg.eigh(maximum.matrix / scale)
+        positive = values > NEGLIGIBLE * values[-1]
+        self.factor_ = np.ascontiguousarray(vectors[:, positive] * np.sqrt(values[positive]))
+        self._remember(data, vectors[:, ~positive])
         return self
 
     def _project(self, V: Any) -> Any:
@@ -234,10 +262,21 @@ class Maximum(NamedTuple):
 
 
 def nearest_psd(matrix: Float) -> Float:
-    """Projection onto the positive semi-definite matrices: negative eigenvalues are cut."""
+    """Projection onto the positive semi-definite matrices: negative eigenvalues are cut.
+
+    Parameters
+    ----------
+    matrix : ndarray of float64, shape (d, d)
+        Matrix, of which the symmetric part counts.
+
+    Returns
+    -------
+    ndarray of float64, shape (d, d)
+        Symmetric matrix.
+    """
     values, vectors = np.linalg.eigh((matrix + matrix.T) / 2)
-    kept = values > 0
-    return np.asarray((vectors[:, kept] * values[kept]) @ vectors[:, kept].T)
+    positive = values > 0
+    return np.asarray((vectors[:, positive] * values[positive]) @ vectors[:, positive].T)
 
 
 def maximise(
@@ -254,10 +293,26 @@ def maximise(
     Beck and Teboulle 2009 (FISTA), restarted where the momentum points downhill (O'Donoghue and
     Candes 2015).
 
-    `value` is a concave function of a symmetric matrix, ``-inf`` outside its domain, and `gradient`
-    its gradient within. `start`, shape (d, d), is positive semi-definite and of finite value, and
-    `step` the first step length. `tol` limits the Frobenius norm of the projected gradient
-    :math:`\Pi(\Sigma + \nabla f(\Sigma)) - \Sigma`, which is 0 at a maximum and nowhere else.
+    Parameters
+    ----------
+    value : callable
+        Concave function of a symmetric matrix, ``-inf`` outside its domain.
+    gradient : callable
+        Its gradient within the domain, shape (d, d).
+    start : ndarray of float64, shape (d, d)
+        Positive semi-definite matrix of finite value.
+    step : float
+        First step length.
+    max_iter : int
+        Most iterations, at least 1.
+    tol : float
+        Limit of the Frobenius norm of the projected gradient :math:`\Pi(\Sigma + \nabla f(\Sigma))
+        - \Sigma`, which is 0 at a maximum and nowhere else.
+
+    Returns
+    -------
+    Maximum
+        The best matrix found.
     """
     current = ahead = start
     height = value(start)
@@ -267,44 +322,72 @@ def maximise(
         slope = gradient(ahead)
         # backtracking: shorten the step until the quadratic model is a lower bound
         while True:
-            found = nearest_psd(ahead + step * slope)
-            moved = found - ahead
+            candidate = nearest_psd(ahead + step * slope)
+            moved = candidate - ahead
             gain = float((slope * moved).sum() - (moved * moved).sum() / (2 * step))
-            reached = value(found)
+            reached = value(candidate)
             if gain > RESOLUTION * abs(height):
                 enough = reached >= height + gain
-            else:  # near the maximum values are alike: the slopes show the curvature
-                bend = ((slope - gradient(found)) * moved).sum() if np.isfinite(reached) else np.inf
+            else:
+                # near the maximum values are alike: the slopes show the curvature
+                bend = np.inf
+                if np.isfinite(reached):
+                    bend = ((slope - gradient(candidate)) * moved).sum()
                 enough = bend <= (moved * moved).sum() / step
             if enough or step < smallest:
                 break
             step *= SHRINKAGE
         # stop where the projected gradient is small
         small = np.linalg.norm(moved) <= tol * max(step, 1.0)
-        if small and np.linalg.norm(nearest_psd(found + gradient(found)) - found) <= tol:
-            return Maximum(found, iteration, converged=True)
+        if small and _projected_gradient(candidate, gradient) <= tol:
+            return Maximum(candidate, iteration, converged=True)
         if step < smallest:
             break
         step *= GROWTH
         # FISTA's extrapolation; without it where the momentum points downhill or out of the domain
-        onwards = found - current
+        onwards = candidate - current
         downhill = (moved * onwards).sum() < 0
         following = float(1 + np.sqrt(1 + 4 * momentum**2)) / 2
-        ahead = found + (momentum - 1) / following * onwards
-        current = found
+        ahead = candidate + (momentum - 1) / following * onwards
+        current = candidate
         momentum = following
         height = value(ahead)
         if downhill or not np.isfinite(height):
-            ahead = found
+            ahead = candidate
             momentum = 1.0
             height = reached
-    return Maximum(found, iteration, converged=False)
+    return Maximum(candidate, iteration, converged=False)
+
+
+def _projected_gradient(matrix: Float, gradient: Callable[[Float], Float]) -> float:
+    """Frobenius norm of the projected gradient, which is 0 at a maximum and nowhere else."""
+    return float(np.linalg.norm(nearest_psd(matrix + gradient(matrix)) - matrix))
 
 
 def given_pairs(name: str, pairs: Sequence[ArrayLike], width: int) -> Float:
     """Differences of the pairs that a user lists as two arrays of one shape.
     ValueError: other than two arrays, shapes that differ or do not fit X, no pair, numbers that are
     not finite.
+
+    Parameters
+    ----------
+    name : str
+        Name of the argument, for messages.
+    pairs : sequence of array-like
+        Two arrays of one shape, (m, d).
+    width : int
+        Number of features, d.
+
+    Returns
+    -------
+    ndarray of float64, shape (m, d)
+        Differences.
+
+    Raises
+    ------
+    ValueError
+        For other than two arrays, shapes that differ or do not fit X, no pair, numbers that are not
+        finite.
     """
     arrays = [np.asarray(rows, dtype=np.float64) for rows in pairs]
     if len(arrays) != 2 or arrays[0].shape != arrays[1].shape:
@@ -330,6 +413,22 @@ def pairs_of_copies(
 
     Two people who differ only in columns that copies change are comparable too, and no incomparable
     pair; unless the copies change every column.
+
+    Parameters
+    ----------
+    data : ndarray of float64, shape (n, d)
+        Rows.
+    copies : sequence
+        Changed copies of all rows, each of shape (n, d).
+    most : int
+        Most pairs of each sort.
+    rng : np.random.Generator
+        Generator of the choice of pairs.
+
+    Returns
+    -------
+    tuple of two ndarrays, shape (m, d)
+        Differences of comparable and of incomparable pairs.
     """
     changed = np.stack([(copy != data).any(axis=1) for copy in copies])
     copy, row = (index[sample_rows(len(index), most, rng)] for index in np.nonzero(changed))
@@ -347,6 +446,27 @@ def pairs_of_groups(
 ) -> tuple[Float, Float]:
     """Differences of rows and another member of their group, and of as many rows of different
     groups.
+
+    Parameters
+    ----------
+    data : ndarray of float64, shape (n, d)
+        Rows.
+    codes : ndarray of intp, shape (n,)
+        Group of every row.
+    most : int
+        Most pairs of each sort.
+    rng : np.random.Generator
+        Generator of the choice of pairs.
+
+    Returns
+    -------
+    tuple of two ndarrays, shape (m, d)
+        Differences of comparable and of incomparable pairs.
+
+    Raises
+    ------
+    ValueError
+        If no two comparable rows differ.
     """
     order = rng.permutation(len(data))
     order = order[np.argsort(codes[order], kind="stable")]
@@ -357,7 +477,7 @@ def pairs_of_groups(
     comparable = data[order] - data[order[following]]
     comparable = comparable[(comparable != 0).any(axis=1)]
     if len(comparable) == 0:
-        raise ValueError("no two comparable rows differ: the groups tell nothing.")
+        raise ValueError("no two comparable rows differ: no direction can be learned from groups.")
     comparable = comparable[sample_rows(len(comparable), most, rng)]
     return comparable, _random_pairs(data, data, codes, len(comparable), rng)
 
@@ -366,15 +486,15 @@ def _random_pairs(
     data: Float, features: Float, codes: Index, count: int, rng: np.random.Generator
 ) -> Float:
     """Differences of up to `count` random pairs of rows that differ in group and features."""
-    found: list[Float] = []
+    differences: list[Float] = []
     missing = count
     for _ in range(ROUNDS):
         i, j = rng.integers(0, len(data), size=(2, missing))
-        kept = np.flatnonzero((codes[i] != codes[j]) & (features[i] != features[j]).any(axis=1))
-        found.append(data[i[kept]] - data[j[kept]])
-        missing -= len(kept)
+        differ = (codes[i] != codes[j]) & (features[i] != features[j]).any(axis=1)
+        differences.append(data[i[differ]] - data[j[differ]])
+        missing -= np.count_nonzero(differ)
         if missing == 0:
             break
     if missing == count:
         raise ValueError("no two rows are incomparable: all differ only as comparable ones do.")
-    return np.concatenate(found)
+    return np.concatenate(differences)

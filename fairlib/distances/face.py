@@ -78,8 +78,8 @@ class FACE(Metric):
         self._check_size()
         data = check_array(X, dtype=np.float64)
         check_source("FACE", groups=groups, counterfactuals=counterfactuals)
-        if counterfactuals is None:
-            centred = _within_groups(data, group_codes(data, groups))  # type: ignore[arg-type]
+        if groups is not None:
+            centred = _within_groups(data, group_codes(data, groups))
 
             def blocks() -> Iterator[Float]:
                 return iter([centred])
@@ -102,11 +102,12 @@ class FACE(Metric):
         return self
 
     def _check_size(self) -> None:
+        """ValueError unless the number of directions is chosen in exactly one way."""
         size = self.n_directions
         share = self.explained_variance
         if (size is None) == (share is None):
-            found = "neither" if size is None else "both"
-            raise ValueError(f"give n_directions or explained_variance, got {found}.")
+            received = "neither" if size is None else "both"
+            raise ValueError(f"give n_directions or explained_variance, got {received}.")
         self._check_counts("n_directions", optional=True)
         self._check_interval("(0, 1]", "explained_variance", optional=True)
 
@@ -116,16 +117,14 @@ class FACE(Metric):
             if self.n_directions > len(variances):
                 raise ValueError(
                     f"n_directions is {self.n_directions}, but the differences of comparable "
-                    "samples span "
-                    f"{len(variances)}: ask for at most that many."
+                    f"samples span {len(variances)}: ask for at most that many."
                 )
             return int(self.n_directions)
         assert self.explained_variance is not None
         shares = np.cumsum(variances) / variances.sum()
         # with a margin for rounding, which must not add a direction
-        return min(
-            int(np.searchsorted(shares, self.explained_variance - 1e-12)) + 1, len(variances)
-        )
+        enough = int(np.searchsorted(shares, self.explained_variance - 1e-12)) + 1
+        return min(enough, len(variances))
 
 
 def _within_groups(data: Float, codes: Index) -> Float:

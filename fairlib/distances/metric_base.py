@@ -46,7 +46,20 @@ class FeatureBounds:
 
     @classmethod
     def of(cls, rows: Float, basis: Float) -> FeatureBounds:
-        """Bounds of training rows, shape (n, d), and a basis, shape (d, k)."""
+        """Bounds of training rows, shape (n, d), and a basis, shape (d, k).
+
+        Parameters
+        ----------
+        rows : ndarray of float64, shape (n, d)
+            Training rows.
+        basis : ndarray of float64, shape (d, k)
+            Free directions.
+
+        Returns
+        -------
+        FeatureBounds
+            Widened bounds.
+        """
         return cls(*_bounds(rows), *_bounds(rows @ basis))
 
 
@@ -104,7 +117,7 @@ class Metric(ParameterChecks, BaseEstimator):  # type: ignore[misc]
     title: ClassVar[str]
     # whether the matrix is I - B B'
     is_projection: ClassVar[bool] = True
-    # saved beside the bounds: names of fitted attributes without their last underscore
+    # saved with the bounds: names of fitted attributes without their last underscore
     saved: ClassVar[tuple[str, ...]] = ("basis",)
 
     def _remember(self, rows: Float, basis: Float) -> None:
@@ -129,15 +142,34 @@ class Metric(ParameterChecks, BaseEstimator):  # type: ignore[misc]
 
         Unless a metric says otherwise :math:`X - (X B) B^\top`, with r = d: two thin products,
         never a d x d matrix.
+
+        Parameters
+        ----------
+        X : object, shape (n, d)
+            Rows, or a tensor of shape (..., d).
+
+        Returns
+        -------
+        object, shape (n, r)
+            Projected rows, of the kind of X.
         """
         check_is_fitted(self)
-        return self._project(
-            self._checked(X if _is_tensor(X) else check_array(X, dtype=np.float64))
-        )
+        rows = X if _is_tensor(X) else check_array(X, dtype=np.float64)
+        return self._project(self._checked(rows))
 
     def weigh(self, V: Any) -> Any:
         r"""Rows times the matrix, :math:`V \Sigma`: half the gradient of :math:`d_x^2` at V
         and 0.
+
+        Parameters
+        ----------
+        V : object, shape (n, d)
+            Rows, or a tensor of shape (..., d).
+
+        Returns
+        -------
+        object, shape (n, d)
+            Products, of the kind of V.
         """
         check_is_fitted(self)
         return self._weigh(self._checked(V))
@@ -146,6 +178,16 @@ class Metric(ParameterChecks, BaseEstimator):  # type: ignore[misc]
         r"""Rows times the matrix's pseudo-inverse, :math:`V \Sigma^+`.
 
         It drops the part of V along free directions, and undoes :meth:`weigh` on the rest.
+
+        Parameters
+        ----------
+        V : object, shape (n, d)
+            Rows, or a tensor of shape (..., d).
+
+        Returns
+        -------
+        object, shape (n, d)
+            Products, of the kind of V.
         """
         check_is_fitted(self)
         return self._unweigh(self._checked(V))
@@ -159,6 +201,18 @@ class Metric(ParameterChecks, BaseEstimator):  # type: ignore[misc]
         r"""Squared distances :math:`d_x^2` of paired rows, shape (n,).
 
         Two arrays must have one shape; tensors broadcast.
+
+        Parameters
+        ----------
+        x1 : object, shape (n, d)
+            Rows, or a tensor.
+        x2 : object, shape (n, d)
+            Rows that are paired with the first.
+
+        Returns
+        -------
+        object, shape (n,)
+            Squared distances.
         """
         difference = self._difference(x1, x2)
         return (difference * difference).sum(-1)
@@ -167,6 +221,18 @@ class Metric(ParameterChecks, BaseEstimator):  # type: ignore[misc]
         """Distances :math:`d_x` of paired rows, shape (n,): the root of :meth:`squared`.
 
         The gradient of a tensor's distance is 0 where the distance is.
+
+        Parameters
+        ----------
+        x1 : object, shape (n, d)
+            Rows, or a tensor.
+        x2 : object, shape (n, d)
+            Rows that are paired with the first.
+
+        Returns
+        -------
+        object, shape (n,)
+            Distances.
         """
         difference = self._difference(x1, x2)
         if _is_tensor(difference):
@@ -177,29 +243,45 @@ class Metric(ParameterChecks, BaseEstimator):  # type: ignore[misc]
         r"""Distances of all pairs, shape (n, m); `squared` gives :math:`d_x^2`, the transport cost
         of BuDRO.
 
-        Y has the shape (m, d), or is None for X itself.
+        Parameters
+        ----------
+        X : object, shape (n, d)
+            Rows, or a tensor of shape (..., d).
+        Y : object, shape (m, d)
+            Other rows; default: X itself.
+        squared : bool, default False
+            Whether to give squared distances.
+
+        Returns
+        -------
+        object, shape (n, m)
+            Distances.
         """
         left = self.project(X)
         right = left if Y is None else self.project(Y)
         if _is_tensor(left):
             # the Gram expansion cancels in single precision
-            apart = sys.modules["torch"].cdist(
-                left, right, compute_mode="donot_use_mm_for_euclid_dist"
-            )
-            return apart * apart if squared else apart
+            torch = sys.modules["torch"]
+            distances = torch.cdist(left, right, compute_mode="donot_use_mm_for_euclid_dist")
+            return distances * distances if squared else distances
         from scipy.spatial.distance import cdist
 
         return cdist(left, right, "sqeuclidean" if squared else "euclidean")
 
     def arrays(self) -> dict[str, Float]:
         """All learned arrays by name: the content of the file that :meth:`save` writes."""
-        found = {name: getattr(self, f"{name}_") for name in self.saved} | asdict(
-            self.feature_bounds_
-        )
-        return {name: np.ascontiguousarray(array) for name, array in found.items()}
+        arrays = {name: getattr(self, f"{name}_") for name in self.saved}
+        arrays |= asdict(self.feature_bounds_)
+        return {name: np.ascontiguousarray(array) for name, array in arrays.items()}
 
     def save(self, folder: str | Path) -> None:
-        """Write ``metric.safetensors`` (the arrays) and ``metric.json`` into `folder`."""
+        """Write ``metric.safetensors`` (the arrays) and ``metric.json`` into `folder`.
+
+        Parameters
+        ----------
+        folder : str or Path
+            Folder of the metric.
+        """
         from safetensors.numpy import save_file
 
         check_is_fitted(self)
@@ -211,7 +293,23 @@ class Metric(ParameterChecks, BaseEstimator):  # type: ignore[misc]
 
     @classmethod
     def load(cls, folder: str | Path) -> Self:
-        """Read a metric of this kind written by :meth:`save`: it measures the same distances."""
+        """Read a metric of this kind written by :meth:`save`: it measures the same distances.
+
+        Parameters
+        ----------
+        folder : str or Path
+            Folder of the metric.
+
+        Returns
+        -------
+        Self
+            A metric that measures the same distances.
+
+        Raises
+        ------
+        ValueError
+            If the folder holds another kind of metric, or another format.
+        """
         from safetensors.numpy import load_file
 
         source = Path(folder)
@@ -243,7 +341,8 @@ class Metric(ParameterChecks, BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self)
         if _is_tensor(x1):
             return self._project(self._checked(self._checked(x1) - self._checked(x2)))
-        first, second = (np.atleast_2d(np.asarray(rows, dtype=np.float64)) for rows in (x1, x2))
+        first = np.atleast_2d(np.asarray(x1, dtype=np.float64))
+        second = np.atleast_2d(np.asarray(x2, dtype=np.float64))
         if first.shape != second.shape:
             raise ValueError(
                 f"x1 and x2 must have one shape, got {first.shape} and {second.shape}."
@@ -270,9 +369,8 @@ class Metric(ParameterChecks, BaseEstimator):  # type: ignore[misc]
         key = (name, V.dtype, V.device)
         if key not in self._tensors:
             torch = sys.modules["torch"]
-            with torch.inference_mode(
-                False
-            ):  # a tensor made in that mode can never be differentiated
+            # a tensor made in inference mode can never be differentiated
+            with torch.inference_mode(False):
                 self._tensors[key] = torch.tensor(array, dtype=V.dtype, device=V.device)
         return self._tensors[key]
 
@@ -286,6 +384,21 @@ def _is_tensor(value: Any) -> bool:
 def load_metric(folder: str | Path) -> Metric:
     """Read a saved metric of any kind.
     ValueError: the folder holds a kind or a format that this version does not know.
+
+    Parameters
+    ----------
+    folder : str or Path
+        Folder of the metric.
+
+    Returns
+    -------
+    Metric
+        A metric of the saved kind.
+
+    Raises
+    ------
+    ValueError
+        If the folder holds a kind or a format that this version does not know.
     """
     from evenhand.fairlib.distances import METRICS
 
@@ -305,8 +418,17 @@ def mean_squared_distance(metric: Metric | None, X: ArrayLike) -> float:
 
     for independent draws :math:`X_1, X_2` of the rows and the metric's coordinates :math:`p`.
 
-    X has the shape (n, d), and `metric` is any object with ``project``; None is the Euclidean
-    distance.
+    Parameters
+    ----------
+    metric : Metric, optional
+        Any object with ``project``; None is the Euclidean distance.
+    X : array-like, shape (n, d)
+        Rows.
+
+    Returns
+    -------
+    float
+        A squared distance.
     """
     points = np.asarray(X if metric is None else metric.project(X), dtype=np.float64)
     return 2.0 * float(points.var(axis=0).sum())
@@ -315,21 +437,35 @@ def mean_squared_distance(metric: Metric | None, X: ArrayLike) -> float:
 def sensitive_columns(sensitive_features: Any) -> dict[str, NDArray[Any]]:
     """Values of every sensitive feature by name; None gives no feature.
 
-    They are given as a mapping of names to values; a DataFrame or Arrow table; a Series, by its
-    name; or an array of shape (n,) or (n, k), whose columns are named ``group``, or ``group0``,
-    ``group1`` and so on.
+    Parameters
+    ----------
+    sensitive_features : object
+        A mapping of names to values; a DataFrame or Arrow table; a Series, by its name; or an array
+        of shape (n,) or (n, k), whose columns are named ``group``, or ``group0``, ``group1`` and so
+        on.
+
+    Returns
+    -------
+    dict
+        Values by name, each of shape (n,).
+
+    Examples
+    --------
+    >>> sorted(sensitive_columns({"sex": ["f", "m"], "age": [30, 40]}))
+    ['age', 'sex']
     """
-    given = sensitive_features
-    if given is None:
+    features = sensitive_features
+    if features is None:
         return {}
-    if hasattr(given, "to_pandas"):
-        given = given.to_pandas()
-    if isinstance(given, Mapping) or getattr(given, "ndim", 0) == 2 and hasattr(given, "columns"):
-        return {str(name): np.asarray(given[name]) for name in given}
-    values = np.asarray(given)
+    if hasattr(features, "to_pandas"):
+        features = features.to_pandas()
+    is_frame = getattr(features, "ndim", 0) == 2 and hasattr(features, "columns")
+    if is_frame or isinstance(features, Mapping):
+        return {str(name): np.asarray(features[name]) for name in features}
+    values = np.asarray(features)
     if values.ndim == 2:
         return {f"group{j}": values[:, j] for j in range(values.shape[1])}
-    name = getattr(given, "name", None)
+    name = getattr(features, "name", None)
     return {"group" if name is None else str(name): values}
 
 
@@ -337,8 +473,25 @@ def fitted_metric(metric: Metric | None, X: ArrayLike, sensitive_features: Any) 
     """The metric itself if it is fitted, else a fitted clone; without one the fitted sensitive
     subspace.
 
-    X has the shape (n, d); sensitive features are as in :func:`sensitive_columns`. ValueError: no
-    metric and no sensitive features to learn one from, or a metric of another dimension.
+    Parameters
+    ----------
+    metric : Metric, optional
+        A fair metric, fitted or not; None for the sensitive subspace.
+    X : array-like, shape (n, d)
+        Rows.
+    sensitive_features : object
+        As in :func:`sensitive_columns`; needed where a metric is to be fitted.
+
+    Returns
+    -------
+    Metric
+        A fitted metric.
+
+    Raises
+    ------
+    ValueError
+        If there is no metric and there are no sensitive features to learn one from, or for a metric
+        of another dimension.
     """
     from evenhand.fairlib.distances.sensitive_subspace import SensitiveSubspace
 
@@ -346,28 +499,56 @@ def fitted_metric(metric: Metric | None, X: ArrayLike, sensitive_features: Any) 
         raise ValueError(
             "metric is None: give a fair metric, or sensitive_features to learn one from."
         )
-    found: Metric = SensitiveSubspace() if metric is None else metric
-    if not hasattr(found, "n_features_in_"):
-        found = clone(found).fit(X, sensitive_features=sensitive_features)
+    fitted: Metric = SensitiveSubspace() if metric is None else metric
+    if not hasattr(fitted, "n_features_in_"):
+        fitted = clone(fitted).fit(X, sensitive_features=sensitive_features)
     width = np.shape(X)[1]
-    if found.n_features_in_ != width:
+    if fitted.n_features_in_ != width:
         raise ValueError(
-            f"X has {width} features, but the metric was fitted on {found.n_features_in_}."
+            f"X has {width} features, but the metric was fitted on {fitted.n_features_in_}."
         )
-    return found
+    return fitted
 
 
 def check_source(title: str, **sources: Any) -> None:
-    """ValueError unless exactly one source was given."""
-    given = [name for name, value in sources.items() if value is not None]
-    if len(given) != 1:
-        found = f"got {' and '.join(given)}" if given else "got none"
-        raise ValueError(f"{title} learns from one of {', '.join(sources)}; {found}.")
+    """ValueError unless exactly one source was given.
+
+    Parameters
+    ----------
+    title : str
+        Name of the metric, for messages.
+
+    Raises
+    ------
+    ValueError
+        Unless exactly one was passed.
+    """
+    names = [name for name, value in sources.items() if value is not None]
+    if len(names) != 1:
+        received = " and ".join(names) or "none"
+        raise ValueError(f"{title} learns from one of {', '.join(sources)}; got {received}.")
 
 
 def group_codes(rows: Float, groups: ArrayLike) -> Index:
     """Integer group of every row, shape (n,).
     ValueError: not one id a row, a missing id.
+
+    Parameters
+    ----------
+    rows : ndarray of float64, shape (n, d)
+        Rows.
+    groups : array-like, shape (n,)
+        Ids of groups.
+
+    Returns
+    -------
+    ndarray of intp, shape (n,)
+        Codes from 0.
+
+    Raises
+    ------
+    ValueError
+        If there is not one id a row, or an id is missing.
     """
     import pandas as pd
 

@@ -73,8 +73,25 @@ class SensitiveSubspace(Metric):
         values gives one l2-logistic direction, one with more categories one for each category (one
         against the rest), a floating-point attribute the coefficients of ``RidgeCV``.
 
-        ValueError: an indicator or excluded column outside X, a missing or constant attribute, a
-        penalty that is not positive and finite, fewer dimensions than indicators.
+        Parameters
+        ----------
+        X : array-like, shape (n, d)
+            Training rows.
+        y : array-like, optional
+            Ignored.
+        sensitive_features : object
+            Attributes, as in :func:`evenhand.fairlib.distances.metric_base.sensitive_columns`.
+
+        Returns
+        -------
+        Self
+            The fitted metric.
+
+        Raises
+        ------
+        ValueError
+            For an indicator or excluded column outside X, a missing or constant attribute, a
+            penalty that is not positive and finite, fewer dimensions than indicators.
         """
         data = check_array(X, dtype=np.float64)
         width = data.shape[1]
@@ -82,24 +99,14 @@ class SensitiveSubspace(Metric):
         learned = self.learned
         if learned is None:
             learned = [LearnedDirection(name) for name in attributes]
-        self._check_interval("(0, inf)", "strength")
-        used = [*self.indicators, *(column for item in learned for column in item.excluded)]
-        if any(not 0 <= column < width for column in used):
-            raise ValueError(
-                f"indicators and excluded must be columns of X, 0 to {width - 1}, got {used}."
-            )
-
         indicators = sorted(set(self.indicators))
-        if self.max_rank is not None and self.max_rank < max(len(indicators), 1):
-            least = max(len(indicators), 1)
-            raise ValueError(f"max_rank must be at least {least} here, got {self.max_rank!r}.")
+        self._check_parameters(learned, width, len(indicators))
         directions: list[Float] = []
         for item in learned:
             if item.attribute not in attributes:
                 raise ValueError(
                     f"learned names the attribute {item.attribute!r}, which sensitive_features "
-                    "lacks; "
-                    f"it has {sorted(attributes)}."
+                    f"lacks; it has {sorted(attributes)}."
                 )
             directions += self._normals(data, attributes[item.attribute], item)
         # without their indicator columns the normals span the same space, and indicator columns
@@ -109,24 +116,38 @@ class SensitiveSubspace(Metric):
         lengths = np.linalg.norm(normals, axis=1)
         normals[:, indicators] = 0.0
         # the rest of a normal inside the indicators' span is rounding, not a direction
-        normals = normals[
-            np.linalg.norm(normals, axis=1) > width * np.finfo(np.float64).eps * lengths
-        ]
+        rounding = width * np.finfo(np.float64).eps * lengths
+        normals = normals[np.linalg.norm(normals, axis=1) > rounding]
         basis = orthonormal_basis(normals)
         if self.max_rank is not None and len(indicators) + basis.shape[1] > self.max_rank:
-            # not scaled to unit length: the model of an attribute that no column tells has small
+            # not scaled to unit length: the model of an attribute that no column predicts has small
             # coefficients
-            basis = np.linalg.svd(normals, full_matrices=False)[2][
-                : self.max_rank - len(indicators)
-            ].T
+            _, _, vt = np.linalg.svd(normals, full_matrices=False)
+            basis = vt[: self.max_rank - len(indicators)].T
             basis[indicators] = 0.0
         self._remember(data, np.concatenate([units, basis], axis=1))
         return self
 
+    def _check_parameters(
+        self, learned: Sequence[LearnedDirection], width: int, indicators: int
+    ) -> None:
+        """ValueError for a parameter out of its range, for rows of this width."""
+        self._check_interval("(0, inf)", "strength")
+        columns = list(self.indicators)
+        for item in learned:
+            columns += item.excluded
+        if any(not 0 <= column < width for column in columns):
+            raise ValueError(
+                f"indicators and excluded must be columns of X, 0 to {width - 1}, got {columns}."
+            )
+        least = max(indicators, 1)
+        if self.max_rank is not None and self.max_rank < least:
+            raise ValueError(f"max_rank must be at least {least} here, got {self.max_rank!r}.")
+
     def _normals(self, data: Float, target: NDArray[Any], item: LearnedDirection) -> list[Float]:
         """Normals of the models that predict `target`, with zeros in the excluded columns."""
-        kept = np.setdiff1d(np.arange(data.shape[1]), item.excluded)
-        if kept.size == 0:
+        inputs = np.setdiff1d(np.arange(data.shape[1]), item.excluded)
+        if inputs.size == 0:
             raise ValueError(f"no column is left to predict {item.attribute!r} from.")
         if target.shape != (data.shape[0],):
             raise ValueError(
@@ -138,9 +159,8 @@ class SensitiveSubspace(Metric):
                 f"the attribute {item.attribute!r} is constant: no direction can be learned."
             )
         normals = np.zeros((len(models), data.shape[1]))
-        normals[:, kept] = [
-            model.fit(data[:, kept], wanted).coef_.ravel() for model, wanted in models
-        ]
+        for normal, (model, labels) in zip(normals, models, strict=True):
+            normal[inputs] = model.fit(data[:, inputs], labels).coef_.ravel()
         return list(normals)
 
 
@@ -167,26 +187,39 @@ def is_told(X: ArrayLike, target: NDArray[Any], strength: float = 0.1) -> bool:
     Better than chance is a cross-validated AUC, or correlation for a floating-point attribute, of
     more than three standard errors above that of a random prediction.
 
-    X has the shape (n, k), `target` the shape (n,), and `strength` is that of
-    :class:`SensitiveSubspace`.
+    Parameters
+    ----------
+    X : array-like, shape (n, k)
+        Encoded columns.
+    target : ndarray, shape (n,)
+        Values of the attribute.
+    strength : float, default 0.1
+        l2 penalty, that of :class:`SensitiveSubspace`.
+
+    Returns
+    -------
+    bool
+        True if one of the models does.
     """
     from sklearn.metrics import roc_auc_score
     from sklearn.model_selection import cross_val_predict
 
     data = check_array(X, dtype=np.float64)
-    for model, wanted in _models(target, strength):
-        if wanted.dtype != bool:
-            predicted = cross_val_predict(model, data, wanted)
-            found = np.corrcoef(predicted, wanted)[0, 1] if np.ptp(predicted) > 0 else 0.0
-            if found > 3.0 / np.sqrt(len(wanted)):
+    for model, labels in _models(target, strength):
+        if labels.dtype != bool:
+            predicted = cross_val_predict(model, data, labels)
+            correlation = 0.0
+            if np.ptp(predicted) > 0:
+                correlation = np.corrcoef(predicted, labels)[0, 1]
+            if correlation > 3.0 / np.sqrt(len(labels)):
                 return True
             continue
-        counts = np.bincount(wanted, minlength=2)
+        counts = np.bincount(labels, minlength=2)
         if counts.min() < FOLDS:
-            continue  # too few to tell
-        predicted = cross_val_predict(model, data, wanted, cv=FOLDS, method="decision_function")
+            continue  # too few rows for a test
+        predicted = cross_val_predict(model, data, labels, cv=FOLDS, method="decision_function")
         # of the Mann-Whitney statistic where both classes have one distribution
-        error = np.sqrt((len(wanted) + 1) / (12.0 * counts[0] * counts[1]))
-        if roc_auc_score(wanted, predicted) > 0.5 + 3.0 * error:
+        error = np.sqrt((len(labels) + 1) / (12.0 * counts[0] * counts[1]))
+        if roc_auc_score(labels, predicted) > 0.5 + 3.0 * error:
             return True
     return False

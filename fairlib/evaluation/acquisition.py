@@ -41,7 +41,18 @@ class Questions:
         return (self.order >= 0).sum(axis=1)
 
     def positions(self, group: int) -> Int:
-        """When each person was asked a group, from 1; 0 where never. Shape (n,)."""
+        """When each person was asked a group, from 1; 0 where never. Shape (n,).
+
+        Parameters
+        ----------
+        group : int
+            Position of the group in `names`.
+
+        Returns
+        -------
+        ndarray of int64, shape (n,)
+            1 if it was asked first; 0 if never.
+        """
         hits = self.order == group
         return np.where(hits.any(axis=1), hits.argmax(axis=1) + 1, 0)
 
@@ -59,11 +70,29 @@ def mean_of_people(
     """Mean of a number per person, such as that of the features asked, with a percentile bootstrap
     interval.
 
-    `counts` has the shape (n,), and few different values. There is no interval for 0 draws, and
-    with fewer people than `min_cell` the evidence is insufficient. The result does not depend on
-    their order. `least` and `most` are the bounds of one person's number. Where all have the same
-    number, the interval is widened by the share of further people who may have another one, as far
-    as to a bound, or by 1 without one.
+    Parameters
+    ----------
+    counts : ndarray of int64 or ndarray of float64, shape (n,)
+        A number per person, with few different values; their order does not matter.
+    draws : int
+        Bootstrap draws; 0 for no interval.
+    level : float
+        Coverage of the interval, in (0, 1).
+    min_cell : int
+        Fewest people of a number.
+    seed : int
+        Seed of the bootstrap.
+    least : float, default 0.0
+        Smallest possible number of a person.
+    most : float, default math.inf
+        Largest possible number of a person.
+
+    Returns
+    -------
+    MetricValue
+        Insufficient with fewer people than `min_cell`. Where all have the same number, the interval
+        is widened by the share of further people who may have another one, as far as to a bound, or
+        by 1 without one.
     """
     n = len(counts)
     if n < min_cell:
@@ -83,7 +112,18 @@ def mean_of_people(
 
 
 def asked_histogram(questions: Questions) -> list[int]:
-    """People who were asked 0, 1, ..., G groups."""
+    """People who were asked 0, 1, ..., G groups.
+
+    Parameters
+    ----------
+    questions : Questions
+        The groups that were asked of n people.
+
+    Returns
+    -------
+    list of int
+        Length G + 1; the sum is n.
+    """
     return np.bincount(questions.counts, minlength=len(questions.names) + 1).tolist()
 
 
@@ -97,12 +137,25 @@ def question_report(
 ) -> list[dict[str, Any]]:
     """Who is asked each group, as plain JSON types.
 
-    `label` holds 0 and 1, and `sensitive` the group of every person per attribute, shape (n,). A
-    group or label with fewer people than `min_cell` has None in place of its share.
+    Parameters
+    ----------
+    questions : Questions
+        The groups that were asked of n people.
+    label : ndarray of int64, shape (n,)
+        True labels, 0 or 1.
+    sensitive : mapping
+        By attribute, the group of every person, shape (n,).
+    level : float
+        Coverage of the interval, in (0, 1).
+    min_cell : int
+        Fewest people of a group or label with a share; None in place of it for fewer.
 
-    The list has for each group, in the order of the actions, ``name``, ``allowed``, ``share`` of
-    people asked with ``low`` and ``high``, ``mean_position`` (1 is first; None if never asked),
-    ``first_share``, ``by_label`` and ``by_group``.
+    Returns
+    -------
+    list of dict
+        Per group of features, in the order of the actions, ``name``, ``allowed``, ``share`` of
+        people asked with ``low`` and ``high``, ``mean_position`` (1 is first; None if never asked),
+        ``first_share``, ``by_label`` and ``by_group``.
     """
     report = []
     for group, name in enumerate(questions.names):
@@ -167,7 +220,19 @@ FOLDS = 5
 def answers_matrix(X: Float32, known: Bool, columns: list[list[int]]) -> Float32:
     """What an adversary sees: the answers, 0 where none was given, and which groups were asked.
 
-    X has the shape (n, d), `known`, bool, the shape (n, G), and `columns` are those of each group.
+    Parameters
+    ----------
+    X : ndarray of float32, shape (n, d)
+        Encoded rows.
+    known : ndarray of bool, shape (n, G)
+        Which groups each person was asked.
+    columns : sequence
+        Columns of X of each group.
+
+    Returns
+    -------
+    ndarray of float32, shape (n, d + G)
+        Answers, then flags.
     """
     answered = np.zeros(X.shape, dtype=np.bool_)
     for group, places in enumerate(columns):
@@ -196,6 +261,30 @@ def adversary_auc(
     than too low. With `people`, numbers of shape (n,), fifths and draws are of people with all
     their rows, and people are counted in place of rows: one that has learned rows of the same
     person would do well without using the answers.
+
+    Parameters
+    ----------
+    answers : ndarray of float32, shape (n, k)
+        Rows of :func:`answers_matrix`.
+    groups : ndarray, shape (n,)
+        Sensitive groups to predict.
+    draws : int
+        Bootstrap draws; 0 for no interval.
+    level : float
+        Coverage of the interval, in (0, 1).
+    min_cell : int
+        Groups of fewer rows count among the rest only.
+    seed : int
+        Seed of the bootstrap.
+    people : ndarray of int64, shape (n,), optional
+        Numbers of people: fifths and draws are of people with all their rows, and people are
+        counted in place of rows, because an adversary that has learned rows of the same person
+        would do well without using the answers.
+
+    Returns
+    -------
+    MetricValue
+        Insufficient without two groups of enough rows.
     """
     names, codes = np.unique(groups, return_inverse=True)
     first_row = person = np.arange(len(codes))

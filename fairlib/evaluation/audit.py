@@ -40,9 +40,8 @@ class Audit:
     low: float | None
     high: float | None
     multiplier: float  # eta*, nats of loss per further unit of budget
-    spent: (
-        float  # budget that was used; less than the budget where no move raises the loss any more
-    )
+    # budget that was used; less than the budget where no move raises the loss any more
+    spent: float
     # shape (n,): the row that each person is treated as in the worst case; of one person, who may
     # be divided between two rows, the row with the larger share
     target: Int
@@ -59,6 +58,16 @@ class Audit:
     def most_unfair(self, limit: int | None = None) -> Int:
         """People whose loss rises most at their target, in falling order, without those whose loss
         falls.
+
+        Parameters
+        ----------
+        limit : int, optional
+            Most people; default: all.
+
+        Returns
+        -------
+        ndarray of int64, shape (k,)
+            Rows of these people.
         """
         revealed = self.target_loss - self.own_loss
         order = np.argsort(-revealed, kind="stable")
@@ -145,11 +154,22 @@ def drawn_together(probability: ArrayLike, y: ArrayLike, loss: float) -> Float:
     .. math:: p_t = \sigma(t z + (1 - t) \bar z), \qquad t \in [0, 1],
 
     with the log-odds z of the probabilities and :math:`\bar z` of the share of positives. Gaps
-    between such scores shrink with t, so a model must be compared with these to tell mitigation
-    from shrinkage.
+    between such scores shrink with t, so a model must be compared with these to separate the effect
+    of mitigation from that of shrinkage.
 
-    `probability` of label 1, labels y and the result have the shape (n,), and `loss` is the wanted
-    mean log loss (nats). Everybody is at the base rate if it is larger than that gives.
+    Parameters
+    ----------
+    probability : array-like, shape (n,)
+        Probabilities of label 1.
+    y : array-like, shape (n,)
+        Labels, 0 or 1.
+    loss : float
+        Wanted mean log loss (nats); everybody is at the base rate if it is larger than that gives.
+
+    Returns
+    -------
+    ndarray of float64, shape (n,)
+        Probabilities.
     """
     from scipy.optimize import brentq
     from scipy.special import expit, logit
@@ -182,8 +202,38 @@ def audit_losses(
     jobs: int = 1,
     callback: Progress | None = None,
 ) -> Audit:
-    """As :func:`audit`, from any loss table of shape (classes, n) and the projected rows, shape (n,
-    d).
+    r"""As :func:`audit`, from any table of losses and rows that are projected already.
+
+    Parameters
+    ----------
+    losses : ndarray of float64, shape (classes, n)
+        Loss (nats) of each row under each label.
+    points : array-like, shape (n, d)
+        Rows projected by the fair metric.
+    labels : array-like, shape (n,)
+        True labels, as positions among the classes.
+    budget : float
+        Mean squared fair distance :math:`\epsilon`, at least 0.
+    draws : int, default 1000
+        Bootstrap draws of the people; 0 for no interval.
+    level : float, default 0.95
+        Coverage of the interval, in (0, 1).
+    seed : int, default 0
+        Seed of the search and of the bootstrap.
+    jobs : int, default 1
+        Threads.
+    callback : callable, optional
+        ``callback(done, total)``: the search counts as one, then every draw.
+
+    Returns
+    -------
+    Audit
+        The worst case within the budget.
+
+    Raises
+    ------
+    ValueError
+        For a negative or non-finite budget, or too few draws.
     """
     check_settings(draws, level)
     if not (np.isfinite(budget) and budget >= 0):

@@ -34,9 +34,27 @@ def numeric_bins(values: ArrayLike, *, most: int = MAX_BINS, least: int = BIN_RO
     least `least` rows share has a bin of its own between two empty ones, so that any other value is
     counted apart from it.
 
-    NaN and infinite values do not count. `most` and `least` are at least 1: ValueError if not. Too
-    few rows for two bins give one without edges.
+    Parameters
+    ----------
+    values : array-like, shape (n,)
+        Numbers of a column; NaN and infinite values do not count.
+    most : int, default MAX_BINS
+        Most bins, at least 1.
+    least : int, default BIN_ROWS
+        Fewest rows of a bin, at least 1.
 
+    Returns
+    -------
+    Bins
+        One bin without edges where there are too few rows for two.
+
+    Raises
+    ------
+    ValueError
+        If `most` or `least` is below 1.
+
+    Examples
+    --------
     >>> numeric_bins([1, 1, 1, 2, 2, 3], least=2)
     Bins(edges=(2.0,), counts=(3, 3))
     """
@@ -94,9 +112,22 @@ def merge_bins(
 ) -> list[list[int]]:
     """Merge bins, the smallest first, until each has `least` rows and there are at most `most`.
 
-    The result lists the positions of the bins that became one. The first `ordered` of the B bins
-    have an order: such a bin joins the smaller of its neighbours among these, and any other bin the
-    smallest of all.
+    Parameters
+    ----------
+    sizes : sequence of float, shape (B,)
+        Rows of each bin.
+    least : float
+        Fewest rows of a merged bin.
+    most : int, optional
+        Most bins; default: any number.
+    ordered : int, default 0
+        So many of the first bins have an order: such a bin joins the smaller of its neighbours
+        among these, and any other bin the smallest of all.
+
+    Returns
+    -------
+    list of list of int
+        Positions of the bins that became one.
     """
     sizes = list(sizes)
     parts = [[j] for j in range(len(sizes))]
@@ -123,6 +154,18 @@ def _partners(position: int, parts: Sequence[Sequence[int]], ordered: int) -> li
 def count_bins(values: ArrayLike, edges: ArrayLike) -> Int:
     """Count the rows of each bin, shape (B,); NaN do not count, and infinite values are in the
     outer bins.
+
+    Parameters
+    ----------
+    values : array-like, shape (n,)
+        Numbers of a column.
+    edges : array-like, shape (B - 1,)
+        Rising edges; an edge belongs to the bin above it.
+
+    Returns
+    -------
+    ndarray of int64, shape (B,)
+        Rows of each bin.
     """
     numbers = np.asarray(values, dtype=np.float64)
     cuts = np.asarray(edges, dtype=np.float64)
@@ -136,6 +179,20 @@ def pool_small(counts: Mapping[str, int], least: int) -> tuple[dict[str, int], i
 
     The rest takes further names, smallest first, until it has `least` rows itself or is empty.
 
+    Parameters
+    ----------
+    counts : mapping
+        Rows by name.
+    least : int
+        Fewest rows of a name that is kept.
+
+    Returns
+    -------
+    tuple of dict and int
+        Rows of the names that are kept, and of all others together.
+
+    Examples
+    --------
     >>> pool_small({"a": 40, "b": 2, "c": 7}, 5)
     ({'a': 40}, 9)
     """

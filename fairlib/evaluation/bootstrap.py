@@ -124,7 +124,18 @@ class CellSum:
         self.cells, self.starts = np.unique(cell_of_atom[self.order], return_index=True)
 
     def __call__(self, weights: Array) -> Array:
-        """Turn weights of atoms, shape (..., A), into those of cells, shape (..., n_cells)."""
+        """Turn weights of atoms, shape (..., A), into those of cells, shape (..., n_cells).
+
+        Parameters
+        ----------
+        weights : ndarray, shape (..., A)
+            Weights of atoms.
+
+        Returns
+        -------
+        ndarray, shape (..., n_cells)
+            Weights of cells.
+        """
         result = np.zeros((*weights.shape[:-1], self.n_cells), dtype=weights.dtype)
         result[..., self.cells] = np.add.reduceat(weights[..., self.order], self.starts, axis=-1)
         return result
@@ -223,7 +234,18 @@ class JointTable:
             self.counters.append(counter)
 
     def counts(self, weights: Int) -> list[CellCounts]:
-        """Turn rows of atoms, shape (..., A), into counts, per model, with the rows' weights."""
+        """Turn rows of atoms, shape (..., A), into counts, per model, with the rows' weights.
+
+        Parameters
+        ----------
+        weights : ndarray of int64, shape (..., A)
+            Rows of each atom.
+
+        Returns
+        -------
+        list of CellCounts
+            One per model.
+        """
         scaled = weights if self._scale is None else weights * self._scale
         return [counter(scaled) for counter in self.counters]
 
@@ -241,13 +263,33 @@ class JointTable:
     ) -> Iterator[list[CellCounts]]:
         """Yield each chunk of :func:`multinomial_chunks` as counts per model, with one axis of
         draws.
+
+        Parameters
+        ----------
+        draws : int
+            Number of draws.
+        rng : np.random.Generator
+            Generator of the draws.
+        callback : callable, optional
+            ``callback(done, total)``, in draws.
         """
         for weights in atom_chunks(self.weights, self._people, draws, rng, callback=callback):
             yield self.counts(weights)
 
 
 def weight_column(sample_weight: Float | None) -> list[Column]:
-    """Give the codes of weights as a column of :func:`distinct_rows`; none without weights."""
+    """Give the codes of weights as a column of :func:`distinct_rows`; none without weights.
+
+    Parameters
+    ----------
+    sample_weight : ndarray of float64, shape (n,), optional
+        Weights of the rows; default: 1.
+
+    Returns
+    -------
+    list
+        One column, or none.
+    """
     if sample_weight is None:
         return []
     values, code = np.unique(sample_weight, return_inverse=True)
@@ -258,8 +300,16 @@ def distinct_rows(columns: Sequence[Column]) -> tuple[Int, Int]:
     """Find each distinct combination of codes, given with the number of values that each column can
     have.
 
-    Returns the first row of each combination and its number of rows, both of shape (A,);
-    combinations are in the order of codes.
+    Parameters
+    ----------
+    columns : sequence of Column
+        Codes of shape (n,), each with the number of values that it can have.
+
+    Returns
+    -------
+    tuple of two ndarrays of int64
+        The first row of each combination and its number of rows, both of shape (A,), in the order
+        of codes.
     """
     code = joint_code(columns)
     if math.prod(size for _, size in columns) > len(code):
@@ -276,6 +326,18 @@ def distinct_rows(columns: Sequence[Column]) -> tuple[Int, Int]:
 def atoms_of(columns: Sequence[Column], first: Int) -> Int:
     """Number of every row's combination, shape (n,), by the first rows that :func:`distinct_rows`
     gives.
+
+    Parameters
+    ----------
+    columns : sequence of Column
+        Codes of shape (n,), each with the number of values that it can have.
+    first : ndarray of int64, shape (A,)
+        First row of each combination, as :func:`distinct_rows` gives it.
+
+    Returns
+    -------
+    ndarray of int64, shape (n,)
+        Positions among the combinations.
     """
     code = joint_code(columns)
     return np.searchsorted(code[first], code)
@@ -284,6 +346,16 @@ def atoms_of(columns: Sequence[Column], first: Int) -> Int:
 def joint_code(columns: Sequence[Column]) -> Int:
     """Give equal rows one number, shape (n,), that sorts as the columns of :func:`distinct_rows`
     do.
+
+    Parameters
+    ----------
+    columns : sequence of Column
+        Codes of shape (n,), each with the number of values that it can have.
+
+    Returns
+    -------
+    ndarray of int64, shape (n,)
+        One number a row.
     """
     code, size = columns[0]
     for values, n_values in columns[1:]:
@@ -306,9 +378,18 @@ def multinomial_chunks(
 ) -> Iterator[Int]:
     """Yield bootstrap weights of atoms, shape (chunk, A), a chunk of draws at a time.
 
-    `weights`, shape (A,), are rows per atom; every draw has as many rows in all. The draws do not
-    depend on the size of a chunk, which has room for arrays of `width` columns. ``callback(done,
-    total)`` counts draws; it is called as the next chunk is requested.
+    Parameters
+    ----------
+    weights : ndarray of int64, shape (A,)
+        Rows per atom; every draw has as many rows in all.
+    draws : int
+        Number of draws.
+    rng : np.random.Generator
+        Generator of the draws.
+    width : int, default 0
+        A chunk has room for arrays of so many columns; the draws do not depend on it.
+    callback : callable, optional
+        ``callback(done, total)`` counts draws; it is called as the next chunk is requested.
     """
     n = int(weights.sum())
     chunk = max(1, CHUNK_BYTES // (8 * max(len(weights), width)))
@@ -329,8 +410,19 @@ def atom_chunks(
     """Yield weights of atoms as :func:`multinomial_chunks`; with people, of these with all their
     rows.
 
-    `people`, shapes (n,), are the numbers of every row's person and of its atom. A draw then has as
-    many people, and not always as many rows, in all.
+    Parameters
+    ----------
+    rows : ndarray of int64, shape (A,)
+        Rows per atom.
+    people : tuple, optional
+        Numbers of every row's person and of its atom, each of shape (n,). A draw then has as many
+        people, and not always as many rows, in all.
+    draws : int
+        Number of draws.
+    rng : np.random.Generator
+        Generator of the draws.
+    callback : callable, optional
+        ``callback(done, total)``, in draws.
     """
     if people is None:
         yield from multinomial_chunks(rows, draws, rng, callback=callback)
@@ -349,6 +441,20 @@ def atom_chunks(
 def dealt(people: Int, rng: np.random.Generator, max_blocks: int = MAX_BLOCKS) -> tuple[Int, int]:
     """Block of every row, shape (n,), of all rows of a person the same, and the number of
     blocks.
+
+    Parameters
+    ----------
+    people : ndarray of int64, shape (n,)
+        Number of every row's person.
+    rng : np.random.Generator
+        Generator of the draws.
+    max_blocks : int, default MAX_BLOCKS
+        More people are dealt at random into so many blocks.
+
+    Returns
+    -------
+    tuple of ndarray of int64 and int
+        Blocks, and their number.
     """
     names, person = np.unique(people, return_inverse=True)
     if len(names) <= max_blocks:
@@ -361,6 +467,20 @@ def score_table(
 ) -> tuple[Array, Array]:
     """Count positive and negative rows, or add their weights, by distinct score, ascending, shape
     (S,).
+
+    Parameters
+    ----------
+    y_true : ndarray of int64, shape (n,)
+        Labels 0 and 1.
+    score : ndarray, shape (n,)
+        Scores, or their ranks.
+    sample_weight : ndarray of float64, shape (n,), optional
+        Weights of the rows; default: 1.
+
+    Returns
+    -------
+    tuple of two ndarrays, shape (S,)
+        Of label 1, and of label 0.
     """
     bins = score_bins(score, None, sample_weight)
     n_bins = int(bins.max()) + 1
@@ -374,9 +494,20 @@ def score_bins(
 ) -> Int:
     """Bin of every row, shape (n,), numbered from 0 by rising score; integers are ranks already.
 
-    More than `max_bins` distinct scores are merged with their neighbours into at most this many
-    bins of about equal row count. Equal scores always share a bin. With weights, bins are of about
-    equal weight; one may hold rows of weight 0 alone.
+    Parameters
+    ----------
+    score : ndarray, shape (n,)
+        Scores; integers are ranks already.
+    max_bins : int, optional
+        More distinct scores are merged with their neighbours into at most so many bins of about
+        equal row count (or weight).
+    sample_weight : ndarray of float64, shape (n,), optional
+        Weights of the rows; default: 1.
+
+    Returns
+    -------
+    ndarray of int64, shape (n,)
+        Equal scores share a bin; with weights, one may hold rows of weight 0 alone.
     """
     bins = score
     if score.dtype.kind != "i":
@@ -425,8 +556,31 @@ def auc_draws(
     `people`, shape (n,), as in
     :class:`JointTable`.
 
-    The result has the shape (draws,) per score, with NaN in draws without a positive or without a
-    negative row.
+    Parameters
+    ----------
+    y_true : ndarray of int64, shape (n,)
+        Labels 0 and 1.
+    scores : sequence of ndarray
+        One or more scores, each of shape (n,).
+    draws : int
+        Number of draws.
+    rng : np.random.Generator
+        Generator of the draws.
+    sample_weight : ndarray of float64, shape (n,), optional
+        Weights of the rows; default: 1.
+    people : ndarray of int64, shape (n,), optional
+        Numbers of the people whose rows are drawn together, as in :class:`JointTable`.
+    max_bins : int, default MAX_SCORE_BINS
+        Most distinct scores in the draws.
+    max_atoms : int, default MAX_ATOMS
+        Most atoms of several scores.
+    callback : callable, optional
+        ``callback(done, total)``, in draws.
+
+    Returns
+    -------
+    list of ndarray, shape (draws,)
+        Per score, with NaN in draws without a positive or without a negative row.
     """
     negative = 1 - y_true  # 0 for positives, which come first
     while True:
@@ -480,6 +634,26 @@ def percentile_interval(
     none, there is no interval. It is widened to contain the `point` estimate, because the resampled
     largest difference between groups is biased upwards: the percentiles of a difference near zero
     can all lie above its estimate.
+
+    Parameters
+    ----------
+    values : ndarray of float64, shape (draws,)
+        The metric in every draw; NaN are left out.
+    level : float
+        Coverage, in (0, 1).
+    point : float, optional
+        Estimate that the interval is widened to contain.
+
+    Returns
+    -------
+    tuple of two floats
+        Both None where fewer than half of the draws, or none, are defined.
+
+    Examples
+    --------
+    >>> low, high = percentile_interval(np.arange(101.0), 0.9)
+    >>> round(low, 6), round(high, 6)
+    (5.0, 95.0)
     """
     defined = values[~np.isnan(values)]
     if len(defined) == 0 or len(defined) < MIN_DEFINED * len(values):

@@ -41,9 +41,18 @@ class ConcaveHulls:
     def allocate(self, budgets: Float, weights: NDArray[Any] | None = None) -> tuple[Float, Float]:
         r""":math:`R` and :math:`\lambda` of each budget, exact, each of shape (b,).
 
-        `budgets` have the shape (b,). `weights`, shape (n,), are how often each person counts,
-        summing to n; None for once each. The multiplier is 0 where the budget exceeds the cost of
-        all segments.
+        Parameters
+        ----------
+        budgets : ndarray of float64, shape (b,)
+            Mean costs.
+        weights : ndarray, shape (n,), optional
+            How often each person counts, summing to n; default: once.
+
+        Returns
+        -------
+        tuple of two ndarrays, shape (b,)
+            Mean gains, and multipliers, which are 0 where the budget exceeds the cost of all
+            segments.
         """
         n = len(self.free)
         counts = np.ones(n) if weights is None else weights
@@ -60,8 +69,17 @@ class ConcaveHulls:
 def concave_hulls(gains: Float, costs: Float) -> ConcaveHulls:
     """Upper concave hulls of all people's options.
 
-    `gains` and `costs` have the shape (n, m). Costs are not negative; the first option of each
-    person costs nothing.
+    Parameters
+    ----------
+    gains : ndarray of float64, shape (n, m)
+        Gain of each person's m options.
+    costs : ndarray of float64, shape (n, m)
+        Their costs, not negative; the first option of each person costs nothing.
+
+    Returns
+    -------
+    ConcaveHulls
+        The segments of all people.
     """
     free = np.where(costs == 0.0, gains, -np.inf).max(axis=1)
     now_cost = np.zeros(len(gains))

@@ -51,9 +51,8 @@ class Certificate:
     """
 
     budgets: Float  # shape (b,): epsilon, mean squared fair distance
-    values: (
-        Float  # shape (b,): delta, the mean distance of outputs that was reached within each budget
-    )
+    # shape (b,): delta, the mean distance of outputs that was reached within each budget
+    values: Float
     # shape (b,): bootstrap interval of each value, over the people
     low: Float | None
     high: Float | None
@@ -72,6 +71,23 @@ class Certificate:
         where :math:`T_{IF}` moves each person to the worst comparable point within squared distance
         :math:`\epsilon`. `threshold`, a mean squared difference of logits, is :math:`\tau`, and
         `index` the position of the budget. ValueError: a threshold that is not positive.
+
+        Parameters
+        ----------
+        threshold : float
+            Mean squared difference of logits :math:`\tau`, above 0.
+        index : int, default 0
+            Position of the budget.
+
+        Returns
+        -------
+        float
+            At most 1.
+
+        Raises
+        ------
+        ValueError
+            If the threshold is not positive.
         """
         if not threshold > 0:
             raise ValueError(f"threshold must be positive, got {threshold!r}.")
@@ -83,6 +99,23 @@ class Certificate:
         A change of the log-odds by :math:`\log f` needs a mean squared logit difference of at least
         :math:`(\log f)^2 / (2 K)`. It holds under the condition of :meth:`share_bound`. ValueError:
         a factor not above 1, or a model with one logit.
+
+        Parameters
+        ----------
+        factor : float
+            Factor f of the odds, above 1.
+        index : int, default 0
+            Position of the budget.
+
+        Returns
+        -------
+        float
+            At most 1.
+
+        Raises
+        ------
+        ValueError
+            For a factor not above 1, or a model with one logit.
         """
         if not factor > 1:
             raise ValueError(f"factor must be above 1, got {factor!r}.")
@@ -226,8 +259,9 @@ class _Searches:
 
     def run(self, multiplier: float, auditor: Auditor | None = None) -> float:
         """Search at one multiplier, and return the mean squared distance found."""
-        found = [
-            (auditor or self.auditor).search(
+        worst = []
+        for part, objective, place in zip(self.parts, self.objectives, self.places, strict=True):
+            worst_of_part = (auditor or self.auditor).search(
                 self.model,
                 part,
                 objective,
@@ -236,12 +270,11 @@ class _Searches:
                 random_start=self.start > 0,
                 place=place,
             )
-            for part, objective, place in zip(self.parts, self.objectives, self.places, strict=True)
-        ]
+            worst.append(worst_of_part)
         # the later searches of this restart begin where this one ended
-        self.places = [item.place for item in found]
-        self.values.append(torch.cat([item.value for item in found]).double().numpy())
-        self.distances.append(torch.cat([item.squared_distance for item in found]).double().numpy())
+        self.places = [case.place for case in worst]
+        self.values.append(torch.cat([case.value for case in worst]).double().numpy())
+        self.distances.append(torch.cat([case.squared_distance for case in worst]).double().numpy())
         return float(self.distances[-1].mean())
 
     def hulls(self) -> ConcaveHulls:
@@ -261,10 +294,10 @@ class _FiniteDistance(LogitDistance):
 
     def value(self, logits: Tensor) -> Tensor:
         """Value per row, shape (n,)."""
-        found = super().value(logits)
-        if not torch.isfinite(found).all():
+        distance = super().value(logits)
+        if not torch.isfinite(distance).all():
             raise ValueError("the network's logits are not finite: it cannot be certified.")
-        return found
+        return distance
 
 
 def _search_ladder(searches: _Searches, budgets: Float) -> None:
@@ -290,11 +323,11 @@ def _search_ladder(searches: _Searches, budgets: Float) -> None:
 
 def _distinct(multipliers: Float) -> list[float]:
     """The multipliers without those within a few percent of another."""
-    kept: list[float] = []
+    distinct: list[float] = []
     for multiplier in np.sort(multipliers).tolist():
-        if not kept or multiplier > 1.05 * kept[-1]:
-            kept.append(multiplier)
-    return kept
+        if not distinct or multiplier > 1.05 * distinct[-1]:
+            distinct.append(multiplier)
+    return distinct
 
 
 def value_intervals(
@@ -304,6 +337,26 @@ def value_intervals(
 
     Where all people are alike the draws are equal: then some share of further people may differ, as
     far as the largest change that was found for anybody.
+
+    Parameters
+    ----------
+    hulls : ConcaveHulls
+        Options of all people.
+    budgets : ndarray of float64, shape (b,)
+        Mean squared fair distances.
+    points : ndarray of float64, shape (b,)
+        Value of each budget.
+    draws : int
+        Bootstrap draws; 0 for no interval.
+    level : float
+        Coverage, in (0, 1).
+    seed : int
+        Seed of the bootstrap.
+
+    Returns
+    -------
+    tuple of two ndarrays, shape (b,), or None
+        Lower and upper ends.
     """
     if not draws:
         return None, None

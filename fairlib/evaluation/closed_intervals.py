@@ -4,17 +4,17 @@ A bootstrap resamples the rows that were seen. Where no row of a group was selec
 so its interval of that group's rate is [0, 0], however few rows there are. The intervals here start
 from the exact interval of each rate, which is never of width 0, and combine these:
 
-- a rate: Clopper and Pearson, "The Use of Confidence or Fiducial Limits Illustrated in the Case of the
-  Binomial", Biometrika 26 (1934). Wilson's score interval is shorter, but of 50 rows and a rate of
-  .01 it covers 91 % only.
-- a difference, and a mean of rates: Newcombe, "Interval Estimation for the Difference between Independent
-  Proportions", Statistics in Medicine 17 (1998), method 10, with exact intervals in place of
-  Wilson's; Zou and Donner, "Construction of Confidence Limits about Effect Measures", Statistics in
-  Medicine 27 (2008).
-- a ratio: Newcombe, "MOVER-R Confidence Intervals for Ratios and Products of Two Independent Quantities",
-  Statistical Methods in Medical Research 25 (2016).
-- an AUC: Newcombe, "Confidence Intervals for an Effect Size Measure Based on the Mann-Whitney Statistic, Part
-  2", Statistics in Medicine 25 (2006), method 5.
+- a rate: Clopper and Pearson, "The Use of Confidence or Fiducial Limits Illustrated in the Case of
+  the Binomial", Biometrika 26 (1934). Wilson's score interval is shorter, but of 50 rows and a rate
+  of .01 it covers 91 % only.
+- a difference, and a mean of rates: Newcombe, "Interval Estimation for the Difference between
+  Independent Proportions", Statistics in Medicine 17 (1998), method 10, with exact intervals in
+  place of Wilson's; Zou and Donner, "Construction of Confidence Limits about Effect Measures",
+  Statistics in Medicine 27 (2008).
+- a ratio: Newcombe, "MOVER-R Confidence Intervals for Ratios and Products of Two Independent
+  Quantities", Statistical Methods in Medical Research 25 (2016).
+- an AUC: Newcombe, "Confidence Intervals for an Effect Size Measure Based on the Mann-Whitney
+  Statistic, Part 2", Statistics in Medicine 25 (2006), method 5.
 
 A largest difference between K groups is the largest of :math:`m = K (K - 1) / 2` differences. Its
 upper end is the largest upper end of a pair, at the level itself: the pair that truly differs most
@@ -208,7 +208,18 @@ def corrected_level(level: float, comparisons: int) -> float:
 
 
 def pairs_of(groups: int) -> int:
-    """Number of pairs of K groups, at least 1."""
+    """Number of pairs of K groups, at least 1.
+
+    Parameters
+    ----------
+    groups : int
+        Number of groups, K.
+
+    Returns
+    -------
+    int
+        K (K - 1) / 2, and 1 for fewer than two groups.
+    """
     return max(groups * (groups - 1) // 2, 1)
 
 
@@ -289,8 +300,8 @@ def auc_interval(
     It holds all :math:`\theta` with
 
     .. math:: |\hat\theta - \theta| \le z \sqrt{\frac{\theta (1 - \theta)}{m n}
-              \left(1 + N \frac{1 - \theta}{2 - \theta} + N \frac{\theta}{1 + \theta}\right)}, \qquad
-              N = \frac{m + n}{2} - 1
+              \left(1 + N \frac{1 - \theta}{2 - \theta} + N \frac{\theta}{1 + \theta}\right)},
+              \qquad N = \frac{m + n}{2} - 1
 
     Parameters
     ----------

@@ -29,9 +29,23 @@ def holm(p_values: Sequence[float | None]) -> list[float | None]:
     Source: Holm, "A Simple Sequentially Rejective Multiple Test Procedure", Scandinavian Journal of
     Statistics 6 (1979).
 
-    A p-value is None where no test was made; it is not counted and stays None. The result is in the
-    order given; below 5 % means a finding at 5 %. ValueError if a p-value is not in [0, 1].
+    Parameters
+    ----------
+    p_values : sequence
+        P-values in [0, 1]; None where no test was made, which is not counted and stays None.
 
+    Returns
+    -------
+    list of float or None
+        In the order given; below 5 % means a finding at 5 %.
+
+    Raises
+    ------
+    ValueError
+        If a p-value is not in [0, 1].
+
+    Examples
+    --------
     >>> holm([0.03, None, 0.01])
     [0.03, None, 0.02]
     """
@@ -69,9 +83,24 @@ def summarise(
 
     .. math:: \bar x \pm t_{n-1,\,(1 + \mathrm{level}) / 2} \, \frac{s}{\sqrt n}
 
-    There is one value per seed, None or NaN where the evidence did not suffice. `level` is the
-    coverage of the interval. `single` is the interval if only one seed has a number, such as that
-    run's own bootstrap interval. ValueError if `level` is not in (0, 1).
+    Parameters
+    ----------
+    values : sequence
+        One number per seed, None or NaN where the evidence did not suffice.
+    level : float, default 0.95
+        Coverage of the interval, in (0, 1).
+    single : tuple, default (None, None)
+        Interval if only one seed has a number, such as that run's own bootstrap interval.
+
+    Returns
+    -------
+    Summary
+        Mean, standard deviation and interval.
+
+    Raises
+    ------
+    ValueError
+        If `level` is not in (0, 1).
     """
     from scipy.special import stdtrit
 
@@ -104,13 +133,31 @@ def mean_difference(
     Source: Nadeau and Bengio, "Inference for the Generalization Error", Machine Learning 52 (2003),
     the corrected resampled t-test.
 
-    There is one difference per split, None where a method has no number. `ratio` is :math:`n_{test}
-    / n_{train}`. Where all differences are equal, their variance says nothing: there is no interval
-    unless they are 0. ValueError if `ratio` is no finite number of at least 0.
+    Parameters
+    ----------
+    differences : sequence
+        One difference per split, None where a method has no number.
+    ratio : float
+        :math:`n_{test} / n_{train}`.
+    level : float, default 0.95
+        Coverage of the interval, in (0, 1).
 
+    Returns
+    -------
+    Summary
+        Where all differences are equal, their variance says nothing: there is no interval unless
+        they are 0.
+
+    Raises
+    ------
+    ValueError
+        If `ratio` is no finite number of at least 0.
+
+    Examples
+    --------
     >>> summary = mean_difference([0.25, 0.5, None], ratio=0.25)
-    >>> summary.n, summary.mean, round(summary.low, 4), round(summary.high, 4)
-    (2, 0.375, -1.5703, 2.3203)
+    >>> summary.n, summary.mean, round(summary.low, 3), round(summary.high, 3)
+    (2, 0.375, -1.57, 2.32)
     """
     if not (math.isfinite(ratio) and ratio >= 0):
         raise ValueError(f"ratio: got {ratio}, expected test rows over training rows, at least 0")
@@ -132,6 +179,29 @@ def pareto_front(values: ArrayLike, directions: Sequence[Direction]) -> list[int
     one column per metric; a row with NaN (or None) is never on the front. `directions`, length d,
     are "higher" or "lower", whichever is better. The row indices rise. ValueError if the columns
     and directions do not match.
+
+    Parameters
+    ----------
+    values : array-like, shape (n, d)
+        One row per candidate and one column per metric; a row with NaN (or None) is never on the
+        front.
+    directions : sequence of Direction
+        Whether "higher" or "lower" is better, by column.
+
+    Returns
+    -------
+    list of int
+        Rising row indices.
+
+    Raises
+    ------
+    ValueError
+        If the columns and directions do not match.
+
+    Examples
+    --------
+    >>> pareto_front([[0.8, 0.1], [0.7, 0.2], [0.9, 0.3]], ["higher", "lower"])
+    [0, 2]
     """
     table = np.asarray(values, dtype=np.float64)
     if table.ndim != 2 or table.shape[1] != len(directions):

@@ -50,9 +50,20 @@ def stability_index(shares: ArrayLike, reference: ArrayLike) -> float | Float:
 
     .. math:: \sum_j (p_j - r_j) \log \frac{p_j}{r_j}
 
-    Both arguments have the shape (..., B), and the result, at least 0, the shape (...). It is the
-    same if the two are exchanged.
+    Parameters
+    ----------
+    shares : array-like, shape (..., B)
+        Shares by bin.
+    reference : array-like, shape (..., B)
+        Shares of the reference; the index is the same if the two are exchanged.
 
+    Returns
+    -------
+    float or ndarray of float64, shape (...)
+        At least 0.
+
+    Examples
+    --------
     >>> round(stability_index([0.3, 0.7], [0.5, 0.5]), 4)
     0.1695
     """
@@ -69,6 +80,18 @@ def most_bins(n: int, m: int) -> int:
     by the index's chi-square distribution; 1 for fewer than some 55 rows.
 
     .. math:: \chi^2_{B - 1;\, 0.999} \left(\frac1n + \frac1m\right) \le 0.2
+
+    Parameters
+    ----------
+    n : int
+        Rows of the first sample, at least 1.
+    m : int
+        Rows of the second sample, at least 1.
+
+    Returns
+    -------
+    int
+        At least 1.
     """
     from scipy.special import chdtri
 
@@ -87,7 +110,21 @@ def coarsen(
     Works as :func:`evenhand.fairlib.evaluation.binning.merge_bins`, by the sum of the two samples
     only, so that the merging favours neither answer. Bins that are empty in both samples vanish.
 
-    `now` and `then` are counts, shape (B,).
+    Parameters
+    ----------
+    now : array-like, shape (B,)
+        Counts of the batch.
+    then : array-like, shape (B,)
+        Counts of the reference.
+    ordered : int, default 0
+        So many of the first bins have an order.
+    most : int, optional
+        Most bins; default: any number.
+
+    Returns
+    -------
+    list of list of int
+        Positions of the bins that became one.
     """
     a = np.asarray(now, dtype=np.float64)
     b = np.asarray(then, dtype=np.float64)
@@ -136,11 +173,32 @@ def column_drift(
     and their Application", 1997, section 5.2), its upper end that of the percentile interval: wide
     rather than narrow.
 
-    `now` and `then`, shape (B,), are counts by bin, missing values among them; ValueError if they
-    differ in length or are negative. There is no interval for 0 draws, and `ordered` is that of
-    :func:`coarsen`. The result is without evidence where there are too few rows for two bins, or
-    where merging leaves one bin though other values have more than 5% of the rows of both samples;
-    if they have less, the index is 0.
+    Parameters
+    ----------
+    now : array-like, shape (B,)
+        Counts of the batch by bin, missing values among them.
+    then : array-like, shape (B,)
+        Counts of the reference.
+    draws : int
+        Bootstrap draws; 0 for no interval.
+    level : float
+        Coverage of the interval, in (0, 1).
+    random : np.random.Generator
+        Generator of the draws.
+    ordered : int, default 0
+        As of :func:`coarsen`.
+
+    Returns
+    -------
+    ColumnDrift
+        Without evidence where there are too few rows for two bins, or where merging leaves one bin
+        though other values have more than 5% of the rows of both samples; if they have less, the
+        index is 0.
+
+    Raises
+    ------
+    ValueError
+        If the counts differ in length or are negative.
     """
     from scipy.stats import chi2_contingency
 
@@ -217,6 +275,16 @@ def largest(metrics: Sequence[MetricValue]) -> MetricValue:
     most its own upper end, and so at most the largest upper end. The lower end is less certain the
     more metrics there are. Insufficient where any metric is, or there is none: the largest may be
     the one that is not known.
+
+    Parameters
+    ----------
+    metrics : sequence of MetricValue
+        Metrics of which the largest counts.
+
+    Returns
+    -------
+    MetricValue
+        The largest value.
     """
     if not metrics:
         return MetricValue.insufficient("there is nothing to compare")
@@ -232,7 +300,22 @@ def largest(metrics: Sequence[MetricValue]) -> MetricValue:
 
 
 def share(count: int, n: int, *, level: float) -> MetricValue:
-    """Share of rows with its exact interval; insufficient below ``LEAST_ROWS`` rows."""
+    """Share of rows with its exact interval; insufficient below ``LEAST_ROWS`` rows.
+
+    Parameters
+    ----------
+    count : int
+        Rows with the property.
+    n : int
+        All rows.
+    level : float
+        Coverage of the interval, in (0, 1).
+
+    Returns
+    -------
+    MetricValue
+        The share with its interval.
+    """
     if n < LEAST_ROWS:
         return MetricValue.insufficient(f"{n:,} rows are fewer than {LEAST_ROWS}")
     return MetricValue(count / n, *rate_interval(count, n, level))
@@ -253,8 +336,25 @@ def share_change(
     """Absolute change of a share between two samples, from exact intervals by
     :func:`change_between`.
 
-    `count` of n rows have the property now, `count_then` of m rows then. With fewer than `least`
-    rows, now or then, the change is insufficient and the present share is not given.
+    Parameters
+    ----------
+    count : int
+        Rows with the property now.
+    n : int
+        All rows now.
+    count_then : int
+        Rows with the property then.
+    m : int
+        All rows then.
+    level : float
+        Coverage of the interval, in (0, 1).
+    least : int, default 1
+        With fewer rows, now or then, the change is insufficient and the present share is not given.
+
+    Returns
+    -------
+    Change
+        Both shares and the change.
     """
     if min(n, m) < least:
         reason = MetricValue.insufficient(f"{min(n, m):,} rows are fewer than {least}")
@@ -277,6 +377,18 @@ def change_between(now: MetricValue, then: MetricValue) -> MetricValue:
     (Newcombe, "Interval Estimation for the Difference between Independent Proportions", Statistics
     in Medicine 17 (1998), method 10); the interval of its size follows from its position relative
     to 0. There is none if one of the two has none, and no value if one has no value.
+
+    Parameters
+    ----------
+    now : MetricValue
+        Present estimate, from 0 to 1.
+    then : MetricValue
+        Earlier, independent estimate.
+
+    Returns
+    -------
+    MetricValue
+        No interval if one of the two has none, and no value if one has no value.
     """
     p = now.value
     r = then.value
@@ -297,8 +409,19 @@ def largest_change(
 ) -> MetricValue:
     """Largest change of several shares, whose intervals hold together with `level` (Bonferroni).
 
-    `now` and `then` have, for each of K shares, the rows with the property and all rows, at least
-    1; insufficient if K is 0.
+    Parameters
+    ----------
+    now : sequence
+        For each of K shares, the rows with the property and all rows, at least 1.
+    then : sequence
+        The same of the earlier rows.
+    level : float
+        Coverage of the interval, in (0, 1).
+
+    Returns
+    -------
+    MetricValue
+        Insufficient if K is 0.
     """
     corrected = 1.0 - (1.0 - level) / max(len(now), 1)
     changes = []

@@ -35,13 +35,29 @@ def drivers(
     rise of the log loss when the table column's values are exchanged between people at random
     (permutation importance; Breiman, 2001).
 
-    X and y have the shapes (n, d) and (n,); at most 2,000 rows, drawn at random, are used.
-    `columns` are the matrix columns of each table column, and `sensitive`, by attribute, the groups
-    of the rows, shape (n,). A group with fewer rows than `min_cell` has no number.
+    Parameters
+    ----------
+    model : object
+        Fitted classifier with ``predict_proba`` and ``classes_``; trees are recognised by their
+        ``booster_``.
+    X : array-like, shape (n, d)
+        Encoded rows; of more than 2,000 a random sample is used.
+    y : array-like, shape (n,)
+        True labels, as positions among the classes.
+    columns : mapping
+        Positions of the matrix columns of each table column.
+    sensitive : mapping
+        By attribute, the groups of the rows, shape (n,).
+    seed : int, default 0
+        Seed of the random choice of rows, and of the permutations.
+    min_cell : int, default 5
+        Fewest rows of a group with a number.
 
-    The result has ``kind`` ("contribution" or "permutation"), ``rows``, and ``columns``, the most
-    important first: each with ``name``, ``value``, and ``groups``, attribute to group to value or
-    None.
+    Returns
+    -------
+    dict
+        ``kind`` ("contribution" or "permutation"), ``rows``, and ``columns``, the most important
+        first: each with ``name``, ``value``, and ``groups``, attribute to group to value or None.
     """
     data = np.asarray(X, dtype=np.float32)
     labels = np.asarray(y, dtype=np.int64)
@@ -83,7 +99,20 @@ def _group_means(value: Float, groups: NDArray[Any], min_cell: int) -> dict[str,
 
 
 def explained_rows(n: int, seed: int) -> Int:
-    """Positions of the rows of n that :func:`drivers` uses, in their order."""
+    """Positions of the rows of n that :func:`drivers` uses, in their order.
+
+    Parameters
+    ----------
+    n : int
+        Number of rows.
+    seed : int
+        Seed of the random choice of rows, and of the permutations.
+
+    Returns
+    -------
+    ndarray of int64, shape (min(n, 2000),)
+        Ascending positions.
+    """
     return sample_rows(n, MAX_ROWS, generator(seed, "drivers", "rows"))
 
 
@@ -127,17 +156,33 @@ def selection_report(
 ) -> list[dict[str, Any]]:
     """Summarise selection probabilities over people, as plain JSON types.
 
-    `probabilities`, shape (n, G), say how likely each named group of features is selected for each
-    of n >= 1 people. The groups of `attributes` are sensitive and never selected. If the
-    probabilities are not `data_dependent`, all rows are equal and describe no single person.
+    Parameters
+    ----------
+    probabilities : array-like, shape (n, G)
+        How likely each group of features is selected for each of n >= 1 people, in [0, 1].
+    names : sequence of str
+        Names of the G groups of features.
+    attributes : sequence of str
+        Groups that are sensitive, which are never selected.
+    data_dependent : bool
+        Whether the probabilities depend on a person's data; if not, all rows are equal and describe
+        no single person.
+    min_cell : int
+        Fewest people with a mean of a data-dependent selector; spread and quartiles need
+        ``MIN_ROWS``.
 
-    The list has for each group, in order, ``name``, ``sensitive``, ``mean``, ``sd`` (of all n,
-    divided by n) and the quartiles ``q1``, ``median`` and ``q3`` (linear between ranks). Of a
-    data-dependent selector the mean is None for fewer people than `min_cell`, spread and quartiles
-    for fewer than ``MIN_ROWS``.
+    Returns
+    -------
+    list of dict
+        Per group, in order, ``name``, ``sensitive``, ``mean``, ``sd`` (of all n, divided by n) and
+        the quartiles ``q1``, ``median`` and ``q3`` (linear between ranks); None where there are too
+        few people.
 
-    ValueError if the shape is not (n, G) with n >= 1, a number is not in [0, 1], a sensitive group
-    can be selected, or rows of a selector that does not depend on data differ.
+    Raises
+    ------
+    ValueError
+        If the shape is not (n, G) with n >= 1, a number is not in [0, 1], a sensitive group can be
+        selected, or rows of a selector that does not depend on data differ.
     """
     table = _checked_probabilities(probabilities, names, attributes)
     if not data_dependent:

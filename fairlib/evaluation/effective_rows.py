@@ -1,8 +1,7 @@
-r"""Effective numbers of rows: how many independent rows of equal weight tell as much as the given
-ones.
+r"""Effective numbers of rows: how many independent rows of equal weight have the same information.
 
-Rows of one person are alike, and rows of unequal weight tell less than as many of equal weight. The
-exact interval of a share then uses the effective number
+Rows of one person are alike, and rows of unequal weight have less information than as many of equal
+weight. The exact interval of a share then uses the effective number
 
 .. math:: n^* = \frac{\hat p (1 - \hat p)}{\hat v} \left(\frac{t_{n-1}}{t_{k-1}}\right)^2, \qquad
           \hat v = \frac{k}{k - 1} \frac{\sum_i (s_i - \hat p w_i)^2}{(\sum_i w_i)^2}

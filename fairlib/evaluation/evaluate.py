@@ -100,7 +100,18 @@ class MetricValue:
 
     @classmethod
     def insufficient(cls, reason: str) -> MetricValue:
-        """Metric without a number, because of ``reason``."""
+        """Metric without a number, because of ``reason``.
+
+        Parameters
+        ----------
+        reason : str
+            Why the evidence does not suffice.
+
+        Returns
+        -------
+        MetricValue
+            Without a number.
+        """
         return cls(None, None, None, "insufficient_evidence", reason)
 
 
@@ -129,6 +140,21 @@ class Evaluation:
     def from_json(cls, data: Mapping[str, Any]) -> Evaluation:
         """Read the result of ``to_json``.
         ValueError if a part is missing or a metric is malformed.
+
+        Parameters
+        ----------
+        data : mapping
+            Result of :meth:`to_json`.
+
+        Returns
+        -------
+        Evaluation
+            An equal evaluation.
+
+        Raises
+        ------
+        ValueError
+            If a part is missing or a metric is malformed.
         """
         with reading_json("evaluation"):
             metrics = {name: MetricValue(**metric) for name, metric in data["metrics"].items()}
@@ -140,7 +166,18 @@ class Evaluation:
 
 @contextmanager
 def reading_json(what: str) -> Iterator[None]:
-    """Turn the faults of reading malformed JSON into a ``ValueError`` that names it."""
+    """Turn the faults of reading malformed JSON into a ``ValueError`` that names it.
+
+    Parameters
+    ----------
+    what : str
+        Name of the object that is read.
+
+    Raises
+    ------
+    ValueError
+        If reading in the block fails for a missing or malformed part.
+    """
     try:
         yield
     except (KeyError, TypeError, AttributeError) as error:
@@ -281,11 +318,34 @@ def measure(
 ) -> Measured:
     """Measure models on the same rows, which every draw resamples for all of them alike.
 
-    `sides` have the same labels and people; consistency is measured of the copies that all have.
-    `names` are those of the groups, by default their numbers. `random` makes the generator of each
-    kind of draws; `smooth` adds draws as of
-    :func:`evenhand.fairlib.evaluation.bootstrap.smoothed_counts`. The others are as of
-    :func:`evaluate`.
+    Parameters
+    ----------
+    sides : sequence of Outcomes
+        The models' outcomes, with the same labels and people; consistency is measured of the copies
+        that all have.
+    codes : mapping
+        Groups of the rows by attribute, as :class:`JointTable` takes them.
+    names : mapping, optional
+        Names of the groups by attribute; default: their numbers.
+    weights : ndarray of float64, shape (n,), optional
+        Weights of the rows.
+    draws : int
+        Bootstrap draws; 0 for none.
+    score_intervals : bool, default True
+        Whether metrics of scores are drawn too.
+    min_cell : int
+        Fewest rows, or people, of a cell.
+    random : callable
+        Makes the generator of each kind of draws.
+    smooth : bool, default False
+        Whether to add draws as of :func:`evenhand.fairlib.evaluation.bootstrap.smoothed_counts`.
+    callback : callable, optional
+        ``callback(done, total)``, in draws.
+
+    Returns
+    -------
+    Measured
+        Point estimates and draws, per model.
     """
     first_side = sides[0]
     classes = first_side.classes
@@ -413,7 +473,22 @@ def _count_people(
 
 
 def check_settings(draws: int, level: float, min_cell: int = 1) -> None:
-    """Refuse, with ``ValueError``, settings of a bootstrap that are out of their range."""
+    """Refuse, with ``ValueError``, settings of a bootstrap that are out of their range.
+
+    Parameters
+    ----------
+    draws : int
+        Bootstrap draws; 0 for none.
+    level : float
+        Coverage of the intervals, in (0, 1).
+    min_cell : int, default 1
+        Fewest rows, or people, of a cell.
+
+    Raises
+    ------
+    ValueError
+        For settings out of their range.
+    """
     if draws != 0 and draws < MIN_DRAWS:
         raise ValueError(f"draws: got {draws}, expected 0 or at least {MIN_DRAWS}; 1000 is usual")
     if not 0.0 < level < 1.0:
@@ -431,7 +506,19 @@ def encode_sensitive(
 ) -> tuple[dict[str, tuple[str, ...]], Codes]:
     """Give sorted group labels per attribute, and codes as :class:`JointTable` takes them.
 
-    `groups` are those that are known to exist, even if no row has them.
+    Parameters
+    ----------
+    sensitive : mapping
+        Group labels by attribute, each of shape (n,).
+    groups : mapping
+        Groups that are known to exist, even if no row has them.
+    intersections : bool
+        Whether to add the intersection of every pair of attributes.
+
+    Returns
+    -------
+    tuple of two dicts
+        Sorted names, and codes with the number of groups, by attribute.
     """
     names: dict[str, tuple[str, ...]] = {}
     codes = {}
@@ -452,6 +539,20 @@ def metric_values(
     Metrics that compare groups are of the groups of their `selections`. Draws have the counts
     `observed`: a cell that no row of a draw is in keeps these, so that the draw of a small group
     does not void the others.
+
+    Parameters
+    ----------
+    counts : CellCounts
+        Counts of one table, or of many draws of it.
+    selections : mapping
+        Groups that each metric compares.
+    observed : CellCounts, optional
+        Counts of the table of which `counts` are draws.
+
+    Returns
+    -------
+    dict
+        Name to values, of the shape of the draws.
     """
     counts = counts.with_favourable_last()
     if observed is not None:
@@ -514,7 +615,27 @@ def resample_metrics(
 ) -> tuple[list[dict[str, Float]], list[dict[str, Float]]]:
     """Metrics of every draw by name, shape (draws,), per model of the table; empty without draws.
 
-    The second list has those of the smoothed draws; empty without `smoothing`.
+    Parameters
+    ----------
+    table : JointTable
+        The rows.
+    draws : int
+        Bootstrap draws; 0 for none.
+    rng : np.random.Generator
+        Generator of the draws.
+    selections : mapping
+        Groups that each metric compares.
+    observed : sequence of CellCounts
+        Counts of the rows, per model.
+    smoothing : Smoothing, optional
+        How further draws are smoothed; default: none.
+    callback : callable, optional
+        ``callback(done, total)``, in draws.
+
+    Returns
+    -------
+    tuple of two lists of dicts
+        Per model, name to values, shape (draws,); of the draws, and of the smoothed draws.
     """
     chunks: list[dict[str, list[Float]]] = [{} for _ in table.counters]
     smoothed: list[dict[str, list[Float]]] = [{} for _ in table.counters]
@@ -545,7 +666,21 @@ def find_selections(
 ) -> dict[str, GroupSelection]:
     """Groups that each metric compares, by the metric's name.
 
-    `by_label` and `whole` are the numbers of rows, or of people, as of :func:`find_shortages`.
+    Parameters
+    ----------
+    by_label : CellCounts
+        Numbers of rows, or of people with each label.
+    whole : CellCounts, optional
+        Numbers of people with any label; None where rows count.
+    names : mapping
+        Names of the groups by attribute.
+    min_cell : int
+        Fewest rows, or people, of a cell.
+
+    Returns
+    -------
+    dict
+        Metric to groups.
     """
     selections = {}
     for attribute, cells in by_label.with_favourable_last().groups.items():
@@ -567,8 +702,21 @@ def find_shortages(
 ) -> dict[str, str]:
     """Say per metric why its cells have too few rows; empty where they suffice.
 
-    With `whole` both are numbers of people: `counts` of those with each label, `whole` of those
-    with any.
+    Parameters
+    ----------
+    counts : CellCounts
+        Numbers of rows, or of people with each label.
+    selections : mapping
+        Groups that each metric compares.
+    min_cell : int
+        Fewest rows, or people, of a cell.
+    whole : CellCounts, optional
+        Numbers of people with any label; None where rows count.
+
+    Returns
+    -------
+    dict
+        Metric to reason.
     """
     unit = "rows" if whole is None else "people"
     overall: dict[str, Needs] = {name: metric.needs for name, metric in OVERALL_METRICS.items()}
@@ -611,6 +759,20 @@ def estimates(
 ) -> dict[str, MetricValue]:
     """Metrics with their intervals: performance, consistency, each attribute's differences, Theil
     index.
+
+    Parameters
+    ----------
+    point : mapping
+        Values by metric.
+    shortages : mapping
+        Reasons by metric; empty where the rows suffice.
+    intervals : mapping
+        Intervals, or reasons, by metric.
+
+    Returns
+    -------
+    dict
+        In reading order.
     """
     first = ["accuracy", "balanced_accuracy", "auc", *OVERALL]
     names = list(first)

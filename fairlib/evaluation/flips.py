@@ -60,15 +60,38 @@ def flips(
     The adversary has the given rows only, so against arbitrary comparable people the share can be
     larger. It takes no weights of rows: each of the people is one.
 
-    `points`, shape (n, d), are rows projected by the fair metric, so that Euclidean distance is
-    fair distance. `decision`, shape (n,), holds 0 and 1, and `budget` is :math:`\epsilon`, a
-    squared fair distance. The bootstrap resamples the people, with their distances held fixed; its
-    interval is widened to contain the exact one of a share of so many people, because all draws are
-    0 where no decision changes. There is no interval for 0 draws. The result does not depend on the
-    order of the rows, and is exact up to rounding of the distances.
+    Parameters
+    ----------
+    points : array-like, shape (n, d)
+        Rows projected by the fair metric, so that Euclidean distance is fair distance.
+    decision : array-like, shape (n,)
+        0 or 1.
+    budget : float
+        Mean squared fair distance :math:`\epsilon`, at least 0.
+    draws : int, default 1000
+        Bootstrap draws of the people, with their distances held fixed; 0 for no interval.
+    level : float, default 0.95
+        Coverage of the interval, in (0, 1). It is widened to contain the exact interval of a share
+        of so many people, because all draws are 0 where no decision changes.
+    seed : int, default 0
+        Seed of the bootstrap.
 
-    ValueError for no row, points or decisions of another form, a negative or non-finite budget, or
-    a setting out of range.
+    Returns
+    -------
+    Flips
+        The result does not depend on the order of the rows, and is exact up to rounding of the
+        distances.
+
+    Raises
+    ------
+    ValueError
+        For no row, points or decisions of another form, a negative or non-finite budget, or a
+        setting out of range.
+
+    Examples
+    --------
+    >>> flips([[0.0], [1.0], [9.0]], [0, 1, 1], 0.5, draws=0).share
+    0.3333333333333333
     """
     check_settings(draws, level)
     rows, decided = _checked(points, decision, budget)
@@ -140,6 +163,20 @@ def _beyond(budget: float, n: int) -> float:
 def affordable(distances: Float, counts: Int, budget: float) -> Float:
     """Share of people within the budget; squared distances rise, shape (k,), with counts (draws,
     k).
+
+    Parameters
+    ----------
+    distances : ndarray of float64, shape (k,)
+        Rising squared distances.
+    counts : ndarray of int64, shape (draws, k)
+        People at each distance, in every draw.
+    budget : float
+        Mean squared distance.
+
+    Returns
+    -------
+    ndarray of float64, shape (draws,)
+        Largest share of people whose distances fit into the budget.
     """
     n = int(counts[0].sum())
     limit = budget * n

@@ -135,8 +135,25 @@ class Decision:
 def parse_gates(gates: Mapping[str, Any]) -> list[Gate]:
     """Read gates, in their order, from a mapping such as ``{"gap_max.sex": {"max": 0.2}}``.
 
-    The limits of a metric have the keys of :class:`Gate`. ValueError if a key is unknown, or as
-    :class:`Gate` raises it.
+    Parameters
+    ----------
+    gates : mapping
+        Limits by metric, with the keys of :class:`Gate`.
+
+    Returns
+    -------
+    sequence of Gate
+        One gate a metric.
+
+    Raises
+    ------
+    ValueError
+        If a key is unknown, or as :class:`Gate` raises it.
+
+    Examples
+    --------
+    >>> [gate.max for gate in parse_gates({"gap_max.sex": {"max": 0.2}})]
+    [0.2]
     """
     if not isinstance(gates, Mapping):
         raise ValueError(
@@ -183,13 +200,29 @@ def decide(
 ) -> Decision:
     """Compare an evaluation, and its differences from a baseline, with gates.
 
-    `comparison` has the differences from a baseline on the same rows, for gates with
-    ``no_worse_than_baseline``, and `controls` those from controls, by the control's name. A metric
-    without a number never passes: it is "insufficient_evidence" unless another gate is refused. So
-    is a gate that keeps its limit, but names a group that was not measured.
+    Parameters
+    ----------
+    evaluation : Evaluation
+        Metrics with their intervals. One without a number never passes: the gate is
+        "insufficient_evidence" unless another gate is refused. So is a gate that keeps its limit,
+        but names a group that was not measured.
+    gates : sequence of Gate
+        Limits to keep.
+    comparison : Comparison, optional
+        Differences from a baseline on the same rows, for gates with ``no_worse_than_baseline``.
+    controls : mapping, optional
+        Differences from controls, by the control's name.
 
-    ValueError if a gate names a metric that the evaluation, or the comparison that the gate needs,
-    does not have; if a gate needs a comparison and there is none, or its metric has no direction.
+    Returns
+    -------
+    Decision
+        The verdict, with one result per limit.
+
+    Raises
+    ------
+    ValueError
+        If a gate names a metric that the evaluation, or the comparison that the gate needs, does
+        not have; if a gate needs a comparison and there is none, or its metric has no direction.
     """
     results: list[GateResult] = []
     for gate in gates:
@@ -378,7 +411,25 @@ def _result(
 
 
 def distinct(value: float, limit: float) -> tuple[str, str]:
-    """Print two numbers with the fewest decimals, at least three, that show whether they differ."""
+    """Print two numbers with the fewest decimals, at least three, that show whether they differ.
+
+    Parameters
+    ----------
+    value : float
+        First number.
+    limit : float
+        Second number.
+
+    Returns
+    -------
+    tuple of two str
+        Both numbers, equal only if the numbers are.
+
+    Examples
+    --------
+    >>> distinct(0.80001, 0.8)
+    ('0.80001', '0.80000')
+    """
     for decimals in range(3, 17):
         printed = f"{value:.{decimals}f}"
         allowed = f"{limit:.{decimals}f}"

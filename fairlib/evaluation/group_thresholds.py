@@ -60,10 +60,26 @@ class GroupThresholds:
     def decide(self, probability: ArrayLike, group: ArrayLike, uniform: ArrayLike) -> Int:
         """Decide 0 or 1 for every person, shape (n,), from probabilities of label 1 and groups.
 
-        `uniform` is one number in [0, 1) per person, such as
-        :func:`evenhand.fairlib.proxies.hash_uniform.hash_uniforms` gives; it chooses among the
-        thresholds of the person's group, so equal numbers give equal decisions. ValueError for
-        columns of different lengths, numbers out of range, or a group without thresholds.
+        Parameters
+        ----------
+        probability : array-like, shape (n,)
+            Probabilities of label 1.
+        group : array-like, shape (n,)
+            Group of every person.
+        uniform : array-like, shape (n,)
+            One number in [0, 1) per person, such as
+            :func:`evenhand.fairlib.proxies.hash_uniform.hash_uniforms` gives. It chooses among the
+            thresholds of the person's group, so equal numbers give equal decisions.
+
+        Returns
+        -------
+        ndarray of int64, shape (n,)
+            Decisions, 0 or 1.
+
+        Raises
+        ------
+        ValueError
+            For columns of different lengths, numbers out of range, or a group without thresholds.
         """
         p = np.asarray(probability, dtype=np.float64)
         u = np.asarray(uniform, dtype=np.float64)
@@ -102,6 +118,21 @@ class GroupThresholds:
     def from_json(cls, data: Mapping[str, Any]) -> GroupThresholds:
         """Read the result of ``to_json``.
         ValueError: a part is missing or malformed.
+
+        Parameters
+        ----------
+        data : mapping
+            Result of :meth:`to_json`.
+
+        Returns
+        -------
+        GroupThresholds
+            An equal rule.
+
+        Raises
+        ------
+        ValueError
+            If a part is missing or malformed.
         """
         with reading_json("group thresholds"):
             parts = dict(data)
@@ -134,6 +165,18 @@ def roc_hull(probability: Float, label: Int) -> RocHull:
 
     Thresholds are halfway between two neighbouring probabilities; the first is
     ``ABOVE_EVERY_SCORE``, the last 0. A rate without rows of its label is NaN.
+
+    Parameters
+    ----------
+    probability : ndarray of float64, shape (n,)
+        Probabilities of label 1, in [0, 1].
+    label : ndarray of int64, shape (n,)
+        Labels, 0 or 1.
+
+    Returns
+    -------
+    RocHull
+        The vertices, thresholds falling.
     """
     values, place = np.unique(probability, return_inverse=True)
     positives = np.bincount(place, weights=label == 1)[::-1]
@@ -189,15 +232,48 @@ def fit_group_thresholds(
     cost no more and no difference of a limited rate grows. With a tolerance of 1 or more, every
     group gets its own thresholds of least cost.
 
-    `probability` is the calibrated probability of label 1 on rows that the model was not trained
-    on; it, `label` (0 and 1) and `group` have the shape (n,). `attribute` names the column of
-    groups, for messages. `tolerance` is :math:`t`, at least 0, and the costs are :math:`c_{FP}` and
-    :math:`c_{FN}`, at least 0 and not both 0. `favourable` is the label, 1 or 0, that is the good
-    outcome for a person: equal opportunity limits the differences of the share of its people who
-    are predicted so, for label 0 :math:`1 - \mathrm{FPR}`.
+    Parameters
+    ----------
+    probability : array-like, shape (n,)
+        Calibrated probabilities of label 1 on rows that the model was not trained on.
+    label : array-like, shape (n,)
+        True labels, 0 or 1.
+    group : array-like, shape (n,)
+        Group of every row.
+    attribute : str
+        Name of the column of groups, for messages.
+    criterion : Criterion, default "equalized_odds"
+        Rates whose differences are limited: both error rates, the true positive rate, or the
+        selection rate.
+    tolerance : float, default 0.0
+        Largest allowed difference :math:`t`, at least 0.
+    false_positive : float, default 1.0
+        Cost :math:`c_{FP}`, at least 0.
+    false_negative : float, default 1.0
+        Cost :math:`c_{FN}`, at least 0; not both are 0.
+    favourable : int, default 1
+        Label, 1 or 0, that is the good outcome for a person: equal opportunity limits the
+        differences of the share of its people who are predicted so, for label 0 :math:`1 -
+        \mathrm{FPR}`.
 
-    ValueError for columns of different lengths, no row, numbers out of range, an unknown criterion,
-    or a group without rows of both labels.
+    Returns
+    -------
+    GroupThresholds
+        The rule.
+
+    Raises
+    ------
+    ValueError
+        For columns of different lengths, no row, numbers out of range, an unknown criterion, or a
+        group without rows of both labels.
+
+    Examples
+    --------
+    >>> rule = fit_group_thresholds(
+    ...     [0.2, 0.8, 0.1, 0.6], [0, 1, 0, 1], ["a", "a", "b", "b"], attribute="team"
+    ... )
+    >>> rule.cost
+    0.0
     """
     _check_settings(criterion, tolerance, false_positive, false_negative)
     y = np.asarray(label)

@@ -1,4 +1,4 @@
-r"""Membership inference: how well rows that a model was trained on can be told from other rows.
+r"""Membership inference: how well an attacker separates a model's training rows from other rows.
 
 The likelihood-ratio attack with shadow models of Carlini et al., "Membership Inference Attacks From
 First Principles", IEEE S&P 2022. The attacker knows a row x with its label y, and scales the
@@ -49,7 +49,20 @@ LEAST_VARIANCE = 1e-12
 
 
 def confidences(probability: ArrayLike, label: ArrayLike) -> Float:
-    """Log-odds of the true label, shape (..., n), from probabilities of label 1, shape (..., n)."""
+    """Log-odds of the true label, shape (..., n), from probabilities of label 1, shape (..., n).
+
+    Parameters
+    ----------
+    probability : array-like, shape (..., n)
+        Probabilities of label 1.
+    label : array-like, shape (n,)
+        True labels, 0 or 1.
+
+    Returns
+    -------
+    ndarray of float64, shape (..., n)
+        Finite: probabilities are at least 1.2e-7 and at most 1 less that.
+    """
     p = np.clip(
         np.asarray(probability, dtype=np.float64), LEAST_PROBABILITY, 1.0 - LEAST_PROBABILITY
     )
@@ -60,6 +73,20 @@ def confidences(probability: ArrayLike, label: ArrayLike) -> Float:
 def balanced_pool(label: Int, member: Bool, rng: np.random.Generator) -> Int:
     """Positions, sorted, of as many random members as others of each label: the rows that are
     attacked.
+
+    Parameters
+    ----------
+    label : ndarray of int64, shape (n,)
+        True labels.
+    member : ndarray of bool, shape (n,)
+        Whether the model was trained on the row.
+    rng : np.random.Generator
+        Generator of the choice.
+
+    Returns
+    -------
+    ndarray of int64, shape (m,)
+        Ascending positions.
     """
     drawn = []
     for value in np.unique(label):
@@ -74,6 +101,25 @@ def random_halves(label: Int, models: int, rng: np.random.Generator) -> Bool:
 
     Every row is in exactly half of the models. A model gets half of the rows of each label, one
     more or less where their number is odd.
+
+    Parameters
+    ----------
+    label : ndarray of int64, shape (n,)
+        True labels.
+    models : int
+        Number of shadow models, even and at least 2.
+    rng : np.random.Generator
+        Generator of the choice.
+
+    Returns
+    -------
+    ndarray of bool, shape (models, n)
+        True for rows of the model.
+
+    Raises
+    ------
+    ValueError
+        If the number of models is odd or below 2.
     """
     if models < 2 or models % 2:
         raise ValueError(f"models: got {models}, expected an even number of at least 2")
@@ -90,10 +136,24 @@ def likelihood_ratios(observed: Float, shadows: Float, included: Bool) -> tuple[
     """Scores of the online and of the offline attack, each of shape (n,): larger for probable
     members.
 
-    `observed`, shape (n,), is the confidence of the attacked model in each row's label, as
-    :func:`confidences` scales it, and `shadows`, shape (k, n), the same of every shadow model.
-    `included`, bool of shape (k, n), says whether the shadow model was trained on the row.
-    ValueError if the shapes differ, or a row is in all shadow models or in none.
+    Parameters
+    ----------
+    observed : ndarray of float64, shape (n,)
+        Confidence of the attacked model in each row's label, as :func:`confidences` scales it.
+    shadows : ndarray of float64, shape (k, n)
+        The same of every shadow model.
+    included : ndarray of bool, shape (k, n)
+        Whether the shadow model was trained on the row.
+
+    Returns
+    -------
+    tuple of two ndarrays, shape (n,)
+        Online and offline scores.
+
+    Raises
+    ------
+    ValueError
+        If the shapes differ, or a row is in all shadow models or in none.
     """
     if shadows.shape != included.shape or shadows.shape[1:] != observed.shape:
         raise ValueError(
@@ -106,9 +166,8 @@ def likelihood_ratios(observed: Float, shadows: Float, included: Bool) -> tuple[
         )
     # deviations are exactly 0 where all models agree, so that rounding breaks no ties
     deviations = shadows - observed
-    (near_in, var_in), (near_out, var_out) = (
-        _moments(deviations, side) for side in (included, ~included)
-    )
+    near_in, var_in = _moments(deviations, included)
+    near_out, var_out = _moments(deviations, ~included)
     online = near_out**2 / var_out - near_in**2 / var_in + np.log(var_out) - np.log(var_in)
     return online / 2.0, -near_out / np.sqrt(var_out)
 
@@ -130,11 +189,27 @@ def true_positive_rate(
     """Largest share of members above a threshold that at most this share of the others is above.
 
     Equal scores are on one side of it.
+
+    Parameters
+    ----------
+    score : ndarray of float64, shape (n,)
+        Larger for probable members.
+    member : ndarray of bool, shape (n,)
+        Whether the model was trained on the row.
+    false_positive_rate : float, default FALSE_POSITIVE_RATE
+        Largest allowed share of the others above the threshold.
+
+    Returns
+    -------
+    float
+        In [0, 1].
     """
-    found, others = (counts[::-1] for counts in score_table(member.astype(np.int64), score))
+    members, others = score_table(member.astype(np.int64), score)
+    members = members[::-1]
+    others = others[::-1]
     # a count may be below a limit of whole rows by rounding alone
     allowed = np.cumsum(others) <= false_positive_rate * others.sum() + 1e-9
-    return float(found[allowed].sum() / found.sum())
+    return float(members[allowed].sum() / members.sum())
 
 
 def measure_attack(
@@ -143,19 +218,34 @@ def measure_attack(
     """AUC of an attack with its bootstrap interval, and its true positive rate, as plain JSON
     types.
 
-    `score`, shape (n,), is larger for probable members, and `member`, bool of shape (n,), says
-    whether the model was trained on the row. The others are as of
-    :func:`evenhand.fairlib.evaluation.evaluate.evaluate`; draws resample all n rows. The result has
-    ``auc``, the fields of a `MetricValue`, and ``true_positive_rate`` at ``FALSE_POSITIVE_RATE``,
-    None without enough rows.
+    Parameters
+    ----------
+    score : ndarray of float64, shape (n,)
+        Larger for probable members.
+    member : ndarray of bool, shape (n,)
+        Whether the model was trained on the row.
+    draws : int
+        Bootstrap draws of all n rows; 0 for no interval.
+    level : float
+        Coverage of the interval, in (0, 1).
+    min_cell : int
+        Fewest members, and others.
+    seed : int
+        Seed of the bootstrap.
+
+    Returns
+    -------
+    dict
+        ``auc``, the fields of a `MetricValue`, and ``true_positive_rate`` at
+        ``FALSE_POSITIVE_RATE``, None without enough rows.
     """
     truth = member.astype(np.int64)
     least = int(np.bincount(truth, minlength=2).min())
     if least < min_cell:
-        lack = MetricValue.insufficient(
+        short = MetricValue.insufficient(
             f"{least} members or others of the training rows, fewer than {min_cell}"
         )
-        return {"auc": vars(lack), "true_positive_rate": None}
+        return {"auc": vars(short), "true_positive_rate": None}
     value = float(auc(*score_table(truth, score)))
     (drawn,) = auc_draws(truth, [score], draws, generator(seed, "bootstrap", "membership"))
     low, high = percentile_interval(drawn, level, value)
@@ -173,8 +263,17 @@ def stronger_attack(attacks: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
     """Return the result of :func:`measure_attack` with the larger AUC: ``online`` or ``offline``.
 
     With few shadow models either can be the stronger one, and an attacker would use it.
+
+    Parameters
+    ----------
+    attacks : mapping
+        Results of :func:`measure_attack`, named ``online`` and ``offline``.
+
+    Returns
+    -------
+    dict
+        The result with the larger AUC.
     """
-    found = max(
-        (attacks["online"], attacks["offline"]), key=lambda attack: attack["auc"]["value"] or 0.0
-    )
-    return dict(found)
+    both = (attacks["online"], attacks["offline"])
+    stronger = max(both, key=lambda attack: attack["auc"]["value"] or 0.0)
+    return dict(stronger)

@@ -42,20 +42,45 @@ class RateCells(NamedTuple):
     Leading axes, such as simulated tables, are kept.
     """
 
-    counts: (
-        Array  # shape (..., K, L, L): rows, or sums of weights, by group, true and predicted label
-    )
+    # shape (..., K, L, L): rows, or sums of weights, by group, true and predicted label
+    counts: Array
     rows: Float  # shape (..., K): effective rows of each group
     rows_by_label: Float  # shape (..., K, L): effective rows of each group and true label
 
 
 def recall_estimates(cells: RateCells, level: float) -> Estimates:
-    """Share of each group's label that is predicted right, shape (..., K, L)."""
+    """Share of each group's label that is predicted right, shape (..., K, L).
+
+    Parameters
+    ----------
+    cells : RateCells
+        Counts of the K compared groups, and the rows that they are worth.
+    level : float
+        Coverage, in (0, 1).
+
+    Returns
+    -------
+    Estimates, shape (..., K, L)
+        Recalls with their exact intervals.
+    """
     return exact_interval(recalls(cells.counts) * cells.rows_by_label, cells.rows_by_label, level)
 
 
 def selection_estimates(cells: RateCells, level: float) -> Estimates:
-    """Selection rate of each group, shape (..., K)."""
+    """Selection rate of each group, shape (..., K).
+
+    Parameters
+    ----------
+    cells : RateCells
+        Counts of the K compared groups, and the rows that they are worth.
+    level : float
+        Coverage, in (0, 1).
+
+    Returns
+    -------
+    Estimates, shape (..., K)
+        Selection rates with their exact intervals.
+    """
     return exact_interval(selection_rates(cells.counts) * cells.rows, cells.rows, level)
 
 
@@ -65,6 +90,18 @@ def balanced_accuracy_estimates(cells: RateCells, level: float) -> Estimates:
     The distances of small recalls to their ends are skewed, and their root of squares is too short
     for a sum. So the interval of the mean also contains the exact one of as many rows as have its
     variance.
+
+    Parameters
+    ----------
+    cells : RateCells
+        Counts of the K compared groups, and the rows that they are worth.
+    level : float
+        Coverage, in (0, 1).
+
+    Returns
+    -------
+    Estimates, shape (..., K)
+        Balanced accuracies with their intervals.
     """
     parts = recall_estimates(cells, level)
     mean = mean_interval(parts)
@@ -81,23 +118,63 @@ def balanced_accuracy_estimates(cells: RateCells, level: float) -> Estimates:
 
 
 def _pairs(cells: RateCells) -> int:
+    """Number of pairs of groups."""
     return pairs_of(cells.counts.shape[-3])
 
 
 def demographic_parity_difference(cells: RateCells, level: float) -> Estimates:
-    """Interval of the largest difference of selection rates."""
+    """Interval of the largest difference of selection rates.
+
+    Parameters
+    ----------
+    cells : RateCells
+        Counts of the K compared groups, and the rows that they are worth.
+    level : float
+        Coverage, in (0, 1).
+
+    Returns
+    -------
+    Estimates, shape (...)
+        The difference with its interval.
+    """
     wide = selection_estimates(cells, corrected_level(level, _pairs(cells)))
     return largest_difference(selection_estimates(cells, level), wide)
 
 
 def impact_ratio(cells: RateCells, level: float) -> Estimates:
-    """Interval of the smallest selection rate over the largest."""
+    """Interval of the smallest selection rate over the largest.
+
+    Parameters
+    ----------
+    cells : RateCells
+        Counts of the K compared groups, and the rows that they are worth.
+    level : float
+        Coverage, in (0, 1).
+
+    Returns
+    -------
+    Estimates, shape (...)
+        The ratio with its interval.
+    """
     wide = selection_estimates(cells, corrected_level(level, _pairs(cells)))
     return smallest_ratio(selection_estimates(cells, level), wide)
 
 
 def equal_opportunity_difference(cells: RateCells, level: float) -> Estimates:
-    """Interval of the largest difference of true positive rates."""
+    """Interval of the largest difference of true positive rates.
+
+    Parameters
+    ----------
+    cells : RateCells
+        Counts of the K compared groups, and the rows that they are worth.
+    level : float
+        Coverage, in (0, 1).
+
+    Returns
+    -------
+    Estimates, shape (...)
+        The difference with its interval.
+    """
 
     def rates(level: float) -> Estimates:
         return Estimates(*(column[..., 1] for column in recall_estimates(cells, level)))
@@ -106,13 +183,39 @@ def equal_opportunity_difference(cells: RateCells, level: float) -> Estimates:
 
 
 def balanced_accuracy_difference(cells: RateCells, level: float) -> Estimates:
-    """Interval of the largest difference of balanced accuracies."""
+    """Interval of the largest difference of balanced accuracies.
+
+    Parameters
+    ----------
+    cells : RateCells
+        Counts of the K compared groups, and the rows that they are worth.
+    level : float
+        Coverage, in (0, 1).
+
+    Returns
+    -------
+    Estimates, shape (...)
+        The difference with its interval.
+    """
     wide = balanced_accuracy_estimates(cells, corrected_level(level, _pairs(cells)))
     return largest_difference(balanced_accuracy_estimates(cells, level), wide)
 
 
 def label_gaps(cells: RateCells, level: float) -> Estimates:
-    """Interval of the largest gap of each label, shape (..., L); the lower ends hold together."""
+    """Interval of the largest gap of each label, shape (..., L); the lower ends hold together.
+
+    Parameters
+    ----------
+    cells : RateCells
+        Counts of the K compared groups, and the rows that they are worth.
+    level : float
+        Coverage, in (0, 1).
+
+    Returns
+    -------
+    Estimates, shape (..., L)
+        The gap of each label with its interval.
+    """
     labels = cells.counts.shape[-1]
 
     def rates(level: float) -> Estimates:
@@ -123,7 +226,20 @@ def label_gaps(cells: RateCells, level: float) -> Estimates:
 
 
 def gap_max(cells: RateCells, level: float) -> Estimates:
-    """Interval of the largest label gap: the largest ends of the labels."""
+    """Interval of the largest label gap: the largest ends of the labels.
+
+    Parameters
+    ----------
+    cells : RateCells
+        Counts of the K compared groups, and the rows that they are worth.
+    level : float
+        Coverage, in (0, 1).
+
+    Returns
+    -------
+    Estimates, shape (...)
+        The largest gap with its interval.
+    """
     return Estimates(*(column.max(axis=-1) for column in label_gaps(cells, level)))
 
 
@@ -132,6 +248,18 @@ def average_odds_difference(cells: RateCells, level: float) -> Estimates:
 
     The upper end is that of a mean of independent estimates. A gap is never below 0, so noise adds
     up in the mean, and the lower end is the mean of the lower ends, which hold together.
+
+    Parameters
+    ----------
+    cells : RateCells
+        Counts of the K compared groups, and the rows that they are worth.
+    level : float
+        Coverage, in (0, 1).
+
+    Returns
+    -------
+    Estimates, shape (...)
+        The mean gap with its interval.
     """
     gaps = label_gaps(cells, level)
     mean = mean_interval(gaps)
@@ -141,6 +269,18 @@ def average_odds_difference(cells: RateCells, level: float) -> Estimates:
 def gap_rms(cells: RateCells, level: float) -> Estimates:
     """Interval of the root mean square of the label gaps: of the mean of their squares, as the mean
     gap's.
+
+    Parameters
+    ----------
+    cells : RateCells
+        Counts of the K compared groups, and the rows that they are worth.
+    level : float
+        Coverage, in (0, 1).
+
+    Returns
+    -------
+    Estimates, shape (...)
+        The root mean square with its interval.
     """
     gaps = label_gaps(cells, level)
     squares = Estimates(gaps.value**2, gaps.low**2, gaps.high**2)
@@ -280,8 +420,8 @@ def metric_intervals(
         name = f"calibration_gap.{attribute}"
         if name in resampled and not measured.shortages[name]:
             positions = measured.selections[name].positions
-            found = calibration_gap_interval(outcomes, code, size, positions, weights, level)
-            intervals[name] = (float(found.low), float(found.high))
+            gap = calibration_gap_interval(outcomes, code, size, positions, weights, level)
+            intervals[name] = _ends(gap)
     return intervals
 
 
@@ -349,6 +489,7 @@ class _Rates:
         return self.outcomes.y_true == self.outcomes.y_pred
 
     def _effective(self, cell: Array, cells: int, hit: Array) -> Float:
+        """Effective number of rows behind a share in each cell, shape (cells,)."""
         people = self.outcomes.people
         return effective_rows(cell, cells, hit, self.level, self.weights, people)
 
@@ -370,36 +511,38 @@ class _Rates:
         whole = np.zeros(self.outcomes.n, dtype=np.int64)
         point = self.measured.point[0]
         recalls_of_labels = recall_estimates(table, level)
-        found = {
+        estimated = {
             "accuracy": exact_interval(point["accuracy"] * table.rows[0], table.rows[0], level),
         }
         balanced = balanced_accuracy_estimates(table, level)
-        found["balanced_accuracy"] = Estimates(*(column[0] for column in balanced))
+        estimated["balanced_accuracy"] = Estimates(*(column[0] for column in balanced))
         for k, name in enumerate(self.outcomes.classes):
-            found[f"recall.{name}"] = Estimates(*(column[0, k] for column in recalls_of_labels))
-        for name in self.measured.counts[0].agreeing:
-            rows = self._effective(whole, 1, self.outcomes.consistent[name])[0]
-            found[f"consistency.{name}"] = exact_interval(
-                point[f"consistency.{name}"] * rows, rows, level
-            )
-        return {
-            name: _ends(one) for name, one in found.items() if not self.measured.shortages[name]
-        }
+            estimated[f"recall.{name}"] = Estimates(*(column[0, k] for column in recalls_of_labels))
+        for copies in self.measured.counts[0].agreeing:
+            name = f"consistency.{copies}"
+            rows = self._effective(whole, 1, self.outcomes.consistent[copies])[0]
+            estimated[name] = exact_interval(point[name] * rows, rows, level)
+        intervals: dict[str, Interval] = {}
+        for name, estimate in estimated.items():
+            if not self.measured.shortages[name]:
+                intervals[name] = _ends(estimate)
+        return intervals
 
     def of_groups(self, attribute: str, code: Array, size: int) -> dict[str, Interval]:
         """Intervals of the metrics that compare the groups of one attribute."""
         counts = self.measured.counts[0].groups[attribute]
         cells = self._cells(counts, code, size, self.outcomes.y_pred == 1)
-        found: dict[str, Interval] = {}
+        intervals: dict[str, Interval] = {}
         for kind, interval in GROUP_INTERVALS.items():
             name = f"{kind}.{attribute}"
             if name not in self.measured.point[0] or self.measured.shortages[name]:
                 continue
             positions = self.measured.selections[name].positions
             compared = RateCells(*(column[positions] for column in cells))
-            found[name] = _ends(interval(compared, self.level))
-        return found
+            intervals[name] = _ends(interval(compared, self.level))
+        return intervals
 
 
-def _ends(one: Estimates) -> tuple[float, float]:
-    return float(one.low), float(one.high)
+def _ends(estimate: Estimates) -> tuple[float, float]:
+    """Both ends of one estimate's interval, as floats."""
+    return float(estimate.low), float(estimate.high)

@@ -25,7 +25,20 @@ Array = NDArray[Any]
 
 
 def ratio(numerator: Array, denominator: Array) -> Float:
-    """Divide elementwise, NaN where the denominator is zero."""
+    """Divide elementwise, NaN where the denominator is zero.
+
+    Parameters
+    ----------
+    numerator : ndarray, shape (...)
+        Numbers above the line.
+    denominator : ndarray, shape (...)
+        Numbers below the line; the shapes broadcast.
+
+    Returns
+    -------
+    ndarray of float64, shape (...)
+        Quotients.
+    """
     top, bottom = np.broadcast_arrays(numerator, denominator)
     result = np.full(bottom.shape, np.nan)
     np.divide(top, bottom, out=result, where=bottom != 0)
@@ -33,18 +46,50 @@ def ratio(numerator: Array, denominator: Array) -> Float:
 
 
 def recalls(counts: Array) -> Float:
-    """P(prediction = label | label, group), shape (..., K, L), of any number of labels."""
+    """P(prediction = label | label, group), shape (..., K, L), of any number of labels.
+
+    Parameters
+    ----------
+    counts : ndarray, shape (..., K, L, L)
+        Rows, or sums of weights, by group, true and predicted label.
+
+    Returns
+    -------
+    ndarray of float64, shape (..., K, L)
+        NaN where no row has the label.
+    """
     return ratio(np.diagonal(counts, axis1=-2, axis2=-1), counts.sum(axis=-1))
 
 
 def selection_rates(counts: Array) -> Float:
-    """P(prediction = 1 | group), shape (..., K)."""
+    """P(prediction = 1 | group), shape (..., K).
+
+    Parameters
+    ----------
+    counts : ndarray, shape (..., K, 2, 2)
+        Rows, or sums of weights, by group, true and predicted label.
+
+    Returns
+    -------
+    ndarray of float64, shape (..., K)
+        NaN for a group without a row.
+    """
     return ratio(counts[..., 1].sum(axis=-1), counts.sum(axis=(-2, -1)))
 
 
 def spread(rates: Float) -> Float:
     """Largest difference between two groups; ``rates`` has shape (..., K). NaN if any group's rate
     is.
+
+    Parameters
+    ----------
+    rates : ndarray of float64, shape (..., K)
+        Rate of each group.
+
+    Returns
+    -------
+    ndarray of float64, shape (...)
+        Largest rate less the smallest.
     """
     return np.max(rates, axis=-1) - np.min(rates, axis=-1)
 
@@ -52,6 +97,16 @@ def spread(rates: Float) -> Float:
 def spread_of_defined(rates: Float) -> Float:
     """Largest difference between two groups whose rate is defined; NaN with fewer than two
     of them.
+
+    Parameters
+    ----------
+    rates : ndarray of float64, shape (..., K)
+        Rate of each group.
+
+    Returns
+    -------
+    ndarray of float64, shape (...)
+        Largest defined rate less the smallest.
     """
     defined = ~np.isnan(rates)
     largest = np.max(np.where(defined, rates, -np.inf), axis=-1, initial=-np.inf)
@@ -67,51 +122,147 @@ def label_gaps(counts: Array) -> Float:
     groups.
 
     .. math:: \mathrm{Gap}_y = \max_{g,h} | P(\hat Y = y | Y = y, g) - P(\hat Y = y | Y = y, h) |
+
+    Parameters
+    ----------
+    counts : ndarray, shape (..., K, L, L)
+        Rows, or sums of weights, by group, true and predicted label.
+
+    Returns
+    -------
+    ndarray of float64, shape (..., L)
+        Largest difference of recall between two groups, by label.
     """
     return spread(np.swapaxes(recalls(counts), -1, -2))
 
 
 def gap_max(counts: Array) -> Float:
-    r"""Largest of the label gaps, :math:`\max_y \mathrm{Gap}_y`."""
+    r"""Largest of the label gaps, :math:`\max_y \mathrm{Gap}_y`.
+
+    Parameters
+    ----------
+    counts : ndarray, shape (..., K, L, L)
+        Rows, or sums of weights, by group, true and predicted label.
+
+    Returns
+    -------
+    ndarray of float64, shape (...)
+        NaN where a group has no row of a label.
+    """
     return np.max(label_gaps(counts), axis=-1)
 
 
 def gap_rms(counts: Array) -> Float:
-    r"""Root mean square of the label gaps, :math:`\sqrt{\tfrac1L \sum_y \mathrm{Gap}_y^2}`."""
+    r"""Root mean square of the label gaps, :math:`\sqrt{\tfrac1L \sum_y \mathrm{Gap}_y^2}`.
+
+    Parameters
+    ----------
+    counts : ndarray, shape (..., K, L, L)
+        Rows, or sums of weights, by group, true and predicted label.
+
+    Returns
+    -------
+    ndarray of float64, shape (...)
+        NaN where a group has no row of a label.
+    """
     return np.sqrt(np.mean(label_gaps(counts) ** 2, axis=-1))
 
 
 def demographic_parity_difference(counts: Array) -> Float:
-    """Largest difference of selection rates between two groups."""
+    """Largest difference of selection rates between two groups.
+
+    Parameters
+    ----------
+    counts : ndarray, shape (..., K, 2, 2)
+        Rows, or sums of weights, by group, true and predicted label.
+
+    Returns
+    -------
+    ndarray of float64, shape (...)
+        NaN where a group has no row.
+    """
     return spread(selection_rates(counts))
 
 
 def impact_ratio(counts: Array) -> Float:
-    """Smallest selection rate of a group over the largest; undefined if nobody is selected."""
+    """Smallest selection rate of a group over the largest; undefined if nobody is selected.
+
+    Parameters
+    ----------
+    counts : ndarray, shape (..., K, 2, 2)
+        Rows, or sums of weights, by group, true and predicted label.
+
+    Returns
+    -------
+    ndarray of float64, shape (...)
+        In [0, 1]; NaN where a group has no row.
+    """
     rates = selection_rates(counts)
     return ratio(np.min(rates, axis=-1), np.max(rates, axis=-1))
 
 
 def equal_opportunity_difference(counts: Array) -> Float:
-    """Largest difference of true positive rates between two groups."""
+    """Largest difference of true positive rates between two groups.
+
+    Parameters
+    ----------
+    counts : ndarray, shape (..., K, 2, 2)
+        Rows, or sums of weights, by group, true and predicted label.
+
+    Returns
+    -------
+    ndarray of float64, shape (...)
+        NaN where a group has no row of label 1.
+    """
     return spread(recalls(counts)[..., 1])
 
 
 def average_odds_difference(counts: Array) -> Float:
     """Mean of the label gaps: of two labels Fairlearn's
     ``equalized_odds_difference(agg="mean")``.
+
+    Parameters
+    ----------
+    counts : ndarray, shape (..., K, L, L)
+        Rows, or sums of weights, by group, true and predicted label.
+
+    Returns
+    -------
+    ndarray of float64, shape (...)
+        NaN where a group has no row of a label.
     """
     return np.mean(label_gaps(counts), axis=-1)
 
 
 def accuracy(counts: Array) -> Float:
-    """Share of correct predictions, of any number of labels."""
+    """Share of correct predictions, of any number of labels.
+
+    Parameters
+    ----------
+    counts : ndarray, shape (..., L, L)
+        Rows, or sums of weights, by true and predicted label.
+
+    Returns
+    -------
+    ndarray of float64, shape (...)
+        NaN without a row.
+    """
     return ratio(np.trace(counts, axis1=-2, axis2=-1), counts.sum(axis=(-2, -1)))
 
 
 def balanced_accuracy(counts: Array) -> Float:
     """Mean over the labels of the share that is predicted right; of a group or of the whole
     table.
+
+    Parameters
+    ----------
+    counts : ndarray, shape (..., L, L)
+        Rows, or sums of weights, by true and predicted label.
+
+    Returns
+    -------
+    ndarray of float64, shape (...)
+        NaN where a label has no row.
     """
     return np.mean(recalls(counts), axis=-1)
 
@@ -125,6 +276,16 @@ def balanced_accuracy_difference(counts: Array) -> Float:
     FAIAS calls this the absolute average odds difference (section 6.6); AIF360's metric of that
     name is ``average_odds_difference``. A larger TPR and a larger FPR of one group cancel here and
     add up there.
+
+    Parameters
+    ----------
+    counts : ndarray, shape (..., K, L, L)
+        Rows, or sums of weights, by group, true and predicted label.
+
+    Returns
+    -------
+    ndarray of float64, shape (...)
+        NaN where a group has no row of a label.
     """
     return spread(balanced_accuracy(counts))
 
@@ -132,8 +293,19 @@ def balanced_accuracy_difference(counts: Array) -> Float:
 def theil_index(counts: Array) -> Float:
     r"""Theil index of the benefits, as in AIF360; undefined if every benefit is zero.
 
-    .. math:: \frac1n \sum_i \frac{b_i}{\mu} \ln \frac{b_i}{\mu}, \qquad b_i = \hat y_i - y_i + 1,\quad
+    .. math:: \frac1n \sum_i \frac{b_i}{\mu} \ln \frac{b_i}{\mu}, \qquad
+              b_i = \hat y_i - y_i + 1,\quad
               \mu = \tfrac1n \sum_i b_i,\quad 0 \ln 0 = 0
+
+    Parameters
+    ----------
+    counts : ndarray, shape (..., 2, 2)
+        Rows, or sums of weights, by true and predicted label.
+
+    Returns
+    -------
+    ndarray of float64, shape (...)
+        At least 0, in nats.
     """
     n = counts.sum(axis=(-2, -1))
     right = counts[..., 0, 0] + counts[..., 1, 1]
@@ -152,9 +324,22 @@ def auc(positives: Array, negatives: Array) -> Float:
 
     .. math:: \frac{1}{n_1 n_0} \sum_s w^+_s \left( \sum_{t < s} w^-_t + \tfrac12 w^-_s \right)
 
-    `positives` and `negatives`, shape (..., S), are the numbers (or weights w) of rows with label 1
-    and 0 at each distinct score, scores ascending. NaN where there is no positive or no negative
-    row.
+    Parameters
+    ----------
+    positives : ndarray, shape (..., S)
+        Rows of label 1, or sums of their weights w, at each distinct score, scores ascending.
+    negatives : ndarray, shape (..., S)
+        The same of label 0.
+
+    Returns
+    -------
+    ndarray of float64, shape (...)
+        In [0, 1]; NaN where there is no positive or no negative row.
+
+    Examples
+    --------
+    >>> float(auc(np.array([0, 1, 1]), np.array([1, 1, 0])))
+    0.875
     """
     below = np.cumsum(negatives, axis=-1, dtype=float)
     below -= negatives / 2

@@ -115,9 +115,22 @@ class Outcomes:
 def with_intersections(sensitive: Mapping[str, ArrayLike]) -> dict[str, NDArray[np.object_]]:
     """Add the intersection of every pair of attributes, after the given attributes.
 
-    The attribute ``"a&b"`` has the label ``"x & y"`` where ``a`` is ``x`` and ``b`` is ``y``.
-    Columns are as in :class:`Outcomes`. ValueError if a pair's name is taken, the columns' lengths
-    differ, or two different pairs of groups would share a label.
+    Parameters
+    ----------
+    sensitive : mapping
+        Group labels by attribute, as in :class:`Outcomes`.
+
+    Returns
+    -------
+    dict
+        The given columns, then attribute ``"a&b"`` of every pair, with the label ``"x & y"`` where
+        ``a`` is ``x`` and ``b`` is ``y``.
+
+    Raises
+    ------
+    ValueError
+        If a pair's name is taken, the columns' lengths differ, or two different pairs of groups
+        would share a label.
     """
     n = len(np.asarray(next(iter(sensitive.values()), ())))
     columns = {name: _strings(name, column, n) for name, column in sensitive.items()}
@@ -151,6 +164,18 @@ def encode_groups(
 ) -> tuple[tuple[str, ...], NDArray[np.int32]]:
     """Give the sorted groups of a column, with further `groups`, and each row's position among
     them, (n,).
+
+    Parameters
+    ----------
+    column : ndarray, shape (n,)
+        Group labels.
+    groups : sequence of str, default ()
+        Further groups, which no row may have.
+
+    Returns
+    -------
+    tuple of tuple of str and ndarray of int32
+        Groups in sorted order, and positions, shape (n,).
     """
     from pandas import factorize
 
@@ -289,13 +314,25 @@ def list_cells(
 ) -> list[dict[str, Any]]:
     """List the counts of one sensitive attribute, a row per group and label.
 
-    `counts`, shape (K, L, L), are rows per group, true label and predicted label. Each row has
-    ``group``, ``label`` (0 or 1), ``n``, ``predicted_positive``, ``rate`` = predicted_positive / n
-    (None in an empty cell) and ``enough``: whether n is at least `min_cell`. With `classes`, the
-    names of L labels, ``label`` is one of them, ``right`` are the rows predicted so, which ``rate``
-    is of, ``predicted`` all rows of the group that are predicted so, and ``taken_for`` the labels
-    that most of the other rows get, the most frequent first, at most two, if the other rows are at
-    least `min_cell`.
+    Parameters
+    ----------
+    groups : sequence of str
+        Names of the K groups.
+    counts : ndarray of int64, shape (K, L, L)
+        Rows per group, true label and predicted label.
+    min_cell : int
+        Fewest rows of a cell that is enough.
+    classes : sequence of str, default ()
+        Names of the L labels where there are more than two.
+
+    Returns
+    -------
+    list of dict
+        Per group and label ``group``, ``label`` (0 or 1), ``n``, ``predicted_positive``, ``rate`` =
+        predicted_positive / n (None in an empty cell) and ``enough``. With `classes`, ``label`` is
+        one of them, ``right`` are the rows predicted so, which ``rate`` is of, ``predicted`` all
+        rows of the group that are predicted so, and ``taken_for`` the labels that most of the other
+        rows get, the most frequent first, at most two, if the other rows are at least `min_cell`.
     """
     cells = []
     for group, table in zip(groups, counts.tolist(), strict=True):
@@ -378,11 +415,32 @@ def group_rates(
 ) -> list[GroupRates]:
     r"""Compute the rates of groups, in the order in which they first occur.
 
-    `cells` are counts of :func:`list_cells`, with ``group``, ``label``, ``n`` and
-    ``predicted_positive``; an absent cell counts no rows. A rate over fewer rows than `min_cell` is
-    None. `favourable` is the label, 1 or 0, that base rates, selection rates and impact ratios are
-    of. `level` is the coverage of the intervals: exact ones of rates, those of
-    :func:`evenhand.fairlib.evaluation.closed_intervals.pairwise_ratios` of impact ratios.
+    Parameters
+    ----------
+    cells : sequence
+        Counts of :func:`list_cells`, with ``group``, ``label``, ``n`` and ``predicted_positive``;
+        an absent cell counts no rows.
+    min_cell : int
+        A rate over fewer rows is None.
+    level : float, default 0.95
+        Coverage of the intervals: exact ones of rates, those of
+        :func:`evenhand.fairlib.evaluation.closed_intervals.pairwise_ratios` of impact ratios.
+    favourable : int, default 1
+        Label, 1 or 0, that base rates, selection rates and impact ratios are of.
+
+    Returns
+    -------
+    list of GroupRates
+        One entry a group.
+
+    Examples
+    --------
+    >>> cells = [
+    ...     {"group": "a", "label": 1, "n": 10, "predicted_positive": 8},
+    ...     {"group": "b", "label": 1, "n": 10, "predicted_positive": 4},
+    ... ]
+    >>> [(group.group, group.impact.value) for group in group_rates(cells, min_cell=5)]
+    [('a', 1.0), ('b', 0.5)]
     """
 
     def rate(hits: int, n: int) -> Rate:
@@ -435,9 +493,18 @@ def _impact(rate: Rate, largest: Rate, level: float, missing: bool) -> Rate:
 def score_histograms(outcomes: Outcomes, *, min_cell: int = 5) -> dict[str, dict[str, Any]]:
     """Count scores per sensitive attribute, group and bin.
 
-    Per attribute ``{"edges": [21 floats], "groups": {group: [20 ints] or None}}``, with equal bins
-    of [0, 1]. A group with fewer rows than `min_cell` has None, because so few scores would show
-    single people.
+    Parameters
+    ----------
+    outcomes : Outcomes
+        Rows of two labels.
+    min_cell : int, default 5
+        Fewest rows of a group with counts; so few scores would show single people.
+
+    Returns
+    -------
+    dict
+        Per attribute ``{"edges": [21 floats], "groups": {group: [20 ints] or None}}``, with equal
+        bins of [0, 1].
     """
     bins = 20
     edges = np.linspace(0.0, 1.0, bins + 1)

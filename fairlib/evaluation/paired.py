@@ -53,6 +53,21 @@ class Comparison:
     def from_json(cls, data: Mapping[str, Any]) -> Comparison:
         """Read the result of ``to_json``.
         ValueError if a part is missing or a difference is malformed.
+
+        Parameters
+        ----------
+        data : mapping
+            Result of :meth:`to_json`.
+
+        Returns
+        -------
+        Comparison
+            An equal comparison.
+
+        Raises
+        ------
+        ValueError
+            If a part is missing or a difference is malformed.
         """
         with reading_json("comparison"):
             differences = {name: MetricValue(**m) for name, m in data["differences"].items()}
@@ -89,13 +104,51 @@ def compare(
     insufficient for either side is insufficient here. ValueError: rows that differ (in number,
     labels or sensitive columns), an argument out of its range, an ambiguous intersection.
 
-    With `identical` the two are known to be one model: every difference is 0, without uncertainty.
-
     The interval shows whether the difference could be due to the sample, given the two models as
     they are; it says nothing about training them again. A largest difference between groups is
     never negative, and the resampled one is biased upwards, so its interval is conservative where
     both models treat groups nearly alike. :func:`evenhand.fairlib.evaluation.bootstrap.auc_draws`
     bounds the error of the AUC's draws; the AUC's point estimate is exact.
+
+    Parameters
+    ----------
+    outcomes : Outcomes
+        Rows as the model predicts them.
+    baseline : Outcomes
+        The same rows, in the same order, as the baseline predicts them.
+    draws : int, default 1000
+        Bootstrap draws; 0 for none (no intervals).
+    level : float, default 0.95
+        Coverage of the intervals, in (0, 1).
+    min_cell : int, default 5
+        Fewest rows of a cell, as of :func:`evenhand.fairlib.evaluation.evaluate.evaluate`.
+    seed : int, default 0
+        Seed of the bootstrap.
+    intersections : bool, default False
+        Whether to add the intersection of every pair of sensitive attributes.
+    identical : bool, default False
+        Whether the two are known to be one model: then every difference is 0, without uncertainty.
+
+    Returns
+    -------
+    Comparison
+        Model less baseline, by metric.
+
+    Raises
+    ------
+    ValueError
+        For rows that differ (in number, labels or sensitive columns), an argument out of its range,
+        an ambiguous intersection.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> y = np.array([0, 1] * 20)
+    >>> sex = {"sex": np.array(["f"] * 20 + ["m"] * 20, dtype=object)}
+    >>> model = Outcomes(y, y, y * 0.8 + 0.1, sex)
+    >>> baseline = Outcomes(y, np.ones_like(y), np.full(40, 0.5), sex)
+    >>> compare(model, baseline, draws=0).differences["accuracy"].value
+    0.5
     """
     check_settings(draws, level, min_cell)
     _check_same_rows(outcomes, baseline)

@@ -53,6 +53,17 @@ class PredictionAudit:
     def rates(self, attribute: str) -> pd.DataFrame:
         """Rows, rates and impact ratio of each group of an attribute, with the ends of their
         intervals.
+
+        Parameters
+        ----------
+        attribute : str
+            Name of a sensitive attribute, or of an intersection such as ``"sex&race"``.
+
+        Returns
+        -------
+        DataFrame
+            A row per group, with ``n``, ``selected`` and ``impact`` (and with labels ``positive``,
+            ``tpr`` and ``tnr``), each with ``.low`` and ``.high``.
         """
         import pandas as pd
 
@@ -78,7 +89,18 @@ class PredictionAudit:
         return pd.DataFrame(table).set_index("group")
 
     def chart(self, attribute: str) -> alt.VConcatChart:
-        """Draw the selection rates of an attribute's groups, and with labels also TPR and TNR."""
+        """Draw the selection rates of an attribute's groups, and with labels also TPR and TNR.
+
+        Parameters
+        ----------
+        attribute : str
+            As of :meth:`rates`.
+
+        Returns
+        -------
+        alt.VConcatChart
+            A chart per rate.
+        """
         from evenhand.fairlib.plots import group_charts
 
         table = self.rates(attribute)

@@ -57,9 +57,21 @@ def probability_values(
     """Compute every metric of the probabilities by name, each of shape (); `codes` as in
     ``JointTable``.
 
-    `compared` are the positions of each attribute's groups that the calibration gap is of, by
-    default all. `sample_weight`, shape (n,), is checked by
-    :func:`evenhand.fairlib.parameters.check_sample_weight`.
+    Parameters
+    ----------
+    outcomes : Outcomes
+        Rows of an evaluation.
+    codes : mapping
+        Groups of the rows by attribute, as in ``JointTable``.
+    sample_weight : array-like, shape (n,), optional
+        Weights of the rows, checked by :func:`evenhand.fairlib.parameters.check_sample_weight`.
+    compared : mapping, optional
+        Positions of each attribute's groups that the calibration gap is of; default: all.
+
+    Returns
+    -------
+    dict
+        Name to value.
     """
     weights = check_sample_weight(sample_weight, outcomes.n)
     # float sums depend on the order of their terms, and must not depend on that of the rows
@@ -88,9 +100,29 @@ def probability_draws(
     ``JointTable``; draws, generator and bytes as in ``multinomial_chunks``. With more than
     `max_blocks` rows (or people), random blocks of them are resampled.
 
-    The result is, per model, metric name to values, shape (draws,). The calibration gap of a draw
-    is of the groups that it has, NaN with fewer than two. The bins of the calibration error stay
-    those of all rows.
+    Parameters
+    ----------
+    sides : sequence of Outcomes
+        The models' outcomes, with the same labels. A draw resamples all models alike.
+    codes : mapping
+        Groups of the rows by attribute, as in ``JointTable``.
+    draws : int
+        Number of draws.
+    rng : np.random.Generator
+        Generator of the draws.
+    sample_weight : array-like, shape (n,), optional
+        Weights of the rows, checked by :func:`evenhand.fairlib.parameters.check_sample_weight`.
+    compared : mapping, optional
+        Positions of each attribute's groups that the calibration gap is of; default: all.
+    max_blocks : int, default MAX_BLOCKS
+        With more rows (or people), random blocks of them are resampled.
+
+    Returns
+    -------
+    list of dict
+        Per model, metric name to values, shape (draws,). The calibration gap of a draw is of the
+        groups that it has, NaN with fewer than two. The bins of the calibration error stay those of
+        all rows.
     """
     from scipy.sparse import csr_array
 
@@ -125,6 +157,18 @@ def centred(draws: Float, point: float) -> Float:
 
     The calibration error takes absolute values, so resampling adds to it what the point estimate
     leaves out: without the shift, the interval of a calibrated model would lie above its estimate.
+
+    Parameters
+    ----------
+    draws : ndarray of float64, shape (draws,)
+        Values of a metric.
+    point : float
+        Point estimate.
+
+    Returns
+    -------
+    ndarray of float64, shape (draws,)
+        Shifted draws.
     """
     return draws - draws.mean() + point
 
@@ -132,6 +176,20 @@ def centred(draws: Float, point: float) -> Float:
 def ece_shortage(outcomes: Outcomes, min_cell: int, sample_weight: ArrayLike | None = None) -> str:
     """Say why there are too few rows for the bins of the calibration error; empty if there are
     enough.
+
+    Parameters
+    ----------
+    outcomes : Outcomes
+        Rows of an evaluation.
+    min_cell : int
+        Fewest rows per bin, on average.
+    sample_weight : array-like, shape (n,), optional
+        Weights of the rows, checked by :func:`evenhand.fairlib.parameters.check_sample_weight`.
+
+    Returns
+    -------
+    str
+        A sentence, or "".
     """
     weights = check_sample_weight(sample_weight, outcomes.n)
     code = score_bins(outcomes.ranks, ECE_BINS, weights)
@@ -244,9 +302,19 @@ def debiased_calibration_error(residuals: Float, variances: Float, n: Float) -> 
     :math:`d_b`, and the standard error :math:`s_b` of that share under the probabilities. After the
     normal-debiased error of Kumar, Liang and Ma, "Verified Uncertainty Calibration", NeurIPS 2019.
 
-    `residuals` and `variances`, shape (..., B), are sums over a bin of :math:`p - y` and of
-    :math:`p (1 - p)`, times the weights of rows if there are any; `n`, shape (...), are rows in all
-    bins, or the sum of their weights.
+    Parameters
+    ----------
+    residuals : ndarray of float64, shape (..., B)
+        Sums over a bin of :math:`p - y`, times the weights of rows if there are any.
+    variances : ndarray of float64, shape (..., B)
+        Sums over a bin of :math:`p (1 - p)`, times the weights.
+    n : ndarray of float64, shape (...)
+        Rows in all bins, or the sum of their weights.
+
+    Returns
+    -------
+    ndarray of float64, shape (...)
+        At least 0.
     """
     from scipy.special import ndtr
 
@@ -333,14 +401,29 @@ def reliability(
     """Compare mean probability and share of positives in bins of about equal row count, as plain
     JSON types.
 
-    The table and every group have at most `bins` bins, fewer where they would hold fewer than
-    `min_cell` people; equal scores share a bin. A bin of fewer people is left out, because it would
-    show single people. `level` is the coverage of the exact intervals of the share of positives.
-    ValueError if `bins` is less than 1.
+    Parameters
+    ----------
+    outcomes : Outcomes
+        Rows of an evaluation.
+    bins : int, default 10
+        Most bins of the table and of every group; equal scores share a bin.
+    min_cell : int, default 5
+        Fewest people of a bin; a smaller one would show single people.
+    level : float, default 0.95
+        Coverage of the intervals, in (0, 1).
 
-    The result has ``overall``: a list of bins by rising probability, each with ``mean``
-    (probability), ``share`` (of positives), ``low``, ``high`` and ``n``; and ``groups``: attribute
-    to group to such a list, with bins of the group's own people. A list can be empty.
+    Returns
+    -------
+    dict
+        ``overall``: a list of bins by rising probability, each with ``mean`` (probability),
+        ``share`` (of positives) with its exact interval ``low``, ``high``, and ``n``; and
+        ``groups``: attribute to group to such a list, with bins of the group's own people. A list
+        can be empty.
+
+    Raises
+    ------
+    ValueError
+        If `bins` is less than 1.
     """
     if bins < 1:
         raise ValueError(f"bins: got {bins}, expected at least 1")

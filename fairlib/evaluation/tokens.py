@@ -43,9 +43,36 @@ def token_gaps(
     :math:`t_i`. The bootstrap resamples sentences and terms, as both are samples; the intervals by
     term resample sentences.
 
-    Metrics are ``token_gap`` and ``token_gap_p95``. Each term has ``term``, ``sentences``, ``gap``
-    (mean absolute difference) with ``low`` and ``high``, and ``shift`` (mean difference), or None
-    for fewer sentences than `min_cell`. ValueError: settings of the bootstrap out of their range.
+    Parameters
+    ----------
+    probability : ndarray of float64, shape (m,)
+        Probability of each sentence.
+    copies : ndarray of float64, shape (m, k)
+        Probability of its copies by term.
+    own : ndarray of int64, shape (m,)
+        Position of each sentence's own term.
+    names : sequence of str
+        Terms, by position.
+    draws : int, default 1000
+        Bootstrap draws; 0 for no interval.
+    level : float, default 0.95
+        Coverage of the intervals, in (0, 1).
+    min_cell : int, default 5
+        Fewest sentences of a number.
+    seed : int, default 0
+        Seed of the bootstrap.
+
+    Returns
+    -------
+    tuple of dict and list of dict
+        The metrics ``token_gap`` and ``token_gap_p95``, and per term ``term``, ``sentences``,
+        ``gap`` (mean absolute difference) with ``low`` and ``high``, and ``shift`` (mean
+        difference), or None for fewer sentences than `min_cell`.
+
+    Raises
+    ------
+    ValueError
+        For settings of the bootstrap out of their range.
     """
     check_settings(draws, level, min_cell)
     count, k = copies.shape
@@ -160,8 +187,35 @@ def mention_aucs(
     sentence's term among `names`, or -1. A term needs `min_cell` sentences of each label, and so do
     the others.
 
-    Returns the metrics ``KIND_min``, with bootstrap intervals over sentences, and the AUCs by term
-    and kind. ValueError: settings of the bootstrap out of their range.
+    Parameters
+    ----------
+    label : ndarray of int64, shape (n,)
+        True labels, 0 or 1.
+    score : ndarray of float64, shape (n,)
+        Scores.
+    term : ndarray of int64, shape (n,)
+        Position of each sentence's term among `names`, or -1.
+    names : sequence of str
+        Terms, by position.
+    draws : int, default 1000
+        Bootstrap draws; 0 for no interval.
+    level : float, default 0.95
+        Coverage of the intervals, in (0, 1).
+    min_cell : int, default 5
+        Sentences of each label that a term needs, and so do the others.
+    seed : int, default 0
+        Seed of the bootstrap.
+
+    Returns
+    -------
+    tuple of dict and dict
+        The metrics ``KIND_min``, with bootstrap intervals over sentences, and the AUCs by term and
+        kind.
+
+    Raises
+    ------
+    ValueError
+        For settings of the bootstrap out of their range.
     """
     check_settings(draws, level, min_cell)
     order = np.argsort(score, kind="stable")

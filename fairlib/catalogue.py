@@ -1085,8 +1085,7 @@ def direction(name: str) -> Direction | None:
 
 
 def better(name: str) -> Direction:
-    """Tell which way a metric is better.
-    ValueError: the name is of no metric, or of one without a direction.
+    """Say which way a metric is better.
 
     Parameters
     ----------
@@ -1103,13 +1102,13 @@ def better(name: str) -> Direction:
     ValueError
         If the name is of no metric, or of one without a direction.
     """
-    found = direction(name)
-    if found is None:
+    way = direction(name)
+    if way is None:
         raise ValueError(
             f"metric: got {name!r}, which has no direction; `evenhand metrics` lists those that "
             "have one"
         )
-    return found
+    return way
 
 
 def better_or_worse(name: str, change: float) -> str:

@@ -148,6 +148,10 @@ def wilson_interval(count: int, n: int, level: float) -> tuple[float, float]:
     ------
     ValueError
         If `count` is no part of `n`.
+
+    References
+    ----------
+    .. [1] E. B. Wilson (1927), the score interval.
     """
     if not 0 <= count <= n or n < 1:
         raise ValueError(f"count: got {count} of {n}, expected a part of at least one row")

@@ -49,6 +49,10 @@ def logit_distance(first: Tensor, second: Tensor) -> Tensor:
     -------
     torch.Tensor, shape (...)
         At least 0.
+
+    References
+    ----------
+    .. [1] M. Yurochkin and Y. Sun, "SenSeI", ICLR 2021, appendix B.
     """
     return (first - second).square().mean(dim=-1)
 

@@ -318,18 +318,17 @@ def network_rings(
     angles = np.arange(8) * np.pi / 4
     rows = np.stack([np.cos(angles), np.sin(angles)], axis=1)
     rings: list[Ring] = []
-    found = np.full((1, 1), -np.inf)
+    largest_found = np.full((1, 1), -np.inf)
     longest = np.zeros(1)
     for done, radius in enumerate(radii):
         relaxation = LinearRelaxation(layers, Region.of(metric, X, radius))
         branching = Branching(relaxation, rows, inner=radii[max(done - 1, 0)], seed=seed)
         ring = branching.run(parts * len(relaxation.region))
         # what a smaller region holds, a larger one holds too
-        found = np.maximum(ring.found, found)
+        largest_found = np.maximum(ring.found, largest_found)
         longest = np.maximum(branching.longest, longest)
-        rings.append(
-            replace(ring, found=found, proved=np.maximum(ring.proved, found), longest=longest)
-        )
+        proved = np.maximum(ring.proved, largest_found)
+        rings.append(replace(ring, found=largest_found, proved=proved, longest=longest))
     return rings
 
 

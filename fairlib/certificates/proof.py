@@ -68,7 +68,7 @@ def prove(
 
     Parameters
     ----------
-    model : object
+    model : fitted classifier
         Fitted, with a ``network_`` or a ``booster_``, possibly with a calibration and a decision
         rule. Trees have no ``certificate.dif``, which is a change of logits by small moves.
     X : array-like, shape (n, d)

@@ -465,7 +465,7 @@ def tree_rings(
 
     Parameters
     ----------
-    model : object
+    model : fitted classifier
         Fitted tree model, as in :class:`TreeProver`.
     metric : Metric
         Fitted fair metric.

@@ -313,6 +313,11 @@ def maximise(
     -------
     Maximum
         The best matrix found.
+
+    References
+    ----------
+    .. [1] A. Beck and M. Teboulle (2009), FISTA.
+    .. [2] B. O'Donoghue and E. Candes (2015), adaptive restart.
     """
     current = ahead = start
     height = value(start)

@@ -145,12 +145,12 @@ class Metric(ParameterChecks, BaseEstimator):  # type: ignore[misc]
 
         Parameters
         ----------
-        X : object, shape (n, d)
+        X : array-like or torch.Tensor, shape (n, d)
             Rows, or a tensor of shape (..., d).
 
         Returns
         -------
-        object, shape (n, r)
+        ndarray or torch.Tensor, shape (n, r)
             Projected rows, of the kind of X.
         """
         check_is_fitted(self)
@@ -163,12 +163,12 @@ class Metric(ParameterChecks, BaseEstimator):  # type: ignore[misc]
 
         Parameters
         ----------
-        V : object, shape (n, d)
+        V : array-like or torch.Tensor, shape (n, d)
             Rows, or a tensor of shape (..., d).
 
         Returns
         -------
-        object, shape (n, d)
+        ndarray or torch.Tensor, shape (n, d)
             Products, of the kind of V.
         """
         check_is_fitted(self)
@@ -181,12 +181,12 @@ class Metric(ParameterChecks, BaseEstimator):  # type: ignore[misc]
 
         Parameters
         ----------
-        V : object, shape (n, d)
+        V : array-like or torch.Tensor, shape (n, d)
             Rows, or a tensor of shape (..., d).
 
         Returns
         -------
-        object, shape (n, d)
+        ndarray or torch.Tensor, shape (n, d)
             Products, of the kind of V.
         """
         check_is_fitted(self)
@@ -204,14 +204,14 @@ class Metric(ParameterChecks, BaseEstimator):  # type: ignore[misc]
 
         Parameters
         ----------
-        x1 : object, shape (n, d)
+        x1 : array-like or torch.Tensor, shape (n, d)
             Rows, or a tensor.
-        x2 : object, shape (n, d)
+        x2 : array-like or torch.Tensor, shape (n, d)
             Rows that are paired with the first.
 
         Returns
         -------
-        object, shape (n,)
+        ndarray or torch.Tensor, shape (n,)
             Squared distances.
         """
         difference = self._difference(x1, x2)
@@ -224,14 +224,14 @@ class Metric(ParameterChecks, BaseEstimator):  # type: ignore[misc]
 
         Parameters
         ----------
-        x1 : object, shape (n, d)
+        x1 : array-like or torch.Tensor, shape (n, d)
             Rows, or a tensor.
-        x2 : object, shape (n, d)
+        x2 : array-like or torch.Tensor, shape (n, d)
             Rows that are paired with the first.
 
         Returns
         -------
-        object, shape (n,)
+        ndarray or torch.Tensor, shape (n,)
             Distances.
         """
         difference = self._difference(x1, x2)
@@ -245,16 +245,16 @@ class Metric(ParameterChecks, BaseEstimator):  # type: ignore[misc]
 
         Parameters
         ----------
-        X : object, shape (n, d)
+        X : array-like or torch.Tensor, shape (n, d)
             Rows, or a tensor of shape (..., d).
-        Y : object, shape (m, d)
+        Y : array-like or torch.Tensor, shape (m, d), optional
             Other rows; default: X itself.
         squared : bool, default False
             Whether to give squared distances.
 
         Returns
         -------
-        object, shape (n, m)
+        ndarray or torch.Tensor, shape (n, m)
             Distances.
         """
         left = self.project(X)
@@ -439,7 +439,7 @@ def sensitive_columns(sensitive_features: Any) -> dict[str, NDArray[Any]]:
 
     Parameters
     ----------
-    sensitive_features : object
+    sensitive_features : mapping, DataFrame, Series or array-like
         A mapping of names to values; a DataFrame or Arrow table; a Series, by its name; or an array
         of shape (n,) or (n, k), whose columns are named ``group``, or ``group0``, ``group1`` and so
         on.
@@ -479,7 +479,7 @@ def fitted_metric(metric: Metric | None, X: ArrayLike, sensitive_features: Any) 
         A fair metric, fitted or not; None for the sensitive subspace.
     X : array-like, shape (n, d)
         Rows.
-    sensitive_features : object
+    sensitive_features : mapping, DataFrame, Series or array-like
         As in :func:`sensitive_columns`; needed where a metric is to be fitted.
 
     Returns

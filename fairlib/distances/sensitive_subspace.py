@@ -79,7 +79,7 @@ class SensitiveSubspace(Metric):
             Training rows.
         y : array-like, optional
             Ignored.
-        sensitive_features : object
+        sensitive_features : mapping, DataFrame, Series or array-like, optional
             Attributes, as in :func:`evenhand.fairlib.distances.metric_base.sensitive_columns`.
 
         Returns

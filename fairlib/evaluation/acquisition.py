@@ -296,7 +296,7 @@ def adversary_auc(
     least = max(min_cell, FOLDS)
     large = np.flatnonzero(np.minimum(counts, len(first_row) - counts) >= least)
     if large.size == 0:
-        return MetricValue.insufficient(f"fewer than two groups of {least} {unit} to tell apart")
+        return MetricValue.insufficient(f"fewer than two groups of {least} {unit} to compare")
     # the other groups are one class, or part of a large one where they are too few for all folds
     small = ~np.isin(codes, large)
     class_of_small = large[0]

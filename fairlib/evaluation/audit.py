@@ -119,6 +119,10 @@ def audit(
         Threads.
     callback : callable, optional
         ``callback(done, total)``: the search counts as one, then every bootstrap draw.
+
+    References
+    ----------
+    .. [1] A. Vargo et al., "Individually Fair Gradient Boosting", ICLR 2021, equation 3.2.
     """
     probabilities = np.asarray(model.predict_proba(X), dtype=np.float64)
     if not np.isfinite(probabilities).all():

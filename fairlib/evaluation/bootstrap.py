@@ -99,6 +99,11 @@ def smoothed_counts(counts: CellCounts, weight: float, rng: np.random.Generator)
     -------
     CellCounts
         New counts.
+
+    References
+    ----------
+    .. [1] A. Agresti and B. A. Coull, "Approximate is Better than 'Exact' for Interval Estimation
+       of Binomial Proportions", The American Statistician 52 (1998).
     """
     labels = counts.overall.shape[-1]
     equal = np.full(labels, 1.0 / labels)
@@ -423,6 +428,11 @@ def atom_chunks(
         Generator of the draws.
     callback : callable, optional
         ``callback(done, total)``, in draws.
+
+    References
+    ----------
+    .. [1] A. C. Davison and D. V. Hinkley, "Bootstrap Methods and their Application" (1997),
+       section 3.8.
     """
     if people is None:
         yield from multinomial_chunks(rows, draws, rng, callback=callback)
@@ -648,6 +658,10 @@ def percentile_interval(
     -------
     tuple of two floats
         Both None where fewer than half of the draws, or none, are defined.
+
+    References
+    ----------
+    .. [1] B. Efron and R. Tibshirani, "An Introduction to the Bootstrap" (1993), chapter 13.
 
     Examples
     --------

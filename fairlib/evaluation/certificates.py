@@ -172,6 +172,10 @@ def certify(
     callback : callable, optional
         ``callback(done, total)``: every possible round of searches and the bootstrap count as one
         each.
+
+    References
+    ----------
+    .. [1] M. Yurochkin and Y. Sun, "SenSeI", ICLR 2021, theorem 2.4.
     """
     check_is_fitted(metric)
     rows = torch.tensor(np.asarray(X, dtype=np.float32))

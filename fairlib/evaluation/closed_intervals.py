@@ -70,6 +70,11 @@ def exact_interval(hits: ArrayLike, n: ArrayLike, level: float) -> Estimates:
     Estimates
         Shares and ends, shape (...).
 
+    References
+    ----------
+    .. [1] C. J. Clopper and E. S. Pearson, "The Use of Confidence or Fiducial Limits Illustrated in
+       the Case of the Binomial", Biometrika 26 (1934).
+
     Examples
     --------
     >>> found = exact_interval(0, 20, 0.95)
@@ -131,6 +136,11 @@ def mean_interval(parts: Estimates) -> Estimates:
     -------
     Estimates
         Means, shape (...).
+
+    References
+    ----------
+    .. [1] G. Y. Zou and A. Donner, "Construction of Confidence Limits about Effect Measures",
+       Statistics in Medicine 27 (2008).
     """
     number = parts.value.shape[-1]
     mean = parts.value.mean(axis=-1)
@@ -156,6 +166,11 @@ def pairwise_differences(parts: Estimates) -> Estimates:
     -------
     Estimates
         Of shape (..., k, k): the i-th less the j-th.
+
+    References
+    ----------
+    .. [1] R. G. Newcombe, "Interval Estimation for the Difference between Independent Proportions",
+       Statistics in Medicine 17 (1998), method 10.
     """
     below = parts.value - parts.low
     above = parts.high - parts.value
@@ -243,6 +258,11 @@ def pairwise_ratios(parts: Estimates) -> Estimates:
     -------
     Estimates
         Of shape (..., k, k): the i-th over the j-th, infinite with all ends where the j-th is 0.
+
+    References
+    ----------
+    .. [1] R. G. Newcombe, "MOVER-R Confidence Intervals for Ratios and Products of Two Independent
+       Quantities", Statistical Methods in Medical Research 25 (2016).
     """
     top = Estimates(*(column[..., :, None] for column in parts))
     bottom = Estimates(*(column[..., None, :] for column in parts))
@@ -316,6 +336,11 @@ def auc_interval(
     -------
     tuple of two floats
         Lower and upper end, in [0, 1].
+
+    References
+    ----------
+    .. [1] R. G. Newcombe, "Confidence Intervals for an Effect Size Measure Based on the
+       Mann-Whitney Statistic, Part 2", Statistics in Medicine 25 (2006), method 5.
     """
     # the variance is symmetric about one half, so the upper end mirrors a lower one
     low = _lowest_area(area, positives, negatives, level)

@@ -44,6 +44,11 @@ def holm(p_values: Sequence[float | None]) -> list[float | None]:
     ValueError
         If a p-value is not in [0, 1].
 
+    References
+    ----------
+    .. [1] S. Holm, "A Simple Sequentially Rejective Multiple Test Procedure", Scandinavian Journal
+       of Statistics 6 (1979).
+
     Examples
     --------
     >>> holm([0.03, None, 0.01])
@@ -152,6 +157,11 @@ def mean_difference(
     ------
     ValueError
         If `ratio` is no finite number of at least 0.
+
+    References
+    ----------
+    .. [1] C. Nadeau and Y. Bengio, "Inference for the Generalization Error", Machine Learning 52
+       (2003).
 
     Examples
     --------

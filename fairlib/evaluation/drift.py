@@ -62,6 +62,13 @@ def stability_index(shares: ArrayLike, reference: ArrayLike) -> float | Float:
     float or ndarray of float64, shape (...)
         At least 0.
 
+    References
+    ----------
+    .. [1] J. Lin, "Divergence Measures Based on the Shannon Entropy", IEEE Transactions on
+       Information Theory 37 (1991).
+    .. [2] B. Yurdakul and J. Naranjo, "Statistical Properties of the Population Stability Index",
+       Journal of Risk Model Validation 14 (2020).
+
     Examples
     --------
     >>> round(stability_index([0.3, 0.7], [0.5, 0.5]), 4)
@@ -199,13 +206,18 @@ def column_drift(
     ------
     ValueError
         If the counts differ in length or are negative.
+
+    References
+    ----------
+    .. [1] A. C. Davison and D. V. Hinkley, "Bootstrap Methods and their Application" (1997),
+       section 5.2.
     """
     from scipy.stats import chi2_contingency
 
     a, b = _checked_counts(now, then)
     n = int(a.sum())
     m = int(b.sum())
-    reason = f"{min(n, m):,} rows are too few to tell a change from chance"
+    reason = f"{min(n, m):,} rows are too few to separate a change from chance"
     too_few = ColumnDrift(MetricValue.insufficient(reason), None, None, 0)
     most = most_bins(n, m) if n and m else 1
     if most == 1:
@@ -389,6 +401,11 @@ def change_between(now: MetricValue, then: MetricValue) -> MetricValue:
     -------
     MetricValue
         No interval if one of the two has none, and no value if one has no value.
+
+    References
+    ----------
+    .. [1] R. G. Newcombe, "Interval Estimation for the Difference between Independent Proportions",
+       Statistics in Medicine 17 (1998), method 10.
     """
     p = now.value
     r = then.value

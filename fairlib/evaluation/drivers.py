@@ -37,7 +37,7 @@ def drivers(
 
     Parameters
     ----------
-    model : object
+    model : fitted classifier
         Fitted classifier with ``predict_proba`` and ``classes_``; trees are recognised by their
         ``booster_``.
     X : array-like, shape (n, d)
@@ -58,6 +58,11 @@ def drivers(
     dict
         ``kind`` ("contribution" or "permutation"), ``rows``, and ``columns``, the most important
         first: each with ``name``, ``value``, and ``groups``, attribute to group to value or None.
+
+    References
+    ----------
+    .. [1] S. M. Lundberg et al. (2020), TreeSHAP.
+    .. [2] L. Breiman (2001), permutation importance.
     """
     data = np.asarray(X, dtype=np.float32)
     labels = np.asarray(y, dtype=np.int64)

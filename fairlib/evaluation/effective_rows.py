@@ -135,6 +135,11 @@ def effective_number(means: CellMeans, share: Float, level: float, *, most: floa
     Returns
     -------
     array, shape (C,)
+
+    References
+    ----------
+    .. [1] E. L. Korn and B. I. Graubard, "Confidence Intervals for Proportions with Small Expected
+       Number of Positive Counts Estimated from Survey Data", Survey Methodology 24 (1998).
     """
     from scipy.special import stdtrit
 

@@ -67,6 +67,7 @@ MIN_DRAWS = 20
 @dataclass(frozen=True)
 class MetricValue:
     """A metric with its interval, or the reason why there is none.
+
     ValueError if a number is not finite, an "ok" metric has no value, or an insufficient one has a
     number.
     """
@@ -209,37 +210,58 @@ def evaluate(
     contains 0 where all groups may be equal.
 
     A metric that compares groups is of the groups with enough rows, without that of missing values:
-    the result's ``groups`` names those measured and those left out. ValueError: an argument out of
-    its range, a negative or infinite weight, only weights of 0, an ambiguous intersection.
+    the result's ``groups`` names those measured and those left out.
 
     Parameters
     ----------
+    outcomes : Outcomes
+        Labels, predictions, scores and groups of n rows.
     sample_weight : array-like, shape (n,), optional
         Weights of the rows, at least 0: every metric is what it would be with a row of weight 2
         there twice, and one of weight 0 left out (its group stays known). A drawn row brings its
         weight. Numbers of rows stay numbers of rows: in `counts`, and where `min_cell` decides.
         Only ``ece``, which takes off the part of chance, depends on the sum of the weights: let it
         be the number of rows that the evidence is worth.
-    draws : int
+    draws : int, default 1000
         Bootstrap draws; 0 for none (no intervals).
-    level : float
+    level : float, default 0.95
         Coverage of the intervals, in (0, 1).
-    min_cell : int
+    min_cell : int, default 5
         A cell (group and true label; for demographic parity the group) with fewer rows, or fewer
         people where the outcomes number them, leaves its group out of every metric that needs it;
         with fewer than two groups left the metric is insufficient. The table as a whole counts as
         one group for the metrics without a sensitive attribute.
-    seed : int
+    seed : int, default 0
         Seed of the bootstrap. The result does not depend on the order of the rows.
-    intersections : bool
+    intersections : bool, default False
         Whether to add the intersection of every pair of sensitive attributes, as attribute
         ``"a&b"``.
-    score_intervals : bool
+    score_intervals : bool, default True
         Whether metrics of scores (AUC, and those of probabilities) get intervals too, which takes
         longest.
     callback : callable, optional
         ``callback(done, total)``, in bootstrap draws: those of the counts, then those of the AUC.
         The draws of the probabilities take a fraction of a second and are not counted.
+
+    Returns
+    -------
+    Evaluation
+        Every metric, with a number or with the reason why there is none.
+
+    Raises
+    ------
+    ValueError
+        For an argument out of its range, a negative or infinite weight, only weights of 0, or an
+        ambiguous intersection.
+
+    Examples
+    --------
+    >>> y = np.array([0, 1] * 20)
+    >>> sex = {"sex": np.array(["f"] * 20 + ["m"] * 20, dtype=object)}
+    >>> evaluation = evaluate(Outcomes(y, y, y * 0.8 + 0.1, sex), draws=200)
+    >>> accuracy = evaluation.metrics["accuracy"]
+    >>> accuracy.value, round(accuracy.low, 3)
+    (1.0, 0.912)
     """
     check_settings(draws, level, min_cell)
     names, codes = encode_sensitive(outcomes.sensitive, outcomes.groups, intersections)

@@ -30,6 +30,7 @@ ROUNDING = 1e-12
 @dataclass(frozen=True)
 class Gate:
     """Limits on one metric.
+
     ValueError if no limit is given, one is not finite, ``min`` exceeds ``max``, or a tolerance is
     negative.
     """
@@ -223,6 +224,13 @@ def decide(
     ValueError
         If a gate names a metric that the evaluation, or the comparison that the gate needs, does
         not have; if a gate needs a comparison and there is none, or its metric has no direction.
+
+    Examples
+    --------
+    >>> from evenhand.fairlib.evaluation.evaluate import Evaluation, MetricValue
+    >>> evaluation = Evaluation({"auc": MetricValue(0.81)}, {}, 100)
+    >>> decide(evaluation, [Gate("auc", min=0.8)]).results[0].text
+    'auc is 0.810 and must be at least 0.800: passed'
     """
     results: list[GateResult] = []
     for gate in gates:

@@ -142,15 +142,14 @@ def shortage_of(
     if len(groups.positions) >= 2:
         return ""
     left_out = left_out_text(groups.left_out(), unit)
-    named = f"; left out: {left_out}" if left_out else ""
+    note = f"; left out: {left_out}" if left_out else ""
     present = groups.needed[~groups.missing]
     if len(present) < 2:
-        return f"{attribute}: only {len(present)} group, nothing to compare it with{named}"
+        return f"{attribute}: only {len(present)} group, nothing to compare it with{note}"
     short = int(np.sum(present < min_cell))
     return (
         f"{attribute}: {short} of {present.size} cells ({KINDS[needs]}) have fewer than {min_cell} "
-        f"{unit}, "
-        f"the smallest has {int(present.min())}{named}"
+        f"{unit}, the smallest has {int(present.min())}{note}"
     )
 
 
@@ -168,13 +167,13 @@ def left_out_text(groups: Sequence[Mapping[str, Any]], unit: str = "rows") -> st
     -------
     str
     """
-    named = []
+    texts = []
     for group in groups:
         size = f"{group['n']:,} {unit}"
         if group["reason"] == "too_few" and group["fewest"] < group["n"]:
             size += f", {group['fewest']:,} of a label"
-        named.append(f"{group['group']} ({size})")
-    return ", ".join(named)
+        texts.append(f"{group['group']} ({size})")
+    return ", ".join(texts)
 
 
 def left_out_notes(evaluation: Mapping[str, Any]) -> list[str]:

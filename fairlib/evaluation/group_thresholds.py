@@ -267,6 +267,11 @@ def fit_group_thresholds(
         For columns of different lengths, no row, numbers out of range, an unknown criterion, or a
         group without rows of both labels.
 
+    References
+    ----------
+    .. [1] M. Hardt, E. Price and N. Srebro, "Equality of Opportunity in Supervised Learning",
+       NeurIPS 2016, section 4.
+
     Examples
     --------
     >>> rule = fit_group_thresholds(

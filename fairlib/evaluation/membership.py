@@ -154,6 +154,10 @@ def likelihood_ratios(observed: Float, shadows: Float, included: Bool) -> tuple[
     ------
     ValueError
         If the shapes differ, or a row is in all shadow models or in none.
+
+    References
+    ----------
+    .. [1] N. Carlini et al., "Membership Inference Attacks From First Principles", IEEE S&P 2022.
     """
     if shadows.shape != included.shape or shadows.shape[1:] != observed.shape:
         raise ValueError(

@@ -132,6 +132,10 @@ def label_gaps(counts: Array) -> Float:
     -------
     ndarray of float64, shape (..., L)
         Largest difference of recall between two groups, by label.
+
+    References
+    ----------
+    .. [1] A. Vargo et al., "Individually Fair Gradient Boosting", ICLR 2021, appendix C.2.
     """
     return spread(np.swapaxes(recalls(counts), -1, -2))
 
@@ -213,6 +217,11 @@ def equal_opportunity_difference(counts: Array) -> Float:
     -------
     ndarray of float64, shape (...)
         NaN where a group has no row of label 1.
+
+    References
+    ----------
+    .. [1] M. Hardt, E. Price and N. Srebro, "Equality of Opportunity in Supervised Learning",
+       NeurIPS 2016.
     """
     return spread(recalls(counts)[..., 1])
 
@@ -306,6 +315,10 @@ def theil_index(counts: Array) -> Float:
     -------
     ndarray of float64, shape (...)
         At least 0, in nats.
+
+    References
+    ----------
+    .. [1] T. Speicher et al., KDD 2018.
     """
     n = counts.sum(axis=(-2, -1))
     right = counts[..., 0, 0] + counts[..., 1, 1]

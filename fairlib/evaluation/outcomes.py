@@ -25,6 +25,7 @@ PAIR_SEPARATOR = "&"
 @dataclass(frozen=True, eq=False)
 class Outcomes:
     """Labels and predictions of a classifier on n people, column by column, of shape (n,) each.
+
     ValueError if lengths differ, there is no row, a label is not 0 or 1 (or a position in
     `classes`), a score is not finite or outside [0, 1], a group label is not a string, a group is
     observed that ``groups`` does not list, or the favourable label is neither 0 nor 1.

@@ -140,6 +140,10 @@ def compare(
         For rows that differ (in number, labels or sensitive columns), an argument out of its range,
         an ambiguous intersection.
 
+    References
+    ----------
+    .. [1] B. Efron and R. Tibshirani, "An Introduction to the Bootstrap" (1993), chapter 8.
+
     Examples
     --------
     >>> import numpy as np

@@ -194,6 +194,13 @@ def audit_predictions(
         If lengths differ, a prediction is missing or outside [0, 1], the labels have more than two
         values or lack the positive one, there is no sensitive column, or a callable has no
         features.
+
+    Examples
+    --------
+    >>> prediction = [0.9, 0.8, 0.7, 0.6, 0.9, 0.2, 0.6, 0.1, 0.3, 0.4]
+    >>> audit = audit_predictions(prediction, {"sex": ["f"] * 5 + ["m"] * 5}, draws=0)
+    >>> audit.evaluation.metrics["demographic_parity_difference.sex"].value
+    0.8
     """
     groups = {str(name): _groups(column) for name, column in sensitive_columns(sensitive).items()}
     if not groups:

@@ -315,6 +315,10 @@ def debiased_calibration_error(residuals: Float, variances: Float, n: Float) -> 
     -------
     ndarray of float64, shape (...)
         At least 0.
+
+    References
+    ----------
+    .. [1] A. Kumar, P. Liang and T. Ma, "Verified Uncertainty Calibration", NeurIPS 2019.
     """
     from scipy.special import ndtr
 

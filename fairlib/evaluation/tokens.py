@@ -73,6 +73,10 @@ def token_gaps(
     ------
     ValueError
         For settings of the bootstrap out of their range.
+
+    References
+    ----------
+    .. [1] S. Garg et al., AIES 2019.
     """
     check_settings(draws, level, min_cell)
     count, k = copies.shape
@@ -216,6 +220,10 @@ def mention_aucs(
     ------
     ValueError
         For settings of the bootstrap out of their range.
+
+    References
+    ----------
+    .. [1] D. Borkan et al., WWW 2019, section 4.1.
     """
     check_settings(draws, level, min_cell)
     order = np.argsort(score, kind="stable")

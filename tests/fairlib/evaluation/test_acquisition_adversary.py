@@ -70,7 +70,7 @@ def test_an_adversary_does_not_know_people_by_heart() -> None:
     once = adversary_auc(answers[::6], group[::6], **SETTINGS)
     assert found.high - found.low == pytest.approx(once.high - once.low, rel=0.25)
     few = adversary_auc(answers[:42], group[:42], people=rows[:42], **SETTINGS)
-    assert few.reason == "fewer than two groups of 10 people to tell apart"
+    assert few.reason == "fewer than two groups of 10 people to compare"
 
 
 def test_one_group_is_told_from_all_small_ones() -> None:

@@ -10,6 +10,11 @@ class DifferentiableModel:
     """Any differentiable module from (n, d) to (n, K), through autograd.
 
     It follows later updates of the network's parameters, and gives them no gradient.
+
+    Parameters
+    ----------
+    network : nn.Module
+        Module from (n, d) to (n, K).
     """
 
     def __init__(self, network: nn.Module) -> None:
@@ -83,6 +88,11 @@ class PerceptronModel(DifferentiableModel):
     """A chain of linear layers with ReLU between them, differentiated by hand.
 
     For the mini-batch of a table, building autograd's graph takes longer than the arithmetic.
+
+    Parameters
+    ----------
+    layers : sequence
+        Linear layers with a bias, in order.
     """
 
     def __init__(self, layers: list[nn.Linear]) -> None:

@@ -90,7 +90,13 @@ class SearchObjective(Protocol):
 
 
 class LogitDistance:
-    """Distance from the logits h(x) at the people themselves, shape (n, K) (SenSeI)."""
+    """Distance from the logits h(x) at the people themselves, shape (n, K) (SenSeI).
+
+    Parameters
+    ----------
+    own : torch.Tensor, shape (n, K)
+        Logits at the people themselves.
+    """
 
     def __init__(self, own: Tensor) -> None:
         self.own = own
@@ -127,7 +133,13 @@ class LogitDistance:
 
 
 class LogLoss:
-    """Multinomial logistic loss of each person's own label, int64 of shape (n,) (SenSR)."""
+    """Multinomial logistic loss of each person's own label, int64 of shape (n,) (SenSR).
+
+    Parameters
+    ----------
+    labels : torch.Tensor, shape (n,)
+        Labels, int64.
+    """
 
     def __init__(self, labels: Tensor) -> None:
         self.labels = labels
@@ -170,6 +182,13 @@ class LogLoss:
 class RowObjective:
     """Any function of each person's logits (n, K) and of `other` (n, ...), which gives
     shape (n,).
+
+    Parameters
+    ----------
+    function : callable
+        From logits (n, K) and `other` to values, shape (n,).
+    other : torch.Tensor, shape (n, ...)
+        Second argument of the function.
     """
 
     def __init__(self, function: Callable[[Tensor, Tensor], Tensor], other: Tensor) -> None:
@@ -236,6 +255,13 @@ class SearchBounds:
     own ranges, as it must. Without bounds the worst case of any network that is not perfectly
     invariant would be infinite. A row outside the bounds extends its own: it may always stay where
     it is.
+
+    Parameters
+    ----------
+    metric : Metric
+        Fitted fair metric.
+    x : torch.Tensor, shape (n, d)
+        The people.
     """
 
     def __init__(self, metric: Metric, x: Tensor) -> None:

@@ -72,6 +72,17 @@ class Branching:
     the person's own value. `inner` is the inner radius, from 0 to the regions' one radius. Between
     the two, the largest value over a radius is at most a straight line: each part's bound is affine
     in the radius, so their maximum is convex.
+
+    Parameters
+    ----------
+    relaxation : LinearRelaxation
+        Relaxation over the regions of n people.
+    rows : ndarray of float64, shape (m, K)
+        Coefficients of the logits.
+    inner : float, default 0.0
+        Inner radius, from 0 to the regions' one radius.
+    seed : int, default 0
+        Seed of the search.
     """
 
     def __init__(

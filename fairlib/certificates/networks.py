@@ -82,7 +82,12 @@ class LinearRelaxation:
     operations, each with an error below unit roundoff u, so the error is below :math:`(l + 1) N u
     M_l`; four times that is added.
 
-    `layers` are those of :func:`read_network`, and the regions those of n people.
+    Parameters
+    ----------
+    layers : sequence
+        Weights and biases, as :func:`read_network` gives them.
+    region : Region
+        Regions of n people.
     """
 
     def __init__(self, layers: list[tuple[Float, Float]], region: Region) -> None:

@@ -204,9 +204,18 @@ class TreeProver:
     float32 step of each feature, more than the rounding of x' and of a projection. ``margins``
     compares its own sums with XGBoost's on X.
 
-    The margin of the `model` is that of its attribute ``booster_``, as of ``GBDTClassifier``.
-    Around a calibration or a decision rule give the model inside: both are functions of the margin.
-    The `metric` is fitted. NotProvedError: no booster, or one that :func:`read_trees` refuses.
+    Parameters
+    ----------
+    model : object
+        Fitted model with a ``booster_``, as ``GBDTClassifier``, whose margin is bounded. Around a
+        calibration or a decision rule give the model inside: both are functions of the margin.
+    metric : Metric
+        Fitted fair metric.
+
+    Raises
+    ------
+    NotProvedError
+        If there is no booster, or one that :func:`read_trees` refuses.
     """
 
     def __init__(self, model: Any, metric: Metric) -> None:

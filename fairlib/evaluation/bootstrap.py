@@ -121,6 +121,13 @@ def smoothed_counts(counts: CellCounts, weight: float, rng: np.random.Generator)
 class CellSum:
     """Sum atoms into cells along the last axis, given each atom's cell; a cell without an atom is
     zero.
+
+    Parameters
+    ----------
+    cell_of_atom : ndarray of int64, shape (A,)
+        Cell of every atom.
+    n_cells : int
+        Number of cells.
     """
 
     def __init__(self, cell_of_atom: Int, n_cells: int) -> None:
@@ -192,12 +199,29 @@ class JointTable:
     Atoms are distinct combinations of label, groups, and every model's prediction and agreement.
     Their order does not depend on that of the rows.
 
-    Labels and each model's predictions, shape (n,), are 0 or 1, or positions in `classes`. `codes`
-    have, per sensitive attribute, the group number of every row and the number of groups.
-    `consistent` says, per model and set of counterfactual copies, in which rows the copies agree.
-    With weights of rows the rows of an atom have equal weights too. `people`, shape (n,), are
-    numbers of the people whose rows are drawn together. `favourable` is the label, 1 or 0, that is
-    the good outcome for a person. ``weights``, int of shape (A,), are rows per atom.
+    Parameters
+    ----------
+    y_true : ndarray of int64, shape (n,)
+        True labels: 0 or 1, or positions in `classes`.
+    predictions : sequence of ndarray of int64
+        Predicted labels of each model, shape (n,).
+    codes : mapping
+        Per sensitive attribute, the group number of every row and the number of groups.
+    consistent : sequence of mapping
+        Per model, by set of counterfactual copies, in which rows the copies agree, shape (n,).
+    sample_weight : ndarray of float64, shape (n,), optional
+        Weights of the rows; the rows of an atom have equal weights.
+    classes : sequence of str, default ()
+        Names of the labels where there are more than two.
+    people : ndarray of int64, shape (n,), optional
+        Numbers of the people whose rows are drawn together.
+    favourable : int, default 1
+        Label, 1 or 0, that is the good outcome for a person.
+
+    Attributes
+    ----------
+    weights : ndarray of int64, shape (A,)
+        Rows per atom.
     """
 
     def __init__(

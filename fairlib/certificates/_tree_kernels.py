@@ -23,7 +23,7 @@ import numba
 import numpy as np
 
 # Each kernel releases the interpreter's lock, is compiled once, and divides without a check for 0.
-_kernel = numba.njit(nogil=True, cache=True, error_model="numpy")
+_njit = numba.njit(nogil=True, cache=True, error_model="numpy")
 
 # Relative slack of comparisons in float64, far above the rounding errors of the few operations
 # before each.
@@ -61,7 +61,7 @@ Moves = namedtuple("Moves", "x low high free_low free_high sigma basis reads res
 States = namedtuple("States", "low high t_low t_high gap spent")
 
 
-@_kernel
+@_njit
 def _leaf(trees, node, row):
     """The leaf below a node that a row reaches."""
     while trees.feature[node] >= 0:
@@ -70,7 +70,7 @@ def _leaf(trees, node, row):
     return node
 
 
-@_kernel
+@_njit
 def tree_margins(trees, rows):
     """Margins of rows, shape (n, m): the float32 sum of base and leaves in the order of the
     trees.
@@ -84,7 +84,7 @@ def tree_margins(trees, rows):
     return out
 
 
-@_kernel
+@_njit
 def _copy(source, i, target, j):
     """Copy the state at level i of a stack to level j of another, or of the same."""
     for f in range(source.low.shape[1]):
@@ -97,7 +97,7 @@ def _copy(source, i, target, j):
     target.spent[j] = source.spent[i]
 
 
-@_kernel
+@_njit
 def _shift(person, states, at, f):
     """Smallest and largest (G t)_f of a state."""
     low = high = 0.0
@@ -112,7 +112,7 @@ def _shift(person, states, at, f):
     return low, high
 
 
-@_kernel
+@_njit
 def _range(person, states, at, f):
     """Smallest and largest u_f of a state."""
     low, high = _shift(person, states, at, f)
@@ -122,7 +122,7 @@ def _range(person, states, at, f):
     )
 
 
-@_kernel
+@_njit
 def _cut(person, states, at, f, low, high):
     """Narrow feature f of a state to [low, high]; False if no point of the region is left."""
     low = max(low, states.low[at, f])
@@ -164,7 +164,7 @@ def _cut(person, states, at, f, low, high):
     return states.spent[at] <= person.limit
 
 
-@_kernel
+@_njit
 def _child(trees, person, states, at, node, is_right):
     """Narrow a state to one side of a split; the child on that side, or -1 if no point is left."""
     f = trees.feature[node]
@@ -181,7 +181,7 @@ def _child(trees, person, states, at, node, is_right):
     return child
 
 
-@_kernel
+@_njit
 def _best_leaf(trees, person, states, root, open_node, open_level):
     """Leaf of the largest value that the state of level 0 can reach, or -1."""
     best = -np.inf
@@ -223,7 +223,7 @@ def _best_leaf(trees, person, states, root, open_node, open_level):
         node = _child(trees, person, states, level, node, right_now)
 
 
-@_kernel
+@_njit
 def _bound(trees, person, states, leaves, open_node, open_level):
     """Upper bound of the margin over the state of level 0, and each tree's leaf; -inf for an empty
     state.
@@ -238,7 +238,7 @@ def _bound(trees, person, states, leaves, open_node, open_level):
     return total
 
 
-@_kernel
+@_njit
 def _nearest(person, states, at, t, missing):
     """The t of a state at which e must fill the least, by Newton steps in each coordinate.
 
@@ -271,7 +271,7 @@ def _nearest(person, states, at, t, missing):
     return scale > SMALLEST and needed > reach * (1.0 + SLACK) + SLACK * scale
 
 
-@_kernel
+@_njit
 def _descend_missing(person, states, at, t, missing):
     """Set t to the one at which e must fill the least, by coordinate descent, and `missing` to that
     e.
@@ -300,7 +300,7 @@ def _descend_missing(person, states, at, t, missing):
     _missing(person, states, at, t, missing)
 
 
-@_kernel
+@_njit
 def _missing(person, states, at, t, missing):
     """The e that leads from a + G t into the box of a state."""
     for f in range(len(missing)):
@@ -312,7 +312,7 @@ def _missing(person, states, at, t, missing):
         )
 
 
-@_kernel
+@_njit
 def _realise(person, moves, states, at, own, attempts, point, row):
     r"""Search the region's point of a state, by the primal-dual steps of Condat and Vu (2013).
 
@@ -363,7 +363,7 @@ def _realise(person, moves, states, at, own, attempts, point, row):
     return empty
 
 
-@_kernel
+@_njit
 def _aim(person, states, at, is_first, low, high):
     """Set the box of u, [low, high], that the steps lead into.
 
@@ -380,7 +380,7 @@ def _aim(person, states, at, is_first, low, high):
         high[f] = states.high[at, f] - inner
 
 
-@_kernel
+@_njit
 def _primal_step(moves, y, weighed, delta, t):
     """Move delta and t against the gradient of the Lagrangian, within their boxes."""
     for j in range(len(delta)):
@@ -395,7 +395,7 @@ def _primal_step(moves, y, weighed, delta, t):
         t[c] = min(max(t[c] - PRIMAL_STEP * pull, moves.free_low[c]), moves.free_high[c])
 
 
-@_kernel
+@_njit
 def _dual_step(person, moves, states, at, own, delta, t, low, high, y, u):
     """Move the multipliers y by the extrapolated u; whether the new u is in the state's box."""
     inside = True
@@ -412,7 +412,7 @@ def _dual_step(person, moves, states, at, own, delta, t, low, high, y, u):
     return inside
 
 
-@_kernel
+@_njit
 def _apply_moves(moves, share, delta, t, point, row):
     """Set `point` to x + share P delta + B t and `row` to what the trees read, in float32; t
     changes.
@@ -432,7 +432,7 @@ def _apply_moves(moves, share, delta, t, point, row):
         row[f] = np.float64(np.float32(read))
 
 
-@_kernel
+@_njit
 def _separates(person, moves, states, at, own, y, weighed, length):
     r"""Whether g'u, g = -y, is larger in the whole box of a state than anywhere in the region.
 
@@ -486,7 +486,7 @@ def _separates(person, moves, states, at, own, y, weighed, length):
     return scale > SMALLEST and needed > best + SLACK * scale
 
 
-@_kernel
+@_njit
 def _reach(moves, towards, weighed, multiplier, round_part):
     """The bound of :func:`_separates` at one multiplier lambda."""
     total = multiplier * round_part
@@ -496,7 +496,7 @@ def _reach(moves, towards, weighed, multiplier, round_part):
     return total
 
 
-@_kernel
+@_njit
 def _common_box(trees, person, states, at, leaves, order):
     """Narrow a state to the boxes of as many of the leaves as fit together; how many do."""
     fitting = 0
@@ -513,7 +513,7 @@ def _common_box(trees, person, states, at, leaves, order):
     return fitting
 
 
-@_kernel
+@_njit
 def _sort(weights, order):
     """Sort positions by falling weight, by insertion: the order of the last state is nearly
     right.
@@ -527,7 +527,7 @@ def _sort(weights, order):
         order[j] = item
 
 
-@_kernel
+@_njit
 def _choose_split(trees, person, states, leaves, weights, above, below):
     """The threshold on which the trees' best leaves disagree most, as a node of it; -1 if none is
     open.
@@ -560,7 +560,7 @@ def _choose_split(trees, person, states, leaves, weights, above, below):
     return chosen
 
 
-@_kernel
+@_njit
 def _add_votes(trees, person, states, leaves, weights, above, below):
     """Weight of the trees whose best leaf is above, or below, each threshold that a state leaves
     open.
@@ -581,7 +581,7 @@ def _add_votes(trees, person, states, leaves, weights, above, below):
             node = trees.left[node] if goes_left else trees.right[node]
 
 
-@_kernel
+@_njit
 def search(trees, person, moves, own, most_nodes, found_point):
     """Best-first branch and bound of one person's largest margin.
 
@@ -686,7 +686,7 @@ def search(trees, person, moves, own, most_nodes, found_point):
                 break
 
 
-@_kernel
+@_njit
 def _best_open(bounds, size, found):
     """Position of the largest of the first `size` bounds, if it is above what is found, else -1."""
     slot = -1
@@ -696,7 +696,7 @@ def _best_open(bounds, size, found):
     return slot
 
 
-@_kernel
+@_njit
 def _states(levels, m, k):
     """A stack of empty states."""
     box = (levels, m)
@@ -711,7 +711,7 @@ def _states(levels, m, k):
     )
 
 
-@_kernel
+@_njit
 def search_all(trees, people, moves, own, most_nodes):
     """:func:`search` for people whose arrays have a leading axis n: what it returns, and points."""
     found = np.empty(len(own), dtype=np.float32)

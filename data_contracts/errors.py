@@ -79,7 +79,9 @@ class ContractViolation(ValueError):
             message = f"contract '{contract}': {message}"
         more = len(self.violations) - 1
         if more:
-            plural = "s" if more > 1 else ""
+            plural = ""
+            if more > 1:
+                plural = "s"
             message += f" (and {more} more violation{plural})"
         super().__init__(" ".join(message.split()))
 
@@ -105,7 +107,9 @@ def nearest(name: str, known: Iterable[object]) -> str | None:
     # difflib counts a letter in another case as wrong
     by_lower_case = {item.lower(): item for item in names}
     close = difflib.get_close_matches(str(name).lower(), by_lower_case, n=1, cutoff=0.5)
-    return by_lower_case[close[0]] if close else None
+    if close:
+        return by_lower_case[close[0]]
+    return None
 
 
 def did_you_mean(name: str, known: Iterable[object]) -> str:
@@ -127,7 +131,9 @@ def did_you_mean(name: str, known: Iterable[object]) -> str:
     close = nearest(name, names)
     if close:
         return f"; did you mean '{close}'?"
-    return f"; known: {', '.join(names)}" if names else ""
+    if names:
+        return f"; known: {', '.join(names)}"
+    return ""
 
 
 def shorten(text: str, length: int) -> str:

@@ -172,7 +172,9 @@ def _guess_from_values(values: Sequence[Any]) -> FavourableGuess | None:
 
 def _other_of(values: Sequence[Any], value: Any) -> Any:
     """The one of two values that is not the given one."""
-    return values[1] if value == values[0] else values[0]
+    if value == values[0]:
+        return values[1]
+    return values[0]
 
 
 def _affirmed(values: Sequence[Any]) -> Any:
@@ -198,12 +200,16 @@ def _tone(text: str) -> int:
     elif _names_one_of(words, FAVOURABLE):
         tone = 1
     negated = any(word in NEGATIONS for word in words.split())
-    return -tone if negated else tone
+    if negated:
+        return -tone
+    return tone
 
 
 def _names_one_of(words: str, listed: Sequence[str]) -> bool:
     for entry in listed:
-        ending = r"\b" if len(entry) <= SHORT_WORD else ""
+        ending = ""
+        if len(entry) <= SHORT_WORD:
+            ending = r"\b"
         if re.search(rf"\b{re.escape(entry)}{ending}", words):
             return True
     return False
@@ -292,4 +298,6 @@ def favourable_not_stated(label: Column) -> str:
 
 
 def _text_of(value: Value | None) -> str | None:
-    return None if value is None else value_text(value)
+    if value is None:
+        return None
+    return value_text(value)

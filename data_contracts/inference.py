@@ -321,7 +321,9 @@ def label_column(
     if values.kind in ("string", "integer") and positive is None and 2 < values.distinct <= most:
         return _classes_column(values, favourable)
     if values.distinct != 2:
-        plural = "s" if values.distinct != 1 else ""
+        plural = ""
+        if values.distinct != 1:
+            plural = "s"
         raise ContractError(
             f"label column '{name}' has {values.distinct:,} distinct value{plural}, expected two: "
             "choose another column or reduce it to two"
@@ -366,7 +368,9 @@ def _favourable(name: str, allowed: Sequence[Any], request: Any) -> Any:
     if request is not None:
         return match_value("favourable", request, allowed, f"label column '{name}'")
     guess = guess_favourable(name, allowed)
-    return None if guess is None else guess.value
+    if guess is None:
+        return None
+    return guess.value
 
 
 def in_words(value: Any) -> str:
@@ -582,7 +586,9 @@ def _round_step(size: float, whole: bool) -> float:
     """
     power = 10.0 ** math.floor(math.log10(size))
     step = next(factor * power for factor in (5.0, 2.0, 1.0) if factor * power <= size * (1 + 1e-9))
-    return max(step, 1.0) if whole else step
+    if whole:
+        return max(step, 1.0)
+    return step
 
 
 def _large_groups(numbers: NDArray[np.float64], cuts: Sequence[float]) -> tuple[float, ...]:

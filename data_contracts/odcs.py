@@ -330,7 +330,9 @@ def _read_yaml(text: str) -> dict[str, Any]:
         raise ContractError(str(error)) from None
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         mark = getattr(error, "problem_mark", None)
-        line = f" at line {mark.line + 1}" if mark is not None else ""
+        line = ""
+        if mark is not None:
+            line = f" at line {mark.line + 1}"
         problem = getattr(error, "problem", None) or "a value cannot be read"
         raise ContractError(f"not valid YAML{line}: {problem}") from None
     if not isinstance(data, dict):
@@ -460,7 +462,9 @@ def _first_problem(error: ValidationError, data: dict[str, Any]) -> str:
     # the place of a missing key is the mapping that lacks it
     place = location[:-1] if kind == "missing" else location
     where = _where(place, data)
-    prefix = f"{where}: " if where else ""
+    prefix = ""
+    if where:
+        prefix = f"{where}: "
     return prefix + _problem(kind, location, first)
 
 

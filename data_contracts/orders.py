@@ -219,7 +219,9 @@ def _ends(low_text: str, high_text: str) -> tuple[float, float] | None:
     suffix = high_text.strip()[-1:]
     if low > high and suffix in "kKmM" and low_text.strip()[-1:] not in "kKmM":
         low *= 1e3 if suffix in "kK" else 1e6
-    return (low, high) if low <= high else None
+    if low <= high:
+        return (low, high)
+    return None
 
 
 def _amount(text: str) -> float:

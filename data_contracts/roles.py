@@ -160,7 +160,9 @@ def describe_feature(values: Values, outcome: Outcome | None) -> Column:
 
 def _spelling(values: Values) -> str:
     """Text about how the raw values were written, to follow a description; empty if plain."""
-    return f", {values.found}" if values.found else ""
+    if values.found:
+        return f", {values.found}"
+    return ""
 
 
 def _not_of_people(values: Values) -> str | None:
@@ -385,7 +387,9 @@ def _shaped_like_codes(x: NDArray[np.float64], y: NDArray[np.float64]) -> str | 
     if len(signs) >= 2 and (few or is_irregular):
         return ", ".join(signs)
     are_far_apart = few and gaps >= 0.6 and low > 0
-    return signs[0] if are_far_apart else None
+    if are_far_apart:
+        return signs[0]
+    return None
 
 
 def _common_range(levels: NDArray[np.float64], counts: NDArray[np.int64]) -> tuple[float, float]:

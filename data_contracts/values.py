@@ -156,7 +156,9 @@ def read_values(values: pa.ChunkedArray, name: str, *, plain: bool = False) -> V
         )
     if plain:
         dates = arrow.dates_in_text(values) if kind == "string" else None
-        return Values(name, kind, values) if dates is None else Values(name, "date", dates)
+        if dates is None:
+            return Values(name, kind, values)
+        return Values(name, "date", dates)
     if kind == "string":
         return _read_text(values, name)
     if kind in ("integer", "number"):

@@ -31,7 +31,9 @@ def group_rates(rows: Rows, *, width: int = 680) -> alt.VConcatChart:
     altair.VConcatChart
     """
     entries = records(rows)
-    label = 110 if is_narrow(width) else 180
+    label = 180
+    if is_narrow(width):
+        label = 110
     y = alt.Y("group:N", sort=distinct(entries, "group"), title=None, axis=theme.name_axis(label))
     x = alt.X("value:Q", scale=alt.Scale(domain=[0, 1]), axis=alt.Axis(format="%", title=None))
     panels = []
@@ -273,7 +275,9 @@ def heat_map(rows: Rows, *, x_title: str, width: int = 680) -> alt.LayerChart:
         record["text"] = _percent(record["value"])
         record["side"] = "below" if value < 0 else "above"
         record["dark"] = DARKEST * abs(value) / largest
-    label = 96 if is_narrow(width) else 170
+    label = 170
+    if is_narrow(width):
+        label = 96
     columns = distinct(entries, "column")
     lines = distinct(entries, "row")
     cell = min((width - label - 16) / max(len(columns), 1), 64)
@@ -298,4 +302,6 @@ def _percent(share: float | None) -> str:
     if share is None:
         return "\u2013"
     text = f"{100.0 * share:+.0f}".replace("-", "\u2212")
-    return "0" if text in ("+0", "\u22120") else text
+    if text in ("+0", "\u22120"):
+        return "0"
+    return text

@@ -137,23 +137,23 @@ def metric_intervals(
     scale = alt.Scale(zero=False, nice=True, **_ends(entries, floor, ceiling))
     axis = alt.Axis(title=f"bars: {interval}", format="%" if percent else "")
 
-    def x_of(field: str) -> alt.X:
+    def _x_of(field: str) -> alt.X:
         return alt.X(f"{field}:Q", scale=scale, axis=axis)
 
     kinds = [key for key in KINDS if _has_number(entries, key)]
-    layers: list[Any] = line_at(x_of("zero"), reference, name="ink", dash=())
+    layers: list[Any] = line_at(_x_of("zero"), reference, name="ink", dash=())
     if "paper" in kinds:
         band = base.mark_bar(color=colour("band"), height=14).transform_filter(
             "datum.paper != null"
         )
-        layers.append(band.encode(x=x_of("paper_low"), x2="paper_high:Q", y=y))
+        layers.append(band.encode(x=_x_of("paper_low"), x2="paper_high:Q", y=y))
     if "baseline" in kinds:
         line = base.mark_rule(color=colour("c1"), strokeWidth=1.5, yOffset=7)
-        layers.append(line.encode(x=x_of("baseline_low"), x2="baseline_high:Q", y=y))
+        layers.append(line.encode(x=_x_of("baseline_low"), x2="baseline_high:Q", y=y))
     whisker = base.mark_rule(color=colour("c0"), strokeWidth=2).transform_filter(
         "datum.low != null"
     )
-    layers.append(whisker.encode(x=x_of("low"), x2="high:Q", y=y))
+    layers.append(whisker.encode(x=_x_of("low"), x2="high:Q", y=y))
     titles = {key: (names or {}).get(key, KINDS[key][0]) for key in kinds}
     encodings = _kind_encodings(titles)
     for key, title in titles.items():
@@ -162,7 +162,7 @@ def metric_intervals(
             kind=f"'{title}'"
         )
         points = marks.mark_point(filled=True, size=90, opacity=1, strokeWidth=1.5, yOffset=offset)
-        layers.append(points.encode(x_of(key), y, *encodings))
+        layers.append(points.encode(_x_of(key), y, *encodings))
     return finish_rows([*layers, *row_names(base, y, width)], len(entries), width)
 
 
@@ -170,8 +170,11 @@ def _add_paper_interval(record: dict[str, Any]) -> None:
     """Add the ends of a printed result's interval, a standard deviation to either side."""
     mean = record.get("paper")
     deviation = record.get("paper_sd") or 0.0
-    record["paper_low"] = None if mean is None else mean - deviation
-    record["paper_high"] = None if mean is None else mean + deviation
+    record["paper_low"] = None
+    record["paper_high"] = None
+    if mean is not None:
+        record["paper_low"] = mean - deviation
+        record["paper_high"] = mean + deviation
 
 
 def _has_number(entries: list[dict[str, Any]], key: str) -> bool:
@@ -371,7 +374,9 @@ def _label_angle(names: Sequence[str], step: float, width: int) -> int:
     """Angle of the names of columns: level where all fit into a step of so many pixels."""
     if all(CHARACTER * len(name) < step for name in names):
         return 0
-    return -90 if is_narrow(width) else -45
+    if is_narrow(width):
+        return -90
+    return -45
 
 
 def auc_panel(found: list[dict[str, Any]], order: list[str], predicts: str) -> Any:

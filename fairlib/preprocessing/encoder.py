@@ -120,7 +120,9 @@ class FittedColumn:
     @property
     def centre(self) -> float:
         """The number that becomes 0."""
-        return self.minimum if self.kind == "unit" else self.mean
+        if self.kind == "unit":
+            return self.minimum
+        return self.mean
 
     @property
     def columns(self) -> list[str]:
@@ -560,7 +562,9 @@ def _binary(spec: ColumnSpec, categories: Sequence[str]) -> FittedColumn:
     """Encoding of a column of two categories, of which one is positive."""
     negatives = [value for value in categories if value != spec.positive]
     if spec.positive is None or len(negatives) > 1 or MISSING in categories:
-        note = ", missing ones included" if MISSING in categories else ""
+        note = ""
+        if MISSING in categories:
+            note = ", missing ones included"
         raise ValueError(
             f"column {spec.name!r} is encoded as binary but has {len(categories)} values{note}: "
             "use the encoding onehot."
@@ -667,7 +671,10 @@ def _texts(series: pd.Series) -> list[str]:
     """Category names: booleans in lower case as YAML writes them, missing ones as ``(missing)``."""
     names = []
     for value, is_missing in zip(series, series.isna().to_numpy(), strict=True):
-        names.append(MISSING if is_missing else category_name(value))
+        if is_missing:
+            names.append(MISSING)
+        else:
+            names.append(category_name(value))
     return names
 
 
@@ -688,4 +695,6 @@ def category_name(value: Any) -> str:
     if not isinstance(value, float | np.floating):
         return str(value)
     number = float(value)
-    return str(int(value)) if number.is_integer() else repr(number)
+    if number.is_integer():
+        return str(int(value))
+    return repr(number)

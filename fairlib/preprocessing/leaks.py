@@ -160,7 +160,9 @@ def cross_validated_auc(codes: Int, positive: Bool, folds: Int) -> float:
         fold_auc = float(auc(positives, negatives))
         if not np.isnan(fold_auc):
             aucs.append(fold_auc)
-    return float(np.mean(aucs)) if aucs else 0.5
+    if aucs:
+        return float(np.mean(aucs))
+    return 0.5
 
 
 def rank_auc(values: Float, positive: Bool) -> float:

@@ -403,7 +403,9 @@ def _precision() -> str:
     import torch
 
     native = not torch.cuda.is_available() and torch.cpu._is_avx512_bf16_supported()
-    return "bfloat16" if native else "float32"
+    if native:
+        return "bfloat16"
+    return "float32"
 
 
 def _key(sentence: str) -> int:

@@ -85,7 +85,9 @@ class Terms:
     @property
     def names(self) -> list[str]:
         """Name of each version: its terms, of more than three groups the first three."""
-        more = "/…" if len(self.groups) > 3 else ""
+        more = ""
+        if len(self.groups) > 3:
+            more = "/…"
         return ["/".join(version) + more for version in zip(*self.groups[:3], strict=True)]
 
     @cached_property

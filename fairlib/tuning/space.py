@@ -180,7 +180,9 @@ def shown(value: Any) -> str:
 
 
 def _or_null(value: Any) -> str:
-    return "null" if value is None else shown(value)
+    if value is None:
+        return "null"
+    return shown(value)
 
 
 def space_of(cls: type) -> dict[str, Dimension]:
@@ -235,7 +237,9 @@ def _middle(dimension: Real) -> float:
         middle = math.sqrt(dimension.low * dimension.high)
     else:
         middle = (dimension.low + dimension.high) / 2
-    return round(middle) if isinstance(dimension, Whole) else middle
+    if isinstance(dimension, Whole):
+        return round(middle)
+    return middle
 
 
 def restricted(dimension: Dimension | None, given: Any, default: Any = None) -> Dimension:

@@ -139,7 +139,9 @@ class Trial:
     @property
     def number(self) -> str:
         """Number of the model, and after a dot the place of the rule unless it is the first."""
-        return f"{self.model}.{self.rule}" if self.rule else str(self.model)
+        if self.rule:
+            return f"{self.model}.{self.rule}"
+        return str(self.model)
 
 
 @dataclass(frozen=True)
@@ -245,7 +247,10 @@ class Aim:
         for name in self.objectives:
             value = metrics.get(name, {}).get("value")
             sign = -1.0 if better(name) == "higher" else 1.0
-            values.append(math.inf if value is None else sign * value)
+            if value is None:
+                values.append(math.inf)
+            else:
+                values.append(sign * value)
         return tuple(values)
 
 
@@ -518,7 +523,9 @@ def answer(aim: Aim, trials: Sequence[Trial], prefer: str | None = None) -> Tria
         None if no trial has a number for what is asked.
     """
     winner = best(aim, trials, prefer)
-    return nearest(aim, trials) if winner is None else winner
+    if winner is None:
+        return nearest(aim, trials)
+    return winner
 
 
 Evidence = Literal["prediction", "interval", "value"]
@@ -552,7 +559,9 @@ class Standing:
         """By how much the value misses the limit; 0 if it keeps it, and ``UNKNOWN`` if there is
         none.
         """
-        return UNKNOWN if self.value is None else max(0.0, self.limit.shortfall(self.value))
+        if self.value is None:
+            return UNKNOWN
+        return max(0.0, self.limit.shortfall(self.value))
 
     def __str__(self) -> str:
         if self.value is None:
@@ -635,4 +644,6 @@ def costs(aim: Aim, trials: Sequence[Trial], prefer: str | None = None) -> list[
 
 
 def _value_of(trial: Trial | None, metric: str) -> float | None:
-    return None if trial is None else trial.metrics[metric]["value"]
+    if trial is None:
+        return None
+    return trial.metrics[metric]["value"]

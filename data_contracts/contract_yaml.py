@@ -20,25 +20,23 @@ _HEADER = """\
 """
 _COMMENTS = {
     "schema:": """\
-# favourable on the label: the value that is the good outcome for a person, which selection rates
-# are of.
-# role of a column: label (predicted), sensitive (its groups are compared), feature (a model
-# input), id or ignore. A sensitive column becomes a model input too with
-# {property: use, value: feature}. required: true refuses missing values; validValues and
-# logicalTypeOptions say which values are allowed.
-# A number is standardised by the training rows; with a minimum and a maximum under
+# favourable on the label: the value that is the good outcome for a person. Selection rates are of
+# it.
+# role of a column: label (predicted), sensitive (its groups are compared), feature (a model input),
+# id or ignore. A sensitive column becomes a model input too with {property: use, value: feature}.
+# required: true refuses missing values; validValues and logicalTypeOptions say which values are
+# allowed. A number is standardised by the training rows; with a minimum and a maximum under
 # logicalTypeOptions, {property: encoding, value: unit} scales it to [0, 1] by that range instead.
 # validValues of {property: encoding, value: ordinal} are in their order; missing lists what stands
-# for a missing value. {property: valueNames, value: {1: male, 2: female}} gives codes the names
-# that pages show.
+# for a missing value.
+# {property: valueNames, value: {1: male, 2: female}} gives codes the names that pages show.
 """,
     "customProperties:": """\
-# unseenCategories: error | ignore        for a category that no training row had
-# onViolation: stop | quarantine          end the run, or set bad rows aside up to quarantineShare
-#                                         of all
+# unseenCategories: error | ignore   for a category that no training row had
+# onViolation: stop | quarantine     end the run, or set bad rows aside up to quarantineShare of all
 # missingSensitive: error | own_group | drop
-# rules: observed | stated                `init` saw bounds and values in a table, so that `predict`
-#                                         goes on after a row outside them; or you have checked them
+# rules: observed | stated           `init` saw bounds and values in a table, so that `predict` goes
+#                                    on after a row outside them; or you have checked them
 """,
 }
 

@@ -177,7 +177,6 @@ OF_THE_METHOD = {"train", "membership", "controls", "evaluate", "publish"}
 # steps that decide or load a model, and so need the rules
 DECIDING = {"decide", "controls", "evaluate", "measure_model", "measure_drift", "publish"}
 ENCODERS_USERS = {
-    "contract",
     "tune_encoder",
     "preprocess",
     "profile",
@@ -207,7 +206,7 @@ TOUCHED = [
     ("fairlib/proxies/sampling.py", {"balance", "learn_proxy", "measure_proxy"}),
     (
         "fairlib/proxies/hash_uniform.py",
-        {"balance", "contract", "tune_encoder", "preprocess", "measure_predictions", *DECIDING},
+        {"balance", "tune_encoder", "preprocess", "measure_predictions", *DECIDING},
     ),
     ("fairlib/methods/decided.py", DECIDING),
     ("fairlib/methods/calibration.py", DECIDING),

@@ -464,7 +464,8 @@ class TableEncoder:
         if item.kind in RANKED_KINDS:
             numbers = self._numbers(series, item.kind, item.categories)
             absent = np.isnan(numbers)
-            parts = [(np.where(absent, item.mean, numbers) - item.centre) / item.scale]
+            scaled = (np.where(absent, item.mean, numbers) - item.centre) / item.scale
+            parts: list[NDArray[Any]] = [scaled]
             if item.kind == "calendar":
                 parts += [np.where(absent, 0.0, part) for part in calendar_parts(numbers)]
             if item.indicates_missing:

@@ -44,7 +44,7 @@ def group_rates(rows: Rows, *, width: int = 680) -> alt.VConcatChart:
     return finish(alt.vconcat(*panels, spacing=18), width)
 
 
-def _rate_panel(entries: list[dict[str, Any]], x: alt.X, y: alt.Y) -> alt.LayerChart:
+def _rate_panel(entries: list[dict[str, Any]], x: alt.X, y: alt.Y) -> Any:
     """One rate of all groups: their span, their intervals, their values, and too small groups."""
     base = alt.Chart(data(entries))
     layers: list[Any] = []

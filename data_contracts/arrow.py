@@ -44,7 +44,16 @@ LARGEST = 1e38
 
 
 def is_text(kind: pa.DataType) -> bool:
-    """Return whether an Arrow type holds text."""
+    """Return whether an Arrow type holds text.
+
+    Parameters
+    ----------
+    kind : pyarrow.DataType
+
+    Returns
+    -------
+    bool
+    """
     return (
         pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)
     )
@@ -53,6 +62,15 @@ def is_text(kind: pa.DataType) -> bool:
 def logical_type_of(kind: pa.DataType) -> str | None:
     """Return the logical type of an Arrow type (of a dictionary: of its values), None if it has
     none.
+
+    Parameters
+    ----------
+    kind : pyarrow.DataType
+
+    Returns
+    -------
+    str or None
+        One of :data:`evenhand.data_contracts.column.LOGICAL_TYPES`.
     """
     if pa.types.is_dictionary(kind):
         return logical_type_of(kind.value_type)
@@ -64,7 +82,9 @@ def logical_type_of(kind: pa.DataType) -> str | None:
         return "number"
     if pa.types.is_boolean(kind):
         return "boolean"
-    return "date" if pa.types.is_date(kind) or pa.types.is_timestamp(kind) else None
+    if pa.types.is_date(kind) or pa.types.is_timestamp(kind):
+        return "date"
+    return None
 
 
 def type_fits(kind: pa.DataType, logical_type: str) -> bool:
@@ -72,16 +92,37 @@ def type_fits(kind: pa.DataType, logical_type: str) -> bool:
 
     A column without any value has Arrow's null type, which fits every logical type. Integers and
     decimals fit ``number``, timestamps fit ``date``.
+
+    Parameters
+    ----------
+    kind : pyarrow.DataType
+        Type of the column.
+    logical_type : str
+        Type that the contract declares.
+
+    Returns
+    -------
+    bool
     """
-    found = logical_type_of(kind)
-    if found is None:
-        return bool(pa.types.is_null(kind.value_type if pa.types.is_dictionary(kind) else kind))
-    return found == logical_type or (found == "integer" and logical_type == "number")
+    actual = logical_type_of(kind)
+    if actual is not None:
+        return actual == logical_type or (actual == "integer" and logical_type == "number")
+    if pa.types.is_dictionary(kind):
+        kind = kind.value_type
+    return bool(pa.types.is_null(kind))
 
 
 def decode(values: pa.ChunkedArray) -> pa.ChunkedArray:
     """Convert dictionaries to their values, all kinds of text to string, decimals and halves to
     doubles.
+
+    Parameters
+    ----------
+    values : pyarrow.ChunkedArray, length n
+
+    Returns
+    -------
+    pyarrow.ChunkedArray, length n
     """
     if pa.types.is_dictionary(values.type):
         values = values.cast(values.type.value_type)
@@ -95,6 +136,17 @@ def decode(values: pa.ChunkedArray) -> pa.ChunkedArray:
 def label_codes(values: pa.ChunkedArray, label: Column) -> NDArray[np.int64]:
     """Return 1 for the label's positive value and 0 for any other, or its class's position; shape
     (n,).
+
+    Parameters
+    ----------
+    values : pyarrow.ChunkedArray, length n
+        The label's column.
+    label : Column
+        The label, of two values or of classes.
+
+    Returns
+    -------
+    ndarray of int64, shape (n,)
     """
     values = decode(values)
     if label.classes:
@@ -105,7 +157,16 @@ def label_codes(values: pa.ChunkedArray, label: Column) -> NDArray[np.int64]:
 
 
 def null_mask(values: pa.ChunkedArray) -> NDArray[np.bool_]:
-    """Return where ``values`` is null, shape (n,); NaN is not null."""
+    """Return where ``values`` is null, shape (n,); NaN is not null.
+
+    Parameters
+    ----------
+    values : pyarrow.ChunkedArray, length n
+
+    Returns
+    -------
+    ndarray of bool, shape (n,)
+    """
     if not values.null_count:
         return np.zeros(len(values), dtype=bool)
     return np.asarray(pc.is_null(values).to_numpy(), dtype=bool)
@@ -115,6 +176,14 @@ def nonfinite_mask(values: pa.ChunkedArray) -> NDArray[np.bool_]:
     """Return where ``values`` is NaN, infinite or above `LARGEST` in size, shape (n,).
 
     All are False for types without such values.
+
+    Parameters
+    ----------
+    values : pyarrow.ChunkedArray, length n
+
+    Returns
+    -------
+    ndarray of bool, shape (n,)
     """
     if not pa.types.is_floating(values.type):
         return np.zeros(len(values), dtype=bool)
@@ -135,19 +204,37 @@ def coerce(table: pa.Table, contract: Contract) -> pa.Table:
     column's spellings of missing values become missing. Columns that the contract does not name
     stay, after the others, and missing columns stay missing: the check reports both.
 
-    ContractViolation if values cannot be converted to the declared type. It lists every such column
-    with the number of these values, without the values.
+    Parameters
+    ----------
+    table : pyarrow.Table, n rows
+    contract : Contract
+
+    Returns
+    -------
+    pyarrow.Table, n rows
+
+    Raises
+    ------
+    ContractViolation
+        If values cannot be converted to the declared type. It lists every such column with the
+        number of these values, without the values.
     """
     return next(fitting([coerce_batch(table, contract)], contract))
 
 
 @dataclass
 class Unfit:
-    """Values of a batch that cannot be converted: their number by place and name of the column, and
-    text.
+    """Values of a batch that cannot be converted.
+
+    Parameters
+    ----------
+    rows : int
+        Number of rows of the batch.
+    counts : Counter
+        Number of these values by place of the column, name of the column, and description.
     """
 
-    rows: int  # of the batch
+    rows: int
     counts: Counter[tuple[int, str, str]] = field(default_factory=Counter)
 
 
@@ -157,37 +244,66 @@ def coerce_batch(
     """Coerce one batch of a table as :func:`coerce` does; columns that cannot be converted are left
     out.
 
-    Columns of integers in `unsigned` keep the type uint64; without it those with a value that int64
-    cannot hold do.
+    Parameters
+    ----------
+    table : pyarrow.Table, n rows
+        The batch.
+    contract : Contract
+    unsigned : collection of str, default ()
+        Columns of integers that keep the type uint64; without it those with a value that int64
+        cannot hold do.
+
+    Returns
+    -------
+    table : pyarrow.Table, n rows
+        The columns that can be converted.
+    unfit : Unfit
+        The values of the others that cannot be converted.
     """
     declared = {column.name: column for column in contract.columns}
     places = {name: place for place, name in enumerate(declared)}
-    columns = zip(table.column_names, table.columns, strict=True)
+    columns = list(zip(table.column_names, table.columns, strict=True))
+    columns.sort(key=lambda item: places.get(item[0], len(places)))
     names = []
     arrays = []
     unfit = Unfit(table.num_rows)
-    for place, (name, values) in enumerate(
-        sorted(columns, key=lambda item: places.get(item[0], len(places)))
-    ):
-        try:
-            arrays.append(
-                _convert(values, declared[name], name in unsigned) if name in declared else values
-            )
-            names.append(name)
-        except _UnfitError as error:
-            unfit.counts[place, name, error.found] += error.count
+    for place, (name, values) in enumerate(columns):
+        if name in declared:
+            try:
+                values = _convert(values, declared[name], name in unsigned)
+            except _UnfitError as error:
+                unfit.counts[place, name, error.found] += error.count
+                continue
+        names.append(name)
+        arrays.append(values)
     return pa.Table.from_arrays(arrays, names=names), unfit
 
 
 def fitting(parts: Iterable[tuple[Result, Unfit]], contract: Contract) -> Iterator[Result]:
     """Give what was made of each batch until one does not fit; then, after the last,
     ContractViolation.
+
+    Parameters
+    ----------
+    parts : iterable of (object, Unfit)
+        For each batch its result, and its values that cannot be converted.
+    contract : Contract
+
+    Yields
+    ------
+    object
+        The result of each batch before the first one that does not fit.
+
+    Raises
+    ------
+    ContractViolation
+        If values of any batch cannot be converted, with their numbers in all batches.
     """
     rows = 0
     unfit = Counter[tuple[int, str, str]]()
-    for part, found in parts:
-        rows += found.rows
-        unfit.update(found.counts)
+    for part, part_unfit in parts:
+        rows += part_unfit.rows
+        unfit.update(part_unfit.counts)
         if not unfit:
             yield part
     if not unfit:
@@ -195,11 +311,18 @@ def fitting(parts: Iterable[tuple[Result, Unfit]], contract: Contract) -> Iterat
     kinds = {column.name: column.logical_type for column in contract.columns}
     violations: dict[int, Violation] = {}
     for (place, name, text), count in sorted(unfit.items(), key=lambda item: item[0][2] in _LATE):
-        cure = f"{_TYPES[kinds[name]][1]}, or change logicalType in the contract"
-        text = f"{count:,} of {rows:,} rows with {text}"
-        violations.setdefault(
-            place, Violation(name, f"type {kinds[name]}", count, (), cure, "table", text)
+        kind = kinds[name]
+        _, cure = _TYPES[kind]
+        violation = Violation(
+            column=name,
+            expectation=f"type {kind}",
+            count=count,
+            examples=(),
+            cure=f"{cure}, or change logicalType in the contract",
+            scope="table",
+            found=f"{count:,} of {rows:,} rows with {text}",
         )
+        violations.setdefault(place, violation)
     raise ContractViolation([violations[place] for place in sorted(violations)], contract.name)
 
 
@@ -221,38 +344,17 @@ def _convert(values: pa.ChunkedArray, column: Column, unsigned: bool = False) ->
         return values.cast(target)
     source = logical_type_of(values.type)
     if column.is_text:
-        if source != "string":
-            found = "numbers" if source in ("integer", "number") else "values of another type"
-            raise _UnfitError(
-                len(values) - values.null_count, f"{found} where sentences are expected"
-            )
-        return without_blanks(values)
+        return _sentences(values, source)
     match source, column.logical_type:
-        case "number", "string":  # pandas turns integer codes with gaps into floats
-            return _whole(values, 2.0**53, "decimal numbers where text is expected").cast(
-                pa.string()
-            )
-        case "integer" | "date", "string":
-            return values.cast(pa.string())
-        case (
-            "boolean",
-            "string",
-        ):  # CSV readers turn True and False into booleans: restore the spelling
-            spelling = {str(item).lower(): str(item) for item in column.allowed or ()}
-            return pc.if_else(values, spelling.get("true", "true"), spelling.get("false", "false"))
+        case _, "string" if source is not None:
+            return _as_text(values, source, column)
         case "integer" | "boolean", "integer":
-            if unsigned:
-                return values.cast(pa.uint64())
-            try:
-                return values.cast(pa.int64())
-            except pa.ArrowInvalid:  # unsigned values above the range of int64 keep their type
-                return values
+            return _as_integers(values, unsigned)
         case "number", "integer":
             return _whole(values, float(_INT64), "values that are no whole number")
         case "integer" | "number", "number":
-            return values.cast(
-                pa.float64(), safe=False
-            )  # integers beyond 2**53 lose digits, by design
+            # integers beyond 2**53 lose digits, by design
+            return values.cast(pa.float64(), safe=False)
         case "integer" | "number", "boolean":
             wide = values.cast(pa.float64(), safe=False)
             _require(pc.or_(pc.equal(wide, 0.0), pc.equal(wide, 1.0)), "numbers other than 0 and 1")
@@ -264,8 +366,46 @@ def _convert(values: pa.ChunkedArray, column: Column, unsigned: bool = False) ->
     raise _UnfitError(len(values) - values.null_count, f"Arrow type {values.type}")
 
 
+def _sentences(values: pa.ChunkedArray, source: str | None) -> pa.ChunkedArray:
+    """Return sentences, empty ones as null; any other type does not fit."""
+    if source == "string":
+        return without_blanks(values)
+    content = "numbers" if source in ("integer", "number") else "values of another type"
+    raise _UnfitError(len(values) - values.null_count, f"{content} where sentences are expected")
+
+
+def _as_text(values: pa.ChunkedArray, source: str, column: Column) -> pa.ChunkedArray:
+    """Convert values of another logical type to text."""
+    if source == "boolean":
+        # CSV readers turn True and False into booleans: restore the spelling
+        spelling = {str(item).lower(): str(item) for item in column.allowed or ()}
+        return pc.if_else(values, spelling.get("true", "true"), spelling.get("false", "false"))
+    if source == "number":
+        # pandas turns integer codes with gaps into floats
+        values = _whole(values, 2.0**53, "decimal numbers where text is expected")
+    return values.cast(pa.string())
+
+
+def _as_integers(values: pa.ChunkedArray, unsigned: bool) -> pa.ChunkedArray:
+    if unsigned:
+        return values.cast(pa.uint64())
+    try:
+        return values.cast(pa.int64())
+    except pa.ArrowInvalid:  # unsigned values above the range of int64 keep their type
+        return values
+
+
 def without_blanks(values: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Replace empty sentences by null."""
+    """Replace empty sentences by null.
+
+    Parameters
+    ----------
+    values : pyarrow.ChunkedArray of string, length n
+
+    Returns
+    -------
+    pyarrow.ChunkedArray of string, length n
+    """
     blank = pc.equal(pc.utf8_trim_whitespace(values), "")
     return pc.if_else(blank, pa.scalar(None, pa.string()), values)
 
@@ -290,32 +430,44 @@ def _parse(values: pa.ChunkedArray, logical_type: str) -> pa.ChunkedArray:
     text = pc.if_else(pc.equal(text, ""), pa.scalar(None, pa.string()), text)
     match logical_type:
         case "integer":
-            text = _plain_digits(text)
-            _require(pc.match_substring_regex(text, _INTEGER), "text that is no whole number")
-            digits = pc.replace_substring_regex(text, r"^\+|\.0+$", "")
-            try:
-                return digits.cast(pa.int64())
-            except pa.ArrowInvalid:
-                large = sum(abs(int(item)) >= _INT64 for item in digits.drop_null().to_pylist())
-                raise _UnfitError(large, _LATE[0]) from None
+            return _parse_integers(text)
         case "number":
             text = _plain_digits(text)
             _require(pc.match_substring_regex(text, _NUMBER), "text that is no number")
             return pc.replace_substring_regex(text, r"^\+", "").cast(pa.float64())
         case "boolean":
-            lower = pc.utf8_lower(text)
-            known = pc.is_in(lower, value_set=pa.array([*TRUE, *FALSE]))
-            _require(pc.or_(known, pc.is_null(lower)), "text that is neither true nor false")
-            truth = pc.is_in(lower, value_set=pa.array(TRUE))
-            return pc.if_else(pc.is_null(lower), pa.scalar(None, pa.bool_()), truth)
+            return _parse_booleans(text)
         case _:
-            _require(pc.match_substring_regex(text, _DATE), "text that is no date")
-            days = pc.utf8_slice_codeunits(text, 0, 10)
-            try:
-                return days.cast(pa.date32())
-            except pa.ArrowInvalid:
-                wrong = sum(not _is_day(item) for item in days.drop_null().to_pylist())
-                raise _UnfitError(wrong, _LATE[1]) from None
+            return _parse_dates(text)
+
+
+def _parse_integers(text: pa.ChunkedArray) -> pa.ChunkedArray:
+    text = _plain_digits(text)
+    _require(pc.match_substring_regex(text, _INTEGER), "text that is no whole number")
+    digits = pc.replace_substring_regex(text, r"^\+|\.0+$", "")
+    try:
+        return digits.cast(pa.int64())
+    except pa.ArrowInvalid:
+        large = sum(abs(int(item)) >= _INT64 for item in digits.drop_null().to_pylist())
+        raise _UnfitError(large, _LATE[0]) from None
+
+
+def _parse_booleans(text: pa.ChunkedArray) -> pa.ChunkedArray:
+    lower = pc.utf8_lower(text)
+    is_known = pc.is_in(lower, value_set=pa.array([*TRUE, *FALSE]))
+    _require(pc.or_(is_known, pc.is_null(lower)), "text that is neither true nor false")
+    is_true = pc.is_in(lower, value_set=pa.array(TRUE))
+    return pc.if_else(pc.is_null(lower), pa.scalar(None, pa.bool_()), is_true)
+
+
+def _parse_dates(text: pa.ChunkedArray) -> pa.ChunkedArray:
+    _require(pc.match_substring_regex(text, _DATE), "text that is no date")
+    days = pc.utf8_slice_codeunits(text, 0, 10)
+    try:
+        return days.cast(pa.date32())
+    except pa.ArrowInvalid:
+        wrong = sum(not _is_day(item) for item in days.drop_null().to_pylist())
+        raise _UnfitError(wrong, _LATE[1]) from None
 
 
 def _plain_digits(text: pa.ChunkedArray) -> pa.ChunkedArray:
@@ -329,7 +481,19 @@ def _plain_digits(text: pa.ChunkedArray) -> pa.ChunkedArray:
 def without_spellings(
     values: pa.ChunkedArray, missing: Sequence[str | int | float]
 ) -> pa.ChunkedArray:
-    """Return decoded values, null where they are a spelling of a missing value, blanks aside."""
+    """Return decoded values, null where they are a spelling of a missing value, blanks aside.
+
+    Parameters
+    ----------
+    values : pyarrow.ChunkedArray, length n
+        Decoded values, see :func:`decode`.
+    missing : sequence of str, int or float
+        The spellings; ``"NaN"`` stands for NaN among numbers.
+
+    Returns
+    -------
+    pyarrow.ChunkedArray, length n
+    """
     if is_text(values.type):
         probe = pc.utf8_trim_whitespace(values)
         listed = pa.array([str(item) for item in missing])
@@ -347,7 +511,18 @@ def without_spellings(
 
 
 def convert(values: pa.ChunkedArray, logical_type: str) -> pa.ChunkedArray | None:
-    """Return text as a logical type; None if some of it cannot be read so."""
+    """Return text as a logical type; None if some of it cannot be read so.
+
+    Parameters
+    ----------
+    values : pyarrow.ChunkedArray of string, length n
+    logical_type : str
+        One of :data:`evenhand.data_contracts.column.LOGICAL_TYPES`.
+
+    Returns
+    -------
+    pyarrow.ChunkedArray or None
+    """
     try:
         return _parse(values, logical_type)
     except _UnfitError:
@@ -365,6 +540,14 @@ def _is_day(text: str) -> bool:
 def dates_in_text(values: pa.ChunkedArray) -> pa.ChunkedArray | None:
     """Return a text column as dates; None unless each of its values is an ISO date or date and
     time.
+
+    Parameters
+    ----------
+    values : pyarrow.ChunkedArray of string, length n
+
+    Returns
+    -------
+    pyarrow.ChunkedArray of date32, length n, or None
     """
     present = values.drop_null()
     if not len(present) or pc.any(pc.equal(pc.utf8_trim_whitespace(present), "")).as_py():
@@ -375,9 +558,22 @@ def dates_in_text(values: pa.ChunkedArray) -> pa.ChunkedArray | None:
 def bin_names(column: Column) -> tuple[str, ...]:
     """Return the names of the groups between a column's cut points.
 
-    The column is numeric and sensitive. There is one name more than cut points: ``("<25", "25-59",
-    ">=60")`` for whole numbers cut at 25 and 60, ``("<0.5", "0.5 to <1.5", ">=1.5")`` for others.
-    ValueError if the column has no bins.
+    There is one name more than cut points: ``("<25", "25-59", ">=60")`` for whole numbers cut at 25
+    and 60, ``("<0.5", "0.5 to <1.5", ">=1.5")`` for others.
+
+    Parameters
+    ----------
+    column : Column
+        A numeric sensitive column.
+
+    Returns
+    -------
+    tuple of str
+
+    Raises
+    ------
+    ValueError
+        If the column has no bins.
     """
     if column.bins is None:
         raise ValueError(
@@ -385,15 +581,31 @@ def bin_names(column: Column) -> tuple[str, ...]:
         )
     if column.logical_type == "integer":
         cuts = [int(cut) for cut in column.bins]
-        middle = [f"{a}-{b - 1}" if a < b - 1 else str(a) for a, b in pairwise(cuts)]
+        middle = [_integer_range(low, high - 1) for low, high in pairwise(cuts)]
         return (f"<{cuts[0]}", *middle, f">={cuts[-1]}")
     texts = [value_text(cut) for cut in column.bins]
-    return (f"<{texts[0]}", *(f"{a} to <{b}" for a, b in pairwise(texts)), f">={texts[-1]}")
+    middle = [f"{low} to <{high}" for low, high in pairwise(texts)]
+    return (f"<{texts[0]}", *middle, f">={texts[-1]}")
+
+
+def _integer_range(first: int, last: int) -> str:
+    if first == last:
+        return str(first)
+    return f"{first}-{last}"
 
 
 def known_groups(column: Column) -> set[str]:
     """Return the groups that a contract names, by bins or allowed values; an empty set if it names
     none.
+
+    Parameters
+    ----------
+    column : Column
+        A sensitive column.
+
+    Returns
+    -------
+    set of str
     """
     if column.bins is not None:
         return set(bin_names(column))
@@ -407,6 +619,17 @@ def group_labels(values: pa.ChunkedArray | pa.Array, column: Column) -> NDArray[
 
     Groups are bin names for a column with bins, else the values as text; missing ones form the
     group ``missing``.
+
+    Parameters
+    ----------
+    values : pyarrow.ChunkedArray or Array, length n
+        The column's values.
+    column : Column
+        A sensitive column.
+
+    Returns
+    -------
+    ndarray of str objects, shape (n,)
     """
     names, codes = group_codes(values, column)
     return np.array(names, dtype=object)[codes]
@@ -415,24 +638,38 @@ def group_labels(values: pa.ChunkedArray | pa.Array, column: Column) -> NDArray[
 def group_codes(
     values: pa.ChunkedArray | pa.Array, column: Column
 ) -> tuple[list[str], NDArray[np.integer[Any]]]:
-    """Return the names of :func:`group_labels`, sorted, and the position of each row's;
-    shape (n,).
+    """Return the names of :func:`group_labels`, sorted, and the position of each row's.
+
+    Parameters
+    ----------
+    values : pyarrow.ChunkedArray or Array, length n
+        The column's values.
+    column : Column
+        A sensitive column.
+
+    Returns
+    -------
+    names : list of str
+        The groups that occur.
+    codes : ndarray of int32, shape (n,)
     """
     if isinstance(values, pa.Array):
         values = pa.chunked_array([values])
     values = decode(values)
     if column.bins is not None:
-        known = [*bin_names(column), MISSING_GROUP]
-        missing = null_mask(values)
-        codes = np.full(len(values), len(known) - 1)
-        codes[~missing] = np.searchsorted(column.bins, values.drop_null().to_numpy(), side="right")
+        all_names = [*bin_names(column), MISSING_GROUP]
+        is_missing = null_mask(values)
+        codes = np.full(len(values), len(all_names) - 1)
+        bins = np.searchsorted(column.bins, values.drop_null().to_numpy(), side="right")
+        codes[~is_missing] = bins
         present, codes = np.unique(codes, return_inverse=True)
-        names = [known[place] for place in present]
+        names = [all_names[place] for place in present]
     else:
-        found = values.dictionary_encode().combine_chunks()
-        names = [value_text(value) for value in found.dictionary.to_pylist()]
-        names += [MISSING_GROUP] if values.null_count else []
-        codes = found.indices.fill_null(len(names) - 1).to_numpy()
+        encoded = values.dictionary_encode().combine_chunks()
+        names = [value_text(value) for value in encoded.dictionary.to_pylist()]
+        if values.null_count:
+            names.append(MISSING_GROUP)
+        codes = encoded.indices.fill_null(len(names) - 1).to_numpy()
     # values of one name are one group, such as 0.0 and -0.0
     distinct, places = np.unique(np.array(names, dtype=object), return_inverse=True)
     return distinct.tolist(), places.astype(np.int32)[codes]

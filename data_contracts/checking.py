@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -39,27 +40,47 @@ _ENCODED: dict[str, dict[str, Any]] = {
     "onehot": {"allowed": (0, 1)},
     "binary": {"allowed": (0, 1)},
 }
-_ENCODING_FAULT = "values lie far from those of the training rows: correct them, or give the column bounds in the contract"
+_ENCODING_FAULT = (
+    "values lie far from those of the training rows: correct them, "
+    "or give the column bounds in the contract"
+)
 
 
 @dataclass(frozen=True, eq=False)
 class CheckResult:
-    """Result of checking one table."""
+    """Result of checking one table.
 
-    success: bool  # whether the run may go on with the kept rows
-    # rows in the table, and rows that may be used
+    Parameters
+    ----------
+    success : bool
+        Whether the run may go on with the kept rows.
+    rows : int
+        Number of rows in the table.
+    rows_kept : int
+        Number of rows that may be used.
+    violations : tuple of Violation
+        Empty on a clean table. With ``on_violation: quarantine`` a success can have row violations.
+    checks : list of dict
+        One entry per expectation: column, expectation, success, unexpected_count, checked.
+    contract : dict of str
+        Its name, version and digest.
+    keep : ndarray of bool, shape (rows,)
+        False for rows that break a row-level expectation or are dropped.
+    quarantined : int, default 0
+        Number of rows set aside for breaking an expectation.
+    dropped : int, default 0
+        Number of rows dropped by ``missing_sensitive: drop``; these are no violation.
+    """
+
+    success: bool
     rows: int
     rows_kept: int
-    # empty on a clean table. With ``on_violation: quarantine`` a success can have row violations.
     violations: tuple[Violation, ...]
-    # one entry per expectation: column, expectation, success, unexpected_count, checked
     checks: list[dict[str, Any]]
-    contract: dict[str, str]  # its name, version and digest
-    keep: NDArray[
-        np.bool_
-    ]  # shape (rows,): False for rows that break a row-level expectation or are dropped
-    quarantined: int = 0  # rows set aside for breaking an expectation
-    dropped: int = 0  # rows dropped by ``missing_sensitive: drop``; these are no violation
+    contract: dict[str, str]
+    keep: NDArray[np.bool_]
+    quarantined: int = 0
+    dropped: int = 0
 
     def to_json(self) -> dict[str, Any]:
         """Return everything but the row mask as plain JSON types; it holds no value of a sensitive
@@ -78,7 +99,17 @@ class CheckResult:
 
 
 def raise_for(result: CheckResult) -> None:
-    """Raise :class:`ContractViolation` unless the result is a success."""
+    """Raise :class:`ContractViolation` unless the result is a success.
+
+    Parameters
+    ----------
+    result : CheckResult
+
+    Raises
+    ------
+    ContractViolation
+        With all violations of the result.
+    """
     if not result.success:
         raise ContractViolation(result.violations, result.contract["name"])
 
@@ -108,9 +139,24 @@ def check_table(
     ``error`` makes them a violation, ``own_group`` keeps them, ``drop`` drops their rows, which
     counts as no violation.
 
-    The table is usually one after :func:`evenhand.data_contracts.arrow.coerce`. ``callback(done,
-    total)`` counts expectations of the suite, and is never called for a table without rows. Wrong
-    data raises no error, see :func:`raise_for`; CheckCrashed if a check could not be carried out.
+    Parameters
+    ----------
+    table : pyarrow.Table or Batches
+        The table, usually one after :func:`evenhand.data_contracts.arrow.coerce`.
+    contract : Contract
+    callback : callable, default None
+        ``callback(done, total)`` counts expectations of the suite; it is never called for a table
+        without rows.
+
+    Returns
+    -------
+    CheckResult
+        Wrong data raises no error, see :func:`raise_for`.
+
+    Raises
+    ------
+    CheckCrashed
+        If a check could not be carried out.
     """
     check = _Check(table, contract.columns, contract)
     check.run(contract.min_rows, contract.max_rows, callback)
@@ -124,7 +170,22 @@ def check_batch(table: pa.Table, contract: Contract) -> CheckResult:
     """Check the model inputs of an unlabelled batch.
 
     Label, id, ignored and sensitive columns that are no model input may be absent; their values are
-    not checked. Parameters, result and errors are those of :func:`check_table`.
+    not checked.
+
+    Parameters
+    ----------
+    table : pyarrow.Table
+        The batch.
+    contract : Contract
+
+    Returns
+    -------
+    CheckResult
+
+    Raises
+    ------
+    CheckCrashed
+        If a check could not be carried out.
     """
     check = _Check(table, contract.features, contract)
     check.run(1, None)
@@ -141,11 +202,28 @@ def check_encoded(
     """Check an encoded matrix: finite, and by kind standardised within ±1e6, within [0, 1], or 0
     and 1.
 
-    The table of numeric columns, whole or in batches, has the shape (n, d), and `kinds` says by
-    name which kind every column has: standard, unit, onehot or binary. `rows` is the number of rows
-    that it must have; by default at least one. The contract of the table that was encoded is for
-    the result's header. The result has no examples; any violation fails it. ValueError on an
-    unknown kind, or no columns at all; CheckCrashed if a check could not be carried out.
+    Parameters
+    ----------
+    table : pyarrow.Table or Batches, shape (n, d)
+        Numeric columns.
+    kinds : mapping of str to {"standard", "unit", "onehot", "binary"}
+        The kind of every column by its name.
+    rows : int or None, default None
+        Number of rows that the table must have; by default at least one.
+    contract : Contract or None, default None
+        Contract of the table that was encoded, for the result's header.
+
+    Returns
+    -------
+    CheckResult
+        Without examples; any violation fails it.
+
+    Raises
+    ------
+    ValueError
+        On an unknown kind, or no columns at all.
+    CheckCrashed
+        If a check could not be carried out.
     """
     columns = encoded_columns(kinds)
     check = _Check(table, columns, None)
@@ -154,15 +232,30 @@ def check_encoded(
 
 
 def encoded_columns(kinds: Mapping[str, str]) -> list[Column]:
-    """Columns of an encoded matrix, see :func:`check_encoded`."""
+    """Columns of an encoded matrix, see :func:`check_encoded`.
+
+    Parameters
+    ----------
+    kinds : mapping of str to {"standard", "unit", "onehot", "binary"}
+        The kind of every column by its name.
+
+    Returns
+    -------
+    list of Column
+
+    Raises
+    ------
+    ValueError
+        On an unknown kind, or no columns at all.
+    """
     if not kinds:
         raise ValueError("kinds is empty: name the kind of every encoded column")
+    columns = []
     for name, kind in kinds.items():
         if kind not in _ENCODED:
             raise ValueError(f"kinds['{name}'] is '{kind}'{did_you_mean(str(kind), _ENCODED)}")
-    return [
-        Column(name, "number", True, is_feature=True, **_ENCODED[kinds[name]]) for name in kinds
-    ]
+        columns.append(Column(name, "number", True, is_feature=True, **_ENCODED[kind]))
+    return columns
 
 
 @dataclass
@@ -185,9 +278,7 @@ class _Check:
     def __init__(
         self, table: pa.Table | Batches, columns: Sequence[Column], contract: Contract | None
     ) -> None:
-        self.read = (
-            table if callable(table) else lambda names: [table.select(names) if names else table]
-        )
+        self.read: Batches = table if callable(table) else partial(_one_batch, table)
         self.required = columns
         self.contract = contract
         self.checks: list[dict[str, Any]] = []
@@ -200,12 +291,12 @@ class _Check:
     def _read(self) -> None:
         """Read all batches once: rows, bad and dropped ones, and the facts of each column."""
         scans: list[Scan] = []
-        for item in self.read(None):
-            scans.append(
-                item if isinstance(item, Scan) else scan(item, self.required, self.contract)
-            )
-            for name, facts in scans[-1].facts.items():
-                if len(scans) > 1:
+        for batch in self.read(None):
+            is_scanned = isinstance(batch, Scan)
+            part = batch if is_scanned else scan(batch, self.required, self.contract)
+            scans.append(part)
+            if len(scans) > 1:
+                for name, facts in part.facts.items():
                     scans[0].facts[name].add(facts)
         self.schema = scans[0].schema
         self.facts = scans[0].facts
@@ -218,10 +309,8 @@ class _Check:
         start = 0
         for table in self.read(names):
             if table.num_rows:
-                yield (
-                    slice(start, start + table.num_rows),
-                    {name: decode(table.column(name)) for name in names},
-                )
+                place = slice(start, start + table.num_rows)
+                yield place, {name: decode(table.column(name)) for name in names}
             start += table.num_rows
 
     def _record(
@@ -240,7 +329,8 @@ class _Check:
         """Record a check: it fails if ``count`` items or rows do; `by_row`: single rows that can
         go.
         """
-        failed = count > 0 if failed is None else failed
+        if failed is None:
+            failed = count > 0
         self.checks.append(
             {
                 "column": column,
@@ -259,31 +349,47 @@ class _Check:
     def _check_names(self) -> bool:
         """Check the names of the columns; return whether all are there and no others."""
         names = self.schema.names
-        declared = {
-            column.name for column in (self.contract.columns if self.contract else self.required)
-        }
+        described = self.contract.columns if self.contract else self.required
+        declared = {column.name for column in described}
         missing = [column.name for column in self.required if column.name not in names]
         extra = [name for name in dict.fromkeys(names) if name not in declared]
-        twice = sorted({name for name in names if names.count(name) > 1})
-        n = len(names)
-        for name in twice:
-            count = names.count(name)
-            cure = "rename or drop all but one of them at the source"
-            found = f"{count} columns of that name"
-            self._record(name, "a column name once", n, count=count, found=found, cure=cure)
-        if not twice:
-            self._record(None, "column names that differ", n)
+        self._check_repeated_names(names)
         for name in missing:
             cure = "add the column, or take it out of the contract"
-            if close := nearest(name, extra):
+            close = nearest(name, extra)
+            if close:
                 cure = f"rename column '{close}' to it"
-            self._record(name, "the column to be there", n, count=1, found="none", cure=cure)
-        for name in extra:
+            self._record(
+                name, "the column to be there", len(names), count=1, found="none", cure=cure
+            )
+        cure = "encode the table again"
+        if self.contract:
             cure = "add the column to the contract with role ignore, or drop it"
-            cure = cure if self.contract else "encode the table again"
-            found = "a column that the contract does not know"
-            self._record(name, "only columns of the contract", n, count=1, found=found, cure=cure)
+        for name in extra:
+            self._record(
+                name,
+                "only columns of the contract",
+                len(names),
+                count=1,
+                found="a column that the contract does not know",
+                cure=cure,
+            )
         return not missing and not extra
+
+    def _check_repeated_names(self, names: Sequence[str]) -> None:
+        repeated = sorted({name for name in names if names.count(name) > 1})
+        if not repeated:
+            self._record(None, "column names that differ", len(names))
+        for name in repeated:
+            count = names.count(name)
+            self._record(
+                name,
+                "a column name once",
+                len(names),
+                count=count,
+                found=f"{count} columns of that name",
+                cure="rename or drop all but one of them at the source",
+            )
 
     def _check_type(self, column: Column) -> bool:
         """Check a column's type; return whether it is there, once, and of the right type."""
@@ -310,21 +416,35 @@ class _Check:
         max_rows: int | None,
         callback: Callable[[int, int], None] | None = None,
     ) -> None:
-        """Check the number of rows and the values."""
+        """Check the number of rows and the values.
+
+        Parameters
+        ----------
+        min_rows : int
+            Smallest number of rows.
+        max_rows : int or None
+            Largest number of rows; None for no bound.
+        callback : callable, default None
+            Called as ``callback(done, total)``, in rules.
+        """
         if not self.rows:
             self._check_row_count(min_rows, max_rows)
             return
         for column in self.columns.values():
             if column.logical_type == "number":
                 self._check_finite(column)
-        known = {
-            "column": None,
-            "expectation": "the columns of the contract",
-            "success": self.names_fit,
-        }
-        self.checks.append({**known, "unexpected_count": 0, "checked": len(self.required)})
+        self.checks.append(
+            {
+                "column": None,
+                "expectation": "the columns of the contract",
+                "success": self.names_fit,
+                "unexpected_count": 0,
+                "checked": len(self.required),
+            }
+        )
         self._check_row_count(min_rows, max_rows)
-        if rules := make_suite(self.columns.values(), self.contract):
+        rules = make_suite(self.columns.values(), self.contract)
+        if rules:
             for rule, tally in self._outcomes(rules, callback):
                 self._note_values(rule, tally)
 
@@ -338,50 +458,69 @@ class _Check:
         once for all columns with equal rules and types, and then all rows of the columns for which
         a rule failed.
         """
-        name = self.contract.name if self.contract else "encoded"
+        suite_name = self.contract.name if self.contract else "encoded"
         by_column: dict[str, list[Rule]] = {}
         for rule in rules:
             by_column.setdefault(rule.column, []).append(rule)
-        alike: dict[str, list[str]] = {}
-        for column, own in by_column.items():
-            kind = self.facts[column].decisive.type  # type: ignore[union-attr]
-            alike.setdefault(repr((kind, [(rule.kind, rule.options) for rule in own])), []).append(
-                column
-            )
-        decisive = {
-            names[0]: pc.unique(pa.chunked_array([self.facts[column].decisive for column in names]))
-            for names in alike.values()
-        }
+        suspects = self._suspects(by_column, suite_name, callback)
+        tallies = {}
+        for rule in rules:
+            tally = _Tally()
+            # no row breaks the rules of the other columns
+            if rule.column not in suspects:
+                tally.checked = self.rows
+                if rule.kind != "not_null":
+                    tally.checked -= self.facts[rule.column].missing
+            tallies[rule.key] = tally
+        if suspects:
+            suspect_rules = [rule for rule in rules if rule.column in suspects]
+            suspect_names = [column for column in by_column if column in suspects]
+            for place, columns in self._rows_of(suspect_names):
+                for outcome in run_suite(_frame(columns), suspect_rules, suite_name):
+                    rule = outcome.rule
+                    self._count(outcome, columns[rule.column], place, tallies[rule.key])
+        return [(rule, tallies[rule.key]) for rule in rules]
+
+    def _suspects(
+        self,
+        by_column: Mapping[str, list[Rule]],
+        suite_name: str,
+        callback: Callable[[int, int], None] | None,
+    ) -> set[str]:
+        """Columns of which all rows have to be checked, by a check of their decisive values."""
+        alike = self._columns_alike(by_column)
+        decisive = {names[0]: self._decisive_values(names) for names in alike}
+        # the columns of one frame are equally long: the last value is repeated
         longest = max(map(len, decisive.values()))
         for column, values in decisive.items():
-            again = np.minimum(np.arange(longest), len(values) - 1)
-            decisive[column] = values.take(pa.array(again))
-        first = [rule for column in decisive for rule in by_column[column]]
-        failed = {
-            outcome.rule.column
-            for outcome in run_suite(_frame(decisive), first, name, callback=callback)
-            if outcome.rows.size
-        }
-        suspects = {column for names in alike.values() if names[0] in failed for column in names}
-        suspects |= {column for column in by_column if self.facts[column].nonfinite}
-        # no row breaks the others
-        kept = {
-            r.key: self.rows - self.facts[r.column].missing * (r.kind != "not_null") for r in rules
-        }
-        found = {
-            rule.key: _Tally(checked=0 if rule.column in suspects else kept[rule.key])
-            for rule in rules
-        }
-        if suspects:
-            asked = [rule for rule in rules if rule.column in suspects]
-            for place, columns in self._rows_of(
-                [column for column in by_column if column in suspects]
-            ):
-                for outcome in run_suite(_frame(columns), asked, name):
-                    self._count(
-                        outcome, columns[outcome.rule.column], place, found[outcome.rule.key]
-                    )
-        return [(rule, found[rule.key]) for rule in rules]
+            places = np.minimum(np.arange(longest), len(values) - 1)
+            decisive[column] = values.take(pa.array(places))
+        first_rules = [rule for column in decisive for rule in by_column[column]]
+        outcomes = run_suite(_frame(decisive), first_rules, suite_name, callback=callback)
+        failed = {outcome.rule.column for outcome in outcomes if outcome.rows.size}
+        suspects = {column for column in by_column if self.facts[column].nonfinite}
+        for names in alike:
+            if names[0] in failed:
+                suspects.update(names)
+        return suspects
+
+    def _columns_alike(self, by_column: Mapping[str, list[Rule]]) -> list[list[str]]:
+        """Names of columns with rules, those with equal rules and types in one list."""
+        alike: dict[str, list[str]] = {}
+        for column, rules in by_column.items():
+            kind = self._decisive_of(column).type
+            options = [(rule.kind, rule.options) for rule in rules]
+            alike.setdefault(repr((kind, options)), []).append(column)
+        return list(alike.values())
+
+    def _decisive_values(self, names: Sequence[str]) -> pa.Array:
+        """Distinct values of columns that decide whether their rules hold."""
+        return pc.unique(pa.chunked_array([self._decisive_of(column) for column in names]))
+
+    def _decisive_of(self, column: str) -> pa.Array:
+        decisive = self.facts[column].decisive
+        assert decisive is not None  # a table with rows has values that decide
+        return decisive
 
     def _count(
         self, outcome: RuleOutcome, values: pa.ChunkedArray, place: slice, tally: _Tally
@@ -428,14 +567,15 @@ class _Check:
             return
         if high is None:
             expected = f"at least {low:,} row{'s' if low > 1 else ''}"
+        elif low == high:
+            expected = f"{low:,} rows"
         else:
-            expected = f"{low:,} rows" if low == high else f"{low:,} to {high:,} rows"
-        cure = (
-            "check that the file is whole and not empty"
-            if rows < low
-            else "check for duplicate rows"
-        )
-        cure += ", or change rowCount in the contract" if rows else ""
+            expected = f"{low:,} to {high:,} rows"
+        cure = "check for duplicate rows"
+        if rows < low:
+            cure = "check that the file is whole and not empty"
+        if rows:
+            cure += ", or change rowCount in the contract"
         count = max(low - rows, rows - (high or rows))
         self._record(None, expected, rows, count=count, found=f"{rows:,}", cure=cure)
 
@@ -443,28 +583,32 @@ class _Check:
         kind = rule.kind
         column = self.columns[rule.column]
         count = tally.count
-        expectation, found, cure = rule_texts(kind, column)
+        expectation, finding, cure = rule_texts(kind, column)
         examples = () if kind == "not_null" else self._examples(column, tally.examples)
         if examples and kind == "in_set" and column.logical_type == "string":
             close = nearest(examples[0].strip("'"), column.allowed or ())
-            cure = f"did you mean '{close}'? {cure}" if close else cure
+            if close:
+                cure = f"did you mean '{close}'? {cure}"
         self._record(
             column.name,
             expectation,
             tally.checked,
             count=count,
-            found=f"{count:,} of {self.rows:,} rows {found}",
+            found=f"{count:,} of {self.rows:,} rows {finding}",
             cure=cure if self.contract else _ENCODING_FAULT,
             by_row=True,
             examples=examples,
         )
 
-    def _examples(self, column: Column, found: Sequence[Any]) -> tuple[str, ...]:
+    def _examples(self, column: Column, values: Sequence[Any]) -> tuple[str, ...]:
         """Return distinct offending values as text; none of a sensitive or id column."""
         if not column.shows_values or self.contract is None:
             return ()
-        texts = [repr(value) if isinstance(value, str) else str(value) for value in found]
-        return tuple(shorten(text, MAX_EXAMPLE_LENGTH) for text in texts)
+        texts = []
+        for value in values:
+            text = repr(value) if isinstance(value, str) else str(value)
+            texts.append(shorten(text, MAX_EXAMPLE_LENGTH))
+        return tuple(texts)
 
     def check_filled(self) -> None:
         """Check that every column has a value: expectations about values hold on a column without
@@ -482,49 +626,74 @@ class _Check:
     def check_classes(self, contract: Contract) -> None:
         """Check that the label has two values, of which ``positive`` is one, or two classes or
         more.
+
+        Parameters
+        ----------
+        contract : Contract
+            The contract that has the label.
         """
         label = contract.label
         if label.name not in self.columns:
             return
-        # rows that will be set aside do not count; if any of them stops the run, all rows do
-        kept = ~self.dropped if contract.on_violation == "stop" else self._keep()
-        rows = 0
-        seen = pa.chunked_array([], decode(self.schema.empty_table()[label.name]).type)
-        for place, columns in self._rows_of([label.name]):
-            values = columns[label.name].filter(pa.array(kept[place])).drop_null()
-            rows += len(values)
-            if len(seen) <= MAX_LABELS:
-                seen = pa.chunked_array(
-                    [pc.unique(pa.chunked_array([*seen.chunks, *values.chunks], seen.type))]
-                )
+        rows, distinct = self._distinct_labels(label, contract)
         if not rows:
             return  # every row is bad already, for reasons that are reported
-        distinct = seen.to_pylist() if len(seen) <= MAX_LABELS else []
         if label.allowed is not None:  # other values are reported already
             distinct = [value for value in distinct if value in label.allowed]
         elif len(distinct) > 2 or not distinct:
-            found = f"{len(distinct) or f'over {MAX_LABELS:,}'} distinct values"
+            number = str(len(distinct)) if distinct else f"over {MAX_LABELS:,}"
+            finding = f"{number} distinct values"
             cure = "list its two values under validValues, or choose another label"
-            self._record(label.name, "two values", rows, count=rows, found=found, cure=cure)
+            self._record(label.name, "two values", rows, count=rows, found=finding, cure=cure)
             return
-        found = ""
+        finding = ""
         cure = ""
         if not label.classes and label.positive not in distinct:
-            found = "no row with the positive value"
+            finding = "no row with the positive value"
             cure = "check the extract, or correct positive in the contract"
         elif len(distinct) < 2:
-            found = "one class in every row" if label.classes else "the positive value in every row"
+            finding = "the positive value in every row"
+            if label.classes:
+                finding = "one class in every row"
             cure = "check the extract: with one outcome only there is nothing to learn"
-        count = rows if found else 0
-        wanted = "two classes of the label" if label.classes else "both classes of the label"
-        self._record(label.name, wanted, rows, count=count, found=found, cure=cure)
+        count = rows if finding else 0
+        expectation = "both classes of the label"
+        if label.classes:
+            expectation = "two classes of the label"
+        self._record(label.name, expectation, rows, count=count, found=finding, cure=cure)
+
+    def _distinct_labels(self, label: Column, contract: Contract) -> tuple[int, list[Any]]:
+        """Number of usable rows, and the label's distinct values; none if these are too many."""
+        # rows that will be set aside do not count; if any of them stops the run, all rows do
+        usable = ~self.dropped if contract.on_violation == "stop" else self._keep()
+        rows = 0
+        distinct = pa.chunked_array([], decode(self.schema.empty_table()[label.name]).type)
+        for place, columns in self._rows_of([label.name]):
+            values = columns[label.name].filter(pa.array(usable[place])).drop_null()
+            rows += len(values)
+            if len(distinct) <= MAX_LABELS:
+                merged = pa.chunked_array([*distinct.chunks, *values.chunks], distinct.type)
+                distinct = pa.chunked_array([pc.unique(merged)])
+        if len(distinct) > MAX_LABELS:
+            return rows, []
+        return rows, distinct.to_pylist()
 
     def _keep(self) -> NDArray[np.bool_]:
         """Return the rows that pass all checks so far, shape (n,)."""
         return ~(self.bad | self.dropped)
 
     def result(self, contract: Contract | None) -> CheckResult:
-        """Decide, by the policies of the contract that the table was checked against."""
+        """Decide, by the policies of the contract that the table was checked against.
+
+        Parameters
+        ----------
+        contract : Contract or None
+            For the result's header; None for an encoded matrix without one.
+
+        Returns
+        -------
+        CheckResult
+        """
         rows = self.rows
         policy = self.contract
         quarantined = int((self.bad & ~self.dropped).sum())
@@ -534,31 +703,39 @@ class _Check:
             self._record(None, "at least one row left", rows, count=count, found="none", cure=cure)
         stops_at_rows = policy is None or policy.on_violation == "stop"
         if policy is not None and rows and not stops_at_rows:
-            above = quarantined > policy.quarantine_share * rows + 1e-9
-            self._record(
-                None,
-                f"at most {policy.quarantine_share:.1%} of the rows set aside",
-                rows,
-                count=quarantined if above else 0,
-                found=f"{quarantined:,} of {rows:,} rows that break the contract",
-                cure="correct the rows at their source, or raise quarantineShare in the contract",
-            )
+            self._check_quarantine(quarantined, policy)
         keep = self._keep()
-        header = (
-            (contract.name, contract.version, contract.digest)
-            if contract
-            else ("encoded matrix", "", "")
-        )
+        header = {"name": "encoded matrix", "version": "", "digest": ""}
+        if contract is not None:
+            header = {
+                "name": contract.name,
+                "version": contract.version,
+                "digest": contract.digest,
+            }
+        is_stopped = any(stops_at_rows or item.scope == "table" for item in self.violations)
         return CheckResult(
-            success=not any(stops_at_rows or v.scope == "table" for v in self.violations),
+            success=not is_stopped,
             rows=rows,
             rows_kept=int(keep.sum()),
             violations=tuple(self.violations),
             checks=self.checks,
-            contract=dict(zip(("name", "version", "digest"), header, strict=True)),
+            contract=header,
             keep=keep,
             quarantined=quarantined,
             dropped=int(self.dropped.sum()),
+        )
+
+    def _check_quarantine(self, quarantined: int, policy: Contract) -> None:
+        """Check that the rows set aside are not too many."""
+        rows = self.rows
+        is_above = quarantined > policy.quarantine_share * rows + 1e-9
+        self._record(
+            None,
+            f"at most {policy.quarantine_share:.1%} of the rows set aside",
+            rows,
+            count=quarantined if is_above else 0,
+            found=f"{quarantined:,} of {rows:,} rows that break the contract",
+            cure="correct the rows at their source, or raise quarantineShare in the contract",
         )
 
 
@@ -566,21 +743,43 @@ def _frame(columns: Mapping[str, pa.Array]) -> pd.DataFrame:
     """Return columns for the suite: integers with gaps stay integers, dates are days since 1970."""
     import pandas as pd
 
-    def exact(kind: pa.DataType) -> pd.ArrowDtype | None:  # pandas' own integers have no gaps
-        return (
-            pd.ArrowDtype(kind) if pa.types.is_integer(kind) or pa.types.is_boolean(kind) else None
-        )
-
     data = {}
     for name, values in columns.items():
         if pa.types.is_date(values.type) or pa.types.is_timestamp(values.type):
             values = values.cast(pa.date32(), safe=False).cast(pa.int32())
-        data[name] = values.to_pandas(types_mapper=exact if values.null_count else None)
+        mapper = _exact_type if values.null_count else None
+        data[name] = values.to_pandas(types_mapper=mapper)
     return pd.DataFrame(data, copy=False)
 
 
+def _exact_type(kind: pa.DataType) -> pd.ArrowDtype | None:
+    """Type of pandas that keeps integers and booleans with gaps; None for other types."""
+    import pandas as pd
+
+    if pa.types.is_integer(kind) or pa.types.is_boolean(kind):
+        return pd.ArrowDtype(kind)
+    return None
+
+
+def _one_batch(table: pa.Table, names: Sequence[str] | None) -> list[pa.Table]:
+    """The table as its only batch, with all columns or with some."""
+    return [table.select(names) if names else table]
+
+
 def rule_texts(kind: str, column: Column) -> tuple[str, str, str]:
-    """Return expectation, finding and cure of a rule about values, without values of the data."""
+    """Return expectation, finding and cure of a rule about values, without values of the data.
+
+    Parameters
+    ----------
+    kind : {"not_null", "in_set", "between"}
+        Kind of the rule.
+    column : Column
+
+    Returns
+    -------
+    expectation, finding, cure : str
+        Parts of a message.
+    """
     if kind == "not_null":
         cure = "fill the values, drop the rows, or set required: false in the contract"
         if column.role == "sensitive":
@@ -591,13 +790,18 @@ def rule_texts(kind: str, column: Column) -> tuple[str, str, str]:
     if kind == "in_set":
         cure = "correct the values, or add them to validValues in the contract"
         return f"one of {len(column.allowed or ())} allowed values", "with another value", cure
-    low, high = (
-        f"{bound:.15g}" if isinstance(bound, float) else str(bound)
-        for bound in (column.minimum, column.maximum)
-    )
-    expectation = f"values from {low} to {high}"
+    low = _bound_text(column.minimum)
+    high = _bound_text(column.maximum)
     if column.maximum is None:
         expectation = f"values of at least {low}"
     elif column.minimum is None:
         expectation = f"values of at most {high}"
+    else:
+        expectation = f"values from {low} to {high}"
     return expectation, "outside", "correct the values, or widen logicalTypeOptions in the contract"
+
+
+def _bound_text(bound: Any) -> str:
+    if isinstance(bound, float):
+        return f"{bound:.15g}"
+    return str(bound)

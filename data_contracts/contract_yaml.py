@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import yaml
@@ -44,8 +44,25 @@ _COMMENTS = {
 def to_yaml(contract: Contract, notes: Sequence[str] = ()) -> str:
     """Write a contract as an Open Data Contract Standard v3 file.
 
-    `notes` are lines of further comments, for the top of the file.
     :func:`evenhand.data_contracts.odcs.parse_contract` reads an equal contract from the text.
+
+    Parameters
+    ----------
+    contract : Contract
+        The contract to write.
+    notes : sequence of str, default ()
+        Lines of further comments, for the top of the file.
+
+    Returns
+    -------
+    str
+        YAML text.
+
+    Raises
+    ------
+    ContractError
+        If the contract has a least number of rows and no largest one, which the standard cannot
+        say.
     """
     table: dict[str, Any] = {
         "name": contract.name,
@@ -59,26 +76,29 @@ def to_yaml(contract: Contract, notes: Sequence[str] = ()) -> str:
         raise ContractError(
             f"contract '{contract.name}': a row count needs an upper bound to be written"
         )
+    policies = {policy: getattr(contract, name) for policy, name in POLICIES.items()}
+    identifier = re.sub(r"[^a-z0-9]+", "-", contract.name.lower()).strip("-")
     document = {
         "apiVersion": "v3.0.2",
         "kind": "DataContract",
-        "id": f"evenhand-{re.sub(r'[^a-z0-9]+', '-', contract.name.lower()).strip('-') or 'table'}",
+        "id": f"evenhand-{identifier or 'table'}",
         "name": contract.name,
         "version": contract.version,
         "status": "draft" if contract.version.startswith("0.") else "active",
         "description": {"purpose": contract.description},
         "schema": [table],
-        "customProperties": [
-            {"property": policy, "value": getattr(contract, name)}
-            for policy, name in POLICIES.items()
-            if getattr(contract, name) is not None
-        ],
+        "customProperties": _custom_properties(policies),
     }
     text = yaml.dump(document, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=110)
     lines = [_COMMENTS.get(line, "") + line for line in text.split("\n")]
     # a column's name may hold line breaks, which would end the comment
     comments = "".join(f"# {' '.join(note.split())}\n" for note in notes)
     return _HEADER + comments + "\n".join(lines)
+
+
+def _custom_properties(values: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The standard's form of extensions; those without a value are left out."""
+    return [{"property": key, "value": value} for key, value in values.items() if value is not None]
 
 
 class _Dumper(yaml.SafeDumper):
@@ -117,25 +137,32 @@ def _property(column: Column) -> dict[str, Any]:
         "description": column.description,
     }
     bounds = {"minimum": column.minimum, "maximum": column.maximum}
-    if bounds := {key: value for key, value in bounds.items() if value is not None}:
-        item["logicalTypeOptions"] = bounds
+    stated_bounds = {key: value for key, value in bounds.items() if value is not None}
+    if stated_bounds:
+        item["logicalTypeOptions"] = stated_bounds
     if column.allowed is not None:
         item["quality"] = [
             {"type": "library", "rule": "validValues", "validValues": list(column.allowed)}
         ]
-    extra = {
-        "role": column.role,
-        "use": "feature" if column.role == "sensitive" and column.is_feature else None,
-        "positive": column.positive,
-        "favourable": column.favourable,
-        "encoding": column.encoding if column.encoding != column.default_encoding else None,
-        "bins": column.bins
-        and [int(cut) if column.logical_type == "integer" else cut for cut in column.bins],
-        "missing": column.missing and list(column.missing),
-        "unit": column.unit,
-        "valueNames": column.value_names and dict(column.value_names),
-    }
-    item["customProperties"] = [
-        {"property": k, "value": v} for k, v in extra.items() if v is not None
-    ]
+    extra: dict[str, Any] = {"role": column.role}
+    if column.role == "sensitive" and column.is_feature:
+        extra["use"] = "feature"
+    extra["positive"] = column.positive
+    extra["favourable"] = column.favourable
+    if column.encoding != column.default_encoding:
+        extra["encoding"] = column.encoding
+    extra["bins"] = _written_bins(column)
+    extra["missing"] = column.missing and list(column.missing)
+    extra["unit"] = column.unit
+    extra["valueNames"] = column.value_names and dict(column.value_names)
+    item["customProperties"] = _custom_properties(extra)
     return item
+
+
+def _written_bins(column: Column) -> list[int | float] | None:
+    """The cut points of a column; whole numbers for integers."""
+    if column.bins is None:
+        return None
+    if column.logical_type == "integer":
+        return [int(cut) for cut in column.bins]
+    return list(column.bins)

@@ -18,32 +18,55 @@ class CheckCrashed(RuntimeError):
 
 @dataclass(frozen=True)
 class Violation:
-    """One expectation that the data does not meet."""
+    """One expectation that the data does not meet.
 
-    column: str | None  # name of the column; None for the whole table
-    expectation: str  # the expectation in words, without values of a sensitive column
-    count: int  # number of rows (or, for the table, of items) that fail
-    # up to five distinct offending values; always empty for sensitive and id columns
+    Parameters
+    ----------
+    column : str or None
+        Name of the column; None for the whole table.
+    expectation : str
+        The expectation in words, without values of a sensitive column.
+    count : int
+        Number of rows (or, for the table, of items) that fail.
+    examples : tuple of str
+        Up to five distinct offending values; always empty for sensitive and id columns.
+    cure : str
+        How to correct the data or the contract.
+    scope : {"row", "table"}, default "row"
+        ``row`` if single rows can be set aside, ``table`` if they cannot.
+    found : str, default ""
+        The finding in words, without values of a sensitive column.
+    """
+
+    column: str | None
+    expectation: str
+    count: int
     examples: tuple[str, ...]
-    cure: str  # how to correct the data or the contract
-    # row if single rows can be set aside, table if they cannot
+    cure: str
     scope: str = "row"
-    found: str = ""  # the finding in words, without values of a sensitive column
+    found: str = ""
 
     def to_dict(self) -> dict[str, Any]:
         """Return the violation as plain JSON types."""
         return {**asdict(self), "examples": list(self.examples)}
 
     def __str__(self) -> str:
-        where = "the table" if self.column is None else f"column '{self.column}'"
-        shown = f" (for example {', '.join(self.examples)})" if self.examples else ""
-        found = self.found or f"{self.count} that fail"
-        return f"{where}: expected {self.expectation}, found {found}{shown}; {self.cure}"
+        subject = "the table" if self.column is None else f"column '{self.column}'"
+        finding = self.found or f"{self.count} that fail"
+        if self.examples:
+            finding += f" (for example {', '.join(self.examples)})"
+        return f"{subject}: expected {self.expectation}, found {finding}; {self.cure}"
 
 
 class ContractViolation(ValueError):
-    """The data breaks its contract, named for the message; the message names the first of the
-    violations.
+    """The data breaks its contract; the message names the first of the violations.
+
+    Parameters
+    ----------
+    violations : sequence of Violation
+        At least one.
+    contract : str, default ""
+        Name of the contract, for the message.
     """
 
     def __init__(self, violations: Sequence[Violation], contract: str = "") -> None:
@@ -51,33 +74,82 @@ class ContractViolation(ValueError):
             raise ValueError("violations is empty: a ContractViolation needs at least one")
         self.violations = tuple(violations)
         self.contract = contract
-        rest = len(self.violations) - 1
-        more = f" (and {rest} more violation{'s' if rest > 1 else ''})" if rest else ""
-        name = f"contract '{contract}': " if contract else ""
-        super().__init__(" ".join(f"{name}{self.violations[0]}{more}".split()))
+        message = str(self.violations[0])
+        if contract:
+            message = f"contract '{contract}': {message}"
+        more = len(self.violations) - 1
+        if more:
+            plural = ""
+            if more > 1:
+                plural = "s"
+            message += f" (and {more} more violation{plural})"
+        super().__init__(" ".join(message.split()))
 
 
 def nearest(name: str, known: Iterable[object]) -> str | None:
-    """Return the name closest in spelling to ``name``; None if all are far from it."""
+    """Return the name closest in spelling to ``name``; None if all are far from it.
+
+    Parameters
+    ----------
+    name : str
+        A name that may be misspelled.
+    known : iterable
+        The names that exist; they are read as text.
+
+    Returns
+    -------
+    str or None
+    """
     names = [str(item) for item in known]
     close = difflib.get_close_matches(str(name), names, n=1, cutoff=0.5)
-    if not close:  # difflib counts a letter in another case as wrong
-        lower = {item.lower(): item for item in names}
-        close = [
-            lower[item]
-            for item in difflib.get_close_matches(str(name).lower(), lower, n=1, cutoff=0.5)
-        ]
-    return close[0] if close else None
+    if close:
+        return close[0]
+    # difflib counts a letter in another case as wrong
+    by_lower_case = {item.lower(): item for item in names}
+    close = difflib.get_close_matches(str(name).lower(), by_lower_case, n=1, cutoff=0.5)
+    if close:
+        return by_lower_case[close[0]]
+    return None
 
 
 def did_you_mean(name: str, known: Iterable[object]) -> str:
-    """Return ``"; did you mean 'x'?"``, or the list of known names if none is close."""
+    """Return ``"; did you mean 'x'?"``, or the list of known names if none is close.
+
+    Parameters
+    ----------
+    name : str
+        A name that is not known.
+    known : iterable
+        The names that exist.
+
+    Returns
+    -------
+    str
+        The end of a message; empty if no name is known.
+    """
     names = [str(item) for item in known]
-    if close := nearest(name, names):
+    close = nearest(name, names)
+    if close:
         return f"; did you mean '{close}'?"
-    return f"; known: {', '.join(names)}" if names else ""
+    if names:
+        return f"; known: {', '.join(names)}"
+    return ""
 
 
 def shorten(text: str, length: int) -> str:
-    """Return ``text``, cut to ``length`` characters with dots at its end if it is longer."""
-    return text if len(text) <= length else text[: length - 3] + "..."
+    """Return ``text``, cut to ``length`` characters with dots at its end if it is longer.
+
+    Parameters
+    ----------
+    text : str
+        Text of any length.
+    length : int
+        Largest number of characters, at least 3.
+
+    Returns
+    -------
+    str
+    """
+    if len(text) <= length:
+        return text
+    return text[: length - 3] + "..."

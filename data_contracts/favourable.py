@@ -14,63 +14,113 @@ from typing import Any
 
 from evenhand.data_contracts.column import Column, Value, value_text
 
+_LOST_CREDIT = (
+    "arrear",
+    "bankrupt",
+    "charged off",
+    "chargeoff",
+    "default",
+    "delinquen",
+    "foreclos",
+)
+_UNPAID = ("breach", "late", "loss", "lost", "missed", "overdue", "repossess", "unpaid")
+_DENIED = ("declin", "denial", "denied", "deny", "refus", "reject", "revok", "turned down")
+_UNSUITED = ("disqualif", "ineligible", "poor", "redundan", "unfit", "unsuccess", "unsuitable")
+_LOST_WORK = ("dismiss", "fired", "laid off", "layoff", "suspend", "terminat", "unemploy")
+_LEFT = ("abandon", "attrition", "cut off", "drop out", "dropout", "dropped", "evict", "expel")
+_FAILED = ("bad", "fail", "failed", "failure", "fails", "toxic", "withdrawn")
+_CRIME = ("arrest", "convict", "detain", "fraud", "guilty", "incarcerat", "jail", "prison")
+_REPEATED = ("offend", "readmi", "rearrest", "recid", "reoffen", "sanction", "violat")
+_HARM = ("adverse", "dead", "death", "died", "harmed", "high risk", "injur", "mortality", "risky")
+_GERMAN_ADVERSE = (
+    "abgelehnt",
+    "ablehnung",
+    "absage",
+    "ausfall",
+    "betrug",
+    "gekuendigt",
+    "gekündigt",
+)
+_GERMAN_DEFAULT = ("rückfall", "zahlungsausfall", "schlecht")
+_FRENCH_ADVERSE = ("refusé", "rejeté")
+_SPANISH_ADVERSE = ("rechazado", "denegado", "impago", "moroso")
+_ITALIAN_ADVERSE = ("rifiutato", "respinto", "insolvente")
 ADVERSE = (
-    "abandon", "adverse", "arrear", "arrest", "attrition", "bad", "bankrupt", "breach", "charged off",
-    "chargeoff", "convict", "cut off", "dead", "death", "declin", "default", "delinquen", "denial", "denied",
-    "deny", "detain", "died", "dismiss", "disqualif", "drop out", "dropout", "dropped", "evict", "expel",
-    "fail", "failed", "failure", "fails", "fired", "foreclos", "fraud", "guilty", "harmed", "high risk",
-    "incarcerat", "ineligible", "injur", "jail", "laid off", "late", "layoff", "loss", "lost", "missed",
-    "mortality", "offend", "overdue", "poor", "prison", "readmi", "rearrest", "recid", "redundan", "refus",
-    "reject", "reoffen", "repossess", "revok", "risky", "sanction", "suspend", "terminat", "toxic",
-    "turned down", "unemploy", "unfit", "unpaid", "unsuccess", "unsuitable", "violat", "withdrawn",
-    # German, French, Spanish, Italian
-    "abgelehnt", "ablehnung", "absage", "ausfall", "betrug", "gekuendigt", "gekündigt", "rückfall",
-    "zahlungsausfall", "schlecht", "refusé", "rejeté", "rechazado", "denegado", "impago", "moroso",
-    "rifiutato", "respinto", "insolvente",
-)  # fmt: skip
+    *_LOST_CREDIT,
+    *_UNPAID,
+    *_DENIED,
+    *_UNSUITED,
+    *_LOST_WORK,
+    *_LEFT,
+    *_FAILED,
+    *_CRIME,
+    *_REPEATED,
+    *_HARM,
+    *_GERMAN_ADVERSE,
+    *_GERMAN_DEFAULT,
+    *_FRENCH_ADVERSE,
+    *_SPANISH_ADVERSE,
+    *_ITALIAN_ADVERSE,
+)
 """Words that name an outcome which people do not want: whole ones of up to 4 letters, else
 beginnings.
 """
 
+_GRANTED = (
+    "accept",
+    "admit",
+    "admission",
+    "approv",
+    "award",
+    "benefit",
+    "eligib",
+    "enrol",
+    "grant",
+)
+_HIRED = ("callback", "called back", "employed", "hire", "hired", "hiring", "interview", "invit")
+_CHOSEN = ("offer", "offered", "promot", "qualified", "recommend", "selected", "shortlist")
+_REPAID = ("fully paid", "funded", "paid", "reliable", "repaid", "repay", "solvent")
+_SUCCEEDED = ("good", "graduat", "pass", "passed", "scholarship", "success", "suitable")
+_SAFE = ("low risk", "parole", "recovered", "released", "retained", "surviv")
+_GERMAN_FAVOURABLE = ("angenommen", "bewilligt", "eingestellt", "genehmigt", "zusage", "bezahlt")
+_FRENCH_FAVOURABLE = ("accepté", "accordé", "admis")
+_SPANISH_FAVOURABLE = ("aprobado", "aceptado", "concedido", "contratado")
+_ITALIAN_FAVOURABLE = ("accettato", "approvato", "concesso")
 FAVOURABLE = (
-    "accept", "admit", "admission", "approv", "award", "benefit", "callback", "called back", "eligib",
-    "employed", "enrol", "fully paid", "funded", "good", "graduat", "grant", "hire", "hired", "hiring",
-    "interview", "invit", "low risk", "offer", "offered", "paid", "parole", "pass", "passed", "promot",
-    "qualified", "recommend", "recovered", "released", "reliable", "repaid", "repay", "retained",
-    "scholarship", "selected", "shortlist", "solvent", "success", "suitable", "surviv",
-    # German, French, Spanish, Italian
-    "angenommen", "bewilligt", "eingestellt", "genehmigt", "zusage", "bezahlt", "accepté", "accordé",
-    "admis", "aprobado", "aceptado", "concedido", "contratado", "accettato", "approvato", "concesso",
-)  # fmt: skip
+    *_GRANTED,
+    *_HIRED,
+    *_CHOSEN,
+    *_REPAID,
+    *_SUCCEEDED,
+    *_SAFE,
+    *_GERMAN_FAVOURABLE,
+    *_FRENCH_FAVOURABLE,
+    *_SPANISH_FAVOURABLE,
+    *_ITALIAN_FAVOURABLE,
+)
 """Words that name an outcome which people want, as `ADVERSE` has them."""
 
 SHORT_WORD = 4
 NEGATIONS = {"no", "not", "non", "never", "without", "kein", "keine", "nicht", "pas", "sans", "sin"}
-AFFIRMATIONS = {
-    "1",
-    "true",
-    "yes",
-    "y",
-    "t",
-    "ja",
-    "j",
-    "oui",
-    "o",
-    "sí",
-    "si",
-    "sim",
-    "tak",
-    "positive",
-}
+_ENGLISH_YES = ("1", "true", "yes", "y", "t", "positive")
+AFFIRMATIONS = {*_ENGLISH_YES, "ja", "j", "oui", "o", "sí", "si", "sim", "tak"}
 DENIALS = {"0", "false", "no", "n", "f", "nein", "non", "não", "nao", "nie", "negative"}
 
 
 @dataclass(frozen=True)
 class FavourableGuess:
-    """The value of a label that is read as favourable, and why."""
+    """The value of a label that is read as favourable, and why.
 
-    value: Any  # one of the label's values
-    reason: str  # such as "'denied' reads as an adverse outcome"
+    Parameters
+    ----------
+    value : object
+        One of the label's values.
+    reason : str
+        Such as ``'denied' reads as an adverse outcome``.
+    """
+
+    value: Any
+    reason: str
 
 
 def guess_favourable(name: str, values: Sequence[Any]) -> FavourableGuess | None:
@@ -93,37 +143,46 @@ def guess_favourable(name: str, values: Sequence[Any]) -> FavourableGuess | None
     """
     if len(values) != 2:
         return None
-    first, second = values
-    tones = [_tone(value_text(value)) for value in values]
-    if tones[0] * tones[1] < 0 or (tones[0] == 0) != (tones[1] == 0):
-        favourable = first if tones[0] > tones[1] else second
-        adverse = second if favourable == first else first
-        if min(tones) < 0:
-            return FavourableGuess(
-                favourable, f"{value_text(adverse)!r} reads as an adverse outcome"
-            )
-        return FavourableGuess(
-            favourable, f"{value_text(favourable)!r} reads as a favourable outcome"
-        )
+    guess = _guess_from_values(values)
+    if guess is not None:
+        return guess
     affirmed = _affirmed(values)
     tone = _tone(name)
     if affirmed is None or tone == 0:
         return None
-    denied = second if affirmed == first else first
-    kind = "a favourable" if tone > 0 else "an adverse"
-    return FavourableGuess(
-        affirmed if tone > 0 else denied, f"the label's name {name!r} reads as {kind} outcome"
-    )
+    if tone > 0:
+        return FavourableGuess(affirmed, f"the label's name {name!r} reads as a favourable outcome")
+    denied = _other_of(values, affirmed)
+    return FavourableGuess(denied, f"the label's name {name!r} reads as an adverse outcome")
+
+
+def _guess_from_values(values: Sequence[Any]) -> FavourableGuess | None:
+    """The favourable one of two values by their own words; None where these do not say it."""
+    first_tone, second_tone = (_tone(value_text(value)) for value in values)
+    contrast = first_tone * second_tone < 0
+    only_one_speaks = (first_tone == 0) != (second_tone == 0)
+    if not contrast and not only_one_speaks:
+        return None
+    favourable = values[0] if first_tone > second_tone else values[1]
+    if min(first_tone, second_tone) < 0:
+        adverse = _other_of(values, favourable)
+        return FavourableGuess(favourable, f"{value_text(adverse)!r} reads as an adverse outcome")
+    return FavourableGuess(favourable, f"{value_text(favourable)!r} reads as a favourable outcome")
+
+
+def _other_of(values: Sequence[Any], value: Any) -> Any:
+    """The one of two values that is not the given one."""
+    if value == values[0]:
+        return values[1]
+    return values[0]
 
 
 def _affirmed(values: Sequence[Any]) -> Any:
-    """The value that says that what the column's name says is so; None where the values say
-    neither.
-    """
-    for value, other in (values, values[::-1]):
+    """The value that affirms the column's name, where the other one denies it; else None."""
+    for value, opposite in (values, values[::-1]):
         text = value_text(value).strip().lower()
-        other_text = value_text(other).strip().lower()
-        if text in AFFIRMATIONS and other_text in DENIALS:
+        opposite_text = value_text(opposite).strip().lower()
+        if text in AFFIRMATIONS and opposite_text in DENIALS:
             return value
     return None
 
@@ -141,12 +200,16 @@ def _tone(text: str) -> int:
     elif _names_one_of(words, FAVOURABLE):
         tone = 1
     negated = any(word in NEGATIONS for word in words.split())
-    return -tone if negated else tone
+    if negated:
+        return -tone
+    return tone
 
 
 def _names_one_of(words: str, listed: Sequence[str]) -> bool:
     for entry in listed:
-        ending = r"\b" if len(entry) <= SHORT_WORD else ""
+        ending = ""
+        if len(entry) <= SHORT_WORD:
+            ending = r"\b"
         if re.search(rf"\b{re.escape(entry)}{ending}", words):
             return True
     return False
@@ -172,9 +235,11 @@ def describe_outcome(label: Column) -> dict[str, Any]:
     if favourable is None:
         adverse = label.positive
     else:
-        others = [value for value in label.allowed or () if value != favourable]
-        adverse = others[0] if len(others) == 1 else None
-        if adverse is None and favourable != label.positive:
+        unfavourable = [value for value in label.allowed or () if value != favourable]
+        adverse = None
+        if len(unfavourable) == 1:
+            adverse = unfavourable[0]
+        elif favourable != label.positive:
             adverse = label.positive
     return {
         "column": label.name,
@@ -204,8 +269,11 @@ def favourable_in_words(label: Column, names: Mapping[str, str] = MappingProxyTy
     if outcome["favourable"] is None:
         adverse = names.get(outcome["adverse"], outcome["adverse"])
         return f"any value of {label.name} but {adverse}"
-    shown = f"{label.name} = {names.get(outcome['favourable'], outcome['favourable'])}"
-    return shown if outcome["stated"] else f"{shown} (taken, because the contract does not say)"
+    value = names.get(outcome["favourable"], outcome["favourable"])
+    text = f"{label.name} = {value}"
+    if not outcome["stated"]:
+        text += " (taken, because the contract does not say)"
+    return text
 
 
 def favourable_not_stated(label: Column) -> str:
@@ -221,13 +289,15 @@ def favourable_not_stated(label: Column) -> str:
     str
         A sentence without its full stop.
     """
-    taken = f"{label.name} = {_text_of(label.positive)}"
+    assumed = f"{label.name} = {_text_of(label.positive)}"
     return (
         f"the contract does not say which outcome of {label.name} is favourable: selection rates "
-        "and impact "
-        f"ratios are of {taken}; to state it, give the label {{property: favourable, value: ...}}"
+        f"and impact ratios are of {assumed}; to state it, give the label "
+        "{property: favourable, value: ...}"
     )
 
 
 def _text_of(value: Value | None) -> str | None:
-    return None if value is None else value_text(value)
+    if value is None:
+        return None
+    return value_text(value)

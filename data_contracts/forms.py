@@ -68,13 +68,27 @@ def form_of(forms: Forms, column: str) -> str | None:
 
 @dataclass
 class Seen:
-    """How many values have a property, and the row of the first one."""
+    """How many values have a property, and the row of the first one.
+
+    Parameters
+    ----------
+    count : int, default 0
+    row : int, default -1
+        -1 while no value has the property.
+    """
 
     count: int = 0
     row: int = -1
 
     def add(self, mask: pa.Array, first_row: int) -> None:
-        """Count the true values of a mask whose first value is of the row `first_row`."""
+        """Count the true values of a mask.
+
+        Parameters
+        ----------
+        mask : pyarrow.Array of bool, length n
+        first_row : int
+            Row of the mask's first value.
+        """
         count = pc.sum(mask).as_py() or 0
         if count and not self.count:
             self.row = first_row + pc.index(mask, True).as_py()
@@ -83,7 +97,13 @@ class Seen:
 
 @dataclass
 class NumberForms:
-    """How the values of one text column are written, if they are numbers."""
+    """How the values of one text column are written, if they are numbers.
+
+    Parameters
+    ----------
+    name : str
+        Name of the column.
+    """
 
     name: str
     values: int = 0  # neither null nor empty
@@ -93,16 +113,14 @@ class NumberForms:
     point: Seen = field(default_factory=Seen)  # a number with a decimal point only, such as 1,234.5
     either: Seen = field(default_factory=Seen)  # 14,168 and 1.234 have both readings
     grouped: Seen = field(default_factory=Seen)  # those of them with a comma, as in 14,168
-    spaced: Seen = field(
-        default_factory=Seen
-    )  # 1 234, 12 € and 12-: numbers, though not plain ones
+    # 1 234, 12 € and 12-: numbers, though not plain ones
+    spaced: Seen = field(default_factory=Seen)
     code: Seen = field(default_factory=Seen)  # 01234
     plain: Seen = field(default_factory=Seen)  # a number that a contract reads without a form
     with_comma: Seen = field(default_factory=Seen)  # a number with a comma in it
     with_point: Seen = field(default_factory=Seen)
-    large: Seen = field(
-        default_factory=Seen
-    )  # a number of more digits than 64 bits hold, or an exponent
+    # a number of more digits than 64 bits hold, or an exponent
+    large: Seen = field(default_factory=Seen)
     spelled: Seen = field(default_factory=Seen)  # a text that stands for a missing value, such as ?
     other: Seen = field(default_factory=Seen)
 
@@ -118,36 +136,43 @@ class NumberForms:
         return bool(self.values) and self.numbers >= MOST * self.values and not self.code.count
 
     def add(self, values: pa.Array, missing: pa.Array) -> None:
-        """Count the values of a block; those in `missing` count as null."""
+        """Count the values of a block.
+
+        Parameters
+        ----------
+        values : pyarrow.Array of string, length n
+        missing : pyarrow.Array of string
+            Lower-case texts that count as null.
+        """
         text = _tidy(values)
         absent = pc.or_kleene(pc.is_null(text), pc.is_in(pc.utf8_lower(text), value_set=missing))
         present = pc.invert(absent)
         masks = _number_masks(text, present)
         masks["spelled"] = pc.and_(absent, pc.is_valid(text))
         for name, mask in masks.items():
-            seen: Seen = getattr(self, name)
-            seen.add(mask, self.rows)
+            tally: Seen = getattr(self, name)
+            tally.add(mask, self.rows)
         self.values += pc.sum(present).as_py() or 0
         self.rows += len(values)
 
 
 def _number_masks(text: pa.Array, present: pa.Array) -> dict[str, pa.Array]:
-    """Tell for each value how it is written."""
+    """For each value, which forms of a number it has."""
     comma = pc.and_(_matches(text, _NUMBER[COMMA]), present)
     point = pc.and_(_matches(text, _NUMBER[POINT]), present)
-    both = pc.and_(comma, point)
+    has_both_forms = pc.and_(comma, point)
     any_form = pc.or_(comma, point)
     has_comma = pc.match_substring(text, ",").fill_null(False)
     has_point = pc.match_substring(text, ".").fill_null(False)
     marked = _matches(text, r"\d[.,]\d|^[+-]?[.,]\d|\d[.,]$")
-    whole = pc.and_(both, _matches(text, _WHOLE))
+    whole = pc.and_(has_both_forms, _matches(text, _WHOLE))
     return {
         "whole": whole,
         "comma": pc.and_not(comma, point),
         "point": pc.and_not(point, comma),
-        "either": pc.and_(both, marked),
-        "grouped": pc.and_(pc.and_(both, marked), has_comma),
-        "spaced": pc.and_not(pc.and_not(both, marked), whole),
+        "either": pc.and_(has_both_forms, marked),
+        "grouped": pc.and_(pc.and_(has_both_forms, marked), has_comma),
+        "spaced": pc.and_not(pc.and_not(has_both_forms, marked), whole),
         "code": pc.and_(_matches(text, _CODE), pc.and_(present, _matches(text, r"^[+-]?\d+$"))),
         "plain": pc.and_(
             point, _matches(text, r"^[+-]?[$€£]?\s*[\d,]*\.?\d*([eE][+-]?\d+)?\s*[%$€£]?$")
@@ -161,16 +186,21 @@ def _number_masks(text: pa.Array, present: pa.Array) -> dict[str, pa.Array]:
 
 @dataclass
 class DateForms:
-    """How the values of one text column are written, if they are dates."""
+    """How the values of one text column are written, if they are dates.
+
+    Parameters
+    ----------
+    name : str
+        Name of the column.
+    """
 
     name: str
     values: int = 0
     rows: int = 0
     day_first: Seen = field(default_factory=Seen)  # 16/08/1980
     month_first: Seen = field(default_factory=Seen)  # 08/16/1980
-    dotted: Seen = field(
-        default_factory=Seen
-    )  # 12.03.2024: nobody writes the month first with dots
+    # 12.03.2024: the month is never first with dots
+    dotted: Seen = field(default_factory=Seen)
     either: Seen = field(default_factory=Seen)  # 12/03/2024
     year_first: Seen = field(default_factory=Seen)  # 2024/03/12
     short: Seen = field(default_factory=Seen)  # 12.03.24
@@ -198,7 +228,14 @@ class DateForms:
         return self.dates > 0 and self.dates + self.iso.count >= MOST * self.values
 
     def add(self, values: pa.Array, missing: pa.Array) -> None:
-        """Count the values of a block; those in `missing` count as null."""
+        """Count the values of a block.
+
+        Parameters
+        ----------
+        values : pyarrow.Array of string, length n
+        missing : pyarrow.Array of string
+            Lower-case texts that count as null.
+        """
         text = _tidy(values)
         absent = pc.or_kleene(pc.is_null(text), pc.is_in(pc.utf8_lower(text), value_set=missing))
         present = pc.invert(absent)
@@ -206,21 +243,21 @@ class DateForms:
         masks["spelled"] = pc.and_(absent, pc.is_valid(text))
         masks["timed"] = pc.and_(present, _matches(text, r"\d:\d"))
         for name, mask in masks.items():
-            seen: Seen = getattr(self, name)
-            seen.add(mask, self.rows)
+            tally: Seen = getattr(self, name)
+            tally.add(mask, self.rows)
         self.values += pc.sum(present).as_py() or 0
         self.rows += len(values)
 
 
 def _date_masks(text: pa.Array, present: pa.Array) -> dict[str, pa.Array]:
-    """Tell for each value how it is written."""
+    """For each value, which form of a date it has."""
     parts = pc.extract_regex(text, _DATE)
     first = pc.cast(pc.struct_field(parts, "a"), pa.int64())
     second = pc.cast(pc.struct_field(parts, "b"), pa.int64())
     possible_day = _between(first, 1, 31)
     day_first = pc.and_(possible_day, _between(second, 1, 12))
     month_first = pc.and_(_between(first, 1, 12), _between(second, 1, 31))
-    both = pc.and_(day_first, month_first)
+    has_both_orders = pc.and_(day_first, month_first)
     dotted = pc.equal(pc.struct_field(parts, "mark"), ".").fill_null(False)
     year = _matches(text, _YEAR_FIRST)
     short = _matches(text, _SHORT_YEAR)
@@ -228,16 +265,16 @@ def _date_masks(text: pa.Array, present: pa.Array) -> dict[str, pa.Array]:
     masks = {
         "day_first": pc.and_not(day_first, month_first),
         "month_first": pc.and_not(month_first, day_first),
-        "dotted": pc.and_(both, dotted),
-        "either": pc.and_not(both, dotted),
+        "dotted": pc.and_(has_both_orders, dotted),
+        "either": pc.and_not(has_both_orders, dotted),
         "year_first": year,
         "short": short,
         "iso": iso,
     }
-    other = present
+    unread = present
     for mask in masks.values():
-        other = pc.and_not(other, mask)
-    return {**masks, "other": other}
+        unread = pc.and_not(unread, mask)
+    return {**masks, "other": unread}
 
 
 def _between(numbers: pa.Array, low: int, high: int) -> pa.Array:
@@ -307,8 +344,12 @@ def iso_dates(values: pa.Array, order: str) -> pa.Array:
     if order == YEAR_FIRST:
         dotted = pc.struct_field(parts, "c")
         first = pc.if_else(pc.equal(first, ""), dotted, first)
-    day = first if order == DAY_FIRST else second
-    month = second if order == DAY_FIRST else first
+    if order == DAY_FIRST:
+        day = first
+        month = second
+    else:
+        day = second
+        month = first
     exists = pc.and_(_between(day.cast(pa.int64()), 1, 31), _between(month.cast(pa.int64()), 1, 12))
     days = pc.binary_join_element_wise(
         pc.struct_field(parts, "year"), pc.utf8_lpad(month, 2, "0"), pc.utf8_lpad(day, 2, "0"), "-"
@@ -320,12 +361,30 @@ def iso_dates(values: pa.Array, order: str) -> pa.Array:
 def in_other_form(values: pa.Array, mark: str) -> pa.Array:
     """Whether values are numbers with the other decimal mark only, such as 12.5 where the mark is a
     comma.
+
+    Parameters
+    ----------
+    values : pyarrow.Array or ChunkedArray of string, length n
+    mark : {"comma", "point"}
+
+    Returns
+    -------
+    pyarrow.Array or ChunkedArray of bool, length n
     """
     text = _tidy(values)
-    other = POINT if mark == COMMA else COMMA
-    return pc.and_not(_matches(text, _NUMBER[other]), _matches(text, _NUMBER[mark]))
+    other_mark = POINT if mark == COMMA else COMMA
+    return pc.and_not(_matches(text, _NUMBER[other_mark]), _matches(text, _NUMBER[mark]))
 
 
 def has_two_readings(values: pa.Array) -> pa.Array:
-    """Whether a comma in numbers may be decimal or separate thousands, as in 14,168."""
+    """Whether a comma in numbers may be decimal or separate thousands, as in 14,168.
+
+    Parameters
+    ----------
+    values : pyarrow.Array or ChunkedArray of string, length n
+
+    Returns
+    -------
+    pyarrow.Array or ChunkedArray of bool, length n
+    """
     return _matches(_tidy(values), r"^[+-]?[1-9]\d{0,2},\d{3}$")

@@ -28,21 +28,8 @@ GROUP_SHARE = 0.05
 PEOPLE_ROWS = 200_000
 # Where people cut an age.
 AGES = (25, 40, 60)
-_POSITIVE_WORDS = (
-    "1",
-    "true",
-    "yes",
-    "y",
-    "t",
-    "positive",
-    "pos",
-    "ja",
-    "oui",
-    "sí",
-    "si",
-    "sim",
-    "tak",
-)
+_ENGLISH_YES = ("1", "true", "yes", "y", "t", "positive", "pos")
+_POSITIVE_WORDS = (*_ENGLISH_YES, "ja", "oui", "sí", "si", "sim", "tak")
 
 
 class Columns(Protocol):
@@ -57,7 +44,17 @@ class Columns(Protocol):
         """Number of rows."""
 
     def column(self, name: str) -> pa.ChunkedArray:
-        """One column."""
+        """Read one column.
+
+        Parameters
+        ----------
+        name : str
+            Name of the column.
+
+        Returns
+        -------
+        pyarrow.ChunkedArray, length n
+        """
 
 
 def infer_contract(
@@ -74,78 +71,79 @@ def infer_contract(
 ) -> Contract:
     """Infer a contract from a table, for a person to review and correct.
 
-    The columns of the table may or may not be typed. `label` is the column to predict: it must hold
-    two values, or up to 100 words or whole numbers, which are classes; none may be missing.
-    `positive` is the one of two values that becomes 1, as a value or as text; by default 1, true,
-    yes or a value such as ``>50K`` if the label has it, else the rarer value. `favourable` is the
-    one of two values that is the good outcome for a person, by default the one that words of the
-    label say (:func:`evenhand.data_contracts.favourable.guess_favourable`), if any do. `sensitive`
-    are the columns whose groups are compared, which `use_sensitive` makes model inputs too, `ids`
-    those that identify rows, and `text` those of sentences.
-
     The table, after :func:`evenhand.data_contracts.arrow.coerce`, passes the contract's check. The
-    description of a column is the reason for its role. ContractError if a named column does not
-    exist, the label has other values, no column can be a model input, or a column has a type or
-    values that no contract describes.
+    description of a column is the reason for its role.
+
+    Parameters
+    ----------
+    table : Columns
+        The table, whose columns may or may not be typed.
+    name : str
+        Name of the table.
+    label : str
+        The column to predict. It must hold two values, or up to 100 words or whole numbers, which
+        are classes; none may be missing.
+    sensitive : sequence of str
+        The columns whose groups are compared.
+    positive : object, default None
+        The one of two values that becomes 1, as a value or as text; by default 1, true, yes or a
+        value such as ``>50K`` if the label has it, else the rarer value.
+    ids : sequence of str, default ()
+        The columns that identify rows.
+    use_sensitive : bool, default False
+        Whether the sensitive columns are model inputs too.
+    text : sequence of str, default ()
+        The columns of sentences.
+    favourable : object, default None
+        The one of two values that is the good outcome for a person, by default the one that words
+        of the label say (:func:`evenhand.data_contracts.favourable.guess_favourable`), if any do.
+
+    Returns
+    -------
+    Contract
+
+    Raises
+    ------
+    ContractError
+        If a named column does not exist, the label has other values, no column can be a model
+        input, or a column has a type or values that no contract describes.
     """
     names = table.column_names
     if not table.num_rows:
         raise ContractError(
             f"table '{name}' has no rows: give one with rows to infer a contract from"
         )
-    twice = sorted({item for item in names if names.count(item) > 1})
-    if twice:
-        raise ContractError(f"table '{name}' has column '{twice[0]}' twice: rename one of them")
-    roles: dict[str, str] = {}
-    for role, wanted in (("label", [label]), ("sensitive", sensitive), ("id", ids), ("text", text)):
-        for item in wanted:
-            if item not in names:
-                raise ContractError(
-                    f"{role} column '{item}' is not in the table{did_you_mean(item, names)}"
-                )
-            if roles.setdefault(item, role) != role:
-                raise ContractError(
-                    f"column '{item}' is named as {roles[item]} and as {role}: choose one"
-                )
+    repeated = sorted({item for item in names if names.count(item) > 1})
+    if repeated:
+        raise ContractError(f"table '{name}' has column '{repeated[0]}' twice: rename one of them")
+    roles = _requested_roles(
+        names, {"label": [label], "sensitive": sensitive, "id": ids, "text": text}
+    )
     target = read_values(table.column(label), label, plain=True)
     described = {label: label_column(target, positive, most=MOST_CLASSES, favourable=favourable)}
-    chosen = described[label].positive
-    outcome = Outcome.of(target.data, commonest(target.present) if chosen is None else chosen)
-    first: dict[bytes, str] = {}
+    reference = described[label].positive
+    if reference is None:
+        reference = _most_frequent(target.present)
+    outcome = Outcome.of(target.data, reference)
+    # by signature of its values, the first column that has it
+    originals: dict[bytes, str] = {}
     for item in names:
         if item == label:
             continue
-        wanted_role = roles.get(item)
-        values = read_values(table.column(item), item, plain=wanted_role in ("id", "text"))
-        if wanted_role == "id":
-            reason = "Identifies a row; never a model input."
-            described[item] = Column(item, values.kind, values.required, reason, role="id")
-        elif wanted_role == "text":
-            if values.kind != "string":
-                raise ContractError(
-                    f"text column '{item}' holds no sentences, but values of type {values.kind}"
-                )
-            reason = "Sentences: the model reads a vector of each."
-            described[item] = Column(
-                item, "string", values.required, reason, is_feature=True, encoding="text"
-            )
-        elif wanted_role == "sensitive":
-            described[item] = sensitive_column(values, use_sensitive)
+        role = roles.get(item)
+        values = read_values(table.column(item), item, plain=role in ("id", "text"))
+        if role is not None:
+            described[item] = _requested_column(values, role, use_sensitive)
         else:
             described[item] = describe_feature(values, outcome)
-            _leave_out_copy(described, first, values)
+            _leave_out_copy(described, originals, values)
     _find_people(table, described)
     columns = [described[item] for item in names]
     if not any(column.is_feature for column in columns):
         raise ContractError(
             f"no column is a model input: of {len(names)} columns all are ignored, sensitive, ids "
-            "or the "
-            "label; give a table with other columns"
+            "or the label; give a table with other columns"
         )
-    gaps = [column for column in columns if column.role == "sensitive" and not column.required]
-    missing = "error" if not gaps else "own_group"
-    if any(column.is_feature and column.encoding != "onehot" for column in gaps):
-        missing = "drop"  # a missing number as a model input can be no group
     rows = table.num_rows
     return Contract(
         name=name,
@@ -155,9 +153,62 @@ def infer_contract(
         min_rows=min(max(100, rows // 10), rows),
         max_rows=rows * 10,
         unseen_categories="ignore",
-        missing_sensitive=missing,
+        missing_sensitive=_policy_for_missing(columns),
         rules="observed",
     )
+
+
+def _requested_roles(names: Sequence[str], requests: Mapping[str, Sequence[str]]) -> dict[str, str]:
+    """Role of each column for which the caller names one; refuse unknown columns and two roles."""
+    roles: dict[str, str] = {}
+    for role, columns in requests.items():
+        for item in columns:
+            if item not in names:
+                raise ContractError(
+                    f"{role} column '{item}' is not in the table{did_you_mean(item, names)}"
+                )
+            if roles.setdefault(item, role) != role:
+                raise ContractError(
+                    f"column '{item}' is named as {roles[item]} and as {role}: choose one"
+                )
+    return roles
+
+
+def _requested_column(values: Values, role: str, use_sensitive: bool) -> Column:
+    """Describe a column for which the caller names the role ``id``, ``text`` or ``sensitive``."""
+    if role == "sensitive":
+        return sensitive_column(values, use_sensitive)
+    if role == "id":
+        return Column(
+            values.name,
+            values.kind,
+            values.required,
+            "Identifies a row; never a model input.",
+            role="id",
+        )
+    if values.kind != "string":
+        raise ContractError(
+            f"text column '{values.name}' holds no sentences, but values of type {values.kind}"
+        )
+    return Column(
+        values.name,
+        "string",
+        values.required,
+        "Sentences: the model reads a vector of each.",
+        is_feature=True,
+        encoding="text",
+    )
+
+
+def _policy_for_missing(columns: Sequence[Column]) -> str:
+    """Choose the policy for missing values of sensitive columns by those that have any."""
+    with_gaps = [c for c in columns if c.role == "sensitive" and not c.required]
+    if not with_gaps:
+        return "error"
+    # a missing number as a model input can be no group
+    if any(column.is_feature and column.encoding != "onehot" for column in with_gaps):
+        return "drop"
+    return "own_group"
 
 
 def _find_people(table: Columns, described: dict[str, Column]) -> None:
@@ -171,22 +222,33 @@ def _find_people(table: Columns, described: dict[str, Column]) -> None:
     groups = [column for column in described.values() if column.role == "sensitive"]
     if all(column.bins for column in groups):
         return
-    codes = [_codes(table, column.name) for column in groups]
-    largest = min(float(np.bincount(code).max()) / len(code) for code in codes)
+    group_codes = [_codes(table, column.name) for column in groups]
+    largest_group = min(float(np.bincount(codes).max()) / len(codes) for codes in group_codes)
     for name, column in described.items():
-        if column.role not in ("feature", "ignore") or column.logical_type not in (
+        may_name_people = column.role in ("feature", "ignore") and column.logical_type in (
             "integer",
             "string",
-        ):
+        )
+        if not may_name_people:
             continue
         values = _codes(table, name)
         distinct = int(values.max()) + 1
-        if distinct <= MAX_CATEGORIES or (len(values) - distinct) * (1.0 - largest) < 20:
+        repetitions = len(values) - distinct
+        if distinct <= MAX_CATEGORIES or repetitions * (1.0 - largest_group) < 20:
             continue
-        if all(len(np.unique(values * (code.max() + 1) + code)) == distinct for code in codes):
-            agree = ", ".join(column.name for column in groups)
-            text = f"Names people or places: rows with an equal value agree in {agree}. Never a model input."
+        if all(_determines(values, codes) for codes in group_codes):
+            sensitive_names = ", ".join(column.name for column in groups)
+            text = (
+                f"Names people or places: rows with an equal value agree in {sensitive_names}. "
+                "Never a model input."
+            )
             described[name] = column.no_input("id", description=text)
+
+
+def _determines(values: NDArray[np.int64], codes: NDArray[np.int64]) -> bool:
+    """Whether rows with an equal value have an equal code."""
+    pairs = values * (codes.max() + 1) + codes
+    return len(np.unique(pairs)) == int(values.max()) + 1
 
 
 def _codes(table: Columns, name: str) -> NDArray[np.int64]:
@@ -198,11 +260,23 @@ def _codes(table: Columns, name: str) -> NDArray[np.int64]:
 
 
 def ignored(column: Column, reason: str) -> Column:
-    """Return a column that is no model input, with the reason as its description."""
+    """Return a column that is no model input, with the reason as its description.
+
+    Parameters
+    ----------
+    column : Column
+        The column to ignore.
+    reason : str
+        Why, as part of a sentence.
+
+    Returns
+    -------
+    Column
+    """
     return column.no_input("ignore", description=f"Ignored: {reason}.")
 
 
-def commonest(values: pa.ChunkedArray) -> Any:
+def _most_frequent(values: pa.ChunkedArray) -> Any:
     """Value that most rows have."""
     return max(pc.value_counts(values).to_pylist(), key=lambda item: item["counts"])["values"]
 
@@ -212,7 +286,25 @@ def label_column(
 ) -> Column:
     """Describe a label of two values, or of up to `most` classes, none missing.
 
-    See :func:`infer_contract` for `positive`, `favourable` and errors.
+    Parameters
+    ----------
+    values : Values
+        The label's values.
+    positive : object, default None
+        The one of two values that becomes 1; see :func:`infer_contract`.
+    most : int, default 2
+        Largest number of classes.
+    favourable : object, default None
+        The one of two values that is the favourable outcome; see :func:`infer_contract`.
+
+    Returns
+    -------
+    Column
+
+    Raises
+    ------
+    ContractError
+        If a value is missing, the label holds dates, or it has another number of values.
     """
     name = values.name
     present = values.present
@@ -220,38 +312,31 @@ def label_column(
     if len(present) < rows:
         raise ContractError(
             f"label column '{name}' has no usable value in {rows - len(present):,} of {rows:,} "
-            "rows: "
-            "fill them or drop these rows"
+            "rows: fill them or drop these rows"
         )
     if values.kind == "date":
         raise ContractError(
             f"label column '{name}' holds dates; expected two values: choose another label"
         )
     if values.kind in ("string", "integer") and positive is None and 2 < values.distinct <= most:
-        allowed = sorted(pc.unique(present).to_pylist())
-        if favourable is not None:
-            raise ContractError(
-                f"favourable is for a label of two values, and label column '{name}' has "
-                f"{len(allowed)} "
-                "classes: leave it out"
-            )
-        text = f"Outcome to predict: one of {len(allowed)} classes."
-        return Column(name, values.kind, True, text, allowed=tuple(allowed), role="label")
+        return _classes_column(values, favourable)
     if values.distinct != 2:
-        found = f"{values.distinct:,} distinct value{'s' if values.distinct != 1 else ''}"
+        plural = ""
+        if values.distinct != 1:
+            plural = "s"
         raise ContractError(
-            f"label column '{name}' has {found}, expected two: choose another column or reduce it "
-            "to two"
+            f"label column '{name}' has {values.distinct:,} distinct value{plural}, expected two: "
+            "choose another column or reduce it to two"
         )
     counts = {item["values"]: item["counts"] for item in pc.value_counts(present).to_pylist()}
     allowed = sorted(counts)
     if positive is None:
-        chosen, why = guess_positive(counts)
+        chosen, reason = guess_positive(counts)
     else:
         chosen = match_value("positive", positive, allowed, f"label column '{name}'")
-        why = "as asked"
-    part = f"{counts[chosen] / rows:.0%} of rows"
-    text = f"Outcome to predict: positive means {name} = {in_words(chosen)} ({why}; {part})."
+        reason = "as asked"
+    share = f"{counts[chosen] / rows:.0%} of rows"
+    text = f"Outcome to predict: positive means {name} = {in_words(chosen)} ({reason}; {share})."
     return Column(
         name,
         values.kind,
@@ -264,25 +349,64 @@ def label_column(
     )
 
 
-def _favourable(name: str, allowed: Sequence[Any], wanted: Any) -> Any:
-    """The favourable one of a label's two values, as asked or as its words say; None if nothing
-    says it.
+def _classes_column(values: Values, favourable: Any) -> Column:
+    """Describe a label of more than two classes."""
+    allowed = sorted(pc.unique(values.present).to_pylist())
+    if favourable is not None:
+        raise ContractError(
+            f"favourable is for a label of two values, and label column '{values.name}' has "
+            f"{len(allowed)} classes: leave it out"
+        )
+    text = f"Outcome to predict: one of {len(allowed)} classes."
+    return Column(values.name, values.kind, True, text, allowed=tuple(allowed), role="label")
+
+
+def _favourable(name: str, allowed: Sequence[Any], request: Any) -> Any:
+    """The favourable one of a label's two values, as the caller asks or as its words say; None if
+    nothing says it.
     """
-    if wanted is not None:
-        return match_value("favourable", wanted, allowed, f"label column '{name}'")
+    if request is not None:
+        return match_value("favourable", request, allowed, f"label column '{name}'")
     guess = guess_favourable(name, allowed)
-    return None if guess is None else guess.value
+    if guess is None:
+        return None
+    return guess.value
 
 
 def in_words(value: Any) -> str:
-    """Return a label's value as people write it: true, 1, yes."""
+    """Return a label's value as people write it: true, 1, yes.
+
+    Parameters
+    ----------
+    value : bool, int, float or str
+        One of the label's values.
+
+    Returns
+    -------
+    str
+    """
     if isinstance(value, bool):
         return str(value).lower()
-    return f"{value:g}" if isinstance(value, float) else str(value).strip()
+    if isinstance(value, float):
+        return f"{value:g}"
+    return str(value).strip()
 
 
 def guess_positive(counts: Mapping[Any, int]) -> tuple[Any, str]:
-    """Choose the positive one of two values, and say why."""
+    """Choose the positive one of two values, and say why.
+
+    Parameters
+    ----------
+    counts : mapping of value to int
+        Number of rows of each of the two values.
+
+    Returns
+    -------
+    value : object
+        The positive one.
+    reason : str
+        Why, as part of a sentence.
+    """
     for value in sorted(counts, reverse=True):
         text = str(value).strip().lower()
         if value == 1 or text in _POSITIVE_WORDS or text.startswith(">"):
@@ -294,15 +418,33 @@ def guess_positive(counts: Mapping[Any, int]) -> tuple[Any, str]:
 def match_value(key: str, wanted: Any, allowed: Sequence[Any], holder: str) -> Any:
     """Return the allowed value that is meant.
 
-    Raises `ContractError`, with the `key` that names it and what holds the values, if it is none of
-    them.
+    Parameters
+    ----------
+    key : str
+        What names the value, for the message.
+    wanted : object
+        The value, or its text in any case.
+    allowed : sequence
+        The values that it may be.
+    holder : str
+        What holds the values, for the message.
+
+    Returns
+    -------
+    object
+        One of `allowed`.
+
+    Raises
+    ------
+    ContractError
+        If it is none of them.
     """
     text = str(wanted).strip().lower()
     for value in allowed:
         if str(value).strip().lower() == text or value == wanted or _same_number(value, text):
             return value
-    shown = " and ".join(repr(value) for value in allowed)
-    raise ContractError(f"{key} is {wanted!r}, but {holder} holds {shown}: name one of them")
+    choices = " and ".join(repr(value) for value in allowed)
+    raise ContractError(f"{key} is {wanted!r}, but {holder} holds {choices}: name one of them")
 
 
 def _same_number(value: Any, text: str) -> bool:
@@ -315,70 +457,102 @@ def _same_number(value: Any, text: str) -> bool:
 
 
 def sensitive_column(values: Values, is_feature: bool = False) -> Column:
-    """Describe a sensitive column: its groups, cut points for many numbers; see
-    :func:`infer_contract`.
+    """Describe a sensitive column: its groups, cut points for many numbers.
+
+    Parameters
+    ----------
+    values : Values
+        The column's values.
+    is_feature : bool, default False
+        Whether the column is a model input too.
+
+    Returns
+    -------
+    Column
+
+    Raises
+    ------
+    ContractError
+        If the column holds dates, fewer than two values, or too many categories.
     """
-    present = values.present
     kind = values.kind
-    name = values.name
     distinct = values.distinct
-    where = f"sensitive column '{name}'"
+    where = f"sensitive column '{values.name}'"
     use = "a model input too" if is_feature else "not a model input"
     if kind == "date":
         raise ContractError(
             f"{where} holds dates: derive a numeric column (age, year) and name that instead"
         )
     if distinct < 2:
-        found = f"{distinct} distinct value{'' if distinct == 1 else 's'}"
-        raise ContractError(f"{where} holds {found}: there are no groups to compare")
-    allowed: tuple[Any, ...] | None = None
-    bins: tuple[float, ...] | None = None
-    text = f"Sensitive: its {distinct} groups are compared; {use}."
-    if kind in ("integer", "number") and distinct > MAX_GROUPS:
-        bins = round_cuts(present, name)
-        *others, last = (f"{cut:g}" for cut in bins)
-        cuts = f"{', '.join(others)} and {last}" if others else last
-        text = f"Sensitive: {len(bins) + 1} groups, cut at {cuts}, are compared; {use}."
-    elif kind == "string" and distinct > MAX_CATEGORIES:
+        plural = "" if distinct == 1 else "s"
+        raise ContractError(
+            f"{where} holds {distinct} distinct value{plural}: there are no groups to compare"
+        )
+    if kind == "string" and distinct > MAX_CATEGORIES:
         raise ContractError(
             f"{where} holds {distinct:,} distinct values, too many groups to compare: derive a "
             "coarser column"
         )
+    allowed: tuple[Any, ...] | None = None
+    bins: tuple[float, ...] | None = None
+    text = f"Sensitive: its {distinct} groups are compared; {use}."
+    if kind in ("integer", "number") and distinct > MAX_GROUPS:
+        bins = round_cuts(values.present, values.name)
+        text = (
+            f"Sensitive: {len(bins) + 1} groups, cut at {_enumerated(bins)}, are compared; {use}."
+        )
     elif kind != "boolean":
-        allowed = tuple(sorted(pc.unique(present).to_pylist()))
-    coded = kind == "integer" and bins is None
+        allowed = tuple(sorted(pc.unique(values.present).to_pylist()))
+    encoding = None
+    if is_feature and kind == "integer" and bins is None:
+        encoding = "onehot"
     return Column(
-        name,
+        values.name,
         kind,
         values.required,
         text,
         allowed=allowed,
         role="sensitive",
         is_feature=is_feature,
-        encoding="onehot" if is_feature and coded else None,
+        encoding=encoding,
         bins=bins,
         missing=values.missing or None,
     )
+
+
+def _enumerated(cuts: Sequence[float]) -> str:
+    """Cut points in words: 25, 40 and 60."""
+    texts = [f"{cut:g}" for cut in cuts]
+    if len(texts) == 1:
+        return texts[0]
+    return f"{', '.join(texts[:-1])} and {texts[-1]}"
 
 
 def round_cuts(present: pa.ChunkedArray, name: str) -> tuple[float, ...]:
     """Return one to three round cut points with at least a twentieth of the rows between any two of
     them.
 
-    `present` are numbers of more than one value, none missing. An age, by its `name`, is cut at 25,
-    40 and 60 where that leaves such groups. Cut points rise; each is above the smallest and at most
-    the largest number. Where no round numbers leave groups of that size, it is the rounded median,
-    or the second smallest number.
+    An age, by its `name`, is cut at 25, 40 and 60 where that leaves such groups. Where no round
+    numbers leave groups of that size, it is the rounded median, or the second smallest number.
+
+    Parameters
+    ----------
+    present : pyarrow.ChunkedArray, length n
+        Numbers of more than one value, none missing.
+    name : str
+        Name of the column.
+
+    Returns
+    -------
+    tuple of float
+        Rising cut points; each is above the smallest and at most the largest number.
     """
     numbers = np.sort(
         np.asarray(present.cast(pa.float64(), safe=False).to_numpy(), dtype=np.float64)
     )
     whole = whole_numbers(present)
-    if (
-        set(words_of(name)) & {"age", "ages", "alter", "years"}
-        and numbers[0] >= 0
-        and numbers[-1] <= 120
-    ):
+    names_age = not {"age", "ages", "alter", "years"}.isdisjoint(words_of(name))
+    if names_age and numbers[0] >= 0 and numbers[-1] <= 120:
         cuts = _large_groups(numbers, AGES)
         if len(cuts) > 1:
             return cuts
@@ -386,15 +560,24 @@ def round_cuts(present: pa.ChunkedArray, name: str) -> tuple[float, ...]:
     spread = quarters[2] - quarters[0] or numbers[-1] - numbers[0]
     for part in (2.0, 4.0, 10.0):
         step = _round_step(float(spread) / part, whole)
-        cuts = _large_groups(numbers, sorted({round(float(q) / step) * step for q in quarters}))
+        rounded = {round(float(quarter) / step) * step for quarter in quarters}
+        cuts = _large_groups(numbers, sorted(rounded))
         if cuts:
             return cuts
-    median = float(quarters[1])
-    digits = 2 - math.floor(math.log10(abs(median))) if median else 0
-    for candidate in (float(round(median)) if whole else round(median, digits), median):
+    return (_single_cut(numbers, float(quarters[1]), whole),)
+
+
+def _single_cut(numbers: NDArray[np.float64], median: float, whole: bool) -> float:
+    """Return the rounded median of sorted numbers, the median, or the second smallest number."""
+    if whole:
+        rounded = float(round(median))
+    else:
+        digits = 2 - math.floor(math.log10(abs(median))) if median else 0
+        rounded = round(median, digits)
+    for candidate in (rounded, median):
         if numbers[0] < candidate <= numbers[-1] and (not whole or candidate.is_integer()):
-            return (candidate,)
-    return (float(numbers[numbers > numbers[0]][0]),)
+            return candidate
+    return float(numbers[numbers > numbers[0]][0])
 
 
 def _round_step(size: float, whole: bool) -> float:
@@ -403,27 +586,30 @@ def _round_step(size: float, whole: bool) -> float:
     """
     power = 10.0 ** math.floor(math.log10(size))
     step = next(factor * power for factor in (5.0, 2.0, 1.0) if factor * power <= size * (1 + 1e-9))
-    return max(step, 1.0) if whole else step
+    if whole:
+        return max(step, 1.0)
+    return step
 
 
 def _large_groups(numbers: NDArray[np.float64], cuts: Sequence[float]) -> tuple[float, ...]:
-    """Return the cuts without those beside too small a group; rounding errors of steps are
-    removed.
+    """Return the cuts that leave groups of `GROUP_SHARE` of the sorted numbers; rounding errors of
+    steps are removed.
     """
-    kept = [
-        float(f"{cut:.12g}") for cut in cuts if numbers[0] < float(f"{cut:.12g}") <= numbers[-1]
-    ]
-    while kept:
-        places = [0, *np.searchsorted(numbers, kept, side="left").tolist(), len(numbers)]
+    rounded = [float(f"{cut:.12g}") for cut in cuts]
+    remaining = [cut for cut in rounded if numbers[0] < cut <= numbers[-1]]
+    while remaining:
+        places = [0, *np.searchsorted(numbers, remaining, side="left").tolist(), len(numbers)]
         sizes = np.diff(places)
         smallest = int(sizes.argmin())
         if sizes[smallest] >= GROUP_SHARE * len(numbers):
             break
-        kept.pop(min(smallest, len(kept) - 1))
-    return tuple(kept)
+        remaining.pop(min(smallest, len(remaining) - 1))
+    return tuple(remaining)
 
 
-def _leave_out_copy(described: dict[str, Column], first: dict[bytes, str], values: Values) -> None:
+def _leave_out_copy(
+    described: dict[str, Column], originals: dict[bytes, str], values: Values
+) -> None:
     """Ignore a copy or a recoding of another column; of words and their codes the order stays."""
     column = described[values.name]
     if not column.is_feature:
@@ -431,42 +617,46 @@ def _leave_out_copy(described: dict[str, Column], first: dict[bytes, str], value
     signature = _signature(values)
     if signature is None:
         return
-    other = first.setdefault(signature, values.name)
-    if other == values.name:
+    original = originals.setdefault(signature, values.name)
+    if original == values.name:
         return
     ranked = ("ordinal", "standard", "calendar")
-    keeps_order = column.encoding in ranked and described[other].encoding not in ranked
-    kept, dropped = (
-        (values.name, other)
-        if keeps_order and len(described[other].allowed or ()) > 2
-        else (other, values.name)
-    )
-    first[signature] = kept
-    described[dropped] = ignored(described[dropped], f"says the same as '{kept}', value for value")
+    adds_order = column.encoding in ranked and described[original].encoding not in ranked
+    if adds_order and len(described[original].allowed or ()) > 2:
+        used = values.name
+        dropped = original
+    else:
+        used = original
+        dropped = values.name
+    originals[signature] = used
+    described[dropped] = ignored(described[dropped], f"says the same as '{used}', value for value")
 
 
 def _signature(values: Values) -> bytes | None:
-    """Return a digest that columns share if their values correspond one to one; None if it cannot
-    be told.
+    """Return a digest that columns share if their values correspond one to one; None if that is
+    unclear.
 
     Values are numbered in the order in which they first occur. Where nearly all differ that says
     nothing: then numbers are replaced by their ranks, rising or falling, and a text has no digest.
     """
-    data = (
-        pa.concat_arrays(values.data.chunks)
-        if values.data.num_chunks
-        else values.data.combine_chunks()
-    )
+    if values.data.num_chunks:
+        data = pa.concat_arrays(values.data.chunks)
+    else:
+        data = values.data.combine_chunks()
     rows = sample_rows(len(data))
     sampled = data.take(pa.array(rows))
     if pc.count_distinct(sampled).as_py() * 2 <= len(rows):
         codes = data.dictionary_encode().indices.fill_null(-1)
-        return hashlib.sha256(
-            codes.to_numpy(zero_copy_only=False).astype(np.int32).tobytes()
-        ).digest()
+        return _sha256(codes.to_numpy(zero_copy_only=False).astype(np.int32))
     if values.kind not in ("integer", "number") or len(rows) < 20:
         return None
     numbers = sampled.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
     ranks = np.unique(numbers, return_inverse=True)[1].astype(np.int32)
-    forms = (ranks, ranks.max() - ranks) if not np.isnan(numbers).any() else (ranks,)
-    return min(hashlib.sha256(form.tobytes()).digest() for form in forms)
+    rising = _sha256(ranks)
+    if np.isnan(numbers).any():
+        return rising
+    return min(rising, _sha256(ranks.max() - ranks))
+
+
+def _sha256(codes: NDArray[np.int32]) -> bytes:
+    return hashlib.sha256(codes.tobytes()).digest()

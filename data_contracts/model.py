@@ -22,26 +22,48 @@ INFERRED = "Inferred from a table of "
 @dataclass(frozen=True)
 class Contract:
     """The columns of a table, their values and roles, and the policies for bad rows.
-    ContractError if a value is not valid, or two parts contradict each other.
+
+    Parameters
+    ----------
+    name, version : str
+        Name of the table, and version of its contract.
+    description : str
+        Purpose of the table.
+    columns : tuple of Column
+        In the order of the checked table.
+    min_rows : int, default 1
+        Smallest number of rows.
+    max_rows : int or None, default None
+        Largest number of rows; None for no upper bound.
+    unseen_categories : {"error", "ignore"}, default "error"
+        Whether the encoder refuses a category that no training row had, or encodes it as zeros.
+    on_violation : {"stop", "quarantine"}, default "stop"
+        Whether bad rows end the run, or are set aside.
+    quarantine_share : float, default 0.05
+        Largest share of rows that may be set aside, in [0, 1].
+    missing_sensitive : {"error", "own_group", "drop"}, default "error"
+        Whether a missing value of a sensitive column is a violation, forms a group of its own, or
+        removes its row.
+    rules : {"observed", "stated"} or None, default None
+        Whether `init` saw the rules for values in a table, or a person states them; None: the
+        contract does not say.
+
+    Raises
+    ------
+    ContractError
+        If a value is not valid, or two parts contradict each other.
     """
 
     name: str
     version: str
     description: str
-    columns: tuple[Column, ...]  # in the order of the checked table
-    # inclusive bounds on the number of rows; no upper bound if ``max_rows`` is None
+    columns: tuple[Column, ...]
     min_rows: int = 1
     max_rows: int | None = None
-    # error or ignore: whether the encoder refuses a category that no training row had, or encodes
-    # it as zeros
     unseen_categories: str = "error"
-    on_violation: str = "stop"  # stop or quarantine: whether bad rows end the run, or are set aside
-    quarantine_share: float = 0.05  # largest share of rows that may be set aside, in [0, 1]
-    # error, own_group or drop: whether a missing value of a sensitive column is a violation, forms
-    # a group of its own, or removes its row
+    on_violation: str = "stop"
+    quarantine_share: float = 0.05
     missing_sensitive: str = "error"
-    # observed or stated: whether `init` saw the rules for values in a table, or a person states
-    # them; None: the contract does not say
     rules: str | None = None
 
     def __post_init__(self) -> None:
@@ -62,62 +84,43 @@ class Contract:
             )
         object.__setattr__(self, "quarantine_share", share)
         object.__setattr__(self, "columns", tuple(self.columns))
+        self._check_row_bounds(where)
+        self._check_columns(where)
+
+    def _check_row_bounds(self, where: str) -> None:
         if self.min_rows < 1:
             raise ContractError(
                 f"{where}: the row count may not start below 1 (an empty table passes nothing)"
             )
         if self.max_rows is not None and self.max_rows < self.min_rows:
             raise ContractError(f"{where}: rowCount ends below its start: swap the bounds")
-        self._check_columns(where)
 
     def _check_columns(self, where: str) -> None:
         names = [column.name for column in self.columns]
-        twice = sorted({name for name in names if names.count(name) > 1})
-        if twice:
+        repeated_names = sorted({name for name in names if names.count(name) > 1})
+        if repeated_names:
             raise ContractError(
-                f"{where}: column '{twice[0]}' is described twice: keep one of them"
+                f"{where}: column '{repeated_names[0]}' is described twice: keep one of them"
             )
         labels = [column for column in self.columns if column.role == "label"]
         if len(labels) != 1:
             raise ContractError(
                 f"{where}: {len(labels) or 'no'} columns have role label, expected exactly one"
             )
-        label = labels[0]
-        listed = len(label.allowed or ())
-        if label.positive is None and listed < 3:
-            raise ContractError(
-                f"{where}: label '{label.name}' needs positive, the value that becomes 1, or "
-                "validValues "
-                "with three classes or more"
-            )
-        if not label.required:
-            raise ContractError(f"{where}: label '{label.name}' needs required: true")
-        if label.positive is not None and label.allowed is not None and listed != 2:
-            raise ContractError(
-                f"{where}: label '{label.name}' has positive and lists {listed} values, expected "
-                "two: remove "
-                "positive if each value is a class"
-            )
-        if listed > MOST_CLASSES:
-            raise ContractError(
-                f"{where}: label '{label.name}' lists {listed} classes: join some, at most "
-                f"{MOST_CLASSES} "
-                "can be told apart"
-            )
-        if label.logical_type == "date":
-            raise ContractError(
-                f"{where}: label '{label.name}' is a date; expected a column with two values"
-            )
+        _check_label(where, labels[0])
         if not self.features:
             raise ContractError(f"{where}: no column is a model input: give one the role feature")
         if self.missing_sensitive == "own_group":
-            for column in self.sensitive:
-                if column.is_feature and column.encoding != "onehot":
-                    raise ContractError(
-                        f"{where}: missingSensitive: own_group cannot encode a missing "
-                        f"'{column.name}' as "
-                        f"{column.encoding}: use error or drop, or encoding: onehot"
-                    )
+            self._check_missing_group(where)
+
+    def _check_missing_group(self, where: str) -> None:
+        """Check that missing values of each sensitive column can be encoded as a group."""
+        for column in self.sensitive:
+            if column.is_feature and column.encoding != "onehot":
+                raise ContractError(
+                    f"{where}: missingSensitive: own_group cannot encode a missing "
+                    f"'{column.name}' as {column.encoding}: use error or drop, or encoding: onehot"
+                )
 
     @property
     def rules_observed(self) -> bool:
@@ -145,19 +148,46 @@ class Contract:
         return tuple(column for column in self.columns if column.role == "sensitive")
 
     def column(self, name: str) -> Column:
-        """Return the column called ``name``, or raise ContractError naming the nearest one."""
+        """Return the column called ``name``, or raise ContractError naming the nearest one.
+
+        Parameters
+        ----------
+        name : str
+            Name of the column.
+
+        Returns
+        -------
+        Column
+
+        Raises
+        ------
+        ContractError
+            If the contract has no such column.
+        """
         for column in self.columns:
             if column.name == name:
                 return column
-        known = [column.name for column in self.columns]
+        names = [column.name for column in self.columns]
         raise ContractError(
-            f"contract '{self.name}' has no column '{name}'{did_you_mean(name, known)}"
+            f"contract '{self.name}' has no column '{name}'{did_you_mean(name, names)}"
         )
 
     def with_sensitive(self, names: Sequence[str]) -> Contract:
         """Return a copy in which the columns ``names`` are sensitive and no model inputs.
-        ContractError if a column does not exist, is the label or an id, or is a number without
-        bins.
+
+        Parameters
+        ----------
+        names : sequence of str
+            Names of columns.
+
+        Returns
+        -------
+        Contract
+
+        Raises
+        ------
+        ContractError
+            If a column does not exist, is the label or an id, or is a number without bins.
         """
         for name in names:
             column = self.column(name)
@@ -170,17 +200,32 @@ class Contract:
                     f"column '{name}' is a number without groups: give it role: sensitive and bins "
                     "(cut points, such as [25]) in the contract"
                 )
-        columns = [c.no_input("sensitive") if c.name in names else c for c in self.columns]
+        columns = []
+        for column in self.columns:
+            if column.name in names:
+                column = column.no_input("sensitive")
+            columns.append(column)
         return replace(self, columns=tuple(columns))
 
     def without_inputs(self, names: Sequence[str]) -> Contract:
         """Return a copy in which the columns ``names`` are no model inputs: sensitive ones or
         ignored.
+
+        Parameters
+        ----------
+        names : sequence of str
+            Names of columns; those that the contract lacks have no effect.
+
+        Returns
+        -------
+        Contract
         """
-        columns = [
-            c.no_input("sensitive" if c.role == "sensitive" else "ignore") if c.name in names else c
-            for c in self.columns
-        ]
+        columns = []
+        for column in self.columns:
+            if column.name in names:
+                role = "sensitive" if column.role == "sensitive" else "ignore"
+                column = column.no_input(role)
+            columns.append(column)
         return replace(self, columns=tuple(columns))
 
     def with_attributes(self, names: Sequence[str]) -> Contract:
@@ -189,14 +234,28 @@ class Contract:
 
         The other sensitive columns become plain features if they are model inputs, and are ignored
         otherwise. Use the copy for learning only: a check by it would quote values of columns that
-        are sensitive in this contract. Errors are those of :meth:`with_sensitive`.
+        are sensitive in this contract.
+
+        Parameters
+        ----------
+        names : sequence of str
+            Names of columns.
+
+        Returns
+        -------
+        Contract
+
+        Raises
+        ------
+        ContractError
+            As :meth:`with_sensitive`.
         """
-        columns = [
-            replace(c, role="feature" if c.is_feature else "ignore", bins=None)
-            if c.role == "sensitive" and c.name not in names
-            else c
-            for c in self.with_sensitive(names).columns
-        ]
+        columns = []
+        for column in self.with_sensitive(names).columns:
+            if column.role == "sensitive" and column.name not in names:
+                role = "feature" if column.is_feature else "ignore"
+                column = replace(column, role=role, bins=None)
+            columns.append(column)
         return replace(self, columns=tuple(columns))
 
     @property
@@ -212,17 +271,15 @@ class Contract:
         """Return a copy without names of values: the contract that steps get, so that names change
         no key.
         """
-        return replace(
-            self, columns=tuple(replace(column, value_names=None) for column in self.columns)
-        )
+        columns = tuple(replace(column, value_names=None) for column in self.columns)
+        return replace(self, columns=columns)
 
     def without_favourable(self) -> Contract:
         """Return a copy that does not say which outcome is favourable: only measuring depends on
         it.
         """
-        return replace(
-            self, columns=tuple(replace(column, favourable=None) for column in self.columns)
-        )
+        columns = tuple(replace(column, favourable=None) for column in self.columns)
+        return replace(self, columns=columns)
 
     @property
     def digest(self) -> str:
@@ -230,7 +287,7 @@ class Contract:
         values.
 
         Nor does it depend on which outcome is favourable, so that models which were published
-        before a contract said it can be compared with later ones.
+        before contracts had `favourable` can be compared with later ones.
         """
         plain = self.without_value_names().without_favourable().to_dict()
         text = json.dumps(plain, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
@@ -245,7 +302,47 @@ class Contract:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Contract:
-        """Create a contract from :meth:`to_dict`."""
+        """Create a contract from :meth:`to_dict`.
+
+        Parameters
+        ----------
+        data : mapping of str to value
+            Attributes of the contract by name.
+
+        Returns
+        -------
+        Contract
+
+        Raises
+        ------
+        ContractError
+            If an attribute is unknown or its value is not valid.
+        """
         only_known("contract", data, [field.name for field in fields(cls)])
         columns = tuple(Column.from_dict(column) for column in data["columns"])
         return cls(**{**data, "columns": columns})
+
+
+def _check_label(where: str, label: Column) -> None:
+    listed = len(label.allowed or ())
+    if label.positive is None and listed < 3:
+        raise ContractError(
+            f"{where}: label '{label.name}' needs positive, the value that becomes 1, or "
+            "validValues with three classes or more"
+        )
+    if not label.required:
+        raise ContractError(f"{where}: label '{label.name}' needs required: true")
+    if label.positive is not None and label.allowed is not None and listed != 2:
+        raise ContractError(
+            f"{where}: label '{label.name}' has positive and lists {listed} values, expected "
+            "two: remove positive if each value is a class"
+        )
+    if listed > MOST_CLASSES:
+        raise ContractError(
+            f"{where}: label '{label.name}' lists {listed} classes: join some, at most "
+            f"{MOST_CLASSES} are possible"
+        )
+    if label.logical_type == "date":
+        raise ContractError(
+            f"{where}: label '{label.name}' is a date; expected a column with two values"
+        )

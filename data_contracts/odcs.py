@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import datetime as dt
 import os
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from importlib import resources
 from pathlib import Path
 from typing import Any, Literal
@@ -24,17 +24,8 @@ from evenhand.data_contracts.model import Contract
 from evenhand.data_contracts.yaml_loader import StrictError, StrictLoader
 
 # our `customProperties`; the reference page has their meaning
-COLUMN_PROPERTIES = (
-    "role",
-    "use",
-    "positive",
-    "favourable",
-    "encoding",
-    "bins",
-    "missing",
-    "unit",
-    "valueNames",
-)
+_INPUT_PROPERTIES = ("role", "use", "positive", "favourable", "encoding", "bins")
+COLUMN_PROPERTIES = (*_INPUT_PROPERTIES, "missing", "unit", "valueNames")
 # the attribute of a contract that each policy sets
 POLICIES = {
     "unseenCategories": "unseen_categories",
@@ -44,6 +35,12 @@ POLICIES = {
     "rules": "rules",
 }
 CONTRACT_PROPERTIES = ("extends", *POLICIES)
+# the type that a value must have, and an example of it
+_PROPERTY_TYPES = (
+    ("bins", list, "a list such as [25]"),
+    ("missing", list, "a list such as ['?', 999]"),
+    ("valueNames", dict, "names such as {1: male, 2: female}"),
+)
 
 
 class _Strict(BaseModel):
@@ -53,10 +50,12 @@ class _Strict(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _refuse_unknown_keys(cls, data: Any) -> Any:
-        known = [field.alias or name for name, field in cls.model_fields.items()]
-        for key in data if isinstance(data, dict) else ():
-            if key not in known:
-                hint = did_you_mean(key, known)
+        if not isinstance(data, dict):
+            return data
+        keys = [field.alias or name for name, field in cls.model_fields.items()]
+        for key in data:
+            if key not in keys:
+                hint = did_you_mean(key, keys)
                 raise PydanticCustomError(
                     "unknown_key", "unknown key '{key}'{hint}", {"key": key, "hint": hint}
                 )
@@ -200,30 +199,64 @@ class _Loader(StrictLoader):
     """YAML in which every key is text."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        scalars = {
-            key.value: value for key, value in node.value if isinstance(key, yaml.ScalarNode)
-        }
-        if getattr(scalars.get("property"), "value", None) == "valueNames":
+        """Build a mapping; StrictError if a key is no text.
+
+        Parameters
+        ----------
+        node : yaml.MappingNode
+            The mapping in the document.
+        deep : bool, default False
+            Whether nested values are built at once, as PyYAML has it.
+
+        Returns
+        -------
+        dict
+        """
+        codes = _coded_values(node)
+        if isinstance(codes, yaml.MappingNode):
             # codes are values of a column, so they need no quotes
-            codes = scalars.get("value")
-            for code, _ in codes.value if isinstance(codes, yaml.MappingNode) else ():
-                code.tag = (
-                    "tag:yaml.org,2002:str" if isinstance(code, yaml.ScalarNode) else code.tag
-                )
+            for code, _ in codes.value:
+                if isinstance(code, yaml.ScalarNode):
+                    code.tag = "tag:yaml.org,2002:str"
         for key_node, _ in node.value:
-            merge = key_node.tag == "tag:yaml.org,2002:merge"
-            key = key_node.value if merge else self.construct_object(key_node, deep=True)
+            if key_node.tag == "tag:yaml.org,2002:merge":
+                key = key_node.value
+            else:
+                key = self.construct_object(key_node, deep=True)
             if not isinstance(key, str):
                 raise StrictError(f"key {key!r} is not text: put it in quotes")
         return super().construct_mapping(node, deep=deep)
+
+
+def _coded_values(node: yaml.MappingNode) -> yaml.Node | None:
+    """The value of a mapping ``{property: valueNames, value: ...}``; None for another mapping."""
+    values = {key.value: value for key, value in node.value if isinstance(key, yaml.ScalarNode)}
+    name = values.get("property")
+    if getattr(name, "value", None) != "valueNames":
+        return None
+    return values.get("value")
 
 
 def load_contract(name_or_path: str) -> Contract:
     """Load a contract that ships with the package, by its name, or one from a YAML file, by its
     path.
 
-    It is checked, with everything that it takes from a contract that it extends. ContractError if
-    there is no such contract (the message has the nearest shipped name), or it is not valid.
+    It is checked, with everything that it takes from a contract that it extends.
+
+    Parameters
+    ----------
+    name_or_path : str
+        Name of a shipped contract, or path of a YAML file.
+
+    Returns
+    -------
+    Contract
+
+    Raises
+    ------
+    ContractError
+        If there is no such contract (the message has the nearest shipped name), or it is not
+        valid.
     """
     name = str(name_or_path)
     if name in shipped_contracts():
@@ -250,19 +283,30 @@ def shipped_contracts() -> list[str]:
 
 
 def _shipped_text(name: str) -> str:
-    return (
-        resources.files("evenhand.data_contracts")
-        .joinpath(f"{name}.yaml")
-        .read_text(encoding="utf-8")
-    )
+    file = resources.files("evenhand.data_contracts").joinpath(f"{name}.yaml")
+    return file.read_text(encoding="utf-8")
 
 
 def parse_contract(text: str, source: str = "text") -> Contract:
     """Create a contract from YAML text in the form of the Open Data Contract Standard v3.
 
-    It is checked, with everything that it takes from a contract that it extends. `source` names the
-    file in messages. ContractError on YAML that cannot be read, a missing or unknown key, or a
-    value that is not valid.
+    It is checked, with everything that it takes from a contract that it extends.
+
+    Parameters
+    ----------
+    text : str
+        The YAML document.
+    source : str, default "text"
+        Names the file in messages.
+
+    Returns
+    -------
+    Contract
+
+    Raises
+    ------
+    ContractError
+        On YAML that cannot be read, a missing or unknown key, or a value that is not valid.
     """
     try:
         data = _read_yaml(text)
@@ -274,9 +318,9 @@ def parse_contract(text: str, source: str = "text") -> Contract:
         raise ContractError(f"contract {source}: {_first_problem(error, data)}") from None
     except ContractError as error:
         message = str(error)
-        raise ContractError(
-            message if source in message else f"contract {source}: {message}"
-        ) from None
+        if source not in message:
+            message = f"contract {source}: {message}"
+        raise ContractError(message) from None
 
 
 def _read_yaml(text: str) -> dict[str, Any]:
@@ -286,12 +330,14 @@ def _read_yaml(text: str) -> dict[str, Any]:
         raise ContractError(str(error)) from None
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         mark = getattr(error, "problem_mark", None)
-        line = f" at line {mark.line + 1}" if mark is not None else ""
+        line = ""
+        if mark is not None:
+            line = f" at line {mark.line + 1}"
         problem = getattr(error, "problem", None) or "a value cannot be read"
         raise ContractError(f"not valid YAML{line}: {problem}") from None
     if not isinstance(data, dict):
-        found = "an empty file" if data is None else type(data).__name__
-        raise ContractError(f"expected keys such as apiVersion and schema, got {found}")
+        content = "an empty file" if data is None else type(data).__name__
+        raise ContractError(f"expected keys such as apiVersion and schema, got {content}")
     return _extended(data)
 
 
@@ -302,50 +348,55 @@ def _extended(data: dict[str, Any]) -> dict[str, Any]:
     names, and for each column that it lists the keys that this column leaves out. Parts of the
     wrong type stay as they are: the validation reports them.
     """
-    own: Any = data.get("customProperties")
-    properties = [str(entry.get("property")) for entry in _mappings(own)]
+    entries: Any = data.get("customProperties")
+    properties = [str(entry.get("property")) for entry in _mappings(entries)]
     if "extends" not in properties:
         return data
     if properties.count("extends") > 1:
         raise ContractError("customProperties entry 'extends' is given twice")
-    name = _mappings(own)[properties.index("extends")].get("value")
+    name = _mappings(entries)[properties.index("extends")].get("value")
     shipped = shipped_contracts()
     if name not in shipped:
         hint = did_you_mean(str(name), shipped)
         raise ContractError(f"extends is {name!r}, expected the name of a shipped contract{hint}")
     base = _read_yaml(_shipped_text(name))
-    columns = {column["name"]: column for column in base["schema"][0]["properties"]}
+    base_table = base["schema"][0]
+    base_columns = {column["name"]: column for column in base_table["properties"]}
     for table in _mappings(data.get("schema")):
-        table.update({**base["schema"][0], **table})
+        table.update({**base_table, **table})
         for column in _mappings(table["properties"]):
-            column.update({**columns.get(str(column.get("name")), {}), **column})
+            base_column = base_columns.get(str(column.get("name")), {})
+            column.update({**base_column, **column})
     policies = base.get("customProperties", [])
     inherited = [entry for entry in policies if entry["property"] not in properties]
     base = {key: value for key, value in base.items() if key not in ("id", "name", "version")}
-    return {**base, **data, "customProperties": [*own, *inherited]}
+    return {**base, **data, "customProperties": [*entries, *inherited]}
 
 
 def _mappings(items: Any) -> list[dict[str, Any]]:
-    return [item for item in items if isinstance(item, dict)] if isinstance(items, list) else []
+    """The mappings in a list; none if it is no list."""
+    if not isinstance(items, list):
+        return []
+    return [item for item in items if isinstance(item, dict)]
 
 
 def _contract(document: ContractDocument) -> Contract:
     table = document.tables[0]
-    extra = _custom_properties(
-        document.customProperties, CONTRACT_PROPERTIES, f"contract '{document.name}'"
-    )
+    where = f"contract '{document.name}'"
+    extra = _custom_properties(document.customProperties, CONTRACT_PROPERTIES, where)
     if len(table.quality) > 1:
-        raise ContractError(
-            f"contract '{document.name}': rowCount is given twice: keep one of them"
-        )
-    low, high = table.quality[0].mustBeBetween if table.quality else (1, None)
+        raise ContractError(f"{where}: rowCount is given twice: keep one of them")
+    min_rows = 1
+    max_rows = None
+    if table.quality:
+        min_rows, max_rows = table.quality[0].mustBeBetween
     return Contract(
         name=document.name,
         version=document.version,
         description=document.description.purpose,
         columns=tuple(_column(item) for item in table.properties),
-        min_rows=low,
-        max_rows=high,
+        min_rows=min_rows,
+        max_rows=max_rows,
         **{POLICIES[key]: value for key, value in extra.items() if key in POLICIES},
     )
 
@@ -361,11 +412,7 @@ def _column(item: PropertyDocument) -> Column:
         raise ContractError(f"{where}: use is {extra['use']!r}, expected feature (or leave it out)")
     if "use" in extra and extra["role"] != "sensitive":
         raise ContractError(f"{where}: use: feature is for sensitive columns only: remove it")
-    for key, kind, example in (
-        ("bins", list, "a list such as [25]"),
-        ("missing", list, "a list such as ['?', 999]"),
-        ("valueNames", dict, "names such as {1: male, 2: female}"),
-    ):
+    for key, kind, example in _PROPERTY_TYPES:
         if extra.get(key) is not None and not isinstance(extra[key], kind):
             raise ContractError(f"{where}: {key} is {extra[key]!r}, expected {example}")
     return Column(
@@ -390,19 +437,19 @@ def _custom_properties(
     """Return the values of ``{property, value}`` pairs by name; refuse unknown and repeated
     names.
     """
-    found: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     for entry in entries:
         if entry.property not in known:
             raise ContractError(
                 f"{where}: unknown customProperties entry '{entry.property}'"
                 f"{did_you_mean(entry.property, known)}"
             )
-        if entry.property in found:
+        if entry.property in values:
             raise ContractError(
                 f"{where}: customProperties entry '{entry.property}' is given twice"
             )
-        found[entry.property] = entry.value
-    return found
+        values[entry.property] = entry.value
+    return values
 
 
 def _first_problem(error: ValidationError, data: dict[str, Any]) -> str:
@@ -412,24 +459,32 @@ def _first_problem(error: ValidationError, data: dict[str, Any]) -> str:
     first = min(error.errors(), key=lambda item: item["type"] != "unknown_key")
     location = first["loc"]
     kind = first["type"]
-    given = first["input"]
-    where = _where(location[:-1] if kind == "missing" else location, data)
-    prefix = f"{where}: " if where else ""
+    # the place of a missing key is the mapping that lacks it
+    place = location[:-1] if kind == "missing" else location
+    where = _where(place, data)
+    prefix = ""
+    if where:
+        prefix = f"{where}: "
+    return prefix + _problem(kind, location, first)
+
+
+def _problem(kind: str, location: tuple[int | str, ...], details: Mapping[str, Any]) -> str:
+    """Describe a problem of a kind that pydantic names, without its place."""
+    value = details["input"]
     if kind == "unknown_key":
-        return f"{prefix}{first['msg']}"
+        return str(details["msg"])
     if kind == "missing":
-        return f"{prefix}key '{location[-1]}' is missing: add it"
-    if "validValues" in location and isinstance(given, bool):
+        return f"key '{location[-1]}' is missing: add it"
+    if "validValues" in location and isinstance(value, bool):
         return (
-            f"{prefix}a true/false value is among text values (YAML reads an unquoted yes, no, on "
-            "or off as "
+            "a true/false value is among text values (YAML reads an unquoted yes, no, on or off as "
             "true/false): put it in quotes"
         )
     if kind == "literal_error":
-        return f"{prefix}got {given!r}, expected {first['ctx']['expected']}"
-    if kind == "string_type" and isinstance(given, (bool, int, float)):
-        return f"{prefix}got {given!r}, expected text: put it in quotes"
-    return f"{prefix}got {shorten(repr(given), 60)}: {first['msg'].lower()}"
+        return f"got {value!r}, expected {details['ctx']['expected']}"
+    if kind == "string_type" and isinstance(value, (bool, int, float)):
+        return f"got {value!r}, expected text: put it in quotes"
+    return f"got {shorten(repr(value), 60)}: {details['msg'].lower()}"
 
 
 def _where(location: tuple[int | str, ...], data: Any) -> str:
@@ -439,7 +494,8 @@ def _where(location: tuple[int | str, ...], data: Any) -> str:
     for part in location:
         if isinstance(part, int):
             path += f"[{part}]"
-            node = node[part] if isinstance(node, list) and part < len(node) else None
+            in_list = isinstance(node, list) and part < len(node)
+            node = node[part] if in_list else None
             if isinstance(node, dict) and isinstance(node.get("name"), str):
                 path += f" ('{node['name']}')"
         elif isinstance(node, dict) and part in node:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 # Each paragraph is an order, its positions separated by blanks; words of one position are separated
 # by |, after which a line may break. A dash joins the words of one name.
@@ -13,10 +13,12 @@ none|zero|no very-low|extremely-low|lowest low|lower medium-low|moderately-low|l
 medium|moderate|average|normal|mid|middle|med medium-high|moderately-high|upper-middle
 high|higher|upper|elevated very-high|extremely-high|highest critical|extreme
 
-very-small|tiny|micro|mini|xxs xs|x-small|extra-small s|small m|medium|mid|mid-size|midsize l|large|big
+very-small|tiny|micro|mini|xxs xs|x-small|extra-small s|small m|medium|mid|mid-size|midsize l|
+large|big
 xl|x-large|extra-large|very-large|huge xxl|2xl|xx-large|giant xxxl|3xl
 
-never|none|not-at-all almost-never|hardly-ever|very-rarely rarely|seldom occasionally|once-in-a-while
+never|none|not-at-all almost-never|hardly-ever|very-rarely rarely|seldom occasionally|
+once-in-a-while
 sometimes|about-half-the-time often|frequently|regularly usually|mostly|most-of-the-time
 very-often|very-frequently|almost-always|nearly-always always|constantly|all-the-time
 
@@ -24,7 +26,8 @@ never|none yearly|annually|annual|once-a-year quarterly monthly|once-a-month biw
 weekly|once-a-week daily|once-a-day|every-day hourly
 
 strongly-disagree|completely-disagree|totally-disagree disagree|mostly-disagree
-somewhat-disagree|slightly-disagree|tend-to-disagree neutral|undecided|neither|neither-agree-nor-disagree
+somewhat-disagree|slightly-disagree|tend-to-disagree neutral|undecided|neither|
+neither-agree-nor-disagree
 somewhat-agree|slightly-agree|tend-to-agree agree|mostly-agree
 strongly-agree|completely-agree|totally-agree
 
@@ -46,7 +49,8 @@ exceeds-expectations|exceeds|exceeded outstanding|far-exceeds-expectations
 none|no|absent|healthy minimal|very-mild|trace mild|minor|slight|light moderate|medium
 severe|serious|major|heavy critical|very-severe|extreme fatal
 
-intern|trainee|apprentice junior|entry|entry-level|jr mid|middle|intermediate|mid-level|associate|regular
+intern|trainee|apprentice junior|entry|entry-level|jr mid|middle|intermediate|mid-level|associate|
+regular
 senior|sr|experienced lead|staff|principal manager director|head vice-president|vp
 executive|chief|c-level
 
@@ -58,10 +62,12 @@ bronze silver gold platinum diamond
 free|trial basic|starter|economy|budget standard|regular|classic plus|premium-economy
 premium|pro|professional|business enterprise|first|luxury|ultimate
 
-baby|infant toddler child|kid|children preteen|tween teen|teenager|adolescent|youth young|young-adult
+baby|infant toddler child|kid|children preteen|tween teen|teenager|adolescent|youth young|
+young-adult
 adult|middle|middle-aged|middle-age old|older|older-adult|senior|elderly|retired
 
-first|1st second|2nd third|3rd fourth|4th fifth|5th sixth|6th seventh|7th eighth|8th ninth|9th tenth|10th
+first|1st second|2nd third|3rd fourth|4th fifth|5th sixth|6th seventh|7th eighth|8th ninth|9th
+tenth|10th
 
 i ii iii iv v vi vii viii
 
@@ -82,31 +88,38 @@ hs-grad|high-school|highschool|high-school-graduate|high-school-diploma|hs|hs-di
 secondary-school|upper-secondary
 vocational|apprenticeship|trade-school|technical|certificate|diploma
 some-college|some-university|college-no-degree|post-secondary
-assoc-voc|associate|associates|associate's|associates-degree|associate-degree|college|college-degree|
+assoc-voc|associate|associates|associate's|associates-degree|associate-degree|college|
+college-degree|
 foundation-degree
 assoc-acdm
-bachelor|bachelors|bachelor's|bachelors-degree|bachelor-degree|bachelor's-degree|university|graduate|
+bachelor|bachelors|bachelor's|bachelors-degree|bachelor-degree|bachelor's-degree|university|
+graduate|
 graduation|undergraduate|tertiary|higher|university-degree|degree|bsc
 master|masters|master's|masters-degree|master's-degree|postgraduate|post-graduate|grad-school|
 graduate-school|graduate-degree|msc|mba
 prof-school|professional|professional-degree phd|doctorate|doctoral|doctor|doctorate-degree|ph-d
 """
-_ORDERS = [
-    {
-        name: rank
-        for rank, names in enumerate(scale.replace("|\n", "|").split())
-        for name in names.split("|")
-    }
-    for scale in _SCALES.strip().split("\n\n")
-]
-_STEP_WORDS = {
-    "level", "lvl", "grade", "tier", "stage", "band", "step", "phase", "rank", "quartile",
-    "quintile", "decile", "bracket", "year", "class", "degree",
-}  # fmt: skip
+
+
+def _positions(scale: str) -> dict[str, int]:
+    """Position of each word of an order."""
+    positions = {}
+    for position, words in enumerate(scale.replace("|\n", "|").split()):
+        for word in words.split("|"):
+            positions[word] = position
+    return positions
+
+
+_ORDERS = [_positions(scale) for scale in _SCALES.strip().split("\n\n")]
+_LEVEL_WORDS = ("level", "lvl", "grade", "tier", "stage", "band", "step", "phase", "rank", "class")
+_PART_WORDS = ("quartile", "quintile", "decile", "bracket", "year", "degree")
+_STEP_WORDS = {*_LEVEL_WORDS, *_PART_WORDS}
 _AMOUNT = r"([$€£]?\s*-?\d[\d,]*\.?\d*\s*[kKmM]?)"
 _UNIT = r"(?:\s*(?:%|[A-Za-z]{1,8}\.?(?:\s+[A-Za-z]{1,5})?))?"
 _BETWEEN = re.compile(
-    rf"[\[(]?\s*{_AMOUNT}{_UNIT}\s*(?:-|–|—|to|until|,|;|\.\.+|<=?[^<]*<=?|:)\s*<?=?{_AMOUNT}{_UNIT}\s*[\])]?"
+    rf"[\[(]?\s*{_AMOUNT}{_UNIT}\s*"
+    r"(?:-|–|—|to|until|,|;|\.\.+|<=?[^<]*<=?|:)"
+    rf"\s*<?=?{_AMOUNT}{_UNIT}\s*[\])]?"
 )
 _BELOW = re.compile(
     r"(?:\.\.+\s*)?(?:<=?|≤|less than|under|below|up to|at most|fewer than|until|younger than)\s*"
@@ -128,43 +141,86 @@ _GRADE = re.compile(r"[A-G][+-]?")
 def order_of(values: Sequence[str], name: str) -> tuple[tuple[str, ...], str] | None:
     """Return categories in their order, and a description of it; None if they have none.
 
-    `values` are distinct categories, none of them missing. Single letters are grades only in a
-    column whose `name` says so.
+    Parameters
+    ----------
+    values : sequence of str
+        Distinct categories, none of them missing.
+    name : str
+        Name of the column. Single letters are grades only in a column whose name says so.
+
+    Returns
+    -------
+    order : tuple of str
+        The categories, from the lowest to the highest.
+    description : str
+        Which kind of order it is.
     """
     if len(values) < 2:
         return None
-    ranges = {value: _range(value.strip()) for value in values}
-    found = [item for item in ranges.values() if item is not None]
-    units = {re.sub(r"[^a-z]|s$", "", value.lower()) for value in values}
-    same_unit = len(units) == 1 and units != {""} and len(values) > 2
-    numeric = same_unit or any(low != high for low, high in found)
-    if len(found) == len(values) and len(set(found)) == len(values) and numeric:
-        return tuple(
-            sorted(values, key=lambda value: ranges[value] or (0.0, 0.0))
-        ), "ranges of numbers"
+    ranges = _distinct_ranges(values)
+    if ranges is not None and (_share_a_unit(values) or _any_is_wide(ranges.values())):
+        return tuple(sorted(values, key=ranges.__getitem__)), "ranges of numbers"
     if len(values) < 3:
         return None
-    if ranks := _ranks(values, name):
-        return tuple(sorted(values, key=lambda value: (ranks[value], value))), "words with an order"
-    return None
+    ranks = _ranks(values, name)
+    if ranks is None:
+        return None
+    return tuple(sorted(values, key=lambda value: (ranks[value], value))), "words with an order"
+
+
+def _distinct_ranges(values: Sequence[str]) -> dict[str, tuple[float, float]] | None:
+    """Ends of the range of numbers that each value is; None unless all are ranges, and differ."""
+    ranges = {}
+    for value in values:
+        ends = _range(value.strip())
+        if ends is None:
+            return None
+        ranges[value] = ends
+    if len(set(ranges.values())) < len(values):
+        return None
+    return ranges
+
+
+def _share_a_unit(values: Sequence[str]) -> bool:
+    """Whether three numbers or more have the same unit, such as years; the plural aside."""
+    units = {re.sub(r"[^a-z]|s$", "", value.lower()) for value in values}
+    return len(units) == 1 and units != {""} and len(values) > 2
+
+
+def _any_is_wide(ranges: Iterable[tuple[float, float]]) -> bool:
+    return any(low != high for low, high in ranges)
 
 
 def _range(text: str) -> tuple[float, float] | None:
     """Return the ends of a range of numbers, for sorting."""
     if re.fullmatch(r"\d{4}-\d{2}(-\d{2})?", text) and int(text[5:7]) <= 12:
         return None  # a month or a date
-    if match := _BETWEEN.fullmatch(text):
-        low, high = (_amount(part) for part in match.groups())
-        if low > high and match[2].strip()[-1:] in "kKmM" and match[1].strip()[-1:] not in "kKmM":
-            low *= 1e3 if match[2].strip()[-1] in "kK" else 1e6
-        return (low, high) if low <= high else None
-    if match := _BELOW.fullmatch(text):
-        # below the range that begins there
-        return (-math.inf, _amount(match[1]))
-    if match := _ABOVE.fullmatch(text):
-        return (_amount(next(part for part in match.groups() if part)), math.inf)
-    if match := _SINGLE.fullmatch(text):
-        return (_amount(match[1]), _amount(match[1]))
+    between = _BETWEEN.fullmatch(text)
+    if between is not None:
+        return _ends(between[1], between[2])
+    below = _BELOW.fullmatch(text)
+    if below is not None:
+        # sorted before the range that begins there
+        return (-math.inf, _amount(below[1]))
+    above = _ABOVE.fullmatch(text)
+    if above is not None:
+        return (_amount(next(part for part in above.groups() if part)), math.inf)
+    single = _SINGLE.fullmatch(text)
+    if single is not None:
+        return (_amount(single[1]), _amount(single[1]))
+    return None
+
+
+def _ends(low_text: str, high_text: str) -> tuple[float, float] | None:
+    """Ends of a range between two amounts; None if the first one is larger."""
+    low = _amount(low_text)
+    high = _amount(high_text)
+    # 10-20k is 10,000 to 20,000
+    suffix = high_text.strip()[-1:]
+    if low > high and suffix in "kKmM" and low_text.strip()[-1:] not in "kKmM":
+        low *= 1e3 if suffix in "kK" else 1e6
+    if low <= high:
+        return (low, high)
     return None
 
 
@@ -177,27 +233,42 @@ def _amount(text: str) -> float:
 def _ranks(values: Sequence[str], name: str) -> dict[str, int] | None:
     """Return the position of each value in the first scale that has all of them."""
     words = {value: re.sub(r"[^a-z0-9'+]+", "-", value.lower()).strip("-") for value in values}
-    parts = [set(text.split("-")) for text in words.values()]
-    shared = set.intersection(*parts)
+    shared = set.intersection(*(set(text.split("-")) for text in words.values()))
     # "low risk", "high risk": the word that all have says nothing
-    short = {
-        value: "-".join(part for part in text.split("-") if part not in shared)
-        for value, text in words.items()
-    }
+    short = {value: _without_words(text, shared) for value, text in words.items()}
     for texts in (words, short):
         # "(3) high", "1. low": a number before the word
         plain = {value: re.sub(r"^\d+-(?=[a-z])", "", text) for value, text in texts.items()}
         for form in (texts, plain):
-            for scale in _ORDERS:
-                ranks = {value: scale[text] for value, text in form.items() if text in scale}
-                if len(ranks) == len(values) and len(set(ranks.values())) >= max(
-                    3, len(values) - 1
-                ):
-                    return ranks
+            ranks = _ranks_in_scales(form)
+            if ranks is not None:
+                return ranks
     if shared & _STEP_WORDS and all(re.fullmatch(r"\d+", text) for text in short.values()):
         return {value: int(text) for value, text in short.items()}
-    tokens = set(re.split(r"[^a-z]+", name.lower()))
-    if tokens & {"grade", "rating", "mark", "band", "score"} and all(map(_GRADE.fullmatch, values)):
-        # A+ before A before A-, and G the lowest
-        return {value: -3 * ord(value[0]) + {"+": 1, "-": -1}.get(value[1:], 0) for value in values}
+    name_words = set(re.split(r"[^a-z]+", name.lower()))
+    names_grade = name_words & {"grade", "rating", "mark", "band", "score"}
+    if names_grade and all(map(_GRADE.fullmatch, values)):
+        return {value: _grade_rank(value) for value in values}
     return None
+
+
+def _without_words(text: str, left_out: set[str]) -> str:
+    return "-".join(word for word in text.split("-") if word not in left_out)
+
+
+def _ranks_in_scales(texts: dict[str, str]) -> dict[str, int] | None:
+    """Position of each value, by its text, in the first scale that has all of them; at most two
+    values, and none of three, may share one.
+    """
+    for scale in _ORDERS:
+        ranks = {value: scale[text] for value, text in texts.items() if text in scale}
+        positions = len(set(ranks.values()))
+        if len(ranks) == len(texts) and positions >= max(3, len(texts) - 1):
+            return ranks
+    return None
+
+
+def _grade_rank(grade: str) -> int:
+    """Rank of a letter: A+ before A before A-, and G the lowest."""
+    sign = {"+": 1, "-": -1}.get(grade[1:], 0)
+    return -3 * ord(grade[0]) + sign

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,153 +22,213 @@ MIN_COUNTED_ROWS = 50
 # More levels than this are a measure unless the name or the label says otherwise.
 MAX_SHAPED_LEVELS = 20
 
-_ID = {
-    "id",
-    "ids",
-    "uuid",
-    "guid",
-    "ssn",
-    "identifier",
-    "pk",
-    "rowid",
-    "rownum",
-    "rownames",
-    "unnamed",
-}
-_MAYBE_ID = {
-    "key", "index", "idx", "nr", "no", "num", "number", "code", "account", "acct", "policy",
-    "ticket", "phone", "row", "record", "case", "serial", "reference", "ref",
-}  # fmt: skip
-_CODE = {
-    "type", "code", "codes", "status", "class", "kind", "category", "cat", "group", "grp", "region",
-    "zone", "district", "state", "county", "sector", "branch", "dept", "department", "industry",
-    "occupation", "job", "marital", "ethnicity", "race", "religion", "country", "nationality",
-    "product", "channel", "segment", "cluster", "method", "reason", "purpose", "naics", "sic",
-    "icd", "zip", "zipcode", "postcode", "postal", "plz", "city", "gender", "sex", "colour",
-    "color", "brand", "model", "flag", "location", "site", "office", "store", "diagnosis",
-    "specialty", "source", "workclass", "profession", "major", "kanton", "canton", "province",
-    "municipality",
-}  # fmt: skip
+
+def _words(text: str) -> frozenset[str]:
+    """Words of a column's name that are listed below, separated by blanks."""
+    return frozenset(text.split())
+
+
+# Words that a column's name has, by what they say of its values.
+_ID = _words("id ids uuid guid ssn identifier pk rowid rownum rownames unnamed")
+_MAYBE_ID = _words(
+    """
+    key index idx nr no num number code account acct policy ticket phone row record case serial
+    reference ref
+    """
+)
+_CODE = _words(
+    """
+    type code codes status class kind category cat group grp flag
+    region zone district state county zip zipcode postcode postal plz city country kanton canton
+    province municipality location site office store
+    sector branch dept department industry occupation job workclass profession naics sic
+    marital ethnicity race religion nationality gender sex
+    product channel segment cluster method reason purpose colour color brand model source
+    icd diagnosis specialty major
+    """
+)
+_CODE_BOOK = _words("zip zipcode postcode postal plz code naics sic icd diagnosis fips")
+_MEASURE = _words(
+    """
+    count counts cnt total sum amount amt quantity qty value mean avg average max min median
+    rate ratio score scores level grade rank size limit rating rated points index percentage
+    percent pct share stars frequency satisfaction involvement
+    age year years yrs yr month months week weeks day days hour hours hrs minute minutes times
+    since tenure duration term experience
+    income salary wage price cost costs fee balance payment payments revenue debt loss gain credits
+    length distance height weight temperature pressure bmi
+    children kids dependents persons people members rooms visits priors sessions calls
+    """
+)
+_COUNTED = _words("n num no nb number count total times how")
+_WEIGHT = _words("fnlwgt finalwt pweight fweight aweight perwt hhwt wtfinl asecwt ipw wgt wght")
+_SAMPLING = _words(
+    """
+    sample sampling survey pop population final design replicate expansion inverse probability
+    person household hh case instance norm normalized post stratification
+    """
+)
+_FOLDS = _words("fold folds kfold")
+_PARTS = _words("train training test testing valid validation val dev holdout oot eval")
+_PART_MARKS = _words("is in set split flag sample")
+_PART_VALUE = re.compile(
+    r"^(train|test|valid|val|dev|holdout|oot|eval)(ing|ation)?([_ -]?set)?\d*$"
+)
 # Names of what the law of many countries forbids to decide by.
-PROTECTED = {
-    "gender", "sex", "race", "ethnicity", "age", "religion", "nationality", "disability", "disabled",
-    "pregnant", "citizenship", "veteran", "male", "female", "women", "woman", "white", "nonwhite",
-    "nwhite", "black", "hispanic", "hispan", "hisp", "latino", "asian", "ethn", "ethnic", "foreign",
-    "immigrant",
-}  # fmt: skip
-_CODE_BOOK = {
-    "zip", "zipcode", "postcode", "postal", "plz", "code", "naics", "sic", "icd", "diagnosis", "fips",
-}  # fmt: skip
-_MEASURE = {
-    "count", "counts", "cnt", "total", "sum", "amount", "amt", "age", "year", "years", "yrs", "yr",
-    "month", "months", "week", "weeks", "day", "days", "hour", "hours", "hrs", "minute", "minutes",
-    "rate", "ratio", "score", "scores", "level", "grade", "rank", "size", "income", "salary",
-    "wage", "price", "cost", "costs", "fee", "balance", "payment", "payments", "visits", "times",
-    "tenure", "duration", "length", "distance", "height", "weight", "children", "kids", "rooms",
-    "priors", "sessions", "percentage", "percent", "pct", "share", "quantity", "qty", "limit",
-    "value", "rating", "points", "index", "since", "mean", "avg", "average", "max", "min", "median",
-    "dependents", "persons", "people", "members", "credits", "calls", "experience", "revenue",
-    "debt", "term", "loss", "gain", "temperature", "pressure", "bmi", "rated", "satisfaction",
-    "involvement", "stars", "frequency",
-}  # fmt: skip
-_COUNTED = {"n", "num", "no", "nb", "number", "count", "total", "times", "how"}
-_WEIGHT = {
-    "fnlwgt", "finalwt", "pweight", "fweight", "aweight", "perwt", "hhwt", "wtfinl", "asecwt", "ipw", "wgt",
-    "wght",
-}  # fmt: skip
-_SAMPLING = {
-    "sample", "sampling", "survey", "pop", "population", "final", "design", "replicate",
-    "expansion", "inverse", "person", "household", "hh", "probability", "case", "instance", "norm",
-    "normalized", "post", "stratification",
-}  # fmt: skip
-_FOLDS = {"fold", "folds", "kfold"}
-_PARTS = {
-    "train", "training", "test", "testing", "valid", "validation", "val", "dev", "holdout", "oot", "eval",
-}  # fmt: skip
+PROTECTED = _words(
+    """
+    gender sex male female women woman age pregnant disability disabled veteran
+    race ethnicity ethn ethnic white nonwhite nwhite black hispanic hispan hisp latino asian
+    religion nationality citizenship foreign immigrant
+    """
+)
+# Categories without a place in an order, unless a scale has the word.
+_VAGUE_IN_ORDERS = frozenset(
+    (
+        *("unknown", "unk", "not known", "not stated", "unspecified", "undefined", "none", "other"),
+        *("refused", "not applicable", "prefer not to say", "don't know", "dont know"),
+    )
+)
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """The label of the sampled rows, for relations of columns to it."""
+    """The label of the sampled rows, for relations of columns to it.
 
-    rows: NDArray[np.int64]  # shape (m,): positions of the sampled rows
-    positive: NDArray[np.float64]  # shape (m,): 1 where the label is positive, else 0
+    Parameters
+    ----------
+    rows : ndarray of int64, shape (m,)
+        Positions of the sampled rows.
+    positive : ndarray of float64, shape (m,)
+        1 where the label is positive, else 0.
+    """
+
+    rows: NDArray[np.int64]
+    positive: NDArray[np.float64]
 
     @classmethod
     def of(cls, data: pa.ChunkedArray, positive: Any) -> Outcome:
-        """Read the label's sampled rows."""
+        """Read the label's sampled rows.
+
+        Parameters
+        ----------
+        data : pyarrow.ChunkedArray, length n
+            The label, without missing values.
+        positive : object
+            Its value that counts as positive.
+
+        Returns
+        -------
+        Outcome
+        """
         rows = sample_rows(len(data))
-        return cls(
-            rows, np.asarray(pc.equal(data.take(pa.array(rows)), positive), dtype=np.float64)
-        )
+        sampled = data.take(pa.array(rows))
+        return cls(rows, np.asarray(pc.equal(sampled, positive), dtype=np.float64))
 
 
 def describe_feature(values: Values, outcome: Outcome | None) -> Column:
     """Return a column that is neither label nor sensitive nor an id by request, with the reason.
 
-    It has the role ``feature`` or ``ignore``; its description is the reason. Without an outcome no
-    relation to the label is tried.
+    Parameters
+    ----------
+    values : Values
+        The column's values, read by :func:`evenhand.data_contracts.values.read_values`.
+    outcome : Outcome or None
+        The label of sampled rows. Without it no relation to the label is tried.
+
+    Returns
+    -------
+    Column
+        Of the role ``feature`` or ``ignore``; its description is the reason.
     """
-    if values.distinct < 2:
-        found = "one value only" if values.distinct else "no value"
-        return _ignored(
-            values, f"it holds {found}, nothing to learn from", present=values.distinct == 1
-        )
-    if reason := _not_of_people(values):
+    if values.distinct == 0:
+        return _ignored(values, "it holds no value, nothing to learn from", present=False)
+    if values.distinct == 1:
+        return _ignored(values, "it holds one value only, nothing to learn from")
+    reason = _not_of_people(values)
+    if reason is not None:
         return _ignored(values, reason)
     if values.kind == "string":
         return _text(values)
     if values.kind == "boolean":
-        return _boolean(values, f"True or false{f', {values.found}' if values.found else ''}.")
+        return _boolean(values, f"True or false{_spelling(values)}.")
     if values.kind == "date":
-        encoding = "calendar"
         text = "Date: used as age in days, month and weekday."
-        return _feature(values, text, encoding=encoding)
+        return _feature(values, text, encoding="calendar")
     return _number(values, outcome)
+
+
+def _spelling(values: Values) -> str:
+    """Text about how the raw values were written, to follow a description; empty if plain."""
+    if values.found:
+        return f", {values.found}"
+    return ""
 
 
 def _not_of_people(values: Values) -> str | None:
     """Return why a column describes rows and not people: ids, sampling weights, parts of a
     split.
     """
-    present = values.present
-    distinct = values.distinct
-    words = words_of(values.name)
-    rows = len(present)
-    named = set(words)
-    last = words[-1] if words else ""
-    numeric = values.kind in ("integer", "number")
-    whole = numeric and whole_numbers(present)
-    if (whole or values.kind == "string") and distinct > MAX_CATEGORIES and (named & _ID):
-        return "its name and its many values are those of an id"
-    if distinct == rows and values.kind == "string":
-        return "differs in every row, like an identifier or free text"
-    if distinct == rows and whole and rows > 10:
-        if {last, *words[:1]} & (_ID | _MAYBE_ID):
-            return "differs in every row, like an id"
-        if values.kind == "integer" and rows >= MIN_COUNTED_ROWS:
-            numbers = present.cast(pa.int64(), safe=False).to_numpy()
-            steps = np.diff(numbers)
-            if (steps > 0).all() or (steps < 0).all() or np.ptp(numbers) <= 1.02 * rows:
-                return "numbers the rows, like an id"
-    if whole and distinct >= 0.95 * rows and distinct > MAX_CATEGORIES and last in _MAYBE_ID:
-        return "differs in nearly every row, like an id"
-    if numeric and distinct > 10 and _is_weight(values):
+    is_numeric = values.kind in ("integer", "number")
+    is_whole = is_numeric and whole_numbers(values.present)
+    if is_whole or values.kind == "string":
+        reason = _id_reason(values, is_whole)
+        if reason is not None:
+            return reason
+    if is_numeric and values.distinct > 10 and _is_weight(values):
         return "a sampling weight: it says for how many people a row stands"
-    if distinct <= 20:
-        parts = re.compile(
-            r"^(train|test|valid|val|dev|holdout|oot|eval)(ing|ation)?([_ -]?set)?\d*$"
-        )
-        if values.kind == "string":
-            texts = [str(item).strip().lower() for item in pc.unique(present).to_pylist()]
-            if all(map(parts.match, texts)) and any(text.startswith("train") for text in texts):
-                return "says to which part of a split a row belongs"
-        marked = bool(named & _PARTS) and bool(
-            named & {"is", "in", "set", "split", "flag", "sample"}
-        )
-        both = len(named & _PARTS) > 1 or ("cv" in named and "fold" in "".join(words))
-        if named & _FOLDS or last in ("split", "partition") or marked or both:
-            return "numbers the parts of a split"
+    if values.distinct <= 20:
+        return _split_reason(values)
+    return None
+
+
+def _id_reason(values: Values, is_whole: bool) -> str | None:
+    """Return why texts or whole numbers are ids; None if they are not."""
+    distinct = values.distinct
+    rows = len(values.present)
+    words = words_of(values.name)
+    if distinct > MAX_CATEGORIES and not _ID.isdisjoint(words):
+        return "its name and its many values are those of an id"
+    if not is_whole:
+        if distinct == rows:
+            return "differs in every row, like an identifier or free text"
+        return None
+    if distinct == rows and rows > 10:
+        ends = {*words[:1], *words[-1:]}
+        if ends & (_ID | _MAYBE_ID):
+            return "differs in every row, like an id"
+        if values.kind == "integer" and rows >= MIN_COUNTED_ROWS and _counts_rows(values):
+            return "numbers the rows, like an id"
+    differs_nearly_everywhere = distinct >= 0.95 * rows and distinct > MAX_CATEGORIES
+    if differs_nearly_everywhere and words and words[-1] in _MAYBE_ID:
+        return "differs in nearly every row, like an id"
+    return None
+
+
+def _counts_rows(values: Values) -> bool:
+    """Whether distinct integers are sorted, or without gaps."""
+    numbers = values.present.cast(pa.int64(), safe=False).to_numpy()
+    steps = np.diff(numbers)
+    if (steps > 0).all() or (steps < 0).all():
+        return True
+    return bool(np.ptp(numbers) <= 1.02 * len(numbers))
+
+
+def _split_reason(values: Values) -> str | None:
+    """Return why a column of few values names the parts of a split; None if it does not."""
+    if values.kind == "string":
+        texts = [str(item).strip().lower() for item in pc.unique(values.present).to_pylist()]
+        are_parts = all(map(_PART_VALUE.match, texts))
+        if are_parts and any(text.startswith("train") for text in texts):
+            return "says to which part of a split a row belongs"
+    words = words_of(values.name)
+    part_words = _PARTS.intersection(words)
+    is_marked_part = bool(part_words) and not _PART_MARKS.isdisjoint(words)
+    is_cv_fold = "cv" in words and "fold" in "".join(words)
+    names_split = words[-1:] in (["split"], ["partition"])
+    names_fold = not _FOLDS.isdisjoint(words)
+    if names_fold or names_split or is_marked_part or len(part_words) > 1 or is_cv_fold:
+        return "numbers the parts of a split"
     return None
 
 
@@ -179,12 +240,13 @@ def _is_weight(values: Values) -> bool:
     words = words_of(values.name)
     if pc.min(present).as_py() <= 0:
         return False
-    named = set(words)
-    if named & _WEIGHT or (words and re.fullmatch(r"[a-z]{2,}(wgt|wght|wt)", words[-1])):
+    if not _WEIGHT.isdisjoint(words):
         return True
-    if not named & {"weight", "weights", "wt"}:
+    if words and re.fullmatch(r"[a-z]{2,}(wgt|wght|wt)", words[-1]):
+        return True
+    if {"weight", "weights", "wt"}.isdisjoint(words):
         return False
-    if named & _SAMPLING:
+    if not _SAMPLING.isdisjoint(words):
         return True
     if len(words) > 1:
         return False
@@ -194,91 +256,106 @@ def _is_weight(values: Values) -> bool:
 
 
 def _text(values: Values) -> Column:
-    present = values.present
     distinct = values.distinct
     if distinct <= max(MAX_CATEGORIES, 100):
-        texts = [item for item in pc.unique(present).to_pylist() if item is not None]
-        vague = {text for text in texts if text.strip().lower() in _VAGUE_IN_ORDERS}
-        # "unknown" has no place in an order, unless a scale has the word
-        for left_out in (set(), vague):
-            found = order_of([text for text in texts if text not in left_out], values.name)
-            if found is not None:
-                missing = tuple(
-                    sorted({*values.missing, *(text.strip() for text in left_out)}, key=str)
-                )
-                text = f"Ordered category with {len(found[0])} values: {found[1]}."
-                return _feature(
-                    values, text, encoding="ordinal", allowed=found[0], missing=missing,
-                    required=values.required and not left_out,
-                )  # fmt: skip
-    if distinct > MAX_CATEGORIES or distinct * 2 >= len(present):
+        ordered = _ordered_categories(values)
+        if ordered is not None:
+            return ordered
+    if distinct > MAX_CATEGORIES or distinct * 2 >= len(values.present):
         return _ignored(
             values, f"{distinct:,} distinct values are too many categories; group them to use it"
         )
-    allowed = tuple(sorted(pc.unique(present).to_pylist()))
+    allowed = tuple(sorted(pc.unique(values.present).to_pylist()))
     return _feature(values, f"Category with {distinct} values.", allowed=allowed)
 
 
-_VAGUE_IN_ORDERS = {
-    "unknown", "unk", "none", "not known", "not stated", "unspecified", "undefined", "refused",
-    "other", "not applicable", "prefer not to say", "don't know", "dont know",
-}  # fmt: skip
+def _ordered_categories(values: Values) -> Column | None:
+    """Describe texts that have an order; None if they have none."""
+    texts = [item for item in pc.unique(values.present).to_pylist() if item is not None]
+    vague = {text for text in texts if text.strip().lower() in _VAGUE_IN_ORDERS}
+    # first with all words, as a scale may have "unknown"; then with the vague ones as missing
+    for left_out in (set(), vague):
+        order = order_of([text for text in texts if text not in left_out], values.name)
+        if order is None:
+            continue
+        allowed, kind = order
+        missing = {*values.missing, *(text.strip() for text in left_out)}
+        return _feature(
+            values,
+            f"Ordered category with {len(allowed)} values: {kind}.",
+            encoding="ordinal",
+            allowed=allowed,
+            missing=tuple(sorted(missing, key=str)),
+            required=values.required and not left_out,
+        )
+    return None
 
 
 def _boolean(values: Values, reason: str) -> Column:
-    encoding, positive = ("binary", True) if values.required else ("onehot", None)
-    return _feature(values, reason, logical_type="boolean", encoding=encoding, positive=positive)
+    if values.required:
+        return _feature(values, reason, logical_type="boolean", encoding="binary", positive=True)
+    return _feature(values, reason, logical_type="boolean", encoding="onehot", positive=None)
 
 
 def _number(values: Values, outcome: Outcome | None) -> Column:
-    present = values.present
-    distinct = values.distinct
-    low = pc.min(present).as_py()
-    whole = whole_numbers(present)
-    written = f", {values.found}" if values.found else ""
-    if whole and low >= 0 and pc.max(present).as_py() == 1:
-        return _boolean(values, f"True or false, as 1 and 0{written}.")
-    if whole and low >= 0 and pc.max(present).as_py() < 2**63:  # integers have 64 bits
+    low = pc.min(values.present).as_py()
+    high = pc.max(values.present).as_py()
+    is_whole = whole_numbers(values.present)
+    is_count = is_whole and low >= 0
+    if is_count and high == 1:
+        return _boolean(values, f"True or false, as 1 and 0{_spelling(values)}.")
+    if is_count and high < 2**63:  # integers have 64 bits
         reason = _coded(values, outcome)
-        if reason is not None and distinct > MAX_CATEGORIES:
-            return _ignored(
-                values, f"{distinct:,} codes are too many categories; group them to use it"
-            )
         if reason is not None:
-            allowed = tuple(int(item) for item in sorted(pc.unique(present).to_pylist()))
-            text = f"Category with {distinct} codes: {reason}{written}."
-            return _feature(
-                values, text, logical_type="integer", encoding="onehot", allowed=allowed
-            )
-    word = "Whole number" if whole else "Number"
-    text = f"{word}{written}, {'two' if distinct == 2 else f'{distinct:,}'} values."
-    return _feature(values, text, encoding="standard", minimum=0 if low >= 0 else None)
+            return _codes(values, reason)
+    word = "Whole number" if is_whole else "Number"
+    count = "two" if values.distinct == 2 else f"{values.distinct:,}"
+    text = f"{word}{_spelling(values)}, {count} values."
+    minimum = 0 if low >= 0 else None
+    return _feature(values, text, encoding="standard", minimum=minimum)
+
+
+def _codes(values: Values, reason: str) -> Column:
+    """Describe whole numbers that are codes of categories, for a reason."""
+    distinct = values.distinct
+    if distinct > MAX_CATEGORIES:
+        return _ignored(values, f"{distinct:,} codes are too many categories; group them to use it")
+    allowed = tuple(int(item) for item in sorted(pc.unique(values.present).to_pylist()))
+    text = f"Category with {distinct} codes: {reason}{_spelling(values)}."
+    return _feature(values, text, logical_type="integer", encoding="onehot", allowed=allowed)
 
 
 def _coded(values: Values, outcome: Outcome | None) -> str | None:
     """Return why whole numbers are codes of categories; None for counts and measures."""
     words = words_of(values.name)
-    last = words[-1] if words else ""
     if values.distinct > MAX_CATEGORIES:
         # a book of codes has few numbers that many rows share, and no fractions
-        return "its name" if last in _CODE_BOOK and values.kind == "integer" else None
-    named = "its name says so"
-    if last in _CODE and not (words[0] in _COUNTED and len(words) > 1):
-        return named
-    # of schooling or experience, which have the gaps and peaks of codes
-    named_years = any(re.search("educ|exp|^school", word) for word in words)
-    years = named_years and values.distinct >= 8 and pc.max(values.present).as_py() <= 60
-    if years or set(words) & _MEASURE or (len(words) > 1 and words[0] in _COUNTED):
+        if values.kind == "integer" and words and words[-1] in _CODE_BOOK:
+            return "its name"
         return None
-    if set(words) & _CODE:
-        return named
+    is_counted = len(words) > 1 and words[0] in _COUNTED
+    if words and words[-1] in _CODE and not is_counted:
+        return "its name says so"
+    if is_counted or not _MEASURE.isdisjoint(words) or _are_years(values, words):
+        return None
+    if not _CODE.isdisjoint(words):
+        return "its name says so"
     if values.distinct == 2:
         return "two codes"
     if outcome is None:
         return None
     sampled = values.data.take(pa.array(outcome.rows)).cast(pa.float64(), safe=False).to_numpy()
-    known = np.isfinite(sampled)
-    return _shaped_like_codes(sampled[known], outcome.positive[known])
+    is_finite = np.isfinite(sampled)
+    return _shaped_like_codes(sampled[is_finite], outcome.positive[is_finite])
+
+
+def _are_years(values: Values, words: Sequence[str]) -> bool:
+    """Whether numbers are years of schooling or experience, which have the gaps and peaks of
+    codes.
+    """
+    if not any(re.search("educ|exp|^school", word) for word in words):
+        return False
+    return bool(values.distinct >= 8 and pc.max(values.present).as_py() <= 60)
 
 
 def _shaped_like_codes(x: NDArray[np.float64], y: NDArray[np.float64]) -> str | None:
@@ -294,32 +371,57 @@ def _shaped_like_codes(x: NDArray[np.float64], y: NDArray[np.float64]) -> str | 
     # the differences of larger numbers do not fit into 64 bits
     if len(levels) < 3 or levels[-1] - levels[0] >= 2.0**63:
         return None
-    cumulated = np.cumsum(counts) / len(x)
-    low = levels[np.searchsorted(cumulated, 0.01)]
-    high = levels[min(int(np.searchsorted(cumulated, 0.99)), len(levels) - 1)]
-    unit = float(np.gcd.reduce((levels - levels[0]).astype(np.int64)))
-    common = ((levels >= low) & (levels <= high)).sum()
-    gaps = 1.0 - common / ((high - low) / unit + 1.0)
-    change = np.diff(counts) / np.sqrt(counts[1:] + counts[:-1])
-    steps = np.sign(change[np.abs(change) > 4.0])
-    turns = int((np.diff(steps) != 0).sum())
-    ragged = _irregular(levels, index, counts, y)
-    widths = np.diff(levels)
-    widening = len(levels) >= 8 and widths.std() > 0 and np.corrcoef(widths, levels[1:])[0, 1] > 0.5
-    if widening and not ragged:
+    low, high = _common_range(levels, counts)
+    is_irregular = _irregular(levels, index, counts, y)
+    gaps = _gap_share(levels, low, high)
+    if _widens(levels) and not is_irregular:
         gaps = 0.0  # those of terms and amounts that people round
-    few = len(levels) <= MAX_SHAPED_LEVELS
     signs = []
     if gaps >= 0.25:
         signs.append("gaps between the numbers")
-    if ragged:
+    if is_irregular:
         signs.append("no steady relation to the label")
-    if turns >= 2:
+    if _turns(counts) >= 2:
         signs.append("no regular frequencies")
-    if len(signs) >= 2 and (few or ragged):
+    few = len(levels) <= MAX_SHAPED_LEVELS
+    if len(signs) >= 2 and (few or is_irregular):
         return ", ".join(signs)
-    # a few numbers far from each other
-    return signs[0] if few and gaps >= 0.6 and low > 0 else None
+    are_far_apart = few and gaps >= 0.6 and low > 0
+    if are_far_apart:
+        return signs[0]
+    return None
+
+
+def _common_range(levels: NDArray[np.float64], counts: NDArray[np.int64]) -> tuple[float, float]:
+    """Levels at the first and the 99th percentile of the rows."""
+    cumulated = np.cumsum(counts) / counts.sum()
+    low = levels[np.searchsorted(cumulated, 0.01)]
+    high = levels[min(int(np.searchsorted(cumulated, 0.99)), len(levels) - 1)]
+    return low, high
+
+
+def _gap_share(levels: NDArray[np.float64], low: float, high: float) -> float:
+    """Share of the possible numbers between two levels that no row has."""
+    unit = float(np.gcd.reduce((levels - levels[0]).astype(np.int64)))
+    common = ((levels >= low) & (levels <= high)).sum()
+    return float(1.0 - common / ((high - low) / unit + 1.0))
+
+
+def _turns(counts: NDArray[np.int64]) -> int:
+    """How often the frequencies of neighbouring levels change from rising to falling or back,
+    changes of less than four standard errors aside.
+    """
+    change = np.diff(counts) / np.sqrt(counts[1:] + counts[:-1])
+    steps = np.sign(change[np.abs(change) > 4.0])
+    return int((np.diff(steps) != 0).sum())
+
+
+def _widens(levels: NDArray[np.float64]) -> bool:
+    """Whether the distance of neighbouring levels grows with their size."""
+    widths = np.diff(levels)
+    if len(levels) < 8 or not widths.std() > 0:
+        return False
+    return bool(np.corrcoef(widths, levels[1:])[0, 1] > 0.5)
 
 
 def _irregular(
@@ -343,8 +445,11 @@ def _irregular(
     root = np.sqrt(weights)
     fitted = design @ np.linalg.lstsq(design * root[:, None], rates * root, rcond=None)[0]
     mean = np.average(rates, weights=weights)
-    total, rest = (float((weights * (rates - part) ** 2).sum()) for part in (mean, fitted))
-    return rest > 0.4 * total and bool(chi2.sf(rest, int(usable.sum()) - 3) < 1e-3)
+    # sums of squares around the mean and around the curve, in variances of a share
+    total = float((weights * (rates - mean) ** 2).sum())
+    unexplained = float((weights * (rates - fitted) ** 2).sum())
+    degrees = int(usable.sum()) - 3
+    return unexplained > 0.4 * total and bool(chi2.sf(unexplained, degrees) < 1e-3)
 
 
 def _feature(values: Values, reason: str, **more: Any) -> Column:

@@ -27,22 +27,39 @@ NOTE_BYTES = 1 << 18
 
 @dataclass
 class Scan:
-    """What the check of a table needs of one of its batches, beside the values of columns that
+    """What the check of a table needs of one of its batches, apart from the values of columns that
     fail.
+
+    Parameters
+    ----------
+    schema : pyarrow.Schema
+        Of the batch.
+    facts : dict of str to ColumnFacts
+        Of each required column that is there once and of the right type.
+    bad : ndarray of bool, shape (rows,)
+        Rows with NaN or infinity in a number.
+    dropped : ndarray of bool, shape (rows,)
+        Rows without a sensitive value, if that drops them.
     """
 
     schema: pa.Schema
-    facts: dict[
-        str, ColumnFacts
-    ]  # of each required column that is there once and of the right type
-    # shape (rows,): rows with NaN or infinity in a number; rows without a sensitive value, if that
-    # drops them
+    facts: dict[str, ColumnFacts]
     bad: NDArray[np.bool_]
     dropped: NDArray[np.bool_]
 
     def noted(self, table: pa.Table) -> pa.Table:
         """The batch with this scan in its schema's metadata, if it has rows and the scan is
         small.
+
+        Parameters
+        ----------
+        table : pyarrow.Table
+            The batch.
+
+        Returns
+        -------
+        pyarrow.Table
+            The same rows.
         """
         values = [facts.decisive for facts in self.facts.values() if facts.decisive is not None]
         if len(values) < len(self.facts) or max(map(len, values), default=0) > MAX_NOTED:
@@ -54,12 +71,25 @@ class Scan:
         with pa.ipc.new_stream(sink, batch.schema) as writer:
             writer.write_batch(batch)
         note = base64.b64encode(sink.getvalue())
-        return table.replace_schema_metadata({NOTE: note}) if len(note) <= NOTE_BYTES else table
+        if len(note) > NOTE_BYTES:
+            return table
+        return table.replace_schema_metadata({NOTE: note})
 
 
 def noted_scan(path: Path, columns: Sequence[Column]) -> Scan | None:
     """Scan of a stored batch without bad or dropped rows, as :meth:`Scan.noted` left it; None
     without one.
+
+    Parameters
+    ----------
+    path : pathlib.Path
+        A Parquet file.
+    columns : sequence of Column
+        The columns that were scanned.
+
+    Returns
+    -------
+    Scan or None
     """
     footer = pq.read_metadata(path)
     schema = footer.schema.to_arrow_schema()
@@ -79,56 +109,101 @@ def noted_scan(path: Path, columns: Sequence[Column]) -> Scan | None:
 def scan(table: pa.Table, columns: Sequence[Column], contract: Contract | None) -> Scan:
     """Read a batch in any process: for ``check_table`` the columns of its contract, or encoded
     ones.
+
+    Parameters
+    ----------
+    table : pyarrow.Table, n rows
+        The batch.
+    columns : sequence of Column
+        The columns to read.
+    contract : Contract or None
+        Decides whether missing sensitive values drop rows; None for an encoded matrix.
+
+    Returns
+    -------
+    Scan
     """
     bad, dropped = np.zeros((2, table.num_rows), dtype=bool)
     drops_missing = contract is not None and contract.missing_sensitive == "drop"
-    found = {}
+    names = table.schema.names
+    facts_by_name = {}
     for column in columns:
         name = column.name
-        names = table.schema.names
-        if names.count(name) != 1 or not type_fits(
-            table.schema.field(name).type, column.logical_type
-        ):
+        if names.count(name) != 1:
             continue
-        found[name] = facts = ColumnFacts(column)
+        if not type_fits(table.schema.field(name).type, column.logical_type):
+            continue
+        facts = ColumnFacts(column)
+        facts_by_name[name] = facts
         missing, nonfinite = facts.read(decode(table.column(name)))
         if column.logical_type == "number":
             bad |= nonfinite
         if drops_missing and column.role == "sensitive":
             dropped |= missing
-    return Scan(table.schema, found, bad, dropped)
+    return Scan(table.schema, facts_by_name, bad, dropped)
 
 
 @dataclass
 class ColumnFacts:
-    """What the check knows of a column of the right type."""
+    """What the check knows of a column of the right type.
+
+    Parameters
+    ----------
+    column : Column
+    missing : int, default 0
+        Number of missing values.
+    nonfinite : int, default 0
+        Number of values that are NaN or infinite.
+    examples : list, default []
+        Some of these values.
+    decisive : pyarrow.Array or None, default None
+        The values that decide whether rules hold: distinct ones, or the least, the largest and a
+        missing one.
+    """
 
     column: Column
     missing: int = 0
     nonfinite: int = 0
-    examples: list[Any] = field(default_factory=list)  # of values that are NaN or infinite
-    # the values that decide whether rules hold: distinct ones, or the least, the largest and a
-    # missing one
+    examples: list[Any] = field(default_factory=list)
     decisive: pa.Array | None = None
 
     def read(self, values: pa.ChunkedArray) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-        """Count a batch; return where it is missing, and where NaN or infinite."""
+        """Count a batch; return where it is missing, and where NaN or infinite.
+
+        Parameters
+        ----------
+        values : pyarrow.ChunkedArray, length n
+            The column's values in the batch.
+
+        Returns
+        -------
+        missing, nonfinite : ndarray of bool, shape (n,)
+        """
         missing = null_mask(values)
         nonfinite = nonfinite_mask(values)
         self.missing = int(missing.sum())
         self.nonfinite = int(nonfinite.sum())
         self.examples = first_examples(values, nonfinite)
-        if len(values):
-            if self.column.allowed is not None:
-                self.decisive = pc.unique(values)
-            else:
-                ends = pc.min_max(values)
-                present = [ends["min"].as_py(), ends["max"].as_py()]
-                self.decisive = pa.array(present + [None] * bool(values.null_count), values.type)
+        if not len(values):
+            return missing, nonfinite
+        if self.column.allowed is not None:
+            self.decisive = pc.unique(values)
+        else:
+            ends = pc.min_max(values)
+            decisive = [ends["min"].as_py(), ends["max"].as_py()]
+            if values.null_count:
+                decisive.append(None)
+            self.decisive = pa.array(decisive, values.type)
         return missing, nonfinite
 
     def add(self, later: ColumnFacts) -> None:
-        """Add a later batch."""
+        """Add a later batch.
+
+        Parameters
+        ----------
+        later : ColumnFacts
+            Of the same column.
+        """
         self.missing += later.missing
         self.nonfinite += later.nonfinite
         add_examples(self.examples, later.examples)
@@ -139,12 +214,34 @@ class ColumnFacts:
 
 
 def first_examples(values: pa.ChunkedArray, mask: NDArray[np.bool_]) -> list[Any]:
-    """The first distinct values of a batch for which `mask` is true."""
-    return pc.unique(values.filter(pa.array(mask)))[:MAX_EXAMPLES].to_pylist() if mask.any() else []
+    """The first distinct values of a batch for which `mask` is true.
+
+    Parameters
+    ----------
+    values : pyarrow.ChunkedArray, length n
+    mask : ndarray of bool, shape (n,)
+
+    Returns
+    -------
+    list
+        At most `MAX_EXAMPLES` values.
+    """
+    if not mask.any():
+        return []
+    return pc.unique(values.filter(pa.array(mask)))[:MAX_EXAMPLES].to_pylist()
 
 
 def add_examples(known: list[Any], found: list[Any]) -> None:
-    """Add distinct values of a batch to the first ``MAX_EXAMPLES`` of a table."""
+    """Add distinct values of a batch to the first ``MAX_EXAMPLES`` of a table.
+
+    Parameters
+    ----------
+    known : list
+        Examples of the table, which are extended in place.
+    found : list
+        Examples of the batch.
+    """
     texts = {repr(value) for value in known}  # the string, as NaN equals nothing
-    known += [value for value in found if repr(value) not in texts]
+    new = [value for value in found if repr(value) not in texts]
+    known.extend(new)
     del known[MAX_EXAMPLES:]

@@ -34,11 +34,19 @@ _EXPECTATIONS = {
 
 @dataclass(frozen=True)
 class Rule:
-    """One expectation about the values of a column."""
+    """One expectation about the values of a column.
 
-    kind: str  # not_null, in_set or between
+    Parameters
+    ----------
+    kind : {"not_null", "in_set", "between"}
+    column : str
+        Name of the column.
+    options : mapping, default {}
+        Its other arguments under Great Expectations' names, such as ``value_set`` or ``min_value``.
+    """
+
+    kind: str
     column: str
-    # its other arguments under Great Expectations' names, such as ``value_set`` or ``min_value``
     options: Mapping[str, Any] = field(default_factory=dict)
 
     @property
@@ -49,40 +57,74 @@ class Rule:
 
 @dataclass(frozen=True, eq=False)
 class RuleOutcome:
-    """Result of Great Expectations for one rule."""
+    """Result of Great Expectations for one rule.
+
+    Parameters
+    ----------
+    rule : Rule
+    rows : ndarray of int64
+        Positions of the rows that break it.
+    checked : int
+        Number of values checked: without the missing ones, except for ``not_null``.
+    """
 
     rule: Rule
-    rows: NDArray[np.int64]  # positions of the rows that break it
-    checked: int  # number of values checked: without the missing ones, except for ``not_null``
+    rows: NDArray[np.int64]
+    checked: int
 
 
 def needs_value(column: Column, contract: Contract | None) -> bool:
-    """Return whether a missing value of ``column`` is a violation."""
+    """Return whether a missing value of ``column`` is a violation.
+
+    Parameters
+    ----------
+    column : Column
+    contract : Contract or None
+        Decides about sensitive columns; None for an encoded matrix.
+
+    Returns
+    -------
+    bool
+    """
     if column.role == "sensitive" and contract is not None:
         return contract.missing_sensitive == "error"
     return column.required
 
 
 def make_suite(columns: Iterable[Column], contract: Contract | None) -> list[Rule]:
-    """Return the rules for the values of ``columns``; ``contract`` decides about missing sensitive
-    values.
+    """Return the rules for the values of ``columns``.
+
+    Parameters
+    ----------
+    columns : iterable of Column
+    contract : Contract or None
+        Decides about missing sensitive values; None for an encoded matrix.
+
+    Returns
+    -------
+    list of Rule
     """
-
-    def number(value: Any) -> Any:  # dates are days since 1970-01-01 in the frame that is checked
-        return (value - _EPOCH).days if isinstance(value, dt.date) else value
-
     rules: list[Rule] = []
     for column in columns:
         if needs_value(column, contract):
             rules.append(Rule("not_null", column.name))
         if column.allowed is not None:
-            rules.append(
-                Rule("in_set", column.name, {"value_set": [number(v) for v in column.allowed]})
-            )
+            value_set = [_checked_form(value) for value in column.allowed]
+            rules.append(Rule("in_set", column.name, {"value_set": value_set}))
         if column.minimum is not None or column.maximum is not None:
-            bounds = {"min_value": number(column.minimum), "max_value": number(column.maximum)}
+            bounds = {
+                "min_value": _checked_form(column.minimum),
+                "max_value": _checked_form(column.maximum),
+            }
             rules.append(Rule("between", column.name, bounds))
     return rules
+
+
+def _checked_form(value: Any) -> Any:
+    """The value as the frame that is checked holds it: a date is its days since 1970-01-01."""
+    if isinstance(value, dt.date):
+        return (value - _EPOCH).days
+    return value
 
 
 def run_suite(
@@ -95,9 +137,26 @@ def run_suite(
     """Validate a frame in an ephemeral context and return one outcome per rule, in the rules'
     order.
 
-    The frame's index is ignored, and `callback` is called as ``callback(done, total)``, in rules.
-    CheckCrashed on an empty suite, an empty frame, an expectation missing from the result, or an
-    exception inside one.
+    Parameters
+    ----------
+    frame : pandas.DataFrame
+        The values to check; its index is ignored.
+    rules : sequence of Rule
+        At least one, each once.
+    name : str, default "contract"
+        Name of the suite, for messages.
+    callback : callable, default None
+        Called as ``callback(done, total)``, in rules.
+
+    Returns
+    -------
+    list of RuleOutcome
+
+    Raises
+    ------
+    CheckCrashed
+        On an empty suite, an empty frame, an expectation missing from the result, or an exception
+        inside one.
     """
     if not rules:
         raise CheckCrashed(
@@ -127,9 +186,8 @@ def _validate(
     callback: Callable[[int, int], None] | None,
 ) -> list[Any]:
     """Return the engine's results of all rules, validated a few columns at a time."""
-    os.environ.setdefault(
-        "GX_ANALYTICS_ENABLED", "False"
-    )  # read at import; a user may have set True
+    # read at import; a user may have set True
+    os.environ.setdefault("GX_ANALYTICS_ENABLED", "False")
     with warnings.catch_warnings():  # users cannot act on deprecations inside the engine
         warnings.simplefilter("ignore")
         import great_expectations as gx
@@ -176,36 +234,34 @@ def _parts(frame: pd.DataFrame, rules: Sequence[Rule]) -> Iterator[tuple[pd.Data
     names = list(dict.fromkeys(rule.column for rule in rules))
     for start in range(0, len(names), COLUMNS_AT_A_TIME):
         part = names[start : start + COLUMNS_AT_A_TIME]
-        yield (
-            frame[frame.columns.intersection(part)],
-            [rule for rule in rules if rule.column in part],
-        )
+        part_rules = [rule for rule in rules if rule.column in part]
+        yield frame[frame.columns.intersection(part)], part_rules
 
 
 def _outcome(rule: Rule, entry: Any, rows: int, name: str) -> RuleOutcome:
     """Return the outcome of one rule; raise CheckCrashed if the engine's result cannot be
     trusted.
     """
-    found = entry.result or {}
-    index = np.asarray(found.get("unexpected_index_list") or [], dtype=np.int64)
+    result = entry.result or {}
+    index = np.asarray(result.get("unexpected_index_list") or [], dtype=np.int64)
     problem = None
     if _raised(entry.exception_info):
         problem = "raised an exception"  # the engine's message may quote values of the data
-    elif found.get("element_count") != rows:
-        problem = f"saw {found.get('element_count')} of {rows} rows"
-    elif len(index) != found.get("unexpected_count") or bool(entry.success) != (len(index) == 0):
+    elif result.get("element_count") != rows:
+        problem = f"saw {result.get('element_count')} of {rows} rows"
+    elif len(index) != result.get("unexpected_count") or bool(entry.success) != (len(index) == 0):
         problem = "contradicts itself"
     if problem is not None:
         raise CheckCrashed(
             f"suite '{name}': the check '{rule.kind}' of column '{rule.column}' {problem}"
         )
-    return RuleOutcome(rule, index, rows - int(found.get("missing_count") or 0))
+    return RuleOutcome(rule, index, rows - int(result.get("missing_count") or 0))
 
 
 def _raised(info: Any) -> bool:
     """Return whether an exception is on file: flat, or (as for a missing column) in a mapping by
     metric.
     """
-    return isinstance(info, Mapping) and bool(
-        info.get("raised_exception") or any(_raised(value) for value in info.values())
-    )
+    if not isinstance(info, Mapping):
+        return False
+    return bool(info.get("raised_exception")) or any(map(_raised, info.values()))

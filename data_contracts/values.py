@@ -18,16 +18,23 @@ from evenhand.data_contracts.errors import ContractError
 
 SAMPLE_ROWS = 20_000
 # texts that nobody writes for a value, in lower case
-_SPELLINGS = {
-    "", "?", "-", "--", "---", ".", "..", "–", "—", "n/a", "na", "n.a.", "nan", "null", "nil",
-    "#n/a", "<na>", "(null)", "missing", "(missing)", "not available", "no data", "#null!",
-}  # fmt: skip
+_DASHES = ("", "?", "-", "--", "---", ".", "..", "–", "—")
+_NOT_AVAILABLE = ("n/a", "na", "n.a.", "#n/a", "<na>", "not available", "no data")
+_NULLS = ("nan", "null", "nil", "(null)", "#null!", "missing", "(missing)")
+_SPELLINGS = {*_DASHES, *_NOT_AVAILABLE, *_NULLS}
 # texts that are a category among categories, and a missing value among numbers, dates or ranges
-_VAGUE = {
-    "none", "unknown", "unk", "not known", "not stated", "not specified", "unspecified",
-    "undefined", "refused", "declined", "prefer not to say", "not applicable", "other", "x",
-    "k.a.", "k. a.", "keine angabe", "unbekannt", "n.v.", "n. v.", "s/d", "n.c.", "inconnu",
-}  # fmt: skip
+_UNKNOWN = ("none", "unknown", "unk", "not known", "not stated", "not specified", "unspecified")
+_WITHHELD = (
+    "undefined",
+    "refused",
+    "declined",
+    "prefer not to say",
+    "not applicable",
+    "other",
+    "x",
+)
+_FOREIGN = ("k.a.", "k. a.", "keine angabe", "unbekannt", "n.v.", "n. v.", "s/d", "n.c.", "inconnu")
+_VAGUE = {*_UNKNOWN, *_WITHHELD, *_FOREIGN}
 # as the forms of numbers and dates know them, in lower case
 MISSING_TEXTS = frozenset(_SPELLINGS | _VAGUE)
 _NINES = tuple(10**digits - 1 for digits in range(2, 10))
@@ -41,13 +48,27 @@ MAX_TEXTS = 5_000
 
 @dataclass(frozen=True)
 class Values:
-    """A column as its contract will read it."""
+    """A column as its contract will read it.
+
+    Parameters
+    ----------
+    name : str
+        Name of the column.
+    kind : str
+        Its logical type.
+    data : pyarrow.ChunkedArray, length n
+        The values as that type, missing ones as null.
+    missing : tuple of str, int or float, default ()
+        Spellings of missing values that the column has.
+    found : str, default ""
+        What the raw values were, if that is not plain from the type.
+    """
 
     name: str
     kind: str
-    data: pa.ChunkedArray  # n rows: the values as that type, missing ones as null
-    missing: tuple[str | int | float, ...] = ()  # spellings of missing values that the column has
-    found: str = ""  # what the raw values were, if that is not plain from the type; else empty
+    data: pa.ChunkedArray
+    missing: tuple[str | int | float, ...] = ()
+    found: str = ""
 
     @cached_property
     def present(self) -> pa.ChunkedArray:
@@ -69,14 +90,34 @@ class Values:
 
 
 def words_of(name: str) -> list[str]:
-    """Return the words of a column's name in lower case, numbers at their ends removed."""
+    """Return the words of a column's name in lower case, numbers at their ends removed.
+
+    Parameters
+    ----------
+    name : str
+        Name of a column, with words separated by signs or by capital letters.
+
+    Returns
+    -------
+    list of str
+    """
     spaced = re.sub(r"([a-z0-9])([A-Z])", r"\1 \2", name)
     words = [re.sub(r"\d+$", "", word) for word in re.split(r"[^A-Za-z0-9]+", spaced)]
     return [word.lower() for word in words if word]
 
 
 def sample_rows(rows: int) -> NDArray[np.int64]:
-    """Return the sorted positions of the rows on which relations are estimated; always the same."""
+    """Return the sorted positions of the rows on which relations are estimated; always the same.
+
+    Parameters
+    ----------
+    rows : int
+        Number of rows of the table.
+
+    Returns
+    -------
+    ndarray of int64, shape (min(rows, SAMPLE_ROWS),)
+    """
     if rows <= SAMPLE_ROWS:
         return np.arange(rows)
     return np.sort(np.random.default_rng(0).choice(rows, SAMPLE_ROWS, replace=False))
@@ -85,8 +126,24 @@ def sample_rows(rows: int) -> NDArray[np.int64]:
 def read_values(values: pa.ChunkedArray, name: str, *, plain: bool = False) -> Values:
     """Find the type of a raw column and its spellings of missing values.
 
-    `plain` keeps text as it is, dates aside, and takes no value for a missing one: for labels and
-    ids. ContractError if no contract describes the type.
+    Parameters
+    ----------
+    values : pyarrow.ChunkedArray, length n
+        The raw column.
+    name : str
+        Its name.
+    plain : bool, default False
+        Whether to keep text as it is, dates aside, and take no value for a missing one: for labels
+        and ids.
+
+    Returns
+    -------
+    Values
+
+    Raises
+    ------
+    ContractError
+        If no contract describes the type.
     """
     values = arrow.decode(values)
     kind = arrow.logical_type_of(values.type)
@@ -99,7 +156,9 @@ def read_values(values: pa.ChunkedArray, name: str, *, plain: bool = False) -> V
         )
     if plain:
         dates = arrow.dates_in_text(values) if kind == "string" else None
-        return Values(name, kind, values) if dates is None else Values(name, "date", dates)
+        if dates is None:
+            return Values(name, kind, values)
+        return Values(name, "date", dates)
     if kind == "string":
         return _read_text(values, name)
     if kind in ("integer", "number"):
@@ -114,11 +173,20 @@ def _read_text(values: pa.ChunkedArray, name: str) -> Values:
     texts = list(dict.fromkeys(item.strip() for item in distinct[::step].to_pylist()))
     if step > 1:
         texts += [item for item in _listed(values, {*_SPELLINGS, *_VAGUE}) if item not in texts]
-    blank = [text for text in texts if text.lower() in _SPELLINGS or text == "None"]
-    vague = [text for text in texts if text.lower() in _VAGUE and text not in blank]
-    core = [text for text in texts if text not in blank and text not in vague]
-    if core and (found := _typed_text(values, name, core, (*blank, *vague))):
-        return found
+    blank = []
+    vague = []
+    core = []
+    for text in texts:
+        if text.lower() in _SPELLINGS or text == "None":
+            blank.append(text)
+        elif text.lower() in _VAGUE:
+            vague.append(text)
+        else:
+            core.append(text)
+    if core:
+        typed = _typed_text(values, name, core, (*blank, *vague))
+        if typed is not None:
+            return typed
     missing = tuple(sorted(blank))
     # "none" and "None" may be answers; where nothing else is left, all is missing
     if not missing or len(missing) == len(texts):
@@ -130,24 +198,33 @@ def _typed_text(
     values: pa.ChunkedArray, name: str, core: Sequence[str], missing: tuple[str, ...]
 ) -> Values | None:
     """Return text as numbers, dates or booleans if all of it is that, missing values aside."""
-    listed = tuple(sorted(missing))
-    kinds: list[tuple[str, str]] = []
-    # 007 and 01234 are codes
-    if all(map(_NUMBER.fullmatch, core)) and not any(re.match(r"[+-]?0\d", text) for text in core):
-        kinds += [("integer", "written as text")] if all(map(_WHOLE.fullmatch, core)) else []
-        kinds += [("number", "written as text")]
-    elif {text.lower() for text in core} in _TRUTHS:
-        kinds += [("boolean", f"written as {' and '.join(sorted(core)[:2])}")]
-    elif re.match(r"\d{4}-\d{2}-\d{2}", core[0]):
-        kinds += [("date", "")]
-    rest = arrow.without_spellings(values, listed) if listed else values
-    for kind, found in kinds:
-        if (data := arrow.convert(rest, kind)) is not None:
-            if kind in ("integer", "number"):
-                return _read_numbers(data, name, kind, listed, found)
-            # an empty text is read as missing without being listed
-            return Values(name, kind, data, tuple(item for item in listed if item), found)
+    spellings = tuple(sorted(missing))
+    without_missing = arrow.without_spellings(values, spellings) if spellings else values
+    for kind, form in _possible_kinds(core):
+        data = arrow.convert(without_missing, kind)
+        if data is None:
+            continue
+        if kind in ("integer", "number"):
+            return _read_numbers(data, name, kind, spellings, form)
+        # an empty text is read as missing without being listed
+        return Values(name, kind, data, tuple(item for item in spellings if item), form)
     return None
+
+
+def _possible_kinds(texts: Sequence[str]) -> list[tuple[str, str]]:
+    """Types that texts may have by their form, the narrower one first, with a description."""
+    # 007 and 01234 are codes
+    has_codes = any(re.match(r"[+-]?0\d", text) for text in texts)
+    if all(map(_NUMBER.fullmatch, texts)) and not has_codes:
+        kinds = [("number", "written as text")]
+        if all(map(_WHOLE.fullmatch, texts)):
+            kinds.insert(0, ("integer", "written as text"))
+        return kinds
+    if {text.lower() for text in texts} in _TRUTHS:
+        return [("boolean", f"written as {' and '.join(sorted(texts)[:2])}")]
+    if re.match(r"\d{4}-\d{2}-\d{2}", texts[0]):
+        return [("date", "")]
+    return []
 
 
 def _listed(values: pa.ChunkedArray, spellings: set[str]) -> list[str]:
@@ -191,26 +268,47 @@ def _sentinel(values: pa.ChunkedArray) -> float | None:
     if not math.isfinite(low) or not math.isfinite(high):
         return None
     for value in (high, low):
-        if not (value == -1 or abs(value) in _NINES):
+        if value != -1 and abs(value) not in _NINES:
             continue
         rows = pc.sum(pc.equal(present, value)).as_py()
-        rest = present.filter(pc.not_equal(present, value))
-        if rows < 3 or rows < min(20, 0.005 * len(present)) or len(rest) < 20:
+        if rows < 3 or rows < min(20, 0.005 * len(present)):
             continue
-        bounds = pc.min_max(rest)
-        least = bounds["min"].as_py()
-        most = bounds["max"].as_py()
-        # the neighbours of a small code: -1, 0, 1 is a scale
-        spread = pc.count_distinct(rest).as_py() > 5 or value in (-99, -999, -9999)
-        if (value == high and value > 2 * most and least >= 0 and most > 0) or (
-            value < 0 and value == low and least >= 0 and spread
-        ):
+        remaining = present.filter(pc.not_equal(present, value))
+        if len(remaining) < 20:
+            continue
+        if value == high and _lies_far_above(value, remaining):
+            return float(value)
+        if value == low and _is_negative_alone(value, remaining):
             return float(value)
     return None
 
 
+def _lies_far_above(value: float, remaining: pa.ChunkedArray) -> bool:
+    bounds = pc.min_max(remaining)
+    least = bounds["min"].as_py()
+    most = bounds["max"].as_py()
+    return bool(value > 2 * most and least >= 0 and most > 0)
+
+
+def _is_negative_alone(value: float, remaining: pa.ChunkedArray) -> bool:
+    if value >= 0 or pc.min(remaining).as_py() < 0:
+        return False
+    # the neighbours of a small code: -1, 0, 1 is a scale
+    return bool(value in (-99, -999, -9999) or pc.count_distinct(remaining).as_py() > 5)
+
+
 def whole_numbers(values: pa.ChunkedArray) -> bool:
-    """Whether all numbers are whole; text and dates are not."""
+    """Whether all numbers are whole; text and dates are not.
+
+    Parameters
+    ----------
+    values : pyarrow.ChunkedArray, length n
+        The values of a column; missing ones do not count.
+
+    Returns
+    -------
+    bool
+    """
     if pa.types.is_integer(values.type):
         return True
     if not pa.types.is_floating(values.type):

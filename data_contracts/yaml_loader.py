@@ -29,7 +29,24 @@ class StrictLoader(yaml.SafeLoader):
         return node
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        """Build a mapping, after all its keys were compared."""
+        """Build a mapping, after all its keys were compared.
+
+        Parameters
+        ----------
+        node : yaml.MappingNode
+            The mapping in the document.
+        deep : bool, default False
+            Whether nested values are built at once, as PyYAML has it.
+
+        Returns
+        -------
+        dict
+
+        Raises
+        ------
+        StrictError
+            If a key is given twice.
+        """
         lines: dict[Any, int] = {}
         for key_node, _ in node.value:
             if (
@@ -47,30 +64,47 @@ class StrictLoader(yaml.SafeLoader):
         return super().construct_mapping(node, deep=deep)
 
 
-def _size(node: yaml.Node, known: dict[int, int | None]) -> int:
+def _size(node: yaml.Node, sizes: dict[int, int | None]) -> int:
     """Number of nodes below and with this one; each is counted once and added wherever an alias
     names it.
+
+    `sizes` has the nodes that were counted, by identity, and None for those in progress.
     """
-    if id(node) in known:
-        found = known[id(node)]
-        if found is None:
+    if id(node) in sizes:
+        known_size = sizes[id(node)]
+        if known_size is None:
             raise StrictError("an alias contains itself: write the value out")
-        return found
-    known[id(node)] = None
+        return known_size
+    sizes[id(node)] = None
     children: list[yaml.Node] = []
     if isinstance(node, yaml.MappingNode):
-        children = [item for pair in node.value for item in pair]
+        for key, value in node.value:
+            children += [key, value]
     elif isinstance(node, yaml.SequenceNode):
         children = node.value
-    size = 1 + sum(_size(child, known) for child in children)
+    size = 1 + sum(_size(child, sizes) for child in children)
     if size > MAX_NODES:
         raise StrictError(f"it has more than {MAX_NODES:,} values: shorten it")
-    known[id(node)] = size
+    sizes[id(node)] = size
     return size
 
 
 def load_strictly(text: str) -> Any:
-    """Read a YAML document; raises `yaml.YAMLError`, ValueError or RecursionError if it is not
-    valid.
+    """Read a YAML document in which every key occurs once in its mapping.
+
+    Parameters
+    ----------
+    text : str
+        The document.
+
+    Returns
+    -------
+    object
+        Its value, of YAML's safe types.
+
+    Raises
+    ------
+    yaml.YAMLError, ValueError, RecursionError
+        If the document is not valid.
     """
     return yaml.load(text, Loader=StrictLoader)  # noqa: S506 (a SafeLoader)

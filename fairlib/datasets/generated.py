@@ -17,81 +17,97 @@ CLUBS = ("none", "chess", "choir", "football", "rowing")
 # What a biography may say, by field: of the field's occupations alike, and of each, with its share
 # of women.
 FIELDS: dict[str, tuple[str, dict[str, tuple[float, str]]]] = {
-    "medicine": ("patients, hospital wards, night shifts, medical training", {
-        "nurse": (0.75, "bedside care, patient education, vaccinations"),
-        "physician": (0.5, "internal medicine, family practice, diagnoses"),
-        "surgeon": (0.25, "operations, transplants, joint replacement"),
-    }),
-    "health": ("healthy living, treatment plans, pain relief, a private practice", {
-        "chiropractor": (0.25, "spinal care, back injuries, sports injuries"),
-        "dentist": (0.35, "teeth, dental implants, oral health"),
-        "dietitian": (0.75, "nutrition, meal plans, eating habits"),
-    }),
-    "mind": ("young people, learning, lectures, research on behaviour", {
-        "professor": (0.4, "academic journals, doctoral students, university seminars"),
-        "psychologist": (0.65, "therapy, anxiety, counselling"),
-        "teacher": (0.7, "classrooms, homework, primary school"),
-    }),
-    "office": ("clients, contracts, the firm, business disputes", {
-        "accountant": (0.35, "tax returns, audits, bookkeeping"),
-        "attorney": (0.35, "trials, appeals, litigation"),
-        "paralegal": (0.75, "case files, legal research, court filings"),
-        "software_engineer": (0.25, "programming, databases, open source"),
-    }),
-    "pictures": ("exhibitions, light and colour, a studio, visual stories", {
-        "architect": (0.25, "buildings, urban planning, construction"),
-        "filmmaker": (0.3, "documentaries, screenplays, film festivals"),
-        "interior_designer": (0.75, "furniture, living rooms, home decoration"),
-        "painter": (0.5, "oil paintings, canvases, portraits in oil"),
-        "photographer": (0.4, "cameras, weddings, portrait photography"),
-    }),
-    "stage": ("concerts, fans, touring, late shows", {
-        "comedian": (0.25, "jokes, stand-up, comedy clubs"),
-        "composer": (0.3, "symphonies, string quartets, film scores"),
-        "dj": (0.25, "turntables, house music, club nights"),
-        "model": (0.75, "runways, fashion week, magazine covers"),
-        "rapper": (0.25, "rhymes, mixtapes, hip hop"),
-    }),
-    "word": ("stories, readers, faith and doubt, public readings", {
-        "journalist": (0.55, "newspapers, interviews, breaking news"),
-        "pastor": (0.25, "sermons, the congregation, ministry"),
-        "poet": (0.6, "poems, verse, poetry prizes"),
-    }),
-    "body": ("strength, workouts, breathing, group classes", {
-        "personal_trainer": (0.4, "weight training, fitness goals, gym memberships"),
-        "yoga_teacher": (0.75, "yoga, meditation, mindfulness"),
-    }),
-}  # fmt: skip
-OCCUPATIONS = {
-    name: (field, *told) for field, (_, own) in FIELDS.items() for name, told in own.items()
+    "medicine": (
+        "patients, hospital wards, night shifts, medical training",
+        {
+            "nurse": (0.75, "bedside care, patient education, vaccinations"),
+            "physician": (0.5, "internal medicine, family practice, diagnoses"),
+            "surgeon": (0.25, "operations, transplants, joint replacement"),
+        },
+    ),
+    "health": (
+        "healthy living, treatment plans, pain relief, a private practice",
+        {
+            "chiropractor": (0.25, "spinal care, back injuries, sports injuries"),
+            "dentist": (0.35, "teeth, dental implants, oral health"),
+            "dietitian": (0.75, "nutrition, meal plans, eating habits"),
+        },
+    ),
+    "mind": (
+        "young people, learning, lectures, research on behaviour",
+        {
+            "professor": (0.4, "academic journals, doctoral students, university seminars"),
+            "psychologist": (0.65, "therapy, anxiety, counselling"),
+            "teacher": (0.7, "classrooms, homework, primary school"),
+        },
+    ),
+    "office": (
+        "clients, contracts, the firm, business disputes",
+        {
+            "accountant": (0.35, "tax returns, audits, bookkeeping"),
+            "attorney": (0.35, "trials, appeals, litigation"),
+            "paralegal": (0.75, "case files, legal research, court filings"),
+            "software_engineer": (0.25, "programming, databases, open source"),
+        },
+    ),
+    "pictures": (
+        "exhibitions, light and colour, a studio, visual stories",
+        {
+            "architect": (0.25, "buildings, urban planning, construction"),
+            "filmmaker": (0.3, "documentaries, screenplays, film festivals"),
+            "interior_designer": (0.75, "furniture, living rooms, home decoration"),
+            "painter": (0.5, "oil paintings, canvases, portraits in oil"),
+            "photographer": (0.4, "cameras, weddings, portrait photography"),
+        },
+    ),
+    "stage": (
+        "concerts, fans, touring, late shows",
+        {
+            "comedian": (0.25, "jokes, stand-up, comedy clubs"),
+            "composer": (0.3, "symphonies, string quartets, film scores"),
+            "dj": (0.25, "turntables, house music, club nights"),
+            "model": (0.75, "runways, fashion week, magazine covers"),
+            "rapper": (0.25, "rhymes, mixtapes, hip hop"),
+        },
+    ),
+    "word": (
+        "stories, readers, faith and doubt, public readings",
+        {
+            "journalist": (0.55, "newspapers, interviews, breaking news"),
+            "pastor": (0.25, "sermons, the congregation, ministry"),
+            "poet": (0.6, "poems, verse, poetry prizes"),
+        },
+    ),
+    "body": (
+        "strength, workouts, breathing, group classes",
+        {
+            "personal_trainer": (0.4, "weight training, fitness goals, gym memberships"),
+            "yoga_teacher": (0.75, "yoga, meditation, mindfulness"),
+        },
+    ),
 }
+
+
+def _phrases(text: str) -> list[str]:
+    """Phrases that are separated by commas."""
+    return text.split(", ")
+
+
+def _occupations() -> dict[str, tuple[str, float, str]]:
+    """Field, share of women and phrases of each occupation."""
+    occupations = {}
+    for field, (_, members) in FIELDS.items():
+        for name, (share, phrases) in members.items():
+            occupations[name] = (field, share, phrases)
+    return occupations
+
+
+OCCUPATIONS = _occupations()
 # Share of the phrases that are of the occupation; the others are of its field.
 OWN_PHRASES = 0.4
 WORDS = {"F": ("Ms", "She", "her", "her", "mother"), "M": ("Mr", "He", "his", "him", "father")}
-NAMES = (
-    "Adler",
-    "Brandt",
-    "Costa",
-    "Dahl",
-    "Eriksen",
-    "Farkas",
-    "Garcia",
-    "Hansen",
-    "Ito",
-    "Jansen",
-)
-CITIES = (
-    "Berlin",
-    "Boston",
-    "Lagos",
-    "Lima",
-    "Lyon",
-    "Madrid",
-    "Osaka",
-    "Oslo",
-    "Quito",
-    "Toronto",
-)
+NAMES = _phrases("Adler, Brandt, Costa, Dahl, Eriksen, Farkas, Garcia, Hansen, Ito, Jansen")
+CITIES = _phrases("Berlin, Boston, Lagos, Lima, Lyon, Madrid, Osaka, Oslo, Quito, Toronto")
 
 
 def make_loans(n: int = 100_000, *, seed: int = 0) -> pd.DataFrame:
@@ -103,8 +119,27 @@ def make_loans(n: int = 100_000, *, seed: int = 0) -> pd.DataFrame:
     :math:`\beta` alternating 1 and -1. :math:`X_4` and :math:`X_8` influence the label but are not
     observed.
 
-    The table of n people, at least 1, has ``X1, X2, X3, X5, X6, X7, X10`` (float), ``X9`` (str),
-    ``group`` (str, a or b) and ``repaid`` (int). ValueError if n is below 1.
+    Parameters
+    ----------
+    n : int, default 100,000
+        Number of people, at least 1.
+    seed : int, default 0
+
+    Returns
+    -------
+    DataFrame, n rows
+        ``X1, X2, X3, X5, X6, X7, X10`` (float), ``X9`` (str), ``group`` (str, a or b) and
+        ``repaid`` (int).
+
+    Raises
+    ------
+    ValueError
+        If n is below 1.
+
+    References
+    ----------
+    Bakker et al., "DADI: Dynamic Discovery of Fair Information with Adversarial Reinforcement
+    Learning", appendix D.
     """
     import pandas as pd
 
@@ -141,13 +176,27 @@ def make_hiring(n: int = 8_000, *, seed: int = 0) -> pd.DataFrame:
     had a career break, of exponential length :math:`m` with mean 10 months. Past recruiters hired
     with
 
-    .. math:: P(\text{hired}) = \sigma(0.6 + 1.2 s + 0.15 (e - 8) - 0.02 m - 1.2 \cdot [\text{woman}]).
+    .. math:: P(\text{hired}) = \sigma(0.6 + 1.2 s + 0.15 (e - 8) - 0.02 m
+        - 1.2 \cdot [\text{woman}]).
 
-    The club has no effect of its own, but it tells the gender where that is left out.
+    The club has no effect of its own, but it predicts the gender where that is left out.
 
-    The table of n people, at least 1, has ``gender`` (man or woman), ``club`` (str), ``test``,
-    ``interview``, ``experience`` (years), ``break_months`` (float) and ``hired`` (int). ValueError
-    if n is below 1.
+    Parameters
+    ----------
+    n : int, default 8,000
+        Number of people, at least 1.
+    seed : int, default 0
+
+    Returns
+    -------
+    DataFrame, n rows
+        ``gender`` (man or woman), ``club`` (str), ``test``, ``interview``, ``experience`` (years),
+        ``break_months`` (float) and ``hired`` (int).
+
+    Raises
+    ------
+    ValueError
+        If n is below 1.
     """
     import pandas as pd
 
@@ -177,15 +226,34 @@ def make_hiring(n: int = 8_000, *, seed: int = 0) -> pd.DataFrame:
 
 
 def make_bios(n: int = 2_000, *, seed: int = 0) -> pd.DataFrame:
-    """Biographies of 28 occupations whose pronouns tell the gender, and so the likelier occupation.
+    """Biographies of 28 occupations whose pronouns reveal the gender, and so the likelier
+    occupation.
 
-    A stand-in for those of De-Arteaga et al., "Bias in Bios", FAT* 2019: occupations have equal
-    shares, and shares of women from 25 to 75 %. A biography has three phrases, each of the
-    occupation with probability .4, else of its field, which other occupations share: where none is
-    of the occupation, the gender tells more than the phrases.
+    They replace those of De-Arteaga et al.: occupations have equal shares, and shares of women from
+    25 to 75 %. A biography has three phrases, each of the occupation with probability .4, else of
+    its field, which other occupations share: where none is of the occupation, the gender says more
+    than the phrases.
 
-    The table of n people, at least 1, has ``bio``, ``gender`` (F or M) and ``title``, the
-    occupation. ValueError if n is below 1.
+    Parameters
+    ----------
+    n : int, default 2,000
+        Number of people, at least 1.
+    seed : int, default 0
+
+    Returns
+    -------
+    DataFrame, n rows
+        ``bio``, ``gender`` (F or M) and ``title``, the occupation.
+
+    Raises
+    ------
+    ValueError
+        If n is below 1.
+
+    References
+    ----------
+    M. De-Arteaga et al., "Bias in Bios: A Case Study of Semantic Representation Bias in a
+    High-Stakes Setting", FAT* 2019.
     """
     import pandas as pd
 
@@ -194,26 +262,28 @@ def make_bios(n: int = 2_000, *, seed: int = 0) -> pd.DataFrame:
     titles = np.array(sorted(OCCUPATIONS))[rng.permutation(n) % len(OCCUPATIONS)]
     people = []
     for title, size in zip(*np.unique(titles, return_counts=True), strict=True):
-        field, share, own = OCCUPATIONS[str(title)]
-        common = FIELDS[field][0].split(", ")
+        _, share, _ = OCCUPATIONS[str(title)]
         for number in range(size):
             gender = "F" if number < round(share * size) else "M"
-            ms, she, her, object_, mother = WORDS[gender]
-            said = [
-                str(rng.choice(own.split(", ") if rng.random() < OWN_PHRASES else common))
-                for _ in "123"
-            ]
-            people.append((
-                f"{ms} {rng.choice(NAMES)} lives in {rng.choice(CITIES)}. {she} knows much about "
-                f"{said[0]}, "
-                f"and {her} days are full of {said[1]}. People ask {object_} about {said[2]}. "
-                f"{she} is a "
-                f"{mother} of {rng.choice(['one', 'two', 'three'])}.",
-                gender,
-                str(title),
-            ))  # fmt: skip
+            people.append((_biography(str(title), gender, rng), gender, str(title)))
     frame = pd.DataFrame(people, columns=["bio", "gender", "title"])
     return frame.take(rng.permutation(n)).reset_index(drop=True)
+
+
+def _biography(title: str, gender: str, rng: np.random.Generator) -> str:
+    """Sentences about one person of an occupation."""
+    field, _, occupation_phrases = OCCUPATIONS[title]
+    field_phrases, _ = FIELDS[field]
+    phrases = []
+    for _ in range(3):
+        is_own = rng.random() < OWN_PHRASES
+        phrases.append(rng.choice(_phrases(occupation_phrases if is_own else field_phrases)))
+    ms, she, her, object_, mother = WORDS[gender]
+    first = f"{ms} {rng.choice(NAMES)} lives in {rng.choice(CITIES)}."
+    second = f"{she} knows much about {phrases[0]}, and {her} days are full of {phrases[1]}."
+    third = f"People ask {object_} about {phrases[2]}."
+    children = rng.choice(["one", "two", "three"])
+    return f"{first} {second} {third} {she} is a {mother} of {children}."
 
 
 def _check_rows(n: int) -> None:
@@ -223,7 +293,17 @@ def _check_rows(n: int) -> None:
 
 @dataclass(frozen=True)
 class GeneratedTable:
-    """A table that needs no data: what it is, how many rows by default, and its generator."""
+    """A table that needs no data.
+
+    Parameters
+    ----------
+    summary : str
+        What it is, in a line.
+    rows : int
+        Number of rows by default.
+    make : callable
+        Its generator, of the number of rows and ``seed``.
+    """
 
     summary: str
     rows: int

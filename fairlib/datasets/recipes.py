@@ -23,44 +23,79 @@ GITHUB = "https://raw.githubusercontent.com"
 
 @dataclass(frozen=True)
 class RawFile:
-    """A publisher's file."""
+    """A publisher's file.
 
-    name: str  # name on disk
-    url: str  # where its publisher serves it; empty for a file that its owner gives to nobody else
-    sha256: str  # of the file itself, not of the archive; empty where every copy may be another
-    # the file's path inside the archive at `url`; None if `url` serves the file itself
+    Parameters
+    ----------
+    name : str
+        Name on disk.
+    url : str
+        Where its publisher serves it; empty for a file that its owner does not pass on.
+    sha256 : str
+        Of the file itself, not of the archive; empty where every copy may differ.
+    member : str or None, default None
+        The file's path inside the archive at `url`; None if `url` serves the file itself.
+    """
+
+    name: str
+    url: str
+    sha256: str
     member: str | None = None
 
 
 @dataclass(frozen=True)
 class Recipe:
-    """A known table: its raw files and the function that reads them."""
+    """A known table: its raw files and the function that reads them.
+
+    Parameters
+    ----------
+    summary : str
+        What the table is, in a line.
+    files : tuple of RawFile
+    read : callable
+        From the paths of the files, by name, to the table.
+    """
 
     summary: str
     files: tuple[RawFile, ...]
     read: Callable[[Mapping[str, Path]], pd.DataFrame]
 
 
-ADULT_COLUMNS = [
-    "age", "workclass", "fnlwgt", "education", "education-num", "marital-status", "occupation",
-    "relationship", "race", "sex", "capital-gain", "capital-loss", "hours-per-week", "native-country",
-    "income",
-]  # fmt: skip
-GERMAN_COLUMNS = [
-    "status", "month", "credit_history", "purpose", "credit_amount", "savings", "employment",
-    "investment_as_income_percentage", "personal_status", "other_debtors", "residence_since", "property",
-    "age", "installment_plans", "housing", "number_of_credits", "skill_level", "people_liable_for",
-    "telephone", "foreign_worker", "credit",
-]  # fmt: skip
-COMPAS_COLUMNS = ["sex", "race", "age_cat", "priors_count", "c_charge_degree", "two_year_recid"]
-CHARGES_COLUMNS = [
-    "sex", "race", "age", "juv_fel_count", "juv_misd_count", "juv_other_count", "priors_count",
-    "age_cat", "c_charge_degree", "c_charge_desc", "two_year_recid",
-]  # fmt: skip
+def _names(text: str) -> list[str]:
+    """Names of columns, which are separated by blanks."""
+    return text.split()
+
+
+ADULT_COLUMNS = _names(
+    """
+    age workclass fnlwgt education education-num marital-status occupation relationship race sex
+    capital-gain capital-loss hours-per-week native-country income
+    """
+)
+GERMAN_COLUMNS = _names(
+    """
+    status month credit_history purpose credit_amount savings employment
+    investment_as_income_percentage personal_status other_debtors residence_since property age
+    installment_plans housing number_of_credits skill_level people_liable_for telephone
+    foreign_worker credit
+    """
+)
+COMPAS_COLUMNS = _names("sex race age_cat priors_count c_charge_degree two_year_recid")
+CHARGES_COLUMNS = _names(
+    """
+    sex race age juv_fel_count juv_misd_count juv_other_count priors_count age_cat
+    c_charge_degree c_charge_desc two_year_recid
+    """
+)
 # Position of the word that is toxic or not, by kind of template.
 PLACES_OF_WORDS = {
-    "name_adj": 3, "you_are_adj": 3, "you_occupation": 3, "being_adj": -1, "verb_adj": 0, "am_hate_adj": 1,
-}  # fmt: skip
+    "name_adj": 3,
+    "you_are_adj": 3,
+    "you_occupation": 3,
+    "being_adj": -1,
+    "verb_adj": 0,
+    "am_hate_adj": 1,
+}
 # A95, a single woman, is defined but never occurs.
 SEX_OF_STATUS = {"A91": "male", "A92": "female", "A93": "male", "A94": "male", "A95": "female"}
 
@@ -175,11 +210,11 @@ def _read_templates(files: Mapping[str, Path]) -> pd.DataFrame:
     raw = pd.read_csv(files["bias_madlibs_77k.csv"])
     words = raw["Text"].str.lower().str.rstrip(".").str.split()
     place = raw["Template"].map(PLACES_OF_WORDS)
-    found = [sentence[at] for sentence, at in zip(words, place, strict=True)]
+    decisive = [sentence[at] for sentence, at in zip(words, place, strict=True)]
     return pd.DataFrame(
         {
             "comment": raw["Text"],
-            "word": pd.factorize(pd.Series(found))[0],
+            "word": pd.factorize(pd.Series(decisive))[0],
             "toxic": (raw["Label"] == "BAD").astype(int),
         }
     )
@@ -190,9 +225,9 @@ def _read_bios(files: Mapping[str, Path]) -> pd.DataFrame:
     import pandas as pd
 
     raw = pd.read_csv(files["bios.csv"], dtype=str)
-    lacking = [name for name in ("bio", "gender", "title") if name not in raw]
-    if lacking:
-        raise ValueError(f"bios.csv lacks the column {lacking[0]}: it needs bio, gender and title.")
+    for name in ("bio", "gender", "title"):
+        if name not in raw:
+            raise ValueError(f"bios.csv lacks the column {name}: it needs bio, gender and title.")
     raw["title"] = raw["title"].str.strip().str.lower().str.replace(" ", "_")
     return raw[["bio", "gender", "title"]]
 
@@ -220,8 +255,8 @@ COMPAS_FILE = _file(
     "c451db85908b2f7fef1d83203bedf6b71ecda0d5af468d82ae62178f91d0cc7d",
 )
 TEMPLATE_FILE = _file(
-    f"{GITHUB}/conversationai/unintended-ml-bias-analysis/main/sentence_templates/en_sentence_templates/"
-    "bias_madlibs_77k.csv",
+    f"{GITHUB}/conversationai/unintended-ml-bias-analysis/main/sentence_templates/"
+    "en_sentence_templates/bias_madlibs_77k.csv",
     "aac542254cf158415ec74623d54fa76176f26a7e7d8ef20788e1748a05ba5b4c",
 )
 TWEET_FILE = _file(
@@ -235,26 +270,62 @@ BANK_FILE = _file(
     member="bank-full.csv",
 )
 RECIPES: dict[str, Recipe] = {
-    name: Recipe(summary, files, read)
-    for name, files, read, summary in (
-        ("adult", ADULT_FILES, _read_adult, "US census 1994: income above 50K; 45,222 complete rows (UCI)"),
-        ("census", ADULT_FILES, _read_census,
-            "the rows of adult with all 14 attributes and five races (UCI)"),
-        ("german", (GERMAN_FILE,), _read_german, "Statlog German credit: bad credit risk; 1,000 rows (UCI)"),
-        ("german-sex", (GERMAN_FILE,), _read_german_sex,
-            "the rows of german with sex for marital status: good credit risk (UCI)"),
-        ("compas", (COMPAS_FILE,), _read_compas, "COMPAS: two-year recidivism; 5,278 rows (ProPublica)"),
-        ("compas-charges", (COMPAS_FILE,), _read_compas_charges,
-            "COMPAS, all races, with charges: no new offence; 6,167 rows (ProPublica)"),
-        ("bank", (BANK_FILE,), _read_bank, "Bank marketing: term deposit subscribed; 45,211 rows (UCI)"),
-        ("bank-age", (BANK_FILE,), _read_bank_age,
-            "the rows of bank with age in two groups: 25 to 59, and others (UCI)"),
-        ("tweets", (TWEET_FILE,), _read_tweets,
-            "tweets: hate speech or offensive language; 24,783 rows (Davidson et al.)"),
-        ("templates", (TEMPLATE_FILE,), _read_templates,
-            "toxicity of 76,564 template sentences with identity terms (Dixon et al.)"),
-        ("bios", (RawFile("bios.csv", "", ""),), _read_bios,
+    "adult": Recipe(
+        summary="US census 1994: income above 50K; 45,222 complete rows (UCI)",
+        files=ADULT_FILES,
+        read=_read_adult,
+    ),
+    "census": Recipe(
+        summary="the rows of adult with all 14 attributes and five races (UCI)",
+        files=ADULT_FILES,
+        read=_read_census,
+    ),
+    "german": Recipe(
+        summary="Statlog German credit: bad credit risk; 1,000 rows (UCI)",
+        files=(GERMAN_FILE,),
+        read=_read_german,
+    ),
+    "german-sex": Recipe(
+        summary="the rows of german with sex for marital status: good credit risk (UCI)",
+        files=(GERMAN_FILE,),
+        read=_read_german_sex,
+    ),
+    "compas": Recipe(
+        summary="COMPAS: two-year recidivism; 5,278 rows (ProPublica)",
+        files=(COMPAS_FILE,),
+        read=_read_compas,
+    ),
+    "compas-charges": Recipe(
+        summary="COMPAS, all races, with charges: no new offence; 6,167 rows (ProPublica)",
+        files=(COMPAS_FILE,),
+        read=_read_compas_charges,
+    ),
+    "bank": Recipe(
+        summary="Bank marketing: term deposit subscribed; 45,211 rows (UCI)",
+        files=(BANK_FILE,),
+        read=_read_bank,
+    ),
+    "bank-age": Recipe(
+        summary="the rows of bank with age in two groups: 25 to 59, and others (UCI)",
+        files=(BANK_FILE,),
+        read=_read_bank_age,
+    ),
+    "tweets": Recipe(
+        summary="tweets: hate speech or offensive language; 24,783 rows (Davidson et al.)",
+        files=(TWEET_FILE,),
+        read=_read_tweets,
+    ),
+    "templates": Recipe(
+        summary="toxicity of 76,564 template sentences with identity terms (Dixon et al.)",
+        files=(TEMPLATE_FILE,),
+        read=_read_templates,
+    ),
+    "bios": Recipe(
+        summary=(
             "occupations of biographies: 28 classes (De-Arteaga et al.); put your bios.csv in "
-            "EVENHAND_DATA"),
-    )
-}  # fmt: skip
+            "EVENHAND_DATA"
+        ),
+        files=(RawFile("bios.csv", "", ""),),
+        read=_read_bios,
+    ),
+}

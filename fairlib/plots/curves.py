@@ -28,12 +28,22 @@ def training_curves(rows: Rows, *, width: int = 680) -> Any:
     """Numbers over the steps of a training, a line each.
 
     Rows have ``step``, ``series`` and ``value``; None leaves a gap.
+
+    Parameters
+    ----------
+    rows : sequence of mapping, or DataFrame
+    width : int, default 680
+        In pixels.
+
+    Returns
+    -------
+    altair.Chart
     """
-    found = records(rows)
-    names = distinct(found, "series")
+    entries = records(rows)
+    names = distinct(entries, "series")
     x = alt.X("step:Q", title="step", scale=alt.Scale(nice=False))
     y = alt.Y("value:Q", title=None if len(names) > 1 else names[0], scale=alt.Scale(zero=False))
-    return finish(_lines(found, x, y), width, 240)
+    return finish(_lines(entries, x, y), width, 240)
 
 
 def budget_curve(
@@ -43,21 +53,36 @@ def budget_curve(
 
     Rows have ``budget`` and ``value``, above 0, and ``low`` and ``high``, or None. A diamond and a
     dashed line stand at the budget `marked`.
+
+    Parameters
+    ----------
+    rows : sequence of mapping, or DataFrame
+    x_title, y_title : str
+    marked : float or None, default None
+        A budget of the rows.
+    width : int, default 680
+        In pixels.
+
+    Returns
+    -------
+    altair.LayerChart
     """
-    found = records(rows)
-    floor = LEAST_PART * min((record["value"] for record in found), default=1.0)
-    known = [record for record in found if None not in (record.get("low"), record.get("high"))]
-    band = [{**record, "low": max(record["low"], floor)} for record in known]
+    entries = records(rows)
+    floor = LEAST_PART * min((record["value"] for record in entries), default=1.0)
+    band = []
+    for record in entries:
+        if record.get("low") is not None and record.get("high") is not None:
+            band.append({**record, "low": max(record["low"], floor)})
     axis = alt.Axis(format="~g", tickCount=5, labelOverlap=True)
     x = alt.X("budget:Q", title=x_title, scale=alt.Scale(type="log", nice=False), axis=axis)
     y = alt.Y("value:Q", title=y_title, scale=alt.Scale(type="log"), axis=axis)
     area = alt.Chart(data(band)).mark_area(color=colour("soft"), opacity=1)
-    base = alt.Chart(data(found)).encode(x, y)
-    own = [record for record in found if record["budget"] == marked]
-    diamond = alt.Chart(data(own)).mark_point(filled=True, size=170, opacity=1, shape="diamond")
+    base = alt.Chart(data(entries)).encode(x, y)
+    at_mark = [record for record in entries if record["budget"] == marked]
+    diamond = alt.Chart(data(at_mark)).mark_point(filled=True, size=170, opacity=1, shape="diamond")
     layered = alt.layer(
         area.encode(x=x, y="low:Q", y2="high:Q"),
-        *line_at(x, *(record["budget"] for record in own)),
+        *line_at(x, *(record["budget"] for record in at_mark)),
         base.mark_line(color=colour("c0"), strokeWidth=2),
         base.mark_point(filled=True, size=45, opacity=1, color=colour("c0")),
         diamond.encode(x, y, color=alt.value(colour("c1"))),
@@ -66,17 +91,27 @@ def budget_curve(
 
 
 def reliability(rows: Rows, *, width: int = 680) -> Any:
-    """Share of positives against mean probability, with intervals, beside the line on which they
-    are equal.
+    """Share of positives against mean probability, with intervals, and the line on which they are
+    equal.
 
     Rows have ``series``, ``mean``, ``share``, ``low`` and ``high``; all shares.
+
+    Parameters
+    ----------
+    rows : sequence of mapping, or DataFrame
+    width : int, default 680
+        In pixels.
+
+    Returns
+    -------
+    altair.LayerChart
     """
-    found = records(rows)
+    entries = records(rows)
     unit = alt.Scale(domain=[0, 1])
     x = alt.X("mean:Q", title="mean probability", scale=unit, axis=alt.Axis(format="%"))
     y = alt.Y("share:Q", title="share of positives", scale=unit, axis=alt.Axis(format="%"))
-    told = series(distinct(found, "series"))
-    base = alt.Chart(data(found)).encode(x, told["color"])
+    encodings = series(distinct(entries, "series"))
+    base = alt.Chart(data(entries)).encode(x, encodings["color"])
     equal = alt.Chart(data([{"mean": 0.0, "share": 0.0}, {"mean": 1.0, "share": 1.0}]))
     layered = alt.layer(
         equal.mark_line(color=colour("muted"), strokeDash=[4, 3]).encode(x, y),
@@ -84,7 +119,7 @@ def reliability(rows: Rows, *, width: int = 680) -> Any:
             y=alt.Y("low:Q", scale=unit), y2="high:Q"
         ),
         base.mark_line(strokeWidth=1.2, opacity=0.6).encode(y),
-        base.mark_point(filled=True, size=60, opacity=1).encode(y, told["shape"]),
+        base.mark_point(filled=True, size=60, opacity=1).encode(y, encodings["shape"]),
     )
     return finish(layered, width, 300)
 
@@ -94,6 +129,18 @@ def decision_curve(rows: Rows, *, marked: float | None = None, width: int = 680)
 
     Rows have ``threshold``, ``series`` and ``value``; all shares. A dashed line stands at the
     threshold `marked`.
+
+    Parameters
+    ----------
+    rows : sequence of mapping, or DataFrame
+    marked : float or None, default None
+        A threshold, from 0 to 1.
+    width : int, default 680
+        In pixels.
+
+    Returns
+    -------
+    altair.LayerChart
     """
     x = alt.X("threshold:Q", title="threshold", axis=alt.Axis(format="%"))
     y = alt.Y("value:Q", title=None, scale=alt.Scale(domain=[0, 1]), axis=alt.Axis(format="%"))
@@ -101,11 +148,13 @@ def decision_curve(rows: Rows, *, marked: float | None = None, width: int = 680)
     return finish(alt.layer(lines, *line_at(x, marked, name="ink")), width, 240)
 
 
-def _lines(found: list[dict[str, Any]], x: alt.X, y: alt.Y) -> alt.Chart:
-    """A line for each series, told apart by colour and dash."""
-    names = distinct(found, "series")
+def _lines(entries: list[dict[str, Any]], x: alt.X, y: alt.Y) -> alt.Chart:
+    """A line for each series, distinguished by colour and dash."""
+    names = distinct(entries, "series")
     legend = alt.Legend() if len(names) > 1 else None
     dashes = alt.StrokeDash("series:N", scale=theme.scale_of(names, DASHES), legend=legend)
     return (
-        alt.Chart(data(found)).mark_line(strokeWidth=2).encode(x, y, series(names)["color"], dashes)
+        alt.Chart(data(entries))
+        .mark_line(strokeWidth=2)
+        .encode(x, y, series(names)["color"], dashes)
     )

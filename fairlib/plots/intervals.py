@@ -29,14 +29,42 @@ NARROW_ROW = 54
 def row_axis(found: list[dict[str, Any]], width: int) -> alt.Y:
     """A row for each record's ``label``, in their order; on a narrow page :func:`row_names` stand
     above.
+
+    Parameters
+    ----------
+    found : list of dict
+        The records.
+    width : int
+        Width of the page in pixels.
+
+    Returns
+    -------
+    altair.Y
     """
     order = [record["label"] for record in found]
-    beside = alt.Axis(title=None, labelLimit=340, ticks=False, domain=False, grid=True)
-    return alt.Y("label:N", sort=order, axis=None if is_narrow(width) else beside)
+    axis = None
+    if not is_narrow(width):
+        axis = alt.Axis(title=None, labelLimit=340, ticks=False, domain=False, grid=True)
+    return alt.Y("label:N", sort=order, axis=axis)
 
 
 def row_names(base: alt.Chart, y: alt.Y, width: int) -> list[alt.Chart]:
-    """On a narrow page, the row's label as text above its mark."""
+    """On a narrow page, the row's label as text above its mark.
+
+    Parameters
+    ----------
+    base : altair.Chart
+        A chart with the records.
+    y : altair.Y
+        The rows.
+    width : int
+        Width of the page in pixels.
+
+    Returns
+    -------
+    list of altair.Chart
+        Empty on a wide page.
+    """
     if not is_narrow(width):
         return []
     text = base.mark_text(
@@ -46,7 +74,20 @@ def row_names(base: alt.Chart, y: alt.Y, width: int) -> list[alt.Chart]:
 
 
 def finish_rows(layers: list[Any], count: int, width: int) -> Any:
-    """Layer charts whose rows have one height, and apply the theme."""
+    """Layer charts whose rows have one height, and apply the theme.
+
+    Parameters
+    ----------
+    layers : list of altair.Chart
+    count : int
+        Number of rows.
+    width : int
+        Width of the page in pixels.
+
+    Returns
+    -------
+    altair.LayerChart
+    """
     row = NARROW_ROW if is_narrow(width) else ROW
     return finish(alt.layer(*layers), width, max(count, 1) * row)
 
@@ -62,59 +103,95 @@ def metric_intervals(
     percent: bool = False,
     reference: float | None = None,
 ) -> alt.LayerChart:
-    """Metrics as points with whiskers, beside a printed result, a baseline and the limits of gates.
+    """Metrics as points with whiskers, next to a printed result, a baseline and the limits of
+    gates.
 
-    Rows have ``label``, ``value``, ``low``, ``high``; optionally ``paper`` and ``paper_sd`` (mean
-    and standard deviation of a printed result), ``baseline``, ``baseline_low``, ``baseline_high``,
-    and ``limit`` of a gate. Missing numbers are None.
+    Parameters
+    ----------
+    rows : sequence of mapping, or DataFrame
+        With ``label``, ``value``, ``low``, ``high``; optionally ``paper`` and ``paper_sd`` (mean
+        and standard deviation of a printed result), ``baseline``, ``baseline_low``,
+        ``baseline_high``, and ``limit`` of a gate. Missing numbers are None.
+    width : int, default 680
+        In pixels.
+    interval : str, default "95% interval"
+        Name of the whiskers.
+    floor, ceiling : float or None, default None
+        Ends of the axis.
+    names : mapping or None, default None
+        Texts of the legend for ``value``, ``baseline``, ``paper`` and ``limit``.
+    percent : bool, default False
+        Whether the axis is in percent.
+    reference : float or None, default None
+        Place of an upright line.
 
-    `interval` is the name of the whiskers, `floor` and `ceiling` are ends of the axis, `percent`
-    writes it in percent, `names` are what the legend calls ``value``, ``baseline``, ``paper`` and
-    ``limit``, and an upright line stands at `reference`.
+    Returns
+    -------
+    altair.LayerChart
     """
-    found = records(rows)
-    for record in found:
-        mean = record.get("paper")
-        deviation = record.get("paper_sd") or 0.0
-        record["paper_low"] = None if mean is None else mean - deviation
-        record["paper_high"] = None if mean is None else mean + deviation
-    base = alt.Chart(data(found))
-    y = row_axis(found, width)
-    scale = alt.Scale(zero=False, nice=True, **_ends(found, floor, ceiling))
-    kinds = [key for key in KINDS if any(record.get(key) is not None for record in found)]
-    called = {key: (names or {}).get(key, KINDS[key][0]) for key in kinds}
-    tints, shapes = (
-        alt.Scale(domain=list(called.values()), range=[KINDS[key][of] for key in kinds])
-        for of in (1, 2)
-    )
-    tint = alt.Color("kind:N", scale=tints, legend=alt.Legend() if len(kinds) > 1 else None)
-    stroke = alt.Stroke("kind:N", scale=tints, legend=None)
-    titled = alt.Axis(title=f"bars: {interval}", format="%" if percent else "")
+    entries = records(rows)
+    for record in entries:
+        _add_paper_interval(record)
+    base = alt.Chart(data(entries))
+    y = row_axis(entries, width)
+    scale = alt.Scale(zero=False, nice=True, **_ends(entries, floor, ceiling))
+    axis = alt.Axis(title=f"bars: {interval}", format="%" if percent else "")
 
-    def x(field: str) -> alt.X:
-        return alt.X(f"{field}:Q", scale=scale, axis=titled)
+    def _x_of(field: str) -> alt.X:
+        return alt.X(f"{field}:Q", scale=scale, axis=axis)
 
-    layers: list[Any] = line_at(x("zero"), reference, name="ink", dash=())
+    kinds = [key for key in KINDS if _has_number(entries, key)]
+    layers: list[Any] = line_at(_x_of("zero"), reference, name="ink", dash=())
     if "paper" in kinds:
         band = base.mark_bar(color=colour("band"), height=14).transform_filter(
             "datum.paper != null"
         )
-        layers.append(band.encode(x=x("paper_low"), x2="paper_high:Q", y=y))
+        layers.append(band.encode(x=_x_of("paper_low"), x2="paper_high:Q", y=y))
     if "baseline" in kinds:
         line = base.mark_rule(color=colour("c1"), strokeWidth=1.5, yOffset=7)
-        layers.append(line.encode(x=x("baseline_low"), x2="baseline_high:Q", y=y))
+        layers.append(line.encode(x=_x_of("baseline_low"), x2="baseline_high:Q", y=y))
     whisker = base.mark_rule(color=colour("c0"), strokeWidth=2).transform_filter(
         "datum.low != null"
     )
-    layers.append(whisker.encode(x=x("low"), x2="high:Q", y=y))
-    for key in kinds:
+    layers.append(whisker.encode(x=_x_of("low"), x2="high:Q", y=y))
+    titles = {key: (names or {}).get(key, KINDS[key][0]) for key in kinds}
+    encodings = _kind_encodings(titles)
+    for key, title in titles.items():
         offset = 7 if key == "baseline" else 0
         marks = base.transform_filter(f"datum['{key}'] != null").transform_calculate(
-            kind=f"'{called[key]}'"
+            kind=f"'{title}'"
         )
         points = marks.mark_point(filled=True, size=90, opacity=1, strokeWidth=1.5, yOffset=offset)
-        layers.append(points.encode(x(key), y, tint, alt.Shape("kind:N", scale=shapes), stroke))
-    return finish_rows([*layers, *row_names(base, y, width)], len(found), width)
+        layers.append(points.encode(_x_of(key), y, *encodings))
+    return finish_rows([*layers, *row_names(base, y, width)], len(entries), width)
+
+
+def _add_paper_interval(record: dict[str, Any]) -> None:
+    """Add the ends of a printed result's interval, a standard deviation to either side."""
+    mean = record.get("paper")
+    deviation = record.get("paper_sd") or 0.0
+    record["paper_low"] = None
+    record["paper_high"] = None
+    if mean is not None:
+        record["paper_low"] = mean - deviation
+        record["paper_high"] = mean + deviation
+
+
+def _has_number(entries: list[dict[str, Any]], key: str) -> bool:
+    return any(record.get(key) is not None for record in entries)
+
+
+def _kind_encodings(titles: Mapping[str, str]) -> list[Any]:
+    """Colour, shape and stroke of each kind of mark, by its title in the legend."""
+    domain = list(titles.values())
+    tints = alt.Scale(domain=domain, range=[KINDS[key][1] for key in titles])
+    shapes = alt.Scale(domain=domain, range=[KINDS[key][2] for key in titles])
+    legend = alt.Legend() if len(titles) > 1 else None
+    return [
+        alt.Color("kind:N", scale=tints, legend=legend),
+        alt.Shape("kind:N", scale=shapes),
+        alt.Stroke("kind:N", scale=tints, legend=None),
+    ]
 
 
 # Name in the legend, colour and shape of each kind of mark.
@@ -127,17 +204,30 @@ KINDS = {
 }
 
 
+# Fields of a record that its row must show.
+_NUMBERS = (
+    *("value", "unclear", "low", "high", "limit"),
+    *("baseline", "baseline_low", "baseline_high", "paper_low", "paper_high"),
+)
+
+
 def _ends(
-    found: list[dict[str, Any]], floor: float | None, ceiling: float | None
+    entries: list[dict[str, Any]], floor: float | None, ceiling: float | None
 ) -> dict[str, Any]:
     """Domain that covers all numbers and reaches the given ends."""
-    keys = ["value", "unclear", "low", "high", "limit", "baseline"]
-    keys += [f"{of}_{end}" for of in ("paper", "baseline") for end in ("low", "high")]
-    known = [record[key] for record in found for key in keys if record.get(key) is not None]
-    if not known:
+    numbers = []
+    for record in entries:
+        for key in _NUMBERS:
+            if record.get(key) is not None:
+                numbers.append(record[key])
+    if not numbers:
         return {}
-    low = min(known) if floor is None else min(floor, *known)
-    high = max(known) if ceiling is None else max(ceiling, *known)
+    low = min(numbers)
+    high = max(numbers)
+    if floor is not None:
+        low = min(floor, low)
+    if ceiling is not None:
+        high = max(ceiling, high)
     return {"domain": [low, high if high > low else low + 1.0]}
 
 
@@ -146,20 +236,37 @@ def differences(
 ) -> alt.LayerChart:
     """Differences of a model from a baseline as points with whiskers about a line at 0.
 
-    Rows have ``label``, ``value`` (model less baseline), ``low``, ``high``, ``finding``
-    ("difference" or "no difference can be told"), and optionally ``limit``, the difference that a
-    gate allows. `better`, "higher" or "lower", is the side on which the model is, and `interval`
-    the name of the whiskers.
+    Parameters
+    ----------
+    rows : sequence of mapping, or DataFrame
+        With ``label``, ``value`` (model less baseline), ``low``, ``high``, ``finding`` (any but
+        "difference" is drawn as not significant), and optionally ``limit``, the difference that a
+        gate allows.
+    width : int, default 680
+        In pixels.
+    better : {"higher", "lower"} or None, default None
+        The side on which the model is better.
+    interval : str, default "95% interval"
+        Name of the whiskers.
+
+    Returns
+    -------
+    altair.LayerChart
     """
-    found = records(rows)
-    for record in found:
+    entries = records(rows)
+    for record in entries:
         if record["finding"] != "difference":
-            record |= {"unclear": record["value"], "value": None}
+            record["unclear"] = record["value"]
+            record["value"] = None
     direction = {"higher": ", model better →", "lower": ", ← model better"}.get(better or "", "")
-    names = {"value": "difference", "limit": "allowed by a gate"}
-    text = f"{interval}{direction}"
     return metric_intervals(
-        found, width=width, interval=text, names=names, floor=0.0, ceiling=0.0, reference=0.0
+        entries,
+        width=width,
+        interval=f"{interval}{direction}",
+        names={"value": "difference", "limit": "allowed by a gate"},
+        floor=0.0,
+        ceiling=0.0,
+        reference=0.0,
     )
 
 
@@ -177,19 +284,32 @@ def ranked_bars(
 ) -> alt.LayerChart:
     """Horizontal bars from zero in their order, with whiskers, and a dashed line to compare with.
 
-    Rows have ``label``, ``value``, and optionally ``low``, ``high`` (None for no whisker) and
-    ``text`` at the end of the bar. `domain` are the ends of the axis; default: 0 and the largest
-    number.
+    Parameters
+    ----------
+    rows : sequence of mapping, or DataFrame
+        With ``label``, ``value``, and optionally ``low``, ``high`` (None for no whisker) and
+        ``text`` at the end of the bar.
+    x_title : str
+    domain : sequence of two floats, default ()
+        Ends of the axis; by default 0 and the largest number.
+    reference : float or None, default None
+        Place of the dashed line.
+    width : int, default 680
+        In pixels.
+
+    Returns
+    -------
+    altair.LayerChart
     """
-    found = [{"low": None, "high": None, "text": "", **record} for record in records(rows)]
-    for record in found:
-        record["end"] = max(
-            [v for v in (record["value"], record["high"]) if v is not None], default=0.0
-        )
-    base = alt.Chart(data(found))
-    y = row_axis(found, width)
-    reach = list(domain) or [0.0, max((record["end"] for record in found), default=0.0) or 1.0]
-    x = alt.X("value:Q", title=x_title, scale=alt.Scale(domain=reach))
+    entries = [{"low": None, "high": None, "text": "", **record} for record in records(rows)]
+    for record in entries:
+        ends = [end for end in (record["value"], record["high"]) if end is not None]
+        record["end"] = max(ends, default=0.0)
+    base = alt.Chart(data(entries))
+    y = row_axis(entries, width)
+    largest = max((record["end"] for record in entries), default=0.0)
+    scale = alt.Scale(domain=list(domain) or [0.0, largest or 1.0])
+    x = alt.X("value:Q", title=x_title, scale=scale)
     bars = base.mark_bar(color=colour("c0"), height=12).encode(x=x, y=y)
     whisker = base.mark_rule(color=colour("ink"), strokeWidth=1.5).transform_filter(
         "datum.low != null"
@@ -198,62 +318,93 @@ def ranked_bars(
         x="end:Q", y=y, text="text:N"
     )
     layers = [bars, whisker.encode(x="low:Q", x2="high:Q", y=y), text, *row_names(base, y, width)]
-    return finish_rows([*layers, *line_at(x, reference)], len(found), width)
+    return finish_rows([*layers, *line_at(x, reference)], len(entries), width)
 
 
 def asked_features(rows: Rows, *, predicted: str, width: int = 680) -> Any:
     """AUCs of each feature above the share of people who are asked for it.
 
-    Rows have ``name``; ``share`` with ``low`` and ``high`` (absent or None for a set of features,
-    which has AUCs only); ``classifier_auc`` of the outcome and ``adversary_auc`` of the group
-    `predicted`, or None. Where no AUC is known there is only the lower panel.
+    Where no AUC is known there is only the lower panel.
+
+    Parameters
+    ----------
+    rows : sequence of mapping, or DataFrame
+        With ``name``; ``share`` with ``low`` and ``high`` (absent or None for a set of features,
+        which has AUCs only); ``classifier_auc`` of the outcome and ``adversary_auc`` of the group
+        `predicted`, or None.
+    predicted : str
+        Name of the group that the adversary predicts.
+    width : int, default 680
+        In pixels.
+
+    Returns
+    -------
+    altair.VConcatChart
     """
-    found = [{"share": None, "low": None, **record} for record in records(rows)]
-    order = [record["name"] for record in found]
-    step = min((width - 60) / max(len(found), 1), WIDEST)
-    angle = (
-        0
-        if all(CHARACTER * len(name) < step for name in order)
-        else -90
-        if is_narrow(width)
-        else -45
-    )
-    font = 12 if step > 14 else 9
+    entries = [{"share": None, "low": None, **record} for record in records(rows)]
+    order = [record["name"] for record in entries]
+    step = min((width - 60) / max(len(entries), 1), WIDEST)
     names = alt.Axis(
-        title=None, labelAngle=angle, labelLimit=120, labelOverlap=False, labelFontSize=font
+        title=None,
+        labelAngle=_label_angle(order, step, width),
+        labelLimit=120,
+        labelOverlap=False,
+        labelFontSize=12 if step > 14 else 9,
     )
     x = alt.X("name:N", sort=order, scale=alt.Scale(domain=order), axis=names)
     unit = alt.Scale(domain=[0, 1])
     y = alt.Y("share:Q", title="share who are asked", scale=unit, axis=alt.Axis(format="%"))
-    base = alt.Chart(data([record for record in found if record["share"] is not None]))
+    base = alt.Chart(data([record for record in entries if record["share"] is not None]))
     whisker = base.mark_rule(color=colour("ink"), strokeWidth=1.5).transform_filter(
         "datum.low != null"
     )
     bars = base.mark_bar(color=colour("c0"), width=0.7 * step).encode(x=x, y=y)
-    size = {"width": step * len(found)}
+    size = {"width": step * len(entries)}
     shares = alt.layer(bars, whisker.encode(x=x, y="low:Q", y2="high:Q")).properties(
         height=150, **size
     )
-    known = any(
-        record[key] is not None for record in found for key in ("classifier_auc", "adversary_auc")
-    )
-    aucs = auc_panel(found, order, f"predicts {predicted}").properties(height=130, **size)
-    return finish(alt.vconcat(*([aucs] if known else []), shares, spacing=14), width)
+    panels = [shares]
+    if _has_number(entries, "classifier_auc") or _has_number(entries, "adversary_auc"):
+        aucs = auc_panel(entries, order, f"predicts {predicted}").properties(height=130, **size)
+        panels.insert(0, aucs)
+    return finish(alt.vconcat(*panels, spacing=14), width)
+
+
+def _label_angle(names: Sequence[str], step: float, width: int) -> int:
+    """Angle of the names of columns: level where all fit into a step of so many pixels."""
+    if all(CHARACTER * len(name) < step for name in names):
+        return 0
+    if is_narrow(width):
+        return -90
+    return -45
 
 
 def auc_panel(found: list[dict[str, Any]], order: list[str], predicts: str) -> Any:
-    """Marks of how well each feature alone predicts the outcome and the group."""
+    """Marks of how well each feature alone predicts the outcome and the group.
+
+    Parameters
+    ----------
+    found : list of dict
+        Records with ``name``, ``classifier_auc`` and ``adversary_auc``.
+    order : list of str
+        Names of the features, in the order of the columns.
+    predicts : str
+        Text of the legend for the group.
+
+    Returns
+    -------
+    altair.LayerChart
+    """
     kinds = {"predicts the outcome": "classifier_auc", predicts: "adversary_auc"}
     points = []
     for record in found:
-        known = {kind: record[key] for kind, key in kinds.items() if record[key] is not None}
-        points += [
-            {"name": record["name"], "kind": kind, "auc": auc} for kind, auc in known.items()
-        ]
+        for kind, key in kinds.items():
+            if record[key] is not None:
+                points.append({"name": record["name"], "kind": kind, "auc": record[key]})
     values = [0.5, *(point["auc"] for point in points)]
     scale = alt.Scale(domain=[min(values), max(max(values), 0.6)], nice=True)
     x = alt.X("name:N", sort=order, scale=alt.Scale(domain=order), axis=None)
-    beside = alt.XOffset("kind:N", scale=alt.Scale(domain=list(kinds)))
+    offset = alt.XOffset("kind:N", scale=alt.Scale(domain=list(kinds)))
     y = alt.Y("auc:Q", title="AUC of this feature alone", scale=scale)
     marks = alt.Chart(data(points)).mark_point(filled=True, size=60, opacity=1)
-    return alt.layer(*line_at(y, 0.5), marks.encode(x, beside, y, **series(list(kinds), "kind:N")))
+    return alt.layer(*line_at(y, 0.5), marks.encode(x, offset, y, **series(list(kinds), "kind:N")))

@@ -19,15 +19,35 @@ Counterfactuals = Mapping[str, Mapping[str, Sequence[Any] | str]]
 def encoded_copies(
     encoder: TableEncoder, X: NDArray[Any], changes: Mapping[str, Sequence[Any] | str]
 ) -> list[Float32]:
-    """Copies of encoded rows, shape (n, d) each, one for every combination of the listed values.
+    """Copies of encoded rows, one for every combination of the listed values.
 
     The encoder works column by column, so overwriting a column's part of the matrix gives the
     encoding of the changed table row. The table itself is not needed. In each copy every changed
-    column is constant (Vargo et al. 2021, appendix C.2). `changes` map table columns to values in
-    the table's unit, or to ``"all"``: the categories seen in training.
+    column is constant (Vargo et al. 2021, appendix C.2).
 
-    ValueError if X has another width, the encoder lacks a column, ``"all"`` is asked of a column
-    without categories, or a column cannot have a value.
+    Parameters
+    ----------
+    encoder : TableEncoder
+        The fitted encoder of the rows.
+    X : array of shape (n, d)
+        Encoded rows.
+    changes : mapping of str to sequence or "all"
+        Table columns, and their values in the table's unit, or ``"all"``: the categories seen in
+        training.
+
+    Returns
+    -------
+    list of ndarray of float32, shape (n, d)
+
+    Raises
+    ------
+    ValueError
+        If X has another width, the encoder lacks a column, ``"all"`` is asked of a column without
+        categories, or a column cannot have a value.
+
+    References
+    ----------
+    A. Vargo, F. Zhang, M. Yurochkin, Y. Sun, "Individually Fair Gradient Boosting", ICLR 2021.
     """
     rows = np.asarray(X, dtype=np.float32)
     if rows.ndim != 2 or rows.shape[1] != len(encoder.feature_names_):
@@ -67,9 +87,25 @@ def check_copies(
     rows: NDArray[Any], counterfactuals: Sequence[ArrayLike] | None
 ) -> list[NDArray[Any]]:
     """Counterfactual copies as arrays, in their own precision.
-    ValueError: no copy, one of another shape than X or not finite, copies that all equal the rows.
+
+    Parameters
+    ----------
+    rows : ndarray of shape (n, d)
+        The rows of which they are copies.
+    counterfactuals : sequence of array-like, shape (n, d), or None
+
+    Returns
+    -------
+    list of ndarray, shape (n, d)
+
+    Raises
+    ------
+    ValueError
+        If there is no copy, one has another shape or is not finite, or all copies equal the rows.
     """
-    copies = [] if counterfactuals is None else [np.asarray(copy) for copy in counterfactuals]
+    if counterfactuals is None:
+        counterfactuals = ()
+    copies = [np.asarray(copy) for copy in counterfactuals]
     if not copies:
         raise ValueError(
             "counterfactuals are missing or hold no copy of the rows: give at least one changed "
@@ -89,38 +125,75 @@ def check_copies(
 
 
 def check_counterfactuals(encoder: TableEncoder, counterfactuals: Counterfactuals) -> None:
-    """Hold counterfactuals against the training rows' values.
-    ValueError: a category that no training row had, or copies that are all the same.
+    """Compare counterfactuals with the values of the training rows.
+
+    Parameters
+    ----------
+    encoder : TableEncoder
+        The fitted encoder.
+    counterfactuals : mapping
+        By name, the changes of :func:`encoded_copies`.
+
+    Raises
+    ------
+    ValueError
+        If a category is one that no training row had, or all copies are the same.
     """
     for name, changes in counterfactuals.items():
         copies = 1
-        for column, listed in changes.items():
-            known = encoder.categories_.get(column, ())
-            copies *= len(known) if listed == "all" else len(set(listed))
-            unknown = [
-                value
-                for value in listed
-                if known and listed != "all" and category_name(value) not in known
-            ]
-            if unknown:
-                raise ValueError(
-                    f"the counterfactual {name!r} gives {column!r} the value {unknown[0]!r}, which "
-                    "no "
-                    "training row has: list values of the table."
-                )
+        for column, values in changes.items():
+            categories = encoder.categories_.get(column, ())
+            if values == "all":
+                copies *= len(categories)
+                continue
+            copies *= len(set(values))
+            if categories:
+                _refuse_unknown(name, column, values, categories)
         if changes and copies < 2:
+            columns = ", ".join(map(repr, changes))
             raise ValueError(
-                f"the counterfactual {name!r} changes nothing: {', '.join(map(repr, changes))} has "
-                "one value "
-                "in the training rows; change another column."
+                f"the counterfactual {name!r} changes nothing: {columns} has one value in the "
+                "training rows; change another column."
+            )
+
+
+def _refuse_unknown(
+    name: str, column: str, values: Sequence[Any], categories: Sequence[str]
+) -> None:
+    """ValueError if one of the values is no category of the training rows."""
+    for value in values:
+        if category_name(value) not in categories:
+            raise ValueError(
+                f"the counterfactual {name!r} gives {column!r} the value {value!r}, which no "
+                "training row has: list values of the table."
             )
 
 
 def all_copies(
     encoder: TableEncoder, X: NDArray[Any], counterfactuals: Counterfactuals
 ) -> list[Float32]:
-    """Copies of encoded rows under all checked counterfactuals, see :func:`encoded_copies`."""
+    """Copies of encoded rows under all checked counterfactuals, see :func:`encoded_copies`.
+
+    Parameters
+    ----------
+    encoder : TableEncoder
+        The fitted encoder of the rows.
+    X : array of shape (n, d)
+        Encoded rows.
+    counterfactuals : mapping
+        By name, the changes of :func:`encoded_copies`.
+
+    Returns
+    -------
+    list of ndarray of float32, shape (n, d)
+
+    Raises
+    ------
+    ValueError
+        As of :func:`check_counterfactuals` and :func:`encoded_copies`.
+    """
     check_counterfactuals(encoder, counterfactuals)
-    return [
-        copy for changes in counterfactuals.values() for copy in encoded_copies(encoder, X, changes)
-    ]
+    copies = []
+    for changes in counterfactuals.values():
+        copies += encoded_copies(encoder, X, changes)
+    return copies

@@ -34,9 +34,9 @@ DATE_KINDS = ("date", "calendar")
 NUMERIC_KINDS = ("standard", "unit", *DATE_KINDS)
 # Kinds of columns that are encoded as numbers; of ``ordinal`` the positions.
 RANKED_KINDS = (*NUMERIC_KINDS, "ordinal")
-TRUTH = dict.fromkeys(("true", "yes", "1", "1.0", "y", "t", "on"), True) | dict.fromkeys(
-    ("false", "no", "0", "0.0", "n", "f", "off"), False
-)
+_TRUE = ("true", "yes", "1", "1.0", "y", "t", "on")
+_FALSE = ("false", "no", "0", "0.0", "n", "f", "off")
+TRUTH = dict.fromkeys(_TRUE, True) | dict.fromkeys(_FALSE, False)
 """Spellings of booleans in raw tables, in lower case."""
 # mean and standard deviation of 1 to 12, and of 0 to 6: they do not depend on the training rows
 MONTH = (6.5, float(np.sqrt(143 / 12)))
@@ -47,30 +47,65 @@ FEW_ROWS = 20
 
 @dataclass(frozen=True)
 class ColumnSpec:
-    """Encoding of one column of a table."""
+    """Encoding of one column of a table.
+
+    Parameters
+    ----------
+    name : str
+        Name of the column.
+    kind : str
+        ``standard``: (x - mean) / standard deviation; ``date``: the same of the days since
+        1970-01-01; ``unit``: (x - minimum) / (maximum - minimum); ``onehot``: one 0/1 column per
+        category seen in training; ``binary``: one 0/1 column; ``ordinal``: the same as ``standard``
+        of the position in `order`; ``calendar``: of a date the age in days, the month and the
+        weekday, each standardised; ``text``: the vector of a sentence.
+    positive : str or None, default None
+        For ``binary``: the value that becomes 1.
+    minimum, maximum : float or None, default None
+        For ``unit``: the values that become 0 and 1.
+    order : tuple of str, default ()
+        For ``ordinal``: the names of all categories, in their order.
+    missing : tuple of str, int or float, default ()
+        Values that stand for a missing one.
+    encoder : str, default "tfidf"
+        For ``text``: tfidf, minilm or the folder of a sentence-transformers model.
+    size : int, default 100
+        For the encoder tfidf: most numbers of a vector.
+    """
 
     name: str
-    # ``standard``: (x - mean) / standard deviation; ``date``: the same of the days since
-    # 1970-01-01; ``unit``: (x - minimum) / (maximum - minimum); ``onehot``: one 0/1 column per
-    # category seen in training; ``binary``: one 0/1 column; ``ordinal``: the same as ``standard``
-    # of the position in `order`; ``calendar``: of a date the age in days, the month and the
-    # weekday, each standardised; ``text``: the vector of a sentence
     kind: Literal["standard", "unit", "onehot", "binary", "date", "ordinal", "calendar", "text"]
-    positive: str | None = None  # for ``binary``: the value that becomes 1
-    # for ``unit``: the values that become 0 and 1
+    positive: str | None = None
     minimum: float | None = None
     maximum: float | None = None
-    order: tuple[str, ...] = ()  # for ``ordinal``: the names of all categories, in their order
-    missing: tuple[str | int | float, ...] = ()  # values that stand for a missing one
-    encoder: str = (
-        TFIDF  # for ``text``: tfidf, minilm or the folder of a sentence-transformers model
-    )
-    size: int = 100  # for the encoder tfidf: most numbers of a vector
+    order: tuple[str, ...] = ()
+    missing: tuple[str | int | float, ...] = ()
+    encoder: str = TFIDF
+    size: int = 100
 
 
 @dataclass(frozen=True)
 class FittedColumn:
-    """Fitted encoding of one column: numbers and category names, never a row."""
+    """Fitted encoding of one column: numbers and category names, never a row.
+
+    Parameters
+    ----------
+    name, kind : str
+        As of :class:`ColumnSpec`.
+    mean, scale : float, default 0 and 1
+        A number x becomes (x - mean) / scale, of the kind ``unit`` (x - minimum) / scale.
+    categories : tuple of str, default ()
+        Of a categorical column, in the order of its matrix columns.
+    indicates_missing : bool, default False
+        Whether a 0/1 column says where a number was missing.
+    minimum : float, default 0
+        Of the kind ``unit``: the number that becomes 0.
+    missing : tuple of str, int or float, default ()
+        Values that stand for a missing one.
+    text : dict or None, default None
+        For ``text``: ``encoder`` (see :mod:`.sentences`), the ``mean`` vector as base64 text, and
+        the ``size``.
+    """
 
     name: str
     kind: str
@@ -80,14 +115,14 @@ class FittedColumn:
     indicates_missing: bool = False
     minimum: float = 0.0
     missing: tuple[str | int | float, ...] = ()
-    # for ``text``: ``encoder`` (see :mod:`.sentences`), the ``mean`` vector as base64 text, and the
-    # ``size``
     text: dict[str, Any] | None = None
 
     @property
     def centre(self) -> float:
         """The number that becomes 0."""
-        return self.minimum if self.kind == "unit" else self.mean
+        if self.kind == "unit":
+            return self.minimum
+        return self.mean
 
     @property
     def columns(self) -> list[str]:
@@ -96,14 +131,23 @@ class FittedColumn:
             return [f"{self.name}={category}" for category in self.categories]
         if self.kind == "binary":
             return [f"{self.name}={self.categories[1]}"]
-        names = (
-            [self.name]
-            if self.text is None
-            else [f"{self.name}[{i}]" for i in range(self.text["size"])]
-        )
+        if self.text is None:
+            names = [self.name]
+        else:
+            names = [f"{self.name}[{i}]" for i in range(self.text["size"])]
         if self.kind == "calendar":
-            names += [f"{self.name}={part}" for part in ("month", "weekday")]
-        return [*names, f"{self.name}={MISSING}"] if self.indicates_missing else names
+            names += [f"{self.name}=month", f"{self.name}=weekday"]
+        if self.indicates_missing:
+            names.append(f"{self.name}={MISSING}")
+        return names
+
+    def _kind_of(self, matrix_column: str) -> str:
+        """Kind of one of its matrix columns: standard, unit, onehot or binary."""
+        if self.kind != "binary" and matrix_column == f"{self.name}={MISSING}":
+            return "onehot"  # an indicator of missing values
+        if self.kind in ("unit", "onehot", "binary"):
+            return self.kind
+        return "standard"
 
 
 class TableEncoder:
@@ -155,19 +199,52 @@ class TableEncoder:
     def fit(self, frame: pd.DataFrame | Callable[[str], pd.DataFrame]) -> TableEncoder:
         """Learn means, deviations and categories from training rows; further columns are ignored.
 
-        `frame` is a table, or a function that gives the table of one column, so that a single one
-        of them is in memory; of a column of kind ``onehot`` or ``binary`` the distinct values are
-        enough. ValueError: a column is missing or given twice, a number is infinite, a text is no
-        number or date, a unit column lacks finite bounds in rising order, a binary column has other
-        than its two values, or two matrix columns have one name.
+        Parameters
+        ----------
+        frame : DataFrame, shape (n, columns), or callable
+            A table, or a function that gives the table of one column, so that a single one of them
+            is in memory; of a column of kind ``onehot`` or ``binary`` the distinct values are
+            enough.
+
+        Returns
+        -------
+        TableEncoder
+            The encoder itself.
+
+        Raises
+        ------
+        ValueError
+            If a column is missing or given twice, a number is infinite, a text is no number or
+            date, a unit column lacks finite bounds in rising order, a binary column has other than
+            its two
+            values, or two matrix columns have one name.
         """
-        tables = (frame(spec.name) if callable(frame) else frame for spec in self.columns)
-        if not callable(frame) and len(frame) == 0:
+        if callable(frame):
+            return self.with_fitted(
+                self.fit_column(spec, frame(spec.name)) for spec in self.columns
+            )
+        if len(frame) == 0:
             raise ValueError("the encoder needs at least one training row, got 0.")
-        return self.with_fitted(map(self.fit_column, self.columns, tables))
+        return self.with_fitted(self.fit_column(spec, frame) for spec in self.columns)
 
     def with_fitted(self, columns: Iterable[FittedColumn]) -> TableEncoder:
-        """Take the encodings of all columns, in their order, as :meth:`fit` does."""
+        """Take the encodings of all columns, in their order, as :meth:`fit` does.
+
+        Parameters
+        ----------
+        columns : iterable of FittedColumn
+            As many as the encoder has columns.
+
+        Returns
+        -------
+        TableEncoder
+            The encoder itself.
+
+        Raises
+        ------
+        ValueError
+            If two matrix columns have one name.
+        """
         self.fitted_ = tuple(columns)
         self.feature_names_: list[str] = []
         self.groups_: dict[str, list[int]] = {}
@@ -181,55 +258,57 @@ class TableEncoder:
                     raise ValueError(
                         f"two matrix columns would be named {name!r}: rename a table column."
                     )
-                indicator = item.kind != "binary" and name == f"{item.name}={MISSING}"
-                shown = item.kind if item.kind in ("unit", "onehot", "binary") else "standard"
-                self.kinds_[name] = "onehot" if indicator else shown
+                self.kinds_[name] = item._kind_of(name)
         return self
 
     def fit_column(self, spec: ColumnSpec, frame: pd.DataFrame) -> FittedColumn:
-        """Fit the encoding of one column, see :meth:`fit`."""
+        """Fit the encoding of one column.
+
+        Parameters
+        ----------
+        spec : ColumnSpec
+            The encoding.
+        frame : DataFrame, n rows
+            Training rows with at least this column.
+
+        Returns
+        -------
+        FittedColumn
+
+        Raises
+        ------
+        ValueError
+            As :meth:`fit`.
+        """
         series = _column(frame, spec.name, spec.missing)
         if spec.kind == "text":
             return self._fit_text(spec, series)
         if spec.kind in RANKED_KINDS:
-            numbers = self._numbers(series, spec.kind, spec.order)
-            present = numbers[~np.isnan(numbers)]
-            if present.size == 0:
-                raise ValueError(
-                    f"column {spec.name!r} has no value in the training rows: leave it out."
-                )
-            missing = present.size < numbers.size
-            if spec.kind == "unit":
-                return _unit(spec, present, missing)
-            with np.errstate(over="ignore", invalid="ignore"):
-                deviation = float(present.std())
-            if not np.isfinite(deviation):
-                raise ValueError(
-                    f"column {spec.name!r} has numbers too large to standardise: rescale it."
-                )
-            # The deviation of a constant column is rounding noise, which is no scale.
-            constant = deviation <= 1e-12 * float(np.abs(present).max())
-            mean, scale = (
-                (float(present[0]), 1.0) if constant else (float(present.mean()), deviation)
-            )
-            if spec.kind == "calendar":
-                scale = -scale  # an earlier date is a greater age
-            return FittedColumn(
-                spec.name, spec.kind, mean, scale, spec.order, missing, missing=spec.missing
-            )
+            return self._fit_numbers(spec, series)
         # among mixed objects True equals 1, though their names differ
         distinct = series if series.dtype == object else series.drop_duplicates()
-        seen = sorted(set(_texts(distinct)))
-        if spec.kind == "onehot":
-            return FittedColumn(spec.name, "onehot", categories=tuple(seen), missing=spec.missing)
-        others = [value for value in seen if value != spec.positive]
-        if spec.positive is None or len(others) > 1 or MISSING in seen:
+        categories = sorted(set(_texts(distinct)))
+        if spec.kind == "binary":
+            return _binary(spec, categories)
+        return FittedColumn(spec.name, "onehot", categories=tuple(categories), missing=spec.missing)
+
+    def _fit_numbers(self, spec: ColumnSpec, series: pd.Series) -> FittedColumn:
+        """Fit a column of numbers, dates or positions in an order."""
+        numbers = self._numbers(series, spec.kind, spec.order)
+        present = numbers[~np.isnan(numbers)]
+        if present.size == 0:
             raise ValueError(
-                f"column {spec.name!r} is encoded as binary but has {len(seen)} values"
-                f"{', missing ones included' if MISSING in seen else ''}: use the encoding onehot."
+                f"column {spec.name!r} has no value in the training rows: leave it out."
             )
-        categories = (others[0] if others else "other", spec.positive)
-        return FittedColumn(spec.name, "binary", categories=categories, missing=spec.missing)
+        missing = present.size < numbers.size
+        if spec.kind == "unit":
+            return _unit(spec, present, missing)
+        mean, scale = _mean_and_deviation(spec.name, present)
+        if spec.kind == "calendar":
+            scale = -scale  # an earlier date is a greater age
+        return FittedColumn(
+            spec.name, spec.kind, mean, scale, spec.order, missing, missing=spec.missing
+        )
 
     def _fit_text(self, spec: ColumnSpec, series: pd.Series) -> FittedColumn:
         present = _sentences(series)
@@ -256,37 +335,62 @@ class TableEncoder:
         )
 
     def encode_sentences(self, name: str, sentences: Sequence[str]) -> Float32:
-        """Vectors of sentences of the column `name`, none missing, as in the matrix; shape (n,
-        size). ValueError: no column of sentences, or another encoder than that of the training.
+        """Vectors of sentences of a column, as in the matrix.
+
+        Parameters
+        ----------
+        name : str
+            Name of a column of sentences.
+        sentences : sequence of str, length n
+            None of them missing.
+
+        Returns
+        -------
+        ndarray of float32, shape (n, size)
+
+        Raises
+        ------
+        ValueError
+            If it is no column of sentences, or the encoder is not that of the training.
         """
-        item = next(
-            (item for item in self.fitted_ if item.name == name and item.text is not None), None
-        )
-        if item is None or item.text is None:
-            raise ValueError(f"the column {name!r} holds no sentences.")
+        text, scale = self._fitted_text(name)
         if name not in self._sentence_encoders:
-            self._sentence_encoders[name] = load_encoder(
-                item.text["encoder"], self.cache, self.weights
-            )
+            self._sentence_encoders[name] = load_encoder(text["encoder"], self.cache, self.weights)
         vectors = self._sentence_encoders[name].encode(sentences, self.callback)
-        return (vectors - from_text(item.text["mean"])) / np.float32(item.scale)
+        return (vectors - from_text(text["mean"])) / np.float32(scale)
+
+    def _fitted_text(self, name: str) -> tuple[dict[str, Any], float]:
+        """Encoder, mean and size of a column of sentences, and its scale."""
+        for item in self.fitted_:
+            if item.name == name and item.text is not None:
+                return item.text, item.scale
+        raise ValueError(f"the column {name!r} holds no sentences.")
 
     def longest(self, name: str) -> int | None:
-        """Number of tokens that the encoder of the column `name` reads, at least one a word; None:
-        all.
+        """Number of tokens that the encoder of a column reads, at least one a word.
+
+        Parameters
+        ----------
+        name : str
+            Name of a column of sentences.
+
+        Returns
+        -------
+        int or None
+            None if it reads all.
         """
         return getattr(self._sentence_encoders[name], "longest", None)
 
     def _transform_text(self, item: FittedColumn, series: pd.Series) -> Float32:
         texts = _sentences(series)
         absent = texts.isna().to_numpy()
-        found = np.zeros((len(texts), len(item.columns)), dtype=np.float32)
+        matrix = np.zeros((len(texts), len(item.columns)), dtype=np.float32)
         if not absent.all():
-            size = found.shape[1] - item.indicates_missing
-            found[~absent, :size] = self.encode_sentences(item.name, texts[~absent].tolist())
+            size = matrix.shape[1] - item.indicates_missing
+            matrix[~absent, :size] = self.encode_sentences(item.name, texts[~absent].tolist())
         if item.indicates_missing:
-            found[:, -1] = absent
-        return found
+            matrix[:, -1] = absent
+        return matrix
 
     def _numbers(self, series: pd.Series, kind: str, order: tuple[str, ...]) -> Float:
         """Numbers, or positions in the order: of an unknown value an error, or missing if
@@ -315,16 +419,38 @@ class TableEncoder:
     def accepted(self, name: str) -> tuple[str, ...]:
         """Category names that :meth:`transform` never refuses; an ordered column may also be
         missing.
+
+        Parameters
+        ----------
+        name : str
+            Name of a categorical or ordered column.
+
+        Returns
+        -------
+        tuple of str
         """
-        ordered = any(item.name == name and item.kind == "ordinal" for item in self.fitted_)
-        return (*self.categories_[name], MISSING) if ordered else self.categories_[name]
+        categories = self.categories_[name]
+        if any(item.name == name and item.kind == "ordinal" for item in self.fitted_):
+            return (*categories, MISSING)
+        return categories
 
     def transform(self, frame: pd.DataFrame, order: Literal["C", "F"] = "C") -> Float32:
-        """Encode rows as a matrix of shape (n, d); columns that ``fit`` did not have are ignored.
+        """Encode rows as a matrix; columns that ``fit`` did not have are ignored.
 
-        `order` is that of the matrix in memory: "F" keeps each of its columns together. ValueError:
-        a column is missing; a category unseen in training with ``unseen="error"``, naming the
-        column.
+        Parameters
+        ----------
+        frame : DataFrame, n rows
+        order : {"C", "F"}, default "C"
+            Order of the matrix in memory: "F" keeps each of its columns together.
+
+        Returns
+        -------
+        ndarray of float32, shape (n, d)
+
+        Raises
+        ------
+        ValueError
+            If a column is missing, or has a category unseen in training with ``unseen="error"``.
         """
         matrix = np.empty((len(frame), len(self.feature_names_)), dtype=np.float32, order=order)
         for item in self.fitted_:
@@ -338,10 +464,13 @@ class TableEncoder:
         if item.kind in RANKED_KINDS:
             numbers = self._numbers(series, item.kind, item.categories)
             absent = np.isnan(numbers)
-            parts = [(np.where(absent, item.mean, numbers) - item.centre) / item.scale]
+            scaled = (np.where(absent, item.mean, numbers) - item.centre) / item.scale
+            parts: list[NDArray[Any]] = [scaled]
             if item.kind == "calendar":
                 parts += [np.where(absent, 0.0, part) for part in calendar_parts(numbers)]
-            return np.stack([*parts, absent] if item.indicates_missing else parts, axis=1)
+            if item.indicates_missing:
+                parts.append(absent)
+            return np.stack(parts, axis=1)
         codes = _codes(series, item.categories)
         self._refuse_unseen(item.name, int((codes < 0).sum()))
         if item.kind == "binary":
@@ -349,7 +478,13 @@ class TableEncoder:
         return codes[:, None] == np.arange(len(item.categories))[None, :]
 
     def save(self, path: str | Path) -> None:
-        """Write the fitted encoder as JSON."""
+        """Write the fitted encoder as JSON.
+
+        Parameters
+        ----------
+        path : str or pathlib.Path
+            File to write.
+        """
         content = {
             "format": FORMAT,
             "unseen": self.unseen,
@@ -360,7 +495,22 @@ class TableEncoder:
 
     @classmethod
     def load(cls, path: str | Path) -> TableEncoder:
-        """Read an encoder written by :meth:`save`; it encodes as the saved one did."""
+        """Read an encoder written by :meth:`save`; it encodes as the saved one did.
+
+        Parameters
+        ----------
+        path : str or pathlib.Path
+            File that :meth:`save` wrote; a folder of sentence weights next to it is used.
+
+        Returns
+        -------
+        TableEncoder
+
+        Raises
+        ------
+        ValueError
+            If the file has another format.
+        """
         content = json.loads(Path(path).read_text())
         if content.get("format") != FORMAT:
             raise ValueError(f"{path} holds no encoder of format {FORMAT}.")
@@ -389,21 +539,64 @@ def _unit(spec: ColumnSpec, present: Float, missing: bool) -> FittedColumn:
 
 
 def _tuples(item: dict[str, Any]) -> dict[str, Any]:
-    return {key: tuple(value) if isinstance(value, list) else value for key, value in item.items()}
+    """The fields of a dataclass as JSON stores them, with tuples in place of lists."""
+    fields = dict(item)
+    for key, value in item.items():
+        if isinstance(value, list):
+            fields[key] = tuple(value)
+    return fields
+
+
+def _mean_and_deviation(name: str, numbers: Float) -> tuple[float, float]:
+    """Mean and population standard deviation of a column; of a constant one its value, and 1."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        deviation = float(numbers.std())
+    if not np.isfinite(deviation):
+        raise ValueError(f"column {name!r} has numbers too large to standardise: rescale it.")
+    # The deviation of a constant column is rounding noise, which is no scale.
+    if deviation <= 1e-12 * float(np.abs(numbers).max()):
+        return float(numbers[0]), 1.0
+    return float(numbers.mean()), deviation
+
+
+def _binary(spec: ColumnSpec, categories: Sequence[str]) -> FittedColumn:
+    """Encoding of a column of two categories, of which one is positive."""
+    negatives = [value for value in categories if value != spec.positive]
+    if spec.positive is None or len(negatives) > 1 or MISSING in categories:
+        note = ""
+        if MISSING in categories:
+            note = ", missing ones included"
+        raise ValueError(
+            f"column {spec.name!r} is encoded as binary but has {len(categories)} values{note}: "
+            "use the encoding onehot."
+        )
+    negative = negatives[0] if negatives else "other"
+    return FittedColumn(
+        spec.name, "binary", categories=(negative, spec.positive), missing=spec.missing
+    )
 
 
 def calendar_parts(days: Float) -> list[Float]:
-    """Standardised month and weekday of days since 1970-01-01, NaN where these are; each of shape
-    (n,).
+    """Standardised month and weekday of dates.
+
+    Parameters
+    ----------
+    days : ndarray of float64, shape (n,)
+        Days since 1970-01-01, NaN where missing.
+
+    Returns
+    -------
+    list of two ndarray of float64, shape (n,)
+        Month and weekday, NaN where `days` is.
     """
-    whole = np.where(np.isnan(days), 0.0, np.floor(days)).astype(np.int64)
+    absent = np.isnan(days)
+    whole = np.where(absent, 0.0, np.floor(days)).astype(np.int64)
     months = whole.astype("datetime64[D]").astype("datetime64[M]").astype(np.int64) % 12 + 1.0
     # 1970-01-01 was a Thursday
     weekdays = (whole + 3) % 7.0
-    scaled = [
-        (part - mean) / scale for part, (mean, scale) in ((months, MONTH), (weekdays, WEEKDAY))
-    ]
-    return [np.where(np.isnan(days), np.nan, part) for part in scaled]
+    scaled_months = (months - MONTH[0]) / MONTH[1]
+    scaled_weekdays = (weekdays - WEEKDAY[0]) / WEEKDAY[1]
+    return [np.where(absent, np.nan, scaled_months), np.where(absent, np.nan, scaled_weekdays)]
 
 
 def _column(
@@ -413,16 +606,18 @@ def _column(
     missing.
     """
     try:
-        twice = not isinstance(frame.columns.get_loc(name), int)
+        place = frame.columns.get_loc(name)
     except KeyError:
         raise ValueError(f"column {name!r} is missing from the table.") from None
-    if twice:
+    if not isinstance(place, int):
         raise ValueError(f"column {name!r} is given twice in the table.")
     series: pd.Series = frame[name]
     if not missing:
         return series
-    spelled = series.astype(str).str.strip() if series.dtype.kind not in "biufM" else series
-    return series.mask(spelled.isin([*missing, *map(str, missing)]))
+    spellings = series
+    if series.dtype.kind not in "biufM":
+        spellings = series.astype(str).str.strip()
+    return series.mask(spellings.isin([*missing, *map(str, missing)]))
 
 
 def _sentences(series: pd.Series) -> pd.Series:
@@ -465,27 +660,42 @@ def _codes(series: pd.Series, categories: tuple[str, ...]) -> NDArray[np.int64]:
     if len(series) > FEW_ROWS:
         places, distinct = pd.factorize(series)
     # among mixed objects True equals 1, though their names differ
-    if len(distinct) == 0 or (
-        series.dtype == object and any(type(value) is not str for value in distinct)
-    ):
+    is_mixed = series.dtype == object and any(type(value) is not str for value in distinct)
+    if len(distinct) == 0 or is_mixed:
         return np.array([index.get(name, -1) for name in _texts(series)], dtype=np.int64)
-    named = [index.get(category_name(value), -1) for value in distinct]
-    return np.array([*named, index.get(MISSING, -1)])[places]
+    codes = [index.get(category_name(value), -1) for value in distinct]
+    codes.append(index.get(MISSING, -1))  # of the place -1
+    return np.array(codes)[places]
 
 
 def _texts(series: pd.Series) -> list[str]:
     """Category names: booleans in lower case as YAML writes them, missing ones as ``(missing)``."""
-    absent = series.isna().to_numpy()
-    return [
-        MISSING if gone else category_name(value)
-        for value, gone in zip(series, absent, strict=True)
-    ]
+    names = []
+    for value, is_missing in zip(series, series.isna().to_numpy(), strict=True):
+        if is_missing:
+            names.append(MISSING)
+        else:
+            names.append(category_name(value))
+    return names
 
 
 def category_name(value: Any) -> str:
-    """Name of a category, the same for every column type: 3 and 3.0 are one category."""
+    """Name of a category, the same for every column type: 3 and 3.0 are one category.
+
+    Parameters
+    ----------
+    value : bool, int, float or str
+        A value of a categorical column, not missing.
+
+    Returns
+    -------
+    str
+    """
     if isinstance(value, bool | np.bool_):
         return str(bool(value)).lower()
-    if isinstance(value, float | np.floating):
-        return str(int(value)) if float(value).is_integer() else repr(float(value))
-    return str(value)
+    if not isinstance(value, float | np.floating):
+        return str(value)
+    number = float(value)
+    if number.is_integer():
+        return str(int(value))
+    return repr(number)

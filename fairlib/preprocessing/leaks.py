@@ -1,4 +1,6 @@
-"""Columns that tell the label or a sensitive attribute: leaks, derived columns and stand-ins."""
+"""Columns that determine the label or predict a sensitive attribute: leaks, derived columns and
+proxy features.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,7 @@ MAX_GROUPS = 20
 FOLDS = 5
 DEPTH = 3
 LARGEST = 1e38  # within single precision
-# Share of a tree's decrease of impurity below which a column is no part of what the tree found.
+# Share of a tree's decrease of impurity below which a column does not count as used by the tree.
 IMPORTANCE = 0.05
 
 Columns = Mapping[str, NDArray[Any]]
@@ -34,21 +36,40 @@ missing.
 
 @dataclass(frozen=True)
 class Suspect:
-    """A column that is probably no honest input."""
+    """A column that is probably no honest input.
+
+    Parameters
+    ----------
+    name : str
+        Name of the column.
+    kind : {"label", "alone", "joint", "sensitive"}
+        ``label``: it determines the label exactly; ``alone``: it predicts the label almost
+        perfectly; ``joint``: it does so with the other columns of this kind, in a tree of depth
+        three; ``sensitive``: it is computed from the sensitive column `attribute`.
+    auc : float or None, default None
+        Cross-validated AUC of the column, or of the tree, against the label.
+    attribute : str or None, default None
+        The sensitive column.
+    """
 
     name: str
-    # label: it determines the label exactly; alone: it predicts the label almost perfectly; joint:
-    # it does so with the other columns of this kind, in a tree of depth three; sensitive: it is
-    # computed from the sensitive column `attribute`
     kind: str
-    auc: float | None = None  # cross-validated AUC of the column, or of the tree, against the label
+    auc: float | None = None
     attribute: str | None = None
 
 
 @dataclass(frozen=True)
 class StandIn:
-    """A column that tells a sensitive attribute: the largest cross-validated AUC against
-    one group.
+    """A column that predicts a sensitive attribute: a proxy feature.
+
+    Parameters
+    ----------
+    name : str
+        Name of the column.
+    group : str
+        The group that it predicts best.
+    auc : float
+        Cross-validated AUC against that group, from 0 to 1.
     """
 
     name: str
@@ -57,15 +78,37 @@ class StandIn:
 
 
 def sampled_rows(n: int, most: int = MAX_ROWS) -> Int:
-    """Positions, sorted, of at most `most` of n rows; the same at every call."""
+    """Positions of some of n rows; the same at every call.
+
+    Parameters
+    ----------
+    n : int
+        Number of rows.
+    most : int, default 20,000
+        Largest number of positions.
+
+    Returns
+    -------
+    ndarray of int, shape (min(n, most),)
+        Sorted.
+    """
     return sample_rows(n, most, generator(0, "leaks"))
 
 
 def binned(values: NDArray[Any], most: int = MAX_BINS) -> Int:
-    """Codes of a column from 0, shape (n,): its categories, its values, or at most `most` quantile
-    bins.
+    """Codes of a column from 0: its categories, its values, or quantile bins.
 
-    Missing values have a code of their own.
+    Parameters
+    ----------
+    values : ndarray of shape (n,)
+        As in :data:`Columns`.
+    most : int, default 256
+        Largest number of bins of numbers.
+
+    Returns
+    -------
+    ndarray of int64, shape (n,)
+        Missing values have a code of their own.
     """
     if values.dtype.kind != "f":
         return np.unique(np.maximum(values, -1), return_inverse=True)[1].astype(np.int64)
@@ -85,58 +128,95 @@ def binned(values: NDArray[Any], most: int = MAX_BINS) -> Int:
 def cross_validated_auc(codes: Int, positive: Bool, folds: Int) -> float:
     """AUC of the share of positives of each row's bin, learned on the other folds.
 
-    `codes` are those of :func:`binned`, and `folds` run from 0 to ``FOLDS - 1``; all have the shape
-    (n,). The result is the mean over the folds that have both classes; .5 if none has. A share is
-    smoothed by one row at the base rate, and bins of equal shares are ties.
+    A share is smoothed by one row at the base rate, and bins of equal shares are ties.
+
+    Parameters
+    ----------
+    codes : ndarray of int, shape (n,)
+        Bins of a column, from :func:`binned`.
+    positive : ndarray of bool, shape (n,)
+        The label.
+    folds : ndarray of int, shape (n,)
+        Fold of each row, from 0 to ``FOLDS - 1``.
+
+    Returns
+    -------
+    float
+        Mean over the folds that have both classes; .5 if none has.
     """
     bins = int(codes.max()) + 1
+    # rows by fold, bin and label
     cells = np.bincount((folds * bins + codes) * 2 + positive, minlength=FOLDS * bins * 2)
     counts = cells.reshape(FOLDS, bins, 2).astype(np.float64)
+    # of each fold, the rows of all others
     learned = counts.sum(axis=0) - counts
     base = learned[..., 1].sum(axis=1) / np.maximum(learned.sum(axis=(1, 2)), 1.0)
     shares = (learned[..., 1] + base[:, None]) / (learned.sum(axis=2) + 1.0)
-    found = []
+    aucs = []
     for fold in range(FOLDS):
         levels, place = np.unique(shares[fold], return_inverse=True)
-        negatives, positives = (
-            np.bincount(place, weights=counts[fold, :, side], minlength=len(levels))
-            for side in (0, 1)
-        )
-        found.append(float(auc(positives, negatives)))
-    known = [one for one in found if not np.isnan(one)]
-    return float(np.mean(known)) if known else 0.5
+        negatives = np.bincount(place, weights=counts[fold, :, 0], minlength=len(levels))
+        positives = np.bincount(place, weights=counts[fold, :, 1], minlength=len(levels))
+        fold_auc = float(auc(positives, negatives))
+        if not np.isnan(fold_auc):
+            aucs.append(fold_auc)
+    if aucs:
+        return float(np.mean(aucs))
+    return 0.5
 
 
 def rank_auc(values: Float, positive: Bool) -> float:
-    """AUC of the numbers themselves, in the better direction; missing ones are at either end."""
+    """AUC of the numbers themselves, in the better direction; missing ones are at either end.
+
+    Parameters
+    ----------
+    values : ndarray of float64, shape (n,)
+        NaN where missing.
+    positive : ndarray of bool, shape (n,)
+        The label.
+
+    Returns
+    -------
+    float
+        From .5 to 1.
+    """
     best = 0.5
     for end in (-np.inf, np.inf):
         _, place = np.unique(np.where(np.isnan(values), end, values), return_inverse=True)
-        negatives, positives = (
-            np.bincount(place[positive == side], minlength=place.max() + 1)
-            for side in (False, True)
-        )
-        found = float(auc(positives, negatives))
-        best = max(best, found, 1.0 - found) if found == found else best
+        levels = place.max() + 1
+        negatives = np.bincount(place[~positive], minlength=levels)
+        positives = np.bincount(place[positive], minlength=levels)
+        direct = float(auc(positives, negatives))
+        if not np.isnan(direct):
+            best = max(best, direct, 1.0 - direct)
     return best
 
 
 def label_auc(values: NDArray[Any], positive: Bool) -> float:
-    """How well one column predicts, whatever the shape of the relation: an AUC from .5 to 1.
+    """How well one column predicts, whatever the shape of the relation.
 
     The larger one of the numbers' AUC as they are, which fits nothing but the direction, and of the
     cross-validated AUC of the bins.
+
+    Parameters
+    ----------
+    values : ndarray of shape (n,)
+        As in :data:`Columns`.
+    positive : ndarray of bool, shape (n,)
+        The label.
+
+    Returns
+    -------
+    float
+        An AUC from .5 to 1.
     """
     folds = _folds(len(positive))
-    found = cross_validated_auc(binned(values), positive, folds)
-    if values.dtype.kind == "f":
-        # Of bins with few rows the shares are noise; coarser ones are learned better.
-        found = max(
-            found,
-            cross_validated_auc(binned(values, 16), positive, folds),
-            rank_auc(values, positive),
-        )
-    return found
+    fine = cross_validated_auc(binned(values), positive, folds)
+    if values.dtype.kind != "f":
+        return fine
+    # Of bins with few rows the shares are noise; coarser ones are learned better.
+    coarse = cross_validated_auc(binned(values, 16), positive, folds)
+    return max(fine, coarse, rank_auc(values, positive))
 
 
 def _folds(n: int) -> Int:
@@ -149,75 +229,103 @@ def joint_tree(columns: Columns, positive: Bool) -> tuple[float, list[str]]:
 
     A category enters as the share of positives that it has in the other folds.
 
-    `columns` are at least one, each of shape (n,) as `positive` is. The columns that are returned
-    have at least a twentieth of a tree's decrease of impurity, on average over the folds.
+    Parameters
+    ----------
+    columns : Columns
+        At least one, of shape (n,) each.
+    positive : ndarray of bool, shape (n,)
+        The label.
+
+    Returns
+    -------
+    auc : float
+        Mean over the folds; .5 if no fold has both classes.
+    used : list of str
+        Columns with at least a twentieth of a tree's decrease of impurity, on average over the
+        folds.
     """
     from sklearn.metrics import roc_auc_score
     from sklearn.tree import DecisionTreeClassifier
 
     folds = _folds(len(positive))
-    names = list(columns)
     codes = {name: binned(values) for name, values in columns.items() if values.dtype.kind != "f"}
     scores = []
     importances = []
     for fold in range(FOLDS):
-        held = folds == fold
-        if positive[held].all() or not positive[held].any() or len(np.unique(positive[~held])) < 2:
+        held_out = folds == fold
+        is_learnable = len(np.unique(positive[~held_out])) > 1
+        if len(np.unique(positive[held_out])) < 2 or not is_learnable:
             continue
         parts = []
         for name, values in columns.items():
-            if name not in codes:
-                parts.append(values)
-                continue
-            size = int(codes[name].max()) + 1
-            sums = np.bincount(codes[name][~held], weights=positive[~held], minlength=size)
-            counts = np.bincount(codes[name][~held], minlength=size)
-            parts.append(((sums + positive[~held].mean()) / (counts + 1.0))[codes[name]])
+            if name in codes:
+                values = _shares_of_codes(codes[name], positive, ~held_out)
+            parts.append(values)
         # the tree reads single precision; its splits depend on the order alone
         X = np.clip(np.stack(parts, axis=1), -LARGEST, LARGEST).astype(np.float32)
         tree = DecisionTreeClassifier(max_depth=DEPTH, min_samples_leaf=5, random_state=0)
-        tree.fit(X[~held], positive[~held])
-        scores.append(roc_auc_score(positive[held], tree.predict_proba(X[held])[:, 1]))
+        tree.fit(X[~held_out], positive[~held_out])
+        scores.append(roc_auc_score(positive[held_out], tree.predict_proba(X[held_out])[:, 1]))
         importances.append(tree.feature_importances_)
     if not scores:
         return 0.5, []
     mean = np.mean(importances, axis=0)
-    return float(np.mean(scores)), [
-        name for name, part in zip(names, mean, strict=True) if part >= IMPORTANCE
-    ]
+    used = [name for name, part in zip(columns, mean, strict=True) if part >= IMPORTANCE]
+    return float(np.mean(scores)), used
+
+
+def _shares_of_codes(codes: Int, positive: Bool, learned: Bool) -> Float:
+    """Share of positives of each row's code among the learned rows, smoothed by one row."""
+    size = int(codes.max()) + 1
+    sums = np.bincount(codes[learned], weights=positive[learned], minlength=size)
+    counts = np.bincount(codes[learned], minlength=size)
+    shares: Float = (sums + positive[learned].mean()) / (counts + 1.0)
+    return shares[codes]
 
 
 def is_derived(values: NDArray[Any], attribute: NDArray[Any]) -> bool:
     """Whether a column is computed from another one: a recoding, or cuts of its numbers.
 
-    Both columns, shape (n,), are as in :data:`Columns`. It is if each category of `attribute` (five
-    rows or more) has one value in the column, or if along the sorted numbers of `attribute` the
-    column changes only between its values, or if both are numbers in the same or the opposite
-    order. At least five rows must differ from the column's commonest value.
+    It is if each category of `attribute` (five rows or more) has one value in the column, or if
+    along the sorted numbers of `attribute` the column changes only between its values, or if both
+    are numbers in the same or the opposite order. At least five rows must differ from the column's
+    most frequent value.
+
+    Parameters
+    ----------
+    values, attribute : ndarray of shape (n,)
+        As in :data:`Columns`.
+
+    Returns
+    -------
+    bool
     """
-    coded, source = (_levels(item) for item in (values, attribute))
+    coded = _levels(values)
+    source = _levels(attribute)
     levels = int(coded.max()) + 1
-    sizes = np.bincount(coded)
-    if levels < 2 or len(values) - sizes.max() < 5:
+    if levels < 2 or len(values) - np.bincount(coded).max() < 5:
         return False
     distinct = int(source.max()) + 1
-    pairs = len(np.unique(coded * distinct + source))
-    numeric = attribute.dtype.kind == "f"
-    if not numeric:
-        return pairs == distinct and int(np.bincount(source).min()) >= 5
+    has_one_value = len(np.unique(coded * distinct + source)) == distinct
+    if attribute.dtype.kind != "f":
+        return has_one_value and int(np.bincount(source).min()) >= 5
     if len(values) < 2 * min(levels, distinct) and levels != distinct:
         return False
     order = np.argsort(source, kind="stable")
     if values.dtype.kind == "f":
-        # the levels of numbers are their ranks
-        moves = np.sign(np.diff(coded[order]))
-        ties = np.diff(source[order]) == 0
-        if (moves[ties] != 0).any():
-            return False
-        return bool((moves >= 0).all() or (moves <= 0).all())
-    if pairs != distinct:
+        return _is_monotone(coded[order], source[order])
+    if not has_one_value:
         return False
     return int((np.diff(coded[order]) != 0).sum()) == levels - 1
+
+
+def _is_monotone(ranks: Int, source: Int) -> bool:
+    """Whether ranks rise or fall along sorted numbers, and are equal where these are."""
+    moves = np.sign(np.diff(ranks))
+    ties = np.diff(source) == 0
+    if (moves[ties] != 0).any():
+        return False
+    return bool((moves >= 0).all() or (moves <= 0).all())
 
 
 def _levels(values: NDArray[Any]) -> Int:
@@ -230,83 +338,132 @@ def find_leaks(
 ) -> tuple[list[Suspect], float | None]:
     """Find columns that are probably no honest inputs.
 
-    `columns` are the model inputs without the sensitive ones, `positive` is the label, and
-    `sensitive` are the sensitive columns, numbers uncut; all have the shape (n,). Suspects are in
-    the order of the columns, each once. The number is the AUC of the tree on the others, None
-    without any. Without ``MIN_ROWS`` rows of each label no column is suspected.
+    Without ``MIN_ROWS`` rows of each label no column is suspected.
+
+    Parameters
+    ----------
+    columns : Columns
+        The model inputs without the sensitive ones, of shape (n,) each.
+    positive : ndarray of bool, shape (n,)
+        The label.
+    sensitive : Columns
+        The sensitive columns, numbers uncut.
+
+    Returns
+    -------
+    suspects : list of Suspect
+        In the order of the columns, each once.
+    auc : float or None
+        AUC of the tree on the other columns, None without any.
     """
-    found: dict[str, Suspect] = {}
-    joint: float | None = None
     if min(positive.sum(), (~positive).sum()) < MIN_ROWS:
         return [], None
+    suspects: dict[str, Suspect] = {}
     for name, values in columns.items():
-        auc = label_auc(values, positive)
-        if auc >= LEAK_AUC:
-            codes = binned(values)
-            pure = len(np.unique(codes * 2 + positive)) == len(np.unique(codes)) <= MAX_BINS // 4
-            found[name] = Suspect(name, "label" if pure else "alone", auc)
-            continue
-        for attribute, source in sensitive.items():
-            numbers = values.dtype.kind == source.dtype.kind == "f"
-            if is_derived(values, source) or (numbers and is_derived(source, values)):
-                found[name] = Suspect(name, "sensitive", None, attribute)
-                break
-    rest = {name: values for name, values in columns.items() if name not in found}
-    while rest:
-        joint, used = joint_tree(rest, positive)
+        suspect = _suspect_alone(name, values, positive, sensitive)
+        if suspect is not None:
+            suspects[name] = suspect
+    joint: float | None = None
+    honest = {name: values for name, values in columns.items() if name not in suspects}
+    while honest:
+        joint, used = joint_tree(honest, positive)
         if joint < LEAK_AUC or not used:
             break
-        found |= {name: Suspect(name, "joint", joint) for name in used}
-        rest = {name: values for name, values in rest.items() if name not in used}
-    return [found[name] for name in columns if name in found], joint if rest else None
+        for name in used:
+            suspects[name] = Suspect(name, "joint", joint)
+            del honest[name]
+    if not honest:
+        joint = None
+    return [suspects[name] for name in columns if name in suspects], joint
+
+
+def _suspect_alone(
+    name: str, values: NDArray[Any], positive: Bool, sensitive: Columns
+) -> Suspect | None:
+    """Suspect a column that predicts the label by itself, or is computed from a sensitive one."""
+    column_auc = label_auc(values, positive)
+    if column_auc >= LEAK_AUC:
+        codes = binned(values)
+        distinct = len(np.unique(codes))
+        is_pure = len(np.unique(codes * 2 + positive)) == distinct
+        determines_label = is_pure and distinct <= MAX_BINS // 4
+        return Suspect(name, "label" if determines_label else "alone", column_auc)
+    for attribute, source in sensitive.items():
+        both_numeric = values.dtype.kind == source.dtype.kind == "f"
+        if is_derived(values, source) or (both_numeric and is_derived(source, values)):
+            return Suspect(name, "sensitive", None, attribute)
+    return None
 
 
 def stand_ins(columns: Columns, groups: Mapping[str, Str]) -> dict[str, list[StandIn]]:
-    """Find, by attribute, the columns that tell its groups, the highest AUC first.
+    """Find, by attribute, its proxy features, the highest AUC first.
 
     These have an AUC of ``STAND_IN_AUC`` or more against some group of at least ``MIN_ROWS`` rows
-    (of the largest twenty). `columns` and `groups`, by attribute the group of each row, have the
-    shape (n,). A column of an attribute's own name is left out.
+    (of the largest twenty). A column of an attribute's own name is left out.
+
+    Parameters
+    ----------
+    columns : Columns
+        Of shape (n,) each.
+    groups : mapping of str to ndarray of str, shape (n,)
+        By attribute the group of each row.
+
+    Returns
+    -------
+    dict of str to list of StandIn
     """
     codes = {name: binned(values, 32) for name, values in columns.items()}
-    return {
-        attribute: sorted(
-            (item for item in told if item.name != attribute and item.auc >= STAND_IN_AUC),
-            key=lambda item: (-item.auc, item.name),
-        )
-        for attribute, told in told_groups(codes, groups).items()
-    }
+    proxies = {}
+    for attribute, best_groups in told_groups(codes, groups).items():
+        strong = [
+            item for item in best_groups if item.name != attribute and item.auc >= STAND_IN_AUC
+        ]
+        proxies[attribute] = sorted(strong, key=lambda item: (-item.auc, item.name))
+    return proxies
 
 
 def told_groups(
     codes: Mapping[str, Int], groups: Mapping[str, Str], least: int = MIN_ROWS
 ) -> dict[str, list[StandIn]]:
-    """Find by attribute the group that each of some columns tells best, in the order of the
-    columns.
+    """Find by attribute the best-predicted group of each column.
 
-    `codes` and `groups` have the shape (n,); codes are as of :func:`binned`. Of the largest twenty
-    groups those count that have, and leave, at least `least` rows; an attribute without any has an
-    empty list.
+    Of the largest twenty groups those count that have, and leave, at least `least` rows.
+
+    Parameters
+    ----------
+    codes : mapping of str to ndarray of int, shape (n,)
+        By column its codes, from :func:`binned`.
+    groups : mapping of str to ndarray of str, shape (n,)
+        By attribute the group of each row.
+    least : int, default 20
+        Fewest rows of a group, and outside it.
+
+    Returns
+    -------
+    dict of str to list of StandIn
+        In the order of the columns; an attribute without large groups has an empty list.
     """
-    found: dict[str, list[StandIn]] = {}
+    best_groups: dict[str, list[StandIn]] = {}
     for attribute, values in groups.items():
-        names, counts = np.unique(values, return_counts=True)
+        members = _large_groups(values, least)
         folds = _folds(len(values))
-        large = np.argsort(-counts, kind="stable")[:MAX_GROUPS]
-        members = [
-            (str(names[k]), values == names[k])
-            for k in sorted(large)
-            if least <= counts[k] <= len(values) - least
-        ]
-        found[attribute] = [
-            max(
-                (
-                    StandIn(name, group, cross_validated_auc(coded, row, folds))
-                    for group, row in members
-                ),
-                key=lambda item: item.auc,
-            )
-            for name, coded in codes.items()
-            if members
-        ]
-    return found
+        best_groups[attribute] = []
+        for name, column_codes in codes.items():
+            candidates = []
+            for group, is_member in members:
+                group_auc = cross_validated_auc(column_codes, is_member, folds)
+                candidates.append(StandIn(name, group, group_auc))
+            if candidates:
+                best_groups[attribute].append(max(candidates, key=lambda item: item.auc))
+    return best_groups
+
+
+def _large_groups(values: Str, least: int) -> list[tuple[str, Bool]]:
+    """Names and rows of the largest groups that have, and leave, at least `least` rows."""
+    names, counts = np.unique(values, return_counts=True)
+    largest = np.argsort(-counts, kind="stable")[:MAX_GROUPS]
+    members = []
+    for k in sorted(largest):
+        if least <= counts[k] <= len(values) - least:
+            members.append((str(names[k]), values == names[k]))
+    return members

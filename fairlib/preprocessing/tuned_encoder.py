@@ -40,15 +40,43 @@ def tune_encoder(
     r"""Train the last layers of a model with a linear head, and save the model without it into
     `target`.
 
-    .. math:: \min_{\theta, W, b} \; \frac1n \sum_i -\log \operatorname{softmax}(W f_\theta(s_i) + b)_{y_i}
+    .. math:: \min_{\theta, W, b} \; \frac1n \sum_i
+        -\log \operatorname{softmax}(W f_\theta(s_i) + b)_{y_i}
 
     over the parameters :math:`\theta` of the last layers of the encoder f, by AdamW in single
-    precision and without dropout, on n sentences with integer labels, shape (n,). Weights are saved
-    as safetensors. Returns the mean loss of the last epoch. `name` is as of
-    :func:`.sentences.model_folder`.
+    precision and without dropout. Weights are saved as safetensors.
 
-    ValueError: as of that function, no sentence, no CUDA device where one is asked for, too few
-    layers.
+    Parameters
+    ----------
+    name : str
+        The model, as of :func:`.sentences.model_folder`.
+    sentences : sequence of str, length n
+        Training sentences.
+    labels : array-like of int, shape (n,)
+        Class of each sentence, from 0.
+    target : pathlib.Path
+        Folder of the trained model.
+    layers : int
+        Number of the last layers to train, at least 1.
+    epochs : int, default 1
+        Passes over the sentences.
+    device : str, default "cuda"
+        Device of torch.
+    seed : int, default 0
+        Of the order of sentences.
+    callback : callable, optional
+        ``callback(done, total)`` counts sentences of all epochs.
+
+    Returns
+    -------
+    float
+        Mean loss of the last epoch.
+
+    Raises
+    ------
+    ValueError
+        As of :func:`.sentences.model_folder`; if there is no sentence, no CUDA device where one is
+        asked for, or the model has too few layers.
     """
     if not sentences:
         raise ValueError("the training rows have no sentence.")
@@ -60,18 +88,7 @@ def tune_encoder(
     if device == "cuda" and not torch.cuda.is_available():
         raise ValueError(NO_DEVICE)
     model: Any = SentenceTransformer(str(folder), device=device, local_files_only=True).eval()
-    # the transformer's layers are the longest list of modules
-    blocks = max(
-        (m for m in model.modules() if isinstance(m, torch.nn.ModuleList)), key=len, default=()
-    )
-    if len(blocks) < layers:
-        raise ValueError(
-            f"the sentence encoder {name} has {len(blocks)} layers, and {layers} are to be trained."
-        )
-    model.requires_grad_(False)
-    trained = [
-        parameter.requires_grad_() for block in blocks[-layers:] for parameter in block.parameters()
-    ]
+    trained = _last_layers(model, name, layers)
     y = torch.as_tensor(np.asarray(labels, dtype=np.int64), device=device)
     head = torch.nn.Linear(int(model.get_embedding_dimension()), int(y.max()) + 1, device=device)
     torch.nn.init.zeros_(head.weight)
@@ -85,16 +102,11 @@ def tune_encoder(
     for _ in range(epochs):
         losses.clear()
         order = random.permutation(len(sentences))
-        for rows in (order[i : i + BATCH] for i in range(0, len(order), BATCH)):
-            batch = model.preprocess([sentences[i][:MAX_CHARACTERS] for i in rows])
-            moved = {
-                key: value.to(device) if hasattr(value, "to") else value
-                for key, value in batch.items()
-            }
-            scores = head(model(moved)["sentence_embedding"])
-            loss = torch.nn.functional.cross_entropy(
-                scores, y[torch.as_tensor(rows, device=device)]
-            )
+        for start in range(0, len(order), BATCH):
+            rows = order[start : start + BATCH]
+            scores = head(_embeddings(model, [sentences[i] for i in rows], device))
+            batch_labels = y[torch.as_tensor(rows, device=device)]
+            loss = torch.nn.functional.cross_entropy(scores, batch_labels)
             optimiser.zero_grad()
             loss.backward()
             optimiser.step()
@@ -103,3 +115,30 @@ def tune_encoder(
             callback(done, epochs * len(order))
     model.save(str(target), create_model_card=False)
     return float(np.mean(losses))
+
+
+def _last_layers(model: Any, name: str, layers: int) -> list[Any]:
+    """Parameters of the last layers, the only ones of the model that are trained."""
+    import torch
+
+    # the transformer's layers are the longest list of modules
+    lists = [module for module in model.modules() if isinstance(module, torch.nn.ModuleList)]
+    blocks = max(lists, key=len, default=())
+    if len(blocks) < layers:
+        raise ValueError(
+            f"the sentence encoder {name} has {len(blocks)} layers, and {layers} are to be trained."
+        )
+    model.requires_grad_(False)
+    parameters = []
+    for block in blocks[-layers:]:
+        parameters += [parameter.requires_grad_() for parameter in block.parameters()]
+    return parameters
+
+
+def _embeddings(model: Any, sentences: Sequence[str], device: str) -> Any:
+    """Vectors of sentences, with gradients; a tensor of shape (n, size)."""
+    batch = model.preprocess([sentence[:MAX_CHARACTERS] for sentence in sentences])
+    inputs = {}
+    for key, value in batch.items():
+        inputs[key] = value.to(device) if hasattr(value, "to") else value
+    return model(inputs)["sentence_embedding"]

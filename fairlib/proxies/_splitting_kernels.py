@@ -1,14 +1,19 @@
 """Compiled loops of proxies: shares of rows in the proxy groups, and the hash of a row's key.
 
-They are all in this file because a compiled function is cached beside its file and renewed only
+They are all in this file because a compiled function is cached next to its file and renewed only
 when that file changes. All of them release the interpreter's lock. None may reorder or fuse
 floating-point operations: the results are promised to the last bit.
 """
 
 from __future__ import annotations
 
+from typing import Any
+
 import numba
 import numpy as np
+from numpy.typing import NDArray
+
+from evenhand.fairlib.arrays import Float, Int
 
 # Constants of the hash, documented in `hash_uniform`: G, and the tags t times G modulo 2**64.
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)
@@ -20,16 +25,44 @@ TEN = np.uint64(10)
 LARGEST = np.uint64(2**64 - 1)
 
 
-@numba.njit(nogil=True, cache=True)  # type: ignore[misc]
-def carry(  # type: ignore[no-untyped-def]
-    numbers, codes, means, scales, plan, weights, intercepts, mixture, starts, one, zero, found
-):
-    """Write the shares of rows in the proxy groups to `found`, shape (n, groups).
+@numba.njit(nogil=True, cache=True)
+def carry(
+    numbers: Float,
+    codes: NDArray[np.int32],
+    means: Float,
+    scales: Float,
+    plan: Int,
+    weights: Float,
+    intercepts: Float,
+    mixture: Float,
+    starts: Int,
+    one: Int,
+    zero: Int,
+    found: Float,
+) -> None:
+    """Write the shares of rows in the proxy groups to `found`.
 
-    `plan` holds a line per table column in the order of the matrix: whether it is numeric, its line
-    in `numbers` or `codes`, its line in `weights`, and that of its missing indicator or -1. `codes`
-    are lines of `weights`, the last of which is zero. All halfspaces of a row are scored at once
-    with vector instructions. That costs less than scoring only the nodes that the row reaches.
+    All halfspaces of a row are scored at once with vector instructions. That costs less than
+    scoring only the nodes that the row reaches.
+
+    Parameters
+    ----------
+    numbers : ndarray of float64, shape (numeric columns, n)
+        NaN where missing.
+    codes : ndarray of int32, shape (other columns, n)
+        Lines of `weights`, the last of which is zero.
+    means, scales : ndarray of float64, shape (numeric columns,)
+    plan : ndarray of int64, shape (columns, 4)
+        A line per table column in the order of the matrix: whether it is numeric, its line in
+        `numbers` or `codes`, its line in `weights`, and that of its missing indicator or -1.
+    weights : ndarray of float64, shape (d + 1, lanes)
+    intercepts, mixture : ndarray of float64, shape (lanes,)
+        Normals, intercepts and weights p of the halfspaces.
+    starts : ndarray of int64, shape (nodes + 1,)
+    one, zero : ndarray of int64, shape (nodes,)
+        As of :class:`.graph.SplittingGraph`.
+    found : ndarray of float64, shape (n, groups)
+        Written.
     """
     items = plan.shape[0]
     width = weights.shape[1]
@@ -105,21 +138,36 @@ def carry(  # type: ignore[no-untyped-def]
                     shares[-1 - child] += part
 
 
-@numba.njit(nogil=True, cache=True, inline="always")  # type: ignore[misc]
-def mixed(x):  # type: ignore[no-untyped-def]
+@numba.njit(nogil=True, cache=True, inline="always")
+def mixed(x: Any) -> Any:
     """Finaliser of splitmix64: a bijection in which every input bit changes every output bit.
 
-    Of a number or of an array.
+    Parameters
+    ----------
+    x : uint64, or ndarray of uint64
+
+    Returns
+    -------
+    uint64, or ndarray of uint64
     """
     x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return x ^ (x >> np.uint64(31))
 
 
-@numba.njit(nogil=True, cache=True)  # type: ignore[misc]
-def text_words(data, offsets, out):  # type: ignore[no-untyped-def]
+@numba.njit(nogil=True, cache=True)
+def text_words(data: NDArray[np.uint8], offsets: Int, out: NDArray[np.uint64]) -> None:
     """Words of texts that lie end to end in `data`; the plain decimal form of an integer counts as
     it.
+
+    Parameters
+    ----------
+    data : ndarray of uint8
+        UTF-8 bytes of all texts.
+    offsets : ndarray of int64, shape (n + 1,)
+        Where each text begins, and where the last one ends.
+    out : ndarray of uint64, shape (n,)
+        Written.
     """
     for i in range(len(out)):
         start = offsets[i]
@@ -131,9 +179,19 @@ def text_words(data, offsets, out):  # type: ignore[no-untyped-def]
         out[i] = mixed(payload + kind)
 
 
-@numba.njit(nogil=True, cache=True)  # type: ignore[misc]
-def bytes_hash(data, start, stop):  # type: ignore[no-untyped-def]
-    """Hash of the bytes from `start` to before `stop`: h_0 = nG, h_k = m(h_{k-1} xor c_k)."""
+@numba.njit(nogil=True, cache=True)
+def bytes_hash(data: NDArray[np.uint8], start: int, stop: int) -> np.uint64:
+    """Hash of the bytes from `start` to before `stop`: h_0 = nG, h_k = m(h_{k-1} xor c_k).
+
+    Parameters
+    ----------
+    data : ndarray of uint8
+    start, stop : int
+
+    Returns
+    -------
+    uint64
+    """
     h = np.uint64(stop - start) * GOLDEN
     position = start
     while position < stop:
@@ -146,8 +204,8 @@ def bytes_hash(data, start, stop):  # type: ignore[no-untyped-def]
     return h
 
 
-@numba.njit(nogil=True, cache=True)  # type: ignore[misc]
-def _integer_of(data, start, stop):  # type: ignore[no-untyped-def]
+@numba.njit(nogil=True, cache=True)
+def _integer_of(data: NDArray[np.uint8], start: int, stop: int) -> tuple[np.uint64, np.uint64]:
     """Kind and payload of the integer that a text is the plain decimal form of; kind 0 if it is
     none.
     """

@@ -25,13 +25,30 @@ class SplittingGraph:
     the row's weight to its child ``one[i]`` and the rest to ``zero[i]`` (Deng et al. 2023,
     definitions 9 to 12, with any weights p instead of equal ones). The sum runs over the halfspaces
     from ``starts[i]`` to ``starts[i + 1]``.
+
+    Parameters
+    ----------
+    coefficients : ndarray of float64, shape (H, d)
+        v: the normals of all halfspaces.
+    intercepts : ndarray of float64, shape (H,)
+        b.
+    mixture : ndarray of float64, shape (H,)
+        p; the entries of a node sum to 1.
+    starts : ndarray of int64, shape (nodes + 1,)
+        First halfspace of each node, and their number.
+    one, zero : ndarray of int64, shape (nodes,)
+        A child, which is a node's position, or -1 - j for proxy group j.
+
+    Raises
+    ------
+    ValueError
+        If the arrays do not fit together.
     """
 
-    coefficients: Float  # shape (H, d): v, the normals of all halfspaces
-    intercepts: Float  # shape (H,): b
-    mixture: Float  # shape (H,): p; the entries of a node sum to 1
-    starts: Int  # shape (nodes + 1,)
-    # shape (nodes,) each: a child, which is a node's position, or -1 - j for proxy group j
+    coefficients: Float
+    intercepts: Float
+    mixture: Float
+    starts: Int
     one: Int
     zero: Int
 
@@ -39,7 +56,6 @@ class SplittingGraph:
         """Refuse arrays that do not fit together: the compiled loop does not check its indices."""
         nodes = len(self.one)
         count = len(self.mixture)
-        place = np.arange(nodes)
         fits = (
             self.coefficients.ndim == 2
             and len(self.coefficients) == len(self.intercepts) == count
@@ -48,10 +64,8 @@ class SplittingGraph:
             and self.starts[0] == 0
             and self.starts[-1] == count
             and (np.diff(self.starts) >= 0).all()
-            and all(
-                ((child < 0) | ((child > place) & (child < nodes))).all()
-                for child in (self.one, self.zero)
-            )
+            and _follow(self.one)
+            and _follow(self.zero)
         )
         if not fits:
             raise ValueError("the arrays of a splitting graph do not fit together.")
@@ -59,20 +73,35 @@ class SplittingGraph:
     @property
     def width(self) -> int:
         """Number of features; 0 for a graph without nodes, which takes any."""
-        return int(self.coefficients.shape[1]) if len(self.one) else 0
+        if len(self.one):
+            return int(self.coefficients.shape[1])
+        return 0
 
     @property
     def groups(self) -> int:
         """Number of proxy groups; a graph without nodes has one."""
-        return int(-min(self.one.min(), self.zero.min())) if len(self.one) else 1
+        if len(self.one):
+            return int(-min(self.one.min(), self.zero.min()))
+        return 1
 
     def shares(self, X: ArrayLike) -> Float:
-        """Share of every row of X, shape (n, d), in every proxy group, shape (n, groups); rows sum
-        to 1.
+        """Share of every row in every proxy group; rows sum to 1.
 
         X is rounded to float32. The sums run over the features in their order, in float64. A row's
-        result therefore does not depend on the other rows. ValueError if X has another number of
-        features.
+        result therefore does not depend on the other rows.
+
+        Parameters
+        ----------
+        X : array-like, shape (n, d)
+
+        Returns
+        -------
+        ndarray of float64, shape (n, groups)
+
+        Raises
+        ------
+        ValueError
+            If X has another number of features.
         """
         rows = np.asarray(X, dtype=np.float32)
         width = rows.shape[1]
@@ -88,10 +117,20 @@ class SplittingGraph:
     def carried(
         self, numbers: Float, codes: NDArray[np.int32], means: Float, scales: Float, plan: Int
     ) -> Float:
-        """Shares of rows that are read column by column, as :func:`_kernels.carry` says."""
+        """Shares of rows that are read column by column.
+
+        Parameters
+        ----------
+        numbers, codes, means, scales, plan : ndarray
+            As of :func:`._splitting_kernels.carry`.
+
+        Returns
+        -------
+        ndarray of float64, shape (n, groups)
+        """
         from evenhand.fairlib.proxies._splitting_kernels import carry
 
-        found = np.empty((numbers.shape[1], self.groups))
+        shares = np.empty((numbers.shape[1], self.groups))
         carry(
             numbers,
             codes,
@@ -102,9 +141,9 @@ class SplittingGraph:
             self.starts,
             self.one,
             self.zero,
-            found,
+            shares,
         )
-        return found
+        return shares
 
     @cached_property
     def padded(self) -> tuple[Float, Float, Float]:
@@ -116,27 +155,59 @@ class SplittingGraph:
         weights = np.zeros((width + 1, -(-max(count, 1) // LANES) * LANES))
         weights[:width, :count] = self.coefficients.T
         intercepts, mixture = np.zeros((2, weights.shape[1]))
-        intercepts[:count], mixture[:count] = self.intercepts, self.mixture
+        intercepts[:count] = self.intercepts
+        mixture[:count] = self.mixture
         return weights, intercepts, mixture
 
     def save(self, path: str | Path) -> None:
-        """Write the arrays as safetensors."""
+        """Write the arrays as safetensors.
+
+        Parameters
+        ----------
+        path : str or pathlib.Path
+        """
         # safetensors writes the memory of an array, whatever its strides
         save_file({name: np.ascontiguousarray(getattr(self, name)) for name in FIELDS}, path)
 
     @classmethod
     def load(cls, path: str | Path) -> SplittingGraph:
-        """Read the file that :meth:`save` wrote."""
+        """Read the file that :meth:`save` wrote.
+
+        Parameters
+        ----------
+        path : str or pathlib.Path
+
+        Returns
+        -------
+        SplittingGraph
+        """
         return cls(**load_file(path))
 
 
-def expected_acceptance(shares: Float, acceptance: Float) -> Float:
-    """Acceptance probability, shape (n,), of shares, (n, l), and the groups' acceptance, (l,).
+def _follow(children: Int) -> bool:
+    """Whether all children of nodes are proxy groups, or nodes after their parents."""
+    nodes = len(children)
+    is_later_node = (children > np.arange(nodes)) & (children < nodes)
+    return bool(((children < 0) | is_later_node).all())
 
-    Summed in the groups' order: the order of a matrix product depends on the number of rows. A
-    row's shares sum to 1 up to rounding.
+
+def expected_acceptance(shares: Float, acceptance: Float) -> Float:
+    """Acceptance probability of rows.
+
+    Summed in the groups' order: the order of a matrix product depends on the number of rows.
+
+    Parameters
+    ----------
+    shares : ndarray of float64, shape (n, l)
+        Share of each row in each proxy group; they sum to 1 up to rounding.
+    acceptance : ndarray of float64, shape (l,)
+        Acceptance of the proxy groups.
+
+    Returns
+    -------
+    ndarray of float64, shape (n,)
     """
     total = np.zeros(len(shares))
-    for column, kept in zip(shares.T, acceptance, strict=True):
-        total += column * kept
+    for column, group_acceptance in zip(shares.T, acceptance, strict=True):
+        total += column * group_acceptance
     return np.clip(total, 0.0, 1.0)

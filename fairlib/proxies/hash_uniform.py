@@ -22,9 +22,13 @@ UNHASHED = (
     "cannot be hashed by SHA-256: name whole numbers, text, truth values or dates in filter.key."
 )
 HASHABLE = (
-    pa.types.is_string, pa.types.is_large_string, pa.types.is_null,
-    pa.types.is_integer, pa.types.is_boolean, pa.types.is_date32,
-)  # fmt: skip
+    pa.types.is_string,
+    pa.types.is_large_string,
+    pa.types.is_null,
+    pa.types.is_integer,
+    pa.types.is_boolean,
+    pa.types.is_date32,
+)
 Words = NDArray[np.uint64]
 GOLDEN = 0x9E3779B97F4A7C15
 MASK = 2**64 - 1
@@ -47,9 +51,10 @@ def hash_uniforms(rows: Rows, columns: Sequence[str], seed: int) -> NDArray[np.f
     :math:`m(p + tG)` with payload p and tag t:
 
     - missing: p = 0, t = 1;
-    - an integer below 2**63: p its two's complement, t = 2; from 2**63 to 2**64 - 1: t = 3. A float without
-      fraction is that integer (-0.0 is 0), a date is its days since 1970-01-01, and so is a
-      timestamp at midnight UTC; a text that is an integer's plain decimal form is that integer;
+    - an integer below 2**63: p its two's complement, t = 2; from 2**63 to 2**64 - 1: t = 3. A
+      float without fraction is that integer (-0.0 is 0), a date is its days since 1970-01-01, and
+      so is a timestamp at midnight UTC; a text that is an integer's plain decimal form is that
+      integer;
     - any other float: p the bits of its float64, t = 4, all NaN alike;
     - text: p the hash of its UTF-8 bytes, t = 5, where :math:`h_0 = nG` for n bytes and
       :math:`h_k = m(h_{k-1} \oplus c_k)` over the chunks of eight bytes, little-endian and filled
@@ -63,9 +68,27 @@ def hash_uniforms(rows: Rows, columns: Sequence[str], seed: int) -> NDArray[np.f
     The number does not depend on the order of columns or rows, on chunks, dictionaries or the width
     of integers. The version must never change for a published proxy.
 
-    The key of n rows are `columns` of numbers, text, truth values, dates or timestamps, and the
-    seed is taken modulo 2**64. ValueError if there is no column, or one is missing, named twice or
-    of another type.
+    Parameters
+    ----------
+    rows : pyarrow.Table or RecordBatch, n rows
+    columns : sequence of str
+        The key: columns of numbers, text, truth values, dates or timestamps.
+    seed : int
+        Taken modulo 2**64.
+
+    Returns
+    -------
+    ndarray of float64, shape (n,)
+
+    Raises
+    ------
+    ValueError
+        If there is no column, or one is missing, named twice or of another type.
+
+    References
+    ----------
+    G. L. Steele, D. Lea, C. H. Flood, "Fast Splittable Pseudorandom Number Generators", OOPSLA
+    2014.
     """
     if not columns or len(set(columns)) < len(columns):
         raise ValueError("the key needs at least one column, and each only once.")
@@ -88,8 +111,21 @@ def sha256_uniforms(rows: Rows, columns: Sequence[str], seed: int) -> NDArray[np
     name, ``=`` and the value in UTF-8: a whole number in decimal digits, a date as YYYY-MM-DD,
     ``true`` or ``false``, a text as it is, and ``(missing)`` for no value.
 
-    The key of n rows are `columns`; the result has the shape (n,). ValueError if there is no
-    column, or one is missing, named twice or of another type.
+    Parameters
+    ----------
+    rows : pyarrow.Table or RecordBatch, n rows
+    columns : sequence of str
+        The key: columns of whole numbers, text, truth values or dates.
+    seed : int
+
+    Returns
+    -------
+    ndarray of float64, shape (n,)
+
+    Raises
+    ------
+    ValueError
+        If there is no column, or one is missing, named twice or of another type.
     """
     if not columns or len(set(columns)) < len(columns):
         raise ValueError("the key needs at least one column, and each only once.")
@@ -97,14 +133,17 @@ def sha256_uniforms(rows: Rows, columns: Sequence[str], seed: int) -> NDArray[np
     parts: list[Any] = [pa.array([str(seed)] * rows.num_rows, text)]
     for name in sorted(columns):
         values = one_array(rows, name)
-        kind = values.type.value_type if pa.types.is_dictionary(values.type) else values.type
+        kind = values.type
+        if pa.types.is_dictionary(kind):
+            kind = kind.value_type
         if not any(fits(kind) for fits in HASHABLE):
             raise ValueError(f"the key column {name!r} of type {kind} {UNHASHED}")
         texts = pc.fill_null(values.cast(kind).cast(text), MISSING)
         parts += [pa.scalar(f"|{name}=", text), texts]
     joined = pc.binary_join_element_wise(*parts, pa.scalar("", text)).to_pylist()
-    found = [int(hashlib.sha256(key.encode()).hexdigest()[:DIGITS], 16) for key in joined]
-    return np.array(found, dtype=np.float64) / 16.0**DIGITS
+    digits = [hashlib.sha256(key.encode()).hexdigest()[:DIGITS] for key in joined]
+    integers = [int(text, 16) for text in digits]
+    return np.array(integers, dtype=np.float64) / 16.0**DIGITS
 
 
 def _words(values: pa.Array, name: str) -> Words:
@@ -114,29 +153,33 @@ def _words(values: pa.Array, name: str) -> Words:
     if pa.types.is_boolean(values.type):
         values = pa.DictionaryArray.from_arrays(values.cast(pa.int8()), pa.array(["false", "true"]))
     if pa.types.is_dictionary(values.type):
-        known = np.append(_words(values.dictionary, name), MISSING_WORD)
-        return known[values.indices.cast(pa.int64()).fill_null(len(known) - 1).to_numpy()]
+        dictionary_words = np.append(_words(values.dictionary, name), MISSING_WORD)
+        missing = len(dictionary_words) - 1
+        return dictionary_words[values.indices.cast(pa.int64()).fill_null(missing).to_numpy()]
     if pa.types.is_date(values.type):
         values = values.cast(pa.date32()).cast(pa.int32())
     elif pa.types.is_decimal(values.type):
-        whole = values.type.scale == 0 and values.type.precision <= 18
-        values = values.cast(pa.int64() if whole else pa.float64())
-    if pa.types.is_integer(values.type) or pa.types.is_floating(values.type):
-        found = _number_words(_without_nulls(values))
-    elif pa.types.is_timestamp(values.type):
-        found = _instant_words(_without_nulls(values.cast(pa.int64())), NS[values.type.unit])
-    else:
-        try:
-            found = _text_words(values.cast(pa.large_binary()))
-        except pa.ArrowException:
-            raise ValueError(
-                f"column {name!r} of type {values.type} cannot be part of the key: use numbers, "
-                "text or "
-                "dates."
-            ) from None
+        is_whole = values.type.scale == 0 and values.type.precision <= 18
+        values = values.cast(pa.int64() if is_whole else pa.float64())
+    words = _present_words(values, name)
     if values.null_count:
-        found[values.is_null().to_numpy(zero_copy_only=False)] = MISSING_WORD
-    return found
+        words[values.is_null().to_numpy(zero_copy_only=False)] = MISSING_WORD
+    return words
+
+
+def _present_words(values: pa.Array, name: str) -> Words:
+    """Words of numbers, timestamps or texts; those of missing values have no meaning."""
+    if pa.types.is_integer(values.type) or pa.types.is_floating(values.type):
+        return _number_words(_without_nulls(values))
+    if pa.types.is_timestamp(values.type):
+        return _instant_words(_without_nulls(values.cast(pa.int64())), NS[values.type.unit])
+    try:
+        return _text_words(values.cast(pa.large_binary()))
+    except pa.ArrowException:
+        raise ValueError(
+            f"column {name!r} of type {values.type} cannot be part of the key: use numbers, "
+            "text or dates."
+        ) from None
 
 
 def _without_nulls(values: pa.Array) -> NDArray[np.generic]:
@@ -165,9 +208,9 @@ def _number_words(numbers: NDArray[np.generic]) -> Words:
 
 def _instant_words(counts: NDArray[np.generic], scale: int) -> Words:
     """Words of timestamps in units of `scale` nanoseconds: days at midnight, else nanoseconds."""
-    days, rest = np.divmod(counts, DAY_NS // scale)
+    days, time_of_day = np.divmod(counts, DAY_NS // scale)
     out = _tagged(days, INTEGER)
-    timed = rest != 0
+    timed = time_of_day != 0
     out[timed] = _tagged(counts[timed].view(np.uint64) * np.uint64(scale), INSTANT, INSTANT)
     return out
 
@@ -191,8 +234,8 @@ def _text_words(values: pa.Array) -> Words:
         offsets = np.frombuffer(places, dtype=np.int64)[
             values.offset : values.offset + len(values) + 1
         ]
-        data = (
-            np.frombuffer(content, dtype=np.uint8) if content is not None else np.empty(0, np.uint8)
-        )
+        data = np.empty(0, np.uint8)
+        if content is not None:
+            data = np.frombuffer(content, dtype=np.uint8)
         kernels.text_words(data, offsets, out)
     return out

@@ -86,18 +86,27 @@ class PredictedGroupProxy(BalancingProxy):
         if self.sampling == "program":
             return super()._sampling_plan(seen)
         # a tree without a split has one proxy group, which predicts no particular group
-        wanted = self.target_[seen] if len(seen) > 1 else np.ones(1)
-        if wanted.sum() <= 0:
+        shares = self.target_[seen] if len(seen) > 1 else np.ones(1)
+        if shares.sum() <= 0:
             raise ValueError(
                 "the model predicts only groups whose target share is 0: no row could be kept."
             )
         return plan_of(
-            wanted / wanted.sum(), self.compositions_[seen], self.masses_[seen], self.target_
+            shares / shares.sum(), self.compositions_[seen], self.masses_[seen], self.target_
         )
 
 
 def tree_graph(fitted: DecisionTreeClassifier) -> SplittingGraph:
-    """Convert a fitted decision tree; leaves that predict the same class are one proxy group."""
+    """Convert a fitted decision tree; leaves that predict the same class are one proxy group.
+
+    Parameters
+    ----------
+    fitted : DecisionTreeClassifier
+
+    Returns
+    -------
+    SplittingGraph
+    """
     tree = fitted.tree_
     inner = np.flatnonzero(tree.children_left >= 0)
     predicted = fitted.classes_[tree.value[:, 0].argmax(axis=1)]
@@ -115,29 +124,38 @@ def regression_graph(fitted: LogisticRegression) -> SplittingGraph:
     next.
 
     Node (i, j) with i < j compares class j with class i, the best of the classes before j.
+
+    Parameters
+    ----------
+    fitted : LogisticRegression
+
+    Returns
+    -------
+    SplittingGraph
     """
     weights = fitted.coef_.astype(np.float64)
     biases = fitted.intercept_.astype(np.float64)
     if len(fitted.classes_) == 2:  # scikit-learn stores the second class only
         weights = np.vstack([np.zeros_like(weights), weights])
         biases = np.append(0.0, biases)
-    count = len(biases)
-    pairs = [(i, j) for j in range(1, count) for i in range(j)]
-    place = {pair: node for node, pair in enumerate(pairs)}
-
-    def children(bests: list[int]) -> Int:
-        """Nodes that compare each best with the class after j, or the proxy group of the best."""
-        links = [
-            place.get((best, j + 1), -1 - best) for best, (_, j) in zip(bests, pairs, strict=True)
-        ]
-        return np.array(links, dtype=np.int64)
-
+    pairs: list[tuple[int, int]] = []
+    for j in range(1, len(biases)):
+        pairs += [(i, j) for i in range(j)]
     return _deterministic(
         np.array([weights[j] - weights[i] for i, j in pairs]),
         np.array([biases[j] - biases[i] for i, j in pairs]),
-        children([j for _, j in pairs]),
-        children([i for i, _ in pairs]),
+        _children(pairs, [j for _, j in pairs]),
+        _children(pairs, [i for i, _ in pairs]),
     )
+
+
+def _children(pairs: list[tuple[int, int]], bests: list[int]) -> Int:
+    """Nodes that compare each best with the class after j, or the proxy group of the best."""
+    place = {pair: node for node, pair in enumerate(pairs)}
+    links = []
+    for best, (_, j) in zip(bests, pairs, strict=True):
+        links.append(place.get((best, j + 1), -1 - best))
+    return np.array(links, dtype=np.int64)
 
 
 def _deterministic(coefficients: Float, intercepts: Float, one: Int, zero: Int) -> SplittingGraph:

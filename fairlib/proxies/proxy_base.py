@@ -78,10 +78,25 @@ class BalancingProxy(ParameterChecks, BaseEstimator):  # type: ignore[misc]
     ) -> Self:
         """Learn from the sample in which the sensitive attributes are known.
 
-        X has the shape (n, d), and each sensitive feature the shape (n,); y is ignored. The
-        callback is called after every split with (splits, splits plus the largest number still
-        needed, {"imbalance": ...}). ValueError: a parameter is out of range, an attribute has a
-        single group, or the target does not fit.
+        Parameters
+        ----------
+        X : array-like, shape (n, d)
+        y : ignored
+        sensitive_features : mapping of str to array-like, shape (n,)
+        callback : callable, default None
+            Called after every split with (splits, splits plus the largest number still needed,
+            {"imbalance": ...}).
+
+        Returns
+        -------
+        BalancingProxy
+            The proxy itself.
+
+        Raises
+        ------
+        ValueError
+            If a parameter is out of range, an attribute has a single group, or the target does not
+            fit.
         """
         rows = validate_data(self, X, dtype=np.float32, order="C")
         self._check_parameters()
@@ -93,10 +108,11 @@ class BalancingProxy(ParameterChecks, BaseEstimator):  # type: ignore[misc]
         self.graph_ = self._fit_graph(rows, indicators, callback)
         shares = self.graph_.shares(rows)
         sizes = shares.sum(axis=0)
-        seen = sizes > 0
+        has_rows = sizes > 0
         self.masses_ = sizes / len(rows)
         self.compositions_ = np.tile(self.base_rates_, (len(sizes), 1))
-        self.compositions_[seen] = (shares.T @ indicators)[seen] / sizes[seen, None]
+        counts = (shares.T @ indicators)[has_rows]
+        self.compositions_[has_rows] = counts / sizes[has_rows, None]
         self._set_acceptance()
         return self
 
@@ -125,11 +141,12 @@ class BalancingProxy(ParameterChecks, BaseEstimator):  # type: ignore[misc]
         With `mixing` (appendix A.1.1), a row's proxy group is replaced with that probability by one
         drawn uniformly, and the acceptance is the mean over the replacements.
         """
-        seen = np.flatnonzero(self.masses_ > 0)
-        self.plan_ = self._sampling_plan(seen)
+        with_rows = np.flatnonzero(self.masses_ > 0)
+        self.plan_ = self._sampling_plan(with_rows)
         acceptance = np.zeros(len(self.masses_))
-        acceptance[seen] = self.plan_.acceptance
-        self.acceptance_ = (1 - self.mixing) * acceptance + self.mixing * acceptance[seen].mean()
+        acceptance[with_rows] = self.plan_.acceptance
+        mean = acceptance[with_rows].mean()
+        self.acceptance_ = (1 - self.mixing) * acceptance + self.mixing * mean
 
     def relabelled(self, rows: Float, tallies: Float) -> tuple[Float, Float]:
         r"""Rows and group counts of every proxy group after `mixing`.
@@ -137,7 +154,15 @@ class BalancingProxy(ParameterChecks, BaseEstimator):  # type: ignore[misc]
         Proxy group j then has :math:`(1 - \eta) n_j + \eta n / l` rows. The second term is a
         uniform sample of all rows.
 
-        `rows` have the shape (..., l), and `tallies` (..., l, K).
+        Parameters
+        ----------
+        rows : ndarray of float64, shape (..., l)
+        tallies : ndarray of float64, shape (..., l, K)
+
+        Returns
+        -------
+        rows : ndarray of float64, shape (..., l)
+        tallies : ndarray of float64, shape (..., l, K)
         """
         if self.mixing == 0:
             return rows, tallies
@@ -150,12 +175,19 @@ class BalancingProxy(ParameterChecks, BaseEstimator):  # type: ignore[misc]
     @property
     def shares_(self) -> Float:
         """Expected shares of the sensitive groups among the kept training rows, shape (K,)."""
-        kept = self.masses_ * self.acceptance_
-        return np.asarray(kept @ self.compositions_ / kept.sum())
+        kept_masses = self.masses_ * self.acceptance_
+        return np.asarray(kept_masses @ self.compositions_ / kept_masses.sum())
 
     def shares(self, X: ArrayLike) -> Float:
-        """Share of every row in every proxy group, shape (n, l). It discloses more than a drawn
-        group.
+        """Share of every row in every proxy group. It discloses more than a drawn group.
+
+        Parameters
+        ----------
+        X : array-like, shape (n, d)
+
+        Returns
+        -------
+        ndarray of float64, shape (n, l)
         """
         check_is_fitted(self)
         rows = validate_data(self, X, dtype=np.float32, order="C", reset=False)
@@ -167,12 +199,26 @@ class BalancingProxy(ParameterChecks, BaseEstimator):  # type: ignore[misc]
         It is the expectation over the randomised splits and over `mixing`. The disclosivity limit
         holds for the proxy group that a row is drawn into, and for the decision to keep it. The
         probability is finer than both and can disclose more: publish the decision, not the
-        probability. X has the shape (n, d), and the result the shape (n,).
+        probability.
+
+        Parameters
+        ----------
+        X : array-like, shape (n, d)
+
+        Returns
+        -------
+        ndarray of float64, shape (n,)
         """
         return expected_acceptance(self.shares(X), self.acceptance_)
 
     def save(self, folder: str | Path) -> None:
-        """Write ``proxy.json`` and ``graph.safetensors``."""
+        """Write ``proxy.json`` and ``graph.safetensors``.
+
+        Parameters
+        ----------
+        folder : str or pathlib.Path
+            It is made if it does not exist.
+        """
         check_is_fitted(self)
         content = {
             "format": FORMAT,
@@ -191,16 +237,28 @@ class BalancingProxy(ParameterChecks, BaseEstimator):  # type: ignore[misc]
     @classmethod
     def load(cls, folder: str | Path) -> Self:
         """Read a proxy written by :meth:`save`; it gives the same probabilities.
-        ValueError: the folder holds no proxy of this class and format.
+
+        Parameters
+        ----------
+        folder : str or pathlib.Path
+
+        Returns
+        -------
+        BalancingProxy
+
+        Raises
+        ------
+        ValueError
+            If the folder holds no proxy of this class and format.
         """
         where = Path(folder)
         content = json.loads((where / DESCRIPTION_FILE).read_text())
         if content.get("format") != FORMAT or content.get("class") != cls.__name__:
             raise ValueError(f"{where} holds no {cls.__name__} of format {FORMAT}.")
         # an earlier version may have had more parameters
-        known = set(cls._get_param_names())
+        parameters = content["parameters"]
         proxy = cls(
-            **{name: value for name, value in content["parameters"].items() if name in known}
+            **{name: parameters[name] for name in cls._get_param_names() if name in parameters}
         )
         for name in ARRAYS:
             setattr(proxy, f"{name}_", np.array(content[name], dtype=np.float64))
@@ -217,4 +275,6 @@ class BalancingProxy(ParameterChecks, BaseEstimator):  # type: ignore[misc]
 
 def _plain(value: Any) -> Any:
     """Mappings and numpy numbers as JSON values."""
-    return dict(value) if isinstance(value, Mapping) else value.item()
+    if isinstance(value, Mapping):
+        return dict(value)
+    return value.item()

@@ -36,15 +36,31 @@ MEASURES = tuple(name for name in names_of("proxy") if "." not in name)
 
 @dataclass(frozen=True)
 class ProxyMeasures:
-    """Measures of a proxy with l groups on one set of rows; without draws no interval has ends."""
+    """Measures of a proxy with l groups on one set of rows; without draws no interval has ends.
 
-    values: dict[str, float | None]  # by the names of `MEASURES`; None: undefined
+    Parameters
+    ----------
+    values : dict of str to float or None
+        By the names of `MEASURES`; None: undefined.
+    lows, highs : dict of str to float or None
+        Ends of the intervals.
+    base_rates : ndarray of float64, shape (K,)
+        Shares of the sensitive groups among all rows.
+    shares : ndarray of float64, shape (K,)
+        Expected shares among the kept rows.
+    compositions : ndarray of float64, shape (l, K)
+        Shares within each proxy group; NaN where it has no rows.
+    rows : ndarray of float64, shape (l,)
+        Expected rows of each proxy group.
+    """
+
+    values: dict[str, float | None]
     lows: dict[str, float | None]
     highs: dict[str, float | None]
-    base_rates: Float  # shape (K,): shares of the sensitive groups among all rows
-    shares: Float  # shape (K,): expected shares among the kept rows
-    compositions: Float  # shape (l, K): shares within each proxy group; NaN where it has no rows
-    rows: Float  # shape (l,): expected rows of each proxy group
+    base_rates: Float
+    shares: Float
+    compositions: Float
+    rows: Float
 
 
 def measure_proxy(
@@ -71,15 +87,38 @@ def measure_proxy(
     follows from a norm or a maximum has the value plus and minus the quantile of the draws'
     distances from it; other intervals are percentiles.
 
-    X has the shape (n, d), sensitive features the shape (n,). Draws need a generator; 0 draws give
-    no intervals. Proxy groups with fewer expected rows than `min_rows` do not count for the
-    disclosivity, which is None if none is left. ``callback(done, total)`` counts draws. ValueError
-    for draws without a generator, a missing attribute, or a group that the proxy was not fitted on.
-
     The support is about the acceptance probabilities p: the share of rows with p above a tenth of
     the mean, the share below .001, the effective sample size :math:`(\sum p)^2 / (n \sum p^2)`, and
     the covariate shift, the largest chi-square divergence :math:`n_k \sum p^2 / (\sum p)^2 - 1` of
     the kept from all rows within a group k of at least `min_rows` rows.
+
+    Parameters
+    ----------
+    proxy : BalancingProxy
+        A fitted proxy.
+    X : array-like, shape (n, d)
+    sensitive_features : mapping of str to array-like, shape (n,)
+    draws : int, default 1000
+        Draws of the bootstrap; 0 gives no intervals.
+    level : float, default 0.95
+        Of the intervals.
+    min_rows : float, default 0
+        Proxy groups with fewer expected rows do not count for the disclosivity, which is None if
+        none remains.
+    rng : numpy.random.Generator or None, default None
+        Needed for draws.
+    callback : callable, default None
+        ``callback(done, total)`` counts draws.
+
+    Returns
+    -------
+    ProxyMeasures
+
+    Raises
+    ------
+    ValueError
+        For draws without a generator, a missing attribute, or a group that the proxy was not
+        fitted on.
     """
     if draws > 0 and rng is None:
         raise ValueError("an interval needs a generator: give rng, or draws=0.")
@@ -93,29 +132,18 @@ def measure_proxy(
     tallies = sums[0, :width].reshape(shape[1:])
     rows = tallies.sum(axis=1) / len(proxy.group_names_)
     enough = rows >= max(min_rows, np.finfo(np.float64).tiny)
-    many = tallies.sum(axis=0) >= max(min_rows, 1.0)
-    point = _statistics(proxy, tallies[None], enough) | _support(
-        sums[:, width:], tallies[None], many
-    )
-    values: dict[str, float | None] = {}
-    for name, found in point.items():
-        centred = found.ndim > 1 and name.startswith("imbalance")
-        vectors = found - proxy.target_ if centred else found
-        size = float(_size(name, vectors)[0] if vectors.ndim > 1 else found[0])
-        values[name] = size if math.isfinite(size) else None
+    is_large = tallies.sum(axis=0) >= max(min_rows, 1.0)
+    point = _statistics(proxy, tallies[None], enough)
+    point |= _support(sums[:, width:], tallies[None], is_large)
+    values = {name: _value_of(name, item, proxy.target_) for name, item in point.items()}
     lows: dict[str, float | None] = dict.fromkeys(MEASURES)
     highs: dict[str, float | None] = dict.fromkeys(MEASURES)
     if draws > 0:
         assert rng is not None  # for the type checker
-        parts = []
-        for start in range(0, draws, CHUNK_DRAWS):
-            weights = rng.poisson(1.0, size=(min(CHUNK_DRAWS, draws - start), len(flat)))
-            parts.append((weights.astype(np.float32) @ flat.astype(np.float32)).astype(np.float64))
-            if callback is not None:
-                callback(min(start + CHUNK_DRAWS, draws), draws)
-        sums = np.concatenate(parts)
-        apart = sums[:, :width].reshape(shape)
-        drawn = _statistics(proxy, apart, enough) | _support(sums[:, width:], apart, many)
+        sums = _drawn_sums(flat, draws, rng, callback)
+        drawn_tallies = sums[:, :width].reshape(shape)
+        drawn = _statistics(proxy, drawn_tallies, enough)
+        drawn |= _support(sums[:, width:], drawn_tallies, is_large)
         for name, value in values.items():
             if value is not None:
                 ends = _interval(name, value, point[name], drawn[name], level)
@@ -126,8 +154,35 @@ def measure_proxy(
     with np.errstate(invalid="ignore", divide="ignore"):
         compositions = tallies / rows[:, None]
     base_rates = point["imbalance_before"][0]
-    kept = point["imbalance"][0]
-    return ProxyMeasures(values, lows, highs, base_rates, kept, compositions, rows)
+    kept_shares = point["imbalance"][0]
+    return ProxyMeasures(values, lows, highs, base_rates, kept_shares, compositions, rows)
+
+
+def _value_of(name: str, statistic: Float, target: Float) -> float | None:
+    """The measure from its statistic on all rows; None if it is not finite."""
+    if statistic.ndim == 1:
+        value = float(statistic[0])
+    elif name.startswith("imbalance"):
+        value = float(_size(name, statistic - target)[0])
+    else:
+        value = float(_size(name, statistic)[0])
+    if math.isfinite(value):
+        return value
+    return None
+
+
+def _drawn_sums(
+    columns: Float, draws: int, rng: np.random.Generator, callback: Progress | None
+) -> Float:
+    """Sums of the columns under Poisson weights of the rows, shape (draws, columns)."""
+    parts = []
+    for start in range(0, draws, CHUNK_DRAWS):
+        weights = rng.poisson(1.0, size=(min(CHUNK_DRAWS, draws - start), len(columns)))
+        sums = weights.astype(np.float32) @ columns.astype(np.float32)
+        parts.append(sums.astype(np.float64))
+        if callback is not None:
+            callback(min(start + CHUNK_DRAWS, draws), draws)
+    return np.concatenate(parts)
 
 
 def _statistics(proxy: BalancingProxy, tallies: Float, enough: Bool) -> dict[str, Float]:
@@ -137,23 +192,24 @@ def _statistics(proxy: BalancingProxy, tallies: Float, enough: Bool) -> dict[str
     rows = tallies.sum(axis=2) / len(proxy.group_names_)
     all_rows = rows.sum(axis=1)
     kept_rows = rows @ proxy.acceptance_
-    shown, counts = proxy.relabelled(rows, tallies)
-    wanted = np.flatnonzero(proxy.target_ > 0)
+    mixed_rows, counts = proxy.relabelled(rows, tallies)
+    with_target = np.flatnonzero(proxy.target_ > 0)
     # the rarest group of the training rows, so that it is the same one in every draw
-    least = wanted[np.argmin(proxy.base_rates_[wanted])]
+    least = with_target[np.argmin(proxy.base_rates_[with_target])]
     with np.errstate(invalid="ignore", divide="ignore"):
         base = tallies.sum(axis=1) / all_rows[:, None]
-        apart = counts / shown[:, :, None] - base[:, None, :]
-        kept = np.einsum("l,dlk->dk", proxy.acceptance_, tallies) / kept_rows[:, None]
+        apart = counts / mixed_rows[:, :, None] - base[:, None, :]
+        kept_shares = np.einsum("l,dlk->dk", proxy.acceptance_, tallies) / kept_rows[:, None]
+        before = _size("", base - proxy.target_)
+        after = _size("", kept_shares - proxy.target_)
         return {
             "disclosivity": apart[:, enough].reshape(len(tallies), -1),
-            "imbalance": kept,
+            "imbalance": kept_shares,
             "imbalance_before": base,
-            "smallest_growth": kept[:, least] / base[:, least],
-            "smallest_share": kept[:, least],
+            "smallest_growth": kept_shares[:, least] / base[:, least],
+            "smallest_share": kept_shares[:, least],
             "kept": kept_rows / all_rows,
-            "imbalance_reduction": 1.0
-            - _size("", kept - proxy.target_) / _size("", base - proxy.target_),
+            "imbalance_reduction": 1.0 - after / before,
         }
 
 
@@ -167,17 +223,17 @@ def _chances(chances: Float, indicators: Float) -> Float:
     return np.hstack([first, chances[:, None] * indicators, chances[:, None] ** 2 * indicators])
 
 
-def _support(sums: Float, tallies: Float, many: Bool) -> dict[str, Float]:
+def _support(sums: Float, tallies: Float, is_large: Bool) -> dict[str, Float]:
     """Measures of the support, shape (draws,), from sums of the columns of `_chances`."""
-    rows, supported, none, kept, squares = sums[:, :5].T
+    rows, supported, none, chances, squares = sums[:, :5].T
     by_group, squares_by_group = np.split(sums[:, 5:], 2, axis=1)
     with np.errstate(invalid="ignore", divide="ignore"):
         shifts = tallies.sum(axis=1) * squares_by_group / by_group**2 - 1.0
         return {
-            "support": np.where(kept > 0, supported / rows, np.nan),
+            "support": np.where(chances > 0, supported / rows, np.nan),
             "support_none": none / rows,
-            "support_size": kept**2 / (rows * squares),
-            "support_shift": _largest_of(shifts[:, many]),
+            "support_size": chances**2 / (rows * squares),
+            "support_shift": _largest_of(shifts[:, is_large]),
         }
 
 
@@ -201,9 +257,8 @@ def _interval(
 ) -> tuple[float, float]:
     if drawn.ndim > 1:
         margin = float(np.nanquantile(_size(name, drawn - point), level))
-        return max(0.0, value - margin), min(
-            1.0 if name == "disclosivity" else math.inf, value + margin
-        )
+        largest = 1.0 if name == "disclosivity" else math.inf
+        return max(0.0, value - margin), min(largest, value + margin)
     if name in CENTRED:
         margin = float(np.nanquantile(np.abs(drawn - value), level))
         return value - margin, value + margin
@@ -227,11 +282,10 @@ def _widened(
     if high > low:
         return ends
     _, share = rate_interval(0, rows, level)
-    bounded = name not in UNBOUNDED
-    reach = 1.0 - value if bounded else max(value, 1.0)
-    return max(
-        value - share * max(value, 1.0), 0.0 if bounded else -math.inf
-    ), value + share * reach
+    low = value - share * max(value, 1.0)
+    if name in UNBOUNDED:
+        return low, value + share * max(value, 1.0)
+    return max(low, 0.0), value + share * (1.0 - value)
 
 
 def _fineness(

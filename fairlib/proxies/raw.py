@@ -116,9 +116,20 @@ class RawAcceptance:
         """Compute the acceptance of rows; a row's probability does not depend on the other rows.
 
         Rows have the encoder's columns: numbers, ``date32`` for dates, and any type with few values
-        for categories, preferably dictionary encoded. Further columns are ignored. Errors are those
-        of
-        :meth:`TableEncoder.transform`.
+        for categories, preferably dictionary encoded. Further columns are ignored.
+
+        Parameters
+        ----------
+        rows : pyarrow.Table or RecordBatch, n rows
+
+        Returns
+        -------
+        Acceptance
+
+        Raises
+        ------
+        ValueError
+            As of :meth:`TableEncoder.transform`.
         """
         numbers = np.empty((len(self._means), rows.num_rows))
         codes = np.empty(
@@ -158,15 +169,15 @@ class RawAcceptance:
             values = values.dictionary_encode()
         # the last entry is for rows without a value
         names = [_name(value) for value in values.dictionary.to_pylist()] + [MISSING]
-        table = np.array([lines.get(known, -1) for known in names], dtype=np.int32)
+        table = np.array([lines.get(category, -1) for category in names], dtype=np.int32)
         codes = table[values.indices.cast(pa.int64()).fill_null(len(table) - 1).to_numpy()]
         if (table < 0).any():
             unseen = codes < 0
             if unseen.any() and self.encoder.unseen == "error":
                 raise ValueError(
                     f"column {name!r} has {int(unseen.sum())} rows with a category unseen in "
-                    "training; "
-                    "set unseenCategories: ignore in the contract to encode those as zeros."
+                    "training; set unseenCategories: ignore in the contract to encode those as "
+                    "zeros."
                 )
             codes[unseen] = nothing
         return codes
@@ -174,15 +185,30 @@ class RawAcceptance:
 
 def one_array(rows: Rows, name: str) -> pa.Array:
     """One column as a single array.
-    ValueError: the column is missing, or there are two of this name.
+
+    Parameters
+    ----------
+    rows : pyarrow.Table or RecordBatch, n rows
+    name : str
+
+    Returns
+    -------
+    pyarrow.Array, length n
+
+    Raises
+    ------
+    ValueError
+        If the column is missing, or there are two of this name.
     """
-    found = rows.schema.get_all_field_indices(name)
-    if len(found) != 1:
-        raise ValueError(
-            f"column {name!r} is {'given twice in' if found else 'missing from'} the rows."
-        )
-    column = rows.column(found[0])
-    return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+    places = rows.schema.get_all_field_indices(name)
+    if not places:
+        raise ValueError(f"column {name!r} is missing from the rows.")
+    if len(places) > 1:
+        raise ValueError(f"column {name!r} is given twice in the rows.")
+    column = rows.column(places[0])
+    if isinstance(column, pa.ChunkedArray):
+        return column.combine_chunks()
+    return column
 
 
 def _name(value: object) -> str:

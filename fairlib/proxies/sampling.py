@@ -25,35 +25,56 @@ HALVINGS = 60
 
 @dataclass(frozen=True)
 class SamplingPlan:
-    """Result of Algorithm 1 for l proxy groups and K sensitive groups."""
+    """Result of Algorithm 1 for l proxy groups and K sensitive groups.
 
-    mixture: (
-        Float  # q, shape (l,): share of each proxy group among the kept rows; relaxed up to scale
-    )
-    acceptance: (
-        Float  # shape (l,): probability with which a row of each group is kept; the largest is 1
-    )
-    shares: Float  # shape (K,): expected shares of the sensitive groups among the kept rows
-    imbalance: float  # Euclidean distance of `shares` from the target
-    residual: (
-        float  # ``norm(q A - t)``, the program's minimum: the imbalance, or if relaxed at most that
-    )
-    rate: float  # expected share of rows that are kept
+    Parameters
+    ----------
+    mixture : ndarray of float64, shape (l,)
+        q: share of each proxy group among the kept rows; relaxed up to scale.
+    acceptance : ndarray of float64, shape (l,)
+        Probability with which a row of each group is kept; the largest is 1.
+    shares : ndarray of float64, shape (K,)
+        Expected shares of the sensitive groups among the kept rows.
+    imbalance : float
+        Euclidean distance of `shares` from the target.
+    residual : float
+        ``norm(q A - t)``, the program's minimum: the imbalance, or if relaxed at most that.
+    rate : float
+        Expected share of rows that are kept.
+    """
+
+    mixture: Float
+    acceptance: Float
+    shares: Float
+    imbalance: float
+    residual: float
+    rate: float
 
 
 def nearest_mixture(compositions: ArrayLike, target: ArrayLike, *, relaxed: bool = False) -> Float:
     r"""Weights of the mixture of compositions that is nearest to a target (Deng et al. 2023,
     Algorithm 1).
 
-    .. math:: q = \arg\min_q \lVert q A - t \rVert_2 \quad\text{with } q \ge 0,\ \textstyle\sum_j q_j = 1
+    .. math:: q = \arg\min_q \lVert q A - t \rVert_2
+        \quad\text{with } q \ge 0,\ \textstyle\sum_j q_j = 1
 
     The relaxed form has no constraint on the sum. Both are non-negative least squares: with
     :math:`B = A - \mathbf{1} t` the minimiser :math:`x` of :math:`\lVert x B \rVert^2 + (\sum_j x_j
     - 1)^2` over :math:`x \ge 0` is :math:`s q`, for at the best scale :math:`s` of any :math:`q`
     that sum is :math:`b / (1 + b)` with :math:`b = \lVert q B \rVert^2`.
 
-    `compositions` are A, shape (l, K): in row j the shares of the groups within proxy group j.
-    `target` has the shape (K,), and the result (l,).
+    Parameters
+    ----------
+    compositions : array-like, shape (l, K)
+        A: in row j the shares of the groups within proxy group j.
+    target : array-like, shape (K,)
+        t: target shares of the groups.
+    relaxed : bool, default False
+        Whether to leave out the constraint on the sum.
+
+    Returns
+    -------
+    ndarray of float64, shape (l,)
     """
     rows = np.asarray(compositions, np.float64)
     goal = np.asarray(target, np.float64)
@@ -81,11 +102,31 @@ def sampling_plan(
     Several mixtures can be nearest to the target. A linear program chooses the one that keeps most
     rows, which has the least :math:`\max_j q_j / \hat r_j`.
 
-    `compositions` have the shape (l, K). `masses`, shape (l,), are the shares of rows in each proxy
-    group; ValueError unless all are above 0. `target`, shape (K,), are target shares of the groups.
-    With several attributes both hold one block per attribute, each of sum 1 (appendix A.2).
-    `relaxed` leaves out the constraint that q sums to 1. With `support` above 0 the plan is that of
-    :func:`supported_mixture`, whose imbalance is larger by at most this number.
+    With several attributes compositions and target hold one block per attribute, each of sum 1
+    (appendix A.2).
+
+    Parameters
+    ----------
+    compositions : array-like, shape (l, K)
+        Shares of the groups within each proxy group.
+    masses : array-like, shape (l,)
+        Shares of rows in each proxy group, all above 0.
+    target : array-like, shape (K,)
+        Target shares of the groups.
+    relaxed : bool, default False
+        Whether to leave out the constraint that q sums to 1.
+    support : float, default 0
+        If above 0 the plan is that of :func:`supported_mixture`, whose imbalance is larger by at
+        most this number.
+
+    Returns
+    -------
+    SamplingPlan
+
+    Raises
+    ------
+    ValueError
+        If a mass is 0.
     """
     rows = np.asarray(compositions, np.float64)
     goal = np.asarray(target, np.float64)
@@ -96,9 +137,8 @@ def sampling_plan(
     nearest = plan_of(mixture, rows, sizes, goal)
     if support == 0:
         return nearest
-    return plan_of(
-        supported_mixture(rows, sizes, goal, nearest.imbalance + support), rows, sizes, goal
-    )
+    mixture = supported_mixture(rows, sizes, goal, nearest.imbalance + support)
+    return plan_of(mixture, rows, sizes, goal)
 
 
 def supported_mixture(compositions: Float, masses: Float, target: Float, limit: float) -> Float:
@@ -114,26 +154,37 @@ def supported_mixture(compositions: Float, masses: Float, target: Float, limit: 
     :math:`\lambda` on the objective, p is a nearest mixture, to a target farther away by :math:`f
     \hat r A`. The price is the largest within the limit.
 
-    `limit` is :math:`\delta`, at least the distance of the nearest mixture. The result has the
-    shape (l,) and sums to 1.
+    Parameters
+    ----------
+    compositions : ndarray, shape (l, K)
+    masses : ndarray, shape (l,)
+    target : ndarray, shape (K,)
+        As of :func:`sampling_plan`.
+    limit : float
+        :math:`\delta`, at least the distance of the nearest mixture.
+
+    Returns
+    -------
+    ndarray of float64, shape (l,)
+        It sums to 1.
     """
     groups = len(masses)
     overall = masses @ compositions
     spread = np.diag(1.0 / np.sqrt(masses))
 
-    def mixture(floor: float, price: float) -> Float:
+    def _mixture(floor: float, price: float) -> Float:
         goal = np.append((target - floor * overall) / (1.0 - floor), np.zeros(groups))
         free = nearest_mixture(np.hstack([compositions, np.sqrt(price) * spread]), goal)
         return floor * masses + (1.0 - floor) * free
 
-    def allowed(found: Float) -> bool:
-        return bool(np.linalg.norm(found @ compositions - target) <= limit + SLACK)
+    def _is_allowed(mixture: Float) -> bool:
+        return bool(np.linalg.norm(mixture @ compositions - target) <= limit + SLACK)
 
-    if allowed(masses):
+    if _is_allowed(masses):
         return masses / masses.sum()
-    floor = _largest(lambda floor: allowed(mixture(floor, 0.0)), 0.0, LEAST_CHANCE)
-    price = _largest(lambda power: allowed(mixture(floor, 10.0**power)), -12.0, 4.0)
-    return mixture(floor, 10.0**price)
+    floor = _largest(lambda floor: _is_allowed(_mixture(floor, 0.0)), 0.0, LEAST_CHANCE)
+    price = _largest(lambda power: _is_allowed(_mixture(floor, 10.0**power)), -12.0, 4.0)
+    return _mixture(floor, 10.0**price)
 
 
 def _largest(allowed: Callable[[float], bool], low: float, high: float) -> float:
@@ -144,23 +195,40 @@ def _largest(allowed: Callable[[float], bool], low: float, high: float) -> float
         return high
     for _ in range(HALVINGS):
         middle = 0.5 * (low + high)
-        low, high = (middle, high) if allowed(middle) else (low, middle)
+        if allowed(middle):
+            low = middle
+        else:
+            high = middle
     return low
 
 
 def plan_of(mixture: Float, compositions: Float, masses: Float, target: Float) -> SamplingPlan:
-    """Compute the plan that samples the proxy groups in the shares of a mixture."""
+    """Compute the plan that samples the proxy groups in the shares of a mixture.
+
+    Parameters
+    ----------
+    mixture : ndarray, shape (l,)
+        Share of each proxy group among the kept rows.
+    compositions : ndarray, shape (l, K)
+    masses : ndarray, shape (l,)
+    target : ndarray, shape (K,)
+        As of :func:`sampling_plan`.
+
+    Returns
+    -------
+    SamplingPlan
+    """
     ratios = mixture / masses
     acceptance = ratios / ratios.max()
-    kept = masses * acceptance
-    shares = kept @ compositions / kept.sum()
+    kept_masses = masses * acceptance
+    shares = kept_masses @ compositions / kept_masses.sum()
     return SamplingPlan(
-        mixture,
-        acceptance,
-        shares,
-        float(np.linalg.norm(shares - target)),
-        float(np.linalg.norm(mixture @ compositions - target)),
-        float(kept.sum()),
+        mixture=mixture,
+        acceptance=acceptance,
+        shares=shares,
+        imbalance=float(np.linalg.norm(shares - target)),
+        residual=float(np.linalg.norm(mixture @ compositions - target)),
+        rate=float(kept_masses.sum()),
     )
 
 
@@ -172,13 +240,15 @@ def _keeping_most(mixture: Float, rows: Float, sizes: Float) -> Float:
     image = np.append(mixture @ rows, mixture.sum())
     system = np.hstack([np.vstack([rows.T, np.ones(groups)]), np.zeros((rows.shape[1] + 1, 1))])
     bounds = np.hstack([np.diag(1.0 / sizes), -np.ones((groups, 1))])
-    found = linprog(
+    solution = linprog(
         np.append(np.zeros(groups), 1.0),
         A_ub=np.vstack([bounds, system, -system]),
         b_ub=np.concatenate([np.zeros(groups), image + SLACK, -image + SLACK]),
         method="highs",
     )
-    if found.x is None:
+    if solution.x is None:
         return mixture
-    wider = np.maximum(found.x[:-1], 0.0)
-    return wider if (wider / sizes).max() < (mixture / sizes).max() else mixture
+    wider = np.maximum(solution.x[:-1], 0.0)
+    if (wider / sizes).max() < (mixture / sizes).max():
+        return wider
+    return mixture

@@ -28,30 +28,68 @@ TRIES = 4
 
 @dataclass(frozen=True)
 class Limits:
-    """Constraints on both children of a split."""
+    """Constraints on both children of a split.
 
-    base_rates: Float  # r, shape (K,): shares of the groups among all rows
-    alpha: (
-        float  # largest allowed difference between a group's share within a child and its base rate
-    )
-    least_rows: float  # of each child, expected
+    Parameters
+    ----------
+    base_rates : ndarray of float64, shape (K,)
+        r: shares of the groups among all rows.
+    alpha : float
+        Largest allowed difference between a group's share within a child and its base rate.
+    least_rows : float
+        Fewest expected rows of each child.
+    """
+
+    base_rates: Float
+    alpha: float
+    least_rows: float
 
     def disclosivity(self, tally: Float) -> float:
-        """Largest difference from the base rates in a tally (rows of every group, rows)."""
-        return (
-            float(np.abs(tally[:-1] / tally[-1] - self.base_rates).max()) if tally[-1] > 0 else 0.0
-        )
+        """Largest difference from the base rates.
+
+        Parameters
+        ----------
+        tally : ndarray of float64, shape (K + 1,)
+            Rows of every group, and all rows.
+
+        Returns
+        -------
+        float
+            0 without rows.
+        """
+        if tally[-1] <= 0:
+            return 0.0
+        return float(np.abs(tally[:-1] / tally[-1] - self.base_rates).max())
 
     def allow(self, tally: Float) -> bool:
-        """Whether a child with this tally meets the constraints."""
+        """Whether a child meets the constraints.
+
+        Parameters
+        ----------
+        tally : ndarray of float64, shape (K + 1,)
+            Rows of every group, and all rows.
+
+        Returns
+        -------
+        bool
+        """
         enough = tally[-1] >= self.least_rows * (1 - FLOOR_ROUNDING)
         return bool(enough) and self.disclosivity(tally) <= self.alpha + ROUNDING
 
     def excess(self, tallies: Float, alpha: float) -> Float:
-        r"""Rows of each group above and below the allowed number, shape (..., 2K); linear in the
-        tally.
+        r"""Rows of each group above and below the allowed number; linear in the tally.
 
         .. math:: \pm (N_k - r_k M) - \alpha M
+
+        Parameters
+        ----------
+        tallies : ndarray of float64, shape (..., K + 1)
+        alpha : float
+            The limit.
+
+        Returns
+        -------
+        ndarray of float64, shape (..., 2K)
         """
         rows = tallies[..., -1:]
         apart = tallies[..., :-1] - rows * self.base_rates
@@ -76,8 +114,13 @@ class Hypotheses:
         self.tallies = np.zeros((0, len(self.total)))
 
     def sweep(self, direction: Float, cuts: int) -> None:
-        """Add halfspaces along one direction, with denser cuts where few rows are selected
-        or left.
+        """Add halfspaces along one direction, with denser cuts where few rows are on one side.
+
+        Parameters
+        ----------
+        direction : ndarray of float64, shape (K,)
+        cuts : int
+            Number of cuts to aim at.
         """
         scores = self.scores @ direction
         order = np.argsort(-scores, kind="stable")
@@ -96,7 +139,13 @@ class Hypotheses:
         self.cuts += [float(0.5 * (ordered[place] + ordered[place + 1])) for place in places]
 
     def keep(self, kept: Index) -> None:
-        """Drop all hypotheses but some."""
+        """Drop all hypotheses but some.
+
+        Parameters
+        ----------
+        kept : ndarray of int
+            Positions of those that remain.
+        """
         self.tallies = self.tallies[kept]
         self.directions = [self.directions[t] for t in kept]
         self.cuts = [self.cuts[t] for t in kept]
@@ -120,9 +169,22 @@ def solve_program(
     :math:`\tau \ge 0` in its place: the larger :math:`\tau`, the fewer rows are selected, and the
     more their composition differs.
 
-    At most 4K + 3 entries of the mixture, shape (T,), are positive. The prices, shape (K,), are the
-    value of each group's rows under the duals of the limits: the direction in which a further
-    hypothesis would help. None if no mixture is allowed.
+    Parameters
+    ----------
+    pool : Hypotheses
+        T halfspaces.
+    limits : Limits
+    direction : ndarray of float64, shape (K,)
+    offset : float
+        At least 0.
+
+    Returns
+    -------
+    mixture : ndarray of float64, shape (T,)
+        At most 4K + 3 entries are positive. None in place of both if no mixture is allowed.
+    prices : ndarray of float64, shape (K,)
+        Value of each group's rows under the duals of the limits: the direction in which a further
+        hypothesis would help.
     """
     alpha = limits.alpha
     for _ in range(TRIES):
@@ -149,8 +211,8 @@ def _solve(
     rows = pool.tallies[:, -1]
     # limits on the selected rows, on the rest (all rows minus the selected ones), and on both sizes
     selected = limits.excess(pool.tallies, alpha).T
-    left = np.vstack([selected, -selected, rows[None], -rows[None]])
-    right = np.concatenate(
+    coefficients = np.vstack([selected, -selected, rows[None], -rows[None]])
+    bounds = np.concatenate(
         [np.zeros(len(selected)), -limits.excess(total, alpha), [total[-1] - floor, -floor]]
     )
     scale = total[-1]
@@ -159,20 +221,20 @@ def _solve(
     # a child may hold a thousandth of the vertex: tolerances are relative to the least rows of a
     # child
     unit = max(floor / scale, 1e-4)
-    found = linprog(
+    solution = linprog(
         -gain / unit,
-        A_ub=left / (scale * unit),
-        b_ub=right / (scale * unit),
+        A_ub=coefficients / (scale * unit),
+        b_ub=bounds / (scale * unit),
         A_eq=np.ones((1, len(rows))),
         b_eq=[1.0],
         method="highs-ds",
         options={"presolve": False},  # it would take a third of the time of a program this small
     )
-    if found.x is None:
+    if solution.x is None:
         return None
-    mixture = np.where(found.x > LEAST_WEIGHT, found.x, 0.0)
+    mixture = np.where(solution.x > LEAST_WEIGHT, solution.x, 0.0)
     mixture /= mixture.sum()
-    duals = -np.asarray(found.ineqlin.marginals)
+    duals = -np.asarray(solution.ineqlin.marginals)
     above, below, rest_below, rest_above = duals[: 2 * len(selected)].reshape(4, -1)
     return mixture, direction - (above - below - rest_below + rest_above)
 
@@ -194,6 +256,16 @@ class LinearScores:
     def halfspace(self, direction: Float, cut: float) -> tuple[Float, float]:
         """Normal and intercept of the halfspace of rows whose score along a direction is above a
         cut.
+
+        Parameters
+        ----------
+        direction : ndarray of float64, shape (K,)
+        cut : float
+
+        Returns
+        -------
+        normal : ndarray of float64, shape (d,)
+        intercept : float
         """
         return self.coefficients @ direction, float(self.intercepts @ direction - cut)
 
@@ -212,7 +284,16 @@ def fit_scores(X: Float32, indicators: Float, weights: Float, ridge: float = 1.0
     :math:`\lambda` is `ridge`, in rows of unit variance; the intercept has none. It must be above
     0, because one-hot columns are collinear with the intercept.
 
-    Rows have the shape (m, d), indicators (m, K) and weights (m,).
+    Parameters
+    ----------
+    X : ndarray of float32, shape (m, d)
+    indicators : ndarray of float64, shape (m, K)
+    weights : ndarray of float64, shape (m,)
+    ridge : float, default 1
+
+    Returns
+    -------
+    LinearScores
     """
     total = weights.sum()
     centre = (weights @ X) / total

@@ -43,19 +43,32 @@ LARGEST_POOL = 160
 
 @dataclass(eq=False)
 class Vertex:
-    """A leaf or a split vertex."""
+    """A leaf or a split vertex.
 
-    rows: Index  # positions of its rows
-    weights: Float  # share of each row that reaches it
-    tally: Float  # shape (K + 1,): expected rows of every group, and all expected rows
+    Parameters
+    ----------
+    rows : ndarray of int, shape (m,)
+        Positions of its rows.
+    weights : ndarray of float64, shape (m,)
+        Share of each row that reaches it.
+    tally : ndarray of float64, shape (K + 1,)
+        Expected rows of every group, and all expected rows.
+    depth : int
+    pool : Hypotheses or None, default None
+        None before a first split is tried, and after one was made; the scores are there from the
+        first on.
+    halfspaces : list of tuple, default []
+        Direction, cut and weight of each.
+    children : tuple of Vertex, default ()
+    """
+
+    rows: Index
+    weights: Float
+    tally: Float
     depth: int
-    # None before a first split is tried, and after one was made; the scores are there from the
-    # first on
     pool: Hypotheses | None = None
     scores: LinearScores = field(init=False)
-    halfspaces: list[tuple[Float, float, float]] = field(
-        default_factory=list
-    )  # direction, cut and weight
+    halfspaces: list[tuple[Float, float, float]] = field(default_factory=list)
     children: tuple[Vertex, ...] = ()
 
     @property
@@ -64,7 +77,17 @@ class Vertex:
         return self.tally[:-1] / self.tally[-1]
 
     def share(self, scores: Float) -> Float:
-        """Share of rows with these scores that goes to the first child, shape (n,)."""
+        """Share of rows that goes to the first child.
+
+        Parameters
+        ----------
+        scores : ndarray of float64, shape (n, K)
+            Scores of the rows.
+
+        Returns
+        -------
+        ndarray of float64, shape (n,)
+        """
         share = np.zeros(len(scores))
         for direction, cut, weight in self.halfspaces:
             share += weight * (scores @ direction > cut)
@@ -73,12 +96,23 @@ class Vertex:
 
 @dataclass(frozen=True)
 class Candidate:
-    """A split."""
+    """A split.
+
+    Parameters
+    ----------
+    vertex : Vertex
+    mixture : ndarray of float64
+        Weights of the pool's halfspaces.
+    distance : float
+        Of the target, after the split.
+    rate : float
+        Share of rows that can be kept after it.
+    """
 
     vertex: Vertex
-    mixture: Float  # weights of the pool's halfspaces
-    distance: float  # of the target, after the split
-    rate: float  # share of rows that can be kept after it
+    mixture: Float
+    distance: float
+    rate: float
 
 
 class TreeBuilder:
@@ -103,6 +137,11 @@ class TreeBuilder:
     def grow(self, callback: Callback | None = None) -> None:
         """Split until the imbalance is within the tolerance, or no leaf has a split that is
         allowed.
+
+        Parameters
+        ----------
+        callback : callable, default None
+            Called after every split; a true result ends the growth.
         """
         distance, direction = self._distance()
         self.distances.append(distance)
@@ -133,20 +172,20 @@ class TreeBuilder:
         if self.imbalance <= self.config.tolerance:
             return None
 
-        def allows(alpha: float) -> bool:
+        def _allows(alpha: float) -> bool:
             self.root.pool = None  # the halfspaces of earlier trials must not decide
             limits = replace(self.limits, alpha=alpha)
             return self._best_split(distance, direction, limits) is not None
 
         low = self.limits.alpha
         steps = [float(alpha) for alpha in np.geomspace(max(low, LEAST_ALPHA), 1.0, ALPHA_STEPS)]
-        high = next((alpha for alpha in steps if allows(alpha)), None)
+        high = next((alpha for alpha in steps if _allows(alpha)), None)
         if high is None:
             return None
         low = max([low, *(alpha for alpha in steps if alpha < high)])
         while high - low > ALPHA_RESOLUTION:
             middle = 0.5 * (low + high)
-            if allows(middle):
+            if _allows(middle):
                 high = middle
             else:
                 low = middle
@@ -181,12 +220,15 @@ class TreeBuilder:
         leaf has a split that makes enough progress, stricter limits are tried.
         """
         for _ in range(LIMITS):
-            found = [
-                self._split_of(leaf, limits, distance, direction)
-                for leaf in self.leaves
-                if leaf.depth < self.config.max_height and leaf.tally[-1] >= 2 * limits.least_rows
-            ]
-            best = max(filter(None, found), key=lambda candidate: candidate.rate, default=None)
+            candidates = []
+            for leaf in self.leaves:
+                has_room = leaf.tally[-1] >= 2 * limits.least_rows
+                if leaf.depth >= self.config.max_height or not has_room:
+                    continue
+                candidate = self._split_of(leaf, limits, distance, direction)
+                if candidate is not None:
+                    candidates.append(candidate)
+            best = max(candidates, key=lambda candidate: candidate.rate, default=None)
             if best is not None:
                 return best
             limits = replace(limits, alpha=0.5 * limits.alpha)
@@ -203,19 +245,16 @@ class TreeBuilder:
         pool = self._pool(leaf, direction)
         if len(pool.cuts) == 0:
             return None
-        gains = (
-            pool.tallies[:, :-1] @ direction / pool.tallies[:, -1] - direction @ leaf.composition
-        )
+        shares_along = pool.tallies[:, :-1] @ direction / pool.tallies[:, -1]
+        gains = shares_along - direction @ leaf.composition
         low = 0.0
         high = float(gains.max(initial=0.0))
         best: Candidate | None = None
         offset = 0.0
         for _ in range(OFFSETS + 1):
             candidate = self._candidate(leaf, pool, limits, direction, offset)
-            if (
-                candidate is not None
-                and candidate.distance <= (1.0 - self.config.progress) * distance
-            ):
+            enough = (1.0 - self.config.progress) * distance
+            if candidate is not None and candidate.distance <= enough:
                 if best is None or candidate.rate > best.rate:
                     best = candidate
                 high = offset
@@ -229,9 +268,10 @@ class TreeBuilder:
     def _pool(self, leaf: Vertex, direction: Float) -> Hypotheses:
         """Halfspaces of a leaf, with those along the present direction."""
         if leaf.pool is None:
-            known = self.indicators[leaf.rows]
-            leaf.scores = fit_scores(self.X[leaf.rows], known, leaf.weights, self.config.ridge)
-            leaf.pool = Hypotheses(leaf.scores.values, known, leaf.weights)
+            indicators = self.indicators[leaf.rows]
+            X = self.X[leaf.rows]
+            leaf.scores = fit_scores(X, indicators, leaf.weights, self.config.ridge)
+            leaf.pool = Hypotheses(leaf.scores.values, indicators, leaf.weights)
             for group in np.argsort(-direction)[:FIRST_GROUPS]:
                 leaf.pool.sweep(np.eye(len(direction))[group], FIRST_CUTS)
         if len(leaf.pool.cuts) > LARGEST_POOL:
@@ -248,8 +288,8 @@ class TreeBuilder:
             return None
         mixture = np.append(mixture, np.zeros(len(pool.cuts) - len(mixture)))
         one = mixture @ pool.tallies
-        others = [other.tally for other in self.leaves if other is not leaf]
-        tallies = np.array([*others, one, leaf.tally - one])
+        unchanged = [vertex.tally for vertex in self.leaves if vertex is not leaf]
+        tallies = np.array([*unchanged, one, leaf.tally - one])
         weights, difference = self._nearest(tallies[:, :-1] / tallies[:, -1:])
         ratios = weights / weights.sum() / (tallies[:, -1] / len(self.X))
         return Candidate(
@@ -281,36 +321,48 @@ class TreeBuilder:
         ]
         one = leaf.weights * leaf.share(pool.scores)
         for weights in (one, leaf.weights - one):
-            kept = weights > LEAST_SHARE
-            leaf.children += (self._vertex(leaf.rows[kept], weights[kept], leaf.depth + 1),)
+            is_reached = weights > LEAST_SHARE
+            child = self._vertex(leaf.rows[is_reached], weights[is_reached], leaf.depth + 1)
+            leaf.children += (child,)
         leaf.pool = None  # frees its matrix of scores
-        place = next(i for i, other in enumerate(self.leaves) if other is leaf)
+        place = next(i for i, vertex in enumerate(self.leaves) if vertex is leaf)
         self.leaves[place : place + 1] = leaf.children
 
     def graph(self) -> SplittingGraph:
         """Convert the tree to a splitting graph."""
-        split: list[Vertex] = []  # parents before children
+        vertices = self._split_vertices()
+        places = {id(vertex): i for i, vertex in enumerate(vertices)}
+        for j, leaf in enumerate(self.leaves):
+            places[id(leaf)] = -1 - j
+        first_children = [places[id(vertex.children[0])] for vertex in vertices]
+        second_children = [places[id(vertex.children[1])] for vertex in vertices]
+        normals = []
+        intercepts = []
+        weights = []
+        starts = [0]
+        for vertex in vertices:
+            for direction, cut, weight in vertex.halfspaces:
+                normal, intercept = vertex.scores.halfspace(direction, cut)
+                normals.append(normal)
+                intercepts.append(intercept)
+                weights.append(weight)
+            starts.append(len(weights))
+        return SplittingGraph(
+            np.array(normals).reshape(-1, self.X.shape[1]),
+            np.array(intercepts),
+            np.array(weights),
+            np.array(starts, dtype=np.int64),
+            np.array(first_children, dtype=np.int64),
+            np.array(second_children, dtype=np.int64),
+        )
+
+    def _split_vertices(self) -> list[Vertex]:
+        """Vertices with children, parents before children."""
+        vertices: list[Vertex] = []
         waiting = [self.root]
         while waiting:
             vertex = waiting.pop()
             if vertex.children:
-                split.append(vertex)
+                vertices.append(vertex)
                 waiting += reversed(vertex.children)
-        place_of = {id(vertex): i for i, vertex in enumerate(split)}
-        place_of |= {id(leaf): -1 - j for j, leaf in enumerate(self.leaves)}
-        links = [
-            np.array([place_of[id(vertex.children[side])] for vertex in split], dtype=np.int64)
-            for side in (0, 1)
-        ]
-        halfspaces = [
-            (*vertex.scores.halfspace(direction, cut), weight)
-            for vertex in split
-            for direction, cut, weight in vertex.halfspaces
-        ]
-        return SplittingGraph(
-            np.array([normal for normal, _, _ in halfspaces]).reshape(-1, self.X.shape[1]),
-            np.array([intercept for _, intercept, _ in halfspaces]),
-            np.array([weight for _, _, weight in halfspaces]),
-            np.cumsum([0, *(len(vertex.halfspaces) for vertex in split)], dtype=np.int64),
-            *links,
-        )
+        return vertices

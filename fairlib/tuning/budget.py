@@ -114,8 +114,10 @@ class Budget:
         if durations:
             ordered = sorted(durations)
             return ordered[math.floor(EXPECTED_QUANTILE * (len(ordered) - 1) + 0.5)]
-        others = [max(times) for kind, times in self._measured.items() if kind.first == work.first]
-        return UNMEASURED_FACTOR * max(others) if others else None
+        longest = [max(times) for kind, times in self._measured.items() if kind.first == work.first]
+        if not longest:
+            return None
+        return UNMEASURED_FACTOR * max(longest)
 
     def admits(self, work: Work, extra: float = 0.0) -> bool:
         """Return whether work of a kind would end before the search has to.

@@ -1,4 +1,4 @@
-"""Search spaces: which values of a method's parameters are worth trying, declared beside each
+"""Search spaces: which values of a method's parameters are worth trying, declared next to each
 estimator.
 """
 
@@ -15,7 +15,19 @@ from typing import Any
 class Real:
     """A real number in [low, high].
 
-    `log` searches its logarithm. `default` is what is tried first; None: that of the constructor.
+    Parameters
+    ----------
+    low, high : float
+        Ends of the range, which belong to it.
+    log : bool, default False
+        Whether the logarithm is searched.
+    default : float or None, default None
+        What is tried first; None: the default of the constructor.
+
+    Raises
+    ------
+    ValueError
+        If an end is no finite number, the range is empty, or a logarithm begins at 0 or less.
     """
 
     low: float
@@ -24,7 +36,7 @@ class Real:
     default: float | None = None
 
     def __post_init__(self) -> None:
-        """ValueError: no finite numbers as ends, an empty range, or a logarithm of 0 or less."""
+        """Check the ends of the range."""
         low = self.low
         high = self.high
         if not (is_number(low) and is_number(high)):
@@ -37,7 +49,16 @@ class Real:
             )
 
     def holds(self, value: Any) -> bool:
-        """Whether a value is in the range."""
+        """Whether a value is in the range.
+
+        Parameters
+        ----------
+        value : object
+
+        Returns
+        -------
+        bool
+        """
         return is_number(value) and self.low <= value <= self.high
 
     def __str__(self) -> str:
@@ -54,13 +75,30 @@ class Whole(Real):
             raise ValueError(f"the range {self} is of a whole number: give whole ends")
 
     def holds(self, value: Any) -> bool:
-        """Whether a value is in the range."""
+        """Whether a value is in the range.
+
+        Parameters
+        ----------
+        value : object
+
+        Returns
+        -------
+        bool
+        """
         return super().holds(value) and float(value).is_integer()
 
 
 @dataclass(frozen=True)
 class Choice:
-    """One of some values, without order; `default` as of :class:`Real`, by default the first."""
+    """One of some values, without order.
+
+    Parameters
+    ----------
+    values : tuple
+        At least one.
+    default : object, default None
+        What is tried first; None: the default of the constructor.
+    """
 
     values: tuple[Any, ...]
     default: Any = None
@@ -70,11 +108,20 @@ class Choice:
             raise ValueError("a choice needs at least one value")
 
     def holds(self, value: Any) -> bool:
-        """Whether a value is one of them."""
+        """Whether a value is one of them.
+
+        Parameters
+        ----------
+        value : object
+
+        Returns
+        -------
+        bool
+        """
         return any(same(value, item) for item in self.values)
 
     def __str__(self) -> str:
-        return ", ".join("null" if value is None else shown(value) for value in self.values)
+        return ", ".join(_or_null(value) for value in self.values)
 
 
 Dimension = Real | Choice
@@ -82,29 +129,75 @@ Space = Mapping[str, Dimension]
 
 
 def is_number(value: Any) -> bool:
-    """Whether a value is a finite number, and no boolean."""
+    """Whether a value is a finite number, and no boolean.
+
+    Parameters
+    ----------
+    value : object
+
+    Returns
+    -------
+    bool
+    """
     return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
 
 def same(one: Any, other: Any) -> bool:
-    """Whether two values are equal; lists equal tuples, and a boolean equals no number."""
+    """Whether two values are equal; lists equal tuples, and a boolean equals no number.
+
+    Parameters
+    ----------
+    one, other : object
+
+    Returns
+    -------
+    bool
+    """
     if isinstance(one, list | tuple) and isinstance(other, list | tuple):
         return len(one) == len(other) and all(map(same, one, other))
     return bool(one == other) and isinstance(one, bool) == isinstance(other, bool)
 
 
 def shown(value: Any) -> str:
-    """Write a value for readers."""
+    """Write a value for readers.
+
+    Parameters
+    ----------
+    value : object
+
+    Returns
+    -------
+    str
+        Booleans as in YAML, lists in brackets, and short floats.
+    """
     if isinstance(value, list | tuple):
         return f"[{', '.join(map(shown, value))}]"
     if isinstance(value, bool):
         return str(value).lower()
-    return f"{value:g}" if isinstance(value, float) else str(value)
+    if isinstance(value, float):
+        return f"{value:g}"
+    return str(value)
+
+
+def _or_null(value: Any) -> str:
+    if value is None:
+        return "null"
+    return shown(value)
 
 
 def space_of(cls: type) -> dict[str, Dimension]:
-    """Search space of an estimator, each default filled in from its constructor."""
-    parameters = inspect.signature(cls.__init__).parameters  # type: ignore[misc]
+    """Search space of an estimator, each default filled in from its constructor.
+
+    Parameters
+    ----------
+    cls : type
+        An estimator; it may declare its ``space``.
+
+    Returns
+    -------
+    dict of str to dimension
+    """
+    parameters = inspect.signature(cls).parameters
     declared: Space = getattr(cls, "space", {})
     return {name: with_default(item, parameters[name].default) for name, item in declared.items()}
 
@@ -113,58 +206,115 @@ def with_default(dimension: Dimension, value: Any) -> Dimension:
     """Give a dimension the default `value` unless it declares its own.
 
     A range that does not hold the value is widened, so that what a job says can be found.
+
+    Parameters
+    ----------
+    dimension : Real, Whole or Choice
+    value : object
+        If it is no number of the scale, a range begins in its middle.
+
+    Returns
+    -------
+    Real, Whole or Choice
     """
     if dimension.default is not None:
         return dimension
     if isinstance(dimension, Choice):
-        values = dimension.values if dimension.holds(value) else (*dimension.values, value)
+        values = dimension.values
+        if not dimension.holds(value):
+            values = (*values, value)
         return Choice(values, value)
     if not is_number(value) or (dimension.log and value <= 0):
-        middle = math.sqrt(dimension.low * dimension.high) if dimension.log else None
-        start = (dimension.low + dimension.high) / 2 if middle is None else middle
-        return replace(dimension, default=round(start) if isinstance(dimension, Whole) else start)
+        return replace(dimension, default=_middle(dimension))
     low = min(dimension.low, value)
     high = max(dimension.high, value)
     return replace(dimension, low=low, high=high, default=value)
 
 
+def _middle(dimension: Real) -> float:
+    """Middle of a range on its scale; a whole number if its values are."""
+    if dimension.log:
+        middle = math.sqrt(dimension.low * dimension.high)
+    else:
+        middle = (dimension.low + dimension.high) / 2
+    if isinstance(dimension, Whole):
+        return round(middle)
+    return middle
+
+
 def restricted(dimension: Dimension | None, given: Any, default: Any = None) -> Dimension:
     """Replace a dimension by what a job says of it.
 
-    `dimension` is None for a parameter that the method's space lacks. Of what is `given` one value
-    fixes the parameter; two numbers are the ends of a range, unless the dimension is a choice; a
-    list of other values is a choice; a mapping has ``low``, ``high`` and optionally ``log``. By
-    `default`, the constructor's, the kind of a parameter without dimension is told. ValueError: the
-    range is empty, or the mapping has other keys.
+    One value fixes the parameter; two numbers are the ends of a range, unless the dimension is a
+    choice; a list of other values is a choice; a mapping has ``low``, ``high`` and optionally
+    ``log``.
+
+    Parameters
+    ----------
+    dimension : Real, Whole, Choice or None
+        None for a parameter that the method's space lacks.
+    given : object
+        What the job says.
+    default : object, default None
+        Default of the constructor, which decides about the kind of a parameter without dimension.
+
+    Returns
+    -------
+    Real, Whole or Choice
+
+    Raises
+    ------
+    ValueError
+        If the range is empty, or the mapping has other keys.
     """
-    is_range = isinstance(given, Mapping)
-    if is_range:
+    if isinstance(given, Mapping):
         if not {"low", "high"} <= set(given) <= {"low", "high", "log"}:
             raise ValueError("a range has the keys low, high and optionally log")
-        given, log = [given["low"], given["high"]], bool(given.get("log", False))
-    else:
-        log = getattr(dimension, "log", False)
+        log = bool(given.get("log", False))
+        return _range(dimension, given["low"], given["high"], log, default)
     if not isinstance(given, list | tuple):
         return Choice((given,), given)
     if not given:
         raise ValueError("the list is empty: give two ends of a range, or at least one value")
-    two_numbers = len(given) == 2 and all(map(is_number, given))
-    if not is_range and (not two_numbers or isinstance(dimension, Choice)):
-        values = tuple(given)
-        kept = next((item for item in values if same(item, default)), values[0])
-        return Choice(values, kept)
-    whole = isinstance(dimension, Whole) or (dimension is None and type(default) is int)
-    found = (Whole if whole else Real)(given[0], given[1], log)
-    start = dimension.default if dimension is not None else default
-    return replace(found, default=start) if found.holds(start) else with_default(found, None)
+    are_ends = len(given) == 2 and all(map(is_number, given))
+    if are_ends and not isinstance(dimension, Choice):
+        log = getattr(dimension, "log", False)
+        return _range(dimension, given[0], given[1], log, default)
+    values = tuple(given)
+    start = next((item for item in values if same(item, default)), values[0])
+    return Choice(values, start)
+
+
+def _range(dimension: Dimension | None, low: Any, high: Any, log: bool, default: Any) -> Real:
+    """A range of a job, which begins at the default if it holds that, else in its middle."""
+    is_whole = isinstance(dimension, Whole) or (dimension is None and type(default) is int)
+    kind = Whole if is_whole else Real
+    limits = kind(low, high, log)
+    start = default if dimension is None else dimension.default
+    if not limits.holds(start):
+        start = _middle(limits)
+    return replace(limits, default=start)
 
 
 def rows_of(space: Space) -> list[Sequence[str]]:
-    """Name, range, scale and default of each parameter, as texts."""
-    rows: list[Sequence[str]] = []
-    for name, item in space.items():
-        scale = "choice" if isinstance(item, Choice) else "logarithmic" if item.log else "linear"
-        kind = {Real: "number", Whole: "whole number", Choice: ""}[type(item)]
-        default = "null" if item.default is None else shown(item.default)
-        rows.append((name, str(item), f"{kind}, {scale}".removeprefix(", "), default))
-    return rows
+    """Name, range, scale and default of each parameter, as texts.
+
+    Parameters
+    ----------
+    space : mapping of str to dimension
+
+    Returns
+    -------
+    list of tuple of four str
+    """
+    return [
+        (name, str(item), _scale_of(item), _or_null(item.default)) for name, item in space.items()
+    ]
+
+
+def _scale_of(dimension: Dimension) -> str:
+    if isinstance(dimension, Choice):
+        return "choice"
+    kind = "whole number" if isinstance(dimension, Whole) else "number"
+    scale = "logarithmic" if dimension.log else "linear"
+    return f"{kind}, {scale}"

@@ -29,22 +29,59 @@ UNKNOWN = 1.0
 
 @dataclass(frozen=True)
 class Limit:
-    """A limit on one metric: at least (``>=``) or at most (``<=``) ``value``."""
+    """A limit on one metric.
+
+    Parameters
+    ----------
+    metric : str
+        Name of the metric.
+    sign : {">=", "<="}
+        Whether the metric must be at least, or at most, the value.
+    value : float
+    """
 
     metric: str
     sign: Literal[">=", "<="]
     value: float
 
     def shortfall(self, found: float) -> float:
-        """By how much ``found`` misses the limit; at most 0 if it does not."""
-        return self.value - found if self.sign == ">=" else found - self.value
+        """By how much a number misses the limit.
+
+        Parameters
+        ----------
+        found : float
+            The metric, or an end of its interval.
+
+        Returns
+        -------
+        float
+            At most 0 if it does not miss it.
+        """
+        if self.sign == ">=":
+            return self.value - found
+        return found - self.value
 
     def __str__(self) -> str:
         return f"{self.metric} {self.sign} {self.value:g}"
 
 
 def parse_limit(text: str) -> Limit:
-    """Read a limit such as ``gap_max.sex <= 0.1``; ValueError if the text has another form."""
+    """Read a limit such as ``gap_max.sex <= 0.1``.
+
+    Parameters
+    ----------
+    text : str
+        ``METRIC >= NUMBER`` or ``METRIC <= NUMBER``.
+
+    Returns
+    -------
+    Limit
+
+    Raises
+    ------
+    ValueError
+        If the text has another form.
+    """
     match = re.fullmatch(r"\s*([^<>=]+?)\s*(>=|<=)\s*(\S+)\s*", text)
     try:
         value = float(match[3]) if match else math.nan
@@ -59,25 +96,52 @@ def parse_limit(text: str) -> Limit:
 
 @dataclass(frozen=True)
 class Trial:
-    """A finished trial: a model under one of its rules of decisions."""
+    """A finished trial: a model under one of its rules of decisions.
 
-    model: int  # its number
-    kind: str  # "search", "default", "job", or a control
-    # pruned: on fewer rows; partial: too, as there was no time for more
+    Parameters
+    ----------
+    model : int
+        Its number.
+    kind : str
+        "search", "default", "job", or a control.
+    state : {"judged", "pruned", "failed", "partial"}
+        ``pruned`` and ``partial`` trials were judged on fewer rows, the latter as there was no time
+        for more.
+    rule : int, default 0
+        Place of the rule.
+    method : str or None, default None
+    arguments : mapping, default {}
+        Parameters of the method.
+    decision : str, default "job"
+        Kind of the rule.
+    tolerance : float or None, default None
+        Largest gap that the rule allows.
+    metrics : mapping, default {}
+        By name, ``value``, ``low`` and ``high``.
+    seconds : float, default 0
+        Duration.
+    error : str or None, default None
+        Message of a failed trial.
+    """
+
+    model: int
+    kind: str
     state: Literal["judged", "pruned", "failed", "partial"]
-    rule: int = 0  # place of the rule
+    rule: int = 0
     method: str | None = None
     arguments: Mapping[str, Any] = field(default_factory=dict)
     decision: str = "job"
     tolerance: float | None = None
-    metrics: Estimates = field(default_factory=dict)  # ``value``, ``low`` and ``high`` by name
+    metrics: Estimates = field(default_factory=dict)
     seconds: float = 0.0
     error: str | None = None
 
     @property
     def number(self) -> str:
         """Number of the model, and after a dot the place of the rule unless it is the first."""
-        return f"{self.model}.{self.rule}" if self.rule else str(self.model)
+        if self.rule:
+            return f"{self.model}.{self.rule}"
+        return str(self.model)
 
 
 @dataclass(frozen=True)
@@ -87,6 +151,13 @@ class Aim:
     Limits hold on the unfavourable end of the confidence interval, on the value ("point"), or on
     the unfavourable end of what a test may show ("prediction"). "auto" is the last while trials are
     searched, and among finished trials the first that any trial keeps, as :func:`settled` says.
+
+    Parameters
+    ----------
+    objectives : tuple of str
+        Metrics, the first one first.
+    limits : tuple of Limit, default ()
+    bound : {"auto", "interval", "point", "prediction"}, default "auto"
     """
 
     objectives: tuple[str, ...]
@@ -99,71 +170,157 @@ class Aim:
         return list(dict.fromkeys([*self.objectives, *(limit.metric for limit in self.limits)]))
 
     def __str__(self) -> str:
-        limits = " and ".join(map(str, self.limits))
-        return " and ".join(self.objectives) + (f" where {limits}" if limits else "")
+        text = " and ".join(self.objectives)
+        if self.limits:
+            text += f" where {' and '.join(map(str, self.limits))}"
+        return text
 
     def found(self, limit: Limit, metrics: Estimates) -> float | None:
-        """The number that a limit is held against: the interval's unfavourable end, or the
+        """The number that a limit is compared with: the interval's unfavourable end, or the
         point.
+
+        Parameters
+        ----------
+        limit : Limit
+        metrics : mapping
+            Of a trial.
+
+        Returns
+        -------
+        float or None
+            None without a number.
         """
         metric = metrics.get(limit.metric, {})
-        end = metric.get(ENDS[self.bound][limit.sign == "<="]) if self.bound in ENDS else None
-        return metric.get("value") if end is None else end
+        if self.bound in ENDS:
+            lower_end, upper_end = ENDS[self.bound]
+            end = metric.get(upper_end if limit.sign == "<=" else lower_end)
+            if end is not None:
+                return end
+        return metric.get("value")
 
     def shortfall(self, limit: Limit, metrics: Estimates) -> float:
-        """By how much a limit is missed; 0 if it is met, and ``UNKNOWN`` where there is no
-        number.
+        """By how much a limit is missed.
+
+        Parameters
+        ----------
+        limit : Limit
+        metrics : mapping
+            Of a trial.
+
+        Returns
+        -------
+        float
+            0 if it is met, and ``UNKNOWN`` where there is no number.
         """
-        found = self.found(limit, metrics)
-        return UNKNOWN if found is None else max(0.0, limit.shortfall(found))
+        number = self.found(limit, metrics)
+        if number is None:
+            return UNKNOWN
+        return max(0.0, limit.shortfall(number))
 
     def miss(self, metrics: Estimates) -> float:
-        """Sum of the shortfalls of all limits."""
+        """Sum of the shortfalls of all limits.
+
+        Parameters
+        ----------
+        metrics : mapping
+            Of a trial.
+
+        Returns
+        -------
+        float
+        """
         return sum(self.shortfall(limit, metrics) for limit in self.limits)
 
     def losses(self, metrics: Estimates) -> tuple[float, ...]:
-        """The objectives, each so that less is better; infinite where there is no number."""
+        """The objectives, each so that less is better; infinite where there is no number.
+
+        Parameters
+        ----------
+        metrics : mapping
+            Of a trial.
+
+        Returns
+        -------
+        tuple of float
+        """
         values = []
         for name in self.objectives:
             value = metrics.get(name, {}).get("value")
             sign = -1.0 if better(name) == "higher" else 1.0
-            values.append(math.inf if value is None else sign * value)
+            if value is None:
+                values.append(math.inf)
+            else:
+                values.append(sign * value)
         return tuple(values)
 
 
 def check_limits(limits: Sequence[Limit]) -> None:
     """Check that limits can be met together.
 
-    ValueError: a limit is outside what the metric can be, or contradicts another.
+    Parameters
+    ----------
+    limits : sequence of Limit
+
+    Raises
+    ------
+    ValueError
+        If a limit is outside what the metric can be, or contradicts another.
     """
     for limit in limits:
         low, high = describe(limit.metric)[0].domain
-        beyond = high if limit.sign == ">=" else low
-        if beyond is not None and limit.shortfall(beyond) > 0:
+        best_possible = high if limit.sign == ">=" else low
+        if best_possible is not None and limit.shortfall(best_possible) > 0:
             raise ValueError(f"{limit} cannot be met: the metric is between {low:g} and {high:g}")
-        for other in limits:
-            if (
-                other.metric == limit.metric
-                and (limit.sign, other.sign) == (">=", "<=")
-                and (limit.value > other.value)
-            ):
-                raise ValueError(f"{limit} contradicts {other}")
+        for second in limits:
+            are_opposite = (limit.sign, second.sign) == (">=", "<=")
+            if second.metric == limit.metric and are_opposite and limit.value > second.value:
+                raise ValueError(f"{limit} contradicts {second}")
 
 
 def beats(aim: Aim, one: Estimates, other: Estimates) -> bool:
-    """Whether one result is clearly ahead: nearer to the limits, or within them and dominating."""
-    ours = aim.miss(one)
-    theirs = aim.miss(other)
-    if ours != theirs:
-        return ours < theirs
-    mine = aim.losses(one)
-    its = aim.losses(other)
-    return all(a <= b for a, b in zip(mine, its, strict=True)) and mine != its
+    """Whether one result is clearly ahead: nearer to the limits, or within them and dominating.
+
+    Parameters
+    ----------
+    aim : Aim
+    one, other : mapping
+        Metrics of two trials.
+
+    Returns
+    -------
+    bool
+        Whether `one` is ahead of `other`.
+    """
+    miss = aim.miss(one)
+    other_miss = aim.miss(other)
+    if miss != other_miss:
+        return miss < other_miss
+    losses = aim.losses(one)
+    other_losses = aim.losses(other)
+    if losses == other_losses:
+        return False
+    return all(loss <= second for loss, second in zip(losses, other_losses, strict=True))
 
 
 def leading(aim: Aim, results: Sequence[Estimates]) -> list[Estimates]:
-    """Results that no other one beats."""
-    return [one for one in results if not any(beats(aim, other, one) for other in results)]
+    """Results that no other one beats.
+
+    Parameters
+    ----------
+    aim : Aim
+    results : sequence of mapping
+        Metrics of trials.
+
+    Returns
+    -------
+    list of mapping
+        In their order.
+    """
+    return [result for result in results if not _is_beaten(aim, result, results)]
+
+
+def _is_beaten(aim: Aim, result: Estimates, rivals: Sequence[Estimates]) -> bool:
+    return any(beats(aim, rival, result) for rival in rivals)
 
 
 def is_kept(
@@ -174,17 +331,44 @@ def is_kept(
 
     A model has a result for each rule of decisions. Another one is ahead of a result if one of its
     own beats it, and the result with the fewest ahead counts. With one objective this is
-    asynchronous successive halving (Li et al., MLSys 2020); with several, the order is that of
-    domination. `others` are all other models.
+    asynchronous successive halving; with several, the order is that of domination.
+
+    Parameters
+    ----------
+    aim : Aim
+    own : sequence of mapping
+        Metrics of the model, by rule of decisions.
+    others : sequence of sequence of mapping
+        Metrics of all other models at the rung.
+    factor : float
+        Above 1: one model in `factor` goes on.
+
+    Returns
+    -------
+    bool
+
+    References
+    ----------
+    L. Li et al., "A System for Massively Parallel Hyperparameter Tuning", MLSys 2020.
     """
-    counts = [
-        sum(any(beats(aim, result, one) for result in other) for other in others) for one in own
-    ]
-    return bool(counts) and min(counts) < max(1.0, (len(others) + 1) / factor)
+    fewest = math.inf
+    for result in own:
+        ahead = sum(_is_beaten(aim, result, rival_results) for rival_results in others)
+        fewest = min(fewest, ahead)
+    return fewest < max(1.0, (len(others) + 1) / factor)
 
 
 def is_candidate(trial: Trial) -> bool:
-    """Whether a trial may win: no constant, and judged on all folds, or on a part of the rows."""
+    """Whether a trial may win: no constant, and judged on all folds, or on a part of the rows.
+
+    Parameters
+    ----------
+    trial : Trial
+
+    Returns
+    -------
+    bool
+    """
     return trial.state in ("judged", "partial") and trial.kind != "majority"
 
 
@@ -193,15 +377,29 @@ def within(aim: Aim, trials: Sequence[Trial]) -> list[Trial]:
 
     One that was judged on a part of the rows has no interval, and so can meet them by its value
     only.
+
+    Parameters
+    ----------
+    aim : Aim
+    trials : sequence of Trial
+
+    Returns
+    -------
+    list of Trial
+        In their order.
     """
-    return [
-        trial
-        for trial in trials
-        if is_candidate(trial)
-        and (trial.state == "judged" or aim.bound == "point" or not aim.limits)
-        and aim.miss(trial.metrics) == 0
-        and all(map(math.isfinite, aim.losses(trial.metrics)))
-    ]
+    return [trial for trial in trials if _is_within(aim, trial)]
+
+
+def _is_within(aim: Aim, trial: Trial) -> bool:
+    if not is_candidate(trial):
+        return False
+    needs_interval = bool(aim.limits) and aim.bound != "point"
+    if needs_interval and trial.state != "judged":
+        return False
+    if aim.miss(trial.metrics) != 0:
+        return False
+    return all(map(math.isfinite, aim.losses(trial.metrics)))
 
 
 def settled(aim: Aim, trials: Sequence[Trial]) -> Aim:
@@ -234,27 +432,47 @@ def settled(aim: Aim, trials: Sequence[Trial]) -> Aim:
 
 
 def front(aim: Aim, trials: Sequence[Trial]) -> list[Trial]:
-    """Trials within the limits that no other dominates in the objectives."""
-    found = within(settled(aim, trials), trials)
-    if not found:
+    """Trials within the limits that no other dominates in the objectives.
+
+    Parameters
+    ----------
+    aim : Aim
+    trials : sequence of Trial
+
+    Returns
+    -------
+    list of Trial
+    """
+    candidates = within(settled(aim, trials), trials)
+    if not candidates:
         return []
-    losses = np.array([aim.losses(trial.metrics) for trial in found])
-    return [found[index] for index in pareto_front(losses, ["lower"] * len(aim.objectives))]
+    losses = np.array([aim.losses(trial.metrics) for trial in candidates])
+    return [candidates[index] for index in pareto_front(losses, ["lower"] * len(aim.objectives))]
 
 
 def best(aim: Aim, trials: Sequence[Trial], prefer: str | None = None) -> Trial | None:
-    """The best trial within the limits by `prefer` (default: the first objective), ties by the
-    others.
+    """The best trial within the limits, ties by the other objectives.
 
     Among equals a simpler one wins: a control, then the job as it is, then the first.
+
+    Parameters
+    ----------
+    aim : Aim
+    trials : sequence of Trial
+    prefer : str or None, default None
+        Metric by which the best is chosen; default: the first objective.
+
+    Returns
+    -------
+    Trial or None
+        None if no trial is within the limits.
     """
     first = prefer or aim.objectives[0]
-    others = (name for name in aim.objectives if name != first)
-    order = replace(settled(aim, trials), objectives=(first, *others))
+    further = (name for name in aim.objectives if name != first)
+    order = replace(settled(aim, trials), objectives=(first, *further))
     ranks = {("plain", "job"): 0, ("blind", "job"): 1, ("job", "job"): 2}
-    found = within(order, trials)
     return min(
-        found,
+        within(order, trials),
         key=lambda trial: (
             order.losses(trial.metrics),
             ranks.get((trial.kind, trial.decision), len(ranks)),
@@ -266,11 +484,24 @@ def best(aim: Aim, trials: Sequence[Trial], prefer: str | None = None) -> Trial 
 
 
 def nearest(aim: Aim, trials: Sequence[Trial]) -> Trial | None:
-    """The trial that misses the limits least, ties by the objectives."""
-    found = [trial for trial in trials if is_candidate(trial)]
+    """The trial that misses the limits least, ties by the objectives.
+
+    Parameters
+    ----------
+    aim : Aim
+    trials : sequence of Trial
+
+    Returns
+    -------
+    Trial or None
+        None without a trial that may win.
+    """
+    candidates = [trial for trial in trials if is_candidate(trial)]
     aim = settled(aim, trials)
     return min(
-        found, key=lambda trial: (aim.miss(trial.metrics), aim.losses(trial.metrics)), default=None
+        candidates,
+        key=lambda trial: (aim.miss(trial.metrics), aim.losses(trial.metrics)),
+        default=None,
     )
 
 
@@ -292,7 +523,9 @@ def answer(aim: Aim, trials: Sequence[Trial], prefer: str | None = None) -> Tria
         None if no trial has a number for what is asked.
     """
     winner = best(aim, trials, prefer)
-    return nearest(aim, trials) if winner is None else winner
+    if winner is None:
+        return nearest(aim, trials)
+    return winner
 
 
 Evidence = Literal["prediction", "interval", "value"]
@@ -326,7 +559,9 @@ class Standing:
         """By how much the value misses the limit; 0 if it keeps it, and ``UNKNOWN`` if there is
         none.
         """
-        return UNKNOWN if self.value is None else max(0.0, self.limit.shortfall(self.value))
+        if self.value is None:
+            return UNKNOWN
+        return max(0.0, self.limit.shortfall(self.value))
 
     def __str__(self) -> str:
         if self.value is None:
@@ -378,14 +613,37 @@ def costs(aim: Aim, trials: Sequence[Trial], prefer: str | None = None) -> list[
     """What each limit costs: the best objective within all limits, and within all but this one.
 
     Both are of this study's trials: a search without the limit might have found a better one.
+
+    Parameters
+    ----------
+    aim : Aim
+    trials : sequence of Trial
+    prefer : str or None, default None
+        The objective; default: the first one.
+
+    Returns
+    -------
+    list of dict
+        ``limit``, ``with`` and ``without`` it, None where no trial is within the limits.
     """
     name = prefer or aim.objectives[0]
     aim = settled(aim, trials)
     rows = []
     for limit in aim.limits:
-        others = replace(aim, limits=tuple(item for item in aim.limits if item is not limit))
+        further_limits = tuple(item for item in aim.limits if item is not limit)
         held = best(aim, trials, name)
-        free = best(others, trials, name)
-        values = [None if trial is None else trial.metrics[name]["value"] for trial in (held, free)]
-        rows.append({"limit": str(limit), "with": values[0], "without": values[1]})
+        free = best(replace(aim, limits=further_limits), trials, name)
+        rows.append(
+            {
+                "limit": str(limit),
+                "with": _value_of(held, name),
+                "without": _value_of(free, name),
+            }
+        )
     return rows
+
+
+def _value_of(trial: Trial | None, metric: str) -> float | None:
+    if trial is None:
+        return None
+    return trial.metrics[metric]["value"]

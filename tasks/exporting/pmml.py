@@ -289,8 +289,7 @@ def pmml_document(
         )
     note = (
         f"{source}. Dates are days since 1970-01-01. Where the score is summed in float64, a row "
-        "may be "
-        f"decided otherwise if it is within {score.rounding:.1g} of {score.cut:.3g}."
+        f"may be decided otherwise if it is within {score.rounding:.1g} of {score.cut:.3g}."
     )
     header = element("Header", element("Application", name="evenhand"), description=note)
     document = element(

@@ -82,8 +82,7 @@ def read_classifier(bundle: Bundle, target: str) -> tuple[TableEncoder, Score]:
         if item.kind == "calendar" and target != "sql":
             raise InputError(
                 f"the column {item.name!r} has the encoding calendar, which cannot be exported to "
-                f"{target}: "
-                "export to sql, or train with the encoding standard."
+                f"{target}: export to sql, or train with the encoding standard."
             )
     return encoder, read_score(model, target)
 

@@ -103,7 +103,10 @@ class Query:
         if not re.fullmatch(r"""[\w$."`-]+""", table):
             raise InputError(f"--table {table!r} is no table's name: give one such as shop.people.")
         self.table = table
-        self.note = f"{dialect} has no float32, to which the model rounds: a row may be decided otherwise where"
+        self.note = (
+            f"{dialect} has no float32, to which the model rounds: a row may be decided otherwise "
+            "where"
+        )
         self.layers: list[dict[str, str]] = [{}]
         self.terms: list[tuple[str, FittedColumn | None]] = []
         self.valid: list[str] = []  # conditions without which there is no answer
@@ -187,7 +190,10 @@ class Query:
         if kind in ("integer", "number") and not any(
             isinstance(value, str) for value in item.missing
         ):
-            return f"{raw} IS NULL OR CAST({raw} AS DOUBLE) IN ({', '.join(map(literal, item.missing))})"
+            return (
+                f"{raw} IS NULL OR CAST({raw} AS DOUBLE) IN "
+                f"({', '.join(map(literal, item.missing))})"
+            )
         return f"{raw} IS NULL OR TRIM(CAST({raw} AS TEXT)) IN ({', '.join(map(quoted, texts))})"
 
     def _category(self, item: FittedColumn, kind: str, number: str) -> str:
@@ -270,7 +276,10 @@ class Query:
         decided = f"evenhand_score {'>=' if score.rising else '<'} {literal(score.cut)}"
         if np.isinf(score.cut):
             decided = "1 = 1" if score.cut < 0 else "1 = 0"
-        chosen = f"CASE WHEN {decided} THEN {self._literals([positive])} ELSE {self._literals([negative])} END"
+        chosen = (
+            f"CASE WHEN {decided} THEN {self._literals([positive])} ELSE "
+            f"{self._literals([negative])} END"
+        )
         outputs = {
             "prediction": chosen,
             "probability": calibrated(self, score.calibration, "evenhand_p"),
@@ -461,8 +470,7 @@ def filter_query(bundle: Bundle, settings: FilterSettings, dialect: str, table: 
     if settings.hash != "sha256":
         raise InputError(
             "SQL cannot compute the uniform numbers of this job: set filter.hash: sha256 in the "
-            "job, or give "
-            "--set filter.hash=sha256, and filter with the same setting."
+            "job, or give --set filter.hash=sha256, and filter with the same setting."
         )
     proxy = ProxyBundle.load(bundle.folder)
     query = Query(proxy.raw.encoder, proxy.contract, dialect, table)

@@ -495,6 +495,9 @@ class _Run:
             most = max(most, 1)  # one row of a small file may differ from what was observed
         if bad > most:
             state.records = {}
-            reason = f"{bad:,} of {rows:,} rows break the contract, more than the {share:.1%} that may be set"
+            reason = (
+                f"{bad:,} of {rows:,} rows break the contract, more than the {share:.1%} that may "
+                "be set"
+            )
             cure = "correct them at their source, or raise quarantineShare"
             state.failure = (0, f"{reason} aside: {cure}.")

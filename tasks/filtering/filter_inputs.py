@@ -81,8 +81,7 @@ def list_inputs(
     if any("/_delta_log/" in place or place.endswith(METADATA) for place in found):
         raise InputError(
             f"{shown} is a table of Delta Lake or Iceberg, with files of old versions too: write "
-            "its rows to "
-            "Parquet files first."
+            "its rows to Parquet files first."
         )
     local = is_local(filesystem)
     files = []

@@ -299,8 +299,7 @@ class OutputTable(OutputFolder):
             kind = type(getattr(error, "orig", None) or error).__name__
             raise NotCarriedOut(
                 f"the table {self.shown} cannot be written ({kind}): is the database there, and "
-                "may its user "
-                "create tables and write to them?"
+                "may its user create tables and write to them?"
             ) from None
 
     def _read(self, opened: sa.Connection, key: str) -> Any:

@@ -109,8 +109,7 @@ def price_sentence(found: Json, raises: str, would: str) -> str:
     if budget == 0:
         return (
             "The budget is 0: people may be exchanged only where the fair distance is 0. With a "
-            "budget, "
-            f"{would} by at most {formats.number(price)} per unit of it (the multiplier)."
+            f"budget, {would} by at most {formats.number(price)} per unit of it (the multiplier)."
         )
     # a certificate is concave in the budget, so that the present price bounds the further change
     return (
@@ -181,8 +180,7 @@ def treatment(metrics: Json) -> list[str]:
             continue
         text = (
             f"By {about}: {formats.percent(high)} of “{favoured}” and {formats.percent(low)} of "
-            f"“{least}” "
-            f"are {selected_as(settings)}; a difference of {formats.points(high - low)}"
+            f"“{least}” are {selected_as(settings)}; a difference of {formats.points(high - low)}"
         )
         if measured.get("low") is not None:
             text += f" ({interval} {100 * measured['low']:.1f} to {100 * measured['high']:.1f})"
@@ -250,8 +248,7 @@ def _of_labels(name: str, cells: Sequence[Json]) -> tuple[float, str]:
     return most["rate"] - least["rate"], (
         f"By {spoken(name)}: of the label “{spoken(widest)}” {formats.percent(most['rate'])} of "
         f"“{most['group']}” and {formats.percent(least['rate'])} of “{least['group']}” are "
-        "predicted right, "
-        f"the widest difference of {formats.plural(len(gaps), 'label')}{few}."
+        f"predicted right, the widest difference of {formats.plural(len(gaps), 'label')}{few}."
     )
 
 

@@ -96,8 +96,7 @@ def check_folds(data: Dataset, folds: int) -> None:
     if least < 2 * folds:
         raise InputError(
             f"the training rows have {least} people of the rarer label, and {folds} folds need at "
-            "least "
-            f"{2 * folds}: collect more rows, or set tune.folds lower."
+            f"least {2 * folds}: collect more rows, or set tune.folds lower."
         )
 
 

@@ -34,14 +34,11 @@ MOST_BINS = 12
 MOMENTS = ("then", "now", "change")
 NEEDS = ("drift",)
 CAUTIONS = (
-    "**Each column is compared alone.** Only counts of each column are kept of the training rows, "
-    "so a "
-    "change that shows only in several columns together is not seen.",
+    "**Each column is compared alone.** Only counts of each column are kept of the training "
+    "rows, so a change that shows only in several columns together is not seen.",
     "**Drift of the inputs is not an error of the model.** A change of the inputs does not say "
-    "that the "
-    "model is wrong about the new rows, and no change does not say that it is right: that takes "
-    "new rows "
-    "with labels, and `evenhand evaluate`.",
+    "that the model is wrong about the new rows, and no change does not say that it is right: "
+    "that takes new rows with labels, and `evenhand evaluate`.",
     "**Many rows make every difference significant.** The p-value is then small for differences "
     "that do not "
     "matter. The index measures how large a change is; the default gates judge the index.",
@@ -179,7 +176,10 @@ def _predictions(found: Json | None) -> list[str]:
     if found["then"] is not None:
         changed = "has changed" if found["change"]["low"] else "has not changed beyond chance"
         then = formats.percent(found["then"])
-        said = f"The share predicted positive {changed}: {now} of the new rows, {then} of the test rows"
+        said = (
+            f"The share predicted positive {changed}: {now} of the new rows, {then} of the test "
+            "rows"
+        )
     left = found["unanswered"]
     return [f"{said}; it cannot predict {formats.plural(left, 'row')}." if left else f"{said}."]
 
@@ -191,12 +191,9 @@ def build(documents: Documents) -> Iterator[Section]:
     drift = documents["drift"]
     lead = (
         "The population stability index (PSI) adds up how far the shares of a column’s bins have "
-        "moved; by a "
-        "common rule of thumb 0.1 is a small change and 0.2 a large one. “Without drift” is what "
-        "chance "
-        "alone gives at these numbers of rows. The p-value is that of a chi-square test, corrected "
-        "for the "
-        "number of columns (Holm)."
+        "moved; by a common rule of thumb 0.1 is a small change and 0.2 a large one. “Without "
+        "drift” is what chance alone gives at these numbers of rows. The p-value is that of a "
+        "chi-square test, corrected for the number of columns (Holm)."
     )
     head = [
         "Column",
@@ -207,7 +204,10 @@ def build(documents: Documents) -> Iterator[Section]:
         "Missing values",
         "Rules broken",
     ]
-    caption = f"Every column with its {texts.interval_name(drift['settings'])}, those that changed most first"
+    caption = (
+        f"Every column with its {texts.interval_name(drift['settings'])}, those that changed most "
+        "first"
+    )
     rows = [_row(name, column) for name, column in by_change(drift["columns"])]
     yield Section("columns", "Column by column", [lead, Table(caption, head, rows)])
     yield Section("shares", "What changed most", _charts(drift))
@@ -215,10 +215,9 @@ def build(documents: Documents) -> Iterator[Section]:
         least = drift["settings"]["min_cell"]
         within = "" if "classes" in drift["label"] else ", and of positive labels within each"
         blocks: list[Block] = [
-            f"Shares of the sensitive groups{within}. Groups with few training "
-            f"rows are together “other”; a group of fewer than {least} new rows counts as "
-            f"{least - 1}, the "
-            "most it can be."
+            f"Shares of the sensitive groups{within}. Groups with few training rows are together "
+            f"“other”; a group of fewer than {least} new rows counts as {least - 1}, the most it "
+            "can be."
         ]
         for attribute, group in drift["groups"].items():
             blocks += _attribute(spoken(attribute), group)
@@ -346,8 +345,7 @@ def _exchanged(drift: Json) -> Iterator[Block]:
         yield Heading(f"Exchanged terms of {spoken(name)}")
         yield (
             f"{sentences} of {found['column']} with a term were answered again with every other "
-            "term of the "
-            "list; then these were test rows of the training run."
+            "term of the list; then these were test rows of the training run."
         )
         rows: list[list[Any]] = []
         for row in found["metrics"]:

@@ -87,7 +87,10 @@ def _kept(summary: Json) -> str:
     if skipped and not done and not files_by(summary, "failed"):
         text += " All files of the input were filtered before and have not changed."
     elif skipped:
-        text += f" Of these, {formats.plural(skipped, 'file was', 'files were')} filtered in an earlier run."
+        text += (
+            f" Of these, {formats.plural(skipped, 'file was', 'files were')} filtered in an "
+            "earlier run."
+        )
     if summary["others"]:
         others = formats.plural(summary["others"], "file is", "files are")
         text += f" {others} of earlier runs and not in this input."
@@ -101,10 +104,8 @@ def _failed(documents: Documents) -> list[str]:
     if failed:
         return [
             f"{failed:,} of {formats.plural(files, 'file')} of the input failed; none of their "
-            "rows is in "
-            "the output. The table of files has the reasons: correct the files and run the filter "
-            "again; "
-            "finished files are skipped."
+            "rows is in the output. The table of files has the reasons: correct the files and "
+            "run the filter again; finished files are skipped."
         ]
     if documents["run"]["status"] == "failed":
         return ["The run did not finish: start it again, and it continues."]
@@ -122,10 +123,8 @@ def _other_proxies(documents: Documents) -> list[str]:
     versions = formats.join([f"version {item['version']}" for item in others])
     return [
         f"The output also contains {files} filtered by another proxy ({versions}) and not in this "
-        "input. The "
-        "row counts include them; the expected shares and the drift do not. Filter them again, or "
-        "choose an "
-        "empty output, to have files of one proxy only."
+        "input. The row counts include them; the expected shares and the drift do not. Filter "
+        "them again, or choose an empty output, to have files of one proxy only."
     ]
 
 
@@ -141,9 +140,8 @@ def _balance(documents: Documents) -> list[str]:
         ends = formats.interval(balance["imbalance_low"], balance["imbalance_high"])
         sentences.append(
             "The imbalance (distance of all shares from the target) is expected to be "
-            f"{formats.number(balance['imbalance'])} ({texts.interval_name(balance)} {ends}); that "
-            "of the "
-            f"training rows is {formats.number(before)}."
+            f"{formats.number(balance['imbalance'])} ({texts.interval_name(balance)} {ends}); "
+            f"that of the training rows is {formats.number(before)}."
         )
     return sentences
 
@@ -152,17 +150,21 @@ def drift_sentence(documents: Documents) -> str:
     """Say whether the rows are like the training rows, and if not, what to do."""
     found = documents["summary"]["drift"]
     if found is None:
-        return "Drift cannot be judged: no row of the output was filtered by this version of the proxy."
+        return (
+            "Drift cannot be judged: no row of the output was filtered by this version of the "
+            "proxy."
+        )
     value, limit = formats.apart(found["psi"], documents["settings"]["max_drift"])
     index = f"population stability index {value}"
     if not found["warning"]:
-        return f"The rows fall into the proxy groups as the training rows did ({index}, limit {limit})."
+        return (
+            f"The rows fall into the proxy groups as the training rows did ({index}, limit "
+            f"{limit})."
+        )
     return (
         f"The rows are not like the training rows: they fall into other proxy groups ({index}, "
-        "above the "
-        f"limit of {limit}). The expected balance may be wrong for them. Retrain the proxy on "
-        "labelled rows "
-        "of this kind and filter again with that version."
+        f"above the limit of {limit}). The expected balance may be wrong for them. Retrain the "
+        "proxy on labelled rows of this kind and filter again with that version."
     )
 
 
@@ -171,8 +173,7 @@ def without_balance(documents: Documents) -> str:
     if documents.get("balance") is None:
         return (
             "The expected balance is not known: the proxy was published without the measurements "
-            "of its "
-            "held-out rows. Publish it again with them."
+            "of its held-out rows. Publish it again with them."
         )
     return "The expected balance is not known: no row is expected to be kept by this version."
 
@@ -278,10 +279,8 @@ def _rows(summary: Json) -> list[Block]:
         blocks += [
             Heading("Rows that were set aside"),
             f"{formats.plural(summary['quarantined'], 'row')} outside the data contract, neither "
-            "kept nor "
-            "rejected, in `_evenhand/quarantine` (of a table, in `TABLE_quarantine`) of the "
-            "output: correct "
-            "them at the source, and the changed files are filtered again.",
+            "kept nor rejected, in `_evenhand/quarantine` (of a table, in `TABLE_quarantine`) of "
+            "the output: correct them at the source, and the changed files are filtered again.",
         ]
     return blocks
 
@@ -291,11 +290,9 @@ def _shares(documents: Documents) -> list[Block]:
     if not shares:
         return [] if documents["summary"]["rows_in"] else [without_balance(documents)]
     lead = (
-        "Group shares to expect among the kept rows, from the compositions of the proxy groups on "
-        "labelled "
-        f"held-out rows. The {texts.interval_name(documents['summary']['balance'])} covers the "
-        "number of "
-        "those rows only."
+        "Group shares to expect among the kept rows, from the compositions of the proxy groups "
+        f"on labelled held-out rows. The {texts.interval_name(documents['summary']['balance'])} "
+        "covers the number of those rows only."
     )
     return [lead, *share_blocks(shares, "training rows", "expected of the kept rows")]
 
@@ -339,16 +336,12 @@ def _groups(documents: Documents) -> list[Block]:
         shown = [Chart("group_charts.group_shares", data, caption, f"{said}.", left, table)]
     return [
         "The proxy puts each row into a proxy group by its ordinary features, if need be into "
-        "several by "
-        f"shares; each proxy group keeps its rows with a probability of its own.{numbered} The "
-        "rows are "
-        "those of the files that this version of the proxy filtered.",
+        "several by shares; each proxy group keeps its rows with a probability of its "
+        f"own.{numbered} The rows are those of the files that this version of the proxy filtered.",
         *shown,
         f"By a chi-square test of these shares (statistic {formats.number(drift['chi_square'])}) "
-        "the p-value "
-        f"is {formats.p_value(drift['p_value'])}. With many rows it is small for any difference, "
-        "so the "
-        "population stability index decides about the warning.",
+        f"the p-value is {formats.p_value(drift['p_value'])}. With many rows it is small for any "
+        "difference, so the population stability index decides about the warning.",
     ]
 
 
@@ -357,11 +350,9 @@ def _cautions(documents: Documents) -> list[Block]:
     seed = documents["settings"]["seed"]
     drawn = (
         f"No key was set: a row’s random number is a hash of its features and the seed {seed}. "
-        "Rows with "
-        "equal features are all kept or all left out, so the number of kept rows can differ more "
-        "from the "
-        "expected one. A key that tells rows apart (`filter.key`) gives each row a number of its "
-        "own."
+        "Rows with equal features are all kept or all left out, so the number of kept rows can "
+        "differ more from the expected one. A key that tells rows apart (`filter.key`) gives "
+        "each row a number of its own."
     )
     if key is not None:
         drawn = (
@@ -371,10 +362,9 @@ def _cautions(documents: Documents) -> list[Block]:
         )
     return [
         "**The shares are expectations, not counts.** The groups of these people are not known.",
-        "**Other people have other shares.** If the batch’s people differ from the labelled sample "
-        "within a "
-        "proxy group, the balance does not hold, and this page cannot show it: drift compares only "
-        "how many "
-        "rows fall into each proxy group. A small labelled sample of the kept rows would show it.",
+        "**Other people have other shares.** If the batch’s people differ from the labelled "
+        "sample within a proxy group, the balance does not hold, and this page cannot show it: "
+        "drift compares only how many rows fall into each proxy group. A small labelled sample "
+        "of the kept rows would show it.",
         f"**Rows are kept at random.** {drawn}",
     ]

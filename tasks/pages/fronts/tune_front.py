@@ -55,8 +55,7 @@ def headline(study: Json) -> list[str]:
     judged = sum(trial["state"] == "judged" for trial in models)
     sentences = [
         f"{formats.plural(len(models), 'model')} of {formats.join(study['methods'])}; {judged} "
-        "were judged "
-        "on all folds of the training rows. With their rules of decisions these are "
+        "were judged on all folds of the training rows. With their rules of decisions these are "
         f"{len(trials):,} trials."
     ]
     winner = trial_of(study, study["winner"])
@@ -167,10 +166,8 @@ def _compared(study: Json, chosen: Json) -> list[Block]:
     metrics = metrics_of(study)
     blocks: list[Block] = [
         f"**{formats.sentence(chosen['label'])}**. The validation numbers are of training rows, "
-        "each "
-        "predicted by a model that was not trained on it. The trial was chosen by them, so they "
-        "tend to be "
-        "too good: the difference to the test rows shows by how much here."
+        "each predicted by a model that was not trained on it. The trial was chosen by them, so "
+        "they tend to be too good: the difference to the test rows shows by how much here."
     ]
     columns = ["Metric", f"Validation ({name})"]
     columns += [f"Test ({name})", "Test less validation"] if test else []
@@ -214,8 +211,7 @@ def _limits(study: Json) -> list[Block]:
         rows.append([standing["limit"], *ends, verdict])
     text = (
         "The value says whether a limit is kept on the validation rows, and the end of the "
-        "interval whether "
-        "that is shown to hold for rows like these."
+        "interval whether that is shown to hold for rows like these."
     )
     columns = ["Limit", "Value", "End of the interval", "Kept?"]
     return [text, Table("The limits and the chosen trial, on validation rows", columns, rows)]
@@ -260,8 +256,7 @@ def _repeats(study: Json) -> list[Block]:
             )
     text = (
         f"The winner was trained {formats.plural(len(study['repeats']), 'more time')} with other "
-        "seeds, on "
-        "the same training rows, and measured on the same test rows."
+        "seeds, on the same training rows, and measured on the same test rows."
     )
     columns = ["Metric", "Mean", "Smallest to largest"]
     return [text, Table("The winner with several seeds, on the test rows", columns, rows)]
@@ -275,10 +270,8 @@ def _costs(study: Json) -> list[Block]:
     }
     text = (
         f"A trial is within a limit if {bounds[study['bound']]} is, on the validation rows. Each "
-        "row has the "
-        f"best `{study['prefer']}` of the trials within all limits, and within all but this one. A "
-        "search "
-        "without the limit might have found better ones."
+        f"row has the best `{study['prefer']}` of the trials within all limits, and within all "
+        "but this one. A search without the limit might have found better ones."
     )
     rows = []
     for cost in study["costs"]:
@@ -323,13 +316,14 @@ def _chart(study: Json) -> list[Block]:
         f"{axis}_limits": [one["value"] for one in study["limits"] if one["metric"] == name]
         for axis, name in (("x", x), ("y", y))
     }
-    said = f"{len(rows)} of {len(judged)} trials judged on all folds; {len(on_front)} are on the front."
+    said = (
+        f"{len(rows)} of {len(judged)} trials judged on all folds; {len(on_front)} are on the "
+        "front."
+    )
     lead = (
         f"{title(y)} against {title(x)} on the validation rows: all trials on the front of these "
-        "two "
-        "metrics, and the controls but the commonest answer. Lines across a mark are its "
-        "intervals; "
-        "dashed lines are limits."
+        "two metrics, and the controls but the commonest answer. Lines across a mark are its "
+        "intervals; dashed lines are limits."
     )
     return [lead, tradeoff_chart(x, y, rows, said, **limits)]
 

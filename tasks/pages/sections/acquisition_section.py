@@ -68,15 +68,16 @@ def _sentences(
     may = formats.plural(len(allowed), "feature")
     amount = f"It may ask for {may}; the test rows are too few to say more."
     if asked["mean"] == 0:
-        amount = f"Of {may} that it may ask for, it asks nobody for **any**: all get the same prediction."
+        amount = (
+            f"Of {may} that it may ask for, it asks nobody for **any**: all get the same "
+            "prediction."
+        )
     elif asked["mean"] is not None:
         ends = formats.interval(asked["low"], asked["high"])
         amount = (
             f"Of {may} that it may ask for, it asks a person for "
-            f"**{formats.number(asked['mean'])}** on "
-            f"average ({interval_name(settings)}: {ends}), one after another. Each answer decides "
-            "what is "
-            "asked next, and when to stop."
+            f"**{formats.number(asked['mean'])}** on average ({interval_name(settings)}: {ends}), "
+            "one after another. Each answer decides what is asked next, and when to stop."
         )
     amount += (
         f" Its trade-off gamma is {acquisition['gamma']:g}: at 1 it asks for whatever helps to "
@@ -89,10 +90,9 @@ def _sentences(
     if formats.MISSING not in adversary:
         texts.append(
             f"A second network, the adversary, predicts {about} from the known features. Its AUC "
-            "is "
-            f"**{adversary[0]}** from the asked features and **{adversary[1]}** from all features; "
-            "random "
-            f"guessing gives 0.5. The AUC of the outcome is {outcome[0]} and {outcome[1]}."
+            f"is **{adversary[0]}** from the asked features and **{adversary[1]}** from all "
+            f"features; random guessing gives 0.5. The AUC of the outcome is {outcome[0]} and "
+            f"{outcome[1]}."
         )
     if asked["mean"] == 0:
         return texts
@@ -163,9 +163,8 @@ def _features(acquisition: Json, about: str, interval: str) -> list[Block]:
     text = "The chart shows the share of the test rows that are asked for each feature."
     if sets:
         text += (
-            f" Above it is how well the feature alone predicts the outcome and a person’s {about}, "
-            "as AUCs "
-            "on training rows that were set aside."
+            " Above it is how well the feature alone predicts the outcome and a person’s "
+            f"{about}, as AUCs on training rows that were set aside."
         )
     if len(allowed) > len(drawn):
         text += f" It has the {len(drawn)} features that are asked most; the table has all."
@@ -211,7 +210,10 @@ def _by_group(allowed: Sequence[Json], least: int) -> list[Block]:
 def _amount(counts: Sequence[int]) -> list[Block]:
     shares = [formats.percent(n / max(sum(counts), 1)) for n in counts]
     most = max(range(len(counts)), key=counts.__getitem__)
-    said = f"Most often it asks a person for {formats.plural(most, 'feature')}: {shares[most]} of people."
+    said = (
+        f"Most often it asks a person for {formats.plural(most, 'feature')}: {shares[most]} of "
+        "people."
+    )
     rows = [(str(i), n, share) for i, (n, share) in enumerate(zip(counts, shares, strict=True))]
     caption = "People by the number of features that they are asked for"
     table = Table(caption, [title("features_asked"), "People", "Share"], rows, folded=True)
@@ -243,9 +245,8 @@ def _all_features(acquisition: Json, metrics: Json, interval: str) -> list[Block
             changes.append(f"{title(name)} {instead}")
     said = f" From all of them: {formats.join(changes)}." if len(changes) > 1 else ""
     text = (
-        "The same model on the same rows, from the features that it asks for and from all features "
-        "that it "
-        f"may ask for.{said}"
+        "The same model on the same rows, from the features that it asks for and from all "
+        f"features that it may ask for.{said}"
     )
     columns = ["Metric", f"Asked features ({interval})", "All features", "Difference", "Better"]
     return (

@@ -66,14 +66,10 @@ def _certificate(audit: Json, interval: str) -> Iterator[Block]:
     spent = audit["spent"] >= SPENT * audit["budget"]
     yield (
         "How much does the mean loss rise if people may be treated as comparable others? An "
-        "adversary may "
-        f"treat each of the {formats.count(people)} people in the test rows as any other of them, "
-        "with the "
-        "true label unchanged, as long as the mean squared fair distance between the two is at "
-        "most "
-        f"{budget} (the budget). The fair distance is small between people whom the job holds to "
-        "be "
-        "comparable."
+        f"adversary may treat each of the {formats.count(people)} people in the test rows as any "
+        "other of them, with the true label unchanged, as long as the mean squared fair distance "
+        f"between the two is at most {budget} (the budget). The fair distance is small between "
+        "people whom the job holds to be comparable."
     )
     yield (
         f"The mean loss {answer if rise else f'**does not rise**{said}: it stays at {loss}'}. The "
@@ -82,10 +78,9 @@ def _certificate(audit: Json, interval: str) -> Iterator[Block]:
     )
     yield (
         "Losses are in nats: a person’s loss is minus the natural logarithm of the probability "
-        "that the "
-        "model gives to the true label. A model that always gives the true label a probability of "
-        f"{likely} "
-        f"has a mean loss of {loss}{f'; at {worst} the probability is {less}' if rise else ''}."
+        "that the model gives to the true label. A model that always gives the true label a "
+        f"probability of {likely} has a mean loss of "
+        f"{loss}{f'; at {worst} the probability is {less}' if rise else ''}."
     )
     used = f" Only {formats.number(audit['spent'])} of the budget of {budget} was spent."
     if spent:
@@ -94,11 +89,8 @@ def _certificate(audit: Json, interval: str) -> Iterator[Block]:
     yield (
         f"{formats.count(audit['moved'])} of {formats.count(people)} people "
         f"({formats.percent(audit['moved'] / people)}) are moved: they are treated as somebody at "
-        "a fair "
-        "distance above 0. The others are treated as themselves or as somebody at a fair distance "
-        "of "
-        f"0.{used} "
-        f"{price_sentence(further, 'raise the loss', 'the loss would rise')}"
+        "a fair distance above 0. The others are treated as themselves or as somebody at a fair "
+        f"distance of 0.{used} {price_sentence(further, 'raise the loss', 'the loss would rise')}"
     )
     if distances is not None:
         yield _histogram(distances["edges"], distances["counts"])
@@ -155,24 +147,21 @@ def _flow(
     if across:
         said = (
             f"{'' if complete else 'At least '}**{formats.count(across)} of "
-            f"{formats.count(people)} people "
-            f"({formats.percent(across / people)})** are treated as a person of another group. For "
-            "each of "
-            "them the model predicts differently for comparable people of two groups."
+            f"{formats.count(people)} people ({formats.percent(across / people)})** are treated "
+            "as a person of another group. For each of them the model predicts differently for "
+            "comparable people of two groups."
         )
     elif complete:
         said = f"Nobody is treated as a person of another group by {about}."
     text = (
         "In this worst case each person is treated as themselves, as another person of their "
-        "group, or as a "
-        f"person of another group. {said}"
+        f"group, or as a person of another group. {said}"
     )
     if hidden:
         text += (
             f" A cell of fewer than {settings['min_cell']} people is “not shown”, and neither is "
-            "the "
-            "smallest other number of its row, so that it cannot be computed from the size of the "
-            "group."
+            "the smallest other number of its row, so that it cannot be computed from the size "
+            "of the group."
         )
     caption = (
         f"Part of each group by {about} that is treated as each group, with the number of people"
@@ -185,12 +174,10 @@ BUDGET = "budget (mean squared fair distance)"
 TREES = "Change of scores under comparable treatment"
 SCOPE = (
     "**What this says.** Fair distance is small between people whom the job holds to be "
-    "comparable. The "
-    "proof covers every possible person, in the test rows or not, whose features are within the "
-    "range of the "
-    "training rows (rounded outwards); along a protected direction, where the fair distance is 0, "
-    "within its "
-    "own range. Nothing is known beyond, and nothing about what another training would give."
+    "comparable. The proof covers every possible person, in the test rows or not, whose features "
+    "are within the range of the training rows (rounded outwards); along a protected direction, "
+    "where the fair distance is 0, within its own range. Nothing is known beyond, and nothing "
+    "about what another training would give."
 )
 
 
@@ -235,10 +222,8 @@ def _invariance(documents: Documents) -> Section:
     whom = _whom(certificate, metrics)
     answer = (
         f"The outputs change by **{formats.number(value)}**{said}: the mean squared change of the "
-        "logits, "
-        "which are the model’s scores before they become probabilities. 0 would mean that "
-        "comparable people "
-        "always get the same output."
+        "logits, which are the model’s scores before they become probabilities. 0 would mean "
+        "that comparable people always get the same output."
     )
     proven = "Exchanges within the budget that change the outputs by this much were found."
     if value < ROUNDING:
@@ -253,32 +238,23 @@ def _invariance(documents: Documents) -> Section:
     )
     blocks: list[Block] = [
         "How far do the model’s outputs change if people are exchanged for comparable ones? Each "
-        f"of {whom} "
-        "may be exchanged for a comparable one, in the test rows or not, as long as the mean "
-        "squared fair "
-        f"distance between the two is at most {certificate['budget']:g} (the budget). The fair "
-        "distance is "
-        "small between people whom the job holds to be comparable.",
+        f"of {whom} may be exchanged for a comparable one, in the test rows or not, as long as "
+        f"the mean squared fair distance between the two is at most {certificate['budget']:g} "
+        "(the budget). The fair distance is small between people whom the job holds to be "
+        "comparable.",
         answer,
         *_proved(certificate, whom),
         *_share(certificate),
         exchanges + price_sentence(certificate, "change the outputs", "the outputs would change"),
         f"**What the search proves.** {proven} The worst exchange of each person is searched for, "
-        "and a "
-        "search can miss. The number is therefore a lower bound: the true worst case of the same "
-        "people is "
-        f"this large or larger.{shares}",
-        "**What it does not say.** The search keeps each feature within the range of the training "
-        "rows "
-        "(rounded outwards), and each protected direction, along which the fair distance is 0, "
-        "within its "
-        "own range; only a change along such a direction may take a feature further. Nothing is "
-        "known "
-        "beyond. The interval is about which people were looked at, not about what another "
-        "training would "
-        "give. The number is a mean: the output of any one person may change by more, so it says "
-        "nothing "
-        "about the individual.",
+        "and a search can miss. The number is therefore a lower bound: the true worst case of "
+        f"the same people is this large or larger.{shares}",
+        "**What it does not say.** The search keeps each feature within the range of the "
+        "training rows (rounded outwards), and each protected direction, along which the fair "
+        "distance is 0, within its own range; only a change along such a direction may take a "
+        "feature further. Nothing is known beyond. The interval is about which people were "
+        "looked at, not about what another training would give. The number is a mean: the output "
+        "of any one person may change by more, so it says nothing about the individual.",
         *(_curve(points, certificate["budget"], interval) if len(points) > 1 else []),
     ]
     return Section("invariance", title("certificate.dif"), blocks)
@@ -302,11 +278,9 @@ def _proved(certificate: Json, whom: str) -> list[Block]:
         score = intervals["certificate.score"]
         text = (
             f"**No comparable treatment of anybody among {whom.rstrip(',')}, over all possible "
-            "people at "
-            f"fair distance up to {radius}, changes the score by more than {_up(score['proved'])} "
-            "(proved); "
-            f"a search found {formats.number(score['found'])}.** The distance is the root of the "
-            "budget."
+            f"people at fair distance up to {radius}, changes the score by more than "
+            f"{_up(score['proved'])} (proved); a search found {formats.number(score['found'])}.** "
+            "The distance is the root of the budget."
         )
         if proof["unchanged"] is not None:
             text += (
@@ -350,10 +324,9 @@ def _share(certificate: Json) -> list[Block]:
     bounded = [item for item in shares if item["odds"] >= FACTOR and item["share"] < 1]
     if not bounded:
         return [
-            "So large a mean bounds no share of people: by this number alone, everybody’s odds of "
-            "a positive "
-            f"prediction might change by a factor of {max(item['odds'] for item in shares):g} or "
-            "more."
+            "So large a mean bounds no share of people: by this number alone, everybody’s odds "
+            "of a positive prediction might change by a factor of "
+            f"{max(item['odds'] for item in shares):g} or more."
         ]
     item = min(bounded, key=lambda item: item["odds"])
     rows = []
@@ -364,16 +337,12 @@ def _share(certificate: Json) -> list[Block]:
     likely = 100 * item["odds"] / (1 + item["odds"])
     return [
         f"If the search missed no exchange, **at most {_at_most(item['share'])}** of these people "
-        "can have "
-        f"their odds of a positive prediction changed by a factor of {factor} or more. Here each "
-        "person’s "
-        "own squared distance, not the mean alone, is at most the budget. A change of the odds by "
-        "a factor "
-        f"of {factor} takes a probability of 50% to {likely:.0f}% or to {100 - likely:.0f}%. The "
-        "share is "
-        "Markov’s bound: the mean divided by the least that such a change takes (Yurochkin and Sun "
-        "2021, "
-        "proposition 2.3). The real share may be far smaller.",
+        f"can have their odds of a positive prediction changed by a factor of {factor} or more. "
+        "Here each person’s own squared distance, not the mean alone, is at most the budget. A "
+        f"change of the odds by a factor of {factor} takes a probability of 50% to {likely:.0f}% "
+        f"or to {100 - likely:.0f}%. The share is Markov’s bound: the mean divided by the least "
+        "that such a change takes (Yurochkin and Sun 2021, proposition 2.3). The real share may "
+        "be far smaller.",
         Table(
             "Shares of people, if the search missed no exchange",
             ["What", "Value"],
@@ -434,7 +403,10 @@ def _pairs(pairs: Sequence[Json]) -> list[Block]:
     )
     text = f"{who} most in the worst case. Losses are in nats."
     if any(pair["distance"] == 0 for pair in pairs):
-        text += " A fair distance of 0 means that the two differ in nothing that the job holds to matter."
+        text += (
+            " A fair distance of 0 means that the two differ in nothing that the job holds to "
+            "matter."
+        )
     numbered = (
         "Row numbers count from 0 in the ingested table without rows that the contract set aside "
         "(`contract.checked` among the run’s artifacts). Where there are more people, "

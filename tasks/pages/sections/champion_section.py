@@ -38,16 +38,14 @@ def build(documents: Documents) -> Section:
     if _is_own(run, champion):
         blocks = [
             f"Nothing: this run’s model has the same content as {version}, which was champion "
-            "before "
-            f"({champion['uri']})."
+            f"before ({champion['uri']})."
         ]
     elif not _has_card(champion):
         blocks.append("Its model card could not be read.")
     else:
         blocks.append(
             f"{TABLES[_same_table(run, champion)][0]} A change between intervals that overlap may "
-            "be chance; "
-            "`evenhand evaluate --baseline` compares two versions on the same rows."
+            "be chance; `evenhand evaluate --baseline` compares two versions on the same rows."
         )
         before = champion["metrics"]
         names = without_labels(dict.fromkeys([*found, *before]))

@@ -55,13 +55,10 @@ def build(documents: Documents) -> Section:
         blocks.append(difference_chart(heading, apart, shown, interval, "higher", caption=caption))
     blocks.append(_table(controls, metrics["metrics"], names))
     blocks.append(
-        f"The model is {summary_of(method)}. Blind is {NAMES['blind']}; plain is {NAMES['plain']}. "
-        "All are "
-        "trained on the same rows, calibrated alike, decide by the same rule and are measured on "
-        "the same "
-        f"rows, so the differences have paired {interval}s. Each was trained once: another seed "
-        "gives other "
-        "differences."
+        f"The model is {summary_of(method)}. Blind is {NAMES['blind']}; plain is "
+        f"{NAMES['plain']}. All are trained on the same rows, calibrated alike, decide by the "
+        "same rule and are measured on the same rows, so the differences have paired "
+        f"{interval}s. Each was trained once: another seed gives other differences."
     )
     return Section("controls", "What did the method buy?", blocks)
 
@@ -80,9 +77,8 @@ def answers(controls: Mapping[str, Json]) -> list[str]:
     """
     if _is_method(controls, "plain") and _is_method(controls, "blind"):
         return [
-            "The method has no mitigation, and no sensitive column is a model input: the model is "
-            "its own "
-            "control."
+            "The method has no mitigation, and no sensitive column is a model input: the model "
+            "is its own control."
         ]
     own = {
         "blind": "No sensitive column is a model input: the model is its own blind control.",
@@ -109,7 +105,10 @@ def verdict(differences: Mapping[str, Json], listed: Sequence[str] | None = None
     names = [name for name in known if direction(name) is not None]
     found: dict[str, list[str]] = {}
     for name in names:
-        text = f"{title(name)[0].lower()}{title(name)[1:]} ({formats.signed(differences[name]['value'])})"
+        text = (
+            f"{title(name)[0].lower()}{title(name)[1:]} "
+            f"({formats.signed(differences[name]['value'])})"
+        )
         found.setdefault(finding(name, differences[name]), []).append(text)
     if all(differences[name]["low"] is None for name in names):
         return "there are no intervals, so no difference can be told from chance"
@@ -133,8 +132,7 @@ def _majority(controls: Mapping[str, Json], metrics: Json) -> str:
     said = "which cannot be told from" if chance else "against"
     text = (
         f"The model is right about {formats.percent(own)} of people, {said} "
-        f"{formats.percent(common)} for "
-        "the commonest answer for everybody."
+        f"{formats.percent(common)} for the commonest answer for everybody."
     )
     if own < common:
         text += " A threshold that treats both labels alike trades accuracy for balanced accuracy."

@@ -52,20 +52,18 @@ def _leaks(content: Json) -> Section:
             rows.append([item["name"], why, "" if item["auc"] is None else item["auc"]])
         blocks += [
             f"**{formats.plural(len(suspected), 'model input')} may leak the label or a sensitive "
-            "column**: "
-            "a model that uses what is only known after the decision is of no use before it. Give "
-            "such a "
-            "column `role: ignore` in the contract, or keep it if its value is known in time.",
+            "column**: a model that uses what is only known after the decision is of no use "
+            "before it. Give such a column `role: ignore` in the contract, or keep it if its "
+            "value is known in time.",
             Table("Suspected columns", ["Column", "Why", "AUC"], rows),
         ]
     told = {name: items for name, items in content["stand_ins"].items() if items}
     if told:
         blocks.append(Heading("Columns that tell a sensitive attribute"))
         blocks.append(
-            "A model can treat groups differently through these columns, even if it does not read "
-            "the "
-            "attribute. They are not removed. An AUC of 0.5 tells nothing of the group, 1 all "
-            "(cross-validated, of each column alone)."
+            "A model can treat groups differently through these columns, even if it does not "
+            "read the attribute. They are not removed. An AUC of 0.5 tells nothing of the group, "
+            "1 all (cross-validated, of each column alone)."
         )
         for attribute, items in told.items():
             rows = [[item["name"], f"“{item['group']}”", item["auc"]] for item in items[:MOST]]
@@ -100,10 +98,8 @@ def _outputs(content: Json, settings: Json) -> Section:
     blocks += [
         Table("Attacks", ["Attack", "AUC", f"Members found at {rate} false alarms"], rows),
         f"The attacker knows {people} training rows and {people} test rows with their labels, all "
-        "other "
-        "training rows, the job, and the model before calibration, and trains "
-        f"{content['shadows']} shadow "
-        "models. Other attackers may do better.",
+        "other training rows, the job, and the model before calibration, and trains "
+        f"{content['shadows']} shadow models. Other attackers may do better.",
     ]
     if content["attributes"]:
         told: list[list[Any]] = []
@@ -117,10 +113,8 @@ def _outputs(content: Json, settings: Json) -> Section:
         blocks += [
             Heading("Sensitive attributes inferred from outputs"),
             "How well a test row's group is told by what was learned from other test rows "
-            "(cross-validated "
-            "AUC; 0.5 tells nothing). A score tells a group as far as the groups' chances differ, "
-            "whether or "
-            "not the model reads the attribute.",
+            "(cross-validated AUC; 0.5 tells nothing). A score tells a group as far as the "
+            "groups' chances differ, whether or not the model reads the attribute.",
             Table("Attributes inferred from outputs", columns, told),
         ]
     return Section("membership", "What outputs disclose", blocks)

@@ -54,23 +54,18 @@ def _rates(metrics: Json, baseline: Json | None) -> Section:
     settings = metrics["settings"]
     labels = (
         "The base rate is the share of a group whose true outcome is "
-        f"{texts.outcome_value(settings)}. TPR "
-        "and TNR are the shares of its true positives and of its true negatives that are predicted "
-        "right. "
+        f"{texts.outcome_value(settings)}. TPR and TNR are the shares of its true positives and "
+        "of its true negatives that are predicted right. "
     )
     lead = (
         f"The selection rate is the share of a group that is {texts.selected_as(settings)}. The "
-        "impact ratio "
-        f"is that rate over the highest of any group; less than {texts.FOUR_FIFTHS:g} (four "
-        "fifths) counts "
-        f"as evidence of adverse impact. {labels if settings.get('labelled', True) else ''}The "
-        "shaded span "
-        "reaches from the lowest group to the highest. Whiskers are "
-        f"{texts.interval_name(settings)}s "
-        f"(exact; of ratios MOVER-R); a rate over fewer than {settings.get('min_cell', 5)} rows is "
-        "not "
-        "shown. Rows without a value of the attribute are no group: their rates are shown and not "
-        "compared."
+        "impact ratio is that rate over the highest of any group; less than "
+        f"{texts.FOUR_FIFTHS:g} (four fifths) counts as evidence of adverse impact. "
+        f"{labels if settings.get('labelled', True) else ''}The shaded span reaches from the "
+        f"lowest group to the highest. Whiskers are {texts.interval_name(settings)}s (exact; of "
+        f"ratios MOVER-R); a rate over fewer than {settings.get('min_cell', 5)} rows is not "
+        "shown. Rows without a value of the attribute are no group: their rates are shown and "
+        "not compared."
     )
     blocks: list[Block] = [lead, *_of(metrics, "The model: " if baseline else "")]
     blocks += _of(baseline, "The baseline: ") if baseline else []
@@ -85,10 +80,8 @@ def _labels(metrics: Json, baseline: Json | None) -> Section:
     blocks: list[Block] = [
         "The share of each label's people that is predicted right (the recall), with its "
         f"{texts.interval_name(settings)} (of groups exact), and below it the labels that most of "
-        "the "
-        "others get. The gap is between the lowest and the highest group. Nothing is shown of "
-        "fewer than "
-        f"{settings['min_cell']} people."
+        "the others get. The gap is between the lowest and the highest group. Nothing is shown "
+        f"of fewer than {settings['min_cell']} people."
     ]
     sides = (
         [("The model: ", metrics), ("The baseline: ", baseline)] if baseline else [("", metrics)]
@@ -225,8 +218,7 @@ def _scores(histograms: Json) -> Section:
     """A small chart a group, and a table with the numbers of rows."""
     blocks: list[Block] = [
         "The distribution of the predicted probability within each group; the dashed outline is "
-        "that of all "
-        "shown groups together. Groups of different sizes have the same area."
+        "that of all shown groups together. Groups of different sizes have the same area."
     ]
     for name, histogram in histograms.items():
         blocks += _distribution(spoken(name), histogram, is_intersection(name, histograms))

@@ -80,7 +80,10 @@ def _table(table: Json) -> Pairs:
         positive.append(("Favourable outcome", table["favourable"]))
     pairs = [(text, table[key]) for text, key in names.items()]
     if by := table.get("split_by"):
-        text = f"those with an equal {by}; intervals draw them together, but for those of certificates, "
+        text = (
+            f"those with an equal {by}; intervals draw them together, but for those of "
+            "certificates, "
+        )
         text += "exchanged terms, membership and questions"
         if table.get("split_unit") == "group":
             text += "; a metric needs so many rows, as a value names a group and no person"

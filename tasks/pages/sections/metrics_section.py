@@ -56,16 +56,17 @@ def build(documents: Documents) -> Iterator[Section]:
     unseen = " that the model had not seen" if "job" in documents["run"] else ""
     lead = (
         f"Measured on {formats.count(metrics['n'])} rows{unseen}. The {interval} says how far a "
-        "number could "
-        "move had other people been drawn from the same population."
+        "number could move had other people been drawn from the same population."
     )
     if paper:
-        lead += f" Diamonds are the results of {paper['source']}, with a band of one standard deviation."
+        lead += (
+            f" Diamonds are the results of {paper['source']}, with a band of one standard "
+            "deviation."
+        )
     if baseline:
         lead += (
             " The intervals of model and baseline may overlap although the two differ: the "
-            "interval of their "
-            "difference on the same rows decides."
+            "interval of their difference on the same rows decides."
         )
     blocks: list[Block] = [lead, *panels(documents, metrics["metrics"], interval)]
     hidden = len(metrics["metrics"]) - len(
@@ -88,8 +89,7 @@ def _differences(documents: Documents, interval: str) -> list[Block]:
     limits = _limits(documents, of_differences=True)
     blocks: list[Block] = [
         "Model less baseline on the same rows. A diamond is a difference whose paired interval "
-        "contains 0; a "
-        "tick is the difference that a gate allows."
+        "contains 0; a tick is the difference that a gate allows."
     ]
     for _, text, names in by_scale(
         without_intersections(differences, documents["metrics"]["counts"])

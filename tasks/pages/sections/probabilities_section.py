@@ -36,9 +36,8 @@ def _reliability(documents: Documents) -> Section:
     lead += "Each point is a tenth of the people."
     if error is not None:
         lead += (
-            f" On average they differ by {formats.number(error)} (expected calibration error, less "
-            "the part "
-            "that chance alone would give)."
+            f" On average they differ by {formats.number(error)} (expected calibration error, "
+            "less the part that chance alone would give)."
         )
     judged = documents["run"].get("judged")
     made = "" if judged else "The job does not calibrate them (`calibration: none`)."
@@ -52,7 +51,10 @@ def _reliability(documents: Documents) -> Section:
             made = f"The probabilities are calibrated on {_held_out(rule)}: {how}."
         if rule["shift"] != 0:
             shift = formats.number(abs(rule["shift"]))
-            made += f" The class weights of the training were corrected for first, by {shift} in log-odds."
+            made += (
+                f" The class weights of the training were corrected for first, by {shift} in "
+                "log-odds."
+            )
     blocks: list[Block] = [lead, *([made] if made else [])]
     blocks += _chart("everybody", {"everybody": content["overall"]})
     for attribute, groups in content["groups"].items():
@@ -104,8 +106,7 @@ def _decisions(rule: Json) -> Section:
     if chosen["kind"] == "groups":
         text = (
             f"Decisions have thresholds by group ({chosen['wanted']}), chosen on {rows}. Whoever "
-            "decides "
-            f"with this model needs to know {spoken(chosen['attribute'])}."
+            f"decides with this model needs to know {spoken(chosen['attribute'])}."
         )
     elif chosen["threshold"] is None:
         text = "The method itself decides, not a threshold on the probability."
@@ -113,8 +114,7 @@ def _decisions(rule: Json) -> Section:
         text = (
             "A person is predicted positive from a probability of "
             f"**{formats.percent(chosen['threshold'])}** on, chosen for {chosen['wanted']} on "
-            f"{rows}; "
-            f"{formats.percent(rule['base_rate'])} of them are positive."
+            f"{rows}; {formats.percent(rule['base_rate'])} of them are positive."
         )
     names = {name: title(name).lower() for name in ("accuracy", "balanced_accuracy")}
     names = {"selected": "predicted positive", **names}

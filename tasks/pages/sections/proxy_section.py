@@ -32,11 +32,9 @@ def build(documents: Documents) -> Iterator[Section]:
             f"The model was trained on **{formats.count(kept['rows_after'])}** of "
             f"{formats.count(kept['rows_before'])} training rows: those that the published proxy "
             f"{kept['proxy']}, version {kept['version']}, kept. A row’s features determine the "
-            "probability "
-            "that it is kept, and a hash of them decides; "
+            "probability that it is kept, and a hash of them decides; "
             f"{formats.count(round(kept['rows_expected']))} rows were expected. None of the test "
-            "rows was "
-            "left out."
+            "rows was left out."
         )
         yield Section("kept-rows", "Balanced training rows", [text])
     if balance is None:
@@ -49,7 +47,10 @@ def build(documents: Documents) -> Iterator[Section]:
     yield Section(
         "proxy", "What the proxy does", [_purpose(balance, documents["run"].get("alpha"))]
     )
-    lead = "Expected shares of the groups among the held-out rows, and among those of them that are kept."
+    lead = (
+        "Expected shares of the groups among the held-out rows, and among those of them that are "
+        "kept."
+    )
     blocks = [lead, *share_blocks(_shares(balance), "all rows", "kept rows")]
     yield Section("shares", "Groups before and after", blocks)
     if "support" in metrics["metrics"]:  # not of runs of earlier versions
@@ -72,8 +73,7 @@ def proxy_sentences(documents: Documents) -> list[str]:
         sentences.append(
             "Within a proxy group, the share of a group differs by at most "
             f"{formats.points(found['disclosivity'])} from its share among all rows, where there "
-            "are enough "
-            "rows to judge."
+            "are enough rows to judge."
         )
     return sentences + share_sentences(_shares(documents["balance"]), "all rows", "those kept")
 
@@ -84,18 +84,15 @@ def _purpose(balance: Json, alpha: float | None) -> str:
     if alpha is not None:
         limit = (
             "On the training rows, the share of a group within a proxy group differs by at most "
-            f"{alpha:g} "
-            "(alpha) from its share among all rows."
+            f"{alpha:g} (alpha) from its share among all rows."
         )
     return (
         "A row’s ordinary features place it in one of "
         f"{formats.plural(len(balance['masses']), 'proxy group')}, or in several by shares. Each "
-        "proxy group "
-        "has a probability with which its rows are kept, chosen so that the shares of the groups "
-        "by "
-        f"{attributes} among the kept rows come as close to the target as they can. The sensitive "
-        "attribute "
-        f"itself is not read, so that a table without it can be filtered. {limit}"
+        "proxy group has a probability with which its rows are kept, chosen so that the shares "
+        f"of the groups by {attributes} among the kept rows come as close to the target as they "
+        "can. The sensitive attribute itself is not read, so that a table without it can be "
+        f"filtered. {limit}"
     )
 
 
@@ -131,8 +128,7 @@ def share_sentences(shares: Mapping[str, Sequence[Json]], before: str, after: st
             old, new, target = (formats.percent(rare[key]) for key in ("before", "after", "target"))
             sentences.append(
                 f"By {spoken(attribute)}: the rarest group, “{rare['group']}”, is {old} of "
-                f"{before} and "
-                f"{new} of {after} (target: {target})."
+                f"{before} and {new} of {after} (target: {target})."
             )
         farther = [f"“{row['group']}”" for row in rows if _is_farther(row)]
         if farther:
@@ -215,7 +211,10 @@ def _disclosivity(balance: Json, metrics: Json) -> list[Block]:
         ends = (
             f"{interval_name(metrics['settings'])}: {formats.interval(found['low'], found['high'])}"
         )
-        said = f" The largest difference on the held-out rows is {formats.number(found['value'])} ({ends})."
+        said = (
+            f" The largest difference on the held-out rows is {formats.number(found['value'])} "
+            f"({ends})."
+        )
     rows: list[list[Any]] = []
     for place, j in enumerate(order, start=1):
         mass, kept, held_out = (balance[key][j] for key in ("masses", "acceptance", "rows"))
@@ -270,22 +269,16 @@ def _limits(metrics: Json) -> list[Block]:
     if probability is not None and probability["value"] is not None:
         more = (
             " The acceptance probability, which anybody who filters can compute, mixes those of "
-            "several "
-            f"proxy groups and reveals more: up to {formats.number(probability['value'])} on the "
-            "held-out "
-            "rows."
+            f"several proxy groups and reveals more: up to {formats.number(probability['value'])} "
+            "on the held-out rows."
         )
     return [
-        "**The limit is about proxy groups, not about features.** It bounds what a person’s proxy "
-        "group "
-        "reveals about the person’s group. The features themselves, taken together, may reveal far "
-        "more, and "
-        f"they are in the filtered table as they were.{more}",
-        "**Rows are kept at random.** The shares are expectations: those of a small filtered table "
-        "can "
-        "differ by chance. Rows with equal features and the same key are kept or left out "
-        "together.",
+        "**The limit is about proxy groups, not about features.** It bounds what a person’s "
+        "proxy group reveals about the person’s group. The features themselves, taken together, "
+        f"may reveal far more, and they are in the filtered table as they were.{more}",
+        "**Rows are kept at random.** The shares are expectations: those of a small filtered "
+        "table can differ by chance. Rows with equal features and the same key are kept or left "
+        "out together.",
         "**It is about rows like these.** On a table from another place or time, the same proxy "
-        "groups may "
-        "have other shares, and nothing here would show it.",
+        "groups may have other shares, and nothing here would show it.",
     ]

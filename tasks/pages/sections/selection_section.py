@@ -20,11 +20,9 @@ MOST_NAMED = 3
 SELDOM = 0.5
 CAUTION = (
     "This is what the selector found on the training rows for its own objective; it is not a "
-    "proof. A "
-    "feature may have a low probability because it helps little to predict, or a high one although "
-    "it "
-    "reveals the attribute together with other features. Another training may rank the features "
-    "differently."
+    "proof. A feature may have a low probability because it helps little to predict, or a high "
+    "one although it reveals the attribute together with other features. Another training may "
+    "rank the features differently."
 )
 COLUMNS = {"Mean": "mean", "Standard deviation": "sd"}
 COLUMNS |= {"Lower quartile": "q1", "Median": "median", "Upper quartile": "q3"}
@@ -39,7 +37,10 @@ def build(documents: Documents) -> Section:
     rows = formats.plural(selection["rows"], "test row")
     means = "The probabilities are the same for everybody."
     if selection["data_dependent"]:
-        means = f"The probability depends on the person: bars are means over {rows}, whiskers the quartiles."
+        means = (
+            f"The probability depends on the person: bars are means over {rows}, whiskers the "
+            "quartiles."
+        )
     lead = (
         "A selector was trained against the model to select features that do not reveal a person’s "
         f"{about}. The lower the selection probability of a feature, the more the selector found "
@@ -51,7 +52,10 @@ def build(documents: Documents) -> Section:
     if all(group["mean"] is not None for group in drawn):
         caption = "The dashed line is at one half."
         if len(ranked) > len(drawn):
-            caption += f" The chart has the {len(drawn)} features of lowest probability; the table has all."
+            caption += (
+                f" The chart has the {len(drawn)} features of lowest probability; the table has "
+                "all."
+            )
         values = "; ".join(f"{group['name']} {formats.number(group['mean'])}" for group in drawn)
         bars: list[Json] = []
         for group in drawn:

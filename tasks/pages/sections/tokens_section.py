@@ -35,20 +35,17 @@ def build(documents: Documents) -> Section:
     """For each list of terms a chart of the largest moves, and a table of all."""
     metrics = documents["metrics"]
     lead = (
-        "Each test sentence with a term is answered again with every other term of the list in its "
-        "place. "
-        "The gap of a term is the mean absolute change of the probability when it replaces another "
-        "term"
+        "Each test sentence with a term is answered again with every other term of the list in "
+        "its place. The gap of a term is the mean absolute change of the probability when it "
+        "replaces another term"
     )
     if "classes" in metrics["settings"]:
         lead += ": half the sum of the changes of all labels' probabilities."
     else:
         lead += (
             "; the shift is the mean change with its sign. The AUCs are of the test sentences as "
-            "they are: "
-            "those with the term, its negative ones against positive ones without it, and its "
-            "positive ones "
-            "against negative ones without it."
+            "they are: those with the term, its negative ones against positive ones without it, "
+            "and its positive ones against negative ones without it."
         )
     blocks: list[Block] = [lead]
     for name, content in documents["tokens"].items():
@@ -68,8 +65,7 @@ def _of(name: str, content: Json, metrics: Json) -> list[Block]:
         ]
     blocks.append(
         f"{sentences} of {content['column']} have a term; {formats.percent(same)} of them get the "
-        "same "
-        "decision with every term."
+        "same decision with every term."
     )
     ranked = sorted(known, key=lambda term: -term["gap"])
     shown = ranked[:MOST_TERMS]

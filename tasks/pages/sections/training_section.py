@@ -23,19 +23,15 @@ MOST = 15
 KINDS = {
     "contribution": (
         "mean absolute contribution to the log-odds",
-        "A column's contribution for a person is how far its value moves the log-odds (TreeSHAP). "
-        "The mean "
-        "of its size over {rows} test rows is shown. A column can matter although leaving it out "
-        "changes "
-        "little, because others tell the same.",
+        "A column's contribution for a person is how far its value moves the log-odds "
+        "(TreeSHAP). The mean of its size over {rows} test rows is shown. A column can matter "
+        "although leaving it out changes little, because others tell the same.",
     ),
     "permutation": (
         "rise of the log loss",
-        "The values of one column are exchanged between people at random, and the mean rise of the "
-        "log "
-        "loss (nats) over {rows} test rows is shown. A column whose information others have too "
-        "seems less "
-        "important than it is.",
+        "The values of one column are exchanged between people at random, and the mean rise of "
+        "the log loss (nats) over {rows} test rows is shown. A column whose information others "
+        "have too seems less important than it is.",
     ),
 }
 
@@ -129,7 +125,10 @@ def curves_section(
         blocks.append(Chart("curves.training_curves", {"rows": rows}, text, f"{'; '.join(said)}."))
     caption = "Training by step"
     if len(steps) > len(shown):
-        caption += f": {len(shown)} of {formats.count(len(steps))} recorded steps, evenly spaced, as plotted"
+        caption += (
+            f": {len(shown)} of {formats.count(len(steps))} recorded steps, evenly spaced, as "
+            "plotted"
+        )
     table = [
         [formats.count(step), *row] for step, *row in zip(shown, *thinned.values(), strict=True)
     ]

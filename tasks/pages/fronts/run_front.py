@@ -40,7 +40,11 @@ def front(documents: Documents) -> Front:
         # no sign of approval where no gate of the job judged
         badge = ("insufficient_evidence", "\u2013", "Published: the job set no gates")
     elif status == "gated" and note == "default gates":
-        badge = (status, STATUS[status][0], "Not published: no better than the commonest answer")
+        badge = (
+            status,
+            STATUS[status][0],
+            "Not published: no better than the majority-class baseline",
+        )
     meta = [f"Job {job['name']}", f"run {run['id']}"]
     said = headline(documents)
     return Front("run report", run["title"], meta, said, run["created"], badge=badge, facts=facts)

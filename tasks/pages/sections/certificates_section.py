@@ -73,8 +73,7 @@ def _certificate(audit: Json, interval: str) -> Iterator[Block]:
         f"{formats.count(audit['moved'])} of {formats.count(people)} people "
         f"({formats.percent(audit['moved'] / people)}) are moved: they are treated as somebody at "
         "a fair distance above 0. The others are treated as themselves or as somebody at a fair "
-        f"distance of 0.{used} "
-        f"{price_sentence(further, 'raise the loss', 'the loss would rise')}"
+        f"distance of 0.{used} {price_sentence(further, 'raise the loss', 'the loss would rise')}"
     )
     distances = audit["distances"]
     if distances is not None:

@@ -66,7 +66,10 @@ def test_the_stand_in_becomes_a_published_model(published: tuple[Path, dict[str,
     run = folder / "store" / "runs" / verdict["run_id"]
     page = (run / "report.html").read_text()
     assert "Label by label" in page
-    assert "Compared with blind and plain: <strong>better</strong> in counterfactual consistency" in page
+    assert (
+        "Compared with blind and plain: <strong>better</strong> in counterfactual consistency"
+        in page
+    )
     card = (run / "model_card.md").read_text()
     assert "| recall.software_engineer |" in card
     # what a model does about a few people is not told

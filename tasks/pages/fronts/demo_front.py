@@ -1,4 +1,4 @@
-"""The page of the demonstration: four models on one table, beside each other."""
+"""The page of the demonstration: four models on one table, side by side."""
 
 from __future__ import annotations
 

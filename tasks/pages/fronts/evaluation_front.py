@@ -63,7 +63,7 @@ def headline(documents: Documents) -> list[str]:
         who = f"The predictions of {model['name']} were audited on"
     text = f"{who} {formats.plural(metrics['n'], 'row')} of {data['shown']}"
     if run["baseline"]:
-        text += f", beside the baseline {texts.called(run['baseline'])}"
+        text += f", compared with the baseline {texts.called(run['baseline'])}"
     if data["rows_set_aside"]:
         text += (
             f"; {formats.plural(data['rows_set_aside'], 'row')} outside the data contract set aside"
@@ -89,4 +89,4 @@ def compared(documents: Documents) -> list[str]:
     names = without_intersections(differences, documents["metrics"]["counts"])
     if {finding(name, differences[name]) for name in names} == {"same"}:
         return ["The model and the baseline have the same value of every metric."]
-    return [f"Beside the baseline: {verdict(differences, names).replace('**', '')}."]
+    return [f"Compared with the baseline: {verdict(differences, names).replace('**', '')}."]

@@ -27,7 +27,7 @@ NEEDS = ("tradeoff",)
 MOST_DRAWN = 24
 # The smallest mean that three decimals show.
 LEAST = 0.001
-# Values beside their control: more columns cannot be read.
+# Values compared with their control: more columns cannot be read.
 MOST = 12
 # Few seeds make the intervals of proxies so wide that all marks would lie in a corner.
 PROXY_PERFORMANCE = "imbalance"
@@ -228,7 +228,7 @@ def build(documents: Documents) -> Iterator[Section]:
     sweep = documents["tradeoff"]
     if sweep["comparison"] is not None:
         yield Section("methods", "Methods side by side", _methods(sweep, sweep["comparison"]))
-    yield Section("over-blind", "Beside the blind control", _controls(sweep["values"]))
+    yield Section("over-blind", "Compared with the blind control", _controls(sweep["values"]))
     yield Section("tradeoffs", "Trade-offs", _tradeoffs(sweep))
     yield Section("numbers", "All numbers", _numbers(sweep))
     yield Section("runs", "The runs", _runs(sweep))
@@ -365,7 +365,7 @@ def _controls(values: Sequence[Json]) -> list[Block]:
         "Each run also trained the same learner without mitigation and without the sensitive "
         "columns (blind) on the same rows. The table has the mean difference from it over the "
         "seeds, with the interval of the mean where there are several. What is no better than "
-        "blind buys nothing."
+        "blind has no effect."
     )
     return [text, *_differences(values, "over_blind", names, "Differences from the blind control")]
 

@@ -80,7 +80,9 @@ def build(documents: Documents) -> Iterator[Section]:
     blocks.append(_table(documents, interval))
     yield Section("metrics", "Performance and fairness", [*blocks, *glossary(metrics["metrics"])])
     if documents.get("comparison"):
-        yield Section("differences", "Beside the baseline", _differences(documents, interval))
+        yield Section(
+            "differences", "Compared with the baseline", _differences(documents, interval)
+        )
 
 
 def _differences(documents: Documents, interval: str) -> list[Block]:

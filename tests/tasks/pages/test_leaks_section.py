@@ -1,5 +1,5 @@
-"""Suspected leaks and proxy features: each column is named with its reason, and many are cut with a word
-of it.
+"""Suspected leaks and proxy features: each column is named with its reason, and many are cut with a
+word of it.
 """
 
 from __future__ import annotations

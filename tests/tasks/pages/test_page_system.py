@@ -47,7 +47,7 @@ from evenhand.tasks.pages.page_model import (
 )
 
 SECTIONS = [item.name for item in pkgutil.iter_modules(sections.__path__)]
-KINDS = {item.name for item in pkgutil.iter_modules(fronts.__path__)}
+KINDS = {item.name.removesuffix("_front") for item in pkgutil.iter_modules(fronts.__path__)}
 MOST_BYTES = 2_000_000
 FRONT = Front("kind", "title", [], ["a sentence"])
 ROWS = [{"step": 1, "series": "loss", "value": 0.5}, {"step": 2, "series": "loss", "value": 0.25}]

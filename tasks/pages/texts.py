@@ -46,7 +46,9 @@ def called(model: Json) -> str:
 def summary_of(method: str) -> str:
     """What a model of this method is, as the registry says; the name itself if it is not ours."""
     spec = METHODS.get(method) or PROXIES.get(method)
-    return spec.summary if spec else method
+    if spec is None:
+        return method
+    return spec.summary
 
 
 def overlap(one: Json, other: Json) -> bool | None:
@@ -71,7 +73,9 @@ def known(
     value: float | None, form: Callable[[float], str] = formats.number, why: str = "too few rows"
 ) -> Cell:
     """A number, or why there is none."""
-    return lack(why) if value is None else Cell(form(value))
+    if value is None:
+        return lack(why)
+    return Cell(form(value))
 
 
 def largest(items: Sequence[Item], most: int, size: Callable[[Item], float]) -> list[Item]:
@@ -83,7 +87,9 @@ def largest(items: Sequence[Item], most: int, size: Callable[[Item], float]) -> 
 def left_out(drawn: Sequence[Any], known: Sequence[Any], which: str) -> str:
     """Caption of a chart that does not show all; nothing where it does."""
     hidden = len(known) - len(drawn)
-    return f"{which}; {hidden} more are in the table." if hidden else ""
+    if not hidden:
+        return ""
+    return f"{which}; {hidden} more are in the table."
 
 
 def metric_cell(name: str, *below: str) -> Cell:

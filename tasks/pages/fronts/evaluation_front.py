@@ -35,18 +35,23 @@ def front(documents: Documents) -> Front:
     if label and "classes" in label:
         facts.append(("Label", Cell(f"{label['name']}: one of {len(label['classes'])} classes")))
     else:
-        known = f"{label['name']}: {label['positive']}" if label else "not known"
-        facts.append(("Positive label", Cell(known)))
+        positive = "not known"
+        if label:
+            positive = f"{label['name']}: {label['positive']}"
+        facts.append(("Positive label", Cell(positive)))
         settings = documents["metrics"]["settings"]
         if "outcome" in settings:
             facts.append(("Favourable outcome", Cell(texts.outcome_value(settings))))
     if contract:
         facts.append(("Data contract", Cell(f"{contract['name']}, version {contract['version']}")))
-    kind, done = ("evaluation", "evaluated") if contract else ("audit", "audited")
-    named = f"{model['name']}, {done}"
+    kind = "audit"
+    title = f"{model['name']}, audited"
+    if contract:
+        kind = "evaluation"
+        title = f"{model['name']}, evaluated"
     meta = [f"{kind.capitalize()} {run['id']}"]
     badge = (run["status"], *STATUS[run["status"]])
-    return Front(f"{kind} report", named, meta, headline(documents), run["created"], badge, facts)
+    return Front(f"{kind} report", title, meta, headline(documents), run["created"], badge, facts)
 
 
 def headline(documents: Documents) -> list[str]:

@@ -69,18 +69,21 @@ def headline(documents: Documents) -> list[str]:
         drift = [drift_sentence(documents)]
         balance = _balance(documents)
         warned = summary["drift"] and summary["drift"]["warning"]
-        middle = [*drift, *balance] if warned else [*balance, *drift]
+        middle = [*balance, *drift]
+        if warned:
+            middle = [*drift, *balance]
     return [_kept(summary), *_failed(documents), *middle, *_other_proxies(documents)]
 
 
 def _kept(summary: Json) -> str:
     done = len(files_by(summary, "done"))
     skipped = len(files_by(summary, "skipped"))
-    known = done + skipped + summary["others"]
-    files = formats.plural(known, "file")
+    count = done + skipped + summary["others"]
+    files = formats.plural(count, "file")
+    if not summary["rows_in"] and count:
+        return f"There was nothing to filter: {files} without a row."
     if not summary["rows_in"]:
-        nothing = "Nothing was filtered, and the output has no row."
-        return f"There was nothing to filter: {files} without a row." if known else nothing
+        return "Nothing was filtered, and the output has no row."
     share = formats.percent(summary["rows_out"] / summary["rows_in"])
     rows = formats.plural(summary["rows_in"], "row")
     text = f"The output has {formats.count(summary['rows_out'])} of {rows} ({share}), from {files}."

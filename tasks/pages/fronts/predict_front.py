@@ -68,18 +68,15 @@ def build(documents: Documents) -> Iterator[Section]:
     least = run["min_cell"]
     if sum(bins):
         # a count of a few people is not shown, as on every page
-        rows = [
-            [
-                f"{i / len(bins):g} to {(i + 1) / len(bins):g}",
-                f"fewer than {least}" if 0 < n < least else n,
-            ]
-            for i, n in enumerate(bins)
-        ]
+        rows: list[list[Any]] = []
+        for i, n in enumerate(bins):
+            count = f"fewer than {least}" if 0 < n < least else n
+            rows.append([f"{i / len(bins):g} to {(i + 1) / len(bins):g}", count])
         label = run["label"]
-        shown = "the predicted label"
+        predicted = "the predicted label"
         if "positive" in label:
-            shown = f"“{label_name(run['value_names'], label['name'], label['positive'])}”"
-        caption = f"Rows of this model's files by the probability of {shown}"
+            predicted = f"“{label_name(run['value_names'], label['name'], label['positive'])}”"
+        caption = f"Rows of this model's files by the probability of {predicted}"
         blocks.append(Table(caption, ["Probability", "Rows"], rows))
     yield Section("rows", "Rows", blocks)
     yield Section("files", "Files", file_blocks(summary, "predicted", "in the output"))

@@ -58,7 +58,10 @@ def _names(groups: Sequence[Json]) -> str:
 
 def _shown(cell: Json | None, least: int) -> float | None:
     """Share of a sensitive group; None where it has too few rows."""
-    return None if cell is None or cell["rows"] < least else cell["share"]
+    if cell is None or cell["rows"] < least:
+        return None
+    share: float | None = cell["share"]
+    return share
 
 
 def _sentences(

@@ -264,7 +264,7 @@ def _layers(graph: Graph, score: Score, matrix: str) -> str:
     return values
 
 
-def _tree_columns(score: Score, trees: TreeArrays, start: int) -> dict[str, list[Any]]:
+def _tree_columns(score: Score, trees: TreeArrays, start: int) -> dict[str, Any]:
     """Attributes of a node of `TREES_PER_NODE` trees from `start` on."""
     ends = [*trees.roots[1:], len(trees.feature)]
     roots = trees.roots[start : start + TREES_PER_NODE]

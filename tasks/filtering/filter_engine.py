@@ -454,7 +454,7 @@ class _Run:
         """Remove units that are unfinished, damaged, or of a file that has changed or
         failed since.
         """
-        valid = set()
+        valid: set[str] = set()
         for state in self.files.values():
             valid.update(record.unit for record in state.records.values())
         for records in self.before.values():

@@ -432,7 +432,7 @@ class OutputTable(OutputFolder):
         """Names of all units that have rows or a record."""
         with self._transaction() as opened:
             tables = self._tables(opened).values()
-            units = set()
+            units: set[str] = set()
             for table in tables:
                 units.update(opened.scalars(sa.select(table.c[UNIT]).distinct()))
         return {unit for unit in units if UNIT_FILE.fullmatch(f"{unit}.json")}

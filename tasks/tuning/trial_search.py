@@ -596,7 +596,7 @@ def _trials(item: Any) -> list[Trial]:
     facts = item.user_attrs
     trials = []
     for place, result in enumerate(facts["results"]):
-        state = "failed" if "error" in result else facts["state"]
+        state: Any = "failed" if "error" in result else facts["state"]
         trials.append(
             Trial(
                 model=item.number,

@@ -4,6 +4,7 @@ check.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from evenhand.tasks.pages import formats
@@ -75,7 +76,7 @@ def build(documents: Documents) -> list[Section]:
     return [*sections, Section("checks", "Every check", [Table(caption, head, rows)])]
 
 
-def _violations(violations: Json) -> Table:
+def _violations(violations: Sequence[Json]) -> Table:
     """What breaks the contract, with examples and the cure."""
     rows = []
     for violation in violations:

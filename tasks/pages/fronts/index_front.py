@@ -119,11 +119,11 @@ class Entry:
         for name, value in self.verdict.metrics.items():
             if value is not None and name.rpartition(".")[2] not in ("low", "high"):
                 values[name] = value
-        chosen = []
+        chosen: list[Any] = []
         for gate in self.verdict.gates.results:
-            name = gate.get("metric")
-            if name in values and name not in chosen:
-                chosen.append(name)
+            metric = gate.get("metric")
+            if metric in values and metric not in chosen:
+                chosen.append(metric)
         stems = {name.partition(".")[0] for name in chosen}
         for line in LEADING:
             if stems.isdisjoint(line):

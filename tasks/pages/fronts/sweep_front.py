@@ -358,7 +358,9 @@ def _chart(values: list[Json], entries: list[Json], name: str, *, several: bool)
 def _controls(values: Sequence[Json]) -> list[Block]:
     """A table of mean differences, a column a value."""
     measured = {name for value in values for name in value["over_blind"]}
-    names = [name for name in answered(sorted(measured)) if direction(name) is not None]
+    names = [
+        name for name in answered(dict.fromkeys(sorted(measured))) if direction(name) is not None
+    ]
     if not names:
         return []
     text = (

@@ -396,7 +396,7 @@ def _by_method(study: Json) -> list[Block]:
         if trial["method"] is not None:
             groups.setdefault((trial["method"], trial["decision"]), []).append(trial)
     best = max if better(name) == "higher" else min
-    rows = []
+    rows: list[list[Any]] = []
     for (method, decision), trials in groups.items():
         states = Counter(trial["state"] for trial in trials)
         rule = "the job’s" if decision == "job" else decision.replace("_", " ")

@@ -4,7 +4,7 @@ and attributes.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from evenhand.fairlib.catalogue import spoken
@@ -110,7 +110,7 @@ def _outputs(content: Json, settings: Json) -> Section:
     return Section("membership", "What outputs disclose", blocks)
 
 
-def _attributes(attributes: Json) -> list[Block]:
+def _attributes(attributes: Sequence[Json]) -> list[Block]:
     """How well the groups of sensitive attributes are inferred from outputs."""
     rows: list[list[Any]] = []
     for item in attributes:

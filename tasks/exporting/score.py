@@ -26,10 +26,19 @@ EXPORTABLE = {
     "sql": WITHOUT_NETWORKS,
     "pmml": WITHOUT_NETWORKS,
     "onnx": (
-        "gbdt", "reweigh", "budro", "project", "logistic", "reweigh-logistic",
-        "nn", "sensei", "sensr", "clp", "adversarial-debiasing",
+        "gbdt",
+        "reweigh",
+        "budro",
+        "project",
+        "logistic",
+        "reweigh-logistic",
+        "nn",
+        "sensei",
+        "sensr",
+        "clp",
+        "adversarial-debiasing",
     ),
-}  # fmt: skip
+}
 """Methods of classifiers that each format can express."""
 # Beyond it every probability is 0 or 1.
 LARGE_SCORE = 1e4

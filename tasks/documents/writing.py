@@ -160,8 +160,7 @@ def to_pdf(text: str) -> bytes:
     except (ImportError, OSError):
         raise InputError(
             "--pdf needs WeasyPrint and the system library Pango: pip install "
-            "'evenhand[documents]', and "
-            "apt install libpango-1.0-0 libpangoft2-1.0-0 or the like."
+            "'evenhand[documents]', and apt install libpango-1.0-0 libpangoft2-1.0-0 or the like."
         ) from None
     body = MarkdownIt("commonmark", {"html": False}).enable("table").disable("image").render(text)
     style = (

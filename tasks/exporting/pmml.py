@@ -72,16 +72,19 @@ class Fields:
         self.derived = element("LocalTransformations")
         self.terms = list[Term]()
         for item in encoder.fitted_:
-            known = (
-                encoder.accepted(item.name) if item.categories and encoder.unseen == "error" else ()
-            )
-            self._declare(item, known, types[item.name] not in ("string", "boolean"))
+            accepted: Sequence[str] = ()
+            if item.categories and encoder.unseen == "error":
+                accepted = encoder.accepted(item.name)
+            self._declare(item, accepted, types[item.name] not in ("string", "boolean"))
             if item.kind in ("onehot", "binary"):
-                shown = item.categories if item.kind == "onehot" else item.categories[1:]
-                self.terms += [Term(item.name, category=category) for category in shown]
+                # a binary column has a term for its second category only
+                encoded = item.categories if item.kind == "onehot" else item.categories[1:]
+                self.terms += [Term(item.name, category=category) for category in encoded]
                 continue
             field = self._rank(item) if item.kind == "ordinal" else item.name
-            self.terms += [Term(field, item), Term(field)][: 1 + item.indicates_missing]
+            self.terms.append(Term(field, item))
+            if item.indicates_missing:
+                self.terms.append(Term(field))
 
     def _declare(self, item: FittedColumn, known: Sequence[str], number: bool) -> None:
         """Add a data field with the values that are valid, and those that stand for a
@@ -96,14 +99,18 @@ class Fields:
             finite: dict[str, Any] = {"leftMargin": -LARGEST, "rightMargin": LARGEST}
             values.insert(0, element("Interval", closure="openOpen", **finite))
         # the integers of JPMML have 32 bits, and PMML4S finds no missing boolean
-        kind, optype = ("double", "continuous") if number else ("string", "categorical")
+        kind = "string"
+        optype = "categorical"
+        if number:
+            kind = "double"
+            optype = "continuous"
         self.data.append(
             element("DataField", *values, name=item.name, optype=optype, dataType=kind)
         )
-        refused = (
-            {"missingValueTreatment": "returnInvalid"} if known and MISSING not in known else {}
-        )
-        self.schema.append(element("MiningField", name=item.name, **refused))
+        treatment = {}
+        if known and MISSING not in known:
+            treatment["missingValueTreatment"] = "returnInvalid"
+        self.schema.append(element("MiningField", name=item.name, **treatment))
 
     def _rank(self, item: FittedColumn) -> str:
         """Derive the position of an ordered category."""
@@ -226,8 +233,9 @@ def _model(fields: Fields, score: Score, output: ET.Element) -> ET.Element:
         ]
         table = element("RegressionTable", *predictors, intercept=float(bias[0]))
         return element("RegressionModel", *parts, table, functionName="regression")
-    found = raw_splits(score, [term.scaling for term in fields.terms])
-    splits = {node: (fields.terms[column], cut) for node, column, cut in found}
+    splits = {}
+    for node, column, cut in raw_splits(score, [term.scaling for term in fields.terms]):
+        splits[node] = (fields.terms[column], cut)
     nodes = [element("Node", element("True"), score=float(trees.base))]
     nodes += [_node(trees, root, splits, element("True")) for root in trees.roots.tolist()]
     segments = element("Segmentation", *map(fields.tree, nodes), multipleModelMethod="sum")
@@ -283,14 +291,15 @@ def pmml_document(
     # PMML4S cuts the texts of constants at characters such as <, and knows no default of intervals
     decided = element("Discretize", *bins, field="score", dataType=kind)
     output.add("prediction", decided, dataType=kind, optype="categorical")
-    if taken := encoder.groups_.keys() & {str(made.get("name")) for made in output.fields}:
+    outputs = {str(made.get("name")) for made in output.fields}
+    clashes = encoder.groups_.keys() & outputs
+    if clashes:
         raise InputError(
-            f"the column {min(taken)!r} has the name of an output of PMML documents: rename it."
+            f"the column {min(clashes)!r} has the name of an output of PMML documents: rename it."
         )
     note = (
         f"{source}. Dates are days since 1970-01-01. Where the score is summed in float64, a row "
-        "may be "
-        f"decided otherwise if it is within {score.rounding:.1g} of {score.cut:.3g}."
+        f"may be decided otherwise if it is within {score.rounding:.1g} of {score.cut:.3g}."
     )
     header = element("Header", element("Application", name="evenhand"), description=note)
     document = element(

@@ -26,10 +26,19 @@ EXPORTABLE = {
     "sql": WITHOUT_NETWORKS,
     "pmml": WITHOUT_NETWORKS,
     "onnx": (
-        "gbdt", "reweigh", "budro", "project", "logistic", "reweigh-logistic",
-        "nn", "sensei", "sensr", "clp", "adversarial-debiasing",
+        "gbdt",
+        "reweigh",
+        "budro",
+        "project",
+        "logistic",
+        "reweigh-logistic",
+        "nn",
+        "sensei",
+        "sensr",
+        "clp",
+        "adversarial-debiasing",
     ),
-}  # fmt: skip
+}
 """Methods of classifiers that each format can express."""
 # Beyond it every probability is 0 or 1.
 LARGE_SCORE = 1e4
@@ -82,8 +91,7 @@ def read_classifier(bundle: Bundle, target: str) -> tuple[TableEncoder, Score]:
         if item.kind == "calendar" and target != "sql":
             raise InputError(
                 f"the column {item.name!r} has the encoding calendar, which cannot be exported to "
-                f"{target}: "
-                "export to sql, or train with the encoding standard."
+                f"{target}: export to sql, or train with the encoding standard."
             )
     return encoder, read_score(model, target)
 
@@ -100,12 +108,14 @@ def read_score(model: Any, target: str) -> Score:
         if model.decides_by is not None:
             raise InputError(
                 f"the model's decisions depend on {model.decides_by!r} with thresholds that a hash "
-                "of the "
-                "encoded row mixes, which cannot be exported: train it without decision.equal."
+                "of the encoded row mixes, which cannot be exported: train it without "
+                "decision.equal."
             )
     name = spec_of_class(type(base)).name
     if name not in EXPORTABLE[target]:
-        proxies = f"; proxies: {', '.join(PROXIES)}" if target == "sql" else ""
+        proxies = ""
+        if target == "sql":
+            proxies = f"; proxies: {', '.join(PROXIES)}"
         raise InputError(
             f"a model of the method {name} cannot be exported to {target}; the methods that can: "
             f"{', '.join(EXPORTABLE[target])}{proxies}."
@@ -124,10 +134,11 @@ def read_score(model: Any, target: str) -> Score:
 
         def probability(score: Float) -> Float:
             # XGBoost's own float32 sigmoid
-            found: Float = empty.inplace_predict(row, base_margin=score).astype(np.float64)
-            return found
+            values: Float = empty.inplace_predict(row, base_margin=score).astype(np.float64)
+            return values
     else:
-        parts["layers"], probability = _layers(base), expit
+        parts["layers"] = _layers(base)
+        probability = expit
     decides = _decision(model, base)
     kind = np.float32 if "trees" in parts else np.float64
 
@@ -157,8 +168,9 @@ def _decision(model: Any, base: Any) -> Callable[[Float], NDArray[np.bool_]]:
     threshold = getattr(getattr(model, "rule", None), "threshold", None)
     if threshold is not None:
         return lambda p: model.calibration(p) >= threshold
-    if (own := getattr(base, "threshold_", None)) is not None:
-        return lambda p: p >= own
+    base_threshold = getattr(base, "threshold_", None)
+    if base_threshold is not None:
+        return lambda p: p >= base_threshold
     return lambda p: p > 1.0 - p
 
 
@@ -252,13 +264,13 @@ def calibrated(write: Any, calibration: Calibration, p: Any) -> Any:
         # ln(1 + exp(z)) and ln(1 + exp(-z))
         high, low = (write("ln", write("+", 1.0, write("exp", t))) for t in (z, write("-", 0.0, z)))
         z = write("+", write("-", write("*", high, b), write("*", low, a)), c)
-    found = sigmoid(write, z)
+    calibrated_p = sigmoid(write, z)
     if calibration.kind == "isotonic":
         # flat behind the last knot, which may be the only one
         knots = (*calibration.knots, calibration.knots[-1] + 1.0)
         values = (*calibration.values, calibration.values[-1])
-        found = write.interpolate(write.keep("s", found), knots, values)
-    return _clip(write, found, SMALLEST, 1.0 - SMALLEST)
+        calibrated_p = write.interpolate(write.keep("s", calibrated_p), knots, values)
+    return _clip(write, calibrated_p, SMALLEST, 1.0 - SMALLEST)
 
 
 def _clip(write: Any, x: Any, low: float, high: float) -> Any:

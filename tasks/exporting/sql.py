@@ -103,7 +103,10 @@ class Query:
         if not re.fullmatch(r"""[\w$."`-]+""", table):
             raise InputError(f"--table {table!r} is no table's name: give one such as shop.people.")
         self.table = table
-        self.note = f"{dialect} has no float32, to which the model rounds: a row may be decided otherwise where"
+        self.note = (
+            f"{dialect} has no float32, to which the model rounds: a row may be decided otherwise "
+            "where"
+        )
         self.layers: list[dict[str, str]] = [{}]
         self.terms: list[tuple[str, FittedColumn | None]] = []
         self.valid: list[str] = []  # conditions without which there is no answer
@@ -122,7 +125,9 @@ class Query:
         """Column of the table."""
         # unquoted names, the usual ones, are upper case in Snowflake
         plain = self.dialect == "snowflake" and re.fullmatch("[a-z_][a-z0-9_]*", name)
-        return quoted(name.upper() if plain else name, '"')
+        if plain:
+            name = name.upper()
+        return quoted(name, '"')
 
     def add(self, **columns: str) -> None:
         """Add a table expression with columns."""
@@ -133,38 +138,53 @@ class Query:
         gives.
         """
         kind = self.contract.column(item.name).logical_type
-        first = self.layers[0]
         gone = self._gone(item, kind)
         raw = self.raw(item.name)
         number = f"CAST({raw} AS DOUBLE)"
         if item.kind in DATE_KINDS:
             number = f"DATE_DIFF(CAST({raw} AS DATE), CAST('1970-01-01' AS DATE), DAY)"
         if item.kind in ("onehot", "binary", "ordinal"):
-            value = self._category(item, kind, number)
-            text = f"CASE WHEN {gone} THEN {quoted(MISSING)} ELSE {value} END"
-            self.texts[item.name], first[f"{name}_text"] = f"{name}_text", self.translate(text)
-            self.missing[item.name] = f"{name}_text = {quoted(MISSING)}"
-            if self.encoder.unseen == "error":
-                self.valid.append(
-                    f"{name}_text IN ({self._literals(self.encoder.accepted(item.name))})"
-                )
+            text = self._read_text(item, name, kind, gone, number)
             if item.kind != "ordinal":
-                if kind in ("integer", "number"):
-                    self.numbers[item.name] = f"{name}_number"
-                    first[f"{name}_number"] = self.translate(number)
-                shown = item.categories if item.kind == "onehot" else item.categories[1:]
-                self.terms += [
-                    (f"{name}_text = {self._literals([category])}", None) for category in shown
-                ]
+                self._add_categories(item, name, kind, number)
                 return
             ranks = [f"WHEN {quoted(c)} THEN {rank}" for rank, c in enumerate(item.categories)]
             number = f"CASE {text} {' '.join(ranks)} END"
+        self._add_numbers(item, name, gone, number)
+
+    def _read_text(self, item: FittedColumn, name: str, kind: str, gone: str, number: str) -> str:
+        """Add the category's name of a column; its expression."""
+        value = self._category(item, kind, number)
+        text = f"CASE WHEN {gone} THEN {quoted(MISSING)} ELSE {value} END"
+        self.texts[item.name] = f"{name}_text"
+        self.layers[0][f"{name}_text"] = self.translate(text)
+        self.missing[item.name] = f"{name}_text = {quoted(MISSING)}"
+        if self.encoder.unseen == "error":
+            accepted = self._literals(self.encoder.accepted(item.name))
+            self.valid.append(f"{name}_text IN ({accepted})")
+        return text
+
+    def _add_categories(self, item: FittedColumn, name: str, kind: str, number: str) -> None:
+        """Add a term for each encoded category of a column."""
+        if kind in ("integer", "number"):
+            self.numbers[item.name] = f"{name}_number"
+            self.layers[0][f"{name}_number"] = self.translate(number)
+        encoded = item.categories
+        if item.kind != "onehot":
+            encoded = item.categories[1:]
+        for category in encoded:
+            self.terms.append((f"{name}_text = {self._literals([category])}", None))
+
+    def _add_numbers(self, item: FittedColumn, name: str, gone: str, number: str) -> None:
+        """Add the numbers of a column, those of a calendar's month and weekday too, as terms."""
+        first = self.layers[0]
+        raw = self.raw(item.name)
         parts = {"": (number, item)}
         if item.kind == "calendar":
             month = FittedColumn("", "standard", *MONTH)
             weekday = FittedColumn("", "standard", *WEEKDAY)
-            parts["_month"] = f"EXTRACT(MONTH FROM CAST({raw} AS DATE))", month
-            parts["_weekday"] = f"MOD(MOD({number} + 3, 7) + 7, 7)", weekday
+            parts["_month"] = (f"EXTRACT(MONTH FROM CAST({raw} AS DATE))", month)
+            parts["_weekday"] = (f"MOD(MOD({number} + 3, 7) + 7, 7)", weekday)
         for part, (value, scaling) in parts.items():
             if item.missing:
                 value = f"CASE WHEN {gone} THEN NULL ELSE {value} END"
@@ -176,7 +196,8 @@ class Query:
         self.valid.append(f"{name} BETWEEN {literal(-LARGEST)} AND {literal(LARGEST)}")
         self.missing[item.name] = f"{name}_missing"
         self.numbers.setdefault(item.name, name)
-        self.terms += [(f"{name}_missing", None)] if item.indicates_missing else []
+        if item.indicates_missing:
+            self.terms.append((f"{name}_missing", None))
 
     def _gone(self, item: FittedColumn, kind: str) -> str:
         """Condition of a missing value."""
@@ -187,7 +208,10 @@ class Query:
         if kind in ("integer", "number") and not any(
             isinstance(value, str) for value in item.missing
         ):
-            return f"{raw} IS NULL OR CAST({raw} AS DOUBLE) IN ({', '.join(map(literal, item.missing))})"
+            return (
+                f"{raw} IS NULL OR CAST({raw} AS DOUBLE) IN "
+                f"({', '.join(map(literal, item.missing))})"
+            )
         return f"{raw} IS NULL OR TRIM(CAST({raw} AS TEXT)) IN ({', '.join(map(quoted, texts))})"
 
     def _category(self, item: FittedColumn, kind: str, number: str) -> str:
@@ -199,19 +223,23 @@ class Query:
             ]
             return f"CASE LOWER(TRIM({text})) {' '.join(whens)} ELSE {text} END"
         if kind in ("integer", "number"):
-            known = [category for category in item.categories if category != MISSING]
             whens = [
-                f"WHEN {literal(float(category))} THEN {quoted(category)}" for category in known
+                f"WHEN {literal(float(category))} THEN {quoted(category)}"
+                for category in item.categories
+                if category != MISSING
             ]
-            return f"CASE {number} {' '.join(whens)} ELSE '' END" if whens else "''"
+            if not whens:
+                return "''"
+            return f"CASE {number} {' '.join(whens)} ELSE '' END"
         return text
 
     def _literals(self, values: Iterable[Any]) -> str:
         """Values as a list of the dialect's literals."""
-        return ", ".join(
-            self.translate(quoted(value) if isinstance(value, str) else str(value))
-            for value in values
-        )
+        literals = []
+        for value in values:
+            text = quoted(value) if isinstance(value, str) else str(value)
+            literals.append(self.translate(text))
+        return ", ".join(literals)
 
     def encode(self) -> None:
         """Add the encoded matrix, rounded to float32 where the dialect has it."""
@@ -231,15 +259,15 @@ class Query:
 
     def _splits(self, score: Score) -> dict[int, str]:
         """By node the condition under which a split sends a row left."""
-        found: dict[int, str] = {}
+        conditions: dict[int, str] = {}
         for node, column, cut in raw_splits(score, [scaling for _, scaling in self.terms]):
             term, scaling = self.terms[column]
             if scaling is None:
-                # left are 0 and 1, or 0 alone, or neither
-                found[node] = "1 = 1" if cut > 1 else f"NOT {term}" if cut > 0 else "1 = 0"
+                conditions[node] = _left_of(term, cut)
             else:
-                found[node] = f"{term} {'<' if scaling.scale > 0 else '>='} {literal(cut)}"
-        return found
+                sign = "<" if scaling.scale > 0 else ">="
+                conditions[node] = f"{term} {sign} {literal(cut)}"
+        return conditions
 
     def classify(self, score: Score, negative: Any, positive: Any) -> dict[str, str]:
         """Add the score and the probability of a classifier; the columns that the query answers
@@ -264,13 +292,17 @@ class Query:
         if score.trees is None:
             probability = sigmoid(self, margin)
         else:  # XGBoost computes it in float32
-            found = sigmoid(self, margin, lambda value: f"CAST({_operand(value)} AS {self.real})")
-            probability = f"CAST({found} AS {self.double})"
+            single = sigmoid(self, margin, lambda value: f"CAST({_operand(value)} AS {self.real})")
+            probability = f"CAST({single} AS {self.double})"
         self.add(evenhand_p=probability, evenhand_valid=" AND ".join(self.valid) or "1 = 1")
-        decided = f"evenhand_score {'>=' if score.rising else '<'} {literal(score.cut)}"
+        sign = ">=" if score.rising else "<"
+        decided = f"evenhand_score {sign} {literal(score.cut)}"
         if np.isinf(score.cut):
             decided = "1 = 1" if score.cut < 0 else "1 = 0"
-        chosen = f"CASE WHEN {decided} THEN {self._literals([positive])} ELSE {self._literals([negative])} END"
+        chosen = (
+            f"CASE WHEN {decided} THEN {self._literals([positive])} ELSE "
+            f"{self._literals([negative])} END"
+        )
         outputs = {
             "prediction": chosen,
             "probability": calibrated(self, score.calibration, "evenhand_p"),
@@ -301,21 +333,15 @@ class Query:
         probability.
         """
         self.encode()
-        shares = {}
-        for node, (start, stop) in enumerate(itertools.pairwise(graph.starts)):
-            halves = zip(graph.coefficients, graph.intercepts, graph.mixture, strict=True)
-            parts = [
-                f" + CASE WHEN {self.linear(normal, b)} > 0 THEN {literal(p)} ELSE 0 END"
-                for normal, b, p in itertools.islice(halves, int(start), int(stop))
-            ]
-            shares[f"evenhand_share{node}"] = f"LEAST({self.zero}{''.join(parts)}, 1e0)"
-        self.add(**shares)
+        self.add(**self._shares(graph))
         nodes = len(graph.one)
         level = [0] + [1] * (nodes - 1)
-        weights = {0: f"CAST(1 AS {self.double})"}
-        received: dict[int, str] = {-1: weights[0]} if not nodes else {}
+        whole = f"CAST(1 AS {self.double})"
+        received: dict[int, str] = {}
+        if not nodes:
+            received[-1] = whole
         for node in range(nodes):
-            weight = weights[0] if node == 0 else f"evenhand_w{node}"
+            weight = f"evenhand_w{node}" if node else whole
             share = f"evenhand_share{node}"
             for child, sent in ((graph.one[node], ""), (graph.zero[node], f"{weight} - ")):
                 received[child] = f"{received.get(child, self.zero)} + ({sent}{weight} * {share})"
@@ -324,11 +350,21 @@ class Query:
         for depth in range(1, max(level, default=0) + 1):
             inside = [node for node in range(nodes) if level[node] == depth]
             self.add(**{f"evenhand_w{node}": received.get(node, self.zero) for node in inside})
-        masses = [received.get(-1 - group, self.zero) for group in range(len(acceptance))]
-        total = [
-            f" + ({mass}) * {literal(rho)}" for mass, rho in zip(masses, acceptance, strict=True)
-        ]
-        return f"LEAST({self.zero}{''.join(total)}, 1e0)"
+        total = ""
+        for group, rho in enumerate(acceptance):
+            total += f" + ({received.get(-1 - group, self.zero)}) * {literal(rho)}"
+        return f"LEAST({self.zero}{total}, 1e0)"
+
+    def _shares(self, graph: SplittingGraph) -> dict[str, str]:
+        """The share of a row that each node of the graph sends to its first child."""
+        halves = [*zip(graph.coefficients, graph.intercepts, graph.mixture, strict=True)]
+        shares = {}
+        for node, (start, stop) in enumerate(itertools.pairwise(graph.starts)):
+            parts = ""
+            for normal, b, p in halves[int(start) : int(stop)]:
+                parts += f" + CASE WHEN {self.linear(normal, b)} > 0 THEN {literal(p)} ELSE 0 END"
+            shares[f"evenhand_share{node}"] = f"LEAST({self.zero}{parts}, 1e0)"
+        return shares
 
     def uniform(self, key: Sequence[str], seed: int) -> str:
         """Add the SHA-256 of the key; the number in [0, 2**52) of its first 13 digits, exact as a
@@ -343,18 +379,19 @@ class Query:
             value = self.raw(name)
             if kind == "number":
                 raise InputError(f"the key column {name!r} of numbers with fractions {UNHASHED}")
-            value = f"CAST({value} AS {KEY_TYPES[kind]})" if kind in KEY_TYPES else value
+            if kind in KEY_TYPES:
+                value = f"CAST({value} AS {KEY_TYPES[kind]})"
             text += (
                 f" || {quoted(f'|{name}=')} || COALESCE(CAST({value} AS TEXT), {quoted(MISSING)})"
             )
         self.layers[0]["evenhand_hash"] = self.form.hashed.format(self.translate(text))
-        found = self.zero
+        number = self.zero
         for place in range(1, DIGITS + 1):
             digit = self.translate(
                 f"STRPOS('123456789abcdef', SUBSTRING(evenhand_hash, {place}, 1))"
             )
-            found += f" + {digit} * {literal(16.0 ** (DIGITS - place))}"
-        return found
+            number += f" + {digit} * {literal(16.0 ** (DIGITS - place))}"
+        return number
 
     def rules(self, features: Sequence[str]) -> None:
         """Add the contract's rules for values, so that rows that a filter sets aside have no
@@ -368,14 +405,15 @@ class Query:
                 self.valid.append(f"NOT {missing}")
             number = self.numbers.get(name, "")
             if column.allowed is not None and name in self.texts:
-                known = self._literals(map(category_name, column.allowed))
-                self.valid.append(f"({missing} OR {self.texts[name]} IN ({known}))")
+                allowed = self._literals(map(category_name, column.allowed))
+                self.valid.append(f"({missing} OR {self.texts[name]} IN ({allowed}))")
             elif column.allowed is not None:
-                self.valid.append(
-                    f"({missing} OR {number} IN ({', '.join(map(_bound, column.allowed))}))"
-                )
+                allowed = ", ".join(map(_bound, column.allowed))
+                self.valid.append(f"({missing} OR {number} IN ({allowed}))")
+            if self.contract.rules_observed:
+                continue
             for sign, bound in ((">=", column.minimum), ("<=", column.maximum)):
-                if bound is not None and not self.contract.rules_observed:
+                if bound is not None:
                     self.valid.append(f"({missing} OR {number} {sign} {_bound(bound)})")
 
     def select(
@@ -384,8 +422,8 @@ class Query:
         """Write the query: the table's own columns, and outputs, of the rows that meet
         conditions.
         """
-        rest = repr([self.layers[1:], outputs, where])
-        used = set(re.findall(r"evenhand_\w+", rest))
+        later = repr([self.layers[1:], outputs, where])
+        used = set(re.findall(r"evenhand_\w+", later))
         self.layers[0] = {name: text for name, text in self.layers[0].items() if name in used}
         source = f"{self.table} AS t"
         parts = []
@@ -395,15 +433,18 @@ class Query:
             body = f"SELECT\n  {SEPARATOR.join(listed)}\nFROM {source}"
             parts.append(f"evenhand{number} AS{self.form.materialized} ({body})")
             source = f"evenhand{number}"
-        own = ", ".join(name for columns in self.layers for name in columns)
+        added = [name for columns in self.layers for name in columns]
         listed = [
-            self.form.given.format(own),
+            self.form.given.format(", ".join(added)),
             *(f"{text} AS {name}" for name, text in outputs.items()),
         ]
-        met = f"\nWHERE {' AND '.join(where)}" if where else ""
+        condition = ""
+        if where:
+            condition = f"\nWHERE {' AND '.join(where)}"
         comment = "".join(f"-- {' '.join(note.split())}\n" for note in notes)
         tables = ",\n".join(parts)
-        return f"{comment}WITH {tables}\nSELECT\n  {SEPARATOR.join(listed)}\nFROM {source}{met};\n"
+        columns_text = SEPARATOR.join(listed)
+        return f"{comment}WITH {tables}\nSELECT\n  {columns_text}\nFROM {source}{condition};\n"
 
 
 def literal(number: Any) -> str:
@@ -411,7 +452,9 @@ def literal(number: Any) -> str:
     decimal.
     """
     text = repr(float(number))
-    return text if "e" in text else f"{text}e0"
+    if "e" not in text:
+        text += "e0"
+    return text
 
 
 def _operand(value: Any) -> str:
@@ -425,7 +468,18 @@ def quoted(text: str, mark: str = "'") -> str:
 
 def _bound(value: Any) -> str:
     """A number, or the days of a date since 1970-01-01."""
-    return literal((value - dt.date(1970, 1, 1)).days if isinstance(value, dt.date) else value)
+    if isinstance(value, dt.date):
+        value = (value - dt.date(1970, 1, 1)).days
+    return literal(value)
+
+
+def _left_of(term: str, cut: float) -> str:
+    """Condition under which a term of 0 or 1 is left of a cut: always, only for 0, or never."""
+    if cut > 1:
+        return "1 = 1"
+    if cut > 0:
+        return f"NOT {term}"
+    return "1 = 0"
 
 
 def _tree(trees: TreeArrays, node: int, splits: Mapping[int, str]) -> str:
@@ -461,8 +515,7 @@ def filter_query(bundle: Bundle, settings: FilterSettings, dialect: str, table: 
     if settings.hash != "sha256":
         raise InputError(
             "SQL cannot compute the uniform numbers of this job: set filter.hash: sha256 in the "
-            "job, or give "
-            "--set filter.hash=sha256, and filter with the same setting."
+            "job, or give --set filter.hash=sha256, and filter with the same setting."
         )
     proxy = ProxyBundle.load(bundle.folder)
     query = Query(proxy.raw.encoder, proxy.contract, dialect, table)
@@ -470,9 +523,11 @@ def filter_query(bundle: Bundle, settings: FilterSettings, dialect: str, table: 
     uniform = query.uniform(key_columns(proxy, settings), proxy.seed(settings.seed))
     acceptance = query.accept(proxy.raw.graph, proxy.raw.acceptance)
     query.add(evenhand_acceptance=acceptance, evenhand_uniform=uniform)
-    kept = f"evenhand_uniform < evenhand_acceptance * {literal(16.0**DIGITS)}"
-    outputs = {PROBABILITY: "evenhand_acceptance"} if settings.probability else {}
+    is_kept = f"evenhand_uniform < evenhand_acceptance * {literal(16.0**DIGITS)}"
+    outputs = {}
+    if settings.probability:
+        outputs[PROBABILITY] = "evenhand_acceptance"
     notes = [f"{bundle.uri}: the rows that it keeps."]
     if not query.form.float32:
         notes += [f"{query.note} a row is within 6e-8 of its terms of a halfspace's border."]
-    return query.select(notes, outputs, [*query.valid, kept])
+    return query.select(notes, outputs, [*query.valid, is_kept])

@@ -22,7 +22,7 @@ from evenhand.data_contracts.column import Column
 from evenhand.data_contracts.errors import ContractViolation, Violation
 from evenhand.data_contracts.model import Contract
 from evenhand.data_contracts.suites import needs_value
-from evenhand.fairlib.preprocessing.encoder import MISSING, category_name
+from evenhand.fairlib.preprocessing.encoder import MISSING, TableEncoder, category_name
 from evenhand.tasks.errors import input_errors
 from evenhand.tasks.filtering.filter_bundle import (
     FileModel,
@@ -94,24 +94,19 @@ class Judge(ABC):
         type, and `InputError` if the model refuses a row.
         """
         contract = self.model.contract
-        categorical = self.model.categorical
-        values = {
-            column.name: typed(
-                batch.column(column.name), column, contract, category=column.name in categorical
-            )
-            for column in self._columns
-        }
+        values = self._typed_values(batch)
         check = check_features(values, self.model)
         if check.violations and contract.on_violation == "stop" and not contract.rules_observed:
             place = f", from row {first_row + 1:,} of the file on"
             raise ContractViolation(
                 [replace(item, found=item.found + place) for item in check.violations]
             )
-        broken = batch.filter(pa.array(check.set_aside)) if check.set_aside is not None else None
-        outside = check.outside_used
-        unusable = [mask for mask in (check.bad, check.dropped) if mask is not None]
-        if unusable:
-            usable = pa.array(~np.logical_or.reduce(unusable))
+        broken = None
+        if check.set_aside is not None:
+            broken = batch.filter(pa.array(check.set_aside))
+        unusable = _either(check.bad, check.dropped)
+        if unusable is not None:
+            usable = pa.array(~unusable)
             batch = batch.filter(usable)
             values = {name: column.filter(usable) for name, column in values.items()}
         for name in self.key:
@@ -122,8 +117,22 @@ class Judge(ABC):
                 accepted, masses = self.decide(batch, rows)
         else:  # every row was set aside or dropped, and libraries refuse tables without rows
             accepted, masses = self._without_rows(batch)
-        dropped = int(check.dropped.sum()) if check.dropped is not None else 0
-        return Judged(accepted, broken, dropped, masses, outside)
+        dropped = 0
+        if check.dropped is not None:
+            dropped = int(check.dropped.sum())
+        return Judged(accepted, broken, dropped, masses, check.outside_used)
+
+    def _typed_values(self, batch: pa.RecordBatch) -> dict[str, pa.Array]:
+        """Features and key columns in the contract's types, categories as dictionaries."""
+        contract = self.model.contract
+        categorical = self.model.categorical
+        values = {}
+        for column in self._columns:
+            is_category = column.name in categorical
+            values[column.name] = typed(
+                batch.column(column.name), column, contract, category=is_category
+            )
+        return values
 
     def _without_rows(self, batch: pa.RecordBatch) -> tuple[pa.RecordBatch, Any]:
         for name, kind in self.added.items():
@@ -139,7 +148,9 @@ class RowFilter(Judge):
         self.seed = settings.seed
         self.hash = settings.hash
         self.key = key_columns(bundle, settings)
-        self.added = {PROBABILITY: pa.float64()} if settings.probability else {}
+        self.added = {}
+        if settings.probability:
+            self.added = {PROBABILITY: pa.float64()}
         self.weights = bundle.raw.acceptance
         self.max_drift = settings.max_drift
         super().__init__(bundle, settings)
@@ -185,12 +196,32 @@ def typed(values: pa.Array, column: Column, contract: Contract, *, category: boo
 
 def _fits(kind: pa.DataType, logical_type: str) -> bool:
     if logical_type == "string":
-        return is_text(kind.value_type if pa.types.is_dictionary(kind) else kind)
+        if pa.types.is_dictionary(kind):
+            return is_text(kind.value_type)
+        return is_text(kind)
     if logical_type == "integer":
         return pa.types.is_integer(kind) and not pa.types.is_uint64(kind)
     if logical_type == "number":
         return pa.types.is_float64(kind)
-    return pa.types.is_boolean(kind) if logical_type == "boolean" else pa.types.is_date32(kind)
+    if logical_type == "boolean":
+        return pa.types.is_boolean(kind)
+    return pa.types.is_date32(kind)
+
+
+def _either(mask: Mask | None, other: Mask | None) -> Mask | None:
+    """Rows of either mask; None stands for no rows."""
+    if mask is None:
+        return other
+    if other is None:
+        return mask
+    return mask | other
+
+
+def _without(mask: Mask | None, excluded: Mask | None) -> Mask | None:
+    """Rows of a mask that are not excluded; None stands for no rows."""
+    if mask is None or excluded is None:
+        return mask
+    return mask & ~excluded
 
 
 @dataclass
@@ -207,28 +238,24 @@ class BatchCheck:
     @property
     def outside_used(self) -> int:
         """Number of rows outside observed bounds that are neither bad nor dropped."""
-        if self.outside is None:
+        used = _without(_without(self.outside, self.bad), self.dropped)
+        if used is None:
             return 0
-        used = self.outside
-        for mask in (self.bad, self.dropped):
-            used = used if mask is None else used & ~mask
         return int(used.sum())
 
     @property
     def set_aside(self) -> Mask | None:
         """Bad rows that are not dropped."""
-        if self.bad is None or self.dropped is None:
-            return self.bad
-        return self.bad & ~self.dropped
+        return _without(self.bad, self.dropped)
 
     def add(self, column: str, failure: Failure) -> None:
         """Add the rows that break a rule."""
-        mask, expectation, found, cure = failure
+        mask, expectation, remark, cure = failure
         if mask is None or not mask.any():
             return
-        self.bad = mask if self.bad is None else self.bad | mask
+        self.bad = _either(self.bad, mask)
         count = int(mask.sum())
-        among = f"{count:,} of {len(mask):,} rows {found}"
+        among = f"{count:,} of {len(mask):,} rows {remark}"
         self.violations.append(Violation(column, expectation, count, (), cure, "row", among))
 
 
@@ -238,32 +265,34 @@ def check_features(values: Mapping[str, pa.Array], model: FileModel) -> BatchChe
     With `unseenCategories: error` a category that no training row had breaks the contract too.
     """
     contract = model.contract
-    encoder = model.encoder
     check = BatchCheck()
     for name in model.features:
         column = contract.column(name)
         missing = null_mask(values[name])
-        if (
-            missing is not None
-            and column.role == "sensitive"
-            and contract.missing_sensitive == "drop"
-        ):
-            check.dropped = missing if check.dropped is None else check.dropped | missing
+        if column.role == "sensitive" and contract.missing_sensitive == "drop":
+            check.dropped = _either(check.dropped, missing)
         for failure in _failures(values[name], column, missing, contract):
             check.add(name, failure)
         beyond = _beyond_bounds(values[name], column)
-        if not contract.rules_observed:
+        if contract.rules_observed:
+            check.outside = _either(check.outside, beyond)
+        else:
             check.add(name, (beyond, *rule_texts("between", column)))
-        elif beyond is not None:
-            check.outside = beyond if check.outside is None else check.outside | beyond
-        if name not in encoder.categories_ or encoder.unseen == "ignore":
-            continue
-        unseen = _unseen(values[name], missing, encoder.accepted(name))
-        for reported in (check.bad, check.dropped):
-            unseen = unseen & ~reported if unseen is not None and reported is not None else unseen
-        cure = "correct the values, or set unseenCategories: ignore and publish the model again"
-        check.add(name, (unseen, "categories that training rows had", "with another", cure))
+        _check_categories(check, name, values[name], missing, model.encoder)
     return check
+
+
+def _check_categories(
+    check: BatchCheck, name: str, values: pa.Array, missing: Mask | None, encoder: TableEncoder
+) -> None:
+    """Add rows with a category that no training row had, unless they are reported already."""
+    if name not in encoder.categories_ or encoder.unseen == "ignore":
+        return
+    unseen = _unseen(values, missing, encoder.accepted(name))
+    unseen = _without(unseen, check.bad)
+    unseen = _without(unseen, check.dropped)
+    cure = "correct the values, or set unseenCategories: ignore and publish the model again"
+    check.add(name, (unseen, "categories that training rows had", "with another", cure))
 
 
 def _failures(
@@ -317,22 +346,22 @@ def _nonfinite(values: pa.Array, column: Column) -> Mask | None:
     return _where(values, lambda items: pc.invert(pc.less_equal(pc.abs(items), LARGEST)))
 
 
-def _unseen(values: pa.Array, missing: Mask | None, known: tuple[str, ...]) -> Mask | None:
+def _unseen(values: pa.Array, missing: Mask | None, accepted: tuple[str, ...]) -> Mask | None:
     """Rows with a category that training rows lacked; a missing value is a category too."""
 
     def is_unseen(items: pa.Array) -> pa.Array:
         return pa.array(
             [
-                value is not None and category_name(value) not in known
+                value is not None and category_name(value) not in accepted
                 for value in items.to_pylist()
             ],
             pa.bool_(),
         )
 
-    found = _where(values, is_unseen)
-    if missing is None or MISSING in known:
-        return found
-    return missing if found is None else found | missing
+    unseen = _where(values, is_unseen)
+    if MISSING in accepted:
+        return unseen
+    return _either(unseen, missing)
 
 
 def null_mask(values: pa.Array) -> Mask | None:
@@ -340,23 +369,25 @@ def null_mask(values: pa.Array) -> Mask | None:
     if values.null_count == 0 and not pa.types.is_dictionary(values.type):
         return None
     mask = np.asarray(values.is_null().to_numpy(zero_copy_only=False), dtype=bool)
-    return mask if mask.any() else None
+    if not mask.any():
+        return None
+    return mask
 
 
 def _where(
-    values: pa.Array, breaks: Callable[[pa.Array], pa.Array], known: Mask | None = None
+    values: pa.Array, breaks: Callable[[pa.Array], pa.Array], excluded: Mask | None = None
 ) -> Mask | None:
-    """Rows, except `known`, whose value breaks a rule; of a dictionary each entry is
+    """Rows, except `excluded`, whose value breaks a rule; of a dictionary each entry is
     checked once.
     """
     coded = pa.types.is_dictionary(values.type)
     items = values.dictionary if coded else values
-    found = breaks(items).fill_null(False)
+    broken = breaks(items).fill_null(False)
     if items.null_count:
-        found = pc.and_(found, items.is_valid())
-    if not found.true_count:
+        broken = pc.and_(broken, items.is_valid())
+    if not broken.true_count:
         return None
     if coded:
-        found = found.take(values.indices).fill_null(False)
-    mask = np.asarray(found.to_numpy(zero_copy_only=False), dtype=bool)
-    return mask if known is None else mask & ~known
+        broken = broken.take(values.indices).fill_null(False)
+    mask = np.asarray(broken.to_numpy(zero_copy_only=False), dtype=bool)
+    return _without(mask, excluded)

@@ -138,9 +138,9 @@ class ProxyBundle(FileModel):
         from evenhand.fairlib.methods.registry import load_proxy
 
         place = Path(folder)
-        lacking = [name for name in DECISIVE if not (place / name).exists()]
-        if lacking:
-            raise InputError(f"the proxy in {place.name} lacks {lacking[0]}: publish it again.")
+        missing = [name for name in DECISIVE if not (place / name).exists()]
+        if missing:
+            raise InputError(f"the proxy in {place.name} lacks {missing[0]}: publish it again.")
         with unusable(f"the proxy in {place.name}"):
             inputs = json.loads((place / "inputs.json").read_text())
             contract = Contract.from_dict(inputs["contract"])
@@ -164,14 +164,16 @@ class ProxyBundle(FileModel):
         self, rows: Rows, key: Sequence[str], seed: int, hashed: str = "splitmix"
     ) -> NDArray[np.float64]:
         """Uniform numbers of rows, by which they are kept, shape (n,)."""
-        found = sha256_uniforms if hashed == "sha256" else hash_uniforms
-        return found(rows, key, ProxyBundle.seed(self, seed))
+        uniforms_of = sha256_uniforms if hashed == "sha256" else hash_uniforms
+        return uniforms_of(rows, key, ProxyBundle.seed(self, seed))
 
     def seed(self, seed: int) -> int:
         """Seed of the uniform numbers, with the proxy's name: proxies of one seed decide
         independently.
         """
-        return derive_seed(seed, self.salt) if self.salt else seed
+        if not self.salt:
+            return seed
+        return derive_seed(seed, self.salt)
 
     def __post_init__(self) -> None:
         """Refuse an encoder of other columns."""
@@ -190,8 +192,8 @@ def sensitive_columns(contract: Contract, named: list[str]) -> frozenset[str]:
 
 def digest_of(folder: Path) -> str:
     """sha256 of a bundle's decisive parts."""
-    found = {name: sha256_of_path(folder / name)[0] for name in DECISIVE}
-    return hashlib.sha256(json.dumps(found, sort_keys=True).encode()).hexdigest()
+    digests = {name: sha256_of_path(folder / name)[0] for name in DECISIVE}
+    return hashlib.sha256(json.dumps(digests, sort_keys=True).encode()).hexdigest()
 
 
 def key_columns(bundle: ProxyBundle, settings: FilterSettings) -> tuple[str, ...]:

@@ -321,8 +321,8 @@ def process_files(
 
     - **inputs**: a file, a folder or a glob; see `list_inputs`
     - **output**: folder, URL or ``URL#TABLE`` of a database; created if it does not exist
-    - **progress**: called in this thread, at the start and after every unit, with the number of finished
-      units, of all units, and the rows
+    - **progress**: called in this thread, at the start and after every unit, with the number of
+      finished units, of all units, and the rows
     - **workers**: judges units and yields each with its result, in any order (default: threads)
 
     Raises `InputError` if there is no input, or the output is in use for something else, and
@@ -333,10 +333,9 @@ def process_files(
     listed = list_inputs(inputs, settings.format, output, settings.settle_seconds, settings.section)
 
     def summary(files: Sequence[FileOutcome], records: Sequence[UnitRecord]) -> RunSummary:
-        known = judge.model.digest, len(judge.weights)
-        return judge.summarise(
-            common_fields(files, listed, records, known, time.monotonic() - started)
-        )
+        model = judge.model.digest, len(judge.weights)
+        seconds = time.monotonic() - started
+        return judge.summarise(common_fields(files, listed, records, model, seconds))
 
     if not listed.files:  # possible for a watched input
         return summary([], [])
@@ -345,8 +344,7 @@ def process_files(
     with place.held():
         place.prepare(listed.root, settings.section)
         run = _Run(judge, place, listed.files)
-        with ThreadPoolExecutor(threads) as pool:
-            units = [unit for plan in pool.map(run.plan, run.files.values()) for unit in plan]
+        units = run.plan_all(threads)
         run.clear()
         if len(units) < threads:
             units = [replace(unit, threads=True) for unit in units]
@@ -357,7 +355,8 @@ def process_files(
                 progress(done, len(units), {"rows": run.rows_in, "rows a second": rate})
 
         report(0)
-        for done, (unit, result) in enumerate((workers or run.on_threads(threads))(units), 1):
+        judged = (workers or run.on_threads(threads))(units)
+        for done, (unit, result) in enumerate(judged, start=1):
             run.note(unit, result)
             report(done)
         return summary([state.outcome for state in run.files.values()], place.records())
@@ -410,6 +409,14 @@ class _Run:
         self.files = {file.name: _FileState(file, self.before.pop(file.name, [])) for file in files}
         self.rows_in = 0
 
+    def plan_all(self, threads: int) -> list[UnitSpec]:
+        """Units of all files that are not done, file by file."""
+        units: list[UnitSpec] = []
+        with ThreadPoolExecutor(threads) as pool:
+            for of_file in pool.map(self.plan, self.files.values()):
+                units += of_file
+        return units
+
     def plan(self, state: _FileState) -> list[UnitSpec]:
         """Units of a file that are not done; called in threads, once per file."""
         file = state.file
@@ -447,9 +454,12 @@ class _Run:
         """Remove units that are unfinished, damaged, or of a file that has changed or
         failed since.
         """
-        valid = [record for state in self.files.values() for record in state.records.values()]
-        valid += [record for records in self.before.values() for record in records]
-        for unit in self.output.units() - {record.unit for record in valid}:
+        valid: set[str] = set()
+        for state in self.files.values():
+            valid.update(record.unit for record in state.records.values())
+        for records in self.before.values():
+            valid.update(record.unit for record in records)
+        for unit in self.output.units() - valid:
             self.output.remove(unit)
 
     def on_threads(self, count: int) -> Workers:
@@ -495,6 +505,9 @@ class _Run:
             most = max(most, 1)  # one row of a small file may differ from what was observed
         if bad > most:
             state.records = {}
-            reason = f"{bad:,} of {rows:,} rows break the contract, more than the {share:.1%} that may be set"
+            reason = (
+                f"{bad:,} of {rows:,} rows break the contract, more than the {share:.1%} that may "
+                "be set"
+            )
             cure = "correct them at their source, or raise quarantineShare"
             state.failure = (0, f"{reason} aside: {cure}.")

@@ -23,7 +23,7 @@ MAGIC = "*?["
 # How file systems name a file's tag and its times.
 TAGS = ("ETag", "etag")
 TIMES = ("LastModified", "last_modified", "mtime", "updated", "created")
-Found = Mapping[str, Mapping[str, Any]]
+FileInfos = Mapping[str, Mapping[str, Any]]
 
 
 @dataclass(frozen=True)
@@ -57,57 +57,41 @@ def list_inputs(
 ) -> Inputs:
     """Find the files to read.
 
-    - **location**: a file, a folder (searched to any depth; names that start with `_` or `.` are skipped), or
-      a glob
-    - **format**: of every file (default: by its ending; files of a folder with other endings are ignored)
+    - **location**: a file, a folder (searched to any depth; names that start with `_` or `.` are
+      skipped), or a glob
+    - **format**: of every file (default: by its ending; files of a folder with other endings are
+      ignored)
     - **output**: the run's output, which must not overlap with the input
     - **section**: of the settings, for messages
-    - **settle_seconds**: the input is watched: files that changed more recently wait, because they may still
-      be written, and an input without files is no error
+    - **settle_seconds**: the input is watched: files that changed more recently wait, because they
+      may still be written, and an input without files is no error
 
     Raises `InputError` if the input cannot be listed, overlaps with the output, or has no file to
     read.
     """
-    shown = without_secrets(location)
-    try:
-        filesystem, path = fsspec.core.url_to_fs(os.path.expanduser(location))
-        kind, root, found = _search(filesystem, path)
-    except ImportError:
-        raise InputError(missing_package(location)) from None
-    except Exception as error:  # noqa: BLE001 - every file system has its own exceptions
+    public_location = without_secrets(location)
+    filesystem, kind, root, infos = _listed(location)
+    if any("/_delta_log/" in place or place.endswith(METADATA) for place in infos):
         raise InputError(
-            f"{shown} cannot be listed ({type(error).__name__}): check the address and the network."
-        ) from None
-    if any("/_delta_log/" in place or place.endswith(METADATA) for place in found):
-        raise InputError(
-            f"{shown} is a table of Delta Lake or Iceberg, with files of old versions too: write "
-            "its rows to "
-            "Parquet files first."
+            f"{public_location} is a table of Delta Lake or Iceberg, with files of old versions "
+            "too: write its rows to Parquet files first."
         )
-    local = is_local(filesystem)
-    files = []
-    ignored = []
-    waiting = []
-    for place, info in sorted(found.items()):
-        name = str(PurePosixPath(place).relative_to(root))
-        if kind != "file" and _is_hidden(name):
-            continue
-        written = format or format_of(name)
-        if written not in ("csv", "parquet"):
+    candidates = _visible(infos, root, kind)
+    files: list[InputFile] = []
+    ignored: list[str] = []
+    waiting: list[str] = []
+    for name, (place, info) in candidates.items():
+        file_format = format or format_of(name)
+        if file_format not in ("csv", "parquet"):
             ignored.append(name)
         elif settle_seconds is not None and _age(info) < settle_seconds:
             waiting.append(name)
         else:
-            url = place if local else str(filesystem.unstrip_protocol(place))
-            files.append(
-                InputFile(url, name, *_identity(place, None if local else info), written, section)
-            )
-    gone = kind == "file" and not found and local  # a prefix of a bucket may be empty
-    if not files and (settle_seconds is None or gone):
-        reason = (
-            f"has no ending of a known format: set {section}.format" if ignored else "holds no file"
-        )
-        raise InputError(f"{shown} {reason} (Parquet and CSV can be read).")
+            files.append(_input_file(filesystem, place, info, name, file_format, section))
+    # a prefix of a bucket may be empty, a local path may not be missing
+    is_missing = kind == "file" and not infos and is_local(filesystem)
+    if not files and (settle_seconds is None or is_missing):
+        raise _no_file(public_location, ignored, section)
     if output is not None and not is_database(output):
         _refuse_overlap(filesystem, root, kind, files, output)
     return Inputs(
@@ -115,12 +99,61 @@ def list_inputs(
     )
 
 
+def _visible(infos: FileInfos, root: str, kind: str) -> dict[str, tuple[str, Mapping[str, Any]]]:
+    """Place and information of the files that are not hidden, by name, ordered by place."""
+    visible = {}
+    for place, info in sorted(infos.items()):
+        name = str(PurePosixPath(place).relative_to(root))
+        if kind == "file" or not _is_hidden(name):
+            visible[name] = (place, info)
+    return visible
+
+
+def _no_file(public_location: str, ignored: list[str], section: str) -> InputError:
+    """The error of an input without a file that can be read."""
+    reason = "holds no file"
+    if ignored:
+        reason = f"has no ending of a known format: set {section}.format"
+    return InputError(f"{public_location} {reason} (Parquet and CSV can be read).")
+
+
+def _listed(location: str) -> tuple[Any, str, str, FileInfos]:
+    """File system of a location, and what `_search` finds there."""
+    try:
+        filesystem, path = fsspec.core.url_to_fs(os.path.expanduser(location))
+        return filesystem, *_search(filesystem, path)
+    except ImportError:
+        raise InputError(missing_package(location)) from None
+    except Exception as error:  # noqa: BLE001 - every file system has its own exceptions
+        raise InputError(
+            f"{without_secrets(location)} cannot be listed ({type(error).__name__}): check the "
+            "address and the network."
+        ) from None
+
+
+def _input_file(
+    filesystem: Any,
+    place: str,
+    info: Mapping[str, Any],
+    name: str,
+    file_format: str,
+    section: str,
+) -> InputFile:
+    """A file that is read, with its size and version."""
+    if is_local(filesystem):
+        size, version = _local_identity(place)
+        return InputFile(place, name, size, version, file_format, section)
+    size, version = _remote_identity(info)
+    url = str(filesystem.unstrip_protocol(place))
+    return InputFile(url, name, size, version, file_format, section)
+
+
 def _is_hidden(name: str) -> bool:
     """Whether a part of a relative path starts with ``_`` or a dot."""
     return any(part.startswith(("_", ".")) for part in PurePosixPath(name).parts)
 
 
-def _search(filesystem: Any, path: str) -> tuple[str, str, Found]:
+def _search(filesystem: Any, path: str) -> tuple[str, str, FileInfos]:
     """Kind of a location (file, folder or glob), its root, and information on each of its files."""
     path = path.rstrip("/") or "/"
     parent = str(PurePosixPath(path).parent)
@@ -131,25 +164,31 @@ def _search(filesystem: Any, path: str) -> tuple[str, str, Found]:
     if not any(mark in path for mark in MAGIC):
         return "file", parent, {}
     fixed = path[: min(path.index(mark) for mark in MAGIC if mark in path)]
-    found: dict[str, Mapping[str, Any]] = {}
+    infos: dict[str, Mapping[str, Any]] = {}
     for place, info in filesystem.glob(path, detail=True).items():
-        found |= (
-            filesystem.find(place, detail=True) if info["type"] == "directory" else {place: info}
-        )
-    return "glob", fixed.rpartition("/")[0] or "/", found
+        if info["type"] == "directory":
+            infos |= filesystem.find(place, detail=True)
+        else:
+            infos[place] = info
+    return "glob", fixed.rpartition("/")[0] or "/", infos
 
 
-def _identity(place: str, info: Mapping[str, Any] | None) -> tuple[int, str]:
-    """Size and version of a file, from a file system's information, or from the local disk."""
-    if info is None:
-        try:
-            status = os.stat(place)
-        except OSError:  # removed since, or a dangling link: reading reports it
-            return -1, ""
-        return status.st_size, str(status.st_mtime_ns)
+def _local_identity(place: str) -> tuple[int, str]:
+    """Size and time of change of a file on the local disk."""
+    try:
+        status = os.stat(place)
+    except OSError:  # removed since, or a dangling link: reading reports it
+        return -1, ""
+    return status.st_size, str(status.st_mtime_ns)
+
+
+def _remote_identity(info: Mapping[str, Any]) -> tuple[int, str]:
+    """Size and version of a file, from a file system's information."""
+    size = int(info.get("size") or 0)
     version: Any = next((info[key] for key in (*TAGS, *TIMES) if info.get(key)), "")
-    is_time = isinstance(version, datetime.datetime)
-    return int(info.get("size") or 0), version.isoformat() if is_time else str(version)
+    if isinstance(version, datetime.datetime):
+        return size, version.isoformat()
+    return size, str(version)
 
 
 def _age(info: Mapping[str, Any]) -> float:
@@ -169,8 +208,8 @@ def _age(info: Mapping[str, Any]) -> float:
 def _refuse_overlap(
     filesystem: Any, root: str, kind: str, files: list[InputFile], output: str
 ) -> None:
-    other, place = fsspec.core.url_to_fs(os.path.expanduser(output))
-    if type(other) is not type(filesystem):
+    output_filesystem, place = fsspec.core.url_to_fs(os.path.expanduser(output))
+    if type(output_filesystem) is not type(filesystem):
         return
     target = PurePosixPath(place)
     holds_inputs = any(

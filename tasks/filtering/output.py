@@ -84,11 +84,11 @@ RECORD = TypeAdapter(UnitRecord)
 
 def read_records(texts: Iterable[bytes | str]) -> list[UnitRecord]:
     """Read every readable record from JSON, ordered by file and index."""
-    found = []
+    records = []
     for text in texts:
         with suppress(ValueError):
-            found.append(RECORD.validate_json(text))
-    return sorted(found, key=lambda record: (record.file, record.index))
+            records.append(RECORD.validate_json(text))
+    return sorted(records, key=lambda record: (record.file, record.index))
 
 
 class OutputFolder(Folder):
@@ -108,8 +108,9 @@ class OutputFolder(Folder):
     def held(self) -> Iterator[None]:
         """Hold the output's lock; a `NotCarriedOut` if another run of this machine holds it."""
         name = hashlib.sha256(self.url.encode()).hexdigest()[:24]
-        shared = Path(tempfile.gettempdir(), "evenhand-locks", name)
-        place = Path(self.path(STATE), "lock") if self.is_local else shared
+        place = Path(tempfile.gettempdir(), "evenhand-locks", name)
+        if self.is_local:
+            place = Path(self.path(STATE), "lock")
         try:
             lock = acquired(
                 place,
@@ -128,22 +129,21 @@ class OutputFolder(Folder):
 
         Raises `InputError` if the folder holds other files, or the output of another input or verb.
         """
-        noted = self.note()
-        given = without_secrets(root)
-        if noted is None:
-            self.claim({"root": given} | ({} if section == "filter" else {"section": section}))
-        else:
-            known = noted.get("root")
-            verb = noted.get("section", "filter")
-            if verb != section:
-                raise InputError(
-                    f"{self.shown} holds the output of `evenhand {verb}`: choose another."
-                )
-            if known != given:
-                raise InputError(
-                    f"{self.shown} holds the rows of {known}, not of {given}: "
-                    "choose another output, for files of one name would replace each other."
-                )
+        public_root = without_secrets(root)
+        note = self.note()
+        if note is None:
+            note = {"root": public_root}
+            if section != "filter":
+                note["section"] = section
+            self.claim(note)
+        verb = note.get("section", "filter")
+        if verb != section:
+            raise InputError(f"{self.shown} holds the output of `evenhand {verb}`: choose another.")
+        if note.get("root") != public_root:
+            raise InputError(
+                f"{self.shown} holds the rows of {note.get('root')}, not of {public_root}: "
+                "choose another output, for files of one name would replace each other."
+            )
         if self.is_local:
             shutil.rmtree(self.path(STATE, "tmp"), ignore_errors=True)
 
@@ -151,7 +151,10 @@ class OutputFolder(Folder):
         """Input and verb of the output; None if it is not reserved."""
         self.filesystem.invalidate_cache()
         note = self.read_text(STATE, "input.json")
-        return None if note is None else json.loads(note)
+        if note is None:
+            return None
+        content: dict[str, Any] = json.loads(note)
+        return content
 
     def claim(self, note: dict[str, Any]) -> None:
         """Write the note; an `InputError` if the folder holds other files."""
@@ -216,8 +219,13 @@ class OutputFolder(Folder):
 
     def units(self) -> set[str]:
         """Names of all units that have any file, finished or not."""
-        names = [name for folder in ((), QUARANTINE, RECORDS) for name in self._names(*folder)]
-        return {match[1] for name in names if (match := UNIT_FILE.fullmatch(name))}
+        units = set()
+        for folder in ((), QUARANTINE, RECORDS):
+            for name in self._names(*folder):
+                match = UNIT_FILE.fullmatch(name)
+                if match:
+                    units.add(match[1])
+        return units
 
 
 UNIT = "evenhand_unit"
@@ -238,12 +246,14 @@ _CREATING = threading.Lock()
 
 def open_output(address: str) -> OutputFolder:
     """Open a folder or URL of files, or the table of ``URL#TABLE``."""
-    return OutputTable(address) if is_database(address) else OutputFolder(address)
+    if is_database(address):
+        return OutputTable(address)
+    return OutputFolder(address)
 
 
 def columns_of(schema: pa.Schema) -> list[sa.Column]:
     """Columns of a table for a file's; an `InputError` for a type that not every database has."""
-    found = []
+    columns = []
     for field in schema:
         kind = next((sql for holds, sql in KINDS if holds(field.type)), None)
         if kind is None:
@@ -251,8 +261,18 @@ def columns_of(schema: pa.Schema) -> list[sa.Column]:
                 f"the column {field.name!r} is {field.type}, which a table cannot take: write "
                 "files."
             )
-        found.append(sa.Column(field.name, kind))
-    return found
+        columns.append(sa.Column(field.name, kind))
+    return columns
+
+
+def _table_row(row: Mapping[str, Any], unit: str) -> dict[str, Any]:
+    """A row with the name of its unit; NaN becomes NULL, as few databases have it."""
+    values = dict(row)
+    for name, value in row.items():
+        if value != value:
+            values[name] = None
+    values[UNIT] = unit
+    return values
 
 
 class OutputTable(OutputFolder):
@@ -299,14 +319,16 @@ class OutputTable(OutputFolder):
             kind = type(getattr(error, "orig", None) or error).__name__
             raise NotCarriedOut(
                 f"the table {self.shown} cannot be written ({kind}): is the database there, and "
-                "may its user "
-                "create tables and write to them?"
+                "may its user create tables and write to them?"
             ) from None
 
     def _read(self, opened: sa.Connection, key: str) -> Any:
         """Content of a row of the table of records; None if there is none."""
-        found = opened.scalar(sa.select(self._records.c.record).where(self._records.c[UNIT] == key))
-        return None if found is None else json.loads(found)
+        query = sa.select(self._records.c.record).where(self._records.c[UNIT] == key)
+        content = opened.scalar(query)
+        if content is None:
+            return None
+        return json.loads(content)
 
     def _add(self, opened: sa.Connection, key: str, content: Mapping[str, Any]) -> None:
         opened.execute(
@@ -316,15 +338,18 @@ class OutputTable(OutputFolder):
     def _tables(self, opened: sa.Connection) -> dict[str, sa.Table]:
         """Tables of the output that exist, by name."""
         names = (self._records.name, self.table, self.quarantine)
-        known = sa.inspect(opened)
+        database = sa.inspect(opened)
         return {
-            name: self._make(name) for name in names if known.has_table(name, schema=self.schema)
+            name: self._make(name) for name in names if database.has_table(name, schema=self.schema)
         }
 
     def note(self) -> dict[str, Any] | None:
         """Input and verb of the output; None if it is not reserved."""
         with self._transaction() as opened:
-            return self._read(opened, NOTE) if self._records.name in self._tables(opened) else None
+            if self._records.name not in self._tables(opened):
+                return None
+            note: dict[str, Any] | None = self._read(opened, NOTE)
+            return note
 
     def claim(self, note: dict[str, Any]) -> None:
         """Create the table of records with the note; an `InputError` if the table of rows
@@ -357,14 +382,8 @@ class OutputTable(OutputFolder):
             for name, file in files.items():
                 with pq.ParquetFile(file) as parquet:
                     for batch in parquet.iter_batches(BATCH_ROWS):
-                        # few databases have NaN
-                        rows = [
-                            {k: v if v == v else None for k, v in row.items()}
-                            for row in batch.to_pylist()
-                        ]
-                        opened.execute(
-                            tables[name].insert(), [{**row, UNIT: record.unit} for row in rows]
-                        )
+                        rows = [_table_row(row, record.unit) for row in batch.to_pylist()]
+                        opened.execute(tables[name].insert(), rows)
 
     def _table_for(self, name: str, schema: pa.Schema) -> sa.Table:
         """Table for a part's columns; the first part creates it. An `InputError` if the columns
@@ -379,16 +398,16 @@ class OutputTable(OutputFolder):
                     self._make(name, columns_of(schema)).create(opened)
                     self._add(opened, key, kinds)
             with self._transaction() as opened:
-                known = self._read(opened, key)
-        if known is None:
+                types = self._read(opened, key)
+        if types is None:
             raise NotCarriedOut(
                 f"the table {name} of {self.shown} cannot be created: may the user do so?"
             )
         for column, kind in kinds.items():
-            if column == UNIT or known.get(column) != kind:
+            if column == UNIT or types.get(column) != kind:
                 raise InputError(
                     f"the column {column!r} ({kind}) does not fit the table {name}, where it is "
-                    f"{known.get(column, 'absent')}: rename it, or write to another table."
+                    f"{types.get(column, 'absent')}: rename it, or write to another table."
                 )
         return self._make(name, columns_of(schema))
 
@@ -413,5 +432,7 @@ class OutputTable(OutputFolder):
         """Names of all units that have rows or a record."""
         with self._transaction() as opened:
             tables = self._tables(opened).values()
-            keys = [key for t in tables for key in opened.scalars(sa.select(t.c[UNIT]).distinct())]
-        return {key for key in keys if UNIT_FILE.fullmatch(f"{key}.json")}
+            units: set[str] = set()
+            for table in tables:
+                units.update(opened.scalars(sa.select(table.c[UNIT]).distinct()))
+        return {unit for unit in units if UNIT_FILE.fullmatch(f"{unit}.json")}

@@ -64,10 +64,13 @@ class RowPredictor(Judge):
             self.classifier = load_model(bundle.folder / "model")
         # sensitive column that decisions depend on
         self.groups_by = getattr(self.classifier, "decides_by", None)
+        features = [*bundle.inputs["features"]]
+        if self.groups_by:
+            features.append(self.groups_by)
         content = [bundle.digest, bundle.name, bundle.version]
         model = FileModel(
             contract=bundle.contract,
-            features=(*bundle.inputs["features"], *([self.groups_by] if self.groups_by else [])),
+            features=tuple(features),
             sensitive=frozenset(column.name for column in bundle.contract.sensitive),
             encoder=encoder,
             digest=hashlib.sha256(json.dumps(content).encode()).hexdigest(),
@@ -80,8 +83,10 @@ class RowPredictor(Judge):
         if settings.reasons:
             bundle.require_two_labels("--reasons")
         self.added = dict(zip(COLUMNS, (self.labels.type, pa.float64(), pa.string()), strict=True))
-        self.added |= {"asked": pa.string()} if bundle.asks_features else {}
-        self.added |= {"reasons": pa.string()} if settings.reasons else {}
+        if bundle.asks_features:
+            self.added["asked"] = pa.string()
+        if settings.reasons:
+            self.added["reasons"] = pa.string()
         self.names = {column: dict(names) for column, names in settings.value_names}
         if settings.reasons:
             self.reference = self._reference()
@@ -116,35 +121,49 @@ class RowPredictor(Judge):
         """All rows with the added columns, and the number of rows by probability and prediction."""
         model = self.classifier
         encoder = self.model.encoder
-        settings = self.wanted
         frame = rows.to_pandas(date_as_object=False)
         matrix = encoder.transform(frame)
-        groups = model.rule.groups_of(frame) if self.groups_by else None
-        positive, probability, asked = predictions_of(model, matrix, groups)
-        codes = pa.array(positive.astype(np.int8))
-        prediction: pa.Array = self.labels.take(codes)
-        if self.labels.type == pa.string():
-            prediction = pa.DictionaryArray.from_arrays(codes, self.labels)
-        same = pa.array(np.zeros(len(matrix), dtype=np.int8))
-        version = pa.DictionaryArray.from_arrays(same, pa.array([self.model.version]))
-        columns = [
-            prediction,
-            pa.array(probability),
-            version,
-            *([] if asked is None else [pa.array(asked)]),
-        ]
-        if settings.reasons:
-            found = contributions(model, matrix, encoder, self.reference)
-            negative = ~positive if settings.adverse else None
-            inputs = list(encoder.groups_)
-            columns.append(
-                reason_texts(found, rows, inputs, self.names, settings.reasons, negative)
-            )
+        groups = None
+        if self.groups_by:
+            groups = model.rule.groups_of(frame)
+        positive, probability, questions = predictions_of(model, matrix, groups)
+        columns = [self._predictions(positive), pa.array(probability), self._versions(len(matrix))]
+        if questions is not None:
+            columns.append(pa.array(questions))
+        if self.wanted.reasons:
+            columns.append(self._reasons(matrix, rows, positive))
         for name, values in zip(self.added, columns, strict=True):
             batch = batch.append_column(name, values)
         bins = np.minimum((probability * BINS).astype(np.int64), BINS - 1)
-        counted = positive.sum() if len(self.labels) == 2 else 0
-        return batch, np.append(np.bincount(bins, minlength=BINS), counted)
+        positives = 0
+        if len(self.labels) == 2:
+            positives = positive.sum()
+        return batch, np.append(np.bincount(bins, minlength=BINS), positives)
+
+    def _predictions(self, positive: NDArray[Any]) -> pa.Array:
+        """The predicted labels; those of text as a dictionary."""
+        codes = pa.array(positive.astype(np.int8))
+        if self.labels.type == pa.string():
+            return pa.DictionaryArray.from_arrays(codes, self.labels)
+        return self.labels.take(codes)
+
+    def _versions(self, rows: int) -> pa.Array:
+        """The model's version for so many rows."""
+        same = pa.array(np.zeros(rows, dtype=np.int8))
+        return pa.DictionaryArray.from_arrays(same, pa.array([self.model.version]))
+
+    def _reasons(
+        self, matrix: NDArray[np.float32], rows: pa.RecordBatch, positive: NDArray[Any]
+    ) -> pa.Array:
+        """The reasons of each prediction as text."""
+        encoder = self.model.encoder
+        settings = self.wanted
+        parts = contributions(self.classifier, matrix, encoder, self.reference)
+        negative = None
+        if settings.adverse:
+            negative = ~positive
+        inputs = list(encoder.groups_)
+        return reason_texts(parts, rows, inputs, self.names, settings.reasons, negative)
 
 
 # A smaller contribution would be shown as 0.00.
@@ -168,8 +187,7 @@ def reason_texts(
     decision, only these have reasons, those that lowered the probability, without numbers:
     principal reasons of adverse action.
     """
-    adverse = negative is not None
-    weight = -found if adverse else np.abs(found)
+    weight = np.abs(found) if negative is None else -found
     order = np.argsort(-weight, axis=1, kind="stable")[:, :most]
     used = np.take_along_axis(weight, order, axis=1) >= LEAST
     if negative is not None:
@@ -178,22 +196,30 @@ def reason_texts(
     for place, column in enumerate(columns):
         where = used & (order == place)
         at = np.nonzero(where)[0]
-        said = _values(rows.column(column).take(pa.array(at)), names.get(column, {}))
-        lead = f"{spoken(column.replace('-', ' '))}: "
-        sizes = np.char.mod(" (%+.2f)", found[at, place]).astype(object)
-        texts[where] = lead + said + ("" if adverse else sizes)
+        values = _values(rows.column(column).take(pa.array(at)), names.get(column, {}))
+        reasons = f"{spoken(column.replace('-', ' '))}: " + values
+        if negative is None:
+            reasons = reasons + np.char.mod(" (%+.2f)", found[at, place]).astype(object)
+        texts[where] = reasons
     joined = texts[:, 0].copy()
     for more in texts[:, 1:].T:
         joined = joined + np.where(more == "", "", "; ") + more
-    return pa.array((LEAD if adverse else "") + joined, pa.string(), mask=joined == "")
+    lead = "" if negative is None else LEAD
+    return pa.array(lead + joined, pa.string(), mask=joined == "")
 
 
 def _values(values: pa.Array, names: Mapping[str, str]) -> NDArray[np.object_]:
     """Text of each value; every distinct one is written once."""
     if not pa.types.is_dictionary(values.type):
         values = values.dictionary_encode()
-    plain = [None if v is None else value_text(v) for v in values.dictionary.to_pylist()]
-    texts = np.array(
-        [*("missing" if v is None else names.get(v, v) for v in plain), "missing"], dtype=object
-    )
-    return texts[values.indices.cast(pa.int64()).fill_null(len(plain)).to_numpy()]
+    texts = []
+    for value in values.dictionary.to_pylist():
+        if value is None:
+            texts.append("missing")
+        else:
+            text = value_text(value)
+            texts.append(names.get(text, text))
+    missing = len(texts)
+    texts.append("missing")
+    places = values.indices.cast(pa.int64()).fill_null(missing).to_numpy()
+    return np.array(texts, dtype=object)[places]

@@ -67,20 +67,13 @@ def select_columns(names: Sequence[str], judge: Judge, file: str) -> tuple[list[
     check_unique(names, file)
     model = judge.model
     section = judge.settings.section
-    sensitive = judge.settings.sensitive
-    violations = []
-    unknown = [
-        name for name in names if name not in {column.name for column in model.contract.columns}
-    ]
-    for name in [name for name in model.features if name not in names]:
-        close = did_you_mean(name, unknown)
-        cure = "add the column" + (close if "did you mean" in close else "")
-        violations.append(Violation(name, "the column to be there", 1, (), cure, "table", "none"))
-    if violations:
-        raise ContractViolation(violations)
-    hidden = [name for name in names if name in model.sensitive and name not in model.features]
-    left_out = [] if sensitive == "keep" else hidden
-    if left_out and sensitive == "refuse":
+    _require_features(names, judge)
+    left_out: list[str] = []
+    if judge.settings.sensitive != "keep":
+        left_out = [
+            name for name in names if name in model.sensitive and name not in model.features
+        ]
+    if left_out and judge.settings.sensitive == "refuse":
         raise InputError(
             f"{file} holds the sensitive column {left_out[0]!r}: take it out, or set "
             f"{section}.sensitive: drop."
@@ -97,6 +90,24 @@ def select_columns(names: Sequence[str], judge: Judge, file: str) -> tuple[list[
                 f"{file} has a column {name!r} already, which the output adds: rename it."
             )
     return [name for name in names if name not in left_out], left_out
+
+
+def _require_features(names: Sequence[str], judge: Judge) -> None:
+    """Raise `ContractViolation` if a feature of the model is no column of the file."""
+    model = judge.model
+    contract_names = {column.name for column in model.contract.columns}
+    unknown = [name for name in names if name not in contract_names]
+    violations = []
+    for name in model.features:
+        if name in names:
+            continue
+        cure = "add the column"
+        hint = did_you_mean(name, unknown)
+        if "did you mean" in hint:
+            cure += hint
+        violations.append(Violation(name, "the column to be there", 1, (), cure, "table", "none"))
+    if violations:
+        raise ContractViolation(violations)
 
 
 def parquet_footer(file: InputFile) -> pq.FileMetaData:
@@ -129,37 +140,51 @@ def read_parquet(
             # not FileMetaData.schema: it refers back to its metadata, and neither would ever be
             # freed
             schema = parquet.schema_arrow
-    kept, left_out = select_columns(schema.names, judge, file.name)
-    wanted = list(range(*groups))
-    sizes = _bytes_per_value(footer, wanted)
-    total = sum(footer.row_group(i).total_byte_size for i in wanted)
-    rows = sum(footer.row_group(i).num_rows for i in wanted)
-    batch_rows = max(1024, min(BATCH_ROWS, int(BATCH_BYTES * max(rows, 1) / max(total, 1))))
-    text = [name for name in kept if is_text(schema.field(name).type)]
-    short = [name for name in text if sizes.get(name, 99.0) < DICTIONARY_BYTES]
+    names, left_out = select_columns(schema.names, judge, file.name)
+    group_numbers = list(range(*groups))
+    sizes = _bytes_per_value(footer, group_numbers)
     with _readable(file):
         parquet = files.enter_context(
             pq.ParquetFile(
                 source,
                 metadata=footer,
-                read_dictionary=[
-                    name for name in text if name in judge.model.categorical or name in short
-                ],
+                read_dictionary=_dictionary_columns(schema, names, sizes, judge),
                 buffer_size=BUFFER_BYTES,
                 pre_buffer=False,
                 page_checksum_verification=True,
             )
         )
-        columns = kept if left_out else None
-        batches = parquet.iter_batches(batch_rows, wanted, columns, use_threads=threads)
-    plain = (_without_views(batch.select(kept)) for batch in _guarded(batches, file))
+        columns = names if left_out else None
+        batches = parquet.iter_batches(
+            _batch_rows(footer, group_numbers), group_numbers, columns, use_threads=threads
+        )
+    plain = (_without_views(batch.select(names)) for batch in _guarded(batches, file))
     return Stream(
         _in_plain_forms(plain, judge, file),
         left_out,
-        pa.schema([schema.field(name) for name in kept]),
-        _worth_a_dictionary(footer, wanted, sizes),
+        pa.schema([schema.field(name) for name in names]),
+        _worth_a_dictionary(footer, group_numbers, sizes),
         sum(footer.row_group(i).num_rows for i in range(groups[0])),
     )
+
+
+def _batch_rows(footer: pq.FileMetaData, groups: Sequence[int]) -> int:
+    """Rows of a batch, so that it has about `BATCH_BYTES`, by the size of the row groups."""
+    size = sum(footer.row_group(i).total_byte_size for i in groups)
+    rows = sum(footer.row_group(i).num_rows for i in groups)
+    return max(1024, min(BATCH_ROWS, int(BATCH_BYTES * max(rows, 1) / max(size, 1))))
+
+
+def _dictionary_columns(
+    schema: pa.Schema, names: Sequence[str], sizes: dict[str, float], judge: Judge
+) -> list[str]:
+    """Text columns that are read as dictionaries: categories, and those of few bytes a value."""
+    columns = []
+    for name in names:
+        is_short = sizes.get(name, 99.0) < DICTIONARY_BYTES
+        if is_text(schema.field(name).type) and (name in judge.model.categorical or is_short):
+            columns.append(name)
+    return columns
 
 
 def _without_views(batch: pa.RecordBatch) -> pa.RecordBatch:
@@ -171,15 +196,14 @@ def _without_views(batch: pa.RecordBatch) -> pa.RecordBatch:
 
 def _bytes_per_value(footer: pq.FileMetaData, groups: Sequence[int]) -> dict[str, float]:
     """Encoded bytes per value of every flat column that has a dictionary in all row groups."""
-    found: dict[str, float] = {}
+    sizes: dict[str, float] = {}
     for position in range(footer.num_columns):
         chunks = [footer.row_group(i).column(position) for i in groups]
         values = sum(chunk.num_values for chunk in chunks)
         if values and all(chunk.has_dictionary_page for chunk in chunks):
-            found[chunks[0].path_in_schema] = (
-                sum(chunk.total_uncompressed_size for chunk in chunks) / values
-            )
-    return found
+            size = sum(chunk.total_uncompressed_size for chunk in chunks)
+            sizes[chunks[0].path_in_schema] = size / values
+    return sizes
 
 
 def _worth_a_dictionary(
@@ -215,30 +239,43 @@ def read_csv(file: InputFile, judge: Judge, files: ExitStack) -> Stream:
     with ExitStack() as once, _readable(file):
         header = _text_stream(file, gzipped, once).read(HEADER_BYTES)
     names, delimiter, header_only = _header(header, settings, file)
-    kept, left_out = select_columns(names, judge, file.name)
-    categories = {column.name for column in contract.columns if column.logical_type == "string"}
-    kinds = {
-        name: pa.dictionary(pa.int32(), pa.string()) if name in categories else pa.string()
-        for name in kept
-    }
-    empty = typed_batch(pa.RecordBatch.from_pylist([], schema=pa.schema(kinds)), contract)
-    plain = [
-        kind.value_type if pa.types.is_dictionary(kind) else kind for kind in empty.schema.types
-    ]
-    schema = pa.schema(list(zip(empty.schema.names, plain, strict=True)))
+    names, left_out = select_columns(names, judge, file.name)
+    kinds = _csv_types(names, contract)
+    schema = _output_schema(kinds, contract)
     if header_only:
         return Stream(iter([]), left_out, schema)
     with _readable(file):
         parse = {"delimiter": delimiter, "newlines_in_values": True}
         convert = {
             "column_types": kinds,
-            "include_columns": kept,
+            "include_columns": names,
             **csv_options(settings.null_values),
         }
         options = csv_arguments(parse, convert, BLOCK_BYTES, settings.encoding)
         reader = pyarrow.csv.open_csv(_text_stream(file, gzipped, files), **options)
     batches = _in_plain_forms(_guarded(reader, file), judge, file, delimiter)
     return Stream(batches, left_out, schema)
+
+
+def _csv_types(names: Sequence[str], contract: Contract) -> dict[str, pa.DataType]:
+    """Types that columns are read with: text, in a dictionary for categories of the contract."""
+    categories = {column.name for column in contract.columns if column.logical_type == "string"}
+    types: dict[str, pa.DataType] = {}
+    for name in names:
+        types[name] = pa.string()
+        if name in categories:
+            types[name] = pa.dictionary(pa.int32(), pa.string())
+    return types
+
+
+def _output_schema(kinds: dict[str, pa.DataType], contract: Contract) -> pa.Schema:
+    """Types of the columns in the output: those of the contract, without dictionaries."""
+    empty = typed_batch(pa.RecordBatch.from_pylist([], schema=pa.schema(kinds)), contract)
+    fields = []
+    for name, kind in zip(empty.schema.names, empty.schema.types, strict=True):
+        plain = kind.value_type if pa.types.is_dictionary(kind) else kind
+        fields.append((name, plain))
+    return pa.schema(fields)
 
 
 def _in_plain_forms(
@@ -264,17 +301,22 @@ def _in_plain_forms(
 
 def typed_batch(batch: pa.RecordBatch, contract: Contract) -> pa.RecordBatch:
     """Convert a CSV batch's columns to the types of the contract; others stay text."""
-    known = {column.name: column for column in contract.columns}
-    columns = [
-        typed(values, known[name], contract, category=False) if name in known else values
-        for name, values in zip(batch.schema.names, batch.columns, strict=True)
-    ]
+    contract_columns = {column.name: column for column in contract.columns}
+    columns = []
+    for name, values in zip(batch.schema.names, batch.columns, strict=True):
+        column = contract_columns.get(name)
+        if column is not None:
+            values = typed(values, column, contract, category=False)
+        columns.append(values)
     return pa.RecordBatch.from_arrays(columns, names=batch.schema.names)
 
 
 def _opened(file: InputFile, files: ExitStack) -> BinaryIO | str:
     """The path of a local file, or a stream of a remote one."""
-    return files.enter_context(fsspec.open(file.url, "rb")) if "://" in file.url else file.url
+    if "://" not in file.url:
+        return file.url
+    stream: BinaryIO = files.enter_context(fsspec.open(file.url, "rb"))
+    return stream
 
 
 def _text_stream(file: InputFile, gzipped: bool, files: ExitStack) -> pa.NativeFile:
@@ -292,14 +334,14 @@ def _header(content: bytes, settings: FileSettings, file: InputFile) -> tuple[li
             # the last character may be incomplete
             text = codecs.getincrementaldecoder(settings.encoding)().decode(content)
         content = text.removeprefix("\ufeff").encode()
-    first, _, rest = content.lstrip(b"\r\n").partition(b"\n")
+    first, _, remainder = content.lstrip(b"\r\n").partition(b"\n")
     with _readable(file):
         line = first.decode("utf-8-sig").rstrip("\r")
     if not line.strip():
         raise InputError(f"{file.name} has no header line: write the column names first.")
     mark = settings.delimiter or delimiter_of(line)
     names = next(csv.reader([line], delimiter=mark))
-    return names, mark, len(content) < HEADER_BYTES and not rest.strip()
+    return names, mark, len(content) < HEADER_BYTES and not remainder.strip()
 
 
 def _guarded(batches: Iterable[pa.RecordBatch], file: InputFile) -> Iterator[pa.RecordBatch]:

@@ -71,8 +71,11 @@ class FilterSummary(RunSummary):
 
 def counts_of(records: Collection[UnitRecord]) -> dict[str, Any]:
     """Sums of the records' row counts."""
-    counts = ("rows_in", "rows_out", "quarantined", "dropped", "outside")
-    return {count: sum(getattr(record, count) for record in records) for count in counts}
+    counts = dict.fromkeys(("rows_in", "rows_out", "quarantined", "dropped", "outside"), 0)
+    for record in records:
+        for count in counts:
+            counts[count] += getattr(record, count)
+    return counts
 
 
 def common_fields(
@@ -87,7 +90,9 @@ def common_fields(
     """
     masses = np.zeros(model[1])
     files_of: dict[str, set[str]] = {}
+    left_out: set[str] = set()
     for record in records:
+        left_out.update(record.left_out)
         files_of.setdefault(record.proxy, set()).add(record.file)
         if record.proxy == model[0]:
             masses += record.masses
@@ -99,7 +104,7 @@ def common_fields(
         **counts_of(records),
         "expected_out": sum(record.expected for record in records),
         "masses": masses.tolist(),
-        "left_out": sorted({name for record in records for name in record.left_out}),
+        "left_out": sorted(left_out),
         "proxies": {
             proxy: {"version": versions[proxy], "files": len(names)}
             for proxy, names in files_of.items()
@@ -158,28 +163,27 @@ def expected_shares(
     those of the held-out rows; drift indicates whether they are not.
 
     `masses` and `acceptance` have the shape (l,); `balance` is the content of balance.json. The
-    result has lists with a number per group, ``shares``, ``low``, ``high`` and ``target``, beside
+    result has lists with a number per group, ``shares``, ``low``, ``high`` and ``target``, next to
     ``groups``; the ``imbalance``, the distance of the shares from the target, with
     ``imbalance_low`` and ``imbalance_high``; and the ``level`` of the intervals. It is None if no
     row can be expected to be accepted.
     """
-    kept = np.asarray(masses, dtype=np.float64) * np.asarray(acceptance, dtype=np.float64)
-    total = float(kept.sum())
+    accepted = np.asarray(masses, dtype=np.float64) * np.asarray(acceptance, dtype=np.float64)
+    total = float(accepted.sum())
     if total <= 0:
         return None
     compositions, rows = _held_out(balance)
     draws = generator(seed, "filter", "expected shares").standard_gamma(
         rows[:, None] * compositions + 0.5, size=(DRAWS, *compositions.shape)
     )
-    ends = np.cumsum(
-        [len(groups) for groups in balance.get("attributes", {"": balance["groups"]}).values()]
-    )
+    attributes = balance.get("attributes", {"": balance["groups"]})
+    ends = np.cumsum([len(groups) for groups in attributes.values()])
     for block in np.split(np.arange(ends[-1]), ends[:-1]):
         draws[:, :, block] /= draws[:, :, block].sum(axis=2, keepdims=True)
-    drawn = np.einsum("j,djk->dk", kept / total, draws)
+    drawn = np.einsum("j,djk->dk", accepted / total, draws)
     tail = (1 - LEVEL) / 2
     low, high = np.quantile(drawn, [tail, 1 - tail], axis=0)
-    shares = kept @ compositions / total
+    shares = accepted @ compositions / total
     imbalance = float(np.linalg.norm(shares - np.asarray(balance["target"], dtype=np.float64)))
     margin = float(np.quantile(np.linalg.norm(drawn - drawn.mean(axis=0), axis=1), LEVEL))
     return {
@@ -202,9 +206,14 @@ def _held_out(balance: Mapping[str, Any]) -> tuple[Float, Float]:
     compositions = np.empty((len(rows), len(balance["groups"])))
     training = balance.get("compositions_train") or [None] * len(rows)
     for j, held_out in enumerate(balance["compositions"]):
-        whole = [
-            row for row in (held_out, training[j]) if row is not None and None not in list(row)
-        ]
-        compositions[j] = whole[0] if whole else balance["target"]
-        rows[j] = rows[j] if whole and whole[0] is held_out else 0.0
+        if _is_whole(held_out):
+            compositions[j] = held_out
+            continue
+        rows[j] = 0.0
+        compositions[j] = training[j] if _is_whole(training[j]) else balance["target"]
     return compositions, rows
+
+
+def _is_whole(composition: Any) -> bool:
+    """Whether a composition is there, and has every group's share."""
+    return composition is not None and None not in list(composition)

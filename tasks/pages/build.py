@@ -57,17 +57,22 @@ def build(kind: str, documents: Documents) -> Page:
     """Build a page from its documents: its front, and every section that has its documents."""
     documents = with_names(documents)
     front = importlib.import_module(f"evenhand.tasks.pages.fronts.{kind}_front")
-    own = [front] if hasattr(front, "build") else []
-    return Page(front.front(documents), list(_sections([*own, *_modules(kind)], documents)))
+    modules = list(_modules(kind))
+    if hasattr(front, "build"):
+        modules.insert(0, front)
+    return Page(front.front(documents), list(_sections(modules, documents)))
 
 
 def _sections(modules: list[ModuleType], documents: Documents) -> Iterator[Section]:
     for module in modules:
-        if all(documents.get(name) is not None for name in module.NEEDS):
-            found: Any = module.build(documents)
-            yield from (
-                s for s in ([found] if isinstance(found, Section) else found or ()) if s.blocks
-            )
+        if any(documents.get(name) is None for name in module.NEEDS):
+            continue
+        content: Any = module.build(documents)
+        if isinstance(content, Section):
+            content = [content]
+        for section in content or ():
+            if section.blocks:
+                yield section
 
 
 @cache
@@ -80,8 +85,8 @@ def _modules(kind: str) -> list[ModuleType]:
     """
     names = [item.name for item in pkgutil.iter_modules(sections.__path__)]
     modules = [importlib.import_module(f"evenhand.tasks.pages.sections.{name}") for name in names]
-    own = [module for module in modules if kind in module.PAGES]
-    return sorted(own, key=lambda module: module.PAGES[kind])
+    of_kind = [module for module in modules if kind in module.PAGES]
+    return sorted(of_kind, key=lambda module: module.PAGES[kind])
 
 
 def render(page: Page, store: Store | None = None) -> str:
@@ -91,11 +96,12 @@ def render(page: Page, store: Store | None = None) -> str:
     drawn.
     """
     charts = []
-    for block in (block for section in page.sections for block in section.blocks):
-        if isinstance(block, Charts):
-            charts += [(chart, "small") for chart in block.items]
-        elif isinstance(block, Chart):
-            charts += [(block, "wide"), (block, "narrow")]
+    for section in page.sections:
+        for block in section.blocks:
+            if isinstance(block, Charts):
+                charts += [(chart, "small") for chart in block.items]
+            elif isinstance(block, Chart):
+                charts += [(block, "wide"), (block, "narrow")]
     figures = _draw(charts, store)
     return formats.printable(
         _templates().get_template("page.html.j2").render(page=page, figures=figures)
@@ -145,7 +151,12 @@ def inline(text: str) -> Markup:
 
 def cells(row: Sequence[Value]) -> list[Cell]:
     """All values of a row as cells."""
-    return [value if isinstance(value, Cell) else Cell(shown(value)) for value in row]
+    row_cells = []
+    for value in row:
+        if not isinstance(value, Cell):
+            value = Cell(shown(value))
+        row_cells.append(value)
+    return row_cells
 
 
 def shown(value: str | int | float | bool | None) -> str:
@@ -156,7 +167,9 @@ def shown(value: str | int | float | bool | None) -> str:
         return "yes" if value else "no"
     if isinstance(value, int):
         return formats.count(value)
-    return formats.number(value) if isinstance(value, float) else value
+    if isinstance(value, float):
+        return formats.number(value)
+    return value
 
 
 def numeric_columns(table: Table) -> list[bool]:
@@ -171,13 +184,22 @@ def numeric_columns(table: Table) -> list[bool]:
             raise ValueError(
                 f"table {table.caption!r}: a row has {width} cells for {len(table.columns)} columns"
             )
-    found = [False] * len(table.columns)
-    plain = [row for row in rows if len(row) == len(table.columns)]
-    for place in range(1, 1 if table.pairs else len(table.columns)):
-        texts = [row[place].text for row in plain if row[place].kind != "lack"]
-        known = [text for text in texts if text != formats.MISSING]
-        found[place] = bool(known) and all(NUMERIC.match(text) for text in known)
-    return found
+    numeric = [False] * len(table.columns)
+    if table.pairs:
+        return numeric
+    whole_rows = [row for row in rows if len(row) == len(table.columns)]
+    for place in range(1, len(table.columns)):
+        numeric[place] = _is_numeric([row[place] for row in whole_rows])
+    return numeric
+
+
+def _is_numeric(column: Sequence[Cell]) -> bool:
+    """Whether a column has numbers, and nothing else but what says why one is missing."""
+    texts = []
+    for cell in column:
+        if cell.kind != "lack" and cell.text != formats.MISSING:
+            texts.append(cell.text)
+    return bool(texts) and all(NUMERIC.match(text) for text in texts)
 
 
 def _draw(charts: Sequence[tuple[Chart, str]], store: Store | None) -> dict[int, Markup]:
@@ -186,21 +208,24 @@ def _draw(charts: Sequence[tuple[Chart, str]], store: Store | None) -> dict[int,
     The store keeps pictures below ``charts/`` by the digest of what they are drawn from; those that
     it does not have are drawn several at a time.
     """
-    wanted = {_key(chart, form): (chart, form) for chart, form in charts}
-    found = {key: store.read_text("charts", f"{key}.svg") if store else None for key in wanted}
-    missing = [key for key, text in found.items() if text is None]
+    by_key = {_key(chart, form): (chart, form) for chart, form in charts}
+    pictures: dict[str, str | None] = dict.fromkeys(by_key)
+    if store is not None:
+        pictures = {key: store.read_text("charts", f"{key}.svg") for key in by_key}
+    missing = [key for key, text in pictures.items() if text is None]
     if missing:
         # imported here, before the threads: two threads must not import at once
         importlib.import_module("vl_convert")
         with ThreadPoolExecutor(available_cores()) as threads:
-            drawn = threads.map(lambda key: _svg(*wanted[key]), missing)
+            drawn = threads.map(lambda key: _svg(*by_key[key]), missing)
             for key, text in zip(missing, drawn, strict=True):
-                found[key] = text
+                pictures[key] = text
                 if store is not None:
                     store.write_text(text, "charts", f"{key}.svg")
     images: dict[int, Markup] = {}
     for place, (chart, form) in enumerate(charts):
-        image = _accessible(str(found[_key(chart, form)]), chart, form, f"figure-{place}")
+        picture = str(pictures[_key(chart, form)])
+        image = _accessible(picture, chart, form, f"figure-{place}")
         images[id(chart)] = images.get(id(chart), Markup("")) + image
     return images
 
@@ -225,28 +250,29 @@ def _svg(chart: Chart, form: str) -> str:
     function = getattr(importlib.import_module(f"evenhand.fairlib.plots.{module}"), name)
     specification = function(**chart.data, width=WIDTHS[form]).to_dict()
     # a character that is none of XML ends the whole process
-    found: str = vl_convert.vegalite_to_svg(plain_texts(specification))
-    return found
+    svg: str = vl_convert.vegalite_to_svg(plain_texts(specification))
+    return svg
 
 
 def _accessible(svg: str, chart: Chart, form: str, uid: str) -> Markup:
     """The picture as an image with a title and a description; the hidden form is hidden from
     readers too.
     """
-    found = ROOT.search(svg)
-    if found is None:
+    root = ROOT.search(svg)
+    if root is None:
         raise ValueError(f"the chart {chart.plot} is no SVG image")
-    width, height, box = found.groups()
+    width, height, box = root.groups()
     # marks would be images of their own, some without a name; two images' definitions must not
     # share a name
     body = (
-        ROLES.sub("", svg[found.end() :])
+        ROLES.sub("", svg[root.end() :])
         .replace('id="', f'id="{uid}-')
         .replace("url(#", f"url(#{uid}-")
     )
+    description = f"{escape(chart.description)} The tables of this page have every number."
     head = (
         f'<svg class="plot {form}" role="img" aria-labelledby="{uid}-t {uid}-d" viewBox="{box}" '
         f'width="{width}" height="{height}"><title id="{uid}-t">{escape(chart.title)}</title>'
-        f'<desc id="{uid}-d">{escape(chart.description)} The tables of this page have every number.</desc>'
+        f'<desc id="{uid}-d">{description}</desc>'
     )
     return Markup(head + body)

@@ -36,15 +36,17 @@ def number(value: float | None) -> str:
     elif 1000 <= size < 1_000_000_000:
         form = ",.0f"
     text = f"{value:{form}}"
-    return text.replace("-", _MINUS, 1) if text.startswith("-") else text
+    if text.startswith("-"):
+        return text.replace("-", _MINUS, 1)
+    return text
 
 
 def apart(value: float | None, limit: float) -> tuple[str, str]:
-    """Write two numbers with as many decimals, from three on, as it takes to tell them apart."""
+    """Write two numbers with as many decimals, from three on, as it takes to distinguish them."""
     if value is None:
         return MISSING, number(limit)
-    shown, asked = distinct(value, limit)
-    return shown.replace("-", _MINUS), asked.replace("-", _MINUS)
+    value_text, limit_text = distinct(value, limit)
+    return value_text.replace("-", _MINUS), limit_text.replace("-", _MINUS)
 
 
 def percent(share: float | None) -> str:
@@ -61,17 +63,23 @@ def points(difference: float) -> str:
 
 def count(value: int | None) -> str:
     """Write a whole number with thousands separated."""
-    return MISSING if value is None else f"{value:,}"
+    if value is None:
+        return MISSING
+    return f"{value:,}"
 
 
 def interval(low: float | None, high: float | None, form: Callable[[float], str] = number) -> str:
     """Write both ends in words, so that a screen reader says them as a range."""
-    return "no interval" if low is None or high is None else f"{form(low)} to {form(high)}"
+    if low is None or high is None:
+        return "no interval"
+    return f"{form(low)} to {form(high)}"
 
 
 def p_value(value: float | None) -> str:
     """Write a p-value."""
-    return "below 0.001" if value is not None and value < 0.001 else number(value)
+    if value is not None and value < 0.001:
+        return "below 0.001"
+    return number(value)
 
 
 def seconds(value: float) -> str:
@@ -80,9 +88,9 @@ def seconds(value: float) -> str:
         return f"{value:.2f} s"
     if value < 119.5:
         return f"{value:.1f} s"
-    minutes, rest = divmod(round(value), 60)
+    minutes, remainder = divmod(round(value), 60)
     if minutes < 120:
-        return f"{minutes} min {rest:02d} s"
+        return f"{minutes} min {remainder:02d} s"
     hours, minutes = divmod(minutes, 60)
     return f"{hours} h {minutes:02d} min"
 
@@ -104,12 +112,16 @@ def moment(iso: str) -> str:
 def signed(value: float | None) -> str:
     """Write a difference with its sign; none for 0."""
     text = number(value)
-    return f"+{text}" if value is not None and value > 0 else text
+    if value is not None and value > 0:
+        return f"+{text}"
+    return text
 
 
 def plural(n: int, one: str, many: str | None = None) -> str:
     """Count things: '1 gate', '3 gates'."""
-    return f"{n:,} {one if n == 1 else many or one + 's'}"
+    if n == 1:
+        return f"{n:,} {one}"
+    return f"{n:,} {many or one + 's'}"
 
 
 def join(items: list[str], last: str = "and") -> str:
@@ -138,8 +150,9 @@ def evenly(items: Sequence[Item], most: int) -> list[Item]:
 
 def shortlist(names: list[str], most: int = 8) -> str:
     """List names; of many, the last are only counted."""
-    rest = len(names) - most
-    return join([*names[:most], f"{rest} more"] if rest > 0 else names)
+    if len(names) <= most:
+        return join(names)
+    return join([*names[:most], f"{len(names) - most} more"])
 
 
 def flatten(parameters: Mapping[str, object], prefix: str = "") -> list[tuple[str, str]]:
@@ -174,7 +187,9 @@ def breakable(name: str) -> Markup:
 
 
 def relative_link(href: str | None) -> str | None:
-    """Give the link back if it stays beside the report, else None: a report never points
+    """Give the link back if it stays next to the report, else None: a report never points
     elsewhere.
     """
-    return None if not href or _ELSEWHERE.match(href) else href
+    if not href or _ELSEWHERE.match(href):
+        return None
+    return href

@@ -113,9 +113,8 @@ class Front:
     facts: Sequence[tuple[str, Cell]] = ()
     note: str = ""
     footer: str = (
-        "The numbers are evidence about the rows that were measured, not about other people. This "
-        "page "
-        "contains everything that it shows and loads nothing."
+        "The numbers are evidence about the rows that were measured, not about other people. "
+        "This page contains everything that it shows and loads nothing."
     )
 
 

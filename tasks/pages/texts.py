@@ -35,21 +35,27 @@ def interval_name(settings: Json) -> str:
 
 def called(model: Json) -> str:
     """Name, version and alias of a model or a proxy, as far as it has them."""
-    version = "" if model["version"] is None else f", version {model['version']}"
-    alias = f", {model['alias']}" if model.get("alias") else ""
-    return f"{model['name']}{version}{alias}"
+    text = str(model["name"])
+    if model["version"] is not None:
+        text += f", version {model['version']}"
+    if model.get("alias"):
+        text += f", {model['alias']}"
+    return text
 
 
 def summary_of(method: str) -> str:
     """What a model of this method is, as the registry says; the name itself if it is not ours."""
     spec = METHODS.get(method) or PROXIES.get(method)
-    return spec.summary if spec else method
+    if spec is None:
+        return method
+    return spec.summary
 
 
 def overlap(one: Json, other: Json) -> bool | None:
     """Whether the intervals of two estimates overlap; None where one has no interval."""
-    if None in [metric.get(end) for metric in (one, other) for end in ("low", "high")]:
-        return None
+    for metric in (one, other):
+        if metric.get("low") is None or metric.get("high") is None:
+            return None
     return bool(one["low"] <= other["high"] and other["low"] <= one["high"])
 
 
@@ -67,7 +73,9 @@ def known(
     value: float | None, form: Callable[[float], str] = formats.number, why: str = "too few rows"
 ) -> Cell:
     """A number, or why there is none."""
-    return lack(why) if value is None else Cell(form(value))
+    if value is None:
+        return lack(why)
+    return Cell(form(value))
 
 
 def largest(items: Sequence[Item], most: int, size: Callable[[Item], float]) -> list[Item]:
@@ -78,8 +86,10 @@ def largest(items: Sequence[Item], most: int, size: Callable[[Item], float]) -> 
 
 def left_out(drawn: Sequence[Any], known: Sequence[Any], which: str) -> str:
     """Caption of a chart that does not show all; nothing where it does."""
-    left = len(known) - len(drawn)
-    return f"{which}; {left} more are in the table." if left else ""
+    hidden = len(known) - len(drawn)
+    if not hidden:
+        return ""
+    return f"{which}; {hidden} more are in the table."
 
 
 def metric_cell(name: str, *below: str) -> Cell:
@@ -109,8 +119,7 @@ def price_sentence(found: Json, raises: str, would: str) -> str:
     if budget == 0:
         return (
             "The budget is 0: people may be exchanged only where the fair distance is 0. With a "
-            "budget, "
-            f"{would} by at most {formats.number(price)} per unit of it (the multiplier)."
+            f"budget, {would} by at most {formats.number(price)} per unit of it (the multiplier)."
         )
     # a certificate is concave in the budget, so that the present price bounds the further change
     return (
@@ -151,49 +160,21 @@ def treatment(metrics: Json) -> list[str]:
     consistently.
     """
     counts = metrics["counts"]
-    settings = metrics["settings"]
-    interval = interval_name(settings)
-    found: list[tuple[float, str]] = []
-    if "classes" in settings:
-        found = [_of_labels(name, cells) for name, cells in counts.items() if "&" not in name]
-        counts = {}
-    # intersections repeat what their parts say, with smaller groups
-    for name in [a for a in counts if not is_intersection(a, counts)] or list(counts):
-        about = spoken(name)
-        measured = metrics["metrics"].get(f"demographic_parity_difference.{name}", {})
-        rates = group_rates(
-            counts[name], settings.get("min_cell", 5), favourable=favourable_label(settings)
-        )
-        known = [
-            (rate.selected.value, rate.group)
-            for rate in rates
-            if rate.selected.value is not None and not is_missing(rate.group)
-        ]
-        without = _without(metrics, f"demographic_parity_difference.{name}")
-        if len(known) < 2 or (measured and measured["value"] is None):
-            reason = f": {measured['reason']}" if measured.get("reason") else ""
-            found.append((2.0, f"By {about}: not enough evidence to compare the groups{reason}."))
-            continue
-        (low, least), (high, favoured) = min(known), max(known)
-        if high - low < 0.0005:
-            same = f"{formats.percent(high)} of every group are {selected_as(settings)}"
-            found.append((0.0, f"By {about}: {same}{without}."))
-            continue
-        text = (
-            f"By {about}: {formats.percent(high)} of “{favoured}” and {formats.percent(low)} of "
-            f"“{least}” "
-            f"are {selected_as(settings)}; a difference of {formats.points(high - low)}"
-        )
-        if measured.get("low") is not None:
-            text += f" ({interval} {100 * measured['low']:.1f} to {100 * measured['high']:.1f})"
-        if low < FOUR_FIFTHS * high:
-            text += f"; the impact ratio {formats.number(low / high)} is below four fifths"
-        found.append((high - low, f"{text}{without}."))
-    found.sort(key=lambda pair: -pair[0])
-    sentences = [text for _, text in found[:MOST_NAMED]]
-    if len(found) > MOST_NAMED:
-        rest = formats.plural(len(found) - MOST_NAMED, "further attribute")
-        sentences.append(f"{rest} with smaller differences: see the tables below.")
+    findings: list[tuple[float, str]] = []
+    if "classes" in metrics["settings"]:
+        for name, cells in counts.items():
+            if "&" not in name:
+                findings.append(_of_labels(name, cells))
+    else:
+        # intersections repeat what their parts say, with smaller groups
+        attributes = [name for name in counts if not is_intersection(name, counts)]
+        for name in attributes or list(counts):
+            findings.append(_of_selections(name, metrics))
+    findings.sort(key=lambda pair: -pair[0])
+    sentences = [text for _, text in findings[:MOST_NAMED]]
+    if len(findings) > MOST_NAMED:
+        hidden = formats.plural(len(findings) - MOST_NAMED, "further attribute")
+        sentences.append(f"{hidden} with smaller differences: see the tables below.")
     for name, value in metrics["metrics"].items():
         if name.startswith("consistency.") and value["value"] is not None:
             sentences.append(
@@ -204,12 +185,53 @@ def treatment(metrics: Json) -> list[str]:
     return sentences
 
 
+def _of_selections(name: str, metrics: Json) -> tuple[float, str]:
+    """The widest difference of an attribute's selection rates, and a sentence on it.
+
+    Without enough evidence the difference is 2, more than any, so that the sentence comes first.
+    """
+    settings = metrics["settings"]
+    metric = f"demographic_parity_difference.{name}"
+    measured = metrics["metrics"].get(metric, {})
+    about = f"By {spoken(name)}"
+    rates = group_rates(
+        metrics["counts"][name],
+        settings.get("min_cell", 5),
+        favourable=favourable_label(settings),
+    )
+    shares = []
+    for rate in rates:
+        if rate.selected.value is not None and not is_missing(rate.group):
+            shares.append((rate.selected.value, rate.group))
+    if len(shares) < 2 or (measured and measured["value"] is None):
+        text = f"{about}: not enough evidence to compare the groups"
+        if measured.get("reason"):
+            text += f": {measured['reason']}"
+        return 2.0, f"{text}."
+    low, least = min(shares)
+    high, favoured = max(shares)
+    without = _without(metrics, metric)
+    if high - low < 0.0005:
+        same = f"{formats.percent(high)} of every group are {selected_as(settings)}"
+        return 0.0, f"{about}: {same}{without}."
+    text = (
+        f"{about}: {formats.percent(high)} of “{favoured}” and {formats.percent(low)} of "
+        f"“{least}” are {selected_as(settings)}; a difference of {formats.points(high - low)}"
+    )
+    if measured.get("low") is not None:
+        ends = f"{100 * measured['low']:.1f} to {100 * measured['high']:.1f}"
+        text += f" ({interval_name(settings)} {ends})"
+    if low < FOUR_FIFTHS * high:
+        text += f"; the impact ratio {formats.number(low / high)} is below four fifths"
+    return high - low, f"{text}{without}."
+
+
 def _without(metrics: Json, name: str) -> str:
     """End of a sentence that names the groups which a metric leaves out."""
-    left_out = metrics.get("groups", {}).get(name, {}).get("left_out", [])
-    if not left_out:
+    groups = metrics.get("groups", {}).get(name, {}).get("left_out", [])
+    if not groups:
         return ""
-    return f"; not compared: {left_out_text(left_out, metrics['settings'].get('unit', 'rows'))}"
+    return f"; not compared: {left_out_text(groups, metrics['settings'].get('unit', 'rows'))}"
 
 
 def groups_left_out(metrics: Json, name: str) -> str:
@@ -229,10 +251,10 @@ def label_gap(cells: Sequence[Json]) -> tuple[Json, Json] | None:
 
 def by_label(cells: Sequence[Json]) -> dict[str, list[Json]]:
     """Counts of one attribute's groups, label by label."""
-    found: dict[str, list[Json]] = {}
+    labels: dict[str, list[Json]] = {}
     for cell in cells:
-        found.setdefault(cell["label"], []).append(cell)
-    return found
+        labels.setdefault(cell["label"], []).append(cell)
+    return labels
 
 
 def _of_labels(name: str, cells: Sequence[Json]) -> tuple[float, str]:
@@ -240,25 +262,32 @@ def _of_labels(name: str, cells: Sequence[Json]) -> tuple[float, str]:
     differently.
     """
     labels = by_label(cells)
-    gaps = {label: gap for label, own in labels.items() if (gap := label_gap(own)) is not None}
+    gaps = {}
+    for label, label_cells in labels.items():
+        gap = label_gap(label_cells)
+        if gap is not None:
+            gaps[label] = gap
     if not gaps:
         return 2.0, f"By {spoken(name)}: not enough evidence to compare the groups."
     widest = max(gaps, key=lambda label: gaps[label][1]["rate"] - gaps[label][0]["rate"])
     least, most = gaps[widest]
-    left = len(labels) - len(gaps)
-    few = f"; {formats.plural(left, 'label')} with too few rows left out" if left else ""
-    return most["rate"] - least["rate"], (
+    few = ""
+    if len(gaps) < len(labels):
+        hidden = formats.plural(len(labels) - len(gaps), "label")
+        few = f"; {hidden} with too few rows left out"
+    text = (
         f"By {spoken(name)}: of the label “{spoken(widest)}” {formats.percent(most['rate'])} of "
         f"“{most['group']}” and {formats.percent(least['rate'])} of “{least['group']}” are "
-        "predicted right, "
-        f"the widest difference of {formats.plural(len(gaps), 'label')}{few}."
+        f"predicted right, the widest difference of {formats.plural(len(gaps), 'label')}{few}."
     )
+    return most["rate"] - least["rate"], text
 
 
 def gate_results(documents: Json) -> Sequence[Json]:
     """Results of the gates; none where the job has none."""
-    found: Sequence[Json] = (documents.get("decision") or {"results": []})["results"]
-    return found
+    decision = documents.get("decision") or {"results": []}
+    results: Sequence[Json] = decision["results"]
+    return results
 
 
 def gate_kind(result: Json) -> str:
@@ -270,14 +299,22 @@ def gate_kind(result: Json) -> str:
 
 def gate_findings(results: Sequence[Json], lead: str) -> list[str]:
     """Say which gates refused and by how much, and which could not be judged; `lead` starts it."""
-    refused = [r for r in results if gate_kind(r) == "refused"]
-    unclear = [r for r in results if gate_kind(r) == "insufficient_evidence"]
-    counted = f"{len(refused)} of {formats.plural(len(results), 'gate')} refused it"
-    judged = f"{lead}: {counted if refused else 'there is not enough evidence to decide'}."
-    each = (r["text"].replace(r["metric"], title(r["metric"]), 1) for r in (*refused, *unclear))
-    return [judged, *(f"{text}." for text in each)]
+    refused = [result for result in results if gate_kind(result) == "refused"]
+    unclear = [result for result in results if gate_kind(result) == "insufficient_evidence"]
+    reason = "there is not enough evidence to decide"
+    if refused:
+        reason = f"{len(refused)} of {formats.plural(len(results), 'gate')} refused it"
+    sentences = [f"{lead}: {reason}."]
+    for result in (*refused, *unclear):
+        text = result["text"].replace(result["metric"], title(result["metric"]), 1)
+        sentences.append(f"{text}.")
+    return sentences
 
 
 def gates_passed(count: int) -> str:
     """Say that all gates passed."""
-    return f"It passes {({1: 'its one gate', 2: 'both gates'}).get(count, f'all {count} gates')}"
+    if count == 1:
+        return "It passes its one gate"
+    if count == 2:
+        return "It passes both gates"
+    return f"It passes all {count} gates"

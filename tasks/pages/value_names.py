@@ -24,63 +24,90 @@ def with_names(documents: Documents) -> Documents:
     names: Names | None = documents.get("run", {}).get("value_names")
     if not names:
         return documents
-    found = copy.deepcopy(dict(documents))
+    renamed = copy.deepcopy(dict(documents))
+    _name_groups(names, renamed)
+    _name_balance(names, renamed)
+    _name_label(names, renamed)
+    return renamed
 
-    def has(name: str, *keys: str) -> Any:
-        """Part of a document, empty where there is none."""
-        part = found.get(name) or {}
-        for key in keys:
-            part = part.get(key) or {}
-        return part
 
+def _part(documents: Documents, *keys: str) -> Any:
+    """Part of a document, empty where there is none."""
+    part: Any = documents
+    for key in keys:
+        part = part.get(key) or {}
+    return part
+
+
+def _name_groups(names: Names, documents: dict[str, Any]) -> None:
+    """Name the groups of sensitive attributes, and the values of columns that drifted."""
     for name in ("metrics", "baseline"):
-        for column, cells in has(name, "counts").items():
+        for column, cells in _part(documents, name, "counts").items():
             _rename(names, column, cells, "group")
-    for column, histogram in has("histograms").items():
+    for column, histogram in _part(documents, "histograms").items():
         histogram["groups"] = _keys(names, column, histogram["groups"])
-    by_group = [
-        has("reliability", "groups"),
-        *(entry["groups"] for entry in has("drivers", "columns")),
-    ]
-    for groups in by_group:
-        groups |= {column: _keys(names, column, values) for column, values in groups.items()}
-    for column, flow in has("audit", "flows").items():
+    _name_keys(names, _part(documents, "reliability", "groups"))
+    for entry in _part(documents, "drivers", "columns"):
+        _name_keys(names, entry["groups"])
+    for column, flow in _part(documents, "audit", "flows").items():
         flow["groups"] = list(shown_names(names, column, flow["groups"]).values())
-    for column, items in has("leaks", "stand_ins").items():
+    for column, items in _part(documents, "leaks", "stand_ins").items():
         _rename(names, column, items, "group")
-    if balance := has("balance"):
-        listed = balance["attributes"]
-        listed |= {name: list(shown_names(names, name, listed[name]).values()) for name in listed}
-        balance["groups"] = [f"{name}={group}" for name in listed for group in listed[name]]
-    for column, moved in has("drift", "groups").items():
+    for column, moved in _part(documents, "drift", "groups").items():
         _rename(names, column, moved["rows"], "group")
-    for column, moved in has("drift", "columns").items():
+    for column, moved in _part(documents, "drift", "columns").items():
         _rename(names, column, moved["bins"], "name")
-    column = has("drift", "label").get("name") or has("run", "data", "label").get("name")
-    column = column or has("leaks").get("label")
+
+
+def _name_keys(names: Names, by_column: dict[str, Any]) -> None:
+    """Name the groups that are keys of a document, for every column."""
+    for column, groups in by_column.items():
+        by_column[column] = _keys(names, column, groups)
+
+
+def _name_balance(names: Names, documents: dict[str, Any]) -> None:
+    """Name the groups that a proxy balances."""
+    balance = _part(documents, "balance")
+    if not balance:
+        return
+    attributes = balance["attributes"]
+    groups = []
+    for column in attributes:
+        attributes[column] = list(shown_names(names, column, attributes[column]).values())
+        groups += [f"{column}={group}" for group in attributes[column]]
+    balance["groups"] = groups
+
+
+def _name_label(names: Names, documents: dict[str, Any]) -> None:
+    """Name the label's values, wherever a document has them."""
+    column = (
+        _part(documents, "drift", "label").get("name")
+        or _part(documents, "run", "data", "label").get("name")
+        or _part(documents, "leaks").get("label")
+    )
     for name in ("metrics", "baseline"):
-        if column in names and has(name, "settings", "classes"):
-            _name_classes(names, column, found[name])
-    for name in ("metrics", "baseline"):
-        outcome = has(name, "settings", "outcome")
+        if column in names and _part(documents, name, "settings", "classes"):
+            _name_classes(names, column, documents[name])
+        outcome = _part(documents, name, "settings", "outcome")
         for end in ("favourable", "adverse"):
             if outcome and outcome[end] is not None:
                 outcome[end] = label_name(names, outcome["column"], outcome[end])
     for name in ("label", "prediction"):
-        _rename(names, column, has("drift", name).get("classes", ()), "name")
-    if label := has("run", "data").get("label"):
-        ends = [end for end in ("positive", "negative") if end in label]
-        label |= {end: label_name(names, label["name"], label[end]) for end in ends}
-    return found
+        _rename(names, column, _part(documents, "drift", name).get("classes", ()), "name")
+    label = _part(documents, "run", "data").get("label")
+    if label:
+        for end in ("positive", "negative"):
+            if end in label:
+                label[end] = label_name(names, label["name"], label[end])
 
 
 def _name_classes(names: Names, column: str, metrics: dict[str, Any]) -> None:
     """Name more than two labels; a recall is also found under its label's name."""
     shown = shown_names(names, column, metrics["settings"]["classes"])
     metrics["settings"]["classes"] = list(shown.values())
-    metrics["metrics"] |= {
-        f"recall.{new}": metrics["metrics"][f"recall.{old}"] for old, new in shown.items()
-    }
+    recalls = {new: metrics["metrics"][f"recall.{old}"] for old, new in shown.items()}
+    for new, recall in recalls.items():
+        metrics["metrics"][f"recall.{new}"] = recall
     for cells in metrics["counts"].values():
         for cell in cells:
             cell["label"] = shown[cell["label"]]
@@ -96,13 +123,13 @@ def shown_names(names: Names, column: str, values: Iterable[str]) -> dict[str, s
     """Name of every distinct value of a column, or of the intersection ``a&b`` of two, in their
     order.
     """
-    found = {value: _name(names, column, value) for value in values}
-    texts = list(found.values())
-    # a name that is the code of another value would merge the two
-    return {
-        value: f"{text} ({value})" if text != value and texts.count(text) > 1 else text
-        for value, text in found.items()
-    }
+    shown = {value: _name(names, column, value) for value in values}
+    texts = list(shown.values())
+    for value, text in shown.items():
+        # a name that is the code of another value would merge the two
+        if text != value and texts.count(text) > 1:
+            shown[value] = f"{text} ({value})"
+    return shown
 
 
 def _name(names: Names, column: str, value: str) -> str:

@@ -64,21 +64,22 @@ def judge(context: StepContext) -> StepResult:
     fold = fold_of_rows(cells_of(data), parameters["folds"], seed, data.people)
     first = parameters["first"]
     rung = derive_seed(parameters["fold_seed"], "rung")
-    found = []
+    folds = 1 if first else parameters["folds"]
+    predicted = []
     rows = []
     # many small fits take several times as long on more threads than there are cores
     with threadpool_limits(1, user_api="blas"):
-        for number in range(1 if first else parameters["folds"]):
+        for number in range(folds):
             trained = np.flatnonzero(fold != number)
             held = np.flatnonzero(fold == number)
             if first:
                 trained = trained[fold_of_rows(cells_of(data)[trained], FIRST_RUNG, rung) == 0]
-            found.append(predictions(context, data.take(trained), data.take(held)))
+            predicted.append(predictions(context, data.take(trained), data.take(held)))
             rows.append(held)
             context.progress(number + 1, parameters["folds"], {})
         data = data.take(np.concatenate(rows))
         part = fold_of_rows(cells_of(data), 2, rung, data.people) if first else np.sort(fold)
-        results = cross_decided(parameters, data, Predictions.concatenate(found), part)
+        results = cross_decided(parameters, data, Predictions.concatenate(predicted), part)
     content = measured(parameters, data, results)
     return StepResult(context.write_json("judged", {"rules": content, "rows": len(data.y)}))
 
@@ -96,19 +97,26 @@ def check_folds(data: Dataset, folds: int) -> None:
     if least < 2 * folds:
         raise InputError(
             f"the training rows have {least} people of the rarer label, and {folds} folds need at "
-            "least "
-            f"{2 * folds}: collect more rows, or set tune.folds lower."
+            f"least {2 * folds}: collect more rows, or set tune.folds lower."
         )
 
 
 # what a model predicts
 
 
+def _stacked(arrays: Sequence[Any]) -> Any:
+    """Arrays of all views as one; None if there are none."""
+    if not arrays:
+        return None
+    return np.stack(arrays)
+
+
 @dataclass(frozen=True, eq=False)
 class Answers:
     """What models without a rule say about v views of n rows."""
 
-    score: Float  # probability of label 1, shape (v, n); of more than two labels of each, shape (v, n, L)
+    # probability of label 1, shape (v, n); of more than two labels of each, shape (v, n, L)
+    score: Float
     # shape (v, n), where a rule needs them: labels by the method's own decisions, and the numbers
     # by which `GroupRule` chooses among thresholds
     own: Int | None
@@ -117,20 +125,23 @@ class Answers:
     @classmethod
     def of(cls, parameters: Mapping[str, Any], model: Any, views: Iterable[Float32]) -> Answers:
         """Answers of a model about views, each of shape (n, d)."""
-        score = list[Float]()
-        own = list[Int]()
-        uniform = list[Float]()
-        rule = GroupRule("", None, "", derive_seed(parameters["seed"], "decision"))
+        scores = list[Float]()
+        labels = list[Int]()
+        uniforms = list[Float]()
+        rules = parameters["rules"]
+        needs_labels = any(_is_own(parameters, rule) for rule in rules)
+        needs_uniforms = any(rule["decision"]["equal"] for rule in rules)
+        by_group = GroupRule("", None, "", derive_seed(parameters["seed"], "decision"))
         for X in views:
-            found = model.predict_proba(X)
-            score.append(found if "classes" in parameters else found[:, 1])
-            if any(_is_own(parameters, one) for one in parameters["rules"]):
-                own.append(model.predict(X).astype(np.int64))
-            if any(one["decision"]["equal"] for one in parameters["rules"]):
-                uniform.append(rule.uniforms(X))
-        return cls(
-            np.stack(score), np.stack(own) if own else None, np.stack(uniform) if uniform else None
-        )
+            probabilities = model.predict_proba(X)
+            if "classes" not in parameters:
+                probabilities = probabilities[:, 1]
+            scores.append(probabilities)
+            if needs_labels:
+                labels.append(model.predict(X).astype(np.int64))
+            if needs_uniforms:
+                uniforms.append(by_group.uniforms(X))
+        return cls(np.stack(scores), _stacked(labels), _stacked(uniforms))
 
     @classmethod
     def concatenate(cls, parts: Sequence[Answers]) -> Answers:
@@ -138,7 +149,9 @@ class Answers:
 
         def joined(name: str) -> Any:
             arrays = [getattr(part, name) for part in parts]
-            return None if arrays[0] is None else np.concatenate(arrays, axis=1)
+            if arrays[0] is None:
+                return None
+            return np.concatenate(arrays, axis=1)
 
         return cls(joined("score"), joined("own"), joined("uniform"))
 
@@ -159,12 +172,10 @@ class Exchanges:
         """Those of the rows of all parts, in their order."""
         before = np.cumsum([0, *(len(part.versions) for part in parts)])
         rows = [part.rows + start for part, start in zip(parts, before, strict=False)]
-        own = np.concatenate([part.own for part in parts])
-        versions = np.concatenate([part.versions for part in parts])
         return cls(
             np.concatenate(rows),
-            own,
-            versions,
+            np.concatenate([part.own for part in parts]),
+            np.concatenate([part.versions for part in parts]),
             Answers.concatenate([part.answers for part in parts]),
         )
 
@@ -186,14 +197,14 @@ class Predictions:
         """Predictions about the people of all parts, in their order."""
         answers = Answers.concatenate([part.answers for part in parts])
         shift = float(np.mean([part.shift for part in parts]))
-        asked = [part.asked for part in parts if part.asked is not None]
-        exchanges = {
-            name: Exchanges.concatenate([part.exchanges[name] for part in parts])
-            for name in parts[0].exchanges
-        }
-        return cls(
-            answers, parts[0].copies, shift, np.concatenate(asked) if asked else None, exchanges
-        )
+        question_counts = None
+        counts = [part.asked for part in parts if part.asked is not None]
+        if counts:
+            question_counts = np.concatenate(counts)
+        exchanges = {}
+        for name in parts[0].exchanges:
+            exchanges[name] = Exchanges.concatenate([part.exchanges[name] for part in parts])
+        return cls(answers, parts[0].copies, shift, question_counts, exchanges)
 
 
 def predictions(
@@ -204,14 +215,16 @@ def predictions(
     The training is shortened unless it is to be `as_run`, like that of a run.
     """
     parameters = context.parameters
-    hidden = sensitive_columns(data) if parameters["kind"] == BLIND else []
-    hidden += [column for name in parameters["leave_out"] for column in data.groups.get(name, ())]
-    model = _trained(context, without_columns(data, hidden), {} if as_run else _shorter(parameters))
+    hidden = _hidden_columns(parameters, data)
+    changed = {} if as_run else _shorter(parameters)
+    model = _trained(context, without_columns(data, hidden), changed)
     held = without_columns(held, hidden)
+    measure = parameters["measure"]
+    encoder: Any = None
+    if measure["counterfactuals"] or measure["terms"]:
+        encoder = read_encoder(context)
     views = [held.X]
     copies = {}
-    measure = parameters["measure"]
-    encoder: Any = read_encoder(context) if measure["counterfactuals"] or measure["terms"] else None
     for name, changes in measure["counterfactuals"].items():
         made = encoded_copies(encoder, held.X, changes)
         for copy in made:
@@ -220,21 +233,44 @@ def predictions(
         copies[name] = len(made)
     acquired = acquire(model, held.X)
     answers = Answers.of(parameters, model, views)
+    question_counts = None
     if acquired is not None:
         answers.score[0] = acquired.probability
-    exchanges = {}
-    for name, terms in terms_of(measure).items():
-        sentences = sentences_of(context, held, terms.column)
-        found = Mentions.find(
-            sentences, terms, MAX_JUDGED // parameters["folds"], parameters["seed"]
-        )
-        if not found.rows.size:
-            raise no_mention(terms, "rows of a fold")
-        moved = Answers.of(parameters, model, found.copies(encoder, held.X[found.rows]))
-        exchanges[name] = Exchanges(found.rows, found.own, terms.versions_of(sentences), moved)
-    asked = None if acquired is None else (acquired.order >= 0).sum(axis=1)
+        question_counts = (acquired.order >= 0).sum(axis=1)
+    exchanges = _exchanges(context, model, held, encoder)
     shift = float(getattr(model, "prior_shift_", 0.0))
-    return Predictions(answers, copies, shift, asked, exchanges)
+    return Predictions(answers, copies, shift, question_counts, exchanges)
+
+
+def _hidden_columns(parameters: Mapping[str, Any], data: Dataset) -> list[int]:
+    """Columns that the model does not see: the sensitive ones of the blind control, and those that
+    a candidate leaves out.
+    """
+    hidden = []
+    if parameters["kind"] == BLIND:
+        hidden += sensitive_columns(data)
+    for name in parameters["leave_out"]:
+        hidden += data.groups.get(name, ())
+    return hidden
+
+
+def _exchanges(
+    context: StepContext, model: Any, held: Dataset, encoder: Any
+) -> dict[str, Exchanges]:
+    """Answers about sentences with each other term of a list in place of their own."""
+    parameters = context.parameters
+    most = MAX_JUDGED // parameters["folds"]
+    exchanges = {}
+    for name, terms in terms_of(parameters["measure"]).items():
+        sentences = sentences_of(context, held, terms.column)
+        mentions = Mentions.find(sentences, terms, most, parameters["seed"])
+        if not mentions.rows.size:
+            raise no_mention(terms, "rows of a fold")
+        copies = mentions.copies(encoder, held.X[mentions.rows])
+        moved = Answers.of(parameters, model, copies)
+        versions = terms.versions_of(sentences)
+        exchanges[name] = Exchanges(mentions.rows, mentions.own, versions, moved)
+    return exchanges
 
 
 def _trained(context: StepContext, data: Dataset, changed: Mapping[str, Any]) -> Any:
@@ -254,14 +290,13 @@ def _shorter(parameters: Mapping[str, Any]) -> dict[str, Any]:
     trees.
     """
     cls = method_class(parameters["method"])
-    taken = inspect.signature(cls.__init__).parameters
-    found = dict[str, Any]()
-    if "refit" in taken:
-        found["refit"] = False
+    changed = dict[str, Any]()
+    if "refit" in inspect.signature(cls.__init__).parameters:
+        changed["refit"] = False
     steps = parameters["arguments"].get("n_steps", getattr(cls, "n_steps", None))
     if parameters["first"] and steps is not None:
-        found["n_steps"] = max(1, -(-steps // FIRST_RUNG))
-    return found
+        changed["n_steps"] = max(1, -(-steps // FIRST_RUNG))
+    return changed
 
 
 # what follows under a rule
@@ -302,19 +337,21 @@ def decided(
     What decides the rows of a part is chosen on its entry of `held`, whose rows are positions in
     `training`.
     """
-    known: list[Any] = []
-    if not all(_is_undecided(parameters, rule) for rule in parameters["rules"]):
+    rules = parameters["rules"]
+    calibrations: list[Any] = []
+    if not all(_is_undecided(parameters, rule) for rule in rules):
         try:
-            known = [calibrated_on(parameters, rows) for rows in held]
+            calibrations = [calibrated_on(parameters, rows)[0] for rows in held]
         except (InputError, ValueError) as error:
-            return [str(error)] * len(parameters["rules"])
+            return [str(error)] * len(rules)
     results: list[Judged | str] = []
-    for rule in parameters["rules"]:
+    for rule in rules:
+        chosen = []
         try:
-            pairs = [] if _is_undecided(parameters, rule) else zip(held, known, strict=True)
-            chosen = [
-                (fit, _chosen(parameters, training, rule, rows, fit)) for rows, (fit, _) in pairs
-            ]
+            if not _is_undecided(parameters, rule):
+                for rows, calibration in zip(held, calibrations, strict=True):
+                    by = _chosen(parameters, training, rule, rows, calibration)
+                    chosen.append((calibration, by))
             results.append(_under(data, found, part, chosen))
         except (InputError, ValueError) as error:
             results.append(str(error))
@@ -327,42 +364,54 @@ def _under(
     """Decisions by the calibration and the rule that were chosen for each part of the rows,
     if any.
     """
-
-    def decide(answers: Answers, rows: Int) -> tuple[Float, Int]:
-        """Scores and labels under the rule, of v views of m `rows`; labels have the shape
-        (v, m).
-        """
-        score = answers.score.copy()
-        labels = np.empty(score.shape, np.int64) if answers.own is None else answers.own.copy()
-        for number, (calibration, by) in enumerate(chosen):
-            here = np.flatnonzero(part[rows] == number)
-            p = score[:, here] = np.stack([calibration(view[here]) for view in answers.score])
-            if isinstance(by, GroupRule):
-                assert answers.uniform is not None
-                groups = data.sensitive[by.attribute].astype(str)[rows[here]]
-                labels[:, here] = [
-                    by.decide(one, groups, uniform[here])
-                    for one, uniform in zip(p, answers.uniform, strict=True)
-                ]
-            elif by.threshold is not None:
-                labels[:, here] = p >= by.threshold
-            elif found.asked is not None:
-                labels[:, here] = p > calibration([0.5])
-        return score, labels
-
-    score, labels = decide(found.answers, np.arange(len(data.y)))
+    everybody = np.arange(len(data.y))
+    score, labels = _decide(data, found, part, chosen, found.answers, everybody)
     consistent = {}
     start = 1
     for name, size in found.copies.items():
         same = labels[start : start + size]
-        consistent[name], start = (same == same[0]).all(axis=0), start + size
+        consistent[name] = (same == same[0]).all(axis=0)
+        start += size
     moves = {}
     for name, exchanged in found.exchanges.items():
-        copies, decided_copies = decide(exchanged.answers, exchanged.rows)
+        copies, decided_copies = _decide(
+            data, found, part, chosen, exchanged.answers, exchanged.rows
+        )
         same = (decided_copies == labels[0, exchanged.rows]).all(axis=0)
         moved = np.stack([moved_to(copy, score[0, exchanged.rows]) for copy in copies], axis=1)
         moves[name] = Moves(exchanged.rows, exchanged.own, exchanged.versions, moved, same)
     return Judged(score[0], labels[0], consistent, found.asked, moves)
+
+
+def _decide(
+    data: Dataset,
+    found: Predictions,
+    part: Int,
+    chosen: Sequence[tuple[Any, Any]],
+    answers: Answers,
+    rows: Int,
+) -> tuple[Float, Int]:
+    """Scores and labels under the rule, of v views of m `rows`; labels have the shape (v, m)."""
+    score = answers.score.copy()
+    labels = np.empty(score.shape, np.int64)
+    if answers.own is not None:
+        labels = answers.own.copy()
+    for number, (calibration, by) in enumerate(chosen):
+        here = np.flatnonzero(part[rows] == number)
+        p = np.stack([calibration(view[here]) for view in answers.score])
+        score[:, here] = p
+        if isinstance(by, GroupRule):
+            assert answers.uniform is not None
+            groups = data.sensitive[by.attribute].astype(str)[rows[here]]
+            labels[:, here] = [
+                by.decide(view, groups, uniform[here])
+                for view, uniform in zip(p, answers.uniform, strict=True)
+            ]
+        elif by.threshold is not None:
+            labels[:, here] = p >= by.threshold
+        elif found.asked is not None:
+            labels[:, here] = p > calibration([0.5])
+    return score, labels
 
 
 def _chosen(
@@ -406,7 +455,8 @@ def measured(
     """
     measure = parameters["measure"]
     content: list[dict[str, Any]] = []
-    known: dict[bool, dict[str, Any]] = {}
+    # metrics of probabilities, by whether a run would have no step `decide`
+    score_metrics: dict[bool, dict[str, Any]] = {}
     sensitive = {name: values.astype(str) for name, values in data.sensitive.items()}
     for rule, decisions in zip(parameters["rules"], found, strict=True):
         if isinstance(decisions, str):
@@ -424,33 +474,48 @@ def measured(
             favourable=parameters.get("favourable", 1),
             counts_people=data.counts_people,
         )
-        settings = bootstrap_settings({**parameters, "evaluate": measure})
-        settings |= {"draws": 0} if parameters["first"] else {}
-        score_intervals = measure["score_intervals"] and undecided not in known
-        found_metrics = dict(
-            evaluate(outcomes, **settings, score_intervals=score_intervals).metrics
-        )
-        for name, terms in terms_of(measure).items():
-            found_metrics |= decisions.moves[name].metrics(name, terms, outcomes, settings)[0]
-        ends = ("value", "low", "high")
-        metrics = {
-            name: {end: getattr(metric, end) for end in ends}
-            for name, metric in found_metrics.items()
-        }
+        score_intervals = measure["score_intervals"] and undecided not in score_metrics
+        metrics = _metrics(parameters, outcomes, decisions, score_intervals)
         scores = {name: item for name, item in metrics.items() if name.partition(".")[0] in SCORES}
-        metrics |= known.setdefault(undecided, scores)
-        folds = parameters["folds"] if rule["decision"]["equal"] else None
-        times = reach(measure["test_share"], folds)
-        for name in measure["predicted"]:
-            value, low, high = (metrics.get(name, {}).get(end) for end in ends)
-            if value is not None and low is not None and high is not None:
-                beyond = {
-                    "below": value - times * (value - low),
-                    "above": value + times * (high - value),
-                }
-                metrics[name] = {**metrics[name], **beyond}
+        metrics |= score_metrics.setdefault(undecided, scores)
+        folds = None
+        if rule["decision"]["equal"]:
+            folds = parameters["folds"]
+        _add_reach(metrics, measure["predicted"], reach(measure["test_share"], folds))
         content.append({"metrics": metrics})
     return content
+
+
+def _metrics(
+    parameters: Mapping[str, Any], outcomes: Outcomes, decisions: Judged, score_intervals: bool
+) -> dict[str, dict[str, Any]]:
+    """All metrics of the decisions under a rule, each with the ends of its interval."""
+    measure = parameters["measure"]
+    settings = bootstrap_settings({**parameters, "evaluate": measure})
+    if parameters["first"]:
+        settings["draws"] = 0
+    evaluation = evaluate(outcomes, **settings, score_intervals=score_intervals)
+    estimates = dict(evaluation.metrics)
+    for name, terms in terms_of(measure).items():
+        estimates |= decisions.moves[name].metrics(name, terms, outcomes, settings)[0]
+    metrics = {}
+    for name, metric in estimates.items():
+        metrics[name] = {"value": metric.value, "low": metric.low, "high": metric.high}
+    return metrics
+
+
+def _add_reach(metrics: dict[str, dict[str, Any]], names: Sequence[str], times: float) -> None:
+    """Add the ends of what the test rows may show to those metrics that have an interval."""
+    for name in names:
+        metric = metrics.get(name, {})
+        value = metric.get("value")
+        low = metric.get("low")
+        high = metric.get("high")
+        if value is None or low is None or high is None:
+            continue
+        below = value - times * (value - low)
+        above = value + times * (high - value)
+        metrics[name] = {**metric, "below": below, "above": above}
 
 
 def reach(test_share: float, folds: int | None) -> float:
@@ -463,5 +528,7 @@ def reach(test_share: float, folds: int | None) -> float:
     both choices:
     :math:`\sqrt{1 + n / m + 1 + k / (k - 1)}`. None leaves them out.
     """
-    chosen = 0.0 if folds is None else 1 + folds / (folds - 1)
-    return float(np.sqrt(1 + (1 - test_share) / test_share + chosen))
+    of_choices = 0.0
+    if folds is not None:
+        of_choices = 1 + folds / (folds - 1)
+    return float(np.sqrt(1 + (1 - test_share) / test_share + of_choices))

@@ -71,7 +71,9 @@ class Plan:
 
     def rules(self, candidate: Candidate) -> Sequence[Rule]:
         """Rules that a model is judged under; a control has the job's alone."""
-        return [Rule()] if candidate.kind in CONTROLS else self.judged_under
+        if candidate.kind in CONTROLS:
+            return [Rule()]
+        return self.judged_under
 
 
 def optuna_quietly() -> Any:
@@ -101,20 +103,21 @@ def drawn(trial: Any, plan: Plan) -> Candidate:
 
 def distribution(dimension: Dimension) -> Any:
     """Optuna's distribution of a dimension; the values of a choice are JSON."""
-    found = optuna_quietly().distributions
+    kinds = optuna_quietly().distributions
     if isinstance(dimension, Choice):
-        return found.CategoricalDistribution([json.dumps(value) for value in dimension.values])
+        return kinds.CategoricalDistribution([json.dumps(value) for value in dimension.values])
     if isinstance(dimension, Whole):
-        return found.IntDistribution(int(dimension.low), int(dimension.high), log=dimension.log)
-    return found.FloatDistribution(dimension.low, dimension.high, log=dimension.log)
+        return kinds.IntDistribution(int(dimension.low), int(dimension.high), log=dimension.log)
+    return kinds.FloatDistribution(dimension.low, dimension.high, log=dimension.log)
 
 
 def _suggest(trial: Any, name: str, dimension: Dimension) -> Any:
-    wanted = distribution(dimension)
+    bounds = distribution(dimension)
     if isinstance(dimension, Choice):
-        return json.loads(trial.suggest_categorical(name, wanted.choices))
-    suggest = trial.suggest_int if isinstance(dimension, Whole) else trial.suggest_float
-    return suggest(name, wanted.low, wanted.high, log=wanted.log)
+        return json.loads(trial.suggest_categorical(name, bounds.choices))
+    if isinstance(dimension, Whole):
+        return trial.suggest_int(name, bounds.low, bounds.high, log=bounds.log)
+    return trial.suggest_float(name, bounds.low, bounds.high, log=bounds.log)
 
 
 def parameters_of(candidate: Candidate, plan: Plan) -> dict[str, Any]:
@@ -123,11 +126,12 @@ def parameters_of(candidate: Candidate, plan: Plan) -> dict[str, Any]:
     """
     if candidate.method is None:
         return {}
-    found: dict[str, Any] = {METHOD: candidate.method}
+    parameters: dict[str, Any] = {METHOD: candidate.method}
     for name, value in candidate.arguments.items():
-        is_choice = isinstance(plan.methods[candidate.method][name], Choice)
-        found[f"{candidate.method}.{name}"] = json.dumps(value) if is_choice else value
-    return found
+        if isinstance(plan.methods[candidate.method][name], Choice):
+            value = json.dumps(value)
+        parameters[f"{candidate.method}.{name}"] = value
+    return parameters
 
 
 JOURNAL = "journal.log"
@@ -181,9 +185,9 @@ class Study:
     def create(self, plan: Plan, identity: Mapping[str, Any]) -> None:
         """Begin the study, with the trials before the search waiting in their order."""
         optuna = optuna_quietly()
-        directions = [
-            "maximize" if better(name) == "higher" else "minimize" for name in plan.aim.objectives
-        ]
+        directions = []
+        for name in plan.aim.objectives:
+            directions.append("maximize" if better(name) == "higher" else "minimize")
         self._study = optuna.create_study(
             storage=self._storage(), study_name=STUDY, directions=directions
         )
@@ -205,8 +209,8 @@ class Study:
             self.open()
         except KeyError:
             return None
-        found: dict[str, Any] | None = self._study.user_attrs.get("identity")
-        return found
+        identity: dict[str, Any] | None = self._study.user_attrs.get("identity")
+        return identity
 
     def clear(self) -> None:
         """Remove a journal that was not fully begun."""
@@ -235,7 +239,10 @@ class Study:
 
     def trials(self) -> list[Trial]:
         """Finished trials, by the number of their model and the place of their rule."""
-        return [trial for item in self.finished() for trial in _trials(item)]
+        trials = []
+        for item in self.finished():
+            trials += _trials(item)
+        return trials
 
     def answered(self, aim: Aim) -> list[Trial]:
         """Return the trials that an answer is chosen from.
@@ -250,8 +257,11 @@ class Study:
         return [*trials, *self._partial()]
 
     def _partial(self) -> list[Trial]:
-        items = [item for item in self._items() if not item.state.is_finished()]
-        return [trial for item in items if "results" in item.user_attrs for trial in _trials(item)]
+        trials = []
+        for item in self._items():
+            if not item.state.is_finished() and "results" in item.user_attrs:
+                trials += _trials(item)
+        return trials
 
     def finished(self) -> list[Any]:
         """Optuna's finished trials, one for each model."""
@@ -259,8 +269,8 @@ class Study:
         return [item for item in self._items() if item.state.is_finished()]
 
     def _items(self) -> list[Any]:
-        found: list[Any] = self._study.get_trials(deepcopy=False)
-        return found
+        items: list[Any] = self._study.get_trials(deepcopy=False)
+        return items
 
     def search(
         self,
@@ -278,16 +288,18 @@ class Study:
         """Judge candidates until a time or a number of models; those that were running are run
         again.
 
-        - `until`: time of ``time.monotonic``, after which no further model starts; the controls always run
-        - `budget`: a limit for everything, in place of `until`. A model starts only if it would end in time,
-          as far as measured durations tell; `judge` raises `OutOfTime` when the time is up, and the
-          model stays open. Until a trial is within the limits, the models before the search are
-          judged on a part of the rows first.
+        - `until`: time of ``time.monotonic``, after which no further model starts; the controls
+          always run
+        - `budget`: a limit for everything, in place of `until`. A model starts only if it would end
+          in time by the durations that were measured; `judge` raises `OutOfTime` when the time is
+          up, and the model stays open. Until a trial is within the limits, the models before the
+          search are judged on a part of the rows first.
         - `once`: seconds that the first model of a method takes longer than the others
         - `most`: number of models of the whole study
         - `workers`: models at a time; each waits in a thread for `judge`
         - `on_trial`: called after each model with the trials that an answer is chosen from
-        - `interrupt`: called after an exception such as Ctrl-C; it ends the calls of `judge` that run
+        - `interrupt`: called after an exception such as Ctrl-C; it ends the calls of `judge` that
+          run
         """
         optuna = optuna_quietly()
         guard = threading.Lock()
@@ -314,33 +326,26 @@ class Study:
                     on_trial(self.answered(plan.aim))
 
         def work() -> None:
-            while not stopped.is_set() and (trial := next_trial()) is not None:
+            while not stopped.is_set():
+                trial = next_trial()
+                if trial is None:
+                    return
                 with guard:
                     candidate = drawn(trial, plan)
                 if not pace.admits(candidate):
                     continue
-                is_told = self._carry_out(trial, candidate, plan, judge, guard, stopped, pace, show)
-                if is_told:
+                if self._carry_out(trial, candidate, plan, judge, guard, stopped, pace, show):
                     show()
 
         with warnings.catch_warnings():
             # its grouping of parameters by method is called experimental
             warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
-            # a model whose process was killed while it was told is told the same again
+            # a model whose process was killed during its report is reported again
             warnings.filterwarnings("ignore", "The reported value is ignored")
             if workers == 1:
                 work()
-                return
-            with ThreadPoolExecutor(workers) as threads:
-                futures = [threads.submit(work) for _ in range(workers)]
-                try:
-                    for future in wait(futures, return_when=FIRST_EXCEPTION).done:
-                        future.result()
-                except BaseException:
-                    # first: the pool of threads waits for all, and each for its call
-                    stopped.set()
-                    interrupt()
-                    raise
+            else:
+                _on_threads(work, workers, stopped, interrupt)
 
     def _sampler(self, plan: Plan) -> Any:
         """Build the sampler of the next trial: seeded by its place, as if no process had been
@@ -371,41 +376,48 @@ class Study:
         rules = plan.rules(candidate)
         started = time.perf_counter()
         results: Sequence[Mapping[str, Any]] = []
-        kept = True
+        goes_on = True
         try:
             if plan.halving and candidate.kind == SEARCH:
                 results = pace.timed(judge, candidate, rules, first=True)
-                rung = leading(
-                    aim, [result["metrics"] for result in results if "metrics" in result]
-                )
                 with guard:
-                    known = [item for item in self._items() if item.number != trial.number]
-                    others = [
-                        item.user_attrs["rung"] for item in known if "rung" in item.user_attrs
-                    ]
-                    kept = is_kept(aim, rung, others, FACTOR)
-                    named = [
-                        {name: metrics.get(name, {}) for name in aim.metrics} for metrics in rung
-                    ]
-                    trial.set_user_attr("rung", [_rounded(metrics) for metrics in named])
-                if kept and not pace.admits(candidate, first=False):
+                    goes_on = self._passes_rung(trial, results, aim)
+                if goes_on and not pace.admits(candidate, first=False):
                     return False
             elif pace.wants_first_look(candidate) and not self._has_answer(plan, guard):
                 self._look_first(trial, candidate, plan, judge, guard, pace)
                 show()
-            if kept:
+            if goes_on:
                 results = pace.timed(judge, candidate, rules, first=False)
         except OutOfTime:
             return False
         except Exception as caught:  # noqa: BLE001 - the other models go on
             if stopped.is_set():
                 return False
-            error = str(caught if isinstance(caught, EvenhandError) else internal_fault(caught))
-            results = [{"error": error}]
+            results = [{"error": _reason(caught)}]
         seconds = time.perf_counter() - started
         with guard:
-            self._tell(trial, candidate, _checked(aim, rules, results), plan, seconds, kept=kept)
+            checked = _checked(aim, rules, results)
+            self._tell(trial, candidate, checked, plan, seconds, kept=goes_on)
         return True
+
+    def _passes_rung(self, trial: Any, results: Sequence[Mapping[str, Any]], aim: Aim) -> bool:
+        """Whether a model goes on after the first rung, by what other models had there.
+
+        Its own results of the rung are kept with the trial.
+        """
+        metrics = [result["metrics"] for result in results if "metrics" in result]
+        rung = leading(aim, metrics)
+        rungs = []
+        for item in self._items():
+            if item.number != trial.number and "rung" in item.user_attrs:
+                rungs.append(item.user_attrs["rung"])
+        passes = is_kept(aim, rung, rungs, FACTOR)
+        content = []
+        for estimates in rung:
+            content.append(_rounded({name: estimates.get(name, {}) for name in aim.metrics}))
+        trial.set_user_attr("rung", content)
+        return passes
 
     def _has_answer(self, plan: Plan, guard: Any) -> bool:
         """Whether a trial keeps all limits by its value, be it that of a part of the rows."""
@@ -448,14 +460,14 @@ class Study:
         aim = plan.aim
         states = optuna_quietly().trial.TrialState
         _describe(trial, candidate, results, seconds, "judged" if kept else "pruned")
-        found = leading(aim, [result["metrics"] for result in results if "metrics" in result])
-        if not found:
+        best = leading(aim, [result["metrics"] for result in results if "metrics" in result])
+        if not best:
             # so the sampler learns to avoid the place: it ignores failed trials
             trial.set_constraint("failed", FAILED)
             self._study.tell(trial, state=states.PRUNED)
             return
-        chosen = generator(plan.seed, f"told-{trial.number}").integers(len(found))
-        metrics = found[int(chosen)]
+        chosen = generator(plan.seed, f"told-{trial.number}").integers(len(best))
+        metrics = best[int(chosen)]
         for limit in aim.limits:
             trial.set_constraint(str(limit), aim.shortfall(limit, metrics))
         values = [metrics[name]["value"] for name in aim.objectives]
@@ -465,6 +477,29 @@ class Study:
         if len(values) == 1:
             trial.report(values[0], step=0)
         self._study.tell(trial, state=states.PRUNED)
+
+
+def _on_threads(
+    work: Callable[[], None], workers: int, stopped: threading.Event, interrupt: Callable[[], None]
+) -> None:
+    """Call `work` on so many threads; an exception stops all of them."""
+    with ThreadPoolExecutor(workers) as threads:
+        futures = [threads.submit(work) for _ in range(workers)]
+        try:
+            for future in wait(futures, return_when=FIRST_EXCEPTION).done:
+                future.result()
+        except BaseException:
+            # first: the pool of threads waits for all, and each for its call
+            stopped.set()
+            interrupt()
+            raise
+
+
+def _reason(caught: Exception) -> str:
+    """Why a model has no results: the message of one of our errors, or that of a fault."""
+    if isinstance(caught, EvenhandError):
+        return str(caught)
+    return str(internal_fault(caught))
 
 
 def _describe(
@@ -531,46 +566,53 @@ def _checked(
     aim: Aim, rules: Sequence[Rule], results: Sequence[Mapping[str, Any]]
 ) -> list[dict[str, Any]]:
     """Results with their rules; one without a number for an objective is an error."""
-    found = []
+    checked = []
     for rule, result in zip(rules, results, strict=False):
         metrics = result.get("metrics", {})
         error = result.get("error")
         missing = [name for name in aim.objectives if metrics.get(name, {}).get("value") is None]
         if error is None and missing:
             error = f"not enough evidence for {missing[0]}"
-        content = {"metrics": _rounded(metrics)} if error is None else {"error": error}
-        found.append({"decision": rule.decision, "tolerance": rule.tolerance, **content})
-    return found
+        content: dict[str, Any] = {"decision": rule.decision, "tolerance": rule.tolerance}
+        if error is None:
+            content["metrics"] = _rounded(metrics)
+        else:
+            content["error"] = error
+        checked.append(content)
+    return checked
 
 
 def _rounded(metrics: Estimates) -> dict[str, dict[str, float | None]]:
-    return {
-        name: {
-            key: None if value is None else round(value, DIGITS) for key, value in metric.items()
-        }
-        for name, metric in metrics.items()
-    }
+    rounded: dict[str, dict[str, float | None]] = {}
+    for name, metric in metrics.items():
+        rounded[name] = {}
+        for key, value in metric.items():
+            rounded[name][key] = None if value is None else round(value, DIGITS)
+    return rounded
 
 
 def _trials(item: Any) -> list[Trial]:
     """Trials of a finished model: one for each rule of decisions."""
-    found = item.user_attrs
-    return [
-        Trial(
-            model=item.number,
-            rule=place,
-            kind=found["kind"],
-            state="failed" if "error" in result else found["state"],
-            method=item.params.get(METHOD),
-            arguments=found["arguments"],
-            decision=result["decision"],
-            tolerance=result["tolerance"],
-            metrics=result.get("metrics", {}),
-            seconds=found["seconds"],
-            error=result.get("error"),
+    facts = item.user_attrs
+    trials = []
+    for place, result in enumerate(facts["results"]):
+        state: Any = "failed" if "error" in result else facts["state"]
+        trials.append(
+            Trial(
+                model=item.number,
+                rule=place,
+                kind=facts["kind"],
+                state=state,
+                method=item.params.get(METHOD),
+                arguments=facts["arguments"],
+                decision=result["decision"],
+                tolerance=result["tolerance"],
+                metrics=result.get("metrics", {}),
+                seconds=facts["seconds"],
+                error=result.get("error"),
+            )
         )
-        for place, result in enumerate(found["results"])
-    ]
+    return trials
 
 
 def genetic_sampler(plan: Plan, seed: int) -> Any:
@@ -582,50 +624,67 @@ def genetic_sampler(plan: Plan, seed: int) -> Any:
     with a probability of one in the number of values a random one.
     """
     samplers = optuna_quietly().samplers
-    rng = generator(seed, "children")
     base = samplers.NSGAIISampler if plan.sampler == "nsga2" else samplers.NSGAIIISampler
-    space = {METHOD: optuna_quietly().distributions.CategoricalDistribution(list(plan.methods))}
-    for method, dimensions in plan.methods.items():
-        space |= {
-            f"{method}.{name}": distribution(dimension) for name, dimension in dimensions.items()
-        }
+    space = _parameter_space(plan)
 
     class Genetic(base):  # type: ignore[misc, valid-type]
         def infer_relative_search_space(self, study: Any, trial: Any) -> dict[str, Any]:
             return space
 
-    free = Aim(plan.aim.objectives)
-
-    def parent(items: Sequence[Any]) -> dict[str, Any]:
-        pair = [items[index] for index in rng.integers(len(items), size=2)]
-        misses = [sum(item.constraints.values()) for item in pair]
-        told = [
-            {
-                name: {"value": value}
-                for name, value in zip(free.objectives, item.values, strict=True)
-            }
-            for item in pair
-        ]
-        is_ahead = misses[1] < misses[0] or (
-            misses[1] == misses[0] and beats(free, told[1], told[0])
-        )
-        found: dict[str, Any] = pair[int(is_ahead)].params
-        return found
+    rng = generator(seed, "children")
+    objectives = Aim(plan.aim.objectives)
 
     def child(study: Any, space: Any, population: Sequence[Any]) -> dict[str, Any]:
         items = [item for item in population if METHOD in item.params]
         if not items:
             return {}
-        first = parent(items)
-        second = parent(items)
-        own = [name for name in space if name == METHOD or name.startswith(f"{first[METHOD]}.")]
-        values = {}
-        for name in own:
-            known = [parent[name] for parent in (first, second) if name in parent]
-            if name == METHOD:
-                known = known[:1]
-            if known and rng.random() >= 1 / len(own):
-                values[name] = known[rng.integers(len(known))]
-        return values
+        first = _parent(items, objectives, rng)
+        second = _parent(items, objectives, rng)
+        return _child(space, first, second, rng)
 
     return Genetic(seed=seed, child_generation_strategy=child)
+
+
+def _parameter_space(plan: Plan) -> dict[str, Any]:
+    """Distributions of the method, and of the parameters of every method."""
+    space = {METHOD: optuna_quietly().distributions.CategoricalDistribution(list(plan.methods))}
+    for method, dimensions in plan.methods.items():
+        for name, dimension in dimensions.items():
+            space[f"{method}.{name}"] = distribution(dimension)
+    return space
+
+
+def _parent(items: Sequence[Any], aim: Aim, rng: Any) -> dict[str, Any]:
+    """Parameters of the better of two random trials: by the limits missed, then by `aim`."""
+    first, second = (items[index] for index in rng.integers(len(items), size=2))
+    first_miss = sum(first.constraints.values())
+    second_miss = sum(second.constraints.values())
+    is_second = second_miss < first_miss
+    if second_miss == first_miss:
+        is_second = beats(aim, _estimates(second, aim), _estimates(first, aim))
+    parameters: dict[str, Any] = (second if is_second else first).params
+    return parameters
+
+
+def _estimates(item: Any, aim: Aim) -> dict[str, dict[str, Any]]:
+    """Values of a trial's objectives."""
+    estimates = {}
+    for name, value in zip(aim.objectives, item.values, strict=True):
+        estimates[name] = {"value": value}
+    return estimates
+
+
+def _child(
+    space: Any, first: Mapping[str, Any], second: Mapping[str, Any], rng: Any
+) -> dict[str, Any]:
+    """Values of a child with the first parent's method; those left out are drawn at random."""
+    prefix = f"{first[METHOD]}."
+    names = [name for name in space if name == METHOD or name.startswith(prefix)]
+    values = {}
+    for name in names:
+        inherited = [parent[name] for parent in (first, second) if name in parent]
+        if name == METHOD:
+            inherited = inherited[:1]
+        if inherited and rng.random() >= 1 / len(names):
+            values[name] = inherited[rng.integers(len(inherited))]
+    return values

@@ -157,7 +157,7 @@ def test_a_run_keeps_its_certificate_pairs_and_price(bench: Any, method: str) ->
 
     report = Path(found["report"]).read_text()
     assert "How much does the mean loss rise" in report
-    assert "What did the method buy?" in report
+    assert "Effect of the mitigation" in report
     plain = done.json["controls"]["plain"]
     assert plain["same_as"] == (None if "budro" in method else "method")
     difference = plain["differences"]["certificate.drf"]["value"]

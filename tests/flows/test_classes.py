@@ -66,7 +66,10 @@ def test_the_stand_in_becomes_a_published_model(published: tuple[Path, dict[str,
     run = folder / "store" / "runs" / verdict["run_id"]
     page = (run / "report.html").read_text()
     assert "Label by label" in page
-    assert "Beside blind and plain: <strong>better</strong> in counterfactual consistency" in page
+    assert (
+        "Compared with blind and plain: <strong>better</strong> in counterfactual consistency"
+        in page
+    )
     card = (run / "model_card.md").read_text()
     assert "| recall.software_engineer |" in card
     # what a model does about a few people is not told
@@ -177,7 +180,7 @@ def test_new_people_are_held_against_the_training_rows_label_by_label(
     assert gap["now"]["value"] == metrics["token_gap.gender"]
     assert "prediction_rate" not in metrics
     assert (
-        "Exchanged terms of gender"
+        "Counterfactual tokens of gender"
         in Path(found["artifacts"]["report"].removeprefix("file://")).read_text()
     )
     (tmp_path / "gates.yaml").write_text("token_gap.gender: {max: 0.0}")

@@ -150,7 +150,7 @@ def test_a_job_without_keys_is_calibrated_and_balanced(without_gates: Bench) -> 
     )
     page = Path(verdict["artifacts"]["report"]).read_text()
     for words in (
-        "What did the method buy?",
+        "Effect of the mitigation",
         "Are the probabilities right?",
         "How it decides",
         "the job set no gates",

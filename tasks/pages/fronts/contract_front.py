@@ -4,10 +4,11 @@ check.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from evenhand.tasks.pages import formats
-from evenhand.tasks.pages.page_model import Cell, Documents, Front, Section, Table
+from evenhand.tasks.pages.page_model import Cell, Documents, Front, Json, Section, Table
 from evenhand.tasks.pages.texts import lack
 
 NEEDS = ("result",)
@@ -20,22 +21,23 @@ def front(documents: Documents) -> Front:
     result = documents["result"]
     table = documents["run"]["title"]
     contract = result["contract"]
+    name = contract["name"]
+    if contract.get("version"):
+        name += f", version {contract['version']}"
+    facts = [("Contract", Cell(name, code=contract.get("digest") or ""))]
     failed = sum(not check["success"] for check in result["checks"])
-    aside = ", with rows set aside" if result["quarantined"] else ""
+    outcome = f"{failed} of {formats.plural(len(result['checks']), 'check')} failed."
+    if not failed:
+        outcome = f"All {formats.plural(len(result['checks']), 'check')} passed."
+    sentences = [f"{formats.plural(result['rows'], 'row')} of {table} checked.", outcome]
     badge = ("refused", "\u2715", "refused")
-    version = f", version {contract['version']}" if contract.get("version") else ""
-    facts = [("Contract", Cell(f"{contract['name']}{version}", code=contract.get("digest") or ""))]
-    checks = formats.plural(len(result["checks"]), "check")
-    sentences = [
-        f"{formats.plural(result['rows'], 'row')} of {table} checked.",
-        f"All {checks} passed." if not failed else f"{failed} of {checks} failed.",
-    ]
     if result["success"]:
-        badge = ("passed", "\u2713", f"passed{aside}")
+        badge = ("passed", "\u2713", "passed")
         sentences.append(f"{formats.plural(result['rows_kept'], 'row')} kept.")
-        if aside:
-            left = formats.plural(result["quarantined"], "row")
-            sentences.append(f"{left} set aside for breaking the contract.")
+        if result["quarantined"]:
+            badge = ("passed", "\u2713", "passed, with rows set aside")
+            set_aside = formats.plural(result["quarantined"], "row")
+            sentences.append(f"{set_aside} set aside for breaking the contract.")
     else:
         sentences.append("The run stops until the table keeps its contract.")
     if result["dropped_missing_sensitive"]:
@@ -52,28 +54,41 @@ def build(documents: Documents) -> list[Section]:
     result = documents["result"]
     sections = []
     if result["violations"]:
-        rows = []
-        for found in result["violations"]:
-            examples = ", ".join(map(str, found["examples"])) or lack("none shown")
-            count = str(found["found"] or found["count"])
-            rows.append(
-                [found["column"] or TABLE, found["expectation"], count, examples, found["cure"]]
-            )
-        caption = (
-            "Each violation with its cure; values of sensitive columns and ids are never shown"
-        )
-        head = ["Column", "Expected", "Found", "Examples", "Cure"]
-        sections.append(Section("violations", "What is wrong", [Table(caption, head, rows)]))
+        table = _violations(result["violations"])
+        sections.append(Section("violations", "What is wrong", [table]))
     # the table's own checks first; within a column in the order in which they ran
     names = list(dict.fromkeys([None, *(check["column"] for check in result["checks"])]))
     checks = sorted(result["checks"], key=lambda check: names.index(check["column"]))
-    table: list[list[Any]] = []
+    rows: list[list[Any]] = []
     for check in checks:
         verdict = "passed" if check["success"] else "failed"
-        numbers = check["checked"], check["unexpected_count"]
-        table.append(
-            [check["column"] or TABLE, check["expectation"], Cell(verdict, kind=verdict), *numbers]
+        rows.append(
+            [
+                check["column"] or TABLE,
+                check["expectation"],
+                Cell(verdict, kind=verdict),
+                check["checked"],
+                check["unexpected_count"],
+            ]
         )
     head = ["Column", "Expected", "Result", "Checked", "Failing"]
     caption = f"{len(checks)} checks, {sum(not check['success'] for check in checks)} failed"
-    return [*sections, Section("checks", "Every check", [Table(caption, head, table)])]
+    return [*sections, Section("checks", "Every check", [Table(caption, head, rows)])]
+
+
+def _violations(violations: Sequence[Json]) -> Table:
+    """What breaks the contract, with examples and the cure."""
+    rows = []
+    for violation in violations:
+        examples = ", ".join(map(str, violation["examples"])) or lack("none shown")
+        rows.append(
+            [
+                violation["column"] or TABLE,
+                violation["expectation"],
+                str(violation["found"] or violation["count"]),
+                examples,
+                violation["cure"],
+            ]
+        )
+    caption = "Each violation with its cure; values of sensitive columns and ids are never shown"
+    return Table(caption, ["Column", "Expected", "Found", "Examples", "Cure"], rows)

@@ -1,4 +1,4 @@
-"""The page of the demonstration: four models on one table, beside each other."""
+"""The page of the demonstration: four models on one table, side by side."""
 
 from __future__ import annotations
 
@@ -55,25 +55,19 @@ def front(documents: Documents) -> Front:
         [metrics[name]["value"] for metrics in measured] for name in ("accuracy", GAP)
     )
     said = [
-        f"{formats.count(run['rows'])} synthetic applicants were held out, whom no model had seen. "
-        "Past "
-        "recruiters preferred men to equally skilled women.",
-        f"Plain trees decide differently about {formats.percent(shares[0])} of them if only gender "
-        "and club "
-        f"are changed; individually fair trees about {formats.percent(shares[3])}.",
+        f"{formats.count(run['rows'])} synthetic applicants were held out, whom no model had "
+        "seen. Past recruiters preferred men to equally skilled women.",
+        f"Plain trees decide differently about {formats.percent(shares[0])} of them if only "
+        f"gender and club are changed; individually fair trees about {formats.percent(shares[3])}.",
         "Leaving the gender out is not enough: the club still decides about "
-        f"{formats.percent(shares[1])}. "
-        "Trees that see neither cannot depend on them; that works where every such column is "
-        "known.",
+        f"{formats.percent(shares[1])}. Trees that see neither cannot depend on them; that works "
+        "where every such column is known.",
         f"The selection rates of women and men are {formats.points(gaps[0])} apart with plain "
-        "trees, "
-        f"{formats.points(gaps[1])} without the gender, {formats.points(gaps[2])} without gender "
-        "and club, "
-        f"{formats.points(gaps[3])} with fair trees.",
+        f"trees, {formats.points(gaps[1])} without the gender, {formats.points(gaps[2])} without "
+        f"gender and club, {formats.points(gaps[3])} with fair trees.",
         f"Fair trees cost {formats.points(accuracy[0] - accuracy[3])} of accuracy, leaving both "
-        "columns out "
-        f"{formats.points(accuracy[0] - accuracy[2])}. It is measured on past decisions, which "
-        "were unfair.",
+        f"columns out {formats.points(accuracy[0] - accuracy[2])}. It is measured on past "
+        "decisions, which were unfair.",
     ]
     meta = ["Four runs on the table hiring"]
     return Front("demonstration", "Equal skill, equal decision?", meta, said, run["created"])
@@ -92,9 +86,8 @@ def build(documents: Documents) -> list[Section]:
             found.append(cell)
         rows.append([Cell(model["label"], (model["name"],), href=model["href"]), *found])
     blocks: list[Block] = [
-        "Each value is measured on held-out applicants, with its 95% interval. A link leads to the "
-        "model’s "
-        "own report.",
+        "Each value is measured on held-out applicants, with its 95% interval. A link leads to "
+        "the model’s own report.",
         Table("Four models on the same table", ["Model", *MEASURES], rows),
     ]
     for text, measure in MEASURES.items():
@@ -106,15 +99,11 @@ def build(documents: Documents) -> list[Section]:
         )
     made = (
         "Women and men have the same skills, test scores and interviews. Past recruiters hired a "
-        "woman as if "
-        "she were one standard deviation less skilled. 40% of women and 10% of men name a choir, "
-        "of football "
-        "the reverse; the club has no effect of its own. Trees learn from the past decisions, so "
-        "they learn "
-        "the preference; without the gender they find part of it in the club. The fair trees "
-        "(method budro) "
-        "are trained against an adversary who may exchange people that differ only in gender and "
-        "club."
+        "woman as if she were one standard deviation less skilled. 40% of women and 10% of men "
+        "name a choir, of football the reverse; the club has no effect of its own. Trees learn "
+        "from the past decisions, so they learn the preference; without the gender they find "
+        "part of it in the club. The fair trees (method budro) are trained against an adversary "
+        "who may exchange people that differ only in gender and club."
     )
     return [
         Section("models", "Four models", blocks),

@@ -22,7 +22,7 @@ from evenhand.tasks.pages.page_model import (
 STATUS: dict[str, tuple[str, str, str]] = {
     "passed": ("passed", "\u2713", "No drift beyond the gates"),
     "refused": ("refused", "\u2715", "The rows have drifted"),
-    "insufficient_evidence": ("insufficient_evidence", "?", "Not enough rows to tell"),
+    "insufficient_evidence": ("insufficient_evidence", "?", "Not enough rows to decide"),
 }
 MOST_NAMED = 3
 # Smallest change of a share that the headline names.
@@ -34,14 +34,11 @@ MOST_BINS = 12
 MOMENTS = ("then", "now", "change")
 NEEDS = ("drift",)
 CAUTIONS = (
-    "**Each column is compared alone.** Only counts of each column are kept of the training rows, "
-    "so a "
-    "change that shows only in several columns together is not seen.",
+    "**Each column is compared alone.** Only counts of each column are kept of the training "
+    "rows, so a change that shows only in several columns together is not seen.",
     "**Drift of the inputs is not an error of the model.** A change of the inputs does not say "
-    "that the "
-    "model is wrong about the new rows, and no change does not say that it is right: that takes "
-    "new rows "
-    "with labels, and `evenhand evaluate`.",
+    "that the model is wrong about the new rows, and no change does not say that it is right: "
+    "that takes new rows with labels, and `evenhand evaluate`.",
     "**Many rows make every difference significant.** The p-value is then small for differences "
     "that do not "
     "matter. The index measures how large a change is; the default gates judge the index.",
@@ -77,111 +74,130 @@ def headline(documents: Documents) -> list[str]:
     if refused:
         answer = f"The people have changed: {len(refused)} of {gates} refused."
     elif unclear:
-        answer = f"There are too few rows to tell: {unclear} of {gates} could not be judged."
-    found = [*_most_changed(drift["columns"], refused), *_new_values(drift["columns"])]
+        answer = f"There are too few rows to decide: {unclear} of {gates} could not be judged."
     notes = [formats.sentence(f"{note}.") for note in run["notes"]]
-    return [compared, answer, *found, *_groups(drift), *_predictions(drift["prediction"]), *notes]
+    return [
+        compared,
+        answer,
+        *_most_changed(drift["columns"], refused),
+        *_new_values(drift["columns"]),
+        *_groups(drift),
+        *_predictions(drift["prediction"]),
+        *notes,
+    ]
 
 
 def _most_changed(columns: Json, refused: Sequence[str]) -> list[str]:
     """The columns that changed most, by how much, and how much of it is chance."""
-    known = [(name, c) for name, c in by_change(columns) if c["psi"]["value"] is not None]
-    if not known:
+    ranked = [
+        (name, column) for name, column in by_change(columns) if column["psi"]["value"] is not None
+    ]
+    if not ranked:
         return []
-    top = [item for item in known if f"psi.{item[0]}" in refused][:MOST_NAMED] or known[:1]
+    top = [item for item in ranked if f"psi.{item[0]}" in refused][:MOST_NAMED]
     listed = []
     moved = []
-    for name, column in top:
+    for name, column in top or ranked[:1]:
         index = formats.number(column["psi"]["value"])
         chance = formats.number(column["expected_psi"])
         listed.append(
             f"“{name}” (population stability index {index}; without drift about {chance})"
         )
         # new categories have a sentence of their own
-        bins = [b for b in column["bins"] if b["name"] != NEW]
-        b = max(bins, key=lambda b: abs(b["now"] - b["then"]), default={"now": 0.0, "then": 0.0})
-        if abs(b["now"] - b["then"]) >= NOTABLE:
+        bins = [part for part in column["bins"] if part["name"] != NEW]
+        if not bins:
+            continue
+        widest = max(bins, key=lambda part: abs(part["now"] - part["then"]))
+        if abs(widest["now"] - widest["then"]) >= NOTABLE:
             moved.append(
-                f"In “{name}”, {formats.percent(b['now'])} of the rows are “{b['name']}”; "
-                f"{formats.percent(b['then'])} of the training rows were."
+                f"In “{name}”, {formats.percent(widest['now'])} of the rows are "
+                f"“{widest['name']}”; {formats.percent(widest['then'])} of the training rows were."
             )
     return [f"Most changed: {formats.join(listed)}.", *moved]
 
 
 def _new_values(columns: Json) -> list[str]:
-    unseen = [
-        (column["unseen"]["value"], name) for name, column in columns.items() if column["unseen"]
-    ]
-    new = sorted((found for found in unseen if found[0]), reverse=True)[:MOST_NAMED]
-    broken = [f"“{name}”" for name, column in columns.items() if column["broken"]]
-    said = []
-    if new:
-        listed = formats.join(
-            [f"“{name}” ({formats.percent(share)} of rows)" for share, name in new]
-        )
-        said.append(f"Some categories of {listed} are not in the training rows.")
+    shares = []
+    broken = []
+    for name, column in columns.items():
+        if column["unseen"] and column["unseen"]["value"]:
+            shares.append((column["unseen"]["value"], name))
+        if column["broken"]:
+            broken.append(f"“{name}”")
+    largest = sorted(shares, reverse=True)[:MOST_NAMED]
+    sentences = []
+    if largest:
+        listed = [f"“{name}” ({formats.percent(share)} of rows)" for share, name in largest]
+        sentences.append(f"Some categories of {formats.join(listed)} are not in the training rows.")
     if broken:
-        said.append(
+        sentences.append(
             f"Some values break the data contract, in {formats.shortlist(broken, MOST_NAMED)}."
         )
-    return said
+    return sentences
 
 
 def _groups(drift: Json) -> list[str]:
     """Groups and labels, where the new rows have them."""
-    said = []
-    for attribute, found in drift["groups"].items():
-        change = found["share_change"]
+    sentences = []
+    for attribute, groups in drift["groups"].items():
+        change = groups["share_change"]
         by = f"By {spoken(attribute)}"
         if change["low"]:
-            known = [row for row in found["rows"] if row["now"] is not None]
-            row = max(known, key=lambda row: abs(row["now"] - row["then"]))
-            said.append(
+            rows = [row for row in groups["rows"] if row["now"] is not None]
+            row = max(rows, key=lambda row: abs(row["now"] - row["then"]))
+            sentences.append(
                 f"{by}: “{row['group']}” is {formats.percent(row['now'])} of the new rows and "
                 f"{formats.percent(row['then'])} of the training rows."
             )
         elif change["value"] is not None:
-            said.append(f"{by}: no change of the groups’ shares can be told from chance.")
+            sentences.append(f"{by}: no significant change of the groups’ shares.")
     label = drift["label"]
     if label["change"]["low"] and "classes" in label:
-        said.append(f"Of the labels {_moved_most(label)}.")
+        sentences.append(f"Of the labels {_moved_most(label)}.")
     elif label["change"]["low"]:
-        said.append(
+        sentences.append(
             f"The share of positive labels is {formats.percent(label['now'])}; it was "
             f"{formats.percent(label['then'])}."
         )
-    return said
+    return sentences
 
 
-def _moved_most(found: Json) -> str:
+def _moved_most(shares: Json) -> str:
     """The label whose share has changed most."""
-    row = max(found["classes"], key=lambda row: abs(row["now"] - row["then"]))
+    row = max(shares["classes"], key=lambda row: abs(row["now"] - row["then"]))
     now = formats.percent(row["now"])
     then = formats.percent(row["then"])
     return f"“{row['name']}” has changed most: {now} of the new rows, {then} then"
 
 
-def _predictions(found: Json | None) -> list[str]:
+def _predictions(prediction: Json | None) -> list[str]:
     """Whether the share predicted positive, or the shares that get each label, have changed."""
-    if found is None or (found["rate"] or found["change"])["value"] is None:
+    if prediction is None or (prediction["rate"] or prediction["change"])["value"] is None:
         return []
-    if found["rate"] is None:
-        changed = "No change of the shares that are predicted as each label can be told from chance"
-        said = f"Of the predictions {_moved_most(found)}" if found["change"]["low"] else changed
-        left = found["unanswered"]
-        return [
-            f"{said}; the model cannot predict {formats.plural(left, 'row')}."
-            if left
-            else f"{said}."
-        ]
-    now = formats.percent(found["rate"]["value"])
-    said = f"The model predicts {now} of the new rows positive"
-    if found["then"] is not None:
-        changed = "has changed" if found["change"]["low"] else "has not changed beyond chance"
-        then = formats.percent(found["then"])
-        said = f"The share predicted positive {changed}: {now} of the new rows, {then} of the test rows"
-    left = found["unanswered"]
-    return [f"{said}; it cannot predict {formats.plural(left, 'row')}." if left else f"{said}."]
+    model = "it"
+    if prediction["rate"] is None:
+        model = "the model"
+        sentence = "No significant change of the shares that are predicted as each label"
+        if prediction["change"]["low"]:
+            sentence = f"Of the predictions {_moved_most(prediction)}"
+    else:
+        sentence = _positive_predictions(prediction)
+    unanswered = prediction["unanswered"]
+    if unanswered:
+        sentence += f"; {model} cannot predict {formats.plural(unanswered, 'row')}"
+    return [f"{sentence}."]
+
+
+def _positive_predictions(prediction: Json) -> str:
+    """Say which share is predicted positive, and whether it has changed."""
+    now = formats.percent(prediction["rate"]["value"])
+    if prediction["then"] is None:
+        return f"The model predicts {now} of the new rows positive"
+    changed = "has not changed beyond chance"
+    if prediction["change"]["low"]:
+        changed = "has changed"
+    then = formats.percent(prediction["then"])
+    return f"The share predicted positive {changed}: {now} of the new rows, {then} of the test rows"
 
 
 def build(documents: Documents) -> Iterator[Section]:
@@ -191,12 +207,9 @@ def build(documents: Documents) -> Iterator[Section]:
     drift = documents["drift"]
     lead = (
         "The population stability index (PSI) adds up how far the shares of a column’s bins have "
-        "moved; by a "
-        "common rule of thumb 0.1 is a small change and 0.2 a large one. “Without drift” is what "
-        "chance "
-        "alone gives at these numbers of rows. The p-value is that of a chi-square test, corrected "
-        "for the "
-        "number of columns (Holm)."
+        "moved; by a common rule of thumb 0.1 is a small change and 0.2 a large one. “Without "
+        "drift” is what chance alone gives at these numbers of rows. The p-value is that of a "
+        "chi-square test, corrected for the number of columns (Holm)."
     )
     head = [
         "Column",
@@ -207,7 +220,10 @@ def build(documents: Documents) -> Iterator[Section]:
         "Missing values",
         "Rules broken",
     ]
-    caption = f"Every column with its {texts.interval_name(drift['settings'])}, those that changed most first"
+    caption = (
+        f"Every column with its {texts.interval_name(drift['settings'])}, those that changed most "
+        "first"
+    )
     rows = [_row(name, column) for name, column in by_change(drift["columns"])]
     yield Section("columns", "Column by column", [lead, Table(caption, head, rows)])
     yield Section("shares", "What changed most", _charts(drift))
@@ -215,10 +231,9 @@ def build(documents: Documents) -> Iterator[Section]:
         least = drift["settings"]["min_cell"]
         within = "" if "classes" in drift["label"] else ", and of positive labels within each"
         blocks: list[Block] = [
-            f"Shares of the sensitive groups{within}. Groups with few training "
-            f"rows are together “other”; a group of fewer than {least} new rows counts as "
-            f"{least - 1}, the "
-            "most it can be."
+            f"Shares of the sensitive groups{within}. Groups with few training rows are together "
+            f"“other”; a group of fewer than {least} new rows counts as {least - 1}, the most it "
+            "can be."
         ]
         for attribute, group in drift["groups"].items():
             blocks += _attribute(spoken(attribute), group)
@@ -229,80 +244,100 @@ def build(documents: Documents) -> Iterator[Section]:
 
 def by_change(columns: Json) -> list[tuple[str, Json]]:
     """Columns by decreasing index, those without one last."""
-    found = {name: column["psi"]["value"] for name, column in columns.items()}
-    return sorted(
-        columns.items(), key=lambda item: (found[item[0]] is None, -(found[item[0]] or 0.0))
-    )
+
+    def order(item: tuple[str, Json]) -> tuple[bool, float]:
+        index = item[1]["psi"]["value"]
+        return index is None, -(index or 0.0)
+
+    return sorted(columns.items(), key=order)
 
 
 def _row(name: str, column: Json) -> list[Any]:
-    unseen = column["unseen"]
-    missing = column["missing"]
-    broken = tuple(
-        f"{rule['rule']}: {formats.plural(rule['rows'], 'row')}" for rule in column["broken"]
-    )
     measured: list[Any] = [texts.estimate_cell(column["psi"], span=3)]
     if column["psi"]["value"] is not None:
         bins = formats.plural(column["bins_compared"], "bin")
-        expected = Cell(formats.number(column["expected_psi"]), (bins,))
         measured = [
             texts.estimate_cell(column["psi"]),
-            expected,
+            Cell(formats.number(column["expected_psi"]), (bins,)),
             formats.p_value(column["p_value"]),
         ]
-    then_and_now = f"{formats.percent(missing['then'])} \u2192 {formats.percent(missing['now'])}"
+    unseen = texts.lack("a number")
+    if column["unseen"] is not None:
+        unseen = texts.estimate_cell(column["unseen"], formats.percent)
+    missing: Any = texts.lack("too few rows")
+    if column["missing"]["now"] is not None:
+        then = formats.percent(column["missing"]["then"])
+        now = formats.percent(column["missing"]["now"])
+        missing = f"{then} \u2192 {now}"
+    broken = tuple(
+        f"{rule['rule']}: {formats.plural(rule['rows'], 'row')}" for rule in column["broken"]
+    )
     return [
         Cell(name, ("sensitive",) if column["sensitive"] else ()),
         *measured,
-        texts.lack("a number") if unseen is None else texts.estimate_cell(unseen, formats.percent),
-        texts.lack("too few rows") if missing["now"] is None else then_and_now,
+        unseen,
+        missing,
         Cell("some" if broken else "none", broken),
     ]
 
 
 def _charts(drift: Json) -> list[Block]:
     blocks: list[Block] = []
-    changed = by_change(drift["columns"])[:MOST_DRAWN]
-    for name, column in ((name, column) for name, column in changed if column["bins"]):
+    for name, column in by_change(drift["columns"])[:MOST_DRAWN]:
         bins = column["bins"]
-        drawn = texts.largest(bins, MOST_BINS, lambda b: abs(b["now"] - b["then"]))
-        said = "; ".join(
-            f"{b['name']} from {formats.percent(b['then'])} to {formats.percent(b['now'])}"
-            for b in drawn
-        )
-        rows = [{"group": b["name"], "before": b["then"], "after": b["now"]} for b in drawn]
-        data = {"rows": rows, "before": "training rows", "after": "new rows"}
-        caption = texts.left_out(drawn, bins, "The bins that moved most")
-        shares = [[b["name"], formats.percent(b["then"]), formats.percent(b["now"])] for b in bins]
-        table = Table(
-            f"Shares of {name}", ["Bin", "Training rows", "New rows"], shares, folded=True
+        if not bins:
+            continue
+        drawn = texts.largest(bins, MOST_BINS, lambda part: abs(part["now"] - part["then"]))
+        described = []
+        bars = []
+        for part in drawn:
+            then = formats.percent(part["then"])
+            now = formats.percent(part["now"])
+            described.append(f"{part['name']} from {then} to {now}")
+            bars.append({"group": part["name"], "before": part["then"], "after": part["now"]})
+        rows = []
+        for part in bins:
+            rows.append([part["name"], formats.percent(part["then"]), formats.percent(part["now"])])
+        table = Table(f"Shares of {name}", ["Bin", "Training rows", "New rows"], rows, folded=True)
+        chart = Chart(
+            "group_charts.group_shares",
+            {"rows": bars, "before": "training rows", "after": "new rows"},
+            f"Shares of {name}, then and now",
+            "; ".join(described),
+            texts.left_out(drawn, bins, "The bins that moved most"),
+            table,
         )
         psi = formats.number(column["psi"]["value"])
-        title = f"Shares of {name}, then and now"
-        chart = Chart("group_charts.group_shares", data, title, said, caption, table)
         blocks += [Heading(f"{name} (PSI {psi})"), chart]
     return blocks
 
 
-def _attribute(about: str, found: Json) -> list[Block]:
-    labelled = any(row["label_now"] is not None for row in found["rows"])
+def _attribute(about: str, groups: Json) -> list[Block]:
+    labelled = any(row["label_now"] is not None for row in groups["rows"])
     head = ["Group", "Training rows", "New rows"]
-    head += ["Positive labels then", "Positive labels now"] if labelled else []
-    rows: list[list[Any]] = []
-    for row in found["rows"]:
-        now = texts.lack("too few people") if row["few"] else _share(row["now"])
-        labels = [_share(row[key]) for key in ("label_then", "label_now")] if labelled else []
-        rows.append([row["group"], _share(row["then"]), now, *labels])
-    share, rate = (_change(found[f"{of}_change"]) for of in ("share", "label_rate"))
-    said = f"Largest change of a group’s share by {about}: {share}."
     if labelled:
-        said += f" Largest change of a group’s share of positive labels: {rate}."
-    return [said, Table(f"Groups by {about}", head, rows)]
+        head += ["Positive labels then", "Positive labels now"]
+    rows: list[list[Any]] = []
+    for row in groups["rows"]:
+        now = _share(row["now"])
+        if row["few"]:
+            now = texts.lack("too few people")
+        cells = [row["group"], _share(row["then"]), now]
+        if labelled:
+            cells += [_share(row["label_then"]), _share(row["label_now"])]
+        rows.append(cells)
+    text = f"Largest change of a group’s share by {about}: {_change(groups['share_change'])}."
+    if labelled:
+        rate = _change(groups["label_rate_change"])
+        text += f" Largest change of a group’s share of positive labels: {rate}."
+    return [text, Table(f"Groups by {about}", head, rows)]
 
 
-def _change(found: Json) -> str:
-    cell = texts.estimate_cell(found, formats.percent)
-    return cell.text + (f" ({'; '.join(cell.below)})" if cell.below else "")
+def _change(estimate: Json) -> str:
+    cell = texts.estimate_cell(estimate, formats.percent)
+    if not cell.below:
+        return cell.text
+    return f"{cell.text} ({'; '.join(cell.below)})"
 
 
 def _share(value: float | None) -> Cell:
@@ -330,9 +365,9 @@ def _classes(answers: Mapping[str, Json]) -> Iterator[Block]:
     """Shares of more than two labels, and of the predictions of each, those that changed most
     first.
     """
-    for name, found in answers.items():
-        yield f"Largest change of the share of a {name}: {_change(found['change'])}."
-        moved = sorted(found["classes"], key=lambda row: -abs((row["now"] or 0.0) - row["then"]))
+    for name, shares in answers.items():
+        yield f"Largest change of the share of a {name}: {_change(shares['change'])}."
+        moved = sorted(shares["classes"], key=lambda row: -abs((row["now"] or 0.0) - row["then"]))
         rows: list[list[Any]] = [
             [row["name"], _share(row["then"]), _share(row["now"])] for row in moved
         ]
@@ -341,16 +376,16 @@ def _classes(answers: Mapping[str, Json]) -> Iterator[Block]:
 
 def _exchanged(drift: Json) -> Iterator[Block]:
     """How answers move when one term of a sentence replaces another, then and now."""
-    for name, found in drift["tokens"].items():
-        sentences = formats.plural(found["sentences"], "sentence")
-        yield Heading(f"Exchanged terms of {spoken(name)}")
+    for name, content in drift["tokens"].items():
+        sentences = formats.plural(content["sentences"], "sentence")
+        yield Heading(f"Counterfactual tokens of {spoken(name)}")
         yield (
-            f"{sentences} of {found['column']} with a term were answered again with every other "
-            "term of the "
-            "list; then these were test rows of the training run."
+            f"{sentences} of {content['column']} with a term were answered again with every other "
+            "term of the list; then these were test rows of the training run."
         )
         rows: list[list[Any]] = []
-        for row in found["metrics"]:
-            rows.append([title(row["name"]), *(texts.estimate_cell(row[key]) for key in MOMENTS)])
+        for row in content["metrics"]:
+            moments = [texts.estimate_cell(row[key]) for key in MOMENTS]
+            rows.append([title(row["name"]), *moments])
         caption = f"Moves of the answers, with {texts.interval_name(drift['settings'])}s"
         yield Table(caption, ["Metric", "Then", "Now", "Change"], rows)

@@ -35,18 +35,23 @@ def front(documents: Documents) -> Front:
     if label and "classes" in label:
         facts.append(("Label", Cell(f"{label['name']}: one of {len(label['classes'])} classes")))
     else:
-        known = f"{label['name']}: {label['positive']}" if label else "not known"
-        facts.append(("Positive label", Cell(known)))
+        positive = "not known"
+        if label:
+            positive = f"{label['name']}: {label['positive']}"
+        facts.append(("Positive label", Cell(positive)))
         settings = documents["metrics"]["settings"]
         if "outcome" in settings:
             facts.append(("Favourable outcome", Cell(texts.outcome_value(settings))))
     if contract:
         facts.append(("Data contract", Cell(f"{contract['name']}, version {contract['version']}")))
-    kind, done = ("evaluation", "evaluated") if contract else ("audit", "audited")
-    named = f"{model['name']}, {done}"
+    kind = "audit"
+    title = f"{model['name']}, audited"
+    if contract:
+        kind = "evaluation"
+        title = f"{model['name']}, evaluated"
     meta = [f"{kind.capitalize()} {run['id']}"]
     badge = (run["status"], *STATUS[run["status"]])
-    return Front(f"{kind} report", named, meta, headline(documents), run["created"], badge, facts)
+    return Front(f"{kind} report", title, meta, headline(documents), run["created"], badge, facts)
 
 
 def headline(documents: Documents) -> list[str]:
@@ -63,7 +68,7 @@ def headline(documents: Documents) -> list[str]:
         who = f"The predictions of {model['name']} were audited on"
     text = f"{who} {formats.plural(metrics['n'], 'row')} of {data['shown']}"
     if run["baseline"]:
-        text += f", beside the baseline {texts.called(run['baseline'])}"
+        text += f", compared with the baseline {texts.called(run['baseline'])}"
     if data["rows_set_aside"]:
         text += (
             f"; {formats.plural(data['rows_set_aside'], 'row')} outside the data contract set aside"
@@ -89,4 +94,4 @@ def compared(documents: Documents) -> list[str]:
     names = without_intersections(differences, documents["metrics"]["counts"])
     if {finding(name, differences[name]) for name in names} == {"same"}:
         return ["The model and the baseline have the same value of every metric."]
-    return [f"Beside the baseline: {verdict(differences, names).replace('**', '')}."]
+    return [f"Compared with the baseline: {verdict(differences, names).replace('**', '')}."]

@@ -5,7 +5,7 @@ job.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Annotated, Any, Literal
@@ -21,8 +21,13 @@ Outcome = Literal["passed", "refused", "insufficient_evidence", "failed", "unkno
 
 RUN_ID = re.compile(r"(\d{8}-\d{6})-(.+)-[0-9a-f]{6}")
 # Suffix of a run's name, and the kind of run that has it.
-SUFFIXES = {"evaluate": "evaluation"} | {
-    name: name for name in ("sweep", "tune", "filter", "predict", "monitor")
+SUFFIXES = {
+    "evaluate": "evaluation",
+    "sweep": "sweep",
+    "tune": "tune",
+    "filter": "filter",
+    "predict": "predict",
+    "monitor": "monitor",
 }
 # Statuses of one kind of run only, however it is named.
 KIND_OF_STATUS = dict.fromkeys(("published", "gated", "up_to_date"), "run")
@@ -104,36 +109,46 @@ class Entry:
     @property
     def moment(self) -> str | None:
         """The time of its start as ISO 8601."""
-        return None if self.when is None else self.when.isoformat()
+        if self.when is None:
+            return None
+        return self.when.isoformat()
 
     def metrics(self) -> list[str]:
         """Up to three numbers: those of the gates, then of performance and fairness."""
-        known = {
-            name: value
-            for name, value in self.verdict.metrics.items()
-            if value is not None and name.rpartition(".")[2] not in ("low", "high")
-        }
-        chosen = list(
-            dict.fromkeys(
-                gate["metric"] for gate in self.verdict.gates.results if gate.get("metric") in known
-            )
-        )
+        values = {}
+        for name, value in self.verdict.metrics.items():
+            if value is not None and name.rpartition(".")[2] not in ("low", "high"):
+                values[name] = value
+        chosen: list[Any] = []
+        for gate in self.verdict.gates.results:
+            metric = gate.get("metric")
+            if metric in values and metric not in chosen:
+                chosen.append(metric)
         stems = {name.partition(".")[0] for name in chosen}
         for line in LEADING:
             if stems.isdisjoint(line):
-                candidates = [
-                    name for stem in line for name in known if name.partition(".")[0] == stem
-                ]
-                chosen += candidates[:1]
-        return [
-            f"{COUNTS.get(name) or title(name)} {_shown(name, known[name])}" for name in chosen[:3]
-        ]
+                chosen += _first_of(line, values)
+        texts = []
+        for name in chosen[:3]:
+            texts.append(f"{COUNTS.get(name) or title(name)} {_shown(name, values[name])}")
+        return texts
 
 
 def _shown(name: str, value: float) -> str:
     if name in COUNTS:
         return formats.count(round(value))
-    return formats.percent(value) if name == "kept" else formats.number(value)
+    if name == "kept":
+        return formats.percent(value)
+    return formats.number(value)
+
+
+def _first_of(stems: Sequence[str], names: Iterable[str]) -> list[str]:
+    """The first metric whose first part is among `stems`, in their order; none if there is none."""
+    for stem in stems:
+        for name in names:
+            if name.partition(".")[0] == stem:
+                return [name]
+    return []
 
 
 def front(documents: Documents) -> Front:
@@ -141,10 +156,15 @@ def front(documents: Documents) -> Front:
     run = documents["run"]
     entries = entries_of(documents)
     champions = _champions(entries, documents.get("aliases"))
-    source = "Aliases are those of the registry when this page was made"
-    if documents.get("aliases") is None:
-        asked = "Aliases are those that the newest runs left, as the registry was not asked"
-        source = f"{asked}: `evenhand promote` moves an alias without a run"
+    note = ""
+    if champions:
+        source = "Aliases are those of the registry when this page was made"
+        if documents.get("aliases") is None:
+            source = (
+                "Aliases are those that the newest runs left, as the registry was not asked: "
+                "`evenhand promote` moves an alias without a run"
+            )
+        note = f"{source}; `evenhand history MODEL` lists every move."
     return Front(
         "all runs",
         "All runs",
@@ -152,32 +172,37 @@ def front(documents: Documents) -> Front:
         _headline(entries),
         run["created"],
         facts=champions,
-        note=f"{source}; `evenhand history MODEL` lists every move." if champions else "",
+        note=note,
         footer="Written by `evenhand report --all`, which updates it. This page loads nothing.",
     )
 
 
 def entries_of(documents: Documents) -> list[Entry]:
     """All runs, newest first."""
-    found = [_entry(run) for run in documents["runs"]]
+    entries = [_entry(run) for run in documents["runs"]]
     oldest = datetime.min.replace(tzinfo=UTC)
-    return sorted(found, key=lambda entry: (entry.when or oldest, entry.run_id), reverse=True)
+    return sorted(entries, key=lambda entry: (entry.when or oldest, entry.run_id), reverse=True)
 
 
 def _entry(run: Json) -> Entry:
     verdict = _Verdict(status="", exit_code=0)
     damage = run["damage"]
-    try:
-        verdict = verdict if damage else _Verdict.model_validate(run["verdict"])
-    except ValidationError:
-        damage = "damaged"
-    named = RUN_ID.fullmatch(run["run_id"])
-    name = named[2] if named else run["run_id"]
-    suffix = name.rpartition("-")[2] if named else ""
+    if not damage:
+        try:
+            verdict = _Verdict.model_validate(run["verdict"])
+        except ValidationError:
+            damage = "damaged"
+    parts = RUN_ID.fullmatch(run["run_id"])
+    name = run["run_id"]
+    suffix = ""
+    if parts:
+        name = parts[2]
+        suffix = name.rpartition("-")[2]
     kind = KIND_OF_STATUS.get(verdict.status) or SUFFIXES.get(suffix, "run")
     if SUFFIXES.get(suffix) == kind:
         name = name.removesuffix(f"-{suffix}")
-    outcome, text, detail = *_outcome(kind, verdict), verdict.error or ""
+    outcome, text = _outcome(kind, verdict)
+    detail = verdict.error or ""
     if damage:
         outcome = "unknown"
         text = "Damaged verdict"
@@ -186,39 +211,52 @@ def _entry(run: Json) -> Entry:
         text = "No verdict"
         detail = "it is still running, or was stopped"
     return Entry(
-        run["run_id"], name, kind, _when(named), outcome, text, detail, run["report"], verdict
+        run["run_id"], name, kind, _when(parts), outcome, text, detail, run["report"], verdict
     )
 
 
-def _when(named: re.Match[str] | None) -> datetime | None:
+def _when(parts: re.Match[str] | None) -> datetime | None:
+    if parts is None:
+        return None
     try:
-        return datetime.strptime(named[1], "%Y%m%d-%H%M%S").replace(tzinfo=UTC) if named else None
+        return datetime.strptime(parts[1], "%Y%m%d-%H%M%S").replace(tzinfo=UTC)
     except ValueError:
         return None
 
 
 def _outcome(kind: str, verdict: _Verdict) -> tuple[Outcome, str]:
     code = verdict.exit_code
-    found = STATUSES.get(verdict.status) or VERDICTS.get((kind, code))
-    if found is None and kind in ("filter", "predict"):
+    outcome = STATUSES.get(verdict.status) or VERDICTS.get((kind, code))
+    if outcome is not None:
+        return outcome
+    if kind in ("filter", "predict"):
         return "failed", "Some files failed"
-    judged = "Passes its gates" if verdict.gates.results else "Evaluated without gates"
-    return (
-        found or VERDICTS.get(("*", code)) or (("failed", "Failed") if code else ("passed", judged))
-    )
+    outcome = VERDICTS.get(("*", code))
+    if outcome is not None:
+        return outcome
+    if code:
+        return "failed", "Failed"
+    if verdict.gates.results:
+        return "passed", "Passes its gates"
+    return "passed", "Evaluated without gates"
 
 
 def _headline(entries: Sequence[Entry]) -> list[str]:
     if not entries:
         return ["There is no run in this store yet.", "The command evenhand run JOB makes one."]
-    latest = entries[0]
-    newest = f", the newest on {formats.moment(latest.moment)}" if latest.moment else ""
-    of = formats.plural(len({entry.name for entry in entries}), "job or model", "jobs and models")
-    counts = {key: sum(entry.outcome == key for entry in entries) for key in OUTCOMES}
-    counted = [f"{n:,} {OUTCOMES[key][0].lower()}" for key, n in counts.items() if n]
+    newest = ""
+    if entries[0].moment:
+        newest = f", the newest on {formats.moment(entries[0].moment)}"
+    names = {entry.name for entry in entries}
+    jobs = formats.plural(len(names), "job or model", "jobs and models")
+    counts = []
+    for key, (text, _) in OUTCOMES.items():
+        number = sum(entry.outcome == key for entry in entries)
+        if number:
+            counts.append(f"{number:,} {text.lower()}")
     return [
-        f"{formats.plural(len(entries), 'run')} of {of}{newest}.",
-        f"Outcomes: {formats.join(counted)}.",
+        f"{formats.plural(len(entries), 'run')} of {jobs}{newest}.",
+        f"Outcomes: {formats.join(counts)}.",
     ]
 
 
@@ -240,51 +278,69 @@ def _champions(
             newest.setdefault(model.name, {}).setdefault(model.alias, str(model.version))
         if status == "published" or aliases is None:
             runs.setdefault((model.name, str(model.version)), entry)
-    found = []
-    for name, versions in sorted((newest if aliases is None else aliases).items()):
+    current = newest if aliases is None else aliases
+    champions = []
+    for name, versions in sorted(current.items()):
         for alias, version in sorted(versions.items()):
-            run = runs.get((name, version))
-            made = f", published on {formats.moment(run.moment or run.run_id)}" if run else ""
-            text = f"version {version} is {alias}{made}"
-            found.append((name, Cell(text, href=run.report if run else None)))
-    return found
+            cell = _champion_cell(alias, version, runs.get((name, version)))
+            champions.append((name, cell))
+    return champions
+
+
+def _champion_cell(alias: str, version: str, run: Entry | None) -> Cell:
+    """Which version has an alias, with a link to the run that published it."""
+    text = f"version {version} is {alias}"
+    if run is None:
+        return Cell(text)
+    return Cell(f"{text}, published on {formats.moment(run.moment or run.run_id)}", href=run.report)
 
 
 def build(documents: Documents) -> list[Section]:
     """The table of runs, and the outcomes of each job or model."""
     entries = entries_of(documents)
-    own: dict[str, list[Entry]] = {}
+    if not entries:
+        return []
+    by_name: dict[str, list[Entry]] = {}
     for entry in entries:
-        own.setdefault(entry.name, []).append(entry)
+        by_name.setdefault(entry.name, []).append(entry)
     head = ["When", "Job or model", "Verdict", "Main metrics", "Time"]
     rows = [_row(entry) for entry in entries]
     every = Table("Every run, newest first", head, rows)
     jobs: list[list[Any]] = []
-    for name, of in own.items():
-        counts = [sum(entry.outcome == key for entry in of) for key in OUTCOMES]
-        jobs.append([name, len(of), *counts, _verdict(of[0])])
-    head = ["Job or model", "Runs", *(text for text, _ in OUTCOMES.values()), "Last run"]
+    for name, runs in by_name.items():
+        counts = [sum(entry.outcome == key for entry in runs) for key in OUTCOMES]
+        jobs.append([name, len(runs), *counts, _verdict(runs[0])])
+    outcomes = [text for text, _ in OUTCOMES.values()]
+    head = ["Job or model", "Runs", *outcomes, "Last run"]
     overview = Table("Jobs and models, the one that ran last first", head, jobs)
-    found = [Section("runs", "Run by run", [every]), Section("jobs", "Job by job", [overview])]
-    return found if entries else []
+    return [Section("runs", "Run by run", [every]), Section("jobs", "Job by job", [overview])]
 
 
 def _row(entry: Entry) -> list[Cell]:
-    model = entry.verdict.model
+    when = entry.run_id
+    if entry.moment:
+        when = formats.moment(entry.moment)
+    remark = () if entry.report else ("no report",)
     about = entry.kind
-    metrics = entry.metrics()
+    model = entry.verdict.model
     if model is not None and model.version is not None:
-        about += f", version {model.version}" + (
-            f" of {model.name}" if model.name != entry.name else ""
-        )
+        about += f", version {model.version}"
+        if model.name != entry.name:
+            about += f" of {model.name}"
+    metrics = lack("none")
+    numbers = entry.metrics()
+    if numbers:
+        metrics = Cell("", tuple(numbers))
+    time = lack("unknown")
     seconds = entry.verdict.seconds.values()
-    when = formats.moment(entry.moment) if entry.moment else entry.run_id
+    if seconds:
+        time = Cell(formats.seconds(sum(seconds)))
     return [
-        Cell(when, () if entry.report else ("no report",), href=entry.report, time=entry.moment),
+        Cell(when, remark, href=entry.report, time=entry.moment),
         Cell(entry.name, (about,)),
         _verdict(entry, entry.detail[:LONGEST_ERROR]),
-        Cell("", tuple(metrics)) if metrics else lack("none"),
-        Cell(formats.seconds(sum(seconds))) if seconds else lack("unknown"),
+        metrics,
+        time,
     ]
 
 

@@ -46,9 +46,8 @@ def _headline(documents: Documents) -> list[str]:
     then = formats.percent(tested["predicted_positive"] / tested["n"]) if tested else "not known"
     return [
         f"The output has {formats.plural(rows, 'row')} with predictions; {share} of them are "
-        f"“{positive}” "
-        f"(test rows of the training: {then}). A large difference is a reason to measure drift "
-        "(`evenhand monitor`)."
+        f"“{positive}” (test rows of the training: {then}). A large difference is a reason to "
+        "measure drift (`evenhand monitor`)."
     ]
 
 
@@ -69,18 +68,15 @@ def build(documents: Documents) -> Iterator[Section]:
     least = run["min_cell"]
     if sum(bins):
         # a count of a few people is not shown, as on every page
-        rows = [
-            [
-                f"{i / len(bins):g} to {(i + 1) / len(bins):g}",
-                f"fewer than {least}" if 0 < n < least else n,
-            ]
-            for i, n in enumerate(bins)
-        ]
+        rows: list[list[Any]] = []
+        for i, n in enumerate(bins):
+            count = f"fewer than {least}" if 0 < n < least else n
+            rows.append([f"{i / len(bins):g} to {(i + 1) / len(bins):g}", count])
         label = run["label"]
-        shown = "the predicted label"
+        predicted = "the predicted label"
         if "positive" in label:
-            shown = f"“{label_name(run['value_names'], label['name'], label['positive'])}”"
-        caption = f"Rows of this model's files by the probability of {shown}"
+            predicted = f"“{label_name(run['value_names'], label['name'], label['positive'])}”"
+        caption = f"Rows of this model's files by the probability of {predicted}"
         blocks.append(Table(caption, ["Probability", "Rows"], rows))
     yield Section("rows", "Rows", blocks)
     yield Section("files", "Files", file_blocks(summary, "predicted", "in the output"))

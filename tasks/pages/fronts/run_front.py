@@ -24,9 +24,9 @@ def front(documents: Documents) -> Front:
     table = run["table"]
     job = run["job"]
     contract = f"{table['contract_name']}, version {table['contract_version']}: what was checked"
-    published = (
-        Cell(texts.called(model), code=model["uri"]) if model else Cell("No version was published.")
-    )
+    published = Cell("No version was published.")
+    if model:
+        published = Cell(texts.called(model), code=model["uri"])
     facts = [
         ("Model", published),
         ("Data contract", Cell(contract, href=table.get("contract_page"))),
@@ -40,10 +40,16 @@ def front(documents: Documents) -> Front:
         # no sign of approval where no gate of the job judged
         badge = ("insufficient_evidence", "\u2013", "Published: the job set no gates")
     elif status == "gated" and note == "default gates":
-        badge = (status, STATUS[status][0], "Not published: no better than the commonest answer")
+        badge = (
+            status,
+            STATUS[status][0],
+            "Not published: no better than the majority-class baseline",
+        )
     meta = [f"Job {job['name']}", f"run {run['id']}"]
-    said = headline(documents)
-    return Front("run report", run["title"], meta, said, run["created"], badge=badge, facts=facts)
+    sentences = headline(documents)
+    return Front(
+        "run report", run["title"], meta, sentences, run["created"], badge=badge, facts=facts
+    )
 
 
 def headline(documents: Documents) -> list[str]:
@@ -60,9 +66,14 @@ def headline(documents: Documents) -> list[str]:
         f"{formats.count(metrics['n'])} rows that it had not seen."
     )
     notes = [f"{formats.sentence(note)}." for note in run.get("notes", [])]
-    changed = [champion_sentence(documents)] if documents.get("champion") else []
-    treated = proxy_sentences(documents) if documents.get("balance") else texts.treatment(metrics)
-    return [done, *_outcome(documents), *notes, *changed, *treated]
+    sentences = [done, *_outcome(documents), *notes]
+    if documents.get("champion"):
+        sentences.append(champion_sentence(documents))
+    if documents.get("balance"):
+        sentences += proxy_sentences(documents)
+    else:
+        sentences += texts.treatment(metrics)
+    return sentences
 
 
 def _outcome(documents: Documents) -> list[str]:

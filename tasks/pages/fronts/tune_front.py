@@ -1,4 +1,4 @@
-"""The page of a study: the winner beside the controls, what limits cost, and the trials."""
+"""The page of a study: the winner and the controls, what limits cost, and the trials."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from evenhand.tasks.pages.page_model import Block, Cell, Documents, Front, Json,
 from evenhand.tasks.pages.texts import estimate_cell, interval_name, known, lack, metric_cell
 
 KINDS = {
-    "majority": "the commonest answer",
+    "majority": "the majority-class baseline",
     "plain": "without mitigation",
     "blind": "without the sensitive columns",
     "job": "the job as it is",
 }
 NEEDS = ("tuning",)
-# A chart has so many marks beside the front, and a table so many trials.
+# A chart has so many marks that are not on the front, and a table so many trials.
 MOST_MARKS = 150
 MOST_ROWS = 100
 STATES = {"judged": "Judged", "pruned": "Ended early", "failed": "Failed"}
@@ -55,41 +55,52 @@ def headline(study: Json) -> list[str]:
     judged = sum(trial["state"] == "judged" for trial in models)
     sentences = [
         f"{formats.plural(len(models), 'model')} of {formats.join(study['methods'])}; {judged} "
-        "were judged "
-        "on all folds of the training rows. With their rules of decisions these are "
+        "were judged on all folds of the training rows. With their rules of decisions these are "
         f"{len(trials):,} trials."
     ]
     winner = trial_of(study, study["winner"])
     if winner is None:
-        close = trial_of(study, study["nearest"])
-        if close is not None:
-            misses = [
-                row["text"] for row in study["standings"] if row["kept_by"] in (None, "value")
-            ]
-            sentences.append(
-                f"None is within the limits. The best compromise is {close['label']}: "
-                f"{'; '.join(misses)}."
-            )
-            sentences.append("Its job is written, and says so in its description.")
-        return [*sentences, *(f"{formats.sentence(note)}." for note in study["notes"])]
+        sentences += _compromise(study)
+    else:
+        sentences += _winner(study, winner)
+    notes = [f"{formats.sentence(note)}." for note in study["notes"]]
+    return [*sentences, *notes]
+
+
+def _compromise(study: Json) -> list[str]:
+    """Say which trial is nearest to the limits, and which of them it misses."""
+    nearest = trial_of(study, study["nearest"])
+    if nearest is None:
+        return []
+    misses = [row["text"] for row in study["standings"] if row["kept_by"] in (None, "value")]
+    return [
+        f"None is within the limits. The best compromise is {nearest['label']}: "
+        f"{'; '.join(misses)}.",
+        "Its job is written, and says so in its description.",
+    ]
+
+
+def _winner(study: Json, winner: Json) -> list[str]:
+    """Say which trial won, how good it is on validation and test rows, and which limits held."""
     name = study["prefer"]
-    sentences.append(
+    test_metrics = study["test"] or {}
+    sentences = [
         f"The winner is {winner['label']}, with {within(name)} "
         f"{formats.number(winner['metrics'][name]['value'])} on validation rows."
-    )
-    test = (study["test"] or {}).get(name)
+    ]
+    test = test_metrics.get(name)
     if test and test["value"] is not None:
-        ends = "" if test["low"] is None else f" ({formats.interval(test['low'], test['high'])})"
+        ends = ""
+        if test["low"] is not None:
+            ends = f" ({formats.interval(test['low'], test['high'])})"
         sentences.append(
             f"On {formats.plural(study['test_rows'], 'test row')}, which the search did not see, "
             f"{within(name)} is {formats.number(test['value'])}{ends}."
         )
-    held = [limit["text"] for limit in study["limits"] if holds(limit, study["test"] or {})]
+    held = [f"“{limit['text']}”" for limit in study["limits"] if holds(limit, test_metrics)]
     if held:
-        sentences.append(
-            f"On the test rows {formats.join([f'“{text}”' for text in held])} held too."
-        )
-    return [*sentences, *(f"{formats.sentence(note)}." for note in study["notes"])]
+        sentences.append(f"On the test rows {formats.join(held)} held too.")
+    return sentences
 
 
 def holds(limit: Json, metrics: Json) -> bool:
@@ -97,7 +108,9 @@ def holds(limit: Json, metrics: Json) -> bool:
     value = (metrics.get(limit["metric"]) or {}).get("value")
     if value is None:
         return False
-    return bool(value >= limit["value"] if limit["sign"] == ">=" else value <= limit["value"])
+    if limit["sign"] == ">=":
+        return bool(value >= limit["value"])
+    return bool(value <= limit["value"])
 
 
 def trial_of(study: Json, number: str | None) -> Json | None:
@@ -109,19 +122,23 @@ def label_of(trial: Mapping[str, Any]) -> str:
     """Name a trial: a control, or a method with its parameters and its rule of decisions."""
     if trial["method"] is None:
         return KINDS.get(trial["kind"], f"model {trial['model']}") + _under(trial)
-    values = []
-    for name, value in ((name, value) for name, value in trial["arguments"].items() if value != []):
-        short = (
-            float(f"{value:.3g}")
-            if isinstance(value, float)
-            else "null"
-            if value is None
-            else value
-        )
-        values.append(f"{name}={shown(short)}")
-    return (
-        f"{trial['method']} ({', '.join(values)})" if values else str(trial["method"])
-    ) + _under(trial)
+    arguments = []
+    for name, value in trial["arguments"].items():
+        if value != []:
+            arguments.append(f"{name}={shown(_short(value))}")
+    method = str(trial["method"])
+    if arguments:
+        method += f" ({', '.join(arguments)})"
+    return method + _under(trial)
+
+
+def _short(value: Any) -> Any:
+    """A parameter's value for a label: a number with three digits, and null for none."""
+    if value is None:
+        return "null"
+    if isinstance(value, float):
+        return float(f"{value:.3g}")
+    return value
 
 
 def _under(trial: Mapping[str, Any]) -> str:
@@ -144,20 +161,22 @@ def metrics_of(study: Json) -> list[str]:
 
 
 def build(documents: Documents) -> Iterator[Section]:
-    """Validation beside test of the winner and the controls, costs of limits, and the trials."""
+    """Validation and test of the winner and the controls, costs of limits, and the trials."""
     study = documents["tuning"]
-    chosen = trial_of(study, study["winner"]) or trial_of(study, study["nearest"])
+    winner = trial_of(study, study["winner"])
+    chosen = winner or trial_of(study, study["nearest"])
     if chosen is not None:
         text = "The winner" if study["winner"] is not None else "The best compromise"
-        yield Section(
-            "winner", text, [*_compared(study, chosen), *_limits(study), *_repeats(study)]
-        )
+        blocks = [*_compared(study, chosen), *_limits(study), *_repeats(study)]
+        yield Section("winner", text, blocks)
     if study["limits"]:
         yield Section("costs", "What each limit costs", _costs(study))
     yield Section("front", "What is traded for what", _chart(study))
-    errors = Counter(trial["error"] for trial in study["trials"] if trial["error"]).most_common()
-    failures = [Table("Why trials failed", ["Reason", "Trials"], errors)] if errors else []
-    yield Section("trials", "The trials", [*_by_method(study), _best(study), *failures])
+    trials: list[Block] = [*_by_method(study), _best(study)]
+    errors = Counter(trial["error"] for trial in study["trials"] if trial["error"])
+    if errors:
+        trials.append(Table("Why trials failed", ["Reason", "Trials"], errors.most_common()))
+    yield Section("trials", "The trials", trials)
 
 
 def _compared(study: Json, chosen: Json) -> list[Block]:
@@ -165,35 +184,40 @@ def _compared(study: Json, chosen: Json) -> list[Block]:
     name = interval_name(study)
     test = study["test"]
     metrics = metrics_of(study)
-    blocks: list[Block] = [
+    text = (
         f"**{formats.sentence(chosen['label'])}**. The validation numbers are of training rows, "
-        "each "
-        "predicted by a model that was not trained on it. The trial was chosen by them, so they "
-        "tend to be "
-        "too good: the difference to the test rows shows by how much here."
-    ]
+        "each predicted by a model that was not trained on it. The trial was chosen by them, so "
+        "they tend to be too good: the difference to the test rows shows by how much here."
+    )
     columns = ["Metric", f"Validation ({name})"]
-    columns += [f"Test ({name})", "Test less validation"] if test else []
+    if test:
+        columns += [f"Test ({name})", "Test less validation"]
     rows = []
     for metric in metrics:
-        own = chosen["metrics"].get(metric)
-        found = (test or {}).get(metric)
-        beside = [estimate_cell(found), _difference(found, own)] if test else []
-        rows.append([metric_cell(metric), estimate_cell(own or None), *beside])
-    blocks.append(Table("Validation and test of the chosen trial", columns, rows))
+        on_validation = chosen["metrics"].get(metric)
+        row = [metric_cell(metric), estimate_cell(on_validation or None)]
+        if test:
+            on_test = test.get(metric)
+            row += [estimate_cell(on_test), _difference(on_test, on_validation)]
+        rows.append(row)
+    table = Table("Validation and test of the chosen trial", columns, rows)
+    return [text, table, *_control_table(study)]
+
+
+def _control_table(study: Json) -> list[Table]:
+    """A table of the controls; none where no control was judged."""
     controls = [
         trial for trial in study["trials"] if is_fixed(trial) and trial["state"] == "judged"
     ]
-    if controls:
-        rows = [
-            [metric_cell(name), *(_control(study, one, name) for one in controls)]
-            for name in metrics
-        ]
-        head = [formats.sentence(KINDS[trial["kind"]]) for trial in controls]
-        blocks.append(
-            Table("The controls: validation, and below it the test rows", ["Metric", *head], rows)
-        )
-    return blocks
+    if not controls:
+        return []
+    rows = []
+    for name in metrics_of(study):
+        cells = [_control(study, control, name) for control in controls]
+        rows.append([metric_cell(name), *cells])
+    head = [formats.sentence(KINDS[control["kind"]]) for control in controls]
+    caption = "The controls: validation, and below it the test rows"
+    return [Table(caption, ["Metric", *head], rows)]
 
 
 def _limits(study: Json) -> list[Block]:
@@ -202,66 +226,69 @@ def _limits(study: Json) -> list[Block]:
         return []
     rows: list[list[Any]] = []
     for standing in study["standings"]:
-        ends = [
-            lack("not measured") if standing[key] is None else standing[key]
-            for key in ("value", "end")
-        ]
         verdict = EVIDENCE[standing["kept_by"]]
         if standing["value"] is None:
             verdict = "not enough evidence"
         elif standing["kept_by"] is None:
             verdict = f"missed by {formats.number(standing['missed_by'])}"
-        rows.append([standing["limit"], *ends, verdict])
+        value = _or_lack(standing["value"], "not measured")
+        end = _or_lack(standing["end"], "not measured")
+        rows.append([standing["limit"], value, end, verdict])
     text = (
         "The value says whether a limit is kept on the validation rows, and the end of the "
-        "interval whether "
-        "that is shown to hold for rows like these."
+        "interval whether that is shown to hold for rows like these."
     )
     columns = ["Limit", "Value", "End of the interval", "Kept?"]
     return [text, Table("The limits and the chosen trial, on validation rows", columns, rows)]
 
 
+def _or_lack(value: float | None, reason: str) -> float | Cell:
+    """A number, or why there is none."""
+    if value is None:
+        return lack(reason)
+    return value
+
+
 def _difference(one: Json | None, other: Json | None) -> Cell:
-    values: list[Any] = [(item or {}).get("value") for item in (one, other)]
-    return (
-        Cell(formats.signed(values[0] - values[1])) if None not in values else lack("not measured")
-    )
+    value = (one or {}).get("value")
+    subtracted = (other or {}).get("value")
+    if value is None or subtracted is None:
+        return lack("not measured")
+    return Cell(formats.signed(value - subtracted))
 
 
 def _value(trial: Json, metric: str) -> float | None:
     """A metric of a trial, which may have no number of it."""
-    found: float | None = (trial["metrics"].get(metric) or {}).get("value")
-    return found
+    value: float | None = (trial["metrics"].get(metric) or {}).get("value")
+    return value
 
 
 def _control(study: Json, trial: Json, metric: str) -> Cell:
-    found = _value(trial, metric)
-    value = study["test_controls"].get(trial["kind"], {}).get(metric)
-    if found is None:
+    on_validation = _value(trial, metric)
+    if on_validation is None:
         return lack("not measured")
-    return Cell(formats.number(found), () if value is None else (f"test {formats.number(value)}",))
+    on_test = study["test_controls"].get(trial["kind"], {}).get(metric)
+    if on_test is None:
+        return Cell(formats.number(on_validation))
+    return Cell(formats.number(on_validation), (f"test {formats.number(on_test)}",))
 
 
 def _repeats(study: Json) -> list[Block]:
     if not study["repeats"]:
         return []
+    runs = [study["test"]]
+    runs += [repeat["metrics"] for repeat in study["repeats"]]
     rows = []
     for metric in metrics_of(study):
-        runs = [study["test"], *(repeat["metrics"] for repeat in study["repeats"])]
         values = [run[metric]["value"] for run in runs if run.get(metric)]
-        found = [value for value in values if value is not None]
-        if found:
-            rows.append(
-                [
-                    metric_cell(metric),
-                    sum(found) / len(found),
-                    formats.interval(min(found), max(found)),
-                ]
-            )
+        numbers = [value for value in values if value is not None]
+        if numbers:
+            mean = sum(numbers) / len(numbers)
+            span = formats.interval(min(numbers), max(numbers))
+            rows.append([metric_cell(metric), mean, span])
     text = (
         f"The winner was trained {formats.plural(len(study['repeats']), 'more time')} with other "
-        "seeds, on "
-        "the same training rows, and measured on the same test rows."
+        "seeds, on the same training rows, and measured on the same test rows."
     )
     columns = ["Metric", "Mean", "Smallest to largest"]
     return [text, Table("The winner with several seeds, on the test rows", columns, rows)]
@@ -271,22 +298,24 @@ def _costs(study: Json) -> list[Block]:
     bounds = {
         "interval": "the unfavourable end of its interval",
         "point": "the value itself",
-        "prediction": "the unfavourable end of what the test rows may show, as expected from its interval,",
+        "prediction": (
+            "the unfavourable end of what the test rows may show, as expected from its interval,"
+        ),
     }
     text = (
         f"A trial is within a limit if {bounds[study['bound']]} is, on the validation rows. Each "
-        "row has the "
-        f"best `{study['prefer']}` of the trials within all limits, and within all but this one. A "
-        "search "
-        "without the limit might have found better ones."
+        f"row has the best `{study['prefer']}` of the trials within all limits, and within all but "
+        "this one. A search without the limit might have found better ones."
     )
     rows = []
     for cost in study["costs"]:
-        ends = cost["with"], cost["without"]
-        price = "no trial to compare" if None in ends else formats.signed(ends[0] - ends[1])
-        rows.append(
-            [cost["limit"], *(lack("no trial") if end is None else end for end in ends), price]
-        )
+        within_all = cost["with"]
+        without_this = cost["without"]
+        price = "no trial to compare"
+        if within_all is not None and without_this is not None:
+            price = formats.signed(within_all - without_this)
+        best = [_or_lack(end, "no trial") for end in (within_all, without_this)]
+        rows.append([cost["limit"], *best, price])
     columns = ["Limit", "Within all limits", "Without this one", "Difference"]
     return [text, Table("The best trial with and without each limit", columns, rows)]
 
@@ -296,97 +325,125 @@ def _chart(study: Json) -> list[Block]:
     if len(names) < 2:
         return []
     y, x = names[:2]
-    # the commonest answer is far from all others: the rest would look like one point
-    judged = [
-        one for one in study["trials"] if one["state"] == "judged" and one["kind"] != "majority"
-    ]
-    judged = [trial for trial in judged if None not in (_value(trial, x), _value(trial, y))]
+    judged = _drawable(study, x, y)
     if len(judged) < 2:
         return []
     values = np.array([[_value(trial, name) for name in (y, x)] for trial in judged], np.float64)
     on_front = set(pareto_front(values, [better(y), better(x)]))
     marks = []
-    plain = []
+    ordinary = []
     for i, trial in enumerate(judged):
-        kind = (
-            "best" if trial["number"] == study["winner"] else "front" if i in on_front else "other"
-        )
+        kind = "other"
+        if trial["number"] == study["winner"]:
+            kind = "best"
+        elif i in on_front:
+            kind = "front"
         ends = [trial["metrics"][name] for name in (x, y)]
         if kind == "other":
             ends = [{**item, "low": None, "high": None} for item in ends]
-        if kind == "other" and not is_fixed(trial):
-            plain.append(i)
-        marks.append(mark(trial["kind"] if is_fixed(trial) else "", kind, *ends))
-    left_out = {*plain} - {*formats.evenly(plain, MOST_MARKS)}
-    rows = [found for i, found in enumerate(marks) if i not in left_out]
-    limits: dict[str, Any] = {
-        f"{axis}_limits": [one["value"] for one in study["limits"] if one["metric"] == name]
-        for axis, name in (("x", x), ("y", y))
-    }
-    said = f"{len(rows)} of {len(judged)} trials judged on all folds; {len(on_front)} are on the front."
+        fixed = is_fixed(trial)
+        if kind == "other" and not fixed:
+            ordinary.append(i)
+        marks.append(mark(trial["kind"] if fixed else "", kind, *ends))
+    left_out = set(ordinary) - set(formats.evenly(ordinary, MOST_MARKS))
+    rows = [drawn for i, drawn in enumerate(marks) if i not in left_out]
+    described = (
+        f"{len(rows)} of {len(judged)} trials judged on all folds; {len(on_front)} are on the "
+        "front."
+    )
     lead = (
         f"{title(y)} against {title(x)} on the validation rows: all trials on the front of these "
-        "two "
-        "metrics, and the controls but the commonest answer. Lines across a mark are its "
-        "intervals; "
-        "dashed lines are limits."
+        "two metrics, and the controls but the majority-class baseline. Lines across a mark are "
+        "its intervals; dashed lines are limits."
     )
-    return [lead, tradeoff_chart(x, y, rows, said, **limits)]
+    chart = tradeoff_chart(
+        x,
+        y,
+        rows,
+        described,
+        x_limits=_limits_of(study, x),
+        y_limits=_limits_of(study, y),
+    )
+    return [lead, chart]
+
+
+def _drawable(study: Json, x: str, y: str) -> list[Json]:
+    """Judged trials with both metrics of a chart.
+
+    The majority-class baseline is left out: it is so far from all others that they would look like
+    one point.
+    """
+    judged = [
+        trial
+        for trial in study["trials"]
+        if trial["state"] == "judged" and trial["kind"] != "majority"
+    ]
+    return [
+        trial for trial in judged if _value(trial, x) is not None and _value(trial, y) is not None
+    ]
+
+
+def _limits_of(study: Json, metric: str) -> list[float]:
+    """Values of the limits that a metric has."""
+    return [limit["value"] for limit in study["limits"] if limit["metric"] == metric]
 
 
 def _by_method(study: Json) -> list[Block]:
     """How many trials of each method and rule ended how, and the best of each within the limits."""
     name = study["prefer"]
-    rows = []
-    trials = [trial for trial in study["trials"] if trial["method"] is not None]
-    for key in dict.fromkeys((trial["method"], trial["decision"]) for trial in trials):
-        own = [trial for trial in trials if (trial["method"], trial["decision"]) == key]
-        states = Counter(trial["state"] for trial in own)
-        rule = "the job’s" if key[1] == "job" else key[1].replace("_", " ")
-        kept = [
-            _value(trial, name)
-            for trial in own
-            if trial["state"] == "judged" and trial["miss"] == 0
-        ]
-        found = [value for value in kept if value is not None]
-        top = (max if better(name) == "higher" else min)(found, default=None)
-        rows.append([key[0], rule, *(states[state] for state in STATES), known(top, why="none")])
+    groups: dict[tuple[str, str], list[Json]] = {}
+    for trial in study["trials"]:
+        if trial["method"] is not None:
+            groups.setdefault((trial["method"], trial["decision"]), []).append(trial)
+    best = max if better(name) == "higher" else min
+    rows: list[list[Any]] = []
+    for (method, decision), trials in groups.items():
+        states = Counter(trial["state"] for trial in trials)
+        rule = "the job’s" if decision == "job" else decision.replace("_", " ")
+        values = []
+        for trial in trials:
+            value = _value(trial, name)
+            if trial["state"] == "judged" and trial["miss"] == 0 and value is not None:
+                values.append(value)
+        counts = [states[state] for state in STATES]
+        rows.append([method, rule, *counts, known(best(values, default=None), why="none")])
     columns = ["Method", "Decisions", *STATES.values(), f"Best {title(name)} within the limits"]
-    text = "Trials that ended early were judged on a part of the rows only."
     table = Table("Trials by method and rule of decisions", columns, rows)
-    return [text, table] if study["halving"] else [table]
+    if not study["halving"]:
+        return [table]
+    return ["Trials that ended early were judged on a part of the rows only.", table]
 
 
 def _best(study: Json) -> Table:
     name = study["prefer"]
     sign = -1.0 if better(name) == "higher" else 1.0
-    judged = [t for t in study["trials"] if t["state"] == "judged" and _value(t, name) is not None]
+    metrics = metrics_of(study)
+    judged = [
+        trial
+        for trial in study["trials"]
+        if trial["state"] == "judged" and _value(trial, name) is not None
+    ]
     order = sorted(
         judged, key=lambda trial: (trial["miss"], sign * trial["metrics"][name]["value"])
     )
-    shown = order[:MOST_ROWS]
-    rows: list[list[Any]] = []
-    for trial in shown:
-        cells = [
-            estimate_cell(trial["metrics"].get(metric) or None) for metric in metrics_of(study)
-        ]
-        missed = "yes" if trial["miss"] == 0 else f"misses by {formats.number(trial['miss'])}"
-        time = (
-            formats.seconds(trial["seconds"])
-            if trial["rule"] == 0
-            else f"model of {trial['model']}"
-        )
-        rows.append([Cell(str(trial["number"]), (trial["label"],)), *cells, missed, time])
-    count = (
-        f"The best {len(shown)} of {len(order):,}"
-        if len(shown) < len(order)
-        else f"All {len(order)}"
-    )
-    columns = [
-        "Trial",
-        *(title(metric) for metric in metrics_of(study)),
-        "Within the limits",
-        "Time",
-    ]
+    best = order[:MOST_ROWS]
+    rows = [_trial_row(trial, metrics) for trial in best]
+    count = f"All {len(order)}"
+    if len(best) < len(order):
+        count = f"The best {len(best)} of {len(order):,}"
+    titles = [title(metric) for metric in metrics]
+    columns = ["Trial", *titles, "Within the limits", "Time"]
     caption = f"{count} trials that were judged on all folds, on validation rows"
     return Table(caption, columns, rows, folded=True)
+
+
+def _trial_row(trial: Json, metrics: list[str]) -> list[Any]:
+    """A trial's metrics, whether it is within the limits, and the time of its model."""
+    cells = [estimate_cell(trial["metrics"].get(metric) or None) for metric in metrics]
+    within_limits = "yes"
+    if trial["miss"] != 0:
+        within_limits = f"misses by {formats.number(trial['miss'])}"
+    time = f"model of {trial['model']}"
+    if trial["rule"] == 0:
+        time = formats.seconds(trial["seconds"])
+    return [Cell(str(trial["number"]), (trial["label"],)), *cells, within_limits, time]

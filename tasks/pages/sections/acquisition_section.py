@@ -58,94 +58,115 @@ def _names(groups: Sequence[Json]) -> str:
 
 def _shown(cell: Json | None, least: int) -> float | None:
     """Share of a sensitive group; None where it has too few rows."""
-    return None if cell is None or cell["rows"] < least else cell["share"]
+    if cell is None or cell["rows"] < least:
+        return None
+    share: float | None = cell["share"]
+    return share
 
 
 def _sentences(
     acquisition: Json, allowed: Sequence[Json], about: str, settings: Json
 ) -> list[Block]:
     asked = acquisition["asked"]
-    may = formats.plural(len(allowed), "feature")
-    amount = f"It may ask for {may}; the test rows are too few to say more."
-    if asked["mean"] == 0:
-        amount = f"Of {may} that it may ask for, it asks nobody for **any**: all get the same prediction."
-    elif asked["mean"] is not None:
-        ends = formats.interval(asked["low"], asked["high"])
-        amount = (
-            f"Of {may} that it may ask for, it asks a person for "
-            f"**{formats.number(asked['mean'])}** on "
-            f"average ({interval_name(settings)}: {ends}), one after another. Each answer decides "
-            "what is "
-            "asked next, and when to stop."
-        )
+    amount = _asked_amount(asked, len(allowed), settings)
     amount += (
         f" Its trade-off gamma is {acquisition['gamma']:g}: at 1 it asks for whatever helps to "
-        "predict, at 0 "
-        f"only for what does not reveal {about}{CRITERIA.get(acquisition['criterion'], '')}."
+        f"predict, at 0 only for what does not reveal {about}"
+        f"{CRITERIA.get(acquisition['criterion'], '')}."
     )
     texts: list[Block] = [amount]
-    parts = [acquisition["auc"].get(name) or {} for name in ("acquired", "all")]
-    outcome, adversary = ([formats.number(part.get(key)) for part in parts] for key in AUCS)
+    adversary = _auc_texts(acquisition, "adversary_auc")
+    outcome = _auc_texts(acquisition, "classifier_auc")
     if formats.MISSING not in adversary:
         texts.append(
             f"A second network, the adversary, predicts {about} from the known features. Its AUC "
-            "is "
-            f"**{adversary[0]}** from the asked features and **{adversary[1]}** from all features; "
-            "random "
-            f"guessing gives 0.5. The AUC of the outcome is {outcome[0]} and {outcome[1]}."
+            f"is **{adversary[0]}** from the asked features and **{adversary[1]}** from all "
+            f"features; random guessing gives 0.5. The AUC of the outcome is {outcome[0]} and "
+            f"{outcome[1]}."
         )
     if asked["mean"] == 0:
         return texts
+    sentences = _asked_features(acquisition["groups"], allowed, settings["min_cell"])
+    if sentences:
+        texts.append(" ".join(sentences))
+    return texts
+
+
+def _asked_amount(asked: Json, allowed: int, settings: Json) -> str:
+    """Say how many features the model asks a person for."""
+    may = formats.plural(allowed, "feature")
+    if asked["mean"] is None:
+        return f"It may ask for {may}; the test rows are too few to say more."
+    if asked["mean"] == 0:
+        return (
+            f"Of {may} that it may ask for, it asks nobody for **any**: all get the same "
+            "prediction."
+        )
+    ends = formats.interval(asked["low"], asked["high"])
+    return (
+        f"Of {may} that it may ask for, it asks a person for "
+        f"**{formats.number(asked['mean'])}** on average ({interval_name(settings)}: {ends}), one "
+        "after another. Each answer decides what is asked next, and when to stop."
+    )
+
+
+def _auc_texts(acquisition: Json, name: str) -> list[str]:
+    """An AUC from the asked features, and from all."""
+    from_asked = acquisition["auc"].get("acquired") or {}
+    from_all = acquisition["auc"].get("all") or {}
+    return [formats.number(from_asked.get(name)), formats.number(from_all.get(name))]
+
+
+def _asked_features(groups: Sequence[Json], allowed: Sequence[Json], least: int) -> list[str]:
+    """Say which features nearly everybody and hardly anybody is asked for, and which are closed."""
+    sentences = []
     always = [group for group in allowed if group["share"] >= ALWAYS]
+    if always:
+        sentences.append(f"It asks at least {ALWAYS:.0%} of people for {_names(always)}.")
+    sentences += _difference(allowed, least)
     never = [group for group in allowed if group["share"] <= NEVER]
-    said = [f"It asks at least {ALWAYS:.0%} of people for {_names(always)}."] if always else []
-    said += _difference(allowed, settings["min_cell"])
-    said += [f"It asks at most {NEVER:.0%} of people for {_names(never)}."] if never else []
-    closed = [group for group in acquisition["groups"] if not group["allowed"]]
+    if never:
+        sentences.append(f"It asks at most {NEVER:.0%} of people for {_names(never)}.")
+    closed = [group for group in groups if not group["allowed"]]
     if closed:
-        said.append(
+        sentences.append(
             f"It may not ask for {_names(closed)}: sensitive, or of one value in the training rows."
         )
-    return [*texts, *([" ".join(said)] if said else [])]
+    return sentences
 
 
 def _difference(allowed: Sequence[Json], least: int) -> list[str]:
     """Between which groups the share who are asked for a feature differs most, if it is notable."""
-    found = [(0.0, "")]
+    widest = 0.0
+    sentence = ""
     for group in allowed:
         for attribute, cells in group["by_group"].items():
-            shares = {value: _shown(cell, least) for value, cell in cells.items()}
-            ranked = sorted((share, value) for value, share in shares.items() if share is not None)
-            if ranked:
-                (low, fewest), (high, most) = ranked[0], ranked[-1]
-                ends = (
-                    f"{formats.percent(high)} of “{most}” and {formats.percent(low)} of “{fewest}”"
+            shares = []
+            for value, cell in cells.items():
+                share = _shown(cell, least)
+                if share is not None:
+                    shares.append((share, value))
+            if not shares:
+                continue
+            low, fewest = min(shares)
+            high, most = max(shares)
+            if high - low > widest:
+                widest = high - low
+                sentence = (
+                    f"By {spoken(attribute)} the share differs most for {group['name']}: "
+                    f"{formats.percent(high)} of “{most}” and {formats.percent(low)} of "
+                    f"“{fewest}” are asked."
                 )
-                by = f"By {spoken(attribute)} the share differs most for {group['name']}"
-                found.append((high - low, f"{by}: {ends} are asked."))
-    widest, text = max(found, key=lambda pair: pair[0])
-    return [text] if widest >= NOTABLE else []
+    return [sentence] if widest >= NOTABLE else []
 
 
 def _features(acquisition: Json, about: str, interval: str) -> list[Block]:
     """The chart of the features that are asked most, and the table of all."""
     ranked = sorted(acquisition["groups"], key=lambda group: -(group["share"] or 0.0))
     allowed = [group for group in ranked if group["allowed"]]
-    drawn = allowed[:MOST_FEATURES]
-    named = {"asked features": "acquired", "all features": "all"}
-    sets = [{"name": name, **(acquisition["auc"].get(key) or {})} for name, key in named.items()]
-    sets = [found for found in sets if any(found.get(key) is not None for key in AUCS)]
-    rows: list[list[Any]] = []
-    for group in ranked:
-        share = lack("may not be asked")
-        if group["allowed"]:
-            ends = f"{formats.percent(group['low'])} to {formats.percent(group['high'])}"
-            share = Cell(formats.percent(group["share"]), (ends,))
-        place = "–" if group["mean_position"] is None else f"{group['mean_position']:.1f}"
-        rows.append(
-            [group["name"], share, place, formats.percent(group["first_share"]), *_aucs(group)]
-        )
-    rows += [[found["name"], *["–"] * 3, *_aucs(found)] for found in sets]
+    sets = _feature_sets(acquisition)
+    rows = [_feature_row(group) for group in ranked]
+    rows += [[item["name"], "–", "–", "–", *_aucs(item)] for item in sets]
     heads = [
         "Feature",
         f"Asked ({interval})",
@@ -156,51 +177,87 @@ def _features(acquisition: Json, about: str, interval: str) -> list[Block]:
     ]
     caption = "Every feature, those asked most often first; the AUCs are of that feature alone"
     table = Table(caption, heads, rows)
+    drawn = allowed[:MOST_FEATURES]
     if not drawn:
         return [table]
-    keys = ("name", "share", "low", "high", *AUCS)
-    data = [{key: group[key] for key in keys} for group in drawn]
     text = "The chart shows the share of the test rows that are asked for each feature."
     if sets:
         text += (
             f" Above it is how well the feature alone predicts the outcome and a person’s {about}, "
-            "as AUCs "
-            "on training rows that were set aside."
+            "as AUCs on training rows that were set aside."
         )
     if len(allowed) > len(drawn):
         text += f" It has the {len(drawn)} features that are asked most; the table has all."
+    return [text, _features_chart(drawn, sets, about), table]
+
+
+def _feature_sets(acquisition: Json) -> list[dict[str, Any]]:
+    """The asked features and all features as rows of the chart, where an AUC is known."""
+    sets = []
+    for name, key in (("asked features", "acquired"), ("all features", "all")):
+        item = {"name": name, **(acquisition["auc"].get(key) or {})}
+        if any(item.get(auc) is not None for auc in AUCS):
+            sets.append(item)
+    return sets
+
+
+def _feature_row(group: Json) -> list[Any]:
+    """A feature's row of the table: how often and how early it is asked for, and its AUCs."""
+    share = lack("may not be asked")
+    if group["allowed"]:
+        ends = f"{formats.percent(group['low'])} to {formats.percent(group['high'])}"
+        share = Cell(formats.percent(group["share"]), (ends,))
+    place = "–"
+    if group["mean_position"] is not None:
+        place = f"{group['mean_position']:.1f}"
+    first = formats.percent(group["first_share"])
+    return [group["name"], share, place, first, *_aucs(group)]
+
+
+def _features_chart(drawn: Sequence[Json], sets: Sequence[Json], about: str) -> Chart:
+    """How often each feature is asked for, and what it reveals."""
+    keys = ("name", "share", "low", "high", *AUCS)
+    rows: list[Json] = []
+    for group in drawn:
+        rows.append({key: group[key] for key in keys})
+    rows += sets
     most = ", ".join(f"{group['name']} {formats.percent(group['share'])}" for group in drawn[:6])
-    described = f"The features that are asked most: {most}."
-    caption = "What each feature reveals, and how often it is asked"
-    chart = Chart(
-        "intervals.asked_features", {"rows": [*data, *sets], "predicted": about}, caption, described
+    return Chart(
+        "intervals.asked_features",
+        {"rows": rows, "predicted": about},
+        "What each feature reveals, and how often it is asked",
+        f"The features that are asked most: {most}.",
     )
-    return [text, chart, table]
 
 
-def _aucs(found: Json) -> list[str | float]:
-    return ["–" if found.get(key) is None else found[key] for key in AUCS]
+def _aucs(item: Json) -> list[str | float]:
+    values = []
+    for key in AUCS:
+        value = item.get(key)
+        values.append("–" if value is None else value)
+    return values
 
 
 def _by_group(allowed: Sequence[Json], least: int) -> list[Block]:
     if not allowed:
         return []
-    values = [(name, value) for name, found in allowed[0]["by_group"].items() for value in found]
+    columns = []
+    for name, cells in allowed[0]["by_group"].items():
+        for value in cells:
+            columns.append((name, value))
     rows: list[list[Any]] = []
     for group in allowed:
-        labels = [formats.percent(group["by_label"][label]) for label in ("0", "1")]
-        shares = (_shown(group["by_group"][name][value], least) for name, value in values)
-        rows.append(
-            [
-                group["name"],
-                *labels,
-                *(known(share, formats.percent, "too few") for share in shares),
-            ]
-        )
+        row: list[Any] = [group["name"]]
+        for label in ("0", "1"):
+            row.append(formats.percent(group["by_label"][label]))
+        for name, value in columns:
+            share = _shown(group["by_group"][name][value], least)
+            row.append(known(share, formats.percent, "too few"))
+        rows.append(row)
     caption = (
         f"Share of people asked for each feature; of fewer than {least} rows no share is shown"
     )
-    heads = [f"{spoken(name)}: {value}" for name, value in values]
+    heads = [f"{spoken(name)}: {value}" for name, value in columns]
     return [
         "The share of people with either true label, and of each group, who are asked for each "
         "feature.",
@@ -209,47 +266,51 @@ def _by_group(allowed: Sequence[Json], least: int) -> list[Block]:
 
 
 def _amount(counts: Sequence[int]) -> list[Block]:
-    shares = [formats.percent(n / max(sum(counts), 1)) for n in counts]
+    people = max(sum(counts), 1)
+    shares = [formats.percent(n / people) for n in counts]
     most = max(range(len(counts)), key=counts.__getitem__)
-    said = f"Most often it asks a person for {formats.plural(most, 'feature')}: {shares[most]} of people."
-    rows = [(str(i), n, share) for i, (n, share) in enumerate(zip(counts, shares, strict=True))]
+    text = (
+        f"Most often it asks a person for {formats.plural(most, 'feature')}: {shares[most]} of "
+        "people."
+    )
+    rows = []
+    for i, (n, share) in enumerate(zip(counts, shares, strict=True)):
+        rows.append((str(i), n, share))
     caption = "People by the number of features that they are asked for"
     table = Table(caption, [title("features_asked"), "People", "Share"], rows, folded=True)
-    edges = [i - 0.5 for i in range(len(counts) + 1)]
     data = {
-        "edges": edges,
+        "edges": [i - 0.5 for i in range(len(counts) + 1)],
         "counts": counts,
         "shares": True,
         "x_title": "features asked of a person",
+        "y_title": "share of people",
     }
-    data["y_title"] = "share of people"
-    chart = Chart("group_charts.histogram", data, "Features asked of a person", said, table=table)
-    return [said, chart]
+    chart = Chart("group_charts.histogram", data, "Features asked of a person", text, table=table)
+    return [text, chart]
 
 
 def _all_features(acquisition: Json, metrics: Json, interval: str) -> list[Block]:
     """Every metric known both from the asked features and from all; no intersections."""
+    named = ("auc", f"demographic_parity_difference.{acquisition['attributes'][0]}")
     rows: list[list[Any]] = []
     changes = []
     for name, value in acquisition["full_information"].items():
-        found = metrics["metrics"].get(name)
-        if "&" in name or value is None or found is None or found["value"] is None:
+        measured = metrics["metrics"].get(name)
+        if "&" in name or value is None or measured is None or measured["value"] is None:
             continue
-        difference = formats.signed(found["value"] - value)
+        difference = formats.signed(measured["value"] - value)
         way = direction(name) or "not stated"
-        rows.append([metric_cell(name), estimate_cell(found), value, difference, way])
-        if name in ("auc", f"demographic_parity_difference.{acquisition['attributes'][0]}"):
-            instead = f"{formats.number(value)} instead of {formats.number(found['value'])}"
+        rows.append([metric_cell(name), estimate_cell(measured), value, difference, way])
+        if name in named:
+            instead = f"{formats.number(value)} instead of {formats.number(measured['value'])}"
             changes.append(f"{title(name)} {instead}")
-    said = f" From all of them: {formats.join(changes)}." if len(changes) > 1 else ""
+    if not rows:
+        return []
     text = (
         "The same model on the same rows, from the features that it asks for and from all features "
-        "that it "
-        f"may ask for.{said}"
+        "that it may ask for."
     )
+    if len(changes) > 1:
+        text += f" From all of them: {formats.join(changes)}."
     columns = ["Metric", f"Asked features ({interval})", "All features", "Difference", "Better"]
-    return (
-        [text, Table("From the asked features, and from all features", columns, rows)]
-        if rows
-        else []
-    )
+    return [text, Table("From the asked features, and from all features", columns, rows)]

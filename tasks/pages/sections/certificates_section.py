@@ -54,56 +54,64 @@ def _apart(one: float, other: float) -> tuple[str, str]:
 def _certificate(audit: Json, interval: str) -> Iterator[Block]:
     people = audit["people"]
     budget = f"{audit['budget']:g}"
-    distances = audit["distances"]
-    rise, low, high = (
-        value and (0.0 if abs(value) < ROUNDING else value)
-        for value in (audit["gap"][end] for end in ("value", "low", "high"))
-    )
-    loss, worst = _apart(audit["loss"], audit["adversarial_loss"])
-    likely, less = _apart(math.exp(-audit["loss"]), math.exp(-audit["adversarial_loss"]))
-    said = "" if low is None else f" ({interval} {formats.interval(low, high)})"
-    answer = f"**rises by {formats.number(rise)}**{said}, from {loss} to {worst}"
-    spent = audit["spent"] >= SPENT * audit["budget"]
     yield (
         "How much does the mean loss rise if people may be treated as comparable others? An "
-        "adversary may "
-        f"treat each of the {formats.count(people)} people in the test rows as any other of them, "
-        "with the "
-        "true label unchanged, as long as the mean squared fair distance between the two is at "
-        "most "
-        f"{budget} (the budget). The fair distance is small between people whom the job holds to "
-        "be "
-        "comparable."
+        f"adversary may treat each of the {formats.count(people)} people in the test rows as any "
+        "other of them, with the true label unchanged, as long as the mean squared fair distance "
+        f"between the two is at most {budget} (the budget). The fair distance is small between "
+        "people whom the job holds to be comparable."
     )
-    yield (
-        f"The mean loss {answer if rise else f'**does not rise**{said}: it stays at {loss}'}. The "
-        "smaller "
-        "the rise, the less the loss depends on which comparable person’s features the model gets."
-    )
-    yield (
-        "Losses are in nats: a person’s loss is minus the natural logarithm of the probability "
-        "that the "
-        "model gives to the true label. A model that always gives the true label a probability of "
-        f"{likely} "
-        f"has a mean loss of {loss}{f'; at {worst} the probability is {less}' if rise else ''}."
-    )
+    yield from _rise(audit, interval)
+    spent = audit["spent"] >= SPENT * audit["budget"]
     used = f" Only {formats.number(audit['spent'])} of the budget of {budget} was spent."
-    if spent:
-        used = " The budget was spent in full." if audit["budget"] > 0 else ""
+    if spent and audit["budget"] > 0:
+        used = " The budget was spent in full."
+    elif spent:
+        used = ""
     further = {**audit, "multiplier": audit["multiplier"] if spent else 0.0}
     yield (
         f"{formats.count(audit['moved'])} of {formats.count(people)} people "
         f"({formats.percent(audit['moved'] / people)}) are moved: they are treated as somebody at "
-        "a fair "
-        "distance above 0. The others are treated as themselves or as somebody at a fair distance "
-        "of "
-        f"0.{used} "
-        f"{price_sentence(further, 'raise the loss', 'the loss would rise')}"
+        "a fair distance above 0. The others are treated as themselves or as somebody at a fair "
+        f"distance of 0.{used} {price_sentence(further, 'raise the loss', 'the loss would rise')}"
     )
+    distances = audit["distances"]
     if distances is not None:
         yield _histogram(distances["edges"], distances["counts"])
     elif audit["moved"]:
         yield "Too few people are moved for a chart of how far."
+
+
+def _rise(audit: Json, interval: str) -> Iterator[str]:
+    """By how much the mean loss rises, and what a loss in nats means."""
+    gap = audit["gap"]
+    rise, low, high = (_without_rounding(gap[end]) for end in ("value", "low", "high"))
+    loss, worst = _apart(audit["loss"], audit["adversarial_loss"])
+    likely, less = _apart(math.exp(-audit["loss"]), math.exp(-audit["adversarial_loss"]))
+    ends = ""
+    if low is not None:
+        ends = f" ({interval} {formats.interval(low, high)})"
+    answer = f"**does not rise**{ends}: it stays at {loss}"
+    worse = ""
+    if rise:
+        answer = f"**rises by {formats.number(rise)}**{ends}, from {loss} to {worst}"
+        worse = f"; at {worst} the probability is {less}"
+    yield (
+        f"The mean loss {answer}. The smaller the rise, the less the loss depends on which "
+        "comparable person’s features the model gets."
+    )
+    yield (
+        "Losses are in nats: a person’s loss is minus the natural logarithm of the probability "
+        "that the model gives to the true label. A model that always gives the true label a "
+        f"probability of {likely} has a mean loss of {loss}{worse}."
+    )
+
+
+def _without_rounding(value: float | None) -> float | None:
+    """A number, and 0 in place of one that is due to rounding."""
+    if value and abs(value) < ROUNDING:
+        return 0.0
+    return value
 
 
 def _histogram(edges: Sequence[float], counts: Sequence[int]) -> Chart:
@@ -137,60 +145,66 @@ def _flow(
     complete = True
     hidden = False
     for group, counts in zip(groups, flow["counts"], strict=True):
-        size = sum(cell["n"] for cell in cells if cell["group"] == group)
-        total = size if None in counts else sum(counts)
+        total = sum(cell["n"] for cell in cells if cell["group"] == group)
+        if None in counts:
+            hidden = True
+        else:
+            total = sum(counts)
         row = [Cell(f"“{group}”")]
-        for other, n in zip(groups, counts, strict=True):
-            share = (
-                (formats.percent(n / total), formats.count(n)) if n is not None and total else ()
-            )
-            text, *below = share or (formats.count(n),)
-            row.append(lack("not shown") if n is None else Cell(text, tuple(below)))
-            hidden |= n is None
-            if other != group:
+        for treated_as, n in zip(groups, counts, strict=True):
+            row.append(_flow_cell(n, total))
+            if treated_as != group:
                 across += n or 0
                 complete &= n is not None
         rows.append(row)
-    said = f"How many are treated as a person of another group by {about} cannot be shown."
-    if across:
-        said = (
-            f"{'' if complete else 'At least '}**{formats.count(across)} of "
-            f"{formats.count(people)} people "
-            f"({formats.percent(across / people)})** are treated as a person of another group. For "
-            "each of "
-            "them the model predicts differently for comparable people of two groups."
-        )
-    elif complete:
-        said = f"Nobody is treated as a person of another group by {about}."
     text = (
         "In this worst case each person is treated as themselves, as another person of their "
-        "group, or as a "
-        f"person of another group. {said}"
+        f"group, or as a person of another group. {_across(about, across, people, complete)}"
     )
     if hidden:
         text += (
             f" A cell of fewer than {settings['min_cell']} people is “not shown”, and neither is "
-            "the "
-            "smallest other number of its row, so that it cannot be computed from the size of the "
-            "group."
+            "the smallest other number of its row, so that it cannot be computed from the size of "
+            "the group."
         )
     caption = (
         f"Part of each group by {about} that is treated as each group, with the number of people"
     )
-    table = Table(caption, ["People of", *(f"treated as “{group}”" for group in groups)], rows)
-    return [Heading(f"Who is treated as whom, by {about}"), text, table]
+    columns = ["People of", *(f"treated as “{group}”" for group in groups)]
+    return [Heading(f"Who is treated as whom, by {about}"), text, Table(caption, columns, rows)]
+
+
+def _flow_cell(n: int | None, total: int) -> Cell:
+    """People of a group who are treated as people of one: their share and number."""
+    if n is None:
+        return lack("not shown")
+    if not total:
+        return Cell(formats.count(n))
+    return Cell(formats.percent(n / total), (formats.count(n),))
+
+
+def _across(about: str, across: int, people: int, complete: bool) -> str:
+    """Say how many people are treated as a person of another group."""
+    if across:
+        least = "" if complete else "At least "
+        return (
+            f"{least}**{formats.count(across)} of {formats.count(people)} people "
+            f"({formats.percent(across / people)})** are treated as a person of another group. For "
+            "each of them the model predicts differently for comparable people of two groups."
+        )
+    if complete:
+        return f"Nobody is treated as a person of another group by {about}."
+    return f"How many are treated as a person of another group by {about} cannot be shown."
 
 
 BUDGET = "budget (mean squared fair distance)"
 TREES = "Change of scores under comparable treatment"
 SCOPE = (
     "**What this says.** Fair distance is small between people whom the job holds to be "
-    "comparable. The "
-    "proof covers every possible person, in the test rows or not, whose features are within the "
-    "range of the "
-    "training rows (rounded outwards); along a protected direction, where the fair distance is 0, "
-    "within its "
-    "own range. Nothing is known beyond, and nothing about what another training would give."
+    "comparable. The proof covers every possible person, in the test rows or not, whose features "
+    "are within the range of the training rows (rounded outwards); along a protected direction, "
+    "where the fair distance is 0, within its own range. Nothing is known beyond, and nothing "
+    "about what another training would give."
 )
 
 
@@ -208,80 +222,76 @@ def _invariance(documents: Documents) -> Section:
     """
     certificate = documents["certificate"]
     metrics = documents["metrics"]
-    if "curve" not in certificate:
-        return Section(
-            "invariance", TREES, [*_proved(certificate, _whom(certificate, metrics)), SCOPE]
-        )
-    interval = interval_name(metrics["settings"])
-    curve = certificate["curve"]
-    value = certificate["value"]
-    none = [None] * len(curve["budgets"])
-    columns = (curve["budgets"], curve["values"], curve["low"] or none, curve["high"] or none)
-    names = ("budget", "value", "low", "high")
-    points = [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
-    own = next(point for point in points if point["budget"] == certificate["budget"])
-    free = next((point["value"] for point in points if point["budget"] == 0), None)
-    exchanges = ""
-    if certificate["budget"] > 0 and free is not None:
-        found = (
-            "no output changes" if free < ROUNDING else f"that alone gives {formats.number(free)}"
-        )
-        exchanges = (
-            f"With a budget of 0, exchanges are possible only at a fair distance of 0; {found}. "
-        )
-    said = (
-        "" if own["low"] is None else f" ({interval} {formats.interval(own['low'], own['high'])})"
-    )
     whom = _whom(certificate, metrics)
-    answer = (
-        f"The outputs change by **{formats.number(value)}**{said}: the mean squared change of the "
-        "logits, "
-        "which are the model’s scores before they become probabilities. 0 would mean that "
-        "comparable people "
-        "always get the same output."
-    )
-    proven = "Exchanges within the budget that change the outputs by this much were found."
+    if "curve" not in certificate:
+        return Section("invariance", TREES, [*_proved(certificate, whom), SCOPE])
+    interval = interval_name(metrics["settings"])
+    budget = certificate["budget"]
+    points = _points(certificate["curve"])
+    at_budget = next(point for point in points if point["budget"] == budget)
+    ends = ""
+    if at_budget["low"] is not None:
+        ends = f" ({interval} {formats.interval(at_budget['low'], at_budget['high'])})"
+    value = certificate["value"]
     if value < ROUNDING:
         answer = (
-            f"The search found no exchange that changes them: the outputs **do not change**{said}."
+            f"The search found no exchange that changes them: the outputs **do not change**{ends}."
         )
         proven = "It is what was found for these people."
-    shares = (
-        " A share of people that rests on it is no guarantee either."
-        if certificate["shares"]
-        else ""
-    )
+    else:
+        answer = (
+            f"The outputs change by **{formats.number(value)}**{ends}: the mean squared change of "
+            "the logits, which are the model’s scores before they become probabilities. 0 would "
+            "mean that comparable people always get the same output."
+        )
+        proven = "Exchanges within the budget that change the outputs by this much were found."
+    shares = ""
+    if certificate["shares"]:
+        shares = " A share of people that rests on it is no guarantee either."
+    price = price_sentence(certificate, "change the outputs", "the outputs would change")
     blocks: list[Block] = [
         "How far do the model’s outputs change if people are exchanged for comparable ones? Each "
-        f"of {whom} "
-        "may be exchanged for a comparable one, in the test rows or not, as long as the mean "
-        "squared fair "
-        f"distance between the two is at most {certificate['budget']:g} (the budget). The fair "
-        "distance is "
-        "small between people whom the job holds to be comparable.",
+        f"of {whom} may be exchanged for a comparable one, in the test rows or not, as long as "
+        f"the mean squared fair distance between the two is at most {budget:g} (the budget). The "
+        "fair distance is small between people whom the job holds to be comparable.",
         answer,
         *_proved(certificate, whom),
         *_share(certificate),
-        exchanges + price_sentence(certificate, "change the outputs", "the outputs would change"),
+        _without_budget(budget, points) + price,
         f"**What the search proves.** {proven} The worst exchange of each person is searched for, "
-        "and a "
-        "search can miss. The number is therefore a lower bound: the true worst case of the same "
-        "people is "
-        f"this large or larger.{shares}",
+        "and a search can miss. The number is therefore a lower bound: the true worst case of the "
+        f"same people is this large or larger.{shares}",
         "**What it does not say.** The search keeps each feature within the range of the training "
-        "rows "
-        "(rounded outwards), and each protected direction, along which the fair distance is 0, "
-        "within its "
-        "own range; only a change along such a direction may take a feature further. Nothing is "
-        "known "
-        "beyond. The interval is about which people were looked at, not about what another "
-        "training would "
-        "give. The number is a mean: the output of any one person may change by more, so it says "
-        "nothing "
-        "about the individual.",
-        *(_curve(points, certificate["budget"], interval) if len(points) > 1 else []),
+        "rows (rounded outwards), and each protected direction, along which the fair distance is "
+        "0, within its own range; only a change along such a direction may take a feature further. "
+        "Nothing is known beyond. The interval is about which people were looked at, not about "
+        "what another training would give. The number is a mean: the output of any one person may "
+        "change by more, so it says nothing about the individual.",
     ]
+    if len(points) > 1:
+        blocks += _curve(points, budget, interval)
     return Section("invariance", title("certificate.dif"), blocks)
+
+
+def _points(curve: Json) -> list[dict[str, Any]]:
+    """The change of the outputs at each budget, with its interval where there is one."""
+    none = [None] * len(curve["budgets"])
+    columns = (curve["budgets"], curve["values"], curve["low"] or none, curve["high"] or none)
+    points = []
+    for budget, value, low, high in zip(*columns, strict=True):
+        points.append({"budget": budget, "value": value, "low": low, "high": high})
+    return points
+
+
+def _without_budget(budget: float, points: Sequence[Json]) -> str:
+    """Say what exchanges at a fair distance of 0 change, if that was searched; ends in a space."""
+    free = next((point["value"] for point in points if point["budget"] == 0), None)
+    if budget <= 0 or free is None:
+        return ""
+    change = f"that alone gives {formats.number(free)}"
+    if free < ROUNDING:
+        change = "no output changes"
+    return f"With a budget of 0, exchanges are possible only at a fair distance of 0; {change}. "
 
 
 def _whom(certificate: Json, metrics: Json) -> str:
@@ -302,11 +312,9 @@ def _proved(certificate: Json, whom: str) -> list[Block]:
         score = intervals["certificate.score"]
         text = (
             f"**No comparable treatment of anybody among {whom.rstrip(',')}, over all possible "
-            "people at "
-            f"fair distance up to {radius}, changes the score by more than {_up(score['proved'])} "
-            "(proved); "
-            f"a search found {formats.number(score['found'])}.** The distance is the root of the "
-            "budget."
+            f"people at fair distance up to {radius}, changes the score by more than "
+            f"{_up(score['proved'])} (proved); a search found {formats.number(score['found'])}.** "
+            "The distance is the root of the budget."
         )
         if proof["unchanged"] is not None:
             text += (
@@ -350,10 +358,9 @@ def _share(certificate: Json) -> list[Block]:
     bounded = [item for item in shares if item["odds"] >= FACTOR and item["share"] < 1]
     if not bounded:
         return [
-            "So large a mean bounds no share of people: by this number alone, everybody’s odds of "
-            "a positive "
-            f"prediction might change by a factor of {max(item['odds'] for item in shares):g} or "
-            "more."
+            "So large a mean bounds no share of people: by this number alone, everybody’s odds "
+            "of a positive prediction might change by a factor of "
+            f"{max(item['odds'] for item in shares):g} or more."
         ]
     item = min(bounded, key=lambda item: item["odds"])
     rows = []
@@ -364,16 +371,12 @@ def _share(certificate: Json) -> list[Block]:
     likely = 100 * item["odds"] / (1 + item["odds"])
     return [
         f"If the search missed no exchange, **at most {_at_most(item['share'])}** of these people "
-        "can have "
-        f"their odds of a positive prediction changed by a factor of {factor} or more. Here each "
-        "person’s "
-        "own squared distance, not the mean alone, is at most the budget. A change of the odds by "
-        "a factor "
-        f"of {factor} takes a probability of 50% to {likely:.0f}% or to {100 - likely:.0f}%. The "
-        "share is "
-        "Markov’s bound: the mean divided by the least that such a change takes (Yurochkin and Sun "
-        "2021, "
-        "proposition 2.3). The real share may be far smaller.",
+        f"can have their odds of a positive prediction changed by a factor of {factor} or more. "
+        "Here each person’s own squared distance, not the mean alone, is at most the budget. A "
+        f"change of the odds by a factor of {factor} takes a probability of 50% to {likely:.0f}% "
+        f"or to {100 - likely:.0f}%. The share is Markov’s bound: the mean divided by the least "
+        "that such a change takes (Yurochkin and Sun 2021, proposition 2.3). The real share may "
+        "be far smaller.",
         Table(
             "Shares of people, if the search missed no exchange",
             ["What", "Value"],
@@ -393,30 +396,33 @@ def _curve(points: list[dict[str, Any]], own: float, interval: str) -> list[Bloc
     caption = "Change of the outputs by budget"
     rows = []
     for point in points:
-        name = f"{point['budget']:g}{' (this job)' if point['budget'] == own else ''}"
+        name = f"{point['budget']:g}"
+        if point["budget"] == own:
+            name += " (this job)"
         rows.append((name, point["value"], formats.interval(point["low"], point["high"])))
     table = Table(caption, ["Budget", "Change of the outputs", interval], rows, folded=True)
     # a logarithmic axis has no 0
-    shown = [point for point in points if point["budget"] > 0 and point["value"] > ROUNDING]
-    if len(shown) < 2:
+    drawn = [point for point in points if point["budget"] > 0 and point["value"] > ROUNDING]
+    if len(drawn) < 2:
         return [table]
-    ends = [
-        f"{formats.number(p['value'])} at a budget of {p['budget']:g}"
-        for p in (shown[0], shown[-1])
-    ]
-    described = f"From {ends[0]} to {ends[1]}; both axes are logarithmic."
+    first, last = (
+        f"{formats.number(point['value'])} at a budget of {point['budget']:g}"
+        for point in (drawn[0], drawn[-1])
+    )
+    described = f"From {first} to {last}; both axes are logarithmic."
     data = {
-        "rows": shown,
+        "rows": drawn,
         "x_title": BUDGET,
         "y_title": "mean squared change of the logits",
         "marked": own,
     }
-    marks = (
-        "The diamond is this job’s budget" if own in [point["budget"] for point in shown] else ""
-    )
-    if shown[0]["low"] is not None:
-        marks += f"{'; the' if marks else 'The'} band is the {interval}"
-    return [Chart("curves.budget_curve", data, caption, described, marks and f"{marks}.", table)]
+    marks = []
+    if any(point["budget"] == own for point in drawn):
+        marks.append("the diamond is this job’s budget")
+    if drawn[0]["low"] is not None:
+        marks.append(f"the band is the {interval}")
+    note = f"{formats.sentence('; '.join(marks))}." if marks else ""
+    return [Chart("curves.budget_curve", data, caption, described, note, table)]
 
 
 def _pairs(pairs: Sequence[Json]) -> list[Block]:
@@ -434,7 +440,10 @@ def _pairs(pairs: Sequence[Json]) -> list[Block]:
     )
     text = f"{who} most in the worst case. Losses are in nats."
     if any(pair["distance"] == 0 for pair in pairs):
-        text += " A fair distance of 0 means that the two differ in nothing that the job holds to matter."
+        text += (
+            " A fair distance of 0 means that the two differ in nothing that the job holds to "
+            "matter."
+        )
     numbered = (
         "Row numbers count from 0 in the ingested table without rows that the contract set aside "
         "(`contract.checked` among the run’s artifacts). Where there are more people, "

@@ -31,27 +31,25 @@ def build(documents: Documents) -> Section:
     differs.
     """
     run = documents["run"]
-    found = documents["metrics"]["metrics"]
+    metrics = documents["metrics"]["metrics"]
     champion = documents["champion"]
     version = f"version {champion['version']}"
     blocks: list[Block] = [f"Before this run the champion was {version} ({champion['uri']})."]
     if _is_own(run, champion):
         blocks = [
             f"Nothing: this run’s model has the same content as {version}, which was champion "
-            "before "
-            f"({champion['uri']})."
+            f"before ({champion['uri']})."
         ]
     elif not _has_card(champion):
         blocks.append("Its model card could not be read.")
     else:
         blocks.append(
             f"{TABLES[_same_table(run, champion)][0]} A change between intervals that overlap may "
-            "be chance; "
-            "`evenhand evaluate --baseline` compares two versions on the same rows."
+            "be chance; `evenhand evaluate --baseline` compares two versions on the same rows."
         )
         before = champion["metrics"]
-        names = without_labels(dict.fromkeys([*found, *before]))
-        table = [_row(name, before.get(name), found.get(name)) for name in names]
+        names = without_labels(dict.fromkeys([*metrics, *before]))
+        table = [_row(name, before.get(name), metrics.get(name)) for name in names]
         caption = "Metrics with their intervals: the champion, this run, and the change"
         blocks.append(Table(caption, ["Metric", "Champion", "This run", "Change"], table))
         settings = _settings(run, champion)
@@ -67,19 +65,34 @@ def champion_sentence(documents: Documents) -> str:
     champion = documents["champion"]
     if _is_own(run, champion):
         return f"This model is the champion: version {champion['version']} has the same content."
-    stays = "" if run["status"] == "published" else ", and stays it"
-    was = f"Version {champion['version']} was champion before{stays}"
+    sentence = f"Version {champion['version']} was champion before"
+    if run["status"] != "published":
+        sentence += ", and stays it"
     if not _has_card(champion):
-        return f"{was}; its model card could not be read."
+        return f"{sentence}; its model card could not be read."
+    parts = _moved_metrics(documents)[:MOST_NAMED]
+    table = TABLES[_same_table(run, champion)][1]
+    if table:
+        parts.append(table)
+    parts.append(_parameters(run, champion))
+    return f"{sentence}: {', '.join(parts)}."
+
+
+def _moved_metrics(documents: Documents) -> list[str]:
+    """How each leading metric that both have has changed."""
     moved = []
     for name in _leading(documents):
-        found = (documents[key]["metrics"].get(name) or {} for key in ("champion", "metrics"))
-        old, new = (formats.number(metric.get("value")) for metric in found)
-        if formats.MISSING not in (old, new):
-            change = f"is still {new}" if old == new else f"was {old} and is now {new}"
-            moved.append(f"{title(name)} {change}")
-    parts = [*moved[:MOST_NAMED], TABLES[_same_table(run, champion)][1], _parameters(run, champion)]
-    return f"{was}: {', '.join(part for part in parts if part)}."
+        before = documents["champion"]["metrics"].get(name) or {}
+        now = documents["metrics"]["metrics"].get(name) or {}
+        old = formats.number(before.get("value"))
+        new = formats.number(now.get("value"))
+        if formats.MISSING in (old, new):
+            continue
+        change = f"was {old} and is now {new}"
+        if old == new:
+            change = f"is still {new}"
+        moved.append(f"{title(name)} {change}")
+    return moved
 
 
 def _is_own(run: Json, champion: Json) -> bool:
@@ -94,7 +107,9 @@ def _has_card(champion: Json) -> bool:
 
 def _same_table(run: Json, champion: Json) -> bool | None:
     fingerprint = champion.get("data_fingerprint")
-    return None if fingerprint is None else bool(fingerprint == run["table"]["fingerprint"])
+    if fingerprint is None:
+        return None
+    return bool(fingerprint == run["table"]["fingerprint"])
 
 
 def _leading(documents: Documents) -> list[str]:
@@ -102,23 +117,30 @@ def _leading(documents: Documents) -> list[str]:
     rates.
     """
     results = gate_results(documents)
-    found = documents["metrics"]["metrics"]
-    first = [result["metric"] for result in results if not result["passed"]]
-    if not first:
-        first = [
-            name for name in (*(result["metric"] for result in results), *LEADING) if name in found
-        ][:1]
-    names = [name for name in found if name.startswith("demographic_parity_difference.")]
-    gaps = [(found[name]["value"], name) for name in names if found[name]["value"] is not None]
-    return list(dict.fromkeys([*first, *([max(gaps)[1]] if gaps else [])]))
+    metrics = documents["metrics"]["metrics"]
+    names = [result["metric"] for result in results if not result["passed"]]
+    if not names:
+        of_gates = [result["metric"] for result in results]
+        measured = [name for name in (*of_gates, *LEADING) if name in metrics]
+        names = measured[:1]
+    gaps = []
+    for name, metric in metrics.items():
+        if name.startswith("demographic_parity_difference.") and metric["value"] is not None:
+            gaps.append((metric["value"], name))
+    if gaps:
+        names.append(max(gaps)[1])
+    return list(dict.fromkeys(names))
 
 
 def _parameters(run: Json, champion: Json) -> str:
     if champion.get("method") not in (None, run["job"]["method"]):
         return f"by another method ({champion['method']} before)"
     names = [name for name, *_ in _changed(run, champion)]
-    shown = formats.shortlist(names, 3 if len(names) == 3 else 2)
-    return f"with other values of {shown}" if names else "with the same parameters"
+    if not names:
+        return "with the same parameters"
+    # "and 1 more" would be as long as the third name
+    most = 3 if len(names) == 3 else 2
+    return f"with other values of {formats.shortlist(names, most)}"
 
 
 def _row(name: str, before: Json | None, now: Json | None) -> list[Cell]:
@@ -129,13 +151,12 @@ def _row(name: str, before: Json | None, now: Json | None) -> list[Cell]:
     if change == 0:
         return [*row, Cell("0.000", ("the same",))]
     better = better_or_worse(name, change)
-    apart = {True: "intervals overlap", False: "intervals apart", None: ""}[overlap(before, now)]
-    kind = (
-        {"better": "passed", "worse": "refused"}.get(better, "")
-        if apart == "intervals apart"
-        else ""
-    )
-    follows = ", ".join(text for text in (better, apart) if text) or "differs"
+    overlaps = overlap(before, now)
+    intervals = {True: "intervals overlap", False: "intervals apart", None: ""}[overlaps]
+    kind = ""
+    if overlaps is False:
+        kind = {"better": "passed", "worse": "refused"}.get(better, "")
+    follows = ", ".join(text for text in (better, intervals) if text) or "differs"
     return [*row, Cell(formats.signed(change), (follows,), kind=kind)]
 
 

@@ -25,11 +25,11 @@ def build(documents: Documents) -> Section | None:
         return Section("gates", "Gates", blocks) if "job" in documents["run"] else None
     rows: list[list[Value]] = []
     for result in sorted(decision["results"], key=lambda result: result["passed"]):
-        symbol, verdict = texts.GATE_STATUS[kind := texts.gate_kind(result)]
-        found = formats.sentence(result["text"].removeprefix(f"{result['metric']} "))
-        rows.append(
-            [texts.metric_cell(result["metric"]), Cell(verdict, kind=kind, symbol=symbol), found]
-        )
+        kind = texts.gate_kind(result)
+        symbol, verdict = texts.GATE_STATUS[kind]
+        text = formats.sentence(result["text"].removeprefix(f"{result['metric']} "))
+        cell = Cell(verdict, kind=kind, symbol=symbol)
+        rows.append([texts.metric_cell(result["metric"]), cell, text])
     lead = (
         "A gate is a limit set before the run. A model passes if every gate passes; "
         f"{ENDS[decision['verdict']]}."

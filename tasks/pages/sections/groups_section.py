@@ -46,34 +46,38 @@ def build(documents: Documents) -> list[Section]:
     baseline = documents.get("baseline")
     if "classes" in metrics["settings"]:
         return [_labels(metrics, baseline)]
-    rates = [_rates(metrics, baseline)] if metrics["counts"] else []
-    return rates + ([_scores(documents["histograms"])] if documents.get("histograms") else [])
+    sections = []
+    if metrics["counts"]:
+        sections.append(_rates(metrics, baseline))
+    if documents.get("histograms"):
+        sections.append(_scores(documents["histograms"]))
+    return sections
 
 
 def _rates(metrics: Json, baseline: Json | None) -> Section:
     settings = metrics["settings"]
-    labels = (
-        "The base rate is the share of a group whose true outcome is "
-        f"{texts.outcome_value(settings)}. TPR "
-        "and TNR are the shares of its true positives and of its true negatives that are predicted "
-        "right. "
-    )
+    labels = ""
+    if settings.get("labelled", True):
+        labels = (
+            "The base rate is the share of a group whose true outcome is "
+            f"{texts.outcome_value(settings)}. TPR and TNR are the shares of its true positives "
+            "and of its true negatives that are predicted right. "
+        )
     lead = (
         f"The selection rate is the share of a group that is {texts.selected_as(settings)}. The "
-        "impact ratio "
-        f"is that rate over the highest of any group; less than {texts.FOUR_FIFTHS:g} (four "
-        "fifths) counts "
-        f"as evidence of adverse impact. {labels if settings.get('labelled', True) else ''}The "
-        "shaded span "
-        "reaches from the lowest group to the highest. Whiskers are "
-        f"{texts.interval_name(settings)}s "
-        f"(exact; of ratios MOVER-R); a rate over fewer than {settings.get('min_cell', 5)} rows is "
-        "not "
-        "shown. Rows without a value of the attribute are no group: their rates are shown and not "
-        "compared."
+        "impact ratio is that rate over the highest of any group; less than "
+        f"{texts.FOUR_FIFTHS:g} (four fifths) counts as evidence of adverse impact. "
+        f"{labels}The shaded span reaches from the lowest group to the highest. Whiskers are "
+        f"{texts.interval_name(settings)}s (exact; of ratios MOVER-R); a rate over fewer than "
+        f"{settings.get('min_cell', 5)} rows is not shown. Rows without a value of the attribute "
+        "are no group: their rates are shown and not compared."
     )
-    blocks: list[Block] = [lead, *_of(metrics, "The model: " if baseline else "")]
-    blocks += _of(baseline, "The baseline: ") if baseline else []
+    blocks: list[Block] = [lead]
+    if baseline:
+        blocks += _of(metrics, "The model: ")
+        blocks += _of(baseline, "The baseline: ")
+    else:
+        blocks += _of(metrics, "")
     return Section("rates", "Group by group", blocks)
 
 
@@ -85,14 +89,12 @@ def _labels(metrics: Json, baseline: Json | None) -> Section:
     blocks: list[Block] = [
         "The share of each label's people that is predicted right (the recall), with its "
         f"{texts.interval_name(settings)} (of groups exact), and below it the labels that most of "
-        "the "
-        "others get. The gap is between the lowest and the highest group. Nothing is shown of "
-        "fewer than "
-        f"{settings['min_cell']} people."
+        "the others get. The gap is between the lowest and the highest group. Nothing is shown of "
+        f"fewer than {settings['min_cell']} people."
     ]
-    sides = (
-        [("The model: ", metrics), ("The baseline: ", baseline)] if baseline else [("", metrics)]
-    )
+    sides = [("", metrics)]
+    if baseline:
+        sides = [("The model: ", metrics), ("The baseline: ", baseline)]
     for who, side in sides:
         for name, cells in side["counts"].items():
             if not is_intersection(name, side["counts"]):
@@ -112,26 +114,30 @@ def _everybody(metrics: Json, label: str) -> Cell:
 
 def _of_labels(about: str, cells: Sequence[Json], metrics: Json) -> list[Block]:
     rows: list[list[Any]] = []
-    bars = list[dict[str, Any]]()
+    bars: list[dict[str, Any]] = []
     groups = list(dict.fromkeys(cell["group"] for cell in cells))
-    for label, own in texts.by_label(cells).items():
-        gap = texts.label_gap(own)
-        apart = None if gap is None else gap[1]["rate"] - gap[0]["rate"]
-        if apart is not None:
-            bars.append({"label": spoken(label), "value": apart})
-        found = [_right(cell, metrics["settings"]) for cell in own]
-        points = texts.known(apart, lambda gap: f"{100 * gap:.1f}")
-        rows.append([spoken(label), _everybody(metrics, label), *found, points])
+    for label, label_cells in texts.by_label(cells).items():
+        ends = texts.label_gap(label_cells)
+        gap = None
+        if ends is not None:
+            lowest, highest = ends
+            gap = highest["rate"] - lowest["rate"]
+            bars.append({"label": spoken(label), "value": gap})
+        recalls = [_right(cell, metrics["settings"]) for cell in label_cells]
+        points = texts.known(gap, lambda gap: f"{100 * gap:.1f}")
+        rows.append([spoken(label), _everybody(metrics, label), *recalls, points])
     bars.sort(key=lambda bar: -bar["value"])
-    shown = bars[:MOST_LABELS]
-    blocks = list[Block]([Heading(formats.sentence(about))])
-    if shown:
-        data = {"rows": shown, "x_title": "gap in the share predicted right"}
-        said = (
-            f"The widest gap is that of {shown[0]['label']}, {formats.points(shown[0]['value'])}."
+    drawn = bars[:MOST_LABELS]
+    blocks: list[Block] = [Heading(formats.sentence(about))]
+    if drawn:
+        data = {"rows": drawn, "x_title": "gap in the share predicted right"}
+        described = (
+            f"The widest gap is that of {drawn[0]['label']}, {formats.points(drawn[0]['value'])}."
         )
-        left = texts.left_out(shown, bars, "The labels with the widest gaps")
-        blocks.append(Chart("intervals.ranked_bars", data, f"Gaps by label, {about}", said, left))
+        caption = texts.left_out(drawn, bars, "The labels with the widest gaps")
+        blocks.append(
+            Chart("intervals.ranked_bars", data, f"Gaps by label, {about}", described, caption)
+        )
     caption = formats.sentence(f"{about}: share of each label that is predicted right")
     return [*blocks, Table(caption, ["Label", "Everybody", *groups, "Gap in points"], rows)]
 
@@ -141,15 +147,19 @@ def _right(cell: Json, settings: Json) -> Cell:
     if not cell["enough"]:
         return _cell(Rate(cell["right"], n))
     ends = rate_interval(cell["right"], n, settings["level"])
-    shown = _cell(Rate(cell["right"], n, cell["rate"], *ends))
-    taken = f"most others: {formats.join([spoken(label) for label in cell['taken_for']])}"
-    return replace(shown, below=(*shown.below, taken if cell["taken_for"] else ""))
+    recall = _cell(Rate(cell["right"], n, cell["rate"], *ends))
+    if not cell["taken_for"]:
+        return recall
+    labels = [spoken(label) for label in cell["taken_for"]]
+    return replace(recall, below=(*recall.below, f"most others: {formats.join(labels)}"))
 
 
 def _of(metrics: Json, who: str) -> list[Block]:
     settings = metrics["settings"]
     counts = metrics["counts"]
-    rates = RATES if settings.get("labelled", True) else {"selected": RATES["selected"]}
+    rates: Mapping[str, str] = RATES
+    if not settings.get("labelled", True):
+        rates = {"selected": RATES["selected"]}
     numbers = f"with counts and {texts.interval_name(settings)}s"
     blocks: list[Block] = []
     for name, cells in counts.items():
@@ -162,44 +172,55 @@ def _of(metrics: Json, who: str) -> list[Block]:
         blocks.append(Heading(formats.sentence(f"{who}by {spoken(name)}")))
         if not is_intersection(name, counts):
             blocks.append(_chart(spoken(name), groups, rates))
-        caption = formats.sentence(f"{who}rates by {spoken(name)}, {numbers}")
-        rows: list[list[Any]] = []
-        total = sum(group.n for group in groups)
-        for group in groups:
-            small = "under 2% of the rows" if group.n < SMALL_SHARE * total else ""
-            size = Cell(formats.count(group.n), (small,))
-            found = [_cell(getattr(group, key)) for key in rates]
-            ratio = texts.lack("no group") if is_missing(group.group) else _impact(group.impact)
-            rows.append([group.group, size, *found, ratio])
         without = texts.groups_left_out(metrics, f"gap_max.{name}")
         if without:
             blocks.append(formats.sentence(f"in the gaps of error rates {without}") + ".")
-        blocks.append(Table(caption, ["Group", "Rows", *rates.values(), IMPACT], rows))
+        caption = formats.sentence(f"{who}rates by {spoken(name)}, {numbers}")
+        blocks.append(_rates_table(caption, groups, rates))
     return blocks
 
 
+def _rates_table(caption: str, groups: Sequence[GroupRates], rates: Mapping[str, str]) -> Table:
+    """A row a group: its size, its rates, its impact ratio."""
+    rows: list[list[Any]] = []
+    total = sum(group.n for group in groups)
+    for group in groups:
+        small = ""
+        if group.n < SMALL_SHARE * total:
+            small = "under 2% of the rows"
+        size = Cell(formats.count(group.n), (small,))
+        cells = [_cell(getattr(group, key)) for key in rates]
+        ratio = _impact(group.impact)
+        if is_missing(group.group):
+            ratio = texts.lack("no group")
+        rows.append([group.group, size, *cells, ratio])
+    return Table(caption, ["Group", "Rows", *rates.values(), IMPACT], rows)
+
+
 def _chart(about: str, groups: Sequence[GroupRates], rates: Mapping[str, str]) -> Chart:
-    shown = texts.largest(groups, MOST_GROUPS, lambda group: group.n)
+    drawn = texts.largest(groups, MOST_GROUPS, lambda group: group.n)
     rows = []
-    said = []
+    described = []
     for key, text in rates.items():
-        known = []
+        values = []
         for group in groups:
             value = getattr(group, key).value
             if value is not None and not is_missing(group.group):
-                known.append(value)
-        apart = f"groups {formats.points(max(known) - min(known))} apart" if len(known) > 1 else ""
-        said.append(f"{text}: {apart or 'nothing to compare'}")
-        for group in shown:
+                values.append(value)
+        difference = "nothing to compare"
+        if len(values) > 1:
+            difference = f"groups {formats.points(max(values) - min(values))} apart"
+        described.append(f"{text}: {difference}")
+        for group in drawn:
             rate: Rate = getattr(group, key)
             ends = {"value": rate.value, "low": rate.low, "high": rate.high}
             rows.append({"rate": text, "group": group.group, **ends})
-    caption = texts.left_out(shown, groups, "The largest groups")
+    caption = texts.left_out(drawn, groups, "The largest groups")
     return Chart(
         "group_charts.group_rates",
         {"rows": rows},
         f"Rates by {about}",
-        f"{'; '.join(said)}.",
+        f"{'; '.join(described)}.",
         caption,
     )
 
@@ -215,7 +236,9 @@ def _cell(rate: Rate) -> Cell:
 def _impact(ratio: Rate) -> Cell:
     if ratio.value is None:
         return texts.lack("too few rows")
-    ends = "" if ratio.low is None else formats.interval(ratio.low, ratio.high)
+    ends = ""
+    if ratio.low is not None:
+        ends = formats.interval(ratio.low, ratio.high)
     if ratio.value >= texts.FOUR_FIFTHS:
         return Cell(formats.number(ratio.value), (ends,))
     return Cell(formats.number(ratio.value), (ends, "below four fifths"), kind="refused")
@@ -225,8 +248,7 @@ def _scores(histograms: Json) -> Section:
     """A small chart a group, and a table with the numbers of rows."""
     blocks: list[Block] = [
         "The distribution of the predicted probability within each group; the dashed outline is "
-        "that of all "
-        "shown groups together. Groups of different sizes have the same area."
+        "that of all shown groups together. Groups of different sizes have the same area."
     ]
     for name, histogram in histograms.items():
         blocks += _distribution(spoken(name), histogram, is_intersection(name, histograms))
@@ -235,49 +257,68 @@ def _scores(histograms: Json) -> Section:
 
 def _shares(counts: Sequence[int]) -> list[float]:
     total = sum(counts)
-    return [n / total if total else 0.0 for n in counts]
+    if not total:
+        return [0.0] * len(counts)
+    return [n / total for n in counts]
 
 
 def _distribution(about: str, histogram: Json, crossed: bool) -> list[Block]:
-    edges = histogram["edges"]
-    kept = {
-        group: counts for group, counts in histogram["groups"].items() if counts and any(counts)
-    }
-    hidden = [group for group in histogram["groups"] if group not in kept]
+    counts = {}
+    hidden = []
+    for group, group_counts in histogram["groups"].items():
+        if group_counts and any(group_counts):
+            counts[group] = group_counts
+        else:
+            hidden.append(group)
     blocks: list[Block] = [Heading(f"Scores by {about}")]
     if hidden:
         blocks.append(f"Not shown because there are too few rows: {', '.join(hidden)}.")
-    if not kept:
+    if not counts:
         return blocks
-    summed = [sum(column) for column in zip(*kept.values(), strict=True)]
-    reference = _shares(summed)
-    shares = {group: _shares(counts) for group, counts in kept.items()}
+    edges = histogram["edges"]
+    summed = [sum(column) for column in zip(*counts.values(), strict=True)]
+    if not crossed:
+        charts = _score_charts(edges, counts, _shares(summed))
+        blocks.append(Charts(charts))
+        caption = texts.left_out(charts, list(counts), "The charts show the largest groups")
+        if caption:
+            blocks.append(caption)
+    caption = f"Scores by {about}: part of each group in each range, with the number of rows"
+    columns = [*counts.items(), ("All shown groups", summed)]
+    blocks.append(_score_table(caption, edges, columns))
+    return blocks
+
+
+def _score_charts(
+    edges: Sequence[float], counts: Mapping[str, Sequence[int]], reference: Sequence[float]
+) -> list[Chart]:
+    """The distribution of each of the largest groups against that of all, on one scale."""
+    shares = {group: _shares(group_counts) for group, group_counts in counts.items()}
     top = max(map(max, [*shares.values(), reference])) or 1.0
     charts = []
-    for group in (
-        [] if crossed else texts.largest(list(kept), MOST_GROUPS, lambda group: sum(kept[group]))
-    ):
+    for group in texts.largest(list(counts), MOST_GROUPS, lambda group: sum(counts[group])):
         peak = max(range(len(shares[group])), key=shares[group].__getitem__)
         most = formats.percent(shares[group][peak])
         described = f"The fullest range is {edges[peak]:.3g} to {edges[peak + 1]:.3g}, with {most}."
         data = {"edges": edges, "shares": shares[group], "reference": reference, "top": top}
-        caption = f"{group}: {formats.plural(sum(kept[group]), 'row')}"
+        caption = f"{group}: {formats.plural(sum(counts[group]), 'row')}"
         charts.append(
             Chart("group_charts.score_distribution", data, f"Scores of {group}", described, caption)
         )
-    if charts:
-        blocks += [
-            Charts(charts),
-            texts.left_out(charts, list(kept), "The charts show the largest groups"),
-        ]
+    return charts
+
+
+def _score_table(
+    caption: str, edges: Sequence[float], columns: Sequence[tuple[str, Sequence[int]]]
+) -> Table:
+    """A row a range of scores, a column a group with its counts."""
+    shares = [_shares(counts) for _, counts in columns]
     decimals = 2 if edges[-1] - edges[0] >= 0.5 else 4
-    columns = [*zip(shares.values(), kept.values(), strict=True), (reference, summed)]
     rows: list[list[Any]] = []
     for i, (low, high) in enumerate(zip(edges, edges[1:], strict=False)):
-        cells = [
-            Cell(formats.percent(part[i]), (formats.count(counts[i]),)) for part, counts in columns
-        ]
-        rows.append([f"{low:.{decimals}f} to {high:.{decimals}f}", *cells])
-    caption = f"Scores by {about}: part of each group in each range, with the number of rows"
-    blocks.append(Table(caption, ["Score", *kept, "All shown groups"], rows, folded=True))
-    return [block for block in blocks if block]
+        row: list[Any] = [f"{low:.{decimals}f} to {high:.{decimals}f}"]
+        for (_, counts), parts in zip(columns, shares, strict=True):
+            row.append(Cell(formats.percent(parts[i]), (formats.count(counts[i]),)))
+        rows.append(row)
+    names = [name for name, _ in columns]
+    return Table(caption, ["Score", *names], rows, folded=True)

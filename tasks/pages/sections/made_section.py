@@ -1,4 +1,4 @@
-"""How it was made: steps, job, models, data, settings, machine and code, and the files beside the
+"""How it was made: steps, job, models, data, settings, machine and code, and the files next to the
 page.
 """
 
@@ -29,19 +29,20 @@ Pairs = Sequence[tuple[str, Value]]
 def build(documents: Documents) -> Section:
     """Tables of names and values for everything that is recorded."""
     run = documents["run"]
-    parts = (("table", _table), ("judged", _model), ("baseline", _model), ("data", _data))
-    job = run.get("job")
-    groups: list[tuple[str, Pairs]]
-    groups = [("Time of each step", _steps(run["steps"]))] if run.get("steps") else []
-    if job:
-        seed = "not set" if job.get("seed") is None else str(job["seed"])
-        method = f"{job['method']}: {summary_of(job['method'])}"
-        names = [("Job", job["name"]), ("Method", method), ("Seed", seed)]
-        groups.append(("The job", [*names, *formats.flatten(job["parameters"])]))
-    titles = {"judged": "The model"}
-    groups += [
-        (titles.get(key, f"The {key}"), pairs(run[key])) for key, pairs in parts if run.get(key)
-    ]
+    groups: list[tuple[str, Pairs]] = []
+    if run.get("steps"):
+        groups.append(("Time of each step", _steps(run["steps"])))
+    if run.get("job"):
+        groups.append(("The job", _job(run["job"])))
+    parts = (
+        ("table", "The table", _table),
+        ("judged", "The model", _model),
+        ("baseline", "The baseline", _model),
+        ("data", "The data", _data),
+    )
+    for key, caption, pairs in parts:
+        if run.get(key):
+            groups.append((caption, pairs(run[key])))
     groups += run.get("made", [])
     if "proxy" in run:
         groups += _filter(documents)
@@ -54,49 +55,74 @@ def build(documents: Documents) -> Section:
     files = [[Cell(file["name"], href=file["href"]), file["href"]] for file in run.get("files", [])]
     if files:
         blocks.append(Heading("Files of this run"))
-        blocks.append(Table("Files beside this page", ["File", "Name"], files, pairs=True))
+        blocks.append(Table("Files next to this page", ["File", "Name"], files, pairs=True))
     return Section("made", "How it was made", blocks)
 
 
+def _job(job: Json) -> Pairs:
+    seed = "not set"
+    if job.get("seed") is not None:
+        seed = str(job["seed"])
+    return [
+        ("Job", job["name"]),
+        ("Method", f"{job['method']}: {summary_of(job['method'])}"),
+        ("Seed", seed),
+        *formats.flatten(job["parameters"]),
+    ]
+
+
 def _steps(taken: Sequence[Json]) -> Pairs:
-    found = []
+    rows = []
     for step in taken:
-        reused = ", reused from the cache" if step["cached"] else ""
-        found.append((step["name"], f"{formats.seconds(step['seconds'])}{reused}"))
-    return [*found, ("All", formats.seconds(sum(step["seconds"] for step in taken)))]
+        text = formats.seconds(step["seconds"])
+        if step["cached"]:
+            text += ", reused from the cache"
+        rows.append((step["name"], text))
+    rows.append(("All", formats.seconds(sum(step["seconds"] for step in taken))))
+    return rows
 
 
 def _table(table: Json) -> Pairs:
-    names = {
-        "Table": "name",
-        "Rows": "rows",
-        "Training rows": "train_rows",
-        "Test rows": "test_rows",
-    }
-    names |= {"Features": "features", "Fingerprint (SHA-256)": "fingerprint"}
-    contract = f"{table['contract_name']}, version {table['contract_version']}"
-    positive = [("Positive means", table["positive"])] if table.get("positive") else []
-    if table.get("favourable"):
-        positive.append(("Favourable outcome", table["favourable"]))
-    pairs = [(text, table[key]) for text, key in names.items()]
-    if by := table.get("split_by"):
-        text = f"those with an equal {by}; intervals draw them together, but for those of certificates, "
-        text += "exchanged terms, membership and questions"
+    rows: list[tuple[str, Value]] = [
+        ("Table", table["name"]),
+        ("Rows", table["rows"]),
+        ("Training rows", table["train_rows"]),
+        ("Test rows", table["test_rows"]),
+        ("Features", table["features"]),
+        ("Fingerprint (SHA-256)", table["fingerprint"]),
+    ]
+    column = table.get("split_by")
+    if column:
+        text = (
+            f"those with an equal {column}; intervals draw them together, but for those of "
+            "certificates, counterfactual tokens, membership and questions"
+        )
         if table.get("split_unit") == "group":
             text += "; a metric needs so many rows, as a value names a group and no person"
-        pairs.append(("Rows that stay together", text))
-    return [*pairs, ("Contract", contract), *positive]
+        rows.append(("Rows that stay together", text))
+    contract = f"{table['contract_name']}, version {table['contract_version']}"
+    rows.append(("Contract", contract))
+    if table.get("positive"):
+        rows.append(("Positive means", table["positive"]))
+    if table.get("favourable"):
+        rows.append(("Favourable outcome", table["favourable"]))
+    return rows
 
 
 def _model(model: Json) -> Pairs:
-    return [
+    version = "not registered"
+    if model["version"] is not None:
+        version = str(model["version"])
+    rows = [
         ("Model", model["name"]),
-        ("Version", "not registered" if model["version"] is None else str(model["version"])),
+        ("Version", version),
         ("Address", model["uri"]),
         ("Method", f"{model['method']}: {summary_of(model['method'])}"),
-        *([("Contract", called(model["contract"]))] if model["contract"] else []),
-        ("Content (SHA-256)", model["content"]),
     ]
+    if model["contract"]:
+        rows.append(("Contract", called(model["contract"])))
+    rows.append(("Content (SHA-256)", model["content"]))
+    return rows
 
 
 def _data(data: Json) -> Pairs:
@@ -113,18 +139,19 @@ def _evaluation(documents: Documents) -> Pairs:
     metrics = documents["metrics"]
     comparison = documents.get("comparison")
     settings = metrics["settings"]
-    paired = (
-        [("Draws of the paired bootstrap", comparison["settings"]["draws"])] if comparison else []
-    )
-    return [
+    rows: list[tuple[str, Value]] = [
         ("Rows evaluated", metrics["n"]),
         ("Level of the intervals", f"{100 * settings.get('level', 0.95):g}%"),
         ("Bootstrap draws", settings.get("draws")),
         ("Rows that a rate needs", settings.get("min_cell")),
-        *([("Selected from", str(settings["threshold"]))] if "threshold" in settings else []),
-        *([("Certificate", COMPARED.format(**settings))] if "compared" in settings else []),
-        *paired,
     ]
+    if "threshold" in settings:
+        rows.append(("Selected from", str(settings["threshold"])))
+    if "compared" in settings:
+        rows.append(("Certificate", COMPARED.format(**settings)))
+    if comparison:
+        rows.append(("Draws of the paired bootstrap", comparison["settings"]["draws"]))
+    return rows
 
 
 def _filter(documents: Documents) -> list[tuple[str, Pairs]]:

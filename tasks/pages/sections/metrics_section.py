@@ -1,4 +1,4 @@
-"""Performance and fairness: every metric with its interval, beside a paper's row or a baseline."""
+"""Performance and fairness: every metric with its interval, a paper's row and a baseline."""
 
 from __future__ import annotations
 
@@ -56,16 +56,17 @@ def build(documents: Documents) -> Iterator[Section]:
     unseen = " that the model had not seen" if "job" in documents["run"] else ""
     lead = (
         f"Measured on {formats.count(metrics['n'])} rows{unseen}. The {interval} says how far a "
-        "number could "
-        "move had other people been drawn from the same population."
+        "number could move had other people been drawn from the same population."
     )
     if paper:
-        lead += f" Diamonds are the results of {paper['source']}, with a band of one standard deviation."
+        lead += (
+            f" Diamonds are the results of {paper['source']}, with a band of one standard "
+            "deviation."
+        )
     if baseline:
         lead += (
             " The intervals of model and baseline may overlap although the two differ: the "
-            "interval of their "
-            "difference on the same rows decides."
+            "interval of their difference on the same rows decides."
         )
     blocks: list[Block] = [lead, *panels(documents, metrics["metrics"], interval)]
     hidden = len(metrics["metrics"]) - len(
@@ -79,7 +80,9 @@ def build(documents: Documents) -> Iterator[Section]:
     blocks.append(_table(documents, interval))
     yield Section("metrics", "Performance and fairness", [*blocks, *glossary(metrics["metrics"])])
     if documents.get("comparison"):
-        yield Section("differences", "Beside the baseline", _differences(documents, interval))
+        yield Section(
+            "differences", "Compared with the baseline", _differences(documents, interval)
+        )
 
 
 def _differences(documents: Documents, interval: str) -> list[Block]:
@@ -88,8 +91,7 @@ def _differences(documents: Documents, interval: str) -> list[Block]:
     limits = _limits(documents, of_differences=True)
     blocks: list[Block] = [
         "Model less baseline on the same rows. A diamond is a difference whose paired interval "
-        "contains 0; a "
-        "tick is the difference that a gate allows."
+        "contains 0; a tick is the difference that a gate allows."
     ]
     for _, text, names in by_scale(
         without_intersections(differences, documents["metrics"]["counts"])
@@ -114,10 +116,17 @@ def by_scale(names: Sequence[str]) -> list[tuple[str, str, list[str]]]:
     """Sort metrics into panels: a key, a title, and the metrics' names."""
     panels: dict[str, list[str]] = {}
     for name in without_labels(names):
-        own = "certificate" if name.startswith("certificate.") else ""
-        own = "other" if name.startswith("certificate.radius.") else own
-        panels.setdefault(own or SCALES.get(name) or direction(name) or "other", []).append(name)
+        panels.setdefault(_panel(name), []).append(name)
     return [(key, text, panels[key]) for key, text in PANELS if key in panels]
+
+
+def _panel(name: str) -> str:
+    """Key of the panel that a metric is in."""
+    if name.startswith("certificate.radius."):
+        return "other"
+    if name.startswith("certificate."):
+        return "certificate"
+    return SCALES.get(name) or direction(name) or "other"
 
 
 def without_labels(names: Iterable[str]) -> list[str]:
@@ -128,68 +137,113 @@ def without_labels(names: Iterable[str]) -> list[str]:
 def panels(documents: Documents, found: Json, interval: str) -> list[Block]:
     """Charts of the metrics with their intervals, a panel a scale."""
     paper = (documents["run"].get("paper") or {}).get("row", {})
-    others = (documents.get("baseline") or {}).get("metrics", {})
+    baseline = (documents.get("baseline") or {}).get("metrics", {})
     limits = _limits(documents, of_differences=False)
     blocks: list[Block] = []
     for key, text, names in by_scale(without_intersections(found, documents["metrics"]["counts"])):
         rows = []
-        said = []
+        described = []
         for name in names:
-            metric = found[name]
-            other = texts.ends(others.get(name) or {})
-            mean, deviation = paper.get(name, (None, None))
-            row = {"label": title(name), **texts.ends(metric), "paper": mean, "paper_sd": deviation}
-            row |= {"baseline": other["value"], "limit": limits.get(name)}
-            rows.append(row | {"baseline_low": other["low"], "baseline_high": other["high"]})
-            beside = (
-                "" if other["value"] is None else f" (baseline {formats.number(other['value'])})"
-            )
-            said.append(f"{title(name)} {texts.estimate_cell(metric).text}{beside}")
-        lows = [row[end] for row in rows for end in ("value", "low") if row[end] is not None]
+            marks = paper.get(name, (None, None))
+            row = _panel_row(name, found[name], baseline.get(name), marks, limits.get(name))
+            rows.append(row)
+            description = f"{title(name)} {texts.estimate_cell(found[name]).text}"
+            if row["baseline"] is not None:
+                description += f" (baseline {formats.number(row['baseline'])})"
+            described.append(description)
         data = {
             "rows": rows,
             "interval": interval,
-            "floor": 0.0 if key in ("lower", "asked") and min(lows, default=0.0) >= 0 else None,
+            "floor": _floor(key, rows),
             "ceiling": 1.0 if key == "higher" else None,
         }
-        shown = f"{text}: metrics with {interval}s"
-        described = f"{'; '.join(said)}."
-        blocks += [Heading(text), Chart("intervals.metric_intervals", data, shown, described)]
+        caption = f"{text}: metrics with {interval}s"
+        chart = Chart("intervals.metric_intervals", data, caption, f"{'; '.join(described)}.")
+        blocks += [Heading(text), chart]
     return blocks
 
 
+def _panel_row(
+    name: str,
+    metric: Json,
+    baseline: Json | None,
+    paper: Sequence[float | None],
+    limit: float | None,
+) -> dict[str, Any]:
+    """A metric's marks: its estimate, a paper's mean and deviation, the baseline's, a gate's
+    limit.
+    """
+    mean, deviation = paper
+    compared = texts.ends(baseline or {})
+    return {
+        "label": title(name),
+        **texts.ends(metric),
+        "paper": mean,
+        "paper_sd": deviation,
+        "baseline": compared["value"],
+        "limit": limit,
+        "baseline_low": compared["low"],
+        "baseline_high": compared["high"],
+    }
+
+
+def _floor(key: str, rows: Sequence[Json]) -> float | None:
+    """Where the axis of a panel begins: at 0 where less is better and nothing is below 0."""
+    if key not in ("lower", "asked"):
+        return None
+    lowest = 0.0
+    for row in rows:
+        for end in ("value", "low"):
+            if row[end] is not None:
+                lowest = min(lowest, row[end])
+    return 0.0 if lowest >= 0 else None
+
+
 def _table(documents: Documents, interval: str) -> Table:
-    """All metrics, beside a paper's numbers, or a baseline's with the paired differences."""
-    own = documents["metrics"]["metrics"]
+    """All metrics, with a paper's numbers, or a baseline's with the paired differences."""
+    metrics = documents["metrics"]["metrics"]
     paper = documents["run"].get("paper")
     baseline = documents.get("baseline")
-    printed = paper["row"] if paper else {}
-    other = baseline["metrics"] if baseline else {}
-    compared = (documents.get("comparison") or {"differences": {}})["differences"]
-    rows: list[list[Any]] = []
-    for name in without_labels(dict.fromkeys([*own, *printed, *other])):
-        way = direction(name)
-        found = own.get(name)
-        without = texts.groups_left_out(documents["metrics"], name)
-        row = [
-            texts.metric_cell(name, f"{way} is better" if way else "", without),
-            texts.estimate_cell(found),
-        ]
-        if paper and name not in printed:
-            row.append(texts.lack("not in the paper", span=2))
-        elif paper:
-            mean, deviation = printed[name]
-            spread = "" if deviation is None else f" ± {formats.number(deviation)}"
-            apart = None if found is None or found["value"] is None else found["value"] - mean
-            row.append(Cell(formats.number(mean) + spread))
-            row.append(texts.known(apart, formats.signed, "cannot be computed"))
-        if baseline:
-            row += [texts.estimate_cell(other.get(name)), difference_cell(name, compared.get(name))]
-        rows.append(row)
-    columns = ["Metric", "Model", *(["Paper", "Difference"] if paper else [])]
-    columns += ["Baseline", "Model less baseline"] if baseline else []
+    columns = ["Metric", "Model"]
     caption = f"All metrics with their {interval}s"
-    return Table(f"{caption}, beside {paper['source']}" if paper else caption, columns, rows)
+    printed: Json = {}
+    if paper:
+        printed = paper["row"]
+        columns += ["Paper", "Difference"]
+        caption += f", compared with {paper['source']}"
+    of_baseline: Json = {}
+    if baseline:
+        of_baseline = baseline["metrics"]
+        columns += ["Baseline", "Model less baseline"]
+    differences = (documents.get("comparison") or {"differences": {}})["differences"]
+    rows: list[list[Any]] = []
+    for name in without_labels(dict.fromkeys([*metrics, *printed, *of_baseline])):
+        way = direction(name)
+        remark = f"{way} is better" if way else ""
+        without = texts.groups_left_out(documents["metrics"], name)
+        metric = metrics.get(name)
+        row = [texts.metric_cell(name, remark, without), texts.estimate_cell(metric)]
+        if paper:
+            row += _paper_cells(metric, printed.get(name))
+        if baseline:
+            row.append(texts.estimate_cell(of_baseline.get(name)))
+            row.append(difference_cell(name, differences.get(name)))
+        rows.append(row)
+    return Table(caption, columns, rows)
+
+
+def _paper_cells(metric: Json | None, printed: Sequence[float | None] | None) -> list[Cell]:
+    """A paper's mean ± deviation, and the difference from it."""
+    if printed is None:
+        return [texts.lack("not in the paper", span=2)]
+    mean, deviation = printed
+    text = formats.number(mean)
+    if deviation is not None:
+        text += f" ± {formats.number(deviation)}"
+    difference = None
+    if mean is not None and metric is not None and metric["value"] is not None:
+        difference = metric["value"] - mean
+    return [Cell(text), texts.known(difference, formats.signed, "cannot be computed")]
 
 
 FINDINGS = {
@@ -250,24 +304,27 @@ def difference_chart(
     sign.
     """
     rows = []
-    said = []
+    described = []
     for name in names:
-        found: dict[str, Any] = texts.ends(differences[name])
-        limit = limits.get(name)
-        kind = finding(name, found)
+        difference: dict[str, Any] = texts.ends(differences[name])
+        kind = finding(name, difference)
         if direction(name) != way:
-            low, value, high = (-found[end] for end in ("high", "value", "low"))
-            found = {"value": value, "low": low, "high": high}
-        row = {
-            "label": title(name),
-            **found,
-            "limit": limit if limit is None or way == "lower" else -limit,
-        }
-        row["finding"] = "difference" if kind not in ("unclear", "lacking") else FINDINGS["unclear"]
+            difference = {
+                "value": -difference["value"],
+                "low": -difference["high"],
+                "high": -difference["low"],
+            }
+        limit = limits.get(name)
+        if limit is not None and way != "lower":
+            limit = -limit
+        row = {"label": title(name), **difference, "limit": limit}
+        row["finding"] = "difference"
+        if kind in ("unclear", "lacking"):
+            row["finding"] = FINDINGS["unclear"]
         rows.append(row)
-        said.append(f"{title(name)}: {formats.signed(found['value'])}, {FINDINGS[kind]}")
+        described.append(f"{title(name)}: {formats.signed(difference['value'])}, {FINDINGS[kind]}")
     data = {"rows": rows, "better": way, "interval": interval}
-    return Chart("intervals.differences", data, text, f"{'; '.join(said)}.", caption)
+    return Chart("intervals.differences", data, text, f"{'; '.join(described)}.", caption)
 
 
 def glossary(names: Iterable[str]) -> list[Block]:
@@ -278,13 +335,21 @@ def glossary(names: Iterable[str]) -> list[Block]:
             info, subject = describe(name)
         except KeyError:
             continue
-        subjects.setdefault(info, []).extend([spoken(subject)] if subject else [])
+        of_metric = subjects.setdefault(info, [])
+        if subject:
+            of_metric.append(spoken(subject))
+    if not subjects:
+        return []
     entries = []
     for info, about in subjects.items():
-        many = {"class": "in question"}.get(info.subject, "several attributes, one at a time")
-        listed = formats.join(about, "or") if len(about) < 5 else many
+        if len(about) < 5:
+            listed = formats.join(about, "or")
+        elif info.subject == "class":
+            listed = "in question"
+        else:
+            listed = "several attributes, one at a time"
         way = f"{info.direction} is better" if info.direction else ""
         source = f" ({info.source})" if info.source else ""
         text = info.explanation.replace("{subject}", listed)
         entries.append((info.title, way, f"{text} Formula: `{info.formula}`{source}."))
-    return [Heading("What the numbers mean"), Terms(entries)] if entries else []
+    return [Heading("What the numbers mean"), Terms(entries)]

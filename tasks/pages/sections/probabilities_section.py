@@ -23,37 +23,30 @@ CALIBRATIONS = {
 
 def build(documents: Documents) -> list[Section]:
     """Reliability, and the decision rule where the job has one."""
+    sections = [_reliability(documents)]
     rule = documents.get("rule")
-    return [_reliability(documents), *([_decisions(rule)] if rule else [])]
+    if rule:
+        sections.append(_decisions(rule))
+    return sections
 
 
 def _reliability(documents: Documents) -> Section:
     content = documents["reliability"]
     metrics = documents["metrics"]["metrics"]
+    lead = (
+        "Of the people with a probability near 30%, 30% should be positive. "
+        "Each point is a tenth of the people."
+    )
     error = metrics.get("ece", {}).get("value")
-    rule = documents.get("rule")
-    lead = "Of the people with a probability near 30%, 30% should be positive. "
-    lead += "Each point is a tenth of the people."
     if error is not None:
         lead += (
             f" On average they differ by {formats.number(error)} (expected calibration error, less "
-            "the part "
-            "that chance alone would give)."
+            "the part that chance alone would give)."
         )
-    judged = documents["run"].get("judged")
-    made = "" if judged else "The job does not calibrate them (`calibration: none`)."
-    if rule:
-        made = "The probabilities are the model's own, not calibrated."
-        if rule["calibration"] != "none" or rule["losses"]:
-            ranked = sorted(rule["losses"].items(), key=lambda one: one[1])
-            losses = formats.join([f"{name} {formats.number(loss)}" for name, loss in ranked])
-            how = CALIBRATIONS[rule["calibration"]]
-            how += f" (cross-validated log loss: {losses})" if losses else ""
-            made = f"The probabilities are calibrated on {_held_out(rule)}: {how}."
-        if rule["shift"] != 0:
-            shift = formats.number(abs(rule["shift"]))
-            made += f" The class weights of the training were corrected for first, by {shift} in log-odds."
-    blocks: list[Block] = [lead, *([made] if made else [])]
+    blocks: list[Block] = [lead]
+    calibration = _calibration(documents)
+    if calibration:
+        blocks.append(calibration)
     blocks += _chart("everybody", {"everybody": content["overall"]})
     for attribute, groups in content["groups"].items():
         blocks.append(Heading(f"By {spoken(attribute)}"))
@@ -67,71 +60,102 @@ def _reliability(documents: Documents) -> Section:
     return Section("reliability", "Are the probabilities right?", blocks)
 
 
+def _calibration(documents: Documents) -> str:
+    """Say how the probabilities were calibrated; empty where a judged model does not say it."""
+    rule = documents.get("rule")
+    if not rule:
+        if documents["run"].get("judged"):
+            return ""
+        return "The job does not calibrate them (`calibration: none`)."
+    text = "The probabilities are the model's own, not calibrated."
+    if rule["calibration"] != "none" or rule["losses"]:
+        method = CALIBRATIONS[rule["calibration"]]
+        ranked = sorted(rule["losses"].items(), key=lambda item: item[1])
+        losses = [f"{name} {formats.number(loss)}" for name, loss in ranked]
+        if losses:
+            method += f" (cross-validated log loss: {formats.join(losses)})"
+        text = f"The probabilities are calibrated on {_held_out(rule)}: {method}."
+    if rule["shift"] != 0:
+        shift = formats.number(abs(rule["shift"]))
+        text += (
+            f" The class weights of the training were corrected for first, by {shift} in log-odds."
+        )
+    return text
+
+
 def _held_out(rule: Json) -> str:
     return f"{formats.count(rule['rows'])} training rows that the model was not trained on"
 
 
 def _chart(about: str, groups: Mapping[str, Sequence[Json]]) -> list[Block]:
-    kept = {name: bins for name, bins in groups.items() if bins}
-    if not kept:
+    filled = {name: bins for name, bins in groups.items() if bins}
+    if not filled:
         return ["There are too few people for a chart."]
-    shown = texts.largest(list(kept), 6, lambda name: sum(one["n"] for one in kept[name]))
-    rows = [{"series": name, **one} for name in shown for one in kept[name]]
-    said = []
-    table_rows = []
-    for name in shown:
-        widest = max(kept[name], key=lambda one: abs(one["mean"] - one["share"]))
-        said.append(
+    sizes = {name: sum(part["n"] for part in bins) for name, bins in filled.items()}
+    drawn = texts.largest(list(filled), 6, lambda name: sizes[name])
+    points = []
+    described = []
+    for name in drawn:
+        points += [{"series": name, **part} for part in filled[name]]
+        widest = max(filled[name], key=lambda part: abs(part["mean"] - part["share"]))
+        described.append(
             f"{name}: furthest apart where the mean probability is "
-            f"{formats.percent(widest['mean'])} and "
-            f"{formats.percent(widest['share'])} are positive"
+            f"{formats.percent(widest['mean'])} and {formats.percent(widest['share'])} are positive"
         )
+    rows = []
+    for name, bins in filled.items():
+        for part in bins:
+            share = texts.estimate_cell({**part, "value": part["share"]}, formats.percent)
+            rows.append([name, formats.percent(part["mean"]), share, part["n"]])
     caption = f"Probability and share of positives, {about}"
-    for name, one in ((name, one) for name, bins in kept.items() for one in bins):
-        share = texts.estimate_cell({**one, "value": one["share"]}, formats.percent)
-        table_rows.append([name, formats.percent(one["mean"]), share, one["n"]])
     columns = ["People", "Mean probability", "Positive", "Number"]
-    table = Table(caption, columns, table_rows, folded=True)
-    left = texts.left_out(shown, list(kept), "The largest groups")
-    return [
-        Chart("curves.reliability", {"rows": rows}, caption, f"{'; '.join(said)}.", left, table)
-    ]
+    table = Table(caption, columns, rows, folded=True)
+    note = texts.left_out(drawn, list(filled), "The largest groups")
+    data = {"rows": points}
+    return [Chart("curves.reliability", data, caption, f"{'; '.join(described)}.", note, table)]
 
 
 def _decisions(rule: Json) -> Section:
     chosen = rule["rule"]
-    rows = _held_out(rule)
-    if chosen["kind"] == "groups":
-        text = (
-            f"Decisions have thresholds by group ({chosen['wanted']}), chosen on {rows}. Whoever "
-            "decides "
-            f"with this model needs to know {spoken(chosen['attribute'])}."
-        )
-    elif chosen["threshold"] is None:
-        text = "The method itself decides, not a threshold on the probability."
-    else:
-        text = (
-            "A person is predicted positive from a probability of "
-            f"**{formats.percent(chosen['threshold'])}** on, chosen for {chosen['wanted']} on "
-            f"{rows}; "
-            f"{formats.percent(rule['base_rate'])} of them are positive."
-        )
-    names = {name: title(name).lower() for name in ("accuracy", "balanced_accuracy")}
-    names = {"selected": "predicted positive", **names}
+    curve = rule["curve"]
+    names = {
+        "selected": "predicted positive",
+        "accuracy": title("accuracy").lower(),
+        "balanced_accuracy": title("balanced_accuracy").lower(),
+    }
     points = []
     for name, series in names.items():
-        values = [(point["threshold"], point[name]) for point in rule["curve"]]
-        points += [{"threshold": at, "series": series, "value": value} for at, value in values]
-    evenly = formats.evenly(rule["curve"], 21)
-    shown = [[formats.percent(point[name]) for name in ("threshold", *names)] for point in evenly]
+        for point in curve:
+            points.append({"threshold": point["threshold"], "series": series, "value": point[name]})
+    rows = []
+    for point in formats.evenly(curve, 21):
+        rows.append([formats.percent(point[name]) for name in ("threshold", *names)])
     head = ["Threshold", *map(formats.sentence, names.values())]
-    table = Table("Decisions by threshold", head, shown, folded=True)
-    best = max(rule["curve"], key=lambda point: point["balanced_accuracy"])
-    most = formats.percent(best["balanced_accuracy"])
-    at = formats.percent(best["threshold"])
-    described = f"Balanced accuracy is largest, {most}, at a threshold of {at}."
-    data = {"rows": points, "marked": chosen.get("threshold")}
-    chart = Chart(
-        "curves.decision_curve", data, "What another threshold would give", described, table=table
+    table = Table("Decisions by threshold", head, rows, folded=True)
+    best = max(curve, key=lambda point: point["balanced_accuracy"])
+    described = (
+        f"Balanced accuracy is largest, {formats.percent(best['balanced_accuracy'])}, at a "
+        f"threshold of {formats.percent(best['threshold'])}."
     )
-    return Section("decisions", "How it decides", [text, chart])
+    data = {"rows": points, "marked": chosen.get("threshold")}
+    caption = "What another threshold would give"
+    chart = Chart("curves.decision_curve", data, caption, described, table=table)
+    return Section("decisions", "How it decides", [_decision_text(rule), chart])
+
+
+def _decision_text(rule: Json) -> str:
+    """Say how a prediction follows from a probability."""
+    chosen = rule["rule"]
+    rows = _held_out(rule)
+    if chosen["kind"] == "groups":
+        return (
+            f"Decisions have thresholds by group ({chosen['wanted']}), chosen on {rows}. A user "
+            f"of this model needs to know {spoken(chosen['attribute'])}."
+        )
+    if chosen["threshold"] is None:
+        return "The method itself decides, not a threshold on the probability."
+    return (
+        "A person is predicted positive from a probability of "
+        f"**{formats.percent(chosen['threshold'])}** on, chosen for {chosen['wanted']} on "
+        f"{rows}; {formats.percent(rule['base_rate'])} of them are positive."
+    )

@@ -32,11 +32,9 @@ def build(documents: Documents) -> Iterator[Section]:
             f"The model was trained on **{formats.count(kept['rows_after'])}** of "
             f"{formats.count(kept['rows_before'])} training rows: those that the published proxy "
             f"{kept['proxy']}, version {kept['version']}, kept. A row’s features determine the "
-            "probability "
-            "that it is kept, and a hash of them decides; "
+            "probability that it is kept, and a hash of them decides; "
             f"{formats.count(round(kept['rows_expected']))} rows were expected. None of the test "
-            "rows was "
-            "left out."
+            "rows was left out."
         )
         yield Section("kept-rows", "Balanced training rows", [text])
     if balance is None:
@@ -49,7 +47,10 @@ def build(documents: Documents) -> Iterator[Section]:
     yield Section(
         "proxy", "What the proxy does", [_purpose(balance, documents["run"].get("alpha"))]
     )
-    lead = "Expected shares of the groups among the held-out rows, and among those of them that are kept."
+    lead = (
+        "Expected shares of the groups among the held-out rows, and among those of them that are "
+        "kept."
+    )
     blocks = [lead, *share_blocks(_shares(balance), "all rows", "kept rows")]
     yield Section("shares", "Groups before and after", blocks)
     if "support" in metrics["metrics"]:  # not of runs of earlier versions
@@ -72,8 +73,7 @@ def proxy_sentences(documents: Documents) -> list[str]:
         sentences.append(
             "Within a proxy group, the share of a group differs by at most "
             f"{formats.points(found['disclosivity'])} from its share among all rows, where there "
-            "are enough "
-            "rows to judge."
+            "are enough rows to judge."
         )
     return sentences + share_sentences(_shares(documents["balance"]), "all rows", "those kept")
 
@@ -84,18 +84,15 @@ def _purpose(balance: Json, alpha: float | None) -> str:
     if alpha is not None:
         limit = (
             "On the training rows, the share of a group within a proxy group differs by at most "
-            f"{alpha:g} "
-            "(alpha) from its share among all rows."
+            f"{alpha:g} (alpha) from its share among all rows."
         )
     return (
         "A row’s ordinary features place it in one of "
         f"{formats.plural(len(balance['masses']), 'proxy group')}, or in several by shares. Each "
-        "proxy group "
-        "has a probability with which its rows are kept, chosen so that the shares of the groups "
-        "by "
-        f"{attributes} among the kept rows come as close to the target as they can. The sensitive "
-        "attribute "
-        f"itself is not read, so that a table without it can be filtered. {limit}"
+        "proxy group has a probability with which its rows are kept, chosen so that the shares "
+        f"of the groups by {attributes} among the kept rows come as close to the target as they "
+        "can. The sensitive attribute itself is not read, so that a table without it can be "
+        f"filtered. {limit}"
     )
 
 
@@ -105,13 +102,14 @@ def share_rows(
     """Rows of each attribute's groups, with `columns` such as the share ``before``, ``after``,
     ``target``.
     """
-    rows = zip(*columns.values(), strict=True)
-    found: dict[str, list[dict[str, Any]]] = {}
+    values = zip(*columns.values(), strict=True)
+    rows: dict[str, list[dict[str, Any]]] = {}
     for attribute, groups in attributes.items():
-        found[attribute] = [
-            {"group": group, **dict(zip(columns, next(rows), strict=True))} for group in groups
-        ]
-    return found
+        rows[attribute] = []
+        for group in groups:
+            shares = dict(zip(columns, next(values), strict=True))
+            rows[attribute].append({"group": group, **shares})
+    return rows
 
 
 def _shares(balance: Json) -> dict[str, list[dict[str, Any]]]:
@@ -131,8 +129,7 @@ def share_sentences(shares: Mapping[str, Sequence[Json]], before: str, after: st
             old, new, target = (formats.percent(rare[key]) for key in ("before", "after", "target"))
             sentences.append(
                 f"By {spoken(attribute)}: the rarest group, “{rare['group']}”, is {old} of "
-                f"{before} and "
-                f"{new} of {after} (target: {target})."
+                f"{before} and {new} of {after} (target: {target})."
             )
         farther = [f"“{row['group']}”" for row in rows if _is_farther(row)]
         if farther:
@@ -151,31 +148,44 @@ def share_blocks(shares: Mapping[str, Sequence[Json]], before: str, after: str) 
     """A chart of each attribute's groups, with a table, which has the intervals of rows that have
     one.
     """
+    columns = ["Group", formats.sentence(before), formats.sentence(after), "Target"]
+    columns.append("Times as many")
     for attribute, rows in shares.items():
         drawn = largest(rows, MOST_COLUMNS, lambda row: row["before"] or 0.0)
-        bars = [{key: row[key] for key in ("group", "before", "after", "target")} for row in drawn]
-        table = []
-        said = []
+        bars = []
+        for row in drawn:
+            bars.append({key: row[key] for key in ("group", "before", "after", "target")})
+        cells = []
+        described = []
         for row in rows:
-            old, new, target = (formats.percent(row[key]) for key in ("before", "after", "target"))
-            ends = (
-                ""
-                if row.get("low") is None
-                else formats.interval(row["low"], row["high"], formats.percent)
-            )
-            times = (
-                row["after"] / row["before"] if row["before"] and row["after"] is not None else None
-            )
-            note = "farther from the target" if _is_farther(row) else ""
-            table.append([Cell(row["group"], (note,)), old, Cell(new, (ends,)), target, times])
-            said.append(f"{row['group']} {old} to {new}")
+            old = formats.percent(row["before"])
+            new = formats.percent(row["after"])
+            cells.append(_share_row(row))
+            described.append(f"{row['group']} {old} to {new}")
         text = f"Shares by {spoken(attribute)} before and after"
-        columns = ["Group", *map(formats.sentence, (before, after)), "Target", "Times as many"]
-        shown = Table(text, columns, table, folded=len(rows) > MOST_OPEN)
+        table = Table(text, columns, cells, folded=len(rows) > MOST_OPEN)
         data = {"rows": bars, "before": before, "after": after}
-        described = f"{'; '.join(said[:MOST_COLUMNS])}."
+        description = f"{'; '.join(described[:MOST_COLUMNS])}."
         caption = left_out(drawn, rows, "The groups that are largest before")
-        yield Chart("group_charts.group_shares", data, text, described, caption, shown)
+        yield Chart("group_charts.group_shares", data, text, description, caption, table)
+
+
+def _share_row(row: Json) -> list[Any]:
+    """A group's shares before and after, its target, and how many times as large it is after."""
+    note = "farther from the target" if _is_farther(row) else ""
+    ends = ""
+    if row.get("low") is not None:
+        ends = formats.interval(row["low"], row["high"], formats.percent)
+    times = None
+    if row["before"] and row["after"] is not None:
+        times = row["after"] / row["before"]
+    return [
+        Cell(row["group"], (note,)),
+        formats.percent(row["before"]),
+        Cell(formats.percent(row["after"]), (ends,)),
+        formats.percent(row["target"]),
+        times,
+    ]
 
 
 def _support_rows(balance: Json, metrics: Json) -> list[Block]:
@@ -197,71 +207,99 @@ def share_differences(
     """Shares of groups within each proxy group minus those among all rows; None where one is
     hidden.
     """
-    found = []
+    differences = []
     for shares in compositions:
-        pairs = zip(shares or [None] * len(base), base, strict=True)
-        found.append([None if None in pair else pair[0] - pair[1] for pair in pairs])
-    return found
+        row: list[float | None] = []
+        for share, of_all in zip(shares or [None] * len(base), base, strict=True):
+            if share is None or of_all is None:
+                row.append(None)
+            else:
+                row.append(share - of_all)
+        differences.append(row)
+    return differences
 
 
 def _disclosivity(balance: Json, metrics: Json) -> list[Block]:
-    found = metrics["metrics"]["disclosivity"]
+    measured = metrics["metrics"]["disclosivity"]
     groups = balance["groups"]
     order = sorted(range(len(balance["masses"])), key=lambda j: -balance["masses"][j])
-    apart = share_differences(balance["compositions"], balance["base_rates"])
+    held_out = share_differences(balance["compositions"], balance["base_rates"])
     train = share_differences(balance["compositions_train"], balance["base_rates_train"])
-    said = ""
-    if found["value"] is not None:
-        ends = (
-            f"{interval_name(metrics['settings'])}: {formats.interval(found['low'], found['high'])}"
+    largest_text = ""
+    if measured["value"] is not None:
+        interval = interval_name(metrics["settings"])
+        ends = formats.interval(measured["low"], measured["high"])
+        largest_text = (
+            " The largest difference on the held-out rows is "
+            f"{formats.number(measured['value'])} ({interval}: {ends})."
         )
-        said = f" The largest difference on the held-out rows is {formats.number(found['value'])} ({ends})."
     rows: list[list[Any]] = []
     for place, j in enumerate(order, start=1):
-        mass, kept, held_out = (balance[key][j] for key in ("masses", "acceptance", "rows"))
-        differences = [*_largest(apart[j], groups), _largest(train[j], groups)[0]]
-        rows.append([str(place), formats.percent(mass), kept, round(held_out), *differences])
+        difference, group = _largest(held_out[j], groups)
+        in_training, _ = _largest(train[j], groups)
+        rows.append(
+            [
+                str(place),
+                formats.percent(balance["masses"][j]),
+                balance["acceptance"][j],
+                round(balance["rows"][j]),
+                difference,
+                group,
+                in_training,
+            ]
+        )
     heads = [
         "Proxy group",
         "Training rows",
         "Probability kept",
         "Held-out rows",
         "Largest difference",
+        "Of the group",
+        "The same, training",
     ]
-    heads += ["Of the group", "The same, training"]
-    # with one attribute its name is not repeated
-    alone = len(balance["attributes"]) == 1
-    names = next(iter(balance["attributes"].values())) if alone else groups
-    places = [(str(place), j) for place, j in enumerate(order[:MOST_COLUMNS], start=1)]
-    cells = [
-        {"column": place, "row": name, "value": apart[j][k]}
-        for k, name in enumerate(names)
-        for place, j in places
-    ]
-    data = {"rows": cells, "x_title": "proxy groups, the largest first"}
-    described = f"{formats.plural(len(order), 'proxy group')} by {len(groups)} groups.{said}"
+    data = {
+        "rows": _map_cells(balance, order[:MOST_COLUMNS], held_out),
+        "x_title": "proxy groups, the largest first",
+    }
+    described = f"{formats.plural(len(order), 'proxy group')} by {len(groups)} groups."
     return [
         "Each cell is the share of a group within a proxy group minus its share among all rows, in "
         "percentage points, on the held-out rows: 0 means that the proxy group reveals nothing "
-        "about that "
-        f"group. Blue is below 0, orange above; a dash means that there are too few rows.{said}",
+        "about that group. Blue is below 0, orange above; a dash means that there are too few "
+        f"rows.{largest_text}",
         Chart(
             "group_charts.heat_map",
             data,
             "Differences of group shares within each proxy group",
-            described,
+            f"{described}{largest_text}",
         ),
         Table("Proxy groups, the largest first", heads, rows, folded=len(order) > MOST_OPEN),
     ]
 
 
+def _map_cells(
+    balance: Json, order: Sequence[int], differences: Sequence[Sequence[float | None]]
+) -> list[dict[str, Any]]:
+    """The cells of the map, a row a group, a column a proxy group in this order."""
+    names = balance["groups"]
+    if len(balance["attributes"]) == 1:
+        # with one attribute its name is not repeated
+        names = next(iter(balance["attributes"].values()))
+    cells = []
+    for k, name in enumerate(names):
+        for place, j in enumerate(order, start=1):
+            cells.append({"column": str(place), "row": name, "value": differences[j][k]})
+    return cells
+
+
 def _largest(
-    apart: Sequence[float | None], groups: Sequence[str]
+    differences: Sequence[float | None], groups: Sequence[str]
 ) -> tuple[float | None, str | None]:
-    known = [
-        (abs(value), group) for value, group in zip(apart, groups, strict=True) if value is not None
-    ]
-    return max(known, default=(None, None))
+    sizes = []
+    for value, group in zip(differences, groups, strict=True):
+        if value is not None:
+            sizes.append((abs(value), group))
+    return max(sizes, default=(None, None))
 
 
 def _limits(metrics: Json) -> list[Block]:
@@ -270,22 +308,16 @@ def _limits(metrics: Json) -> list[Block]:
     if probability is not None and probability["value"] is not None:
         more = (
             " The acceptance probability, which anybody who filters can compute, mixes those of "
-            "several "
-            f"proxy groups and reveals more: up to {formats.number(probability['value'])} on the "
-            "held-out "
-            "rows."
+            f"several proxy groups and reveals more: up to {formats.number(probability['value'])} "
+            "on the held-out rows."
         )
     return [
-        "**The limit is about proxy groups, not about features.** It bounds what a person’s proxy "
-        "group "
-        "reveals about the person’s group. The features themselves, taken together, may reveal far "
-        "more, and "
-        f"they are in the filtered table as they were.{more}",
-        "**Rows are kept at random.** The shares are expectations: those of a small filtered table "
-        "can "
-        "differ by chance. Rows with equal features and the same key are kept or left out "
-        "together.",
+        "**The limit is about proxy groups, not about features.** It bounds what a person’s "
+        "proxy group reveals about the person’s group. The features themselves, taken together, "
+        f"may reveal far more, and they are in the filtered table as they were.{more}",
+        "**Rows are kept at random.** The shares are expectations: those of a small filtered "
+        "table can differ by chance. Rows with equal features and the same key are kept or left "
+        "out together.",
         "**It is about rows like these.** On a table from another place or time, the same proxy "
-        "groups may "
-        "have other shares, and nothing here would show it.",
+        "groups may have other shares, and nothing here would show it.",
     ]

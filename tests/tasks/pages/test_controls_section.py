@@ -99,13 +99,14 @@ def told(plain: str | None, blind: str | None) -> str:
 
 def test_who_is_whose_control() -> None:
     better = "**better** in accuracy (+0.100); in the other measures no difference can be told"
-    assert told(None, None) == f"Beside blind: {better}. Beside plain: {better}."
+    assert told(None, None) == f"Compared with blind: {better}. Compared with plain: {better}."
     assert told(None, "plain") == (
-        f"Beside blind and plain: {better}. No sensitive column is a model input, so plain is "
-        "blind too."
+        f"Compared with blind and plain: {better}. No sensitive column is a model input, so plain "
+        "is blind too."
     )
     assert told("method", None) == (
-        f"Beside blind: {better}. The method has no mitigation: the model is its own plain control."
+        f"Compared with blind: {better}. The method has no mitigation: the model is its own plain "
+        "control."
     )
     assert told("method", "method") == (
         "The method has no mitigation, and no sensitive column is a model input: "

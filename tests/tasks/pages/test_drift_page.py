@@ -37,7 +37,7 @@ def test_no_change_is_claimed_within_chance(documents: dict[str, Any]) -> None:
     drift = documents["drift"]
     drift["groups"]["sex"]["share_change"]["low"] = drift["prediction"]["change"]["low"] = 0.0
     found = headline(documents)
-    assert "By sex: no change of the groups’ shares can be told from chance." in found
+    assert "By sex: no significant change of the groups’ shares." in found
     assert "has not changed beyond chance: 50.0% of the new rows" in found[-1]
     drift["prediction"] |= {"then": None, "unanswered": 0}
     assert headline(documents)[-1] == "The model predicts 50.0% of the new rows positive."
@@ -132,7 +132,7 @@ def test_no_drift_and_no_evidence_read_so(documents: dict[str, Any]) -> None:
     found = page("drift", documents)
     assert (
         headline(documents)[1]
-        == "There are too few rows to tell: 1 of 1 default gate could not be judged."
+        == "There are too few rows to decide: 1 of 1 default gate could not be judged."
     )
     assert "shares" not in found
     column = rows(table(found["columns"], "Every column"))["income"]

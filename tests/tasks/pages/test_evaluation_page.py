@@ -108,13 +108,13 @@ def test_the_headline_answers_in_words(documents: dict[str, Any]) -> None:
         "The model adult-budro, version 4, gradient-boosted trees trained on the worst case within "
         "a "
         "fair-distance budget (BuDRO), was evaluated on 9,045 rows of "
-        "/data/census/2026-q4.parquet, beside "
+        "/data/census/2026-q4.parquet, compared with "
         "the baseline adult-budro, version 3; 12 rows outside the data contract set aside."
     )
     assert found[1] == "It does not pass: 1 of 4 gates refused it."
     assert "Note: the model learned from rows of this very table." in found
     assert sum(text.startswith("By ") for text in found) == 3
-    (text,) = [text for text in found if text.startswith("Beside the baseline: ")]
+    (text,) = [text for text in found if text.startswith("Compared with the baseline: ")]
     better, worse = text.split(", and worse in ")
     assert "better in accuracy (+0.0061)" in better
     assert "largest gap in error rates by sex (\u22120.041)" in better
@@ -149,7 +149,7 @@ def test_no_difference_is_claimed_where_none_can_be_told(documents: dict[str, An
         name: ok(0.01, 0.02) for name in ("auc", "gap_max.sex")
     }
     found = headline(documents)
-    assert "Beside the baseline: no difference can be told." in found
+    assert "Compared with the baseline: no difference can be told." in found
     assert not any(word in text for word in ("better", "worse") for text in found)
     assert "The model and the baseline have the same value of every metric." in headline(
         identical()

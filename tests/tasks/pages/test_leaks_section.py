@@ -1,5 +1,5 @@
-"""Suspected leaks and stand-ins: each column is named with its reason, and many are cut with a word
-of it.
+"""Suspected leaks and proxy features: each column is named with its reason, and many are cut with a
+word of it.
 """
 
 from __future__ import annotations
@@ -48,9 +48,9 @@ def test_every_suspected_column_stands_with_its_reason_and_its_auc() -> None:
     assert "`role: ignore`" in said(found)
     assert rows(table(found, "Suspected columns")) == {
         "outcome_code": ["determines the label", ""],
-        "paid": ["tells the label almost perfectly", "0.991"],
+        "paid": ["predicts the label almost perfectly", "0.991"],
         "visits": [
-            "tells the label almost perfectly together with the other columns of this kind",
+            "predicts the label almost perfectly together with the other columns of this kind",
             "0.984",
         ],
         "title": ["is computed from the sensitive column sex", ""],
@@ -75,9 +75,9 @@ def test_stand_ins_are_listed_by_attribute_with_the_group_that_they_tell() -> No
         documents(sex=[stand_in("club", 0.93), stand_in("shoe", 0.8)], race=[], age_group=[])
     )
     assert found is not None
-    assert headings(found) == ["Columns that tell a sensitive attribute"]
+    assert headings(found) == ["Proxy features of a sensitive attribute"]
     (only,) = tables(found)
-    assert only.caption == "Columns that tell sex"
+    assert only.caption == "Proxy features of sex"
     assert rows(only) == {"club": ["“F”", "0.930"], "shoe": ["“F”", "0.800"]}
     assert "They are not removed." in said(found)
     assert "may leak" not in said(found)
@@ -88,9 +88,9 @@ def test_of_many_stand_ins_the_first_are_shown_and_all_are_counted() -> None:
     found = build(documents(sex=many, race=many[:MOST]))
     assert found is not None
     cut, whole = tables(found)
-    assert cut.caption == f"Columns that tell sex, the {MOST} that tell most of {MOST + 3}"
+    assert cut.caption == f"Proxy features of sex, the {MOST} strongest of {MOST + 3}"
     assert list(rows(cut)) == [f"c{i}" for i in range(MOST)]
-    assert whole.caption == "Columns that tell race"
+    assert whole.caption == "Proxy features of race"
     assert len(rows(whole)) == MOST
 
 

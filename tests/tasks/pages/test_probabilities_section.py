@@ -149,7 +149,7 @@ def test_a_threshold_is_said_marked_and_beside_its_alternatives() -> None:
 def test_other_ways_to_decide_are_said_and_not_marked() -> None:
     _, by_group = build(documents(rule=rule(BY_GROUP)))
     assert "thresholds by group (equalized odds within 0.05)" in said(by_group)
-    assert "Whoever decides with this model needs to know sex." in said(by_group)
+    assert "A user of this model needs to know sex." in said(by_group)
     assert charts(by_group)[0].data["marked"] is None
     _, own = build(documents(rule=rule({"kind": "threshold", "threshold": None, "wanted": "own"})))
     assert said(own) == "The method itself decides, not a threshold on the probability."

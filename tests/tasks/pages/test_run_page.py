@@ -232,7 +232,7 @@ def test_every_metric_stands_in_the_table_with_interval_and_paper(
     found = by_metric(
         table(
             page("run", documents)["metrics"],
-            "All metrics with their 95% intervals, beside Vargo et al. 2021",
+            "All metrics with their 95% intervals, compared with Vargo et al. 2021",
         )
     )
     for name, metric in METRICS.items():
@@ -472,7 +472,7 @@ def test_everything_recorded_stands_in_tables(documents: dict[str, Any]) -> None
     machine = rows(table(section, "The machine"))
     assert machine["Git commit"] == ["4f1c2d9b6a7e, with changes not committed"]
     assert machine["xgboost"] == ["3.2.0"]
-    files = table(section, "Files beside this page").rows
+    files = table(section, "Files next to this page").rows
     assert [(row[0].text, row[0].href) for row in files] == [("metrics", "metrics.json")]
     documents["run"]["job"]["seed"] = None
     documents["run"] |= {"files": [], "environment": {"python": "3"}}

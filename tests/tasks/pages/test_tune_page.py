@@ -186,7 +186,7 @@ def test_the_job_under_other_rules_is_no_control() -> None:
         trials.append(trial(f"6.{place}", "job", (0.7, 0.15), **rule))
     table = tables(documents)["The controls: validation, and below it the test rows"]
     names = [
-        "The commonest answer",
+        "The majority-class baseline",
         "Without mitigation",
         "Without the sensitive columns",
         "The job as it is",

@@ -11,6 +11,9 @@ within a bracket [low, high] of multipliers matter. An envelope is three arrays:
 rows of its vertices, by ascending cost, which is also by ascending loss.
 """
 
+# numba's decorators have no types, and it infers those of the arguments
+# mypy: disable-error-code="misc, no-untyped-def"
+
 from __future__ import annotations
 
 from typing import NamedTuple
@@ -139,8 +142,8 @@ class SearchOutput(NamedTuple):
     least: NDArray[np.float64]
 
 
-@numba.njit(nogil=True, cache=True)  # type: ignore[misc]
-def tie_hash(key, query, row):  # type: ignore[no-untyped-def]
+@numba.njit(nogil=True, cache=True)
+def tie_hash(key, query, row):
     """Hash of (key, query, row), twice the finaliser of splitmix64: ties do not depend on any
     order.
     """
@@ -152,8 +155,8 @@ def tie_hash(key, query, row):  # type: ignore[no-untyped-def]
     return x
 
 
-@numba.njit(nogil=True, cache=True)  # type: ignore[misc]
-def tie_hashes(key, queries, row):  # type: ignore[no-untyped-def]
+@numba.njit(nogil=True, cache=True)
+def tie_hashes(key, queries, row):
     """Hashes of many queries with one row."""
     out = np.empty(len(queries), dtype=np.uint64)
     for k in range(len(queries)):
@@ -161,14 +164,14 @@ def tie_hashes(key, queries, row):  # type: ignore[no-untyped-def]
     return out
 
 
-@numba.njit(nogil=True, cache=True)  # type: ignore[misc]
-def _height(costs, losses, size, limits, p, cost, loss):  # type: ignore[no-untyped-def]
+@numba.njit(nogil=True, cache=True)
+def _height(costs, losses, size, limits, p, cost, loss):
     """Largest height of a line above the envelope; its cost lies between vertices p - 1 and p.
 
     Between two vertices it is less a tie, so that of lines through one point the order does not
     matter.
     """
-    # dearer than all vertices: highest at the lower end of the bracket
+    # more expensive than all vertices: highest at the lower end of the bracket
     if p == size:
         return loss - losses[p - 1] - limits.low * (cost - costs[p - 1])
     # cheaper than all: highest at the upper end
@@ -179,8 +182,8 @@ def _height(costs, losses, size, limits, p, cost, loss):  # type: ignore[no-unty
     return loss - losses[p - 1] - slope * (cost - costs[p - 1]) - limits.tie
 
 
-@numba.njit(nogil=True, cache=True)  # type: ignore[misc]
-def _reaches(costs, losses, size, limits, cost, loss):  # type: ignore[no-untyped-def]
+@numba.njit(nogil=True, cache=True)
+def _reaches(costs, losses, size, limits, cost, loss):
     """Whether a line reaches the envelope anywhere in the bracket."""
     p = 0
     while p < size and costs[p] < cost:
@@ -190,8 +193,8 @@ def _reaches(costs, losses, size, limits, cost, loss):  # type: ignore[no-untype
     return _height(costs, losses, size, limits, p, cost, loss) >= 0.0
 
 
-@numba.njit(nogil=True, cache=True)  # type: ignore[misc]
-def _insert(costs, losses, rows, size, limits, query, cost, loss, row):  # type: ignore[no-untyped-def]
+@numba.njit(nogil=True, cache=True)
+def _insert(costs, losses, rows, size, limits, query, cost, loss, row):
     """Add a line if it rises above the envelope, drop the vertices below it, and give the
     new size.
     """
@@ -215,8 +218,8 @@ def _insert(costs, losses, rows, size, limits, query, cost, loss, row):  # type:
         right = p + 1
     elif _height(costs, losses, size, limits, p, cost, loss) <= 0.0:
         return size
-    # drop dearer vertices that no longer rise above the new line and the next vertex (or the low
-    # end)
+    # drop more expensive vertices that no longer rise above the new line and the next vertex (or
+    # the low end)
     while right < size:
         slope = limits.low
         tie = 0.0
@@ -256,9 +259,9 @@ def _insert(costs, losses, rows, size, limits, query, cost, loss, row):  # type:
     return size + shift
 
 
-@numba.njit(nogil=True, cache=True)  # type: ignore[misc]
-def _threshold(costs, losses, size, limits):  # type: ignore[no-untyped-def]
-    """Height of the dearest vertex's line at both ends of the bracket, less the tie.
+@numba.njit(nogil=True, cache=True)
+def _threshold(costs, losses, size, limits):
+    """Height of the most expensive vertex's line at both ends of the bracket, less the tie.
 
     The line lies on or below the envelope: a row below it at both ends is below the envelope
     throughout.
@@ -268,8 +271,8 @@ def _threshold(costs, losses, size, limits):  # type: ignore[no-untyped-def]
     return loss - limits.low * cost - limits.tie, loss - limits.high * cost - limits.tie
 
 
-@numba.njit(nogil=True, cache=True, fastmath=_FUSE)  # type: ignore[misc]
-def squared_distance(points, i, j):  # type: ignore[no-untyped-def]
+@numba.njit(nogil=True, cache=True, fastmath=_FUSE)
+def squared_distance(points, i, j):
     """Of two rows of `points`."""
     total = 0.0
     for k in range(points.shape[1]):
@@ -278,8 +281,8 @@ def squared_distance(points, i, j):  # type: ignore[no-untyped-def]
     return total
 
 
-@numba.njit(nogil=True, cache=True, fastmath=_FUSE)  # type: ignore[misc]
-def _leading(own, lead, single, rates, first, last, distances):  # type: ignore[no-untyped-def]
+@numba.njit(nogil=True, cache=True, fastmath=_FUSE)
+def _leading(own, lead, single, rates, first, last, distances):
     """Largest values of consecutive rows at two rates of the distances in the leading coordinates
     from `own`.
 
@@ -313,16 +316,17 @@ def _leading(own, lead, single, rates, first, last, distances):  # type: ignore[
     return at_low, at_high
 
 
-@numba.njit(nogil=True, cache=True, fastmath=_FUSE)  # type: ignore[misc]
-def _least(products, low, first, last):  # type: ignore[no-untyped-def]
+@numba.njit(nogil=True, cache=True, fastmath=_FUSE)
+def _least(products, low, first, last):
+    """Least of |b|^2 - 2 a.b over consecutive rows b, with lowered squared norms."""
     least = np.float32(np.finfo(np.float32).max)
     for j in range(first, last):
         least = min(least, low[j] - np.float32(2.0) * products[j])
     return least
 
 
-@numba.njit(nogil=True, cache=True)  # type: ignore[misc]
-def nearest_cells(products, own, low, start, nearest):  # type: ignore[no-untyped-def]
+@numba.njit(nogil=True, cache=True)
+def nearest_cells(products, own, low, start, nearest):
     """Least squared distance of every row to every cell, from inner products and lowered squared
     norms.
     """
@@ -334,29 +338,30 @@ def nearest_cells(products, own, low, start, nearest):  # type: ignore[no-untype
             )
 
 
-@numba.njit(nogil=True, cache=True)  # type: ignore[misc]
-def squared(bound):  # type: ignore[no-untyped-def]
+@numba.njit(nogil=True, cache=True)
+def squared(bound):
     """Squared distance, in units, of which a byte holds the root: fine steps where it is small."""
     return np.float64(bound) * np.float64(bound)
 
 
-@numba.njit(nogil=True, cache=True, fastmath=_REORDER)  # type: ignore[misc]
-def _top(losses, bounds, rate, first, last):  # type: ignore[no-untyped-def]
+@numba.njit(nogil=True, cache=True, fastmath=_REORDER)
+def _top(losses, bounds, rate, first, last):
+    """Largest value of consecutive cells at their bounds."""
     top = losses[first] - rate * squared(bounds[first])
     for c in range(first + 1, last):
         top = max(top, losses[c] - rate * squared(bounds[c]))
     return top
 
 
-@numba.njit(nogil=True, cache=True)  # type: ignore[misc]
-def _cost(places, here, row, limits):  # type: ignore[no-untyped-def]
+@numba.njit(nogil=True, cache=True)
+def _cost(places, here, row, limits):
     """Squared distance of the places at two positions."""
     cost = squared_distance(places, limits.names[here], limits.names[row])
     return 0.0 if cost < limits.floor else cost
 
 
-@numba.njit(nogil=True, cache=True)  # type: ignore[misc]
-def _search(query, here, gain, top, single, cells, distances, limits, kept, envelope, size):  # type: ignore[no-untyped-def]
+@numba.njit(nogil=True, cache=True)
+def _search(query, here, gain, top, single, cells, distances, limits, kept, envelope, size):
     """Branch and bound over cells of neighbouring places, for one query.
 
     `gain` and `top` are the largest losses of all positions and of all cells, `single` the former
@@ -450,8 +455,8 @@ def _search(query, here, gain, top, single, cells, distances, limits, kept, enve
     return size
 
 
-@numba.njit(nogil=True, cache=True)  # type: ignore[misc]
-def _has(rows, row):  # type: ignore[no-untyped-def]
+@numba.njit(nogil=True, cache=True)
+def _has(rows, row):
     """Whether a row is among some rows."""
     contained = False
     for k in range(len(rows)):
@@ -459,8 +464,8 @@ def _has(rows, row):  # type: ignore[no-untyped-def]
     return contained
 
 
-@numba.njit(nogil=True, cache=True)  # type: ignore[misc]
-def _from_list(query, here, listed, gain, places, rises, limits, envelope):  # type: ignore[no-untyped-def]
+@numba.njit(nogil=True, cache=True)
+def _from_list(query, here, listed, gain, places, rises, limits, envelope):
     """Envelope of the listed rows: its size, or 0 if it is not proven that no other row reaches it.
 
     `listed` are (rows, costs, rest): after every STRIDE rows one bound of all that follow, on the
@@ -529,8 +534,8 @@ def _from_list(query, here, listed, gain, places, rises, limits, envelope):  # t
     return size
 
 
-@numba.njit(nogil=True, cache=True)  # type: ignore[misc]
-def _fill(query, here, listed, filled, gain, top, single, cells, distances, limits, envelope):  # type: ignore[no-untyped-def]
+@numba.njit(nogil=True, cache=True)
+def _fill(query, here, listed, filled, gain, top, single, cells, distances, limits, envelope):
     """List the rows that are best at one multiplier, beginning with those listed or with
     neighbours.
     """
@@ -555,8 +560,8 @@ def _fill(query, here, listed, filled, gain, top, single, cells, distances, limi
         rest[len(rest) - 1] = -np.inf
 
 
-@numba.njit(nogil=True, cache=True)  # type: ignore[misc]
-def search_cells(first, last, queries, cells, table, limits, before, out):  # type: ignore[no-untyped-def]
+@numba.njit(nogil=True, cache=True)
+def search_cells(first, last, queries, cells, table, limits, before, out):
     """Envelopes of the queries from `first` to `last`, from their lists where these are proven to
     suffice.
 
@@ -641,8 +646,8 @@ def search_cells(first, last, queries, cells, table, limits, before, out):  # ty
     return last, written
 
 
-@numba.njit(nogil=True, cache=True)  # type: ignore[misc]
-def reaching(apart, known, top, rates, least):  # type: ignore[no-untyped-def]
+@numba.njit(nogil=True, cache=True)
+def reaching(apart, known, top, rates, least):
     """Cells that are not known and can reach the least value of a class at an end of the
     bracket.
     """
@@ -655,8 +660,8 @@ def reaching(apart, known, top, rates, least):  # type: ignore[no-untyped-def]
     return np.flatnonzero(within_reach & ~known)
 
 
-@numba.njit(nogil=True, cache=True)  # type: ignore[misc]
-def lower_margins(products, cell_of, least):  # type: ignore[no-untyped-def]
+@numba.njit(nogil=True, cache=True)
+def lower_margins(products, cell_of, least):
     """Lower by every row its cell's least excess of the inner product with its own centre over all
     others.
     """
@@ -669,8 +674,8 @@ def lower_margins(products, cell_of, least):  # type: ignore[no-untyped-def]
             low[c] = min(low[c], mine - row[c])
 
 
-@numba.njit(nogil=True, cache=True)  # type: ignore[misc]
-def split_rises(now, before, scale, rise, others, movers, climbs):  # type: ignore[no-untyped-def]
+@numba.njit(nogil=True, cache=True)
+def split_rises(now, before, scale, rise, others, movers, climbs):
     """Rows with the largest ``now - scale * before``, for two scales, and the largest rises.
 
     A sample gives the rise from which rows are `movers`, as many as there is room for. The largest
@@ -702,8 +707,8 @@ def split_rises(now, before, scale, rise, others, movers, climbs):  # type: igno
     rise[:] = np.maximum(rise, others)
 
 
-@numba.njit(nogil=True, cache=True)  # type: ignore[misc]
-def search_lists(first, last, queries, lists, table, limits, _, out):  # type: ignore[no-untyped-def]
+@numba.njit(nogil=True, cache=True)
+def search_lists(first, last, queries, lists, table, limits, _, out):
     """As `search_cells`, over the listed neighbours of every place by ascending cost.
 
     `queries` are a :class:`PlaceQueries`, `lists` the :class:`NearestPlaces`, the `table` a
@@ -746,8 +751,8 @@ def search_lists(first, last, queries, lists, table, limits, _, out):  # type: i
     return last, written
 
 
-@numba.njit(nogil=True, cache=True)  # type: ignore[misc]
-def listed_distances(places, first, listed, costs):  # type: ignore[no-untyped-def]
+@numba.njit(nogil=True, cache=True)
+def listed_distances(places, first, listed, costs):
     """Squared distances of the places from `first` on to their listed neighbours."""
     for i in range(listed.shape[0]):
         for k in range(listed.shape[1]):

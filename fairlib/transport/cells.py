@@ -310,9 +310,9 @@ class Distances:
         """
         sizes = np.diff(start)
         counts = sizes[:, None].astype(np.float32)
-        centres = np.add.reduceat(self.single, start[:-1], axis=0) / counts
-        least = self._least_margins(start, centres, jobs)
-        centres = centres.astype(np.float64)
+        single_centres = np.add.reduceat(self.single, start[:-1], axis=0) / counts
+        least = self._least_margins(start, single_centres, jobs)
+        centres = single_centres.astype(np.float64)
         squared = np.einsum("ij,ij->i", centres, centres)
         rounding = np.float32(2.0 * self.slack * self.largest)
         roots = np.empty(least.shape, dtype=np.uint8)

@@ -236,7 +236,8 @@ class ColumnSearch:
         sizes = np.zeros(len(place), dtype=np.int64)
         limits = kernels.Limits(low, high, self.tie, self.floor, self.key, self._names)
         if self.cells is None:
-            vertices = self._over_nearest(place, label, limits, sizes)
+            assert self.nearest is not None
+            vertices = self._over_nearest(self.nearest, place, label, limits, sizes)
         elif self.cells.near is None:
             # lists are of all queries, in narrow brackets, from the second step on
             with_lists = queries is None and self.loaded > 1 and low > 0.0 and high <= NARROW * low
@@ -249,13 +250,18 @@ class ColumnSearch:
         return Envelopes(start, vertices.cost, vertices.loss, self._names[vertices.row])
 
     def _over_nearest(
-        self, place: Int, label: Int, limits: kernels.Limits, sizes: Int
+        self,
+        nearest: kernels.NearestPlaces,
+        place: Int,
+        label: Int,
+        limits: kernels.Limits,
+        sizes: Int,
     ) -> _Vertices:
         """Search the lists of the nearest places; `sizes` receives the sizes of the envelopes."""
         queries = kernels.PlaceQueries(place, label)
         search = _Search(kernels.search_lists, queries, limits, sizes, len(self.largest))
         table = kernels.PlaceLosses(self.largest, self.largest.max(axis=1))
-        return self._in_chunks(partial(search.run, index=self.nearest, table=table), len(place))
+        return self._in_chunks(partial(search.run, index=nearest, table=table), len(place))
 
     def _over_cells(
         self,

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from numbers import Integral
+from collections.abc import Mapping, Sequence
+from numbers import Integral, Real
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -12,52 +13,112 @@ WORDS = {"[0, inf)": "finite and not negative", "(0, inf)": "positive and finite
 
 
 class ParameterChecks:
-    """Base of the classes whose parameters are attributes; a check raises ValueError."""
+    """Base of the classes whose parameters are attributes.
+
+    Every check takes names of parameters and raises ValueError with the name of the first wrong
+    one, what is expected, and what was given.
+    """
+
+    def _refuse(self, name: str, expected: str, *, optional: bool = False) -> None:
+        """Raise the error of one parameter."""
+        if optional:
+            expected += " or None"
+        raise ValueError(f"{name} must be {expected}, got {getattr(self, name)!r}.")
 
     def _check_counts(self, *names: str, least: int = 1, optional: bool = False) -> None:
-        """ValueError unless parameters are whole numbers, at least `least`, or None if
-        `optional`.
-        """
+        """Whole numbers, at least `least`, or None if `optional`."""
         for name in names:
             value = getattr(self, name)
             if optional and value is None:
                 continue
-            if not isinstance(value, Integral) or value < least:
-                words = " or None" if optional else ""
-                raise ValueError(
-                    f"{name} must be a whole number, at least {least}{words}, got {value!r}."
-                )
+            if not _is_whole(value) or value < least:
+                self._refuse(name, f"a whole number, at least {least}", optional=optional)
+
+    def _check_whole_numbers(self, *names: str) -> None:
+        """Whole numbers, also negative ones, or None: seeds and numbers of threads."""
+        for name in names:
+            value = getattr(self, name)
+            if value is not None and not _is_whole(value):
+                self._refuse(name, "a whole number", optional=True)
 
     def _check_interval(self, interval: str, *names: str, optional: bool = False) -> None:
-        """ValueError unless the named parameters lie in an interval, or are None if `optional`.
+        """Numbers in an interval, or None if `optional`.
 
         `interval` is written as in ``"[0, 1)"``: a square bracket includes the bound, a round one
         does not.
         """
-        condition = WORDS.get(interval, f"in {interval}")
-        if optional:
-            condition += " or None"
         for name in names:
             value = getattr(self, name)
             if optional and value is None:
                 continue
-            if not _is_inside(value, interval):
-                raise ValueError(f"{name} must be {condition}, got {value!r}.")
+            if not _is_number(value) or not _is_inside(float(value), interval):
+                self._refuse(name, WORDS.get(interval, f"in {interval}"), optional=optional)
 
     def _check_widths(self, *names: str) -> None:
-        """ValueError unless the named parameters list the units of layers, each at least 1."""
+        """Sequences of the units of layers, each at least 1."""
         for name in names:
             value = getattr(self, name)
-            if any(not isinstance(units, Integral) or units < 1 for units in value):
+            if not _is_sequence(value) or any(not _is_whole(units) or units < 1 for units in value):
                 raise ValueError(
                     f"{name} must list whole numbers of units, at least 1, got {value!r}."
                 )
 
     def _check_choice(self, name: str, options: Sequence[str]) -> None:
-        """ValueError unless the named parameter is one of the options."""
+        """One of the options."""
         value = getattr(self, name)
-        if value not in options:
-            raise ValueError(f"{name} must be one of {', '.join(options)}, got {value!r}.")
+        if not isinstance(value, str) or value not in options:
+            self._refuse(name, f"one of {', '.join(options)}")
+
+    def _check_flags(self, *names: str) -> None:
+        """True or False."""
+        for name in names:
+            if not isinstance(getattr(self, name), bool | np.bool_):
+                self._refuse(name, "True or False")
+
+    def _check_name(self, name: str) -> None:
+        """A name, or None."""
+        value = getattr(self, name)
+        if value is not None and not isinstance(value, str):
+            self._refuse(name, "a name", optional=True)
+
+    def _check_names(self, *names: str) -> None:
+        """Sequences of names, or None; a single name is none."""
+        for name in names:
+            value = getattr(self, name)
+            if value is not None and not _is_sequence(value):
+                self._refuse(name, "a list of names", optional=True)
+
+    def _check_mapping(self, name: str) -> None:
+        """A mapping, or None."""
+        value = getattr(self, name)
+        if value is not None and not isinstance(value, Mapping):
+            self._refuse(name, "a mapping", optional=True)
+
+    def _check_callable(self, *names: str) -> None:
+        """Functions, or None."""
+        for name in names:
+            value = getattr(self, name)
+            if value is not None and not callable(value):
+                self._refuse(name, "a function", optional=True)
+
+    def _check_has(self, name: str, method: str, kind: str) -> None:
+        """An object with a method, described by `kind`, or None."""
+        value = getattr(self, name)
+        if value is not None and not hasattr(value, method):
+            self._refuse(name, f"{kind} (an object with {method}())", optional=True)
+
+
+def _is_whole(value: Any) -> bool:
+    return isinstance(value, Integral) and not isinstance(value, bool)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, Real) and not isinstance(value, bool)
+
+
+def _is_sequence(value: Any) -> bool:
+    """Whether a value is a list, a tuple or an array, and no text."""
+    return isinstance(value, Sequence | np.ndarray) and not isinstance(value, str | bytes)
 
 
 def _is_inside(value: float, interval: str) -> bool:
@@ -71,7 +132,7 @@ def _is_inside(value: float, interval: str) -> bool:
 
 
 def check_sample_weight(sample_weight: ArrayLike | None, n: int) -> NDArray[np.float64] | None:
-    """Weights of n rows, shape (n,): a row of weight 2 counts as two equal rows, one of 0 as none.
+    """Check the weights of rows: a row of weight 2 counts as two equal rows, one of 0 as none.
 
     Parameters
     ----------

@@ -165,57 +165,53 @@ class BudroClassifier(GBDTClassifier):
         """
         import xgboost as xgb
 
-        data, codes, weights = self._checked_input(X, y, sample_weight)
-        known = _filled(data)
+        data, codes, weights = self._begin_fit(X, y, sample_weight)
+        filled = _filled(data)
         self.metric_ = self.metric
         if isinstance(self.metric, Metric):
-            self.metric_ = fitted_metric(self.metric, known, sensitive_features)
+            self.metric_ = fitted_metric(self.metric, filled, sensitive_features)
         people, runs = self._tree_rows(data, codes, weights)
-        points = self._points(known)
-        self.perturbation_budget_ = (
-            self.budget_share * mean_squared_distance(None, points)
-            if self.perturbation_budget is None
-            else float(self.perturbation_budget)
-        )
+        points = self._points(filled)
+        self.perturbation_budget_ = self._budget(points)
         mark = None if checkpoint is None else fingerprint(points)
         parts = xgb.__version__, data, codes, mark, weights
         folds = [] if self.n_iter_no_change is None else self._folds(codes)
         everybody: tuple[Int | slice, Int] = slice(None), np.arange(0)
         parted: Sequence[tuple[Int | slice, Int]] = folds or [everybody]
-        sides = [_Side(self, people, points, *fold) for fold in parted]
-        if len(folds) < 2:
+        sides = [_Side(self, people, points, kept, held_out) for kept, held_out in parted]
+        cross_validated = len(folds) > 1
+        if not cross_validated:
             # of a large table: twice the memory of its rows
             del points
-        growths = self._growths(data)[0 if folds else -1 :]
-        total = self.n_steps * (len(growths) + (len(folds) > 1))
-        files = []
-        best: tuple[list[_Training], int] | None = None
+        growths = self._growths(data)
+        if not folds:
+            growths = growths[-1:]
+        total = self.n_steps * (len(growths) + cross_validated)
+        files: list[Checkpoint] = []
+        best: list[_Training] = []
         for number, growth in enumerate(growths):
             trainings = [_Training(self, side, growth) for side in sides]
-            if len(folds) < 2:
+            if not cross_validated:
                 name = FILE if number == 0 else f"{FILE}-{number}"
                 files.append(self._checkpoint(checkpoint, *parts, name=name))
             done = number * self.n_steps
             enough = self._run(trainings, self.n_steps, done, total, callback, files[number:])
-            if best is None or max(_mean_scores(trainings)) > max(_mean_scores(best[0])):
-                best = trainings, number
+            if not best or max(_mean_scores(trainings)) > max(_mean_scores(best)):
+                best = trainings
             if enough:
                 callback = None
                 break
-        assert best is not None
-        training = best[0][0]
-        self.validation_ = None
-        if len(folds) > 1:
+        training = best[0]
+        if cross_validated:
             # the growth and the number of steps are chosen by all folds together; then all rows
             # train
-            scores = _mean_scores(best[0])
+            scores = _mean_scores(best)
             steps = int(np.argmax(scores)) + 1
-            training = _Training(self, _Side(self, people, points, *everybody), growths[best[1]])
+            training = _Training(self, _Side(self, people, points, *everybody), best[0].growth)
             files.append(self._checkpoint(checkpoint, *parts))
             self._run([training], steps, total - self.n_steps, total, callback, files)
             training.history["validation"] = scores[: training.step]
-        if folds:
-            self.validation_ = _predictions(best[0], training.best_step)
+        self.validation_ = _predictions(best, training.best_step) if folds else None
         self.history_ = training.history
         self.best_step_ = training.best_step
         # and the plain step
@@ -225,6 +221,12 @@ class BudroClassifier(GBDTClassifier):
         for file in files:
             file.remove()
         return self
+
+    def _budget(self, points: Float) -> float:
+        """Mean squared distance that the adversary may move people, whose points are given."""
+        if self.perturbation_budget is None:
+            return self.budget_share * mean_squared_distance(None, points)
+        return float(self.perturbation_budget)
 
     def _run(
         self,
@@ -238,30 +240,31 @@ class BudroClassifier(GBDTClassifier):
         """Advance trainings together, from the checkpoint of the first; whether the callback ended
         them.
         """
-        found = files[0].load() if files else None
+        leader = trainings[0]
+        file = files[0] if files else None
+        state = None if file is None else file.load()
+        if state is not None:
+            leader.restore(state)
         enough = False
-        if found is not None:
-            trainings[0].restore(found)
-        while trainings[0].step < steps and not enough and not self._is_over(trainings):
+        while leader.step < steps and not enough and not self._is_over(trainings):
             started = time.perf_counter()
-            progress, *_ = [training.advance() for training in trainings]
+            progress = [training.advance() for training in trainings][0]
             progress["seconds"] = time.perf_counter() - started
-            enough = callback is not None and bool(
-                callback(done + trainings[0].step, total, progress)
-            )
-            if files and files[0].due():
-                files[0].save(trainings[0].state())
-        if files and files[0].path is not None and done + self.n_steps < total:
+            enough = callback is not None and bool(callback(done + leader.step, total, progress))
+            if file is not None and file.due():
+                file.save(leader.state())
+        if file is not None and file.path is not None and done + self.n_steps < total:
             # another training follows: a resumed one need not repeat this
-            files[0].save(trainings[0].state())
+            file.save(leader.state())
         return enough
 
     def _is_over(self, trainings: list[_Training]) -> bool:
         """Whether too many steps were no better than the best."""
         scores = _mean_scores(trainings)
-        return bool(scores) and len(scores) - 1 - int(np.argmax(scores)) >= (
-            self.n_iter_no_change or 0
-        )
+        if not scores:
+            return False
+        since_best = len(scores) - 1 - int(np.argmax(scores))
+        return since_best >= (self.n_iter_no_change or 0)
 
     def _growths(self, rows: Float32) -> list[dict[str, Any]]:
         depths = DEPTHS if self.max_depth is None else (self.max_depth,)
@@ -276,23 +279,32 @@ class BudroClassifier(GBDTClassifier):
     def plain(self, n_rows: int) -> Method:
         """Plain boosting with the same trees and steps: the baseline of the adversary's effect.
 
-        `n_rows` is the number of training rows: there every row weighs 1, here all weigh 1
-        together.
+        Parameters
+        ----------
+        n_rows : int
+            Number of training rows: there every row weighs 1, here all weigh 1 together.
+
+        Returns
+        -------
+        GBDTClassifier
+            Not fitted.
         """
-        plain: Method = super().plain(n_rows)
+        baseline = super().plain(n_rows)
         if self.n_iter_no_change is None:
             # and the plain step
-            plain.set_params(n_steps=self.n_steps + 1)
-        return plain.set_params(  # type: ignore[no-any-return]
+            baseline.set_params(n_steps=self.n_steps + 1)
+        baseline.set_params(
             reg_lambda=self.reg_lambda * n_rows, min_child_weight=self.min_child_weight * n_rows
         )
+        return baseline
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
+        self._check_has("metric", "project", "a fair metric")
+        self._check_interval("[0, inf)", "perturbation_budget", optional=True)
         self._check_interval("[0, inf)", "budget_share")
-        if self.n_iter_no_change is not None:
-            self._check_choice("validation_metric", VALIDATION_METRICS)
-        if self.neighbours != "auto":
+        self._check_choice("validation_metric", VALIDATION_METRICS)
+        if not (isinstance(self.neighbours, str) and self.neighbours == "auto"):
             self._check_counts("neighbours", optional=True)
 
     def _points(self, data: Float32) -> Float:
@@ -331,35 +343,42 @@ class _Side:
 
         people = everybody.of(kept)
         self.held = held
-        self.codes = codes = people.codes
-        seed = 0 if model.random_state is None else int(model.random_state)
+        self.codes = people.codes
+        n = len(self.codes)
         classes = len(model.classes_)
-        self.jobs = thread_count(model.n_jobs, len(codes))
-        problem = TransportProblem(points[kept], codes, model.perturbation_budget_, people.weights)
+        self.jobs = thread_count(model.n_jobs, n)
+        problem = TransportProblem(
+            points[kept], self.codes, model.perturbation_budget_, people.weights
+        )
         neighbours = model.neighbours
         if neighbours == "auto":
             neighbours = NEIGHBOURS if problem.n_places in LISTED else None
-        self.solver = DualSolver(problem, seed=seed, jobs=self.jobs, neighbours=neighbours)
-        self.class_weights = weights = model._class_weights(codes, people.weights)
-        self.parameters = model._booster_parameters(codes, people.weights, weights) | {
-            "nthread": self.jobs
-        }
+        self.solver = DualSolver(
+            problem, seed=model._seed_number(), jobs=self.jobs, neighbours=neighbours
+        )
+        self.class_weights = model._class_weights(self.codes, people.weights)
+        self.parameters = model._booster_parameters(self.codes, people.weights, self.class_weights)
+        self.parameters["nthread"] = self.jobs
         # with two classes XGBoost weighs the label itself
-        self.importance = weights if classes > 2 else np.ones(classes)
+        self.importance = self.class_weights if classes > 2 else np.ones(classes)
         # (classes, n): where nobody is moved
-        self.plain = np.zeros((classes, len(codes)))
-        self.plain[codes, np.arange(len(codes))] = problem.mass / len(codes)
+        self.plain = np.zeros((classes, n))
+        self.plain[self.codes, np.arange(n)] = problem.mass / n
         # one matrix: its bins and cached margins stay, only its weights change
-        self.support = replace(
+        under_every_label = replace(
             people,
             data=np.concatenate([people.data] * classes),
-            codes=np.repeat(np.arange(classes), len(codes)),
+            codes=np.repeat(np.arange(classes), n),
             weights=self.plain.ravel(),
-        ).matrix(self.jobs)
+        )
+        self.support = under_every_label.matrix(self.jobs)
+        del under_every_label
         self.validation: _Validation | None = None
         self.solvers = {"training": self.solver}
         if len(held):
-            self.validation = _Validation(model, everybody.of(held), points[held], weights)
+            self.validation = _Validation(
+                model, everybody.of(held), points[held], self.class_weights
+            )
             self.solvers |= self.validation.solvers
 
     def weigh(self, distribution: Float) -> None:
@@ -376,6 +395,7 @@ class _Training:
         import xgboost as xgb
 
         self.side = side
+        self.growth = growth
         for solver in side.solvers.values():
             solver.begin()
         side.weigh(side.plain)
@@ -389,7 +409,9 @@ class _Training:
     def best_step(self) -> int:
         """Fair steps in the best model: the first of equals; without validation the last."""
         scores = self.history.get("validation")
-        return int(np.argmax(scores)) + 1 if scores else self.step
+        if not scores:
+            return self.step
+        return int(np.argmax(scores)) + 1
 
     def advance(self) -> dict[str, float]:
         """One step of the adversary and one of boosting; the entries that they add to the
@@ -462,8 +484,8 @@ class _Validation:
         if self.metric == "log_loss":
             margins = booster.predict(self.matrix, output_margin=True)
             losses = corrected_losses(margins, self.importance)
-            right = losses[self.codes, np.arange(len(self.codes))]
-            return -float(np.average(right, weights=self.weights))
+            of_labels = losses[self.codes, np.arange(len(self.codes))]
+            return -float(np.average(of_labels, weights=self.weights))
         losses = losses_of(booster, self.matrix, len(self.codes))
         if self.solvers:
             return -self.solvers["validation"].solve(losses).value
@@ -497,16 +519,32 @@ def _mean_scores(trainings: list[_Training]) -> list[float]:
 def _predictions(trainings: list[_Training], steps: int) -> Validation:
     """Probabilities of the held-out rows after some steps, in the order of the rows."""
     rows = np.concatenate([training.side.held for training in trainings])
-    margins = [
-        training.booster[: steps + 1].predict(training.side.validation.matrix, output_margin=True)
-        for training in trainings
-        if training.side.validation is not None
-    ]
+    margins = []
+    for training in trainings:
+        validation = training.side.validation
+        if validation is not None:
+            booster = training.booster[: steps + 1]
+            margins.append(booster.predict(validation.matrix, output_margin=True))
     order = np.argsort(rows)
     return validation_of(rows[order], np.concatenate(margins)[order])
 
 
 def losses_of(booster: xgb.Booster, matrix: xgb.DMatrix, n: int) -> Float:
-    """Loss (nats) of the first n rows under every label, shape (classes, n)."""
+    """Loss of some rows under every label.
+
+    Parameters
+    ----------
+    booster : xgboost.Booster
+    matrix : xgboost.DMatrix
+    n : int
+        The first n rows of the matrix.
+
+    Returns
+    -------
+    ndarray of float, shape (classes, n)
+        Losses (nats).
+    """
     margin = booster.predict(matrix, output_margin=True)[:n]
-    return logistic_losses(margin) if margin.ndim == 1 else softmax_losses(margin)
+    if margin.ndim == 1:
+        return logistic_losses(margin)
+    return softmax_losses(margin)

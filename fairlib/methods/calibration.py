@@ -30,25 +30,44 @@ class Calibration:
 
     - ``none``: :math:`\sigma(z)`;
     - ``sigmoid``: :math:`\sigma(a z + b)` (Platt 1999);
-    - ``beta``: :math:`\sigma(a \ln q - b \ln(1 - q) + c)` with :math:`q = \sigma(z)` and a, b not negative
-      (Kull, Silva Filho and Flach, AISTATS 2017);
+    - ``beta``: :math:`\sigma(a \ln q - b \ln(1 - q) + c)` with :math:`q = \sigma(z)` and a, b not
+      negative (Kull, Silva Filho and Flach, AISTATS 2017);
     - ``isotonic``: a non-decreasing, piecewise linear function of :math:`\sigma(z)`, within
       [1e-6, 1 - 1e-6] (Zadrozny and Elkan, KDD 2002).
+
+    Attributes
+    ----------
+    kind : {"none", "sigmoid", "isotonic", "beta"}
+    shift : float
+        s, in log-odds.
+    parameters : tuple of float
+        (a, b) of ``sigmoid``; (a, b, c) of ``beta``.
+    knots, values : tuple of float
+        Of ``isotonic``: probabilities, and the calibrated ones there.
     """
 
     kind: Kind = "none"
-    shift: float = 0.0  # s, in log-odds
-    parameters: tuple[float, ...] = ()  # (a, b) of ``sigmoid``; (a, b, c) of ``beta``
-    # knots, values: of ``isotonic``
+    shift: float = 0.0
+    parameters: tuple[float, ...] = ()
     knots: tuple[float, ...] = ()
     values: tuple[float, ...] = ()
 
     def __call__(self, probability: ArrayLike) -> Float:
-        """Calibrated probabilities of model probabilities, both of shape (n,)."""
-        given = np.asarray(probability, dtype=np.float64)
+        """Calibrate probabilities.
+
+        Parameters
+        ----------
+        probability : array-like, shape (n,)
+            The model's, of the positive label.
+
+        Returns
+        -------
+        ndarray of float, shape (n,)
+        """
+        p = np.asarray(probability, dtype=np.float64)
         if self.kind == "none" and self.shift == 0.0:
-            return given
-        z = _log_odds(given) - self.shift
+            return p
+        z = _log_odds(p) - self.shift
         if self.kind == "sigmoid":
             a, b = self.parameters
             return _inside(expit(a * z + b))
@@ -61,19 +80,34 @@ class Calibration:
         return _inside(expit(z))
 
     def to_json(self) -> dict[str, Any]:
-        """Give the calibration as plain JSON types."""
-        return {
-            name: list(item) if isinstance(item, tuple) else item
-            for name, item in asdict(self).items()
-        }
+        """Give the calibration as plain JSON types.
+
+        Returns
+        -------
+        dict
+            Its fields; tuples as lists.
+        """
+        content: dict[str, Any] = {}
+        for name, value in asdict(self).items():
+            content[name] = list(value) if isinstance(value, tuple) else value
+        return content
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Self:
-        """Read the result of :meth:`to_json`."""
-        values: dict[str, Any] = {
-            k: tuple(v) if isinstance(v, list) else v for k, v in data.items()
-        }
-        return cls(**values)
+        """Read the result of :meth:`to_json`.
+
+        Parameters
+        ----------
+        data : mapping of str to value
+
+        Returns
+        -------
+        Calibration
+        """
+        fields: dict[str, Any] = {}
+        for name, value in data.items():
+            fields[name] = tuple(value) if isinstance(value, list) else value
+        return cls(**fields)
 
 
 def fit_calibration(
@@ -85,14 +119,25 @@ def fit_calibration(
 ) -> tuple[Calibration, dict[Kind, float]]:
     """Fit a calibration to rows that the model was not trained on.
 
-    `probability`, shape (m,), is the model's of label 1, y, shape (m,), holds 0 and 1, and `shift`
-    is the log-odds that class weights added in training. The `kind` ``auto`` is that of the
-    smallest cross-validated log loss; the first of equals, in the order of ``KINDS``. ``isotonic``
-    takes part from 1,000 rows on.
+    Parameters
+    ----------
+    probability : array-like, shape (m,)
+        The model's, of label 1.
+    y : array-like, shape (m,)
+        Labels, 0 and 1.
+    kind : {"auto", "none", "sigmoid", "isotonic", "beta"}, default "auto"
+        ``auto`` takes the kind of the smallest cross-validated log loss; the first of equals, in
+        the order of ``KINDS``. ``isotonic`` takes part from 1,000 rows on.
+    shift : float, default 0
+        Log-odds that class weights added in training.
 
-    The losses are the cross-validated log loss (nats) of each kind that took part; empty for a
-    given kind, and where a label has fewer rows than there are folds, which are too few for any
-    kind but ``none``.
+    Returns
+    -------
+    Calibration
+    dict of str to float
+        Cross-validated log loss (nats) of each kind that took part; empty for a given kind, and
+        where a label has fewer rows than there are folds, which are too few for any kind but
+        ``none``.
     """
     from sklearn.model_selection import StratifiedKFold
 
@@ -102,46 +147,53 @@ def fit_calibration(
         return Calibration(shift=shift), {}
     if kind != "auto":
         return _fit(kind, p, labels, shift), {}
-    kinds = [one for one in KINDS if one != "isotonic" or len(p) >= LEAST_ISOTONIC]
+    kinds = [kind for kind in KINDS if kind != "isotonic" or len(p) >= LEAST_ISOTONIC]
     losses: dict[Kind, float] = dict.fromkeys(kinds, 0.0)
     # Rows come in the table's order, so the folds are of shuffled rows; the seed only has to be
     # fixed.
-    for train, test in StratifiedKFold(FOLDS, shuffle=True, random_state=0).split(p, labels):
-        for one in kinds:
-            found = _fit(one, p[train], labels[train], shift)(p[test])
-            losses[one] += float(_losses(found, labels[test]).sum()) / len(p)
+    folds = StratifiedKFold(FOLDS, shuffle=True, random_state=0)
+    for train, test in folds.split(p, labels):
+        for candidate in kinds:
+            calibration = _fit(candidate, p[train], labels[train], shift)
+            fold_losses = _losses(calibration(p[test]), labels[test])
+            losses[candidate] += float(fold_losses.sum()) / len(p)
     best = min(kinds, key=losses.__getitem__)
     return _fit(best, p, labels, shift), losses
 
 
 def _fit(kind: Kind, p: Float, y: Int, shift: float) -> Calibration:
+    """Calibration of one kind."""
     z = _log_odds(p) - shift
     if kind == "sigmoid":
-        from sklearn.calibration import CalibratedClassifierCV
-        from sklearn.frozen import FrozenEstimator
-        from sklearn.linear_model import LogisticRegression
-
-        # the scores themselves, as a classifier that needs no fit
-        scores = LogisticRegression()
-        scores.classes_ = np.array([0, 1])
-        scores.coef_ = np.ones((1, 1))
-        scores.intercept_ = np.zeros(1)
-        fitted = CalibratedClassifierCV(FrozenEstimator(scores), method="sigmoid").fit(
-            z[:, None], y
-        )
-        found = fitted.calibrated_classifiers_[0].calibrators[0]
-        # scikit-learn writes the sigmoid of -(a z + b)
-        return Calibration(kind, shift, (-float(found.a_), -float(found.b_)))
+        return Calibration(kind, shift, _fit_sigmoid(z, y))
     if kind == "isotonic":
         from sklearn.isotonic import IsotonicRegression
 
         isotonic = IsotonicRegression(y_min=0.0, y_max=1.0, out_of_bounds="clip").fit(expit(z), y)
-        knots = isotonic.X_thresholds_
-        values = isotonic.y_thresholds_
-        return Calibration(kind, shift, (), tuple(knots.tolist()), tuple(values.tolist()))
+        knots = tuple(isotonic.X_thresholds_.tolist())
+        values = tuple(isotonic.y_thresholds_.tolist())
+        return Calibration(kind, shift, knots=knots, values=values)
     if kind == "beta":
         return Calibration(kind, shift, _fit_beta(z, y))
     return Calibration(kind, shift)
+
+
+def _fit_sigmoid(z: Float, y: Int) -> tuple[float, float]:
+    """Coefficients (a, b) of Platt's sigmoid of log-odds."""
+    from sklearn.calibration import CalibratedClassifierCV
+    from sklearn.frozen import FrozenEstimator
+    from sklearn.linear_model import LogisticRegression
+
+    # the scores themselves, as a classifier that needs no fit
+    scores = LogisticRegression()
+    scores.classes_ = np.array([0, 1])
+    scores.coef_ = np.ones((1, 1))
+    scores.intercept_ = np.zeros(1)
+    classifier = CalibratedClassifierCV(FrozenEstimator(scores), method="sigmoid")
+    classifier.fit(z[:, None], y)
+    sigmoid = classifier.calibrated_classifiers_[0].calibrators[0]
+    # scikit-learn writes the sigmoid of -(a z + b)
+    return -float(sigmoid.a_), -float(sigmoid.b_)
 
 
 def _fit_beta(z: Float, y: Int) -> tuple[float, float, float]:
@@ -154,15 +206,17 @@ def _fit_beta(z: Float, y: Int) -> tuple[float, float, float]:
     used = [0, 1]
     while used:
         model = LogisticRegression(C=1e6, max_iter=1000).fit(features[:, used], y)
-        found = dict(zip(used, model.coef_[0].tolist(), strict=True))
-        negative = [index for index in used if found[index] < 0]
+        coefficients = dict(zip(used, model.coef_[0].tolist(), strict=True))
+        negative = [index for index in used if coefficients[index] < 0]
         if not negative:
-            return found.get(0, 0.0), found.get(1, 0.0), float(model.intercept_[0])
-        used.remove(min(negative, key=found.__getitem__))
+            intercept = float(model.intercept_[0])
+            return coefficients.get(0, 0.0), coefficients.get(1, 0.0), intercept
+        used.remove(min(negative, key=coefficients.__getitem__))
     return 0.0, 0.0, float(logit(y.mean()))
 
 
 def _log_odds(p: Float) -> Float:
+    """Finite log-odds, also of 0 and 1."""
     return np.asarray(logit(np.clip(p, 1e-12, 1.0 - 1e-12)), dtype=np.float64)
 
 
@@ -172,8 +226,10 @@ def _beta_features(z: Float) -> Float:
 
 
 def _inside(p: Float) -> Float:
+    """Probabilities that are neither 0 nor 1."""
     return np.clip(p, SMALLEST, 1.0 - SMALLEST)
 
 
 def _losses(p: Float, y: Int) -> Float:
+    """Log loss of every row (nats)."""
     return -np.log(np.where(y == 1, p, 1.0 - p))

@@ -51,9 +51,16 @@ class Checkpoint:
     A state is a mapping of names to arrays, tensors, numbers, texts, lists of numbers, or such
     mappings.
 
-    `training` is the fingerprint of everything that the training depends on, and `every_s` the
-    shortest time between two writes, and `name` that of the file. Without a folder nothing is
-    stored.
+    Parameters
+    ----------
+    folder : str, Path or None
+        None: nothing is stored.
+    training : str
+        Fingerprint of everything that the training depends on.
+    every_s : float
+        Shortest time between two writes (s).
+    name : str
+        Of the file.
     """
 
     def __init__(
@@ -65,10 +72,13 @@ class Checkpoint:
         self._written = time.monotonic()
 
     def load(self) -> dict[str, Any] | None:
-        """State of the last save, as arrays; None if there is none, or it is damaged or of another
-        training.
+        """Read the state of the last save.
 
-        A mapping that was empty is missing.
+        Returns
+        -------
+        dict or None
+            Arrays by name; a mapping that was empty is missing. None if there is no state, or it is
+            damaged or of another training.
         """
         try:
             content = b"" if self.path is None else self.path.read_bytes()
@@ -95,12 +105,22 @@ class Checkpoint:
         return state
 
     def due(self) -> bool:
-        """Whether it is time to save."""
+        """Whether it is time to save.
+
+        Returns
+        -------
+        bool
+        """
         return self.path is not None and time.monotonic() - self._written >= self.every_s
 
     def save(self, state: Mapping[str, Any]) -> None:
-        """Write a second file, then rename it: a killed process leaves the old file or the
-        new one.
+        """Write a second file, then rename it.
+
+        A killed process leaves the old file or the new one.
+
+        Parameters
+        ----------
+        state : mapping of str to array, tensor, number, text, list or mapping
         """
         assert self.path is not None
         self.path.parent.mkdir(parents=True, exist_ok=True)

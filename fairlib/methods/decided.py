@@ -27,13 +27,26 @@ MISSING_GROUP = "missing"
 
 @dataclass(frozen=True)
 class ThresholdRule:
-    """Positive where the calibrated probability is at least a threshold."""
+    """Positive where the calibrated probability is at least a threshold.
 
-    threshold: float | None = None  # in [0, 1]; None: the model's own prediction
-    wanted: str = "the method's own"  # how the threshold was chosen, in words
+    Attributes
+    ----------
+    threshold : float or None
+        In [0, 1]; None: the model's own prediction.
+    wanted : str
+        How the threshold was chosen, in words.
+    """
+
+    threshold: float | None = None
+    wanted: str = "the method's own"
 
     def to_json(self) -> dict[str, Any]:
-        """Give the rule as plain JSON types."""
+        """Give the rule as plain JSON types.
+
+        Returns
+        -------
+        dict
+        """
         return {"kind": "threshold", "threshold": self.threshold, "wanted": self.wanted}
 
 
@@ -44,21 +57,49 @@ class GroupRule:
 
     The random number of a person follows from the encoded row, so that the same row always gets the
     same decision. The groups are needed wherever decisions are made.
+
+    Attributes
+    ----------
+    attribute : str
+    thresholds : GroupThresholds
+    wanted : str
+        How the thresholds were chosen, in words.
+    seed : int
+        Of the rows' random numbers.
+    bins : tuple of float, or None
+        Cut points of a numeric attribute, so that a published model can read its groups.
+    names : tuple of str
+        Names of the groups between the cut points.
     """
 
     attribute: str
     thresholds: Any
     wanted: str
-    seed: int = 0  # of the rows' random numbers
-    # cut points of a numeric attribute, so that a published model can read its groups
+    seed: int = 0
     bins: tuple[float, ...] | None = None
-    names: tuple[str, ...] = ()  # names of its groups
+    names: tuple[str, ...] = ()
 
     def decide(self, probability: Float, groups: ArrayLike | None, uniform: Float) -> Bool:
-        """Decide about n rows with calibrated probabilities, groups, and the result of
-        :meth:`uniforms`.
+        """Decide about n rows.
 
-        All have the shape (n,). ValueError: there are no groups, or a group is unknown.
+        Parameters
+        ----------
+        probability : ndarray of float, shape (n,)
+            Calibrated probabilities of the second label.
+        groups : array-like, shape (n,)
+            Group of every row.
+        uniform : ndarray of float, shape (n,)
+            Result of :meth:`uniforms`.
+
+        Returns
+        -------
+        ndarray of bool, shape (n,)
+            Whether each row gets the second label.
+
+        Raises
+        ------
+        ValueError
+            If there are no groups, or a group is unknown.
         """
         if groups is None:
             raise ValueError(
@@ -69,8 +110,21 @@ class GroupRule:
         return np.asarray(decided, dtype=bool)
 
     def groups_of(self, rows: Any) -> Str:
-        """Group of every row of a raw table (DataFrame of n rows), shape (n,); ``missing`` for no
-        value. ValueError: the table lacks the attribute, or a value that must be a number is none.
+        """Group of every row of a raw table.
+
+        Parameters
+        ----------
+        rows : DataFrame, n rows
+
+        Returns
+        -------
+        ndarray of str, shape (n,)
+            ``missing`` where there is no value.
+
+        Raises
+        ------
+        ValueError
+            If the table lacks the attribute, or a value that must be a number is none.
         """
         if self.attribute not in rows.columns:
             raise ValueError(
@@ -80,22 +134,32 @@ class GroupRule:
 
         values = rows[self.attribute]
         missing = values.isna().to_numpy()
-        found = np.full(len(values), MISSING_GROUP, dtype=object)
+        groups = np.full(len(values), MISSING_GROUP, dtype=object)
         if self.bins is None:
-            found[~missing] = [category_name(value) for value in values[~missing]]
-            return found.astype(str)
+            groups[~missing] = [category_name(value) for value in values[~missing]]
+            return groups.astype(str)
         try:
             numbers = values[~missing].to_numpy(dtype=np.float64)
         except (TypeError, ValueError):  # its message would quote a value
             raise ValueError(
                 f"the column {self.attribute!r} must hold numbers: some are none."
             ) from None
-        found[~missing] = np.array(self.names)[np.searchsorted(self.bins, numbers, side="right")]
-        return found.astype(str)
+        numbered = np.searchsorted(self.bins, numbers, side="right")
+        groups[~missing] = np.array(self.names)[numbered]
+        return groups.astype(str)
 
     def uniforms(self, X: ArrayLike) -> Float:
-        """A number in [0, 1) for each encoded row, shape (n,), which chooses among its group's
-        thresholds.
+        """Hash-based uniform numbers, which choose among the thresholds of a row's group.
+
+        Parameters
+        ----------
+        X : array-like, shape (n, d)
+            Encoded rows.
+
+        Returns
+        -------
+        ndarray of float, shape (n,)
+            In [0, 1); equal rows have equal numbers.
         """
         import pyarrow as pa
 
@@ -108,12 +172,17 @@ class GroupRule:
         return hash_uniforms(pa.table({"row": key}), ["row"], self.seed)
 
     def to_json(self) -> dict[str, Any]:
-        """Give the rule as plain JSON types."""
-        plain = {
-            key: list(value) if isinstance(value, tuple) else value
-            for key, value in vars(self).items()
-        }
-        return {"kind": "groups", **plain, "thresholds": self.thresholds.to_json()}
+        """Give the rule as plain JSON types.
+
+        Returns
+        -------
+        dict
+        """
+        content: dict[str, Any] = {"kind": "groups"}
+        for name, value in vars(self).items():
+            content[name] = list(value) if isinstance(value, tuple) else value
+        content["thresholds"] = self.thresholds.to_json()
+        return content
 
 
 Rule = ThresholdRule | GroupRule
@@ -123,7 +192,14 @@ class DecidedModel:
     """A classifier for two labels, whose probabilities are calibrated and whose decisions follow a
     rule.
 
-    It has all attributes of its fitted `base` beside its own.
+    It has all attributes of its fitted `base` in addition to its own.
+
+    Parameters
+    ----------
+    base : Method
+        Fitted, for two labels.
+    calibration : Calibration
+    rule : ThresholdRule or GroupRule
     """
 
     def __init__(self, base: Any, calibration: Calibration, rule: Rule) -> None:
@@ -137,14 +213,35 @@ class DecidedModel:
         return getattr(self.base, name)
 
     def predict_proba(self, X: ArrayLike) -> Float:
-        """Calibrated probabilities of both labels, shape (n, 2), of rows, shape (n, d)."""
+        """Calibrated probabilities of both labels.
+
+        Parameters
+        ----------
+        X : array-like, shape (n, d)
+
+        Returns
+        -------
+        ndarray of float, shape (n, 2)
+        """
         return self._both(self.base.predict_proba(X))
 
     def predict_proba_known(self, X: ArrayLike, known: Bool) -> Float:
-        """The same from known features alone, for a model that asks for features."""
+        """As :meth:`predict_proba`, from known features alone, of a model that asks for features.
+
+        Parameters
+        ----------
+        X : array-like, shape (n, d)
+        known : ndarray of bool, shape (n, G)
+            Known feature groups of every row.
+
+        Returns
+        -------
+        ndarray of float, shape (n, 2)
+        """
         return self._both(self.base.predict_proba_known(X, known))
 
     def _both(self, probabilities: Float) -> Float:
+        """Calibrated probabilities of both labels, from the model's."""
         positive = self.calibration(probabilities[:, 1])
         return np.stack([1.0 - positive, positive], axis=1)
 
@@ -156,13 +253,25 @@ class DecidedModel:
         ask = self.base.acquire
 
         def acquire(X: ArrayLike, **options: Any) -> Any:
-            found = ask(X, **options)
-            return replace(found, probability=self.calibration(found.probability))
+            acquisition = ask(X, **options)
+            probability = self.calibration(acquisition.probability)
+            return replace(acquisition, probability=probability)
 
         return acquire
 
     def predict(self, X: ArrayLike, groups: ArrayLike | None = None) -> NDArray[Any]:
-        """Labels, shape (n,); `groups` are needed where the rule depends on them."""
+        """Predict labels by the rule.
+
+        Parameters
+        ----------
+        X : array-like, shape (n, d)
+        groups : array-like, shape (n,), or None
+            Group of every row, needed where the rule depends on it.
+
+        Returns
+        -------
+        ndarray, shape (n,)
+        """
         if isinstance(self.rule, ThresholdRule) and self.rule.threshold is None:
             return np.asarray(self.base.predict(X))
         return self.decide(self.predict_proba(X)[:, 1], X, groups)
@@ -170,8 +279,23 @@ class DecidedModel:
     def decide(
         self, probability: ArrayLike, X: ArrayLike, groups: ArrayLike | None = None
     ) -> NDArray[Any]:
-        """Labels of calibrated probabilities, shape (n,).
-        ValueError: the rule needs groups, and there are none.
+        """Labels of calibrated probabilities.
+
+        Parameters
+        ----------
+        probability : array-like, shape (n,)
+        X : array-like, shape (n, d)
+            Encoded rows.
+        groups : array-like, shape (n,), or None
+
+        Returns
+        -------
+        ndarray, shape (n,)
+
+        Raises
+        ------
+        ValueError
+            If the rule needs groups, and there are none.
         """
         p = np.asarray(probability, dtype=np.float64)
         if isinstance(self.rule, GroupRule):
@@ -189,37 +313,74 @@ class DecidedModel:
         return self.rule.attribute if isinstance(self.rule, GroupRule) else None
 
     def save(self, folder: str | Path) -> None:
-        """Write the classifier's files and ``decision.json``; neither holds a row."""
+        """Write the classifier's files and ``decision.json``; neither holds a row.
+
+        Parameters
+        ----------
+        folder : str or Path
+        """
         self.base.save(folder)
         write_decision(folder, self.calibration, self.rule)
 
     @classmethod
     def wrap(cls, base: Any, folder: str | Path) -> Self:
-        """Give a loaded classifier the calibration and rule of ``decision.json`` in `folder`.
-        ValueError: the file has another format.
+        """Give a loaded classifier the calibration and rule of ``decision.json``.
+
+        Parameters
+        ----------
+        base : Method
+            Loaded from the same folder.
+        folder : str or Path
+
+        Returns
+        -------
+        DecidedModel
+
+        Raises
+        ------
+        ValueError
+            If the file has another format.
         """
         content = json.loads((Path(folder) / DECISION_FILE).read_text())
         if content.get("format") != FORMAT:
             raise ValueError(f"{folder} holds no decision rule of format {FORMAT}.")
-        rule = dict(content["rule"])
-        read: Rule
-        if rule.pop("kind") == "groups":
-            from evenhand.fairlib.evaluation.group_thresholds import GroupThresholds
+        calibration = Calibration.from_json(content["calibration"])
+        return cls(base, calibration, _rule_of(content["rule"]))
 
-            thresholds = GroupThresholds.from_json(rule.pop("thresholds"))
-            bins = None if rule["bins"] is None else tuple(rule["bins"])
-            read = GroupRule(
-                thresholds=thresholds, **{**rule, "bins": bins, "names": tuple(rule["names"])}
-            )
-        else:
-            read = ThresholdRule(**rule)
-        return cls(base, Calibration.from_json(content["calibration"]), read)
+
+def _rule_of(content: Mapping[str, Any]) -> Rule:
+    """Read the result of a rule's ``to_json``."""
+    fields = dict(content)
+    if fields.pop("kind") != "groups":
+        return ThresholdRule(**fields)
+    from evenhand.fairlib.evaluation.group_thresholds import GroupThresholds
+
+    fields["thresholds"] = GroupThresholds.from_json(fields["thresholds"])
+    fields["names"] = tuple(fields["names"])
+    if fields["bins"] is not None:
+        fields["bins"] = tuple(fields["bins"])
+    return GroupRule(**fields)
 
 
 def labels_of(
     model: Any, probability: ArrayLike, X: ArrayLike, groups: ArrayLike | None = None
 ) -> NDArray[Any]:
-    """Labels of any classifier's probabilities, shape (n,): by its rule, or the likelier one."""
+    """Labels of any classifier's probabilities: by its rule, or the more probable one.
+
+    Parameters
+    ----------
+    model : Method or DecidedModel
+    probability : array-like, shape (n,)
+        Of ``classes_[1]``.
+    X : array-like, shape (n, d)
+        Encoded rows.
+    groups : array-like, shape (n,), or None
+        As in :meth:`DecidedModel.predict`.
+
+    Returns
+    -------
+    ndarray, shape (n,)
+    """
     if isinstance(model, DecidedModel):
         return model.decide(probability, X, groups)
     return np.asarray(model.classes_[(np.asarray(probability) > 0.5).astype(np.int64)])
@@ -231,34 +392,81 @@ def predictions_of(
     """Predict n rows as ``predict`` and ``predict_proba`` do, with one pass through the model if
     possible.
 
-    Returns whether each row gets ``classes_[1]`` and that label's probability, both of shape (n,),
-    and, of a model that asks for features, their names in order, joined by commas. Of more than two
-    labels these are the position of the predicted one in ``classes_`` and its probability. `groups`
-    are those of
-    :meth:`DecidedModel.predict`.
+    Parameters
+    ----------
+    model : Method or DecidedModel
+    X : array-like, shape (n, d)
+    groups : array-like, shape (n,), or None
+        As in :meth:`DecidedModel.predict`.
+
+    Returns
+    -------
+    ndarray of bool, shape (n,)
+        Whether each row gets ``classes_[1]``. Of more than two labels, the position of the
+        predicted one in ``classes_``.
+    ndarray of float, shape (n,)
+        Probability of ``classes_[1]``, or of the predicted label.
+    list of str, or None
+        Of a model that asks for features, the names of those that it asked each row for, in order,
+        joined by commas.
     """
     if hasattr(model, "acquire"):
         acquired = model.acquire(X)
-        names = list(model.groups_)
-        asked = [",".join(names[group] for group in row if group >= 0) for row in acquired.order]
         labels = labels_of(model, acquired.probability, X, groups)
+        asked = _asked_names(list(model.groups_), acquired.order)
         return labels == model.classes_[1], acquired.probability, asked
-    decided = isinstance(model, DecidedModel)
-    base = model.base if decided else model
-    own: Float = base.predict_proba(X)
-    if own.shape[1] > 2:
-        best = own.argmax(axis=1)
-        return best, own[np.arange(len(own)), best], None
-    probability = model.calibration(own[:, 1]) if decided else own[:, 1]
-    if decided and not (isinstance(model.rule, ThresholdRule) and model.rule.threshold is None):
-        return model.decide(probability, X, groups) == model.classes_[1], probability, None
+    if isinstance(model, DecidedModel):
+        return _decided_predictions(model, X, groups)
+    probabilities: Float = model.predict_proba(X)
+    if probabilities.shape[1] > 2:
+        return *_most_probable(probabilities), None
+    positive = _is_positive(model, X, probabilities)
+    return positive, probabilities[:, 1], None
+
+
+def _asked_names(names: list[str], order: NDArray[Any]) -> list[str]:
+    """Names of the feature groups that each row was asked for; in `order`, -1 is no question."""
+    asked = []
+    for row in order:
+        asked.append(",".join(names[group] for group in row if group >= 0))
+    return asked
+
+
+def _most_probable(probabilities: Float) -> tuple[NDArray[Any], Float]:
+    """Position of the most probable label of every row, and its probability."""
+    best = probabilities.argmax(axis=1)
+    return best, probabilities[np.arange(len(probabilities)), best]
+
+
+def _is_positive(base: Any, X: ArrayLike, probabilities: Float) -> Bool:
+    """Whether each row gets ``classes_[1]`` by the classifier's own prediction."""
     if type(base).predict is Method.predict:
-        return own[:, 1] > own[:, 0], probability, None
-    return np.asarray(base.predict(X)) == model.classes_[1], probability, None
+        return probabilities[:, 1] > probabilities[:, 0]
+    return np.asarray(base.predict(X)) == base.classes_[1]
+
+
+def _decided_predictions(
+    model: DecidedModel, X: ArrayLike, groups: ArrayLike | None
+) -> tuple[Bool, Float, None]:
+    """As `predictions_of`, of a model with a calibration and a rule."""
+    probabilities: Float = model.base.predict_proba(X)
+    if probabilities.shape[1] > 2:
+        return *_most_probable(probabilities), None
+    calibrated = model.calibration(probabilities[:, 1])
+    if isinstance(model.rule, ThresholdRule) and model.rule.threshold is None:
+        return _is_positive(model.base, X, probabilities), calibrated, None
+    return model.decide(calibrated, X, groups) == model.classes_[1], calibrated, None
 
 
 def write_decision(folder: str | Path, calibration: Calibration, rule: Rule) -> None:
-    """Write ``decision.json`` beside a saved classifier's files."""
+    """Write ``decision.json`` next to a saved classifier's files.
+
+    Parameters
+    ----------
+    folder : str or Path
+    calibration : Calibration
+    rule : ThresholdRule or GroupRule
+    """
     content = {"format": FORMAT, "calibration": calibration.to_json(), "rule": rule.to_json()}
     (Path(folder) / DECISION_FILE).write_text(json.dumps(content, sort_keys=True))
 
@@ -278,10 +486,30 @@ def choose_threshold(
     and the share of positives for the largest balanced accuracy, whose costs are the inverse shares
     of the labels.
 
-    Probabilities and y, 0 and 1, have the shape (m,). `threshold` is a number, ``balanced``,
-    ``max_accuracy``, or ``own`` for the classifier's own prediction. Instead of a threshold, `rate`
-    is a wanted share of positive decisions, or `costs` has ``false_positive`` and
-    ``false_negative``. ValueError for a quota that equal probabilities make impossible.
+    Parameters
+    ----------
+    probability : array-like, shape (m,)
+    y : array-like, shape (m,)
+        Labels, 0 and 1.
+    threshold : float, {"balanced", "max_accuracy", "own"} or None
+        ``own`` is the classifier's own prediction.
+    rate : float or None
+        Instead of a threshold, a wanted share of positive decisions.
+    costs : mapping or None
+        Instead of a threshold, the costs ``false_positive`` and ``false_negative``.
+
+    Returns
+    -------
+    ThresholdRule
+
+    Raises
+    ------
+    ValueError
+        For a quota that equal probabilities make impossible.
+
+    References
+    ----------
+    Elkan, "The foundations of cost-sensitive learning", IJCAI 2001.
     """
     p = np.asarray(probability, dtype=np.float64)
     labels = np.asarray(y)
@@ -301,14 +529,14 @@ def choose_threshold(
 
 
 def _quota(p: Float, rate: float) -> ThresholdRule:
+    """Threshold at which the share of positive decisions is nearest to a rate."""
     values, counts = np.unique(p, return_counts=True)
     shares = counts[::-1].cumsum()[::-1] / len(p)
     best = int(np.abs(shares - rate).argmin())
     if abs(shares[best] - rate) > QUOTA_TOLERANCE + 1.0 / len(p):
         raise ValueError(
             f"a share of {rate:g} positive decisions is impossible: so many people have equal "
-            "probabilities "
-            f"that the nearest share is {shares[best]:.3f}: ask for that."
+            f"probabilities that the nearest share is {shares[best]:.3f}: ask for that."
         )
     # halfway to the next lower probability, so that new people near the last one are decided alike
     below = values[best - 1] if best else values[best]
@@ -325,17 +553,28 @@ def decision_curve(
 
     Between two thresholds, and beyond the outer ones, are nobody or at least `min_cell` people:
     nothing follows from the curve about fewer.
+
+    Parameters
+    ----------
+    probability : array-like, shape (m,)
+    y : array-like, shape (m,)
+        Labels, 0 and 1.
+    points : int, default 51
+        Quantiles of the probabilities that are tried as thresholds.
+    min_cell : int, default 5
+
+    Returns
+    -------
+    list of dict of str to float
+        ``threshold``, ``selected``, ``accuracy`` and ``balanced_accuracy``, by ascending threshold.
     """
     p = np.asarray(probability, dtype=np.float64)
     labels = np.asarray(y, dtype=bool)
     quantiles = np.quantile(p, np.linspace(0.0, 1.0, points)).round(6)
+    inner = np.unique(quantiles[(quantiles > 0.0) & (quantiles < 1.0)]).tolist()
     rows: list[dict[str, float]] = []
     passed = 0  # people below the last threshold kept
-    for threshold in [
-        0.0,
-        *np.unique(quantiles[(quantiles > 0.0) & (quantiles < 1.0)]).tolist(),
-        1.0,
-    ]:
+    for threshold in [0.0, *inner, 1.0]:
         positive = p >= threshold
         below = int((~positive).sum())
         above = int(positive.sum())

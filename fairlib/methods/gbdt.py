@@ -8,7 +8,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -26,6 +26,7 @@ from evenhand.fairlib.splits import hold_out, persons
 from evenhand.fairlib.tuning.space import Choice, Real, Space
 
 if TYPE_CHECKING:
+    import pandas as pd
     import xgboost as xgb
 
 BOOSTER_FILE = "booster.ubj"
@@ -44,6 +45,16 @@ SMALL_TABLE = 2500
 # thread.
 TREES_ALONE = 20_000
 Fold: TypeAlias = tuple[Int, Int]
+
+
+class _Choice(NamedTuple):
+    """How the trees of all rows are grown."""
+
+    growth: dict[str, Any]  # XGBoost's parameters of the growth of a tree
+    steps: int
+    validation: Validation | None  # None if no row is held out
+    # of the rows that were not held out; None unless a share of the rows was held out
+    booster: xgb.Booster | None
 
 
 @dataclass(kw_only=True, repr=False, eq=False)
@@ -163,32 +174,21 @@ class GBDTClassifier(Method):
         method needs them. The callback is called after every step of the search for the number of
         steps, which may end early. ValueError: categorical columns, where the method takes none.
         """
-        data, codes, weights = self._checked_input(X, y, sample_weight)
+        data, codes, weights = self._begin_fit(X, y, sample_weight)
         rows, weights = self._prepare(data, codes, sensitive_features, weights)
         importance = self._class_weights(codes, weights)
         parameters = self._booster_parameters(codes, weights, importance)
         if len(importance) > 2 and self.balance_classes:
             weights = importance[codes] * (1.0 if weights is None else weights)
         people, runs = self._tree_rows(rows, codes, weights)
-        chosen = self._choose_steps(people, parameters, importance, callback)
-        growth, self.best_step_, self.validation_, once = chosen
-        if once is not None and not self.refit:
-            booster = once
-        else:
-            # the booster starts with the matrix, so that its cached margins are updated with every
-            # tree
-            import xgboost as xgb
-
-            matrix = people.matrix(parameters["nthread"])
-            booster = xgb.Booster(parameters | growth, [matrix])
-            for step in range(self.best_step_):
-                booster.update(matrix, step)
-                if (
-                    self.validation_ is None
-                    and callback is not None
-                    and callback(step + 1, self.n_steps, {})
-                ):
-                    break
+        choice = self._choose_steps(people, parameters, importance, callback)
+        self.validation_ = choice.validation
+        self.best_step_ = choice.steps
+        booster = choice.booster
+        if booster is None or self.refit:
+            # steps are reported once: in the search for their number, or here without one
+            reported = callback if choice.validation is None else None
+            booster = self._boost(people, parameters | choice.growth, choice.steps, reported)
             self.best_step_ = booster.num_boosted_rounds()
         self.booster_ = between_values(booster, people.data, runs)
         if self.categories_:
@@ -196,13 +196,34 @@ class GBDTClassifier(Method):
         self.prior_shift_ = prior_shift(importance)
         return self
 
+    def _boost(
+        self, people: TreeRows, parameters: dict[str, Any], steps: int, callback: Callback | None
+    ) -> xgb.Booster:
+        """Train all rows, at most so many steps; the callback may end it earlier."""
+        import xgboost as xgb
+
+        # the booster starts with the matrix, so that its cached margins are updated with every tree
+        matrix = people.matrix(parameters["nthread"])
+        booster = xgb.Booster(parameters, [matrix])
+        for step in range(steps):
+            booster.update(matrix, step)
+            if callback is not None and callback(step + 1, self.n_steps, {}):
+                break
+        return booster
+
     def _check_parameters(self) -> None:
         self._check_counts("n_steps")
         self._check_counts("max_depth", "n_iter_no_change", optional=True)
+        self._check_interval("[0, inf)", "eta", "reg_lambda", "min_child_weight")
         self._check_interval("(0, 1)", "base_score", optional=True)
+        self._check_interval("(0, inf)", "scale_pos_weight", optional=True)
+        self._check_flags("balance_classes", "refit")
+        self._check_whole_numbers("random_state", "n_jobs")
         self._check_choice("device", DEVICES)
-        if self.n_iter_no_change is not None:
-            self._check_interval("(0, 1)", "validation_fraction", optional=True)
+        self._check_interval("(0, 1)", "validation_fraction", optional=True)
+        constraints = self.monotone_constraints
+        if constraints is not None and not isinstance(constraints, Mapping | Sequence | np.ndarray):
+            self._refuse("monotone_constraints", "a mapping or a sequence of signs", optional=True)
 
     def _coded(self, X: Any, *, reset: bool) -> Any:
         """Replace the categorical columns of a table by numbers; a category not seen in training by
@@ -217,20 +238,27 @@ class GBDTClassifier(Method):
         if not isinstance(X, pd.DataFrame):
             return X
         if reset:
-            for j, (name, dtype) in enumerate(X.dtypes.items()):
-                if isinstance(dtype, pd.CategoricalDtype):
-                    if not self.takes_categories:
-                        raise ValueError(
-                            f"column {name!r} of X is categorical: {type(self).__name__} measures "
-                            "distances "
-                            "between rows, and categories have none. One-hot encode it."
-                        )
-                    self.categories_[str(j)] = dtype.categories.tolist()
+            self._learn_categories(X.dtypes)
         X = X.copy(deep=False)
-        for column, known in self.categories_.items():
-            codes = pd.Index(known, dtype=object).get_indexer(X.iloc[:, int(column)].astype(object))
+        for column, categories in self.categories_.items():
+            values = X.iloc[:, int(column)].astype(object)
+            codes = pd.Index(categories, dtype=object).get_indexer(values)
             X.isetitem(int(column), np.where(codes < 0, np.nan, codes))
         return X
+
+    def _learn_categories(self, dtypes: pd.Series[Any]) -> None:
+        """Take over the categories of all columns of pandas' categorical dtype."""
+        import pandas as pd
+
+        for j, (name, dtype) in enumerate(dtypes.items()):
+            if not isinstance(dtype, pd.CategoricalDtype):
+                continue
+            if not self.takes_categories:
+                raise ValueError(
+                    f"column {name!r} of X is categorical: {type(self).__name__} measures "
+                    "distances between rows, and categories have none. One-hot encode it."
+                )
+            self.categories_[str(j)] = dtype.categories.tolist()
 
     def _prepare(
         self, X: Float32, codes: Int, sensitive_features: Any, weights: Float | None
@@ -241,14 +269,13 @@ class GBDTClassifier(Method):
     def _class_weights(self, codes: Int, weights: Float | None = None) -> Float:
         """Relative weight of a row of each class in the loss, shape (K,)."""
         counts = np.bincount(codes, weights)
-        if len(counts) > 2:
+        classes = len(counts)
+        if classes > 2:
             if self.scale_pos_weight is not None:
                 raise ValueError("scale_pos_weight is for two classes: leave it None.")
-            return (
-                counts.sum() / (len(counts) * counts)
-                if self.balance_classes
-                else np.ones(len(counts))
-            )
+            if self.balance_classes:
+                return counts.sum() / (classes * counts)
+            return np.ones(classes)
         weight = self.scale_pos_weight
         if weight is None:
             weight = counts[0] / counts[1] if self.balance_classes else 1.0
@@ -258,25 +285,31 @@ class GBDTClassifier(Method):
 
     def _signs(self) -> tuple[int, ...]:
         """Sign of every column's effect, 0 where any is allowed; none if nothing is constrained."""
-        given = self.monotone_constraints
         width = self.n_features_in_
-        if isinstance(given, Mapping):
-            names = [str(name) for name in getattr(self, "feature_names_in_", range(width))]
-            wanted = {str(name): sign for name, sign in given.items()}
-            if unknown := sorted({*wanted} - {*names}):
-                raise ValueError(
-                    f"monotone_constraints names {unknown[0]!r}, which is no column of X."
-                )
-            given = [wanted.get(name, 0) for name in names]
-        signs = tuple(given or [0] * width)
+        constraints = self.monotone_constraints
+        if isinstance(constraints, Mapping):
+            constraints = self._signs_by_name(constraints)
+        signs = tuple(constraints or [0] * width)
         if len(signs) != width or any(sign not in (-1, 0, 1) for sign in signs):
             raise ValueError(
                 f"monotone_constraints must be -1, 0 or 1 for each of {width} columns."
             )
-        if any(signs) and len(self.classes_) > 2:
-            raise ValueError("monotone_constraints are for two classes: leave them None.")
         # a method may train on other columns than those of X
-        return signs if any(signs) else ()
+        if not any(signs):
+            return ()
+        if len(self.classes_) > 2:
+            raise ValueError("monotone_constraints are for two classes: leave them None.")
+        return signs
+
+    def _signs_by_name(self, constraints: Mapping[Any, int]) -> list[int]:
+        """Sign of every column from a mapping by name, or by position where X has no names."""
+        columns = getattr(self, "feature_names_in_", range(self.n_features_in_))
+        names = [str(name) for name in columns]
+        signs = {str(name): sign for name, sign in constraints.items()}
+        unknown = sorted(set(signs) - set(names))
+        if unknown:
+            raise ValueError(f"monotone_constraints names {unknown[0]!r}, which is no column of X.")
+        return [signs.get(name, 0) for name in names]
 
     def _device(self) -> str:
         """Device of XGBoost's training."""
@@ -306,34 +339,37 @@ class GBDTClassifier(Method):
 
         A given ``base_score`` keeps it from fitting an intercept of its own.
         """
-        classes = len(importance)
-        score = self.base_score
-        kind: dict[str, Any] = {
-            "objective": "multi:softprob",
-            "num_class": classes,
-            "base_score": 0.5,
-        }
-        if classes == 2:
-            if score is None:
-                counts = np.bincount(codes, weights) * importance
-                score = float(np.clip(counts[1] / counts.sum(), LEAST_SHARE, 1.0 - LEAST_SHARE))
-            kind = {
-                "objective": "binary:logistic",
-                "base_score": score,
-                "scale_pos_weight": importance[1],
-            }
-        threads = self.n_jobs or 0
+        parameters: dict[str, Any] = {"tree_method": "hist", "device": self._device()}
+        signs = self._signs()
+        if signs:
+            parameters["monotone_constraints"] = signs
+        if not self.categories_:
+            parameters |= SPLIT_BY_ONE
+        parameters |= self._objective(codes, weights, importance)
+        for name in TREE_PARAMETERS:
+            parameters[name] = getattr(self, name)
+        parameters["seed"] = self._seed_number()
+        parameters["nthread"] = self.n_jobs or 0
         if self.n_iter_no_change is not None:
-            threads = thread_count(self.n_jobs, len(codes), TREES_ALONE)
+            parameters["nthread"] = thread_count(self.n_jobs, len(codes), TREES_ALONE)
+        return parameters
+
+    def _objective(self, codes: Int, weights: Float | None, importance: Float) -> dict[str, Any]:
+        """XGBoost's parameters of the loss."""
+        if len(importance) > 2:
+            return {
+                "objective": "multi:softprob",
+                "num_class": len(importance),
+                "base_score": 0.5,
+            }
+        score = self.base_score
+        if score is None:
+            counts = np.bincount(codes, weights) * importance
+            score = float(np.clip(counts[1] / counts.sum(), LEAST_SHARE, 1.0 - LEAST_SHARE))
         return {
-            "tree_method": "hist",
-            "device": self._device(),
-            **({"monotone_constraints": signs} if (signs := self._signs()) else {}),
-            **({} if self.categories_ else SPLIT_BY_ONE),
-            **kind,
-            **{name: getattr(self, name) for name in TREE_PARAMETERS},
-            "seed": 0 if self.random_state is None else int(self.random_state),
-            "nthread": threads,
+            "objective": "binary:logistic",
+            "base_score": score,
+            "scale_pos_weight": importance[1],
         }
 
     def _tree_rows(
@@ -342,8 +378,8 @@ class GBDTClassifier(Method):
         """Rows with each run of one-hot columns joined, and the runs; None where that saves too
         little.
         """
-        types = None
-        found = None
+        types: list[str] | None = None
+        joined_runs = None
         # categories of the caller are split by sets; signs are those of single columns
         if self.categories_:
             types = ["c" if str(j) in self.categories_ else "q" for j in range(rows.shape[1])]
@@ -354,8 +390,8 @@ class GBDTClassifier(Method):
             if 2 * len(runs.members) <= rows.shape[1]:
                 rows = runs.join(rows)
                 types = runs.types
-                found = runs
-        return TreeRows(rows, codes, weights, types, self.random_state), found
+                joined_runs = runs
+        return TreeRows(rows, codes, weights, types, self.random_state), joined_runs
 
     def _choose_steps(
         self,
@@ -363,99 +399,114 @@ class GBDTClassifier(Method):
         parameters: dict[str, Any],
         importance: Float,
         callback: Callback | None,
-    ) -> tuple[dict[str, Any], int, Validation | None, xgb.Booster | None]:
-        """Best growth of a tree, number of steps and their validation, which is None if no row is
-        held out.
-
-        Also the booster of the rows that were not held out, or None unless a share was.
-        """
-        codes = people.codes
-        weights = people.weights
+    ) -> _Choice:
+        """Choose the growth of a tree and the number of steps on held-out rows, if any."""
         growths = self._growths(people.data)
-        folds = [] if self.n_iter_no_change is None else self._folds(codes)
+        folds = [] if self.n_iter_no_change is None else self._folds(people.codes)
         if not folds:
-            return growths[-1], self.n_steps, None, None
+            return _Choice(growths[-1], self.n_steps, None, None)
         threads = parameters["nthread"]
         matrices = []
-        for kept, held in folds:
+        for kept, held_out in folds:
             training = people.matrix(threads, kept)
-            matrices.append((training, people.matrix(threads, held, bins=training), len(held)))
-        judged = np.concatenate([held for _, held in folds])
-        own = None if weights is None else weights[judged]
+            validation = people.matrix(threads, held_out, bins=training)
+            matrices.append((training, validation, len(held_out)))
+        judged = np.concatenate([held_out for _, held_out in folds])
+        codes = people.codes[judged]
+        weights = None if people.weights is None else people.weights[judged]
         # the weights of the class are taken out again: the loss is that of probabilities
-        if own is not None and len(importance) > 2:
-            own = own / importance[codes[judged]]
-        found = []
+        if weights is not None and len(importance) > 2:
+            weights = weights / importance[codes]
+        searches: list[_Search] = []
         enough = False
+        total = len(growths) * self.n_steps
         for number, growth in enumerate(growths):
-            search = _Search(matrices, parameters | growth, codes[judged], own, importance)
+            search = _Search(matrices, parameters | growth, codes, weights, importance)
+            searches.append(search)
             done = number * self.n_steps
-            total = len(growths) * self.n_steps
-            assert self.n_iter_no_change is not None
-            while not enough and search.step < min(
-                self.n_steps, search.steps + self.n_iter_no_change
-            ):
+            while not enough and not self._is_finished(search):
                 search.advance()
                 enough = callback is not None and bool(callback(done + search.step, total, {}))
-            found.append(search)
-        number = min(range(len(found)), key=lambda k: found[k].loss)
-        best = found[number]
+        number = min(range(len(searches)), key=lambda k: searches[k].loss)
+        best = searches[number]
         order = np.argsort(judged)
         booster = best.boosters[0][: best.steps] if len(folds) == 1 else None
-        return (
-            growths[number],
-            best.steps,
-            validation_of(judged[order], best.margins[order]),
-            booster,
-        )
+        validation = validation_of(judged[order], best.margins[order])
+        return _Choice(growths[number], best.steps, validation, booster)
+
+    def _is_finished(self, search: _Search) -> bool:
+        """Whether all steps are taken, or too many without a better one."""
+        assert self.n_iter_no_change is not None
+        return search.step >= min(self.n_steps, search.steps + self.n_iter_no_change)
 
     def _folds(self, codes: Int) -> list[Fold]:
         """Training and held-out rows; none if a class has a single row and no share is given."""
-        from sklearn.model_selection import StratifiedKFold
-
         counts = np.bincount(codes)
         share = self.validation_fraction
-        if (
-            share is None
-            and len(codes) >= LARGE_TABLE
-            and counts.min() * HELD_OUT >= self._least_held_out
-        ):
+        enough_held_out = counts.min() * HELD_OUT >= self._least_held_out
+        if share is None and len(codes) >= LARGE_TABLE and enough_held_out:
             share = HELD_OUT
-        if share is not None:
-            try:
-                return [hold_out(codes, share, self.random_state, self.people)]
-            except ValueError:
-                raise ValueError(
-                    f"validation_fraction {share!r} of {len(codes)} rows cannot hold every class "
-                    "on both "
-                    "sides."
-                ) from None
-        first, own = (slice(None), None) if self.people is None else persons(self.people)
-        counts = np.bincount(codes[first], minlength=len(counts))
-        if counts.min() < 2:
+        if share is None:
+            return self._cross_validation(codes, len(counts))
+        try:
+            return [hold_out(codes, share, self.random_state, self.people)]
+        except ValueError:
+            raise ValueError(
+                f"validation_fraction {share!r} of {len(codes)} rows cannot hold every class "
+                "on both sides."
+            ) from None
+
+    def _cross_validation(self, codes: Int, classes: int) -> list[Fold]:
+        """Folds with all classes, of whole people; none if a class has a single person."""
+        from sklearn.model_selection import StratifiedKFold
+
+        labels = codes
+        person_of_row = None
+        if self.people is not None:
+            first, person_of_row = persons(self.people)
+            labels = codes[first]
+        least = int(np.bincount(labels, minlength=classes).min())
+        if least < 2:
             return []
         seed = derive_seed(self.random_state, "validation")
-        folds = StratifiedKFold(min(FOLDS, int(counts.min())), shuffle=True, random_state=seed)
-        parts = list(folds.split(codes[first], codes[first]))
-        if own is None:
-            return parts
-        held = [np.isin(own, chosen) for _, chosen in parts]
-        return [(np.flatnonzero(~rows), np.flatnonzero(rows)) for rows in held]
+        splitter = StratifiedKFold(min(FOLDS, least), shuffle=True, random_state=seed)
+        folds: list[Fold] = list(splitter.split(labels, labels))
+        if person_of_row is None:
+            return folds
+        by_row = []
+        for _, chosen in folds:
+            held_out = np.isin(person_of_row, chosen)
+            by_row.append((np.flatnonzero(~held_out), np.flatnonzero(held_out)))
+        return by_row
 
     def _probabilities(self, X: Float32) -> Float:
         parts = [self.booster_.inplace_predict(X[block]) for block in row_blocks(X)]
-        found: Float = np.concatenate(parts).astype(np.float64)
-        return np.stack([1.0 - found, found], axis=1) if found.ndim == 1 else found
+        probability: Float = np.concatenate(parts).astype(np.float64)
+        if probability.ndim == 1:
+            return np.stack([1.0 - probability, probability], axis=1)
+        return probability
 
     def log_odds_by_column(self, X: Float32) -> Float32:
-        """Contributions of matrix columns to the log-odds, and at last their mean, shape (n, d +
-        1).
+        """Contributions of matrix columns to the log-odds (TreeSHAP).
+
+        Parameters
+        ----------
+        X : ndarray of float32, shape (n, d)
+
+        Returns
+        -------
+        ndarray of float32, shape (n, d + 1)
+            Of each column, and at last their mean. With K > 2 classes, shape (n, K, d + 1).
+
+        References
+        ----------
+        Lundberg et al., "From local explanations to global understanding with explainable AI for
+        trees", Nature Machine Intelligence 2020.
         """
         import xgboost as xgb
 
-        return np.asarray(
-            self.booster_.predict(xgb.DMatrix(X), pred_contribs=True), dtype=np.float32
-        )
+        contributions = self.booster_.predict(xgb.DMatrix(X), pred_contribs=True)
+        return np.asarray(contributions, dtype=np.float32)
 
     def _write(self, folder: Path) -> None:
         self.booster_.save_model(folder / BOOSTER_FILE)
@@ -487,7 +538,9 @@ class _Search:
         # of the held-out rows, fold after fold
         self.codes = codes
         self.weights = weights
-        self.boosters = [xgb.Booster(parameters, [*pair]) for *pair, _ in matrices]
+        self.boosters = [
+            xgb.Booster(parameters, [training, validation]) for training, validation, _ in matrices
+        ]
         self.step = 0
         self.steps = 0
         self.loss = np.inf
@@ -498,9 +551,10 @@ class _Search:
         from evenhand.fairlib.methods.shares import of_all
 
         margins = []
-        for booster, (training, held, count) in zip(self.boosters, self.matrices, strict=True):
+        for booster, matrices in zip(self.boosters, self.matrices, strict=True):
+            training, validation, count = matrices
             booster.update(training, self.step)
-            margins.append(of_all(booster.predict(held, output_margin=True), count))
+            margins.append(of_all(booster.predict(validation, output_margin=True), count))
         self.step += 1
         joined = np.concatenate(margins)
         losses = corrected_losses(joined, self.importance)
@@ -512,7 +566,19 @@ class _Search:
 
 
 def validation_of(rows: Int, margins: NDArray[Any]) -> Validation:
-    """Validation rows, shape (m,), with the probabilities of margins, shape (m,) or (m, K)."""
+    """Validation rows with the probabilities of their margins.
+
+    Parameters
+    ----------
+    rows : ndarray of int, shape (m,)
+        Positions among the training rows.
+    margins : ndarray of float, shape (m,) or (m, K)
+        Log-odds of the second class, or logits of K classes.
+
+    Returns
+    -------
+    Validation
+    """
     margins = margins.astype(np.float64)
     if margins.ndim == 1:
         positive = expit(margins)
@@ -521,11 +587,19 @@ def validation_of(rows: Int, margins: NDArray[Any]) -> Validation:
 
 
 def corrected_losses(margins: NDArray[Any], importance: Float) -> Float:
-    """Loss (nats) under every label, shape (K, m), of margins without the effect of the class
-    weights.
+    """Losses of margins without the effect of the class weights.
 
-    `margins` have the shape (m,) or (m, K). `importance`, shape (K,), is the weight of a row of
-    each class in the training loss: it raises the log-odds by its logarithm.
+    Parameters
+    ----------
+    margins : ndarray of float, shape (m,) or (m, K)
+        Log-odds of the second class, or logits of K classes.
+    importance : ndarray of float, shape (K,)
+        Weight of a row of each class in the training loss: it raises the log-odds by its logarithm.
+
+    Returns
+    -------
+    ndarray of float, shape (K, m)
+        Loss under every label (nats).
     """
     if margins.ndim == 1:
         return logistic_losses(margins - prior_shift(importance))
@@ -533,15 +607,43 @@ def corrected_losses(margins: NDArray[Any], importance: Float) -> Float:
 
 
 def prior_shift(importance: Float) -> float:
-    """Log of the ratio of two class weights; 0 for more classes."""
-    return float(np.log(importance[1] / importance[0])) if len(importance) == 2 else 0.0
+    """Log of the ratio of two class weights.
+
+    Parameters
+    ----------
+    importance : ndarray of float, shape (K,)
+        Weight of a row of each class in the training loss.
+
+    Returns
+    -------
+    float
+        0 for more than two classes.
+    """
+    if len(importance) != 2:
+        return 0.0
+    return float(np.log(importance[1] / importance[0]))
 
 
 def thread_count(n_jobs: int | None, n: int, small: int = SMALL_TABLE) -> int:
-    """Threads for n rows: on a table of fewer than `small` rows starting them takes longer than
-    they save.
+    """Threads for a table: on a small one starting them takes longer than they save.
+
+    Parameters
+    ----------
+    n_jobs : int or None
+        As in scikit-learn; None and 0: one thread on a small table, else all.
+    n : int
+        Rows of the table.
+    small : int, default 2500
+        Tables of fewer rows are small.
+
+    Returns
+    -------
+    int
+        At least 1.
     """
     available = available_cores()
     if n_jobs is not None and n_jobs < 0:
         return max(1, available + 1 + n_jobs)
-    return n_jobs or (1 if n < small else available)
+    if n_jobs:
+        return n_jobs
+    return 1 if n < small else available

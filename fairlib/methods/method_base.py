@@ -9,7 +9,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Self, TypeAlias
+from typing import Any, ClassVar, NamedTuple, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -30,12 +30,26 @@ Callback: TypeAlias = Callable[[int, int, Progress], bool | None]
 
 @dataclass(frozen=True, eq=False)
 class Validation:
-    """Predictions for m training rows by a model that was not trained on them."""
+    """Predictions for m training rows by a model that was not trained on them.
 
-    rows: Int  # shape (m,): positions among the training rows, each once
-    probability: (
-        Float  # shape (m, K): probabilities of ``classes_``, as ``predict_proba`` gives them
-    )
+    Attributes
+    ----------
+    rows : ndarray of int, shape (m,)
+        Positions among the training rows, each once.
+    probability : ndarray of float, shape (m, K)
+        Probabilities of ``classes_``, as ``predict_proba`` gives them.
+    """
+
+    rows: Int
+    probability: Float
+
+
+class TrainingInput(NamedTuple):
+    """Checked input of ``fit``: n rows, with their labels and weights."""
+
+    rows: Float32  # shape (n, d)
+    codes: Int  # shape (n,): positions of the labels in ``classes_``
+    weights: Float | None  # shape (n,); None: all rows count the same
 
 
 class Method(ParameterChecks, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
@@ -95,6 +109,9 @@ class Method(ParameterChecks, ClassifierMixin, BaseEstimator):  # type: ignore[m
     people: Int | None = None
     validation_: Validation | None = None
     prior_shift_: float = 0.0
+    # the attribute that ``fit`` sets last, if a training that fails shall leave no fitted model,
+    # not even an earlier one
+    _fitted_part: ClassVar[str | None] = None
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -106,18 +123,38 @@ class Method(ParameterChecks, ClassifierMixin, BaseEstimator):  # type: ignore[m
     def _check_parameters(self) -> None:
         """ValueError for a parameter out of its range."""
 
-    def _checked_input(
+    def _begin_fit(
         self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None
-    ) -> tuple[Float32, Int, Float | None]:
-        """Check parameters and input of ``fit``: rows as float32, class positions, and weights of
-        rows.
+    ) -> TrainingInput:
+        """Check input and parameters: the beginning of every ``fit``.
+
+        Sets ``classes_``, ``n_features_in_`` and, of a table, ``feature_names_in_``.
         """
-        data, codes = self._check_training(X, y)
+        if self._fitted_part is not None:
+            self.__dict__.pop(self._fitted_part, None)
+        rows, codes = self._check_training(X, y)
         self._check_parameters()
-        return data, codes, check_sample_weight(sample_weight, len(codes))
+        return TrainingInput(rows, codes, check_sample_weight(sample_weight, len(codes)))
+
+    def __sklearn_is_fitted__(self) -> bool:
+        if self._fitted_part is not None:
+            return getattr(self, self._fitted_part, None) is not None
+        # as scikit-learn decides about estimators without this method
+        return any(name.endswith("_") and not name.startswith("__") for name in vars(self))
+
+    def _seed_number(self) -> int:
+        """The seed for libraries that take a number: None counts as 0."""
+        random_state = getattr(self, "random_state", None)
+        return 0 if random_state is None else int(random_state)
+
+    def _validation_of(self, rows: Float32, held_out: Int) -> Validation | None:
+        """Predictions for the held-out rows of the training rows; None without any."""
+        if not len(held_out):
+            return None
+        return Validation(held_out, self._probabilities(rows[held_out]))
 
     def _check_training(self, X: ArrayLike, y: ArrayLike) -> tuple[Float32, Int]:
-        """Validate and give X as float32 and y as class positions."""
+        """Validate the training rows and labels: rows as float32, and positions in ``classes_``."""
         from sklearn.utils.multiclass import check_classification_targets
 
         data, labels = self._validated(X, y=y)
@@ -138,13 +175,20 @@ class Method(ParameterChecks, ClassifierMixin, BaseEstimator):  # type: ignore[m
         return data, np.searchsorted(self.classes_, labels).astype(np.int64)
 
     def plain(self, n_rows: int) -> Method:
-        """An estimator of the same learner without mitigation, not fitted: the method's baseline.
+        """Make the baseline: an estimator of the same learner without mitigation, not fitted.
 
         It has the constructor arguments that both share. A method without mitigation gives one like
         itself.
 
-        `n_rows` is the number of training rows, for a method whose arguments have other units than
-        those of its baseline.
+        Parameters
+        ----------
+        n_rows : int
+            Number of training rows, for a method whose arguments have other units than those of its
+            baseline.
+
+        Returns
+        -------
+        Method
         """
         cls = method_class(spec_of_class(type(self)).plain)
         shared = sorted({*cls._get_param_names()} & {*self._get_param_names()})
@@ -154,26 +198,23 @@ class Method(ParameterChecks, ClassifierMixin, BaseEstimator):  # type: ignore[m
         """Rows as float32, and the labels if there are any; ``reset=False`` checks rows to
         predict.
         """
-        finite: bool | str = "allow-nan" if self.takes_missing else True
         table = self._coded(X, reset=options.get("reset", True))
-        # scikit-learn would hold all values of a mapped matrix at once
-        mapped = isinstance(table, np.ndarray) and mapped_file(table) is not None
-        options |= {
-            "dtype": np.float32,
-            "order": "C",
-            "ensure_all_finite": False if mapped else finite,
-        }
+        options["dtype"] = np.float32
+        options["order"] = "C"
+        options["ensure_all_finite"] = "allow-nan" if self.takes_missing else True
         try:
-            for block in row_blocks(table) if mapped else ():
-                assert_all_finite(table[block], allow_nan=self.takes_missing, input_name="X")
+            # scikit-learn would hold all values of a mapped matrix at once
+            if isinstance(table, np.ndarray) and mapped_file(table) is not None:
+                options["ensure_all_finite"] = False
+                for block in row_blocks(table):
+                    assert_all_finite(table[block], allow_nan=self.takes_missing, input_name="X")
             return validate_data(self, table, **options)
         except ValueError as error:
             if not str(error).startswith("Input X contains NaN"):
                 raise
             raise ValueError(
                 f"Input X contains NaN: {type(self).__name__} takes no missing values. Fill them "
-                "in, or use "
-                "a method that takes them, such as gbdt."
+                "in, or use a method that takes them, such as gbdt."
             ) from None
 
     def _coded(self, X: Any, *, reset: bool) -> Any:
@@ -186,50 +227,80 @@ class Method(ParameterChecks, ClassifierMixin, BaseEstimator):  # type: ignore[m
 
         `parts` have the library's version: another one may round differently.
         """
-        # threads change no result
-        ignored = {"metric", "n_jobs"}
-        named = [
-            item for item in sorted(self.get_params(deep=False).items()) if item[0] not in ignored
+        parameters = [
+            (name, value)
+            for name, value in sorted(self.get_params(deep=False).items())
+            # threads change no result
+            if name not in ("metric", "n_jobs")
         ]
-        drawn = () if self.people is None else (self.people,)
-        return Checkpoint(
-            folder, fingerprint(type(self).__name__, named, *parts, *drawn), name=name
-        )
+        dependencies = list(parts)
+        if self.people is not None:
+            dependencies.append(self.people)
+        digest = fingerprint(type(self).__name__, parameters, *dependencies)
+        return Checkpoint(folder, digest, name=name)
 
     @abstractmethod
     def _probabilities(self, X: Float32) -> Float:
         """Probabilities of all classes, shape (n, K)."""
 
     def predict_proba(self, X: ArrayLike) -> Float:
-        """Class probabilities, shape (n, K), of rows, shape (n, d)."""
+        """Probabilities of all classes.
+
+        Parameters
+        ----------
+        X : array-like, shape (n, d)
+
+        Returns
+        -------
+        ndarray of float, shape (n, K)
+            In the order of ``classes_``.
+        """
         check_is_fitted(self)
         return self._probabilities(self._validated(X, reset=False))
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
-        """Label of the likeliest class, the first of equally likely ones. Deterministic."""
+        """Label of the most probable class, the first of equally probable ones. Deterministic.
+
+        Parameters
+        ----------
+        X : array-like, shape (n, d)
+
+        Returns
+        -------
+        ndarray, shape (n,)
+            Labels as ``classes_`` has them.
+        """
         best = self.predict_proba(X).argmax(axis=1)
         return self.classes_[best]
 
     def save(self, folder: str | Path) -> None:
-        """Write ``model.json`` and the method's own parameter files into `folder`."""
+        """Write ``model.json`` and the method's own parameter files.
+
+        Parameters
+        ----------
+        folder : str or Path
+            Made if it does not exist.
+
+        Raises
+        ------
+        sklearn.exceptions.NotFittedError
+            If the model is not fitted.
+        """
         check_is_fitted(self)
         target = Path(folder)
         target.mkdir(parents=True, exist_ok=True)
-        description = {
+        parameters = {name: _plain(value) for name, value in self.get_params(deep=False).items()}
+        description: dict[str, Any] = {
             "format": FORMAT,
             "class": type(self).__name__,
-            **({"classes": self.classes_.tolist()} if hasattr(self, "classes_") else {}),
             "n_features_in": int(self.n_features_in_),
             "prior_shift": float(self.prior_shift_),
-            **(
-                {"features": self.feature_names_in_.tolist()}
-                if hasattr(self, "feature_names_in_")
-                else {}
-            ),
-            "parameters": {
-                name: _plain(value) for name, value in self.get_params(deep=False).items()
-            },
+            "parameters": parameters,
         }
+        if hasattr(self, "classes_"):
+            description["classes"] = self.classes_.tolist()
+        if hasattr(self, "feature_names_in_"):
+            description["features"] = self.feature_names_in_.tolist()
         (target / MODEL_FILE).write_text(json.dumps(description, sort_keys=True))
         self._write(target)
 
@@ -237,15 +308,32 @@ class Method(ParameterChecks, ClassifierMixin, BaseEstimator):  # type: ignore[m
     def load(cls, folder: str | Path, **given: Any) -> Self:
         """Read a model written by :meth:`save`: it predicts the same.
 
-        A parameter that no file can hold, such as a network of your own, is `given` again.
+        Parameters
+        ----------
+        folder : str or Path
+        **given
+            Parameters that no file can hold, such as a network of your own.
+
+        Returns
+        -------
+        Method
+            Fitted, without ``validation_``.
+
+        Raises
+        ------
+        ValueError
+            If the folder holds a model of another class or format.
         """
         source = Path(folder)
         description = json.loads((source / MODEL_FILE).read_text())
         if description.get("format") != FORMAT or description.get("class") != cls.__name__:
             raise ValueError(f"{source} holds no {cls.__name__} of format {FORMAT}.")
-        known = set(cls._get_param_names())
-        stored = {name: value for name, value in description["parameters"].items() if name in known}
-        model = cls(**{**stored, **given})
+        # an earlier version may have had further parameters
+        names = set(cls._get_param_names())
+        parameters = {
+            name: value for name, value in description["parameters"].items() if name in names
+        }
+        model = cls(**{**parameters, **given})
         if "classes" in description:
             model.classes_ = np.array(description["classes"])
         model.n_features_in_ = description["n_features_in"]
@@ -274,31 +362,80 @@ def _plain(value: Any) -> Any:
         return [_plain(item) for item in value]
     if isinstance(value, Mapping):
         return {str(name): _plain(item) for name, item in value.items()}
-    return value if isinstance(value, str | int | float | bool) else None
+    if isinstance(value, str | int | float | bool):
+        return value
+    return None
+
+
+def binary_shift(log_weights: Sequence[float]) -> float:
+    """Difference of the log-odds that class weights add; 0 with more than two classes.
+
+    Parameters
+    ----------
+    log_weights : sequence of float, length K
+        Logarithm of the weight of a row of each class in the training loss.
+
+    Returns
+    -------
+    float
+        As in ``prior_shift_``.
+    """
+    if len(log_weights) != 2:
+        return 0.0
+    return log_weights[1] - log_weights[0]
 
 
 def read_tensors(path: Path, library: str) -> tuple[dict[str, str], dict[str, Any]]:
-    """Metadata and tensors of a safetensors file; `library` is ``"numpy"`` or ``"pt"`` (torch)."""
+    """Read a safetensors file.
+
+    Parameters
+    ----------
+    path : Path
+    library : {"numpy", "pt"}
+        Library of the tensors; ``"pt"`` is torch.
+
+    Returns
+    -------
+    dict of str to str
+        The file's metadata.
+    dict of str to tensor
+    """
     from safetensors import safe_open
 
     with safe_open(str(path), library) as stored:
-        return stored.metadata(), {name: stored.get_tensor(name) for name in stored.keys()}  # noqa: SIM118
+        tensors = {name: stored.get_tensor(name) for name in stored.keys()}  # noqa: SIM118
+        return stored.metadata(), tensors
 
 
 def check_feature_groups(
     groups: Mapping[str, Sequence[int]] | None, n_columns: int
 ) -> dict[str, list[int]]:
-    """Groups of matrix columns, one for each table column; None makes each matrix column a group of
-    its own. ValueError: a column that is missing, in two groups or beyond the matrix, or a group
-    without a column.
+    """Check the groups of matrix columns, one for each table column.
+
+    Parameters
+    ----------
+    groups : mapping of str to sequence of int, or None
+        Columns of each group. None makes each matrix column a group of its own.
+    n_columns : int
+        Columns of the matrix.
+
+    Returns
+    -------
+    dict of str to list of int
+
+    Raises
+    ------
+    ValueError
+        A column that is missing, in two groups or beyond the matrix, or a group without a column.
     """
     if groups is None:
         return {f"x{j}": [j] for j in range(n_columns)}
     named = {str(name): [int(j) for j in columns] for name, columns in groups.items()}
+    listed: list[int] = []
     for name, columns in named.items():
         if not columns:
             raise ValueError(f"feature_groups: the group {name!r} has no column.")
-    listed = [j for columns in named.values() for j in columns]
+        listed += columns
     for j in sorted(set(listed)):
         if not 0 <= j < n_columns:
             raise ValueError(

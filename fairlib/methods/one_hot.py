@@ -44,11 +44,19 @@ class OneHotRuns:
 
     @classmethod
     def of(cls, rows: Float32) -> OneHotRuns:
-        """Find the runs of all rows, shape (n, d).
+        """Find the runs of all rows.
 
         The columns of a run add up to 1 in every row. With random weights r of the rows, sums over
         a run of the r'x of 0/1 columns x then are the sum of r; other columns pass by a chance of
         about 2 ** -60.
+
+        Parameters
+        ----------
+        rows : ndarray of float32, shape (n, d)
+
+        Returns
+        -------
+        OneHotRuns
         """
         draw = generator(0, "one-hot")
         width = rows.shape[1]
@@ -68,14 +76,15 @@ class OneHotRuns:
             release(rows)
         members: list[tuple[int, ...]] = []
         column = 0
-        for start, stop in [*_runs(binary, sums, whole), (width, width)]:
+        for start, stop in _runs(binary, sums, whole):
             members += [(single,) for single in range(column, start)]
             columns = list(range(start, stop))
             counts = sums[0, start:stop]
-            if columns and mapped_file(rows) is not None and counts[-1] < COMMON * len(rows):
+            if mapped_file(rows) is not None and counts[-1] < COMMON * len(rows):
                 columns.append(columns.pop(int(counts.argmax())))
-            members += [tuple(columns)] if columns else []
+            members.append(tuple(columns))
             column = stop
+        members += [(single,) for single in range(column, width)]
         return cls(tuple(members))
 
     @property
@@ -84,37 +93,54 @@ class OneHotRuns:
         return ["q" if len(columns) == 1 else "c" for columns in self.members]
 
     def join(self, rows: Float32) -> Float32:
-        """Rows, shape (n, d), with the code in place of each run; in the same kind of place."""
-        found = new_like(rows, columns=len(self.members))
+        """Put a code in place of each run.
+
+        Parameters
+        ----------
+        rows : ndarray of float32, shape (n, d)
+
+        Returns
+        -------
+        ndarray of float32, shape (n, len(members))
+            In the same kind of place: in memory, or in a mapped file.
+        """
+        joined = new_like(rows, columns=len(self.members))
         for start in range(0, len(rows), BLOCK_ROWS):
             place = slice(start, start + BLOCK_ROWS)
             for column, columns in enumerate(self.members):
                 first = min(columns)
                 part = rows[place, first : first + len(columns)]
-                codes = np.argsort(columns).astype(np.float32)
-                found[place, column] = part[:, 0] if len(columns) == 1 else part @ codes
+                if len(columns) == 1:
+                    joined[place, column] = part[:, 0]
+                else:
+                    joined[place, column] = part @ np.argsort(columns).astype(np.float32)
             release(rows)
-            release(found)
-        return found
+            release(joined)
+        return joined
 
     def separate(self, model: dict[str, Any]) -> None:
-        """Let the trees of XGBoost's JSON document, trained on joined rows, split the matrix's
-        columns.
+        """Let trees that were trained on joined rows split the matrix's columns.
+
+        Parameters
+        ----------
+        model : dict
+            XGBoost's JSON document, changed in place.
         """
         learner = model["learner"]
-        width = str(sum(map(len, self.members)))
+        width = str(sum(len(columns) for columns in self.members))
         learner["learner_model_param"]["num_feature"] = width
         learner["feature_types"] = []
         for tree in learner["gradient_booster"]["model"]["trees"]:
             tree["tree_param"]["num_feature"] = width
             codes = dict(zip(tree["categories_nodes"], tree["categories"], strict=True))
-            split = enumerate(tree["split_indices"])
-            tree["split_indices"] = [
-                self.members[column][codes.get(node, 0)] for node, column in split
-            ]
+            features = []
+            for node, column in enumerate(tree["split_indices"]):
+                features.append(self.members[column][codes.get(node, 0)])
+            tree["split_indices"] = features
             for node in codes:
                 # rows of this code go right, as those with a 1 do, and a missing number
-                tree["split_conditions"][node], tree["default_left"][node] = HALF, 0
+                tree["split_conditions"][node] = HALF
+                tree["default_left"][node] = 0
             tree["split_type"] = [0] * len(tree["split_type"])
             for name in (
                 "categories",

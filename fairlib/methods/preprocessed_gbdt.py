@@ -26,19 +26,34 @@ def kamiran_calders_weights(
     .. math:: w(g, y) = \frac{P(g) P(y)}{P(g, y)}
 
     (Kamiran and Calders 2011). The weighted share of every label is then the same in every group,
-    and
-    :math:`\sum_i w_i = n` if every cell has a row.
+    and :math:`\sum_i w_i = n` if every cell has a row.
 
-    Groups, labels and weights have the shape (n,). Given weights of the rows count in all shares,
-    and multiply the result.
+    Parameters
+    ----------
+    groups, codes : array-like, shape (n,)
+        Group and label of every row.
+    weights : ndarray of float, shape (n,), or None
+        Weights of the rows: they count in all shares, and multiply the result.
+
+    Returns
+    -------
+    ndarray of float, shape (n,)
+
+    References
+    ----------
+    Kamiran and Calders, "Data preprocessing techniques for classification without discrimination",
+    Knowledge and Information Systems 2012.
     """
     group_codes = np.unique(np.asarray(groups), return_inverse=True)[1]
     label_codes = np.unique(np.asarray(codes), return_inverse=True)[1]
     joint = np.zeros((group_codes.max() + 1, label_codes.max() + 1))
     np.add.at(joint, (group_codes, label_codes), 1.0 if weights is None else weights)
     expected = joint.sum(axis=1, keepdims=True) * joint.sum(axis=0, keepdims=True) / joint.sum()
-    found: Float = (expected / np.where(joint > 0, joint, 1.0))[group_codes, label_codes]
-    return found if weights is None else found * weights
+    ratio = expected / np.where(joint > 0, joint, 1.0)
+    balanced: Float = ratio[group_codes, label_codes]
+    if weights is None:
+        return balanced
+    return balanced * weights
 
 
 @dataclass(kw_only=True, repr=False, eq=False)
@@ -52,6 +67,10 @@ class ReweighedGBDTClassifier(GBDTClassifier):
     """
 
     attributes: Sequence[str] | None = None
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        self._check_names("attributes")
 
     def _prepare(
         self, X: Float32, codes: Int, sensitive_features: Any, weights: Float | None
@@ -83,6 +102,10 @@ class ProjectedGBDTClassifier(GBDTClassifier):
     takes_categories: ClassVar[bool] = False
 
     metric: Metric | None = field(default=None, kw_only=False)
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        self._check_has("metric", "project", "a fair metric")
 
     def _prepare(
         self, X: Float32, codes: Int, sensitive_features: Any, weights: Float | None

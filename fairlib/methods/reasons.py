@@ -32,81 +32,122 @@ STEPS = 64
 def contributions(
     model: Any, X: Float32, encoder: TableEncoder, reference: Float, *, steps: int = STEPS
 ) -> Float:
-    """Contribution of every table column, shape (n, columns), in the order of the encoder's
-    ``groups_``.
+    """Contribution of every table column to the log-odds.
 
-    `X`, shape (n, d), are encoded rows, and `reference`, shape (d,), is the result of
-    :func:`mean_row`, which trees do not use. `steps` are points of the integral. ValueError: the
-    method gives no reasons.
+    Parameters
+    ----------
+    model : Method or DecidedModel
+    X : ndarray of float32, shape (n, d)
+        Encoded rows.
+    encoder : TableEncoder
+    reference : ndarray of float, shape (d,)
+        Result of :func:`mean_row`, which trees do not use.
+    steps : int, default 64
+        Points of the integral.
+
+    Returns
+    -------
+    ndarray of float, shape (n, columns)
+        In the order of the encoder's ``groups_``.
+
+    Raises
+    ------
+    ValueError
+        If the method gives no reasons.
     """
     base = getattr(model, "base", model)
     spec = spec_of_class(type(base))
     if not spec.gives_reasons:
-        known = ", ".join(other.name for other in METHODS.values() if other.gives_reasons)
-        raise ValueError(f"the method {spec.name} gives no reasons; these do: {known}.")
+        names = ", ".join(other.name for other in METHODS.values() if other.gives_reasons)
+        raise ValueError(f"the method {spec.name} gives no reasons; these do: {names}.")
     if spec.plain == "gbdt":
-        found = base.log_odds_by_column(X)[:, :-1].astype(np.float64)
+        by_column = base.log_odds_by_column(X)[:, :-1].astype(np.float64)
     elif spec.differentiable:
-        found = _integrated_gradients(base.network_, X, reference, steps)
+        by_column = _integrated_gradients(base.network_, X, reference, steps)
     else:
-        found = (X - reference) * base.linear_.coefficients
-    return np.stack([found[:, columns].sum(axis=1) for columns in encoder.groups_.values()], axis=1)
+        by_column = (X - reference) * base.linear_.coefficients
+    by_group = [by_column[:, columns].sum(axis=1) for columns in encoder.groups_.values()]
+    return np.stack(by_group, axis=1)
 
 
 def reasons_kept(before: Float, after: Sequence[Float], changed: Sequence[int], most: int) -> Float:
-    """Share of each row's reasons that are reasons of its changed copies too, shape (n,).
+    """Share of each row's reasons that are reasons of its changed copies too.
 
-    The reasons are the `most` largest contributions, without those of the columns that copies
-    change, whose positions are `changed`. `before`, shape (n, columns), is of the rows, and `after`
-    of each copy.
+    The reasons are the largest contributions, without those of the columns that copies change.
+
+    Parameters
+    ----------
+    before : ndarray of float, shape (n, columns)
+        Contributions of the rows.
+    after : sequence of ndarray of float, shape (n, columns)
+        Contributions of each copy.
+    changed : sequence of int
+        Positions of the columns that copies change.
+    most : int
+        Number of reasons.
+
+    Returns
+    -------
+    ndarray of float, shape (n,)
+        1 where a row has no reasons.
     """
 
-    def reasons(found: Float) -> Bool:
-        weight = np.abs(np.delete(found, list(changed), axis=1))
+    def reasons(contribution: Float) -> Bool:
+        weight = np.abs(np.delete(contribution, list(changed), axis=1))
         order = np.argsort(-weight, axis=1, kind="stable")[:, :most]
         chosen = np.zeros(weight.shape, dtype=np.bool_)
         np.put_along_axis(chosen, order, True, axis=1)
         return chosen & (weight > 0)
 
-    own = reasons(before)
-    count = np.maximum(own.sum(axis=1), 1)
-    shares = [(own & reasons(found)).sum(axis=1) / count for found in after]
-    return np.where(own.any(axis=1), np.mean(shares, axis=0), 1.0)
+    of_rows = reasons(before)
+    count = np.maximum(of_rows.sum(axis=1), 1)
+    shares = [(of_rows & reasons(copy_)).sum(axis=1) / count for copy_ in after]
+    return np.where(of_rows.any(axis=1), np.mean(shares, axis=0), 1.0)
 
 
 def _integrated_gradients(network: Any, X: Float32, reference: Float, steps: int) -> Float:
+    """Integral of the gradient of the log-odds on the way from the reference, by midpoints."""
     import torch
 
     from evenhand.fairlib.auditor.differentiable_model import as_differentiable
 
     # a network of its own: float32 gradients would depend on the other rows of a batch
-    found = as_differentiable(copy.deepcopy(network).double())
+    differentiable = as_differentiable(copy.deepcopy(network).double())
     start = torch.from_numpy(reference)
     way = torch.from_numpy(X.astype(np.float64)) - start
     sign = torch.tensor([[-1.0, 1.0]], dtype=torch.float64).expand(len(X), 2)
     total = torch.zeros_like(way)
     for step in range(steps):
-        found.forward(start + (step + 0.5) / steps * way)
-        total += found.backward(sign)
+        differentiable.forward(start + (step + 0.5) / steps * way)
+        total += differentiable.backward(sign)
     return np.asarray((way * total / steps).numpy())
 
 
 def mean_row(encoder: TableEncoder, counts: Mapping[str, Mapping[str, Any]]) -> Float:
-    """Mean of the encoded training rows, shape (d,), from the counts of each column in
-    ``reference.json``.
+    """Mean of the encoded training rows, from the counts of each column in ``reference.json``.
 
     Standardised numbers have mean 0, month and weekday of a date are taken as 0, and categories
     that are counted together have equal shares.
+
+    Parameters
+    ----------
+    encoder : TableEncoder
+    counts : mapping of str to mapping
+        By column of the table.
+
+    Returns
+    -------
+    ndarray of float, shape (d,)
     """
     row = np.zeros(len(encoder.feature_names_))
     for item in encoder.fitted_:
         columns = encoder.groups_[item.name]
-        known = counts[item.name]
-        other = int(known.get("other", 0))
-        total = max(sum(known["counts"]) + other + known["missing"], 1)
+        of_column = counts[item.name]
+        other = int(of_column.get("other", 0))
+        total = max(sum(of_column["counts"]) + other + of_column["missing"], 1)
         if item.kind in ("onehot", "binary"):
-            named = dict(zip(known["names"], known["counts"], strict=True)) | {
-                MISSING: known["missing"]
+            named = dict(zip(of_column["names"], of_column["counts"], strict=True)) | {
+                MISSING: of_column["missing"]
             }
             rest = other / max(sum(name not in named for name in item.categories), 1)
             shares = [named.get(name, rest) / total for name in item.categories]
@@ -115,5 +156,5 @@ def mean_row(encoder: TableEncoder, counts: Mapping[str, Mapping[str, Any]]) -> 
         if item.kind == "unit":
             row[columns[0]] = (item.mean - item.minimum) / item.scale
         if item.indicates_missing:
-            row[columns[-1]] = known["missing"] / total
+            row[columns[-1]] = of_column["missing"] / total
     return row

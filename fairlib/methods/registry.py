@@ -31,9 +31,8 @@ class MethodSpec:
     class_name: str
     summary: str  # what the trained model is: a noun phrase with its article
     source: str = ""  # paper or library that it is from
-    plain: str = (
-        ""  # method of the same learner without mitigation, which may be this one; none for a proxy
-    )
+    # method of the same learner without mitigation, which may be this one; none for a proxy
+    plain: str = ""
     # kinds of label that it can predict; ``("proxy",)`` for one that balances tables and predicts
     # none
     tasks: tuple[str, ...] = ("binary",)
@@ -45,14 +44,12 @@ class MethodSpec:
     # a parameter with which ``fit`` takes them too
     pairs_by: str | None = None
     resumable: bool = False  # takes ``checkpoint`` at ``fit``: a killed training resumes from it
-    needs_feature_groups: bool = (
-        False  # takes ``feature_groups`` at ``fit``: matrix columns by table column
-    )
+    # takes ``feature_groups`` at ``fit``: matrix columns by table column
+    needs_feature_groups: bool = False
     asks: bool = False  # asks people for features one by one
     selects: bool = False  # has ``selection_probabilities``: how likely each feature is used
-    differentiable: bool = (
-        False  # is a network, so that a certificate of invariance can be computed
-    )
+    # is a network, so that a certificate of invariance can be computed
+    differentiable: bool = False
     extra: str | None = None  # optional extra of our distribution that ``fit`` needs
     requires: tuple[str, ...] = ()  # top-level modules that the extra installs
     # constructor arguments that the name stands for; a job cannot set them
@@ -65,7 +62,7 @@ class MethodSpec:
     # None if it needs them all
     matrices: float = 5.0
     mapped: float | None = None
-    row_bytes: float = 0.0  # of a training row, beside the matrices
+    row_bytes: float = 0.0  # of a training row, in addition to the matrices
     # rows up to which each has a list of the nearest ones by default, and their number
     lists: tuple[int, int] = (0, 0)
 
@@ -90,11 +87,31 @@ class MethodSpec:
         return None if self.extra is None else f"pip install '{DISTRIBUTION}[{self.extra}]'"
 
     def pairs_copies(self, arguments: Mapping[str, Any]) -> bool:
-        """Whether the method trains on counterfactual copies with these arguments."""
+        """Whether the method trains on counterfactual copies.
+
+        Parameters
+        ----------
+        arguments : mapping of str to value
+            Constructor arguments.
+
+        Returns
+        -------
+        bool
+        """
         return self.needs_counterfactuals or bool(self.pairs_by and arguments.get(self.pairs_by))
 
     def lacks_strength(self, arguments: Mapping[str, Any]) -> bool:
-        """Whether the method's mitigation has a strength and the arguments give none."""
+        """Whether the method's mitigation has a strength and the arguments give none.
+
+        Parameters
+        ----------
+        arguments : mapping of str to value
+            Constructor arguments.
+
+        Returns
+        -------
+        bool
+        """
         return bool(self.strength) and not any(name in arguments for name in self.strength)
 
 
@@ -105,66 +122,178 @@ _PROXIES = "evenhand.fairlib.proxies"
 METHODS: dict[str, MethodSpec] = {
     spec.name: spec
     for spec in (
-        MethodSpec("gbdt", f"{_METHODS}.gbdt", "GBDTClassifier",
+        MethodSpec(
+            "gbdt",
+            f"{_METHODS}.gbdt",
+            "GBDTClassifier",
             "gradient-boosted trees without mitigation",
-            "XGBoost", plain="gbdt", tasks=ANY_CLASSES, matrices=3.0, mapped=0.75),
-        MethodSpec("nn", f"{_METHODS}.networks.plain", "NeuralNetworkClassifier",
+            "XGBoost",
+            plain="gbdt",
+            tasks=ANY_CLASSES,
+            matrices=3.0,
+            mapped=0.75,
+        ),
+        MethodSpec(
+            "nn",
+            f"{_METHODS}.networks.plain",
+            "NeuralNetworkClassifier",
             "a neural network without mitigation",
-            "PyTorch", plain="nn", tasks=ANY_CLASSES, resumable=True, differentiable=True, matrices=3.0,
-            mapped=1.0),
-        MethodSpec("sensei", f"{_METHODS}.networks.sensei", "SenSeIClassifier",
+            "PyTorch",
+            plain="nn",
+            tasks=ANY_CLASSES,
+            resumable=True,
+            differentiable=True,
+            matrices=3.0,
+            mapped=1.0,
+        ),
+        MethodSpec(
+            "sensei",
+            f"{_METHODS}.networks.sensei",
+            "SenSeIClassifier",
             "a neural network regularised so that comparable people get the same output (SenSeI)",
-            "Yurochkin and Sun, ICLR 2021", plain="nn", tasks=ANY_CLASSES, needs_metric=True,
-            resumable=True, differentiable=True, strength=("rho",), pairs_by="pair_weight", matrices=7.0),
-        MethodSpec("sensr", f"{_METHODS}.networks.sensei", "SenSRClassifier",
+            "Yurochkin and Sun, ICLR 2021",
+            plain="nn",
+            tasks=ANY_CLASSES,
+            needs_metric=True,
+            resumable=True,
+            differentiable=True,
+            strength=("rho",),
+            pairs_by="pair_weight",
+            matrices=7.0,
+        ),
+        MethodSpec(
+            "sensr",
+            f"{_METHODS}.networks.sensei",
+            "SenSRClassifier",
             "a neural network trained on the worst case within a fair-distance budget (SenSR)",
-            "Yurochkin, Bower and Sun, ICLR 2020", plain="nn", tasks=ANY_CLASSES, needs_metric=True,
-            resumable=True, differentiable=True, strength=("budget_share", "perturbation_budget"),
-            matrices=7.0),
-        MethodSpec("clp", f"{_METHODS}.networks.sensei", "CLPClassifier",
+            "Yurochkin, Bower and Sun, ICLR 2020",
+            plain="nn",
+            tasks=ANY_CLASSES,
+            needs_metric=True,
+            resumable=True,
+            differentiable=True,
+            strength=("budget_share", "perturbation_budget"),
+            matrices=7.0,
+        ),
+        MethodSpec(
+            "clp",
+            f"{_METHODS}.networks.sensei",
+            "CLPClassifier",
             "a neural network whose logits are paired with those of counterfactual copies (CLP)",
-            "Garg et al., AIES 2019", plain="nn", tasks=ANY_CLASSES, needs_counterfactuals=True,
-            resumable=True, differentiable=True, strength=("rho",), matrices=4.0),
-        MethodSpec("project", f"{_METHODS}.preprocessed_gbdt", "ProjectedGBDTClassifier",
+            "Garg et al., AIES 2019",
+            plain="nn",
+            tasks=ANY_CLASSES,
+            needs_counterfactuals=True,
+            resumable=True,
+            differentiable=True,
+            strength=("rho",),
+            matrices=4.0,
+        ),
+        MethodSpec(
+            "project",
+            f"{_METHODS}.preprocessed_gbdt",
+            "ProjectedGBDTClassifier",
             "gradient-boosted trees on features with the sensitive subspace projected out",
-            "Yurochkin, Bower and Sun, ICLR 2020", plain="gbdt", tasks=ANY_CLASSES, needs_metric=True),
-        MethodSpec("reweigh", f"{_METHODS}.preprocessed_gbdt", "ReweighedGBDTClassifier",
+            "Yurochkin, Bower and Sun, ICLR 2020",
+            plain="gbdt",
+            tasks=ANY_CLASSES,
+            needs_metric=True,
+        ),
+        MethodSpec(
+            "reweigh",
+            f"{_METHODS}.preprocessed_gbdt",
+            "ReweighedGBDTClassifier",
             "gradient-boosted trees on rows reweighed by group and label",
-            "Kamiran and Calders, 2011", plain="gbdt", tasks=ANY_CLASSES, needs_groups=True, matrices=3.0,
-            mapped=0.75),
-        MethodSpec("budro", f"{_METHODS}.budro", "BudroClassifier",
+            "Kamiran and Calders, 2011",
+            plain="gbdt",
+            tasks=ANY_CLASSES,
+            needs_groups=True,
+            matrices=3.0,
+            mapped=0.75,
+        ),
+        MethodSpec(
+            "budro",
+            f"{_METHODS}.budro",
+            "BudroClassifier",
             "gradient-boosted trees trained on the worst case within a fair-distance budget "
             "(BuDRO)",
-            "Vargo et al., ICLR 2021", plain="gbdt", tasks=ANY_CLASSES, needs_metric=True, resumable=True,
-            strength=("budget_share", "perturbation_budget"), matrices=7.0, row_bytes=400.0,
-            lists=(100_000, 250)),
-        MethodSpec("dadi", f"{_METHODS}.dadi.dadi_classifier", "DADIClassifier",
+            "Vargo et al., ICLR 2021",
+            plain="gbdt",
+            tasks=ANY_CLASSES,
+            needs_metric=True,
+            resumable=True,
+            strength=("budget_share", "perturbation_budget"),
+            matrices=7.0,
+            row_bytes=400.0,
+            lists=(100_000, 250),
+        ),
+        MethodSpec(
+            "dadi",
+            f"{_METHODS}.dadi.dadi_classifier",
+            "DADIClassifier",
             "an agent that asks each person only for features that do not reveal the sensitive "
             "group (DADI)",
-            "Bakker et al., DADI, 2020", plain="nn", needs_groups=True, needs_feature_groups=True,
-            asks=True, resumable=True),
-        MethodSpec("faias", f"{_METHODS}.faias.faias_classifier", "FAIASClassifier",
-            "a neural network trained against an adversarial selector of features (FAIAS)",
-            "FAIAS, section 6.4", plain="nn", tasks=ANY_CLASSES, needs_groups=True,
-            needs_feature_groups=True, selects=True, resumable=True),
-        MethodSpec("logistic", f"{_METHODS}.comparators.logistic", "LogisticClassifier",
-            "a logistic regression without mitigation",
-            "scikit-learn", plain="logistic"),
-        MethodSpec("reweigh-logistic", f"{_METHODS}.comparators.logistic", "ReweighedLogisticClassifier",
-            "a logistic regression on rows reweighed by group and label, with a chosen threshold",
-            "Kamiran and Calders, 2011", plain="logistic", needs_groups=True),
-        MethodSpec("adversarial-debiasing", f"{_METHODS}.comparators.adversarial", "AdversarialClassifier",
-            "a neural network trained against an adversary that predicts the group from its output",
-            "Zhang et al., AIES 2018; Fairlearn", plain="nn", needs_groups=True, extra="comparators",
-            requires=("fairlearn",)),
+            "Bakker et al., DADI, 2020",
+            plain="nn",
+            needs_groups=True,
+            needs_feature_groups=True,
+            asks=True,
+            resumable=True,
+        ),
         MethodSpec(
-            "exponentiated-gradient", f"{_METHODS}.comparators.reduction", "ExponentiatedGradientClassifier",
+            "faias",
+            f"{_METHODS}.faias.faias_classifier",
+            "FAIASClassifier",
+            "a neural network trained against an adversarial selector of features (FAIAS)",
+            "FAIAS, section 6.4",
+            plain="nn",
+            tasks=ANY_CLASSES,
+            needs_groups=True,
+            needs_feature_groups=True,
+            selects=True,
+            resumable=True,
+        ),
+        MethodSpec(
+            "logistic",
+            f"{_METHODS}.comparators.logistic",
+            "LogisticClassifier",
+            "a logistic regression without mitigation",
+            "scikit-learn",
+            plain="logistic",
+        ),
+        MethodSpec(
+            "reweigh-logistic",
+            f"{_METHODS}.comparators.logistic",
+            "ReweighedLogisticClassifier",
+            "a logistic regression on rows reweighed by group and label, with a chosen threshold",
+            "Kamiran and Calders, 2011",
+            plain="logistic",
+            needs_groups=True,
+        ),
+        MethodSpec(
+            "adversarial-debiasing",
+            f"{_METHODS}.comparators.adversarial",
+            "AdversarialClassifier",
+            "a neural network trained against an adversary that predicts the group from its output",
+            "Zhang et al., AIES 2018; Fairlearn",
+            plain="nn",
+            needs_groups=True,
+            extra="comparators",
+            requires=("fairlearn",),
+        ),
+        MethodSpec(
+            "exponentiated-gradient",
+            f"{_METHODS}.comparators.reduction",
+            "ExponentiatedGradientClassifier",
             "a weighted vote of logistic regressions that meets a constraint on groups",
-            "Agarwal et al., ICML 2018; Fairlearn", plain="logistic", needs_groups=True,
-            extra="comparators", requires=("fairlearn",),
+            "Agarwal et al., ICML 2018; Fairlearn",
+            plain="logistic",
+            needs_groups=True,
+            extra="comparators",
+            requires=("fairlearn",),
         ),
     )
-}  # fmt: skip
+}
 """Classifiers, by the name that a job writes."""
 
 
@@ -181,29 +310,81 @@ _PREDICTED = ("predicted", "PredictedGroupProxy")
 PROXIES: dict[str, MethodSpec] = {
     spec.name: spec
     for spec in (
-        _proxy("proxy", "a proxy tree whose leaves stay within a disclosivity limit", *_TREE, relaxed=False),
-        _proxy("relaxed-proxy", "a proxy tree with unconstrained mixture weights", *_TREE, relaxed=True),
-        _proxy("qp-tree", "a decision tree that predicts the group, sampled by a quadratic programme",
-            *_PREDICTED, model="tree", sampling="program"),
-        _proxy("qp-regression",
+        _proxy(
+            "proxy",
+            "a proxy tree whose leaves stay within a disclosivity limit",
+            *_TREE,
+            relaxed=False,
+        ),
+        _proxy(
+            "relaxed-proxy", "a proxy tree with unconstrained mixture weights", *_TREE, relaxed=True
+        ),
+        _proxy(
+            "qp-tree",
+            "a decision tree that predicts the group, sampled by a quadratic programme",
+            *_PREDICTED,
+            model="tree",
+            sampling="program",
+        ),
+        _proxy(
+            "qp-regression",
             "a logistic regression that predicts the group, sampled by a quadratic programme",
-            *_PREDICTED, model="regression", sampling="program"),
-        _proxy("naive-tree", "a decision tree that predicts the group, sampled equally",
-            *_PREDICTED, model="tree", sampling="equal"),
-        _proxy("naive-regression", "a logistic regression that predicts the group, sampled equally",
-            *_PREDICTED, model="regression", sampling="equal"),
+            *_PREDICTED,
+            model="regression",
+            sampling="program",
+        ),
+        _proxy(
+            "naive-tree",
+            "a decision tree that predicts the group, sampled equally",
+            *_PREDICTED,
+            model="tree",
+            sampling="equal",
+        ),
+        _proxy(
+            "naive-regression",
+            "a logistic regression that predicts the group, sampled equally",
+            *_PREDICTED,
+            model="regression",
+            sampling="equal",
+        ),
     )
-}  # fmt: skip
+}
 """Balancing proxies, by the name that a job writes."""
 
 
 def spec_of(name: str) -> MethodSpec:
-    """Give the entry of a classifier or proxy; KeyError for an unknown name."""
-    return METHODS[name] if name in METHODS else PROXIES[name]
+    """Give the entry of a classifier or proxy.
+
+    Parameters
+    ----------
+    name : str
+        As a job writes it.
+
+    Returns
+    -------
+    MethodSpec
+
+    Raises
+    ------
+    KeyError
+        For an unknown name.
+    """
+    if name in METHODS:
+        return METHODS[name]
+    return PROXIES[name]
 
 
 def installed(spec: MethodSpec) -> bool:
-    """Whether all modules that a method requires can be found; none is imported."""
+    """Whether all modules that a method requires can be found; none is imported.
+
+    Parameters
+    ----------
+    spec : MethodSpec
+
+    Returns
+    -------
+    bool
+    """
     try:
         return all(importlib.util.find_spec(module) is not None for module in spec.requires)
     except (ImportError, ValueError):  # a module that blocks the lookup, or one without a spec
@@ -211,25 +392,77 @@ def installed(spec: MethodSpec) -> bool:
 
 
 def needed_extra(spec: MethodSpec) -> str:
-    """Message about a method that is not installed."""
+    """Message about a method that is not installed.
+
+    Parameters
+    ----------
+    spec : MethodSpec
+
+    Returns
+    -------
+    str
+        With the command that installs it.
+    """
     return f"method {spec.name} needs an optional extra: {spec.install_command}"
 
 
 def method_class(name: str) -> type[Method]:
-    """Estimator class of a classifier or proxy; KeyError for an unknown name."""
+    """Estimator class of a classifier or proxy.
+
+    Parameters
+    ----------
+    name : str
+        As a job writes it.
+
+    Returns
+    -------
+    type
+
+    Raises
+    ------
+    KeyError
+        For an unknown name.
+    """
     spec = spec_of(name)
     return getattr(importlib.import_module(spec.module), spec.class_name)
 
 
 def proxy_class(name: str) -> type[BalancingProxy]:
-    """Estimator class of a proxy; KeyError for an unknown name."""
+    """Estimator class of a proxy.
+
+    Parameters
+    ----------
+    name : str
+        As a job writes it.
+
+    Returns
+    -------
+    type
+
+    Raises
+    ------
+    KeyError
+        For an unknown name.
+    """
     spec = PROXIES[name]
     return getattr(importlib.import_module(spec.module), spec.class_name)
 
 
 def spec_of_class(cls: type) -> MethodSpec:
     """Entry of a classifier's class, or of the nearest base that has one.
-    KeyError: neither the class nor a base is a method of the registry.
+
+    Parameters
+    ----------
+    cls : type
+
+    Returns
+    -------
+    MethodSpec
+
+    Raises
+    ------
+    KeyError
+        If neither the class nor a base is a method of the registry.
     """
     entries = {spec.class_name: spec for spec in METHODS.values()}
     for base in cls.__mro__:
@@ -240,8 +473,21 @@ def spec_of_class(cls: type) -> MethodSpec:
 
 def load_model(folder: str | Path) -> Any:
     """Load any saved classifier, with its calibration and decision rule if it has them.
-    ValueError: the folder names a class that is no method of ours: only classes of this registry
-    are ever instantiated, whatever the file says.
+
+    Only classes of this registry are ever instantiated, whatever the file says.
+
+    Parameters
+    ----------
+    folder : str or Path
+
+    Returns
+    -------
+    Method or DecidedModel
+
+    Raises
+    ------
+    ValueError
+        If the folder names a class that is no method of ours.
     """
     # by name: else the code of every step that reads this registry would include all that decisions
     # need
@@ -250,14 +496,27 @@ def load_model(folder: str | Path) -> Any:
     for spec in METHODS.values():
         if spec.class_name == name:
             model = method_class(spec.name).load(folder)
-            has_rule = (Path(folder) / decided.DECISION_FILE).is_file()
-            return decided.DecidedModel.wrap(model, folder) if has_rule else model
+            if (Path(folder) / decided.DECISION_FILE).is_file():
+                return decided.DecidedModel.wrap(model, folder)
+            return model
     raise ValueError(f"{folder} names the class {name!r}, which is not a method of this version.")
 
 
 def load_proxy(folder: str | Path) -> BalancingProxy:
     """Load any saved proxy.
-    ValueError: the folder holds no proxy, or one of an unknown class.
+
+    Parameters
+    ----------
+    folder : str or Path
+
+    Returns
+    -------
+    BalancingProxy
+
+    Raises
+    ------
+    ValueError
+        If the folder holds no proxy, or one of an unknown class.
     """
     try:
         name = json.loads((Path(folder) / PROXY_FILE).read_text())["class"]

@@ -17,11 +17,21 @@ from evenhand.fairlib.splits import persons
 
 @dataclass(frozen=True)
 class Groups:
-    """Groups of n training rows."""
+    """Groups of n training rows.
 
-    attributes: tuple[str, ...]  # the sensitive features that form them
-    codes: Int  # shape (n,): number of each row's group
-    names: tuple[str, ...]  # name of each group, by its number
+    Attributes
+    ----------
+    attributes : tuple of str
+        The sensitive features that form them.
+    codes : ndarray of int, shape (n,)
+        Number of each row's group.
+    names : tuple of str
+        Name of each group, by its number.
+    """
+
+    attributes: tuple[str, ...]
+    codes: Int
+    names: tuple[str, ...]
 
     @property
     def subject(self) -> str:
@@ -32,26 +42,44 @@ class Groups:
 def read_groups(
     sensitive_features: Any, attributes: Sequence[str] | None, n: int, *, least: int = 2
 ) -> Groups:
-    """Groups of the attributes' intersections, at least `least`.
+    """Groups of the attributes' intersections.
 
-    `sensitive_features` are as in :func:`evenhand.fairlib.distances.metric_base.sensitive_columns`,
-    of n rows; `attributes` None takes all. ValueError if there are none, an attribute is unknown or
-    has another number of rows, or there are too few groups.
+    Parameters
+    ----------
+    sensitive_features : mapping of str to array-like, DataFrame, Series or array, of n rows
+        As in :func:`evenhand.fairlib.distances.metric_base.sensitive_columns`.
+    attributes : sequence of str or None
+        Which of them form the groups; None: all.
+    n : int
+        Number of training rows.
+    least : int, default 2
+        Least number of groups.
+
+    Returns
+    -------
+    Groups
+
+    Raises
+    ------
+    ValueError
+        If there are no attributes, one is unknown or has another number of rows, or there are too
+        few groups.
     """
     columns_by_name = sensitive_columns(sensitive_features)
     if not columns_by_name:
         raise ValueError("sensitive_features are needed to fit: give each row's group.")
-    known = list(columns_by_name)
-    chosen = known if attributes is None else list(attributes)
+    names = list(columns_by_name)
+    chosen = names if attributes is None else list(attributes)
     if not chosen:
         raise ValueError("attributes is empty: name a sensitive feature, or leave it None for all.")
     for name in chosen:
-        if name not in known:
+        if name not in names:
             raise ValueError(
                 f"the attribute {name!r} is not in sensitive_features, which has "
-                f"{', '.join(known)}."
+                f"{', '.join(names)}."
             )
-        if (size := columns_by_name[name].shape) != (n,):
+        size = columns_by_name[name].shape
+        if size != (n,):
             raise ValueError(
                 f"sensitive feature {name!r} must have one value per row of X, got shape {size} "
                 f"for {n} rows."
@@ -72,19 +100,44 @@ def read_groups(
 
 
 def check_labels(groups: Groups, labels: Int) -> None:
-    """ValueError unless every group has both labels, 0 and 1."""
+    """Check that every group has both labels.
+
+    Parameters
+    ----------
+    groups : Groups
+        Of n rows.
+    labels : ndarray of int, shape (n,)
+        0 or 1.
+
+    Raises
+    ------
+    ValueError
+        If a group has one label only.
+    """
     counts = np.zeros((len(groups.names), 2), np.int64)
     np.add.at(counts, (groups.codes, labels), 1)
     for group, label in np.argwhere(counts == 0):
+        ordinal = ("first", "second")[label]
         raise ValueError(
             f"the group {groups.names[group]!r} of {groups.subject} has none of the training rows "
-            "with the "
-            f"{('first', 'second')[label]} label: its error rates are not known."
+            f"with the {ordinal} label: its error rates are not known."
         )
 
 
 def joint_cells(y: ArrayLike, groups: Iterable[ArrayLike] = ()) -> Int:
-    """Number of the cell of label and all groups of every row, shape (n,)."""
+    """Number of the cell of label and all groups of every row.
+
+    Parameters
+    ----------
+    y : array-like, shape (n,)
+        Labels.
+    groups : iterable of array-like, shape (n,) each
+        Values of each attribute.
+
+    Returns
+    -------
+    ndarray of int, shape (n,)
+    """
     code = np.unique(np.asarray(y), return_inverse=True)[1].astype(np.int64)
     for column in groups:
         values = np.unique(np.asarray(column).astype(str), return_inverse=True)[1]
@@ -93,16 +146,30 @@ def joint_cells(y: ArrayLike, groups: Iterable[ArrayLike] = ()) -> Int:
 
 
 def fold_of_rows(cells: Int, folds: int, seed: int, people: Int | None = None) -> Int:
-    """Fold of every row, shape (n,), stratified by cell; `people` as in
-    :func:`evenhand.fairlib.splits.set_aside`.
+    """Fold of every row, stratified by cell.
 
     The rows are put in the order of their cells, within a cell at random, and dealt to the folds in
     turn. So two folds differ by at most one row in the count of each cell, however rare it is, and
     in their size.
+
+    Parameters
+    ----------
+    cells : ndarray of int, shape (n,)
+        Cell of every row.
+    folds : int
+        Number of folds.
+    seed : int
+    people : ndarray of int, shape (n,), or None
+        Person of every row, as in :func:`evenhand.fairlib.splits.set_aside`: all rows of a person
+        are in one fold.
+
+    Returns
+    -------
+    ndarray of int, shape (n,)
     """
     if people is not None:
-        first, own = persons(people)
-        return fold_of_rows(cells[first], folds, seed)[own]
+        first, person_of_row = persons(people)
+        return fold_of_rows(cells[first], folds, seed)[person_of_row]
     order = np.lexsort((generator(seed, "folds").random(len(cells)), cells))
     fold = np.empty(len(cells), dtype=np.int64)
     fold[order] = np.arange(len(cells)) % folds

@@ -22,46 +22,84 @@ MAX_BIN = 256
 
 @dataclass(frozen=True, eq=False)
 class TreeRows:
-    """Rows of shape (n, d), in memory or in a mapped file, with labels and weights of shape
-    (n,).
+    """Training rows in memory or in a mapped file, with their labels and weights.
+
+    Attributes
+    ----------
+    data : ndarray of float32, shape (n, d)
+    codes : ndarray of int, shape (n,)
+        Positions of the labels in ``classes_``.
+    weights : ndarray of float, shape (n,), or None
+    types : list of str or None
+        XGBoost's types of the columns; None: all numbers.
+    seed : int or None
+        Draws the rows that bins are found from.
     """
 
     data: Float32
     codes: Int
     weights: Float | None
-    types: list[str] | None  # XGBoost's types of the columns; None: all numbers
-    seed: int | None  # draws the rows that bins are found from
+    types: list[str] | None
+    seed: int | None
 
     @property
     def options(self) -> dict[str, Any]:
         """What XGBoost needs to know about categorical columns."""
-        return (
-            {} if self.types is None else {"feature_types": self.types, "enable_categorical": True}
-        )
+        if self.types is None:
+            return {}
+        return {"feature_types": self.types, "enable_categorical": True}
 
     def of(self, rows: Int | slice) -> TreeRows:
-        """Some of the rows."""
+        """Take some of the rows.
+
+        Parameters
+        ----------
+        rows : ndarray of int or slice
+            Their positions.
+
+        Returns
+        -------
+        TreeRows
+        """
         weights = None if self.weights is None else self.weights[rows]
         return replace(self, data=self.data[rows], codes=self.codes[rows], weights=weights)
 
     def matrix(
         self, threads: int, chosen: Int | None = None, bins: xgb.DMatrix | None = None
     ) -> xgb.DMatrix:
-        """All rows or the chosen ones; with the `bins` of another matrix, to predict them.
+        """Make XGBoost's matrix of the rows.
 
         Of mapped rows each of several processes that train together has its share.
+
+        Parameters
+        ----------
+        threads : int
+        chosen : ndarray of int or None
+            Positions of some rows; None: all.
+        bins : xgboost.DMatrix or None
+            Matrix whose bins the rows have, to predict them; None: bins of their own.
+
+        Returns
+        -------
+        xgboost.DMatrix
         """
         import xgboost as xgb
 
         if mapped_file(self.data) is not None:
             return self._of_blocks(threads, chosen, bins)
-        own = self if chosen is None else self.of(chosen)
+        people = self if chosen is None else self.of(chosen)
         if bins is not None:
-            return xgb.DMatrix(own.data, nthread=threads, **self.options)
-        given = {"label": own.codes, "weight": own.weights, "nthread": threads}
-        return xgb.QuantileDMatrix(own.data, **given, **self.options)
+            return xgb.DMatrix(people.data, nthread=threads, **self.options)
+        return xgb.QuantileDMatrix(
+            people.data,
+            label=people.codes,
+            weight=people.weights,
+            nthread=threads,
+            **self.options,
+        )
 
     def _of_blocks(self, threads: int, chosen: Int | None, bins: xgb.DMatrix | None) -> xgb.DMatrix:
+        """As :meth:`matrix`, of mapped rows, block by block."""
         import xgboost as xgb
 
         from evenhand.fairlib.methods.row_iterator import RowIterator
@@ -73,31 +111,34 @@ class TreeRows:
             "max_bin": MAX_BIN,
             "enable_categorical": self.types is not None,
         }
-        given = self.data, self.codes, self.weights
         total = len(self.codes) if chosen is None else len(chosen)
-        sample = chosen
-        if bins is None and total > 2 * BIN_ROWS:
-            # quantiles of all rows would take as long as putting them into bins
-            draw = generator(self.seed, "bins").choice
-            sample = np.sort(draw(total, BIN_ROWS, replace=False))
-            sample = sample if chosen is None else chosen[sample]
         part = share(total)
-        if bins is None and (sample is not chosen or part != slice(0, total)):
+        sampled = bins is None and total > 2 * BIN_ROWS
+        if sampled or (bins is None and part != slice(0, total)):
+            sample = self._sample(chosen, total) if sampled else chosen
+            drawn = RowIterator(self.data, self.codes, self.weights, sample, self.types)
             # in a thread of its own, which XGBoost does not connect: all processes have the same
             # bins
             with ThreadPoolExecutor(1) as thread:
-                drawn = RowIterator(*given, sample, self.types)
                 bins = thread.submit(xgb.QuantileDMatrix, drawn, **options).result()
         if chosen is None:
-            given = (
-                self.data[part],
-                self.codes[part],
-                None if self.weights is None else self.weights[part],
-            )
+            people = self.of(part)
         else:
+            people = self
             chosen = chosen[part]
-        read = RowIterator(*given, chosen, self.types, paged)
+        rows = RowIterator(people.data, people.codes, people.weights, chosen, self.types, paged)
         kind = xgb.ExtMemQuantileDMatrix if paged else xgb.QuantileDMatrix
-        found = kind(read, ref=bins, **options)
+        matrix = kind(rows, ref=bins, **options)
         give_back()  # what the quantiles took: 400 MB with ten million rows
-        return found
+        return matrix
+
+    def _sample(self, chosen: Int | None, total: int) -> Int:
+        """Positions of the rows that bins are found from.
+
+        Quantiles of all rows would take as long as putting them into bins.
+        """
+        draw = generator(self.seed, "bins")
+        sample = np.sort(draw.choice(total, BIN_ROWS, replace=False))
+        if chosen is None:
+            return sample
+        return chosen[sample]

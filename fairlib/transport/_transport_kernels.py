@@ -11,6 +11,9 @@ within a bracket [low, high] of multipliers matter. An envelope is three arrays:
 rows of its vertices, by ascending cost, which is also by ascending loss.
 """
 
+# numba's decorators have no types, and it infers those of the arguments
+# mypy: disable-error-code="misc, no-untyped-def"
+
 from __future__ import annotations
 
 from typing import NamedTuple
@@ -43,8 +46,104 @@ class Limits(NamedTuple):
     names: NDArray[np.int64]  # (positions,): the place at each
 
 
-@numba.njit(nogil=True, cache=True)  # type: ignore[misc]
-def tie_hash(key, query, row):  # type: ignore[no-untyped-def]
+class CellIndex(NamedTuple):
+    """Places in the order of their cells, with the cells that one call searches."""
+
+    places: NDArray[np.float64]  # (places, d), by place
+    # (LEADING, positions): leading coordinates; a squared distance is at least `square` times
+    # theirs less `slack`; not used if `square` is 0
+    lead: NDArray[np.float32]
+    square: float
+    slack: float
+    unit: float  # of the bounds, as a squared distance
+    begin: NDArray[np.int64]  # (cells,): first position of each
+    end: NDArray[np.int64]  # (cells,): position after the last of each
+    bounds: NDArray[np.uint8]  # (positions, cells): roots of the bounds, in units
+    offset: int  # position of the first row of `bounds`
+
+
+class CellLosses(NamedTuple):
+    """Largest losses by class: of every position, and of every cell that one call searches."""
+
+    by_position: NDArray[np.float64]  # (classes, positions)
+    by_cell: NDArray[np.float64]  # (classes, cells)
+    # (classes, positions): `by_position` in single precision, rounded up; no columns without `lead`
+    single: NDArray[np.float32]
+
+
+class BestRows(NamedTuple):
+    """By query the rows that were best at an earlier step; of no columns if they are not used."""
+
+    rows: NDArray[np.int32]  # (queries, rows of a list)
+    costs: NDArray[np.float64]  # (queries, rows of a list)
+    rest: NDArray[np.float64]  # (queries, parts): bound of the value of all rows after a part
+    since: NDArray[np.int8]  # (queries,): number of the table that `rest` refers to; -1: no list
+
+
+class Rises(NamedTuple):
+    """How much the values of rows rose since each table, at both ends of the bracket."""
+
+    scale: NDArray[np.float64]  # (tables, 2): the multipliers, as shares of the table's
+    rise: NDArray[np.float64]  # (tables, classes, 2): largest rise of all rows
+    others: NDArray[np.float64]  # (tables, classes, 2): largest rise of all but the movers
+    movers: NDArray[np.int32]  # (tables, classes, movers): the rows that rose most
+    climbs: NDArray[np.float64]  # (tables, classes, movers, 2): their rises
+
+
+class CellQueries(NamedTuple):
+    """Queries of a search over cells."""
+
+    order: NDArray[np.int64]  # numbers of the queries, in the order of the search
+    position: NDArray[np.int64]  # (queries,): of the place, by number
+    label: NDArray[np.int64]  # (queries,)
+    best: BestRows
+    rises: Rises
+
+
+class PlaceQueries(NamedTuple):
+    """Queries of a search over lists of the nearest places."""
+
+    place: NDArray[np.int64]  # (queries,)
+    label: NDArray[np.int64]  # (queries,)
+
+
+class NearestPlaces(NamedTuple):
+    """The first places by ascending cost from every place, itself included."""
+
+    place: NDArray[np.int32]  # (places, neighbours)
+    cost: NDArray[np.float64]  # (places, neighbours)
+
+
+class PlaceLosses(NamedTuple):
+    """Largest losses by class: of every place, and of all places."""
+
+    by_place: NDArray[np.float64]  # (classes, places)
+    largest: NDArray[np.float64]  # (classes,)
+
+
+class EarlierEnvelopes(NamedTuple):
+    """Envelopes over other cells, with which a search begins."""
+
+    start: NDArray[np.int64]  # (queries + 1,): first vertex of each; empty: there are none
+    cost: NDArray[np.float64]
+    loss: NDArray[np.float64]
+    row: NDArray[np.int64]
+    first: int  # place in the order of the queries at which these begin
+
+
+class SearchOutput(NamedTuple):
+    """Arrays that a search writes to."""
+
+    sizes: NDArray[np.int64]  # (queries,): number of vertices, by number of the query
+    cost: NDArray[np.float64]  # of the vertices, one query after another
+    loss: NDArray[np.float64]
+    row: NDArray[np.int64]
+    # (classes, 2): least value with which a row may change an envelope, at both ends of the bracket
+    least: NDArray[np.float64]
+
+
+@numba.njit(nogil=True, cache=True)
+def tie_hash(key, query, row):
     """Hash of (key, query, row), twice the finaliser of splitmix64: ties do not depend on any
     order.
     """
@@ -56,8 +155,8 @@ def tie_hash(key, query, row):  # type: ignore[no-untyped-def]
     return x
 
 
-@numba.njit(nogil=True, cache=True)  # type: ignore[misc]
-def tie_hashes(key, queries, row):  # type: ignore[no-untyped-def]
+@numba.njit(nogil=True, cache=True)
+def tie_hashes(key, queries, row):
     """Hashes of many queries with one row."""
     out = np.empty(len(queries), dtype=np.uint64)
     for k in range(len(queries)):
@@ -65,14 +164,14 @@ def tie_hashes(key, queries, row):  # type: ignore[no-untyped-def]
     return out
 
 
-@numba.njit(nogil=True, cache=True)  # type: ignore[misc]
-def _height(costs, losses, size, limits, p, cost, loss):  # type: ignore[no-untyped-def]
+@numba.njit(nogil=True, cache=True)
+def _height(costs, losses, size, limits, p, cost, loss):
     """Largest height of a line above the envelope; its cost lies between vertices p - 1 and p.
 
     Between two vertices it is less a tie, so that of lines through one point the order does not
     matter.
     """
-    # dearer than all vertices: highest at the lower end of the bracket
+    # more expensive than all vertices: highest at the lower end of the bracket
     if p == size:
         return loss - losses[p - 1] - limits.low * (cost - costs[p - 1])
     # cheaper than all: highest at the upper end
@@ -83,8 +182,8 @@ def _height(costs, losses, size, limits, p, cost, loss):  # type: ignore[no-unty
     return loss - losses[p - 1] - slope * (cost - costs[p - 1]) - limits.tie
 
 
-@numba.njit(nogil=True, cache=True)  # type: ignore[misc]
-def _reaches(costs, losses, size, limits, cost, loss):  # type: ignore[no-untyped-def]
+@numba.njit(nogil=True, cache=True)
+def _reaches(costs, losses, size, limits, cost, loss):
     """Whether a line reaches the envelope anywhere in the bracket."""
     p = 0
     while p < size and costs[p] < cost:
@@ -94,8 +193,8 @@ def _reaches(costs, losses, size, limits, cost, loss):  # type: ignore[no-untype
     return _height(costs, losses, size, limits, p, cost, loss) >= 0.0
 
 
-@numba.njit(nogil=True, cache=True)  # type: ignore[misc]
-def _insert(costs, losses, rows, size, limits, query, cost, loss, row):  # type: ignore[no-untyped-def]
+@numba.njit(nogil=True, cache=True)
+def _insert(costs, losses, rows, size, limits, query, cost, loss, row):
     """Add a line if it rises above the envelope, drop the vertices below it, and give the
     new size.
     """
@@ -119,8 +218,8 @@ def _insert(costs, losses, rows, size, limits, query, cost, loss, row):  # type:
         right = p + 1
     elif _height(costs, losses, size, limits, p, cost, loss) <= 0.0:
         return size
-    # drop dearer vertices that no longer rise above the new line and the next vertex (or the low
-    # end)
+    # drop more expensive vertices that no longer rise above the new line and the next vertex (or
+    # the low end)
     while right < size:
         slope = limits.low
         tie = 0.0
@@ -146,17 +245,23 @@ def _insert(costs, losses, rows, size, limits, query, cost, loss, row):  # type:
     shift = left + 1 - right
     if shift > 0:
         for k in range(size, right, -1):
-            costs[k], losses[k], rows[k] = costs[k - 1], losses[k - 1], rows[k - 1]
+            costs[k] = costs[k - 1]
+            losses[k] = losses[k - 1]
+            rows[k] = rows[k - 1]
     elif shift < 0:
         for k in range(right, size):
-            costs[k + shift], losses[k + shift], rows[k + shift] = costs[k], losses[k], rows[k]
-    costs[left], losses[left], rows[left] = cost, loss, row
+            costs[k + shift] = costs[k]
+            losses[k + shift] = losses[k]
+            rows[k + shift] = rows[k]
+    costs[left] = cost
+    losses[left] = loss
+    rows[left] = row
     return size + shift
 
 
-@numba.njit(nogil=True, cache=True)  # type: ignore[misc]
-def _threshold(costs, losses, size, limits):  # type: ignore[no-untyped-def]
-    """Height of the dearest vertex's line at both ends of the bracket, less the tie.
+@numba.njit(nogil=True, cache=True)
+def _threshold(costs, losses, size, limits):
+    """Height of the most expensive vertex's line at both ends of the bracket, less the tie.
 
     The line lies on or below the envelope: a row below it at both ends is below the envelope
     throughout.
@@ -166,8 +271,8 @@ def _threshold(costs, losses, size, limits):  # type: ignore[no-untyped-def]
     return loss - limits.low * cost - limits.tie, loss - limits.high * cost - limits.tie
 
 
-@numba.njit(nogil=True, cache=True, fastmath=_FUSE)  # type: ignore[misc]
-def squared_distance(points, i, j):  # type: ignore[no-untyped-def]
+@numba.njit(nogil=True, cache=True, fastmath=_FUSE)
+def squared_distance(points, i, j):
     """Of two rows of `points`."""
     total = 0.0
     for k in range(points.shape[1]):
@@ -176,8 +281,8 @@ def squared_distance(points, i, j):  # type: ignore[no-untyped-def]
     return total
 
 
-@numba.njit(nogil=True, cache=True, fastmath=_FUSE)  # type: ignore[misc]
-def _leading(own, lead, single, rates, first, last, distances):  # type: ignore[no-untyped-def]
+@numba.njit(nogil=True, cache=True, fastmath=_FUSE)
+def _leading(own, lead, single, rates, first, last, distances):
     """Largest values of consecutive rows at two rates of the distances in the leading coordinates
     from `own`.
 
@@ -211,16 +316,17 @@ def _leading(own, lead, single, rates, first, last, distances):  # type: ignore[
     return at_low, at_high
 
 
-@numba.njit(nogil=True, cache=True, fastmath=_FUSE)  # type: ignore[misc]
-def _least(products, low, first, last):  # type: ignore[no-untyped-def]
+@numba.njit(nogil=True, cache=True, fastmath=_FUSE)
+def _least(products, low, first, last):
+    """Least of |b|^2 - 2 a.b over consecutive rows b, with lowered squared norms."""
     least = np.float32(np.finfo(np.float32).max)
     for j in range(first, last):
         least = min(least, low[j] - np.float32(2.0) * products[j])
     return least
 
 
-@numba.njit(nogil=True, cache=True)  # type: ignore[misc]
-def nearest_cells(products, own, low, start, nearest):  # type: ignore[no-untyped-def]
+@numba.njit(nogil=True, cache=True)
+def nearest_cells(products, own, low, start, nearest):
     """Least squared distance of every row to every cell, from inner products and lowered squared
     norms.
     """
@@ -232,43 +338,51 @@ def nearest_cells(products, own, low, start, nearest):  # type: ignore[no-untype
             )
 
 
-@numba.njit(nogil=True, cache=True)  # type: ignore[misc]
-def squared(bound):  # type: ignore[no-untyped-def]
+@numba.njit(nogil=True, cache=True)
+def squared(bound):
     """Squared distance, in units, of which a byte holds the root: fine steps where it is small."""
     return np.float64(bound) * np.float64(bound)
 
 
-@numba.njit(nogil=True, cache=True, fastmath=_REORDER)  # type: ignore[misc]
-def _top(losses, bounds, rate, first, last):  # type: ignore[no-untyped-def]
+@numba.njit(nogil=True, cache=True, fastmath=_REORDER)
+def _top(losses, bounds, rate, first, last):
+    """Largest value of consecutive cells at their bounds."""
     top = losses[first] - rate * squared(bounds[first])
     for c in range(first + 1, last):
         top = max(top, losses[c] - rate * squared(bounds[c]))
     return top
 
 
-@numba.njit(nogil=True, cache=True)  # type: ignore[misc]
-def _cost(places, here, row, limits):  # type: ignore[no-untyped-def]
+@numba.njit(nogil=True, cache=True)
+def _cost(places, here, row, limits):
     """Squared distance of the places at two positions."""
     cost = squared_distance(places, limits.names[here], limits.names[row])
     return 0.0 if cost < limits.floor else cost
 
 
-@numba.njit(nogil=True, cache=True)  # type: ignore[misc]
-def _search(query, here, gain, top, cells, limits, kept, envelope, size):  # type: ignore[no-untyped-def]
+@numba.njit(nogil=True, cache=True)
+def _search(query, here, gain, top, single, cells, distances, limits, kept, envelope, size):
     """Branch and bound over cells of neighbouring places, for one query.
 
-    `gain` and `top` are the largest losses of all positions and of all cells. Of rows that are
+    `gain` and `top` are the largest losses of all positions and of all cells, `single` the former
+    in single precision, and `distances`, of BLOCK numbers, is overwritten. Of rows that are
     `kept` (rows, costs, values at ``limits.low``, which equals ``limits.high``) these become the
     best ones. Without, the envelope is found, from one of `size` vertices or none, and its size is
     returned, or -1 if it does not fit.
     """
     rows, costs, values = kept
-    places, lead, square, slack, unit, begin, end, bounds, offset, single, distances = cells
+    places = cells.places
+    lead = cells.lead
+    square = cells.square
+    slack = cells.slack
+    unit = cells.unit
+    begin = cells.begin
+    end = cells.end
     own = lead[:, here if square > 0.0 else 0]
     low = limits.low
     high = limits.high
     rates = np.float32(min(low * square, 1e30)), np.float32(min(high * square, 1e30))
-    near = bounds[here - offset]
+    near = cells.bounds[here - cells.offset]
     worst = 0
     if len(rows):
         worst = values.argmin()
@@ -276,7 +390,9 @@ def _search(query, here, gain, top, cells, limits, kept, envelope, size):  # typ
     else:
         if size == 0:
             # the own place, at no cost
-            envelope[0][0], envelope[1][0], envelope[2][0] = 0.0, gain[here], here
+            envelope[0][0] = 0.0
+            envelope[1][0] = gain[here]
+            envelope[2][0] = here
             size = 1
         at_low, at_high = _threshold(envelope[0], envelope[1], size, limits)
     for chunk in range(0, len(begin), CHUNK):
@@ -316,7 +432,9 @@ def _search(query, here, gain, top, cells, limits, kept, envelope, size):  # typ
                         continue
                     if len(rows):
                         if value > values[worst] and not _has(rows, row):
-                            rows[worst], costs[worst], values[worst] = row, cost, value
+                            rows[worst] = row
+                            costs[worst] = cost
+                            values[worst] = value
                             worst = values.argmin()
                             at_low = at_high = values[worst]
                     elif row != here:
@@ -337,24 +455,25 @@ def _search(query, here, gain, top, cells, limits, kept, envelope, size):  # typ
     return size
 
 
-@numba.njit(nogil=True, cache=True)  # type: ignore[misc]
-def _has(rows, row):  # type: ignore[no-untyped-def]
-    found = False
+@numba.njit(nogil=True, cache=True)
+def _has(rows, row):
+    """Whether a row is among some rows."""
+    contained = False
     for k in range(len(rows)):
-        found |= rows[k] == row
-    return found
+        contained |= rows[k] == row
+    return contained
 
 
-@numba.njit(nogil=True, cache=True)  # type: ignore[misc]
-def _from_list(query, here, listed, gain, places, rises, limits, envelope):  # type: ignore[no-untyped-def]
+@numba.njit(nogil=True, cache=True)
+def _from_list(query, here, listed, gain, places, rises, limits, envelope):
     """Envelope of the listed rows: its size, or 0 if it is not proven that no other row reaches it.
 
     `listed` are (rows, costs, rest): after every STRIDE rows one bound of all that follow, on the
-    list or off it. `rises` are (scale, rise, others, movers, climbs): ``scale * rest + rise``
-    bounds the values of these now, at both ends of the bracket. In between that is convex: below
-    the line of one row at both ends, it is below the envelope throughout. At the end of the list,
-    it is enough that this holds with ``others``, which leaves the `movers` out, whose losses rose
-    most; of these each one that can reach the envelope is tried.
+    list or off it. `rises` are the fields of :class:`Rises` for the table and the label:
+    ``scale * rest + rise`` bounds the values of these now, at both ends of the bracket. In between
+    that is convex: below the line of one row at both ends, it is below the envelope throughout. At
+    the end of the list, it is enough that this holds with ``others``, which leaves the `movers`
+    out, whose losses rose most; of these each one that can reach the envelope is tried.
     """
     rows, costs, rest = listed
     scale, rise, others, movers, climbs = rises
@@ -384,7 +503,9 @@ def _from_list(query, here, listed, gain, places, rises, limits, envelope):  # t
             break
     if not proven and (end_low + others[0] >= at_low or end_high + others[1] >= at_high):
         return 0
-    envelope[0][0], envelope[1][0], envelope[2][0] = costs[best], gain[rows[best]], rows[best]
+    envelope[0][0] = costs[best]
+    envelope[1][0] = gain[rows[best]]
+    envelope[2][0] = rows[best]
     size = 1
     for k in range(last):
         cost = costs[k]
@@ -413,8 +534,8 @@ def _from_list(query, here, listed, gain, places, rises, limits, envelope):  # t
     return size
 
 
-@numba.njit(nogil=True, cache=True)  # type: ignore[misc]
-def _fill(query, here, listed, filled, gain, top, cells, limits, envelope):  # type: ignore[no-untyped-def]
+@numba.njit(nogil=True, cache=True)
+def _fill(query, here, listed, filled, gain, top, single, cells, distances, limits, envelope):
     """List the rows that are best at one multiplier, beginning with those listed or with
     neighbours.
     """
@@ -425,100 +546,122 @@ def _fill(query, here, listed, filled, gain, top, cells, limits, envelope):  # t
     values = np.empty(keep)
     for k in range(keep):
         if not filled:
-            rows[k], costs[k] = begin + k, _cost(cells[0], here, begin + k, limits)
+            rows[k] = begin + k
+            costs[k] = _cost(cells.places, here, begin + k, limits)
         values[k] = gain[rows[k]] - limits.low * costs[k]
-    _search(query, here, gain, top, cells, limits, (rows, costs, values), envelope, 0)
+    kept = rows, costs, values
+    _search(query, here, gain, top, single, cells, distances, limits, kept, envelope, 0)
     order = np.argsort(-values)
-    rows[:], costs[:] = rows[order], costs[order]
+    rows[:] = rows[order]
+    costs[:] = costs[order]
     for part in range(len(rest)):
         rest[part] = values[order[min((part + 1) * STRIDE, keep - 1)]]
     if keep == m:
         rest[len(rest) - 1] = -np.inf
 
 
-@numba.njit(nogil=True, cache=True)  # type: ignore[misc]
-def search_cells(first, last, queries, cells, table, limits, before, out):  # type: ignore[no-untyped-def]
+@numba.njit(nogil=True, cache=True)
+def search_cells(first, last, queries, cells, table, limits, before, out):
     """Envelopes of the queries from `first` to `last`, from their lists where these are proven to
     suffice.
 
-    `queries` are the order of their numbers and, by number, position, label and the arrays of
-    `Lists`: (rows, costs, rest, since) by query and (scale, rise, others, movers, climbs) by table;
-    lists of no rows are not used. `cells` are the places, (`lead`, unit) of `Cells`, first and last
-    positions, bounds and the position with which these begin, and the `table` has by class the
-    largest losses of all positions and of these cells, and if there is a `lead` the former in
-    single precision, rounded up. `before` (start, costs, losses, rows, turn) are envelopes over
-    other cells, from the place `turn` in the order on; or none. In `out` (sizes, costs, losses,
-    rows, least) ``sizes[q]`` receives the number of vertices, which follow one another in the
-    buffers, and ``least``, by class and end of the bracket, the least value with which a row may
-    change an envelope. A full buffer ends the search early: the place in `order` after the last
-    query done is returned, and the number of vertices written.
+    `queries` are a :class:`CellQueries`, `cells` a :class:`CellIndex`, the `table` a
+    :class:`CellLosses`, `before` an :class:`EarlierEnvelopes` and `out` a :class:`SearchOutput`. A
+    full buffer ends the search early: the place in ``order`` after the last query done is returned,
+    and the number of vertices written.
     """
-    order, position, label, rows, costs, rest, since, scale, rise, others, movers, climbs = queries
+    rows = queries.best.rows
+    costs = queries.best.costs
+    since = queries.best.since
+    rises = queries.rises
     keep = rows.shape[1]
-    newest = len(scale) - 1
+    newest = len(rises.scale) - 1
     middle = np.sqrt(limits.low * limits.high)
     at_middle = Limits(middle, middle, limits.tie, limits.floor, limits.key, limits.names)
     none = rows[0, :0], costs[0, :0], costs[0, :0]
     distances = np.empty(BLOCK, dtype=np.float32)
     written = 0
     for turn in range(first, last):
-        q = order[turn]
-        here = position[q]
-        k = label[q]
-        gain = table[0][k]
-        top = table[1][k]
-        index = (*cells, table[2][k], distances)
+        q = queries.order[turn]
+        here = queries.position[q]
+        k = queries.label[q]
+        gain = table.by_position[k]
+        top = table.by_cell[k]
+        single = table.single[k]
         # the envelope grows in place, behind those of the queries before
-        envelope = out[1][written:], out[2][written:], out[3][written:]
+        envelope = out.cost[written:], out.loss[written:], out.row[written:]
         if len(envelope[0]) < keep + 2:
             return turn, written
         size = 0
+        # from the query's list; where that does not suffice, once more from a new list
         for _ in range(2 if keep else 0):
-            listed = rows[q], costs[q], rest[q]
+            listed = rows[q], costs[q], queries.best.rest[q]
             g = since[q]
             if g >= 0:
-                rises = scale[g], rise[g, k], others[g, k], movers[g, k], climbs[g, k]
-                size = _from_list(q, here, listed, gain, cells[0], rises, limits, envelope)
+                risen = (
+                    rises.scale[g],
+                    rises.rise[g, k],
+                    rises.others[g, k],
+                    rises.movers[g, k],
+                    rises.climbs[g, k],
+                )
+                size = _from_list(q, here, listed, gain, cells.places, risen, limits, envelope)
             if size or g == newest:
                 break
-            _fill(q, here, listed, g >= 0, gain, top, index, at_middle, envelope)
+            _fill(
+                q,
+                here,
+                listed,
+                g >= 0,
+                gain,
+                top,
+                single,
+                cells,
+                distances,
+                at_middle,
+                envelope,
+            )
             since[q] = newest
         if not size:
-            if len(before[0]):
-                begin = before[0][turn - before[4]]
-                end = before[0][turn - before[4] + 1]
+            # from the envelope over other cells, if there is one
+            if len(before.start):
+                begin = before.start[turn - before.first]
+                end = before.start[turn - before.first + 1]
                 size = end - begin
                 if len(envelope[0]) < size + 2:
                     return turn, written
-                envelope[0][:size] = before[1][begin:end]
-                envelope[1][:size] = before[2][begin:end]
-                envelope[2][:size] = before[3][begin:end]
-            size = _search(q, here, gain, top, index, limits, none, envelope, size)
+                envelope[0][:size] = before.cost[begin:end]
+                envelope[1][:size] = before.loss[begin:end]
+                envelope[2][:size] = before.row[begin:end]
+            size = _search(
+                q, here, gain, top, single, cells, distances, limits, none, envelope, size
+            )
             if size < 0:
                 return turn, written
             at_low, at_high = _threshold(envelope[0], envelope[1], size, limits)
-            out[4][k, 0], out[4][k, 1] = min(out[4][k, 0], at_low), min(out[4][k, 1], at_high)
-        out[0][q] = size
+            out.least[k, 0] = min(out.least[k, 0], at_low)
+            out.least[k, 1] = min(out.least[k, 1], at_high)
+        out.sizes[q] = size
         written += size
     return last, written
 
 
-@numba.njit(nogil=True, cache=True)  # type: ignore[misc]
-def reaching(apart, known, top, rates, least):  # type: ignore[no-untyped-def]
+@numba.njit(nogil=True, cache=True)
+def reaching(apart, known, top, rates, least):
     """Cells that are not known and can reach the least value of a class at an end of the
     bracket.
     """
-    found = np.zeros(len(apart), dtype=np.bool_)
+    within_reach = np.zeros(len(apart), dtype=np.bool_)
     for k in range(len(top)):
         for c in range(len(apart)):
             bound = squared(apart[c])
-            found[c] |= top[k, c] - rates[0] * bound >= least[k, 0]
-            found[c] |= top[k, c] - rates[1] * bound >= least[k, 1]
-    return np.flatnonzero(found & ~known)
+            within_reach[c] |= top[k, c] - rates[0] * bound >= least[k, 0]
+            within_reach[c] |= top[k, c] - rates[1] * bound >= least[k, 1]
+    return np.flatnonzero(within_reach & ~known)
 
 
-@numba.njit(nogil=True, cache=True)  # type: ignore[misc]
-def lower_margins(products, cell_of, least):  # type: ignore[no-untyped-def]
+@numba.njit(nogil=True, cache=True)
+def lower_margins(products, cell_of, least):
     """Lower by every row its cell's least excess of the inner product with its own centre over all
     others.
     """
@@ -531,8 +674,8 @@ def lower_margins(products, cell_of, least):  # type: ignore[no-untyped-def]
             low[c] = min(low[c], mine - row[c])
 
 
-@numba.njit(nogil=True, cache=True)  # type: ignore[misc]
-def split_rises(now, before, scale, rise, others, movers, climbs):  # type: ignore[no-untyped-def]
+@numba.njit(nogil=True, cache=True)
+def split_rises(now, before, scale, rise, others, movers, climbs):
     """Rows with the largest ``now - scale * before``, for two scales, and the largest rises.
 
     A sample gives the rise from which rows are `movers`, as many as there is room for. The largest
@@ -548,50 +691,54 @@ def split_rises(now, before, scale, rise, others, movers, climbs):  # type: igno
         at_low = now[i] - scale[0] * before[i]
         at_high = now[i] - scale[1] * before[i]
         if at_low > limit and count < len(movers):
-            movers[count], climbs[count, 0], climbs[count, 1] = i, at_low, at_high
+            movers[count] = i
+            climbs[count, 0] = at_low
+            climbs[count, 1] = at_high
             count += 1
         else:
-            others[0], others[1] = max(others[0], at_low), max(others[1], at_high)
+            others[0] = max(others[0], at_low)
+            others[1] = max(others[1], at_high)
     for k in range(len(movers)):
         if k >= count:
-            movers[k], climbs[k] = 0, -np.inf
-        rise[0], rise[1] = max(rise[0], climbs[k, 0]), max(rise[1], climbs[k, 1])
+            movers[k] = 0
+            climbs[k] = -np.inf
+        rise[0] = max(rise[0], climbs[k, 0])
+        rise[1] = max(rise[1], climbs[k, 1])
     rise[:] = np.maximum(rise, others)
 
 
-@numba.njit(nogil=True, cache=True)  # type: ignore[misc]
-def search_lists(first, last, queries, lists, table, limits, _, out):  # type: ignore[no-untyped-def]
+@numba.njit(nogil=True, cache=True)
+def search_lists(first, last, queries, lists, table, limits, _, out):
     """As `search_cells`, over the listed neighbours of every place by ascending cost.
 
-    `queries` are (place, label), and `lists` (place, cost) the neighbours of every place with the
-    costs of moving there. The `table` has by class the largest loss of every place and of all
-    places.
+    `queries` are a :class:`PlaceQueries`, `lists` the :class:`NearestPlaces`, the `table` a
+    :class:`PlaceLosses` and `out` a :class:`SearchOutput`.
     """
-    place, label = queries
-    listed, list_cost = lists
     low = limits.low
     high = limits.high
     written = 0
     for q in range(first, last):
-        here = place[q]
-        gain = table[0][label[q]]
-        most = table[1][label[q]] + limits.tie
-        costs = out[1][written:]
-        losses = out[2][written:]
-        rows = out[3][written:]
+        here = queries.place[q]
+        gain = table.by_place[queries.label[q]]
+        most = table.largest[queries.label[q]] + limits.tie
+        costs = out.cost[written:]
+        losses = out.loss[written:]
+        rows = out.row[written:]
         if len(costs) < 1:
             return q, written
         # the own place, at no cost
-        costs[0], losses[0], rows[0] = 0.0, gain[here], here
+        costs[0] = 0.0
+        losses[0] = gain[here]
+        rows[0] = here
         size = 1
         at_low = at_high = losses[0] - limits.tie
-        for k in range(listed.shape[1]):
-            cost = list_cost[here, k]
+        for k in range(lists.place.shape[1]):
+            cost = lists.cost[here, k]
             cost = 0.0 if cost < limits.floor else cost
             # stop where even the largest loss is not worth the cost
             if most - low * cost < at_low:
                 break
-            row = listed[here, k]
+            row = lists.place[here, k]
             loss = gain[row]
             if row == here or (loss - low * cost < at_low and loss - high * cost < at_high):
                 continue
@@ -599,14 +746,14 @@ def search_lists(first, last, queries, lists, table, limits, _, out):  # type: i
                 return q, written
             size = _insert(costs, losses, rows, size, limits, q, cost, loss, row)
             at_low, at_high = _threshold(costs, losses, size, limits)
-        out[0][q] = size
+        out.sizes[q] = size
         written += size
     return last, written
 
 
-@numba.njit(nogil=True, cache=True)  # type: ignore[misc]
-def listed_distances(places, first, found, costs):  # type: ignore[no-untyped-def]
+@numba.njit(nogil=True, cache=True)
+def listed_distances(places, first, listed, costs):
     """Squared distances of the places from `first` on to their listed neighbours."""
-    for i in range(found.shape[0]):
-        for k in range(found.shape[1]):
-            costs[i, k] = squared_distance(places, first + i, found[i, k])
+    for i in range(listed.shape[0]):
+        for k in range(listed.shape[1]):
+            costs[i, k] = squared_distance(places, first + i, listed[i, k])

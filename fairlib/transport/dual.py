@@ -20,8 +20,8 @@ from evenhand.fairlib.transport.search import ColumnSearch, Envelopes
 SAMPLE = 256
 FIRST_WIDTH = 2.0
 LEAST_WIDTH = 1.005
-# Where a wide bracket is dear: queries in the sample of every call, and the width of all brackets
-# at first.
+# Where a wide bracket is expensive: queries in the sample of every call, and the width of all
+# brackets at first.
 MANY = 2048
 FOLLOWING = 1.1
 MAX_MOVES = 400
@@ -31,10 +31,18 @@ BUDGET_ROUNDING = 1e-14
 
 @dataclass(frozen=True)
 class Allocation:
-    """Allocation of a budget to envelopes: query q ends at vertex ``chosen[q]``.
+    """Allocation of a budget to envelopes.
 
-    Of the query `divided`, columns of the mass `columns`, the last one in part, are at the next
-    vertex.
+    Attributes
+    ----------
+    multiplier : float
+        Ratio of the last move (nats per squared distance).
+    chosen : ndarray of int, shape (queries,)
+        Vertex of its envelope at which each query ends.
+    divided : int
+        Query of which some columns are at the next vertex; -1: none.
+    columns : float
+        Mass of these columns, the last one in part.
     """
 
     multiplier: float
@@ -61,9 +69,25 @@ class DualSolver(ParameterChecks):
     decides which of the columns that tie at the multiplier move, and between equal rows. The result
     does not depend on `jobs`, the number of threads.
 
-    `neighbours` restricts every column to this many nearest places: exact among them; ``proven`` is
-    the share of columns for which no other row could be better. ValueError: `neighbours` or `jobs`
-    below 1.
+    Parameters
+    ----------
+    problem : TransportProblem
+    seed : int, default 0
+        Draws ties, samples and the order of equal moves.
+    jobs : int, default 1
+        Threads.
+    neighbours : int or None, default None
+        Restricts every column to this many nearest places: exact among them; ``proven`` is the
+        share of columns for which no other row could be better. None: all places.
+
+    Raises
+    ------
+    ValueError
+        If `neighbours` or `jobs` is below 1.
+
+    References
+    ----------
+    Vargo, Zhang, Yurochkin and Sun, "Individually fair gradient boosting", ICLR 2021.
     """
 
     # attributes that the next call builds on
@@ -88,10 +112,23 @@ class DualSolver(ParameterChecks):
         self.search.begin()
 
     def solve(self, losses: ArrayLike) -> TransportPlan:
-        """Solve for the losses (nats) of every row under every label, shape (classes, n).
+        """Find the worst-case distribution for a table of losses.
 
-        ValueError for losses of another shape or not finite, FloatingPointError if no optimum was
-        found.
+        Parameters
+        ----------
+        losses : array-like, shape (classes, n)
+            Loss of every row under every label (nats).
+
+        Returns
+        -------
+        TransportPlan
+
+        Raises
+        ------
+        ValueError
+            For losses of another shape or not finite.
+        FloatingPointError
+            If no optimum was found.
         """
         table = self.problem.check_losses(losses)
         self.calls += 1
@@ -101,11 +138,22 @@ class DualSolver(ParameterChecks):
         return plan_of(self.search, envelopes, allocation)
 
     def state(self) -> dict[str, Any]:
-        """Numbers and arrays from which a later process continues identically."""
+        """Give all from which a later process continues identically.
+
+        Returns
+        -------
+        dict of str to number or ndarray
+        """
         return {name: getattr(self, name) for name in self.kept}
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Continue from a :meth:`state` of the same problem, whose numbers may be arrays."""
+        """Continue from a :meth:`state` of the same problem.
+
+        Parameters
+        ----------
+        state : mapping of str to number or ndarray
+            Its numbers may be arrays.
+        """
         for name in self.kept:
             value = np.asarray(state[name])
             setattr(self, name, value if value.ndim else value.item())
@@ -119,9 +167,9 @@ class DualSolver(ParameterChecks):
         else:
             low = 0.0
             high = max(1e-6, float(np.ptp(self.search.losses)))
-        envelopes, found = self._move(low, high, self.width**2, rng)
-        self._adapt_width(predicted, found.multiplier)
-        return envelopes, found
+        envelopes, allocation = self._move(low, high, self.width**2, rng)
+        self._adapt_width(predicted, allocation.multiplier)
+        return envelopes, allocation
 
     def _move(
         self,
@@ -134,19 +182,21 @@ class DualSolver(ParameterChecks):
         """Move a bracket until it contains the optimum of all or some queries."""
         for _ in range(MAX_MOVES):
             envelopes = self.search.envelopes(low, high, queries)
-            found = allocate_budget(self.problem, envelopes, rng, queries)
-            if found == "under" and low == 0.0:
+            allocation = allocate_budget(self.problem, envelopes, rng, queries)
+            if isinstance(allocation, Allocation):
+                return envelopes, allocation
+            if allocation == "under" and low == 0.0:
                 # a slack budget: every query ends at its last vertex
-                found = Allocation(0.0, np.diff(envelopes.start) - 1)
-            if isinstance(found, Allocation):
-                return envelopes, found
+                return envelopes, Allocation(0.0, np.diff(envelopes.start) - 1)
             # brackets overlap: the optimum may be the very end of one
-            if found == "over":
+            if allocation == "over":
                 low = high * (1.0 - OVERLAP)
                 high = high * factor
             else:
-                low, high = (low / factor if factor < 1e6 else 0.0), low * (1.0 + OVERLAP)
-            factor = min(factor * factor if queries is None else factor**FOLLOWING, 1e12)
+                high = low * (1.0 + OVERLAP)
+                low = low / factor if factor < 1e6 else 0.0
+            growth = factor * factor if queries is None else factor**FOLLOWING
+            factor = min(growth, 1e12)
         raise FloatingPointError(
             "no multiplier meets the budget: the costs differ by more than rounding allows."
         )
@@ -163,7 +213,8 @@ class DualSolver(ParameterChecks):
         if len(self.multipliers):
             before = float(self.multipliers[0])
             guess = float(self.multipliers[-1])
-            guess *= min(max(guess / before, 0.5), 2.0) if guess > 0 and before > 0 else 1.0
+            if guess > 0 and before > 0:
+                guess *= min(max(guess / before, 0.5), 2.0)
         queries = len(self.problem.query_size)
         size = MANY if narrow else SAMPLE
         if not narrow and (len(self.multipliers) or queries <= size):
@@ -174,23 +225,38 @@ class DualSolver(ParameterChecks):
         factor = (FOLLOWING if guess else FIRST_WIDTH) ** 2
         high = guess * FOLLOWING or max(1e-6, float(np.ptp(self.search.losses))) / (narrow or 1.0)
         low = high / factor if narrow else 0.0
-        return self._move(low, high, factor, generator(self.seed, "estimate"), sample)[1].multiplier
+        rng = generator(self.seed, "estimate")
+        _, allocation = self._move(low, high, factor, rng, sample)
+        return allocation.multiplier
 
-    def _adapt_width(self, predicted: float, found: float) -> None:
+    def _adapt_width(self, predicted: float, multiplier: float) -> None:
         """Keep the bracket a few times as wide as the errors of the predictions."""
         width = self.widest
-        if predicted > 0 and found > 0:
-            error = max(predicted / found, found / predicted)
+        if predicted > 0 and multiplier > 0:
+            error = max(predicted / multiplier, multiplier / predicted)
             width = float(np.clip(0.5 * (self.width + error**3), LEAST_WIDTH, self.widest))
         self.width = width
 
 
 def envelope_moves(envelopes: Envelopes) -> tuple[Int, Float, Float, Float]:
-    """The moves from every vertex of an envelope to the next: query, cost, gain of loss, and gain
-    per cost.
+    """The moves from every vertex of an envelope to the next.
 
     The ratios of a query are at least 0 and never above the one before: only rounding bends an
     envelope up.
+
+    Parameters
+    ----------
+    envelopes : Envelopes
+
+    Returns
+    -------
+    query : ndarray of int, shape (moves,)
+    cost : ndarray of float, shape (moves,)
+        Squared distances.
+    gain : ndarray of float, shape (moves,)
+        Of loss (nats).
+    ratio : ndarray of float, shape (moves,)
+        Gain per cost.
     """
     start = envelopes.start
     move = np.ones(len(envelopes.cost), dtype=bool)
@@ -201,8 +267,10 @@ def envelope_moves(envelopes: Envelopes) -> tuple[Int, Float, Float, Float]:
     gain = envelopes.loss[at] - envelopes.loss[at - 1]
     ratio = np.maximum(gain / cost, 0.0)
     same = query[1:] == query[:-1]
-    while (rising := same & (ratio[1:] > ratio[:-1])).any():
+    rising = same & (ratio[1:] > ratio[:-1])
+    while rising.any():
         ratio[1:][rising] = ratio[:-1][rising]
+        rising = same & (ratio[1:] > ratio[:-1])
     return query, cost, gain, ratio
 
 
@@ -214,9 +282,21 @@ def allocate_budget(
 ) -> Allocation | Literal["over", "under"]:
     """Allocate the budget to the moves of some envelopes, largest ratio first.
 
-    The envelopes may be those of some queries only; their budget is in proportion to their columns.
-    The result is ``"over"`` if even the cheapest vertices cost more than the budget, ``"under"`` if
-    the dearest cost no more than it.
+    Parameters
+    ----------
+    problem : TransportProblem
+    envelopes : Envelopes
+    rng : numpy.random.Generator
+        Draws the order of moves of equal ratio.
+    queries : ndarray of int or None, default None
+        The queries of the envelopes; None: all. The budget of some is in proportion to their
+        columns.
+
+    Returns
+    -------
+    Allocation, "over" or "under"
+        ``"over"`` if even the cheapest vertices cost more than the budget, ``"under"`` if the most
+        expensive ones cost no more than it.
     """
     weights = problem.query_mass[slice(None) if queries is None else queries]
     total = problem.budget * weights.sum()
@@ -235,13 +315,27 @@ def allocate_budget(
     chosen = np.bincount(query[order[:last]], minlength=len(start) - 1)
     # the last move is made for as many columns as the rest of the budget allows
     move = order[last]
-    columns = (total - (used[last - 1] if last else base)) / cost[move]
+    spent = used[last - 1] if last else base
+    columns = (total - spent) / cost[move]
     columns = min(max(float(columns), 0.0), float(weights[query[move]]))
     return Allocation(float(ratio[move]), chosen, int(query[move]), columns)
 
 
 def plan_of(search: ColumnSearch, envelopes: Envelopes, allocation: Allocation) -> TransportPlan:
-    """Write an allocation out, column by column."""
+    """Write an allocation out, column by column.
+
+    Parameters
+    ----------
+    search : ColumnSearch
+        With the losses of the step.
+    envelopes : Envelopes
+        Of all queries.
+    allocation : Allocation
+
+    Returns
+    -------
+    TransportPlan
+    """
     problem = search.problem
     n = problem.n
     classes = len(search.losses)
@@ -252,15 +346,16 @@ def plan_of(search: ColumnSearch, envelopes: Envelopes, allocation: Allocation) 
     part = 0.0
     if allocation.divided >= 0:
         # which columns of the divided query go further is random: they differ in nothing else
-        mine = np.flatnonzero(problem.query_of == allocation.divided)
-        mine = mine[np.argsort(tie_hashes(search.key, mine, np.uint64(n)), kind="stable")]
-        upto = np.cumsum(problem.mass[mine])
+        of_query = np.flatnonzero(problem.query_of == allocation.divided)
+        hashes = tie_hashes(search.key, of_query, np.uint64(n))
+        of_query = of_query[np.argsort(hashes, kind="stable")]
+        upto = np.cumsum(problem.mass[of_query])
         whole = int(np.searchsorted(upto, allocation.columns, side="right"))
-        vertex[mine[:whole]] += 1
+        vertex[of_query[:whole]] += 1
         rest = allocation.columns - (upto[whole - 1] if whole else 0.0)
-        if rest > 0 and whole < len(mine):
-            column = int(mine[whole])
-            part = float(rest / problem.mass[mine[whole]])
+        if rest > 0 and whole < len(of_query):
+            column = int(of_query[whole])
+            part = float(rest / problem.mass[column])
     target = search.members(envelopes.place[vertex], problem.labels, columns)
     cost = envelopes.cost[vertex]
     loss = envelopes.loss[vertex]

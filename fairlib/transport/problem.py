@@ -31,14 +31,28 @@ class TransportProblem:
     while boosting; the losses change at every step. Rows at one point are one *place*. Columns with
     the same place and label have the same solution: they are one *query*.
 
-    `points`, shape (n, d), are rows with the sensitive subspace projected out, so that Euclidean
-    distance is the fair metric, and `labels`, shape (n,), class indices. `budget` is
-    :math:`\epsilon`, the largest mean squared distance of a plan; 0 allows moves within a place
-    only. `mass`, shape (n,), holds weights of the columns, at least 0 and not all 0, in place of
-    the equal ones.
+    Parameters
+    ----------
+    points : array-like, shape (n, d)
+        Rows with the sensitive subspace projected out, so that Euclidean distance is the fair
+        metric.
+    labels : array-like, shape (n,)
+        Class indices.
+    budget : float
+        :math:`\epsilon`, the largest mean squared distance of a plan; 0 allows moves within a
+        place only.
+    mass : array-like, shape (n,), or None
+        Weights of the columns, at least 0 and not all 0, in place of the equal ones.
 
-    ValueError for a negative or non-finite budget, labels that do not fit the points or are
-    negative, no rows, or points that are not finite.
+    Raises
+    ------
+    ValueError
+        For a negative or non-finite budget, labels that do not fit the points or are negative, no
+        rows, or points that are not finite.
+
+    References
+    ----------
+    Vargo, Zhang, Yurochkin and Sun, "Individually fair gradient boosting", ICLR 2021.
     """
 
     def __init__(
@@ -77,12 +91,27 @@ class TransportProblem:
         )
         self.query_place, self.query_label = np.divmod(keys, self.classes)
         # (n,) and (queries,): mass of every column, with a mean of 1, and of every query
-        given = np.ones(self.n) if mass is None else np.asarray(mass, dtype=np.float64)
-        self.mass = given / given.mean()
+        weights = np.ones(self.n) if mass is None else np.asarray(mass, dtype=np.float64)
+        self.mass = weights / weights.mean()
         self.query_mass = np.bincount(self.query_of, self.mass, minlength=len(self.query_size))
 
     def check_losses(self, losses: ArrayLike) -> Float:
-        """Validate a loss table, shape (classes, n)."""
+        """Validate a loss table.
+
+        Parameters
+        ----------
+        losses : array-like, shape (classes, n)
+            Loss of every row under every label (nats).
+
+        Returns
+        -------
+        ndarray of float, shape (classes, n)
+
+        Raises
+        ------
+        ValueError
+            For another shape, or losses that are not finite.
+        """
         table = np.ascontiguousarray(losses, dtype=np.float64)
         if table.ndim != 2 or table.shape[1] != self.n or self.classes > table.shape[0]:
             raise ValueError(
@@ -94,7 +123,16 @@ class TransportProblem:
         return table
 
     def largest_losses(self, losses: Float) -> Float:
-        """Largest loss among the rows of every place, shape (classes, places)."""
+        """Largest loss among the rows of every place.
+
+        Parameters
+        ----------
+        losses : ndarray of float, shape (classes, n)
+
+        Returns
+        -------
+        ndarray of float, shape (classes, places)
+        """
         return np.maximum.reduceat(losses[:, self.rows_by_place], self.place_start[:-1], axis=1)
 
 
@@ -135,20 +173,39 @@ def _check(labels: ArrayLike, budget: float, data: Float) -> Int:
 
 @dataclass(frozen=True)
 class TransportPlan:
-    """A solution: the share of each person's mass that moves to each other row."""
+    r"""A solution: the share of each person's mass that moves to each other row.
 
-    # shape (classes, n): the worst-case distribution P(x_i, k) = (Pi y_k)_i on the augmented
-    # support; not negative, sums to 1
+    Attributes
+    ----------
+    support : ndarray of float, shape (classes, n)
+        The worst-case distribution :math:`P(x_i, k) = (\Pi y_k)_i` on the augmented support; not
+        negative, sums to 1.
+    target : ndarray of int, shape (n,)
+        Row that receives column j's mass, except for the divided share of `split`.
+    multiplier : float
+        :math:`\eta`, the dual variable of the budget (nats per squared distance).
+    spent : float
+        :math:`\langle C, \Pi \rangle`, mean squared distance.
+    value : float
+        :math:`\langle R, \Pi \rangle`, the adversarial loss (nats).
+    bound : float
+        Dual value (B.14) at the multiplier: no plan within the budget has a larger loss.
+    loss : float
+        :math:`\langle R, \tfrac1n I \rangle`, the loss without a move (nats).
+    proven : float
+        Share of the columns whose move is proven optimal at this multiplier.
+    split : (int, int, float) or None
+        The one divided column, the second row that receives some of its mass, and that share.
+    """
+
     support: Float
-    # shape (n,): row that receives column j's mass, except for the divided share of `split`
     target: Int
-    multiplier: float  # eta, the dual variable of the budget (nats per squared distance)
-    spent: float  # <C, Pi>, mean squared distance
-    value: float  # <R, Pi>, the adversarial loss (nats)
-    bound: float  # dual value (B.14) at the multiplier: no plan within the budget has a larger loss
-    loss: float  # <R, I / n>, the loss without a move (nats)
-    proven: float  # share of the columns whose move is proven optimal at this multiplier
-    # the one divided column, the second row that receives some of its mass, and that share
+    multiplier: float
+    spent: float
+    value: float
+    bound: float
+    loss: float
+    proven: float
     split: tuple[int, int, float] | None
 
     @property
@@ -167,4 +224,6 @@ class TransportPlan:
         with w, it is at most the gap. 0 where the loss can rise by rounding only.
         """
         rise = self.bound - self.loss
-        return max(self.bound - self.value, 0.0) / rise if rise > RISE * abs(self.bound) else 0.0
+        if rise > RISE * abs(self.bound):
+            return max(self.bound - self.value, 0.0) / rise
+        return 0.0

@@ -623,7 +623,7 @@ def test_scale_pos_weight_is_for_two_classes(people: People) -> None:
 @pytest.mark.parametrize("budget", [-0.1, float("nan"), float("inf")])
 def test_budget_must_be_a_number_of_at_least_zero(budget: float, people: People) -> None:
     X, y, _ = people(30)
-    with pytest.raises(ValueError, match="perturbation_budget must be finite and at least 0"):
+    with pytest.raises(ValueError, match="perturbation_budget must be finite and not negative"):
         paper_budro(perturbation_budget=budget, n_steps=1).fit(X, y)
 
 

@@ -12,7 +12,7 @@ import pytest
 from scipy.spatial.distance import cdist
 
 from benchmarks.linear_program import largest_loss
-from evenhand.fairlib.transport import search as search_module
+from evenhand.fairlib.transport import cells as cells_module
 from evenhand.fairlib.transport.dual import DualSolver
 from evenhand.fairlib.transport.problem import TransportPlan, TransportProblem
 
@@ -564,7 +564,7 @@ def test_ties_fall_alike_however_places_are_grouped(
     problem = TransportProblem(points, rng.integers(0, 2, 400), 0.3)
     plans = []
     for per_root in (7.0, 2.0, 0.3):
-        monkeypatch.setattr(search_module, "CELLS_PER_ROOT", per_root)
+        monkeypatch.setattr(cells_module, "CELLS_PER_ROOT", per_root)
         plans.append(DualSolver(problem, seed=seed).solve(losses))
     for plan in plans[1:]:
         np.testing.assert_array_equal(plan.target, plans[0].target)

@@ -9,8 +9,8 @@ import pytest
 from scipy.spatial.distance import cdist
 
 from evenhand.fairlib.methods.budro import BudroClassifier
+from evenhand.fairlib.transport import cells as cells_module
 from evenhand.fairlib.transport import dual as dual_module
-from evenhand.fairlib.transport import search as search_module
 from evenhand.fairlib.transport.dual import DualSolver
 from evenhand.fairlib.transport.problem import TransportProblem
 from evenhand.fairlib.transport.search import ColumnSearch
@@ -44,10 +44,10 @@ def when_needed(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
         "FIRST_CELLS": 2,
         "SAMPLED": 400,
         "BLOCK_BYTES": 5000,
+        "CACHED_BYTES": 3000,
+        "PART_ROWS": 3,
     }.items():
-        monkeypatch.setattr(search_module, name, value)
-    for name, value in {"CACHED_BYTES": 3000, "PART_ROWS": 3}.items():
-        monkeypatch.setattr(search_module, name, value)
+        monkeypatch.setattr(cells_module, name, value)
     monkeypatch.setattr(dual_module, "MANY", 60)
     return monkeypatch
 
@@ -64,7 +64,7 @@ def test_envelopes_are_those_of_all_pairs(
         problem = TransportProblem(CLOUDS[kind](rng, n, d), rng.integers(0, classes, n), 1.0)
         near = ColumnSearch(problem, jobs=1 + seed % 3)
         with when_needed.context() as patch:
-            patch.setattr(search_module, "ALL_PAIRS", 10**9)
+            patch.setattr(cells_module, "ALL_PAIRS", 10**9)
             every = ColumnSearch(problem)
         assert near.cells is not None
         assert near.cells.near is not None
@@ -92,7 +92,7 @@ def test_envelopes_are_those_of_all_pairs(
         cells, known = near.cells, near.cells.near
         assert len(cells.start) >= len(known.start)
         assert set(known.start) <= set(cells.start)
-        assert np.diff(cells.start).max() <= search_module.PART_ROWS
+        assert np.diff(cells.start).max() <= cells_module.PART_ROWS
         least = np.minimum.reduceat(squared, cells.start[:-1], axis=1)
         apart = np.minimum.reduceat(
             np.minimum.reduceat(squared, known.start[:-1], axis=1), known.start[:-1]
@@ -110,7 +110,7 @@ def test_bounds_that_take_too_much_memory_are_computed_again(
     problem = TransportProblem(clusters(rng, 700, 3), rng.integers(0, 2, 700), 1.0)
     losses = rng.exponential(size=(2, 700))
     kept = DualSolver(problem).solve(losses)
-    when_needed.setattr(search_module, "MAX_NEAR", 2000)
+    when_needed.setattr(cells_module, "MAX_NEAR", 2000)
     solver = DualSolver(problem)
     for _ in range(2):
         solver.begin()
@@ -148,7 +148,7 @@ def test_plans_of_a_sequence_are_those_of_all_pairs(
     )
     near = DualSolver(problem, seed=3, jobs=jobs)
     with when_needed.context() as patch:
-        patch.setattr(search_module, "ALL_PAIRS", 10**9)
+        patch.setattr(cells_module, "ALL_PAIRS", 10**9)
         every = DualSolver(problem, seed=3)
     losses = rng.exponential(size=(2, 700))
     for step in range(6):
@@ -171,7 +171,7 @@ def test_the_model_is_that_of_all_pairs(when_needed: pytest.MonkeyPatch) -> None
     )
     near = model.fit(X, y)
     raw, history = bytes(near.booster_.save_raw()), dict(near.history_)
-    when_needed.setattr(search_module, "ALL_PAIRS", 10**9)
+    when_needed.setattr(cells_module, "ALL_PAIRS", 10**9)
     every = model.fit(X, y)
     assert raw == bytes(every.booster_.save_raw())
     np.testing.assert_allclose(history["multiplier"], every.history_["multiplier"], rtol=1e-9)
@@ -211,7 +211,7 @@ def test_the_gap_is_proven(
         problem = TransportProblem(points, rng.integers(0, classes, n), budget, mass)
         solver = DualSolver(problem, seed=seed, neighbours=neighbours)
         with when_needed.context() as patch:
-            patch.setattr(search_module, "ALL_PAIRS", 10**9)
+            patch.setattr(cells_module, "ALL_PAIRS", 10**9)
             every = DualSolver(problem, seed=seed)
         table = rng.exponential(size=(classes, n))
         for _ in range(5):

@@ -11,10 +11,12 @@ import pytest
 from scipy.optimize import minimize_scalar
 from scipy.spatial.distance import cdist
 
-from evenhand.fairlib.transport import search as search_module
+from evenhand.fairlib.transport import cells as cells_module
+from evenhand.fairlib.transport import neighbour_lists as lists_module
+from evenhand.fairlib.transport.cells import Cells, build_cells
 from evenhand.fairlib.transport.dual import DualSolver
 from evenhand.fairlib.transport.problem import TransportProblem
-from evenhand.fairlib.transport.search import Cells, ColumnSearch, Envelopes, build_cells
+from evenhand.fairlib.transport.search import ColumnSearch, Envelopes
 
 Draw = Callable[..., dict[str, Any]]
 KEY = 20240229
@@ -174,7 +176,7 @@ def test_envelopes_are_those_of_all_rows_where_cells_hold_several(
 def test_number_of_cells_does_not_matter(
     cells: float, kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(search_module, "CELLS_PER_ROOT", cells)
+    monkeypatch.setattr(cells_module, "CELLS_PER_ROOT", cells)
     rng = np.random.default_rng(0)
     problem = TransportProblem(cloud(kind, rng, 130, 3), rng.integers(0, 2, 130), 1.0)
     search = ColumnSearch(problem)
@@ -195,12 +197,12 @@ def test_memory_of_the_bounds_is_limited(monkeypatch: pytest.MonkeyPatch) -> Non
     losses = table(rng, 2, 300)
     usual = ColumnSearch(problem).cells
     assert usual is not None
-    monkeypatch.setattr(search_module, "MAX_BOUNDS", 300 * 20)
+    monkeypatch.setattr(cells_module, "MAX_BOUNDS", 300 * 20)
     search = ColumnSearch(problem)
     assert search.cells is not None
     assert search.cells.bounds.nbytes <= 300 * 20 < usual.bounds.nbytes
     assert_envelopes(search, losses, 0.1, 2.0)
-    monkeypatch.setattr(search_module, "MAX_BOUNDS", 1)
+    monkeypatch.setattr(cells_module, "MAX_BOUNDS", 1)
     least = ColumnSearch(problem)
     assert least.cells is not None
     assert least.cells.bounds.shape == (300, 1)
@@ -215,7 +217,7 @@ def test_blocks_and_jobs_of_building_do_not_matter(
     rng = np.random.default_rng(1)
     problem = TransportProblem(rng.normal(size=(150, 3)), rng.integers(0, 2, 150), 1.0)
     losses = table(rng, 2, 150)
-    monkeypatch.setattr(search_module, "BLOCK_BYTES", block)
+    monkeypatch.setattr(cells_module, "BLOCK_BYTES", block)
     search = ColumnSearch(problem, jobs=jobs)
     assert search.cells is not None
     assert_below_distances(search.cells, problem.places)
@@ -296,7 +298,7 @@ def test_lists_of_neighbours_do_not_depend_on_blocks(monkeypatch: pytest.MonkeyP
     rng = np.random.default_rng(11)
     problem = TransportProblem(rng.normal(size=(101, 3)), np.zeros(101, dtype=int), 1.0)
     whole = ColumnSearch(problem, neighbours=9).nearest
-    monkeypatch.setattr(search_module, "BLOCK_BYTES", 1000)
+    monkeypatch.setattr(lists_module, "BLOCK_BYTES", 1000)
     parts = ColumnSearch(problem, neighbours=9).nearest
     assert whole is not None
     assert parts is not None
@@ -361,7 +363,7 @@ def test_lists_give_the_envelopes_of_a_search(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     for name, value in (("LISTED", listed), ("TABLES", tables), ("MOVERS", movers)):
-        monkeypatch.setattr(search_module, name, value)
+        monkeypatch.setattr(lists_module, name, value)
     rng = np.random.default_rng(11)
     n = 300
     problem = TransportProblem(cloud(kind, rng, n, 3), rng.integers(0, 2, n), 1.0)
@@ -416,8 +418,8 @@ def test_a_row_that_overtakes_all_is_seen_by_every_list() -> None:
 
 
 def test_bounds_of_lists_hold_for_all_other_rows(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(search_module, "LISTED", 40)
-    monkeypatch.setattr(search_module, "TABLES", 6)
+    monkeypatch.setattr(lists_module, "LISTED", 40)
+    monkeypatch.setattr(lists_module, "TABLES", 6)
     rng = np.random.default_rng(13)
     n = 500
     problem = TransportProblem(rng.normal(size=(n, 4)), rng.integers(0, 2, n), 1.0)
@@ -436,8 +438,8 @@ def test_bounds_of_lists_hold_for_all_other_rows(monkeypatch: pytest.MonkeyPatch
     assert lists is not None
     search.load(losses, KEY)
     by_position = search.largest[:, search.cells.place]
-    bounds = lists.at(eta / 1.005, eta * 1.005, by_position, problem.query_label)
-    _, _, _, _, scale, rise, others, movers, _ = bounds
+    _, rises = lists.at(eta / 1.005, eta * 1.005, by_position, problem.query_label)
+    scale, rise, others, movers, _ = rises
     assert len(np.unique(lists.since)) > 3
     for query in range(len(lists.rows)):
         g, label = lists.since[query], problem.query_label[query]

@@ -28,7 +28,10 @@ if TYPE_CHECKING:
 
 Constraint = Literal["demographic_parity", "equalized_odds"]
 CHUNK_ROWS = 16_384
-NOT_FINITE = "an output of the network is no finite number: try a smaller learning_rate or a smaller adversary_weight."
+NOT_FINITE = (
+    "an output of the network is no finite number: try a smaller learning_rate or a smaller "
+    "adversary_weight."
+)
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -84,6 +87,7 @@ class AdversarialClassifier(GroupComparator):
     adversary_learning_rate: float = 0.1
 
     def _check_parameters(self) -> None:
+        super()._check_parameters()
         self._check_choice("constraint", get_args(Constraint))
         self._check_counts("n_epochs", "batch_size")
         self._check_widths("hidden", "adversary_hidden")

@@ -82,10 +82,13 @@ class Comparator(Method):
         too few rows. FloatingPointError: an output of a network is not finite. ImportError: the
         optional extra is not installed.
         """
-        data, codes, weights = self._checked_input(X, y, sample_weight)
+        data, codes, weights = self._begin_fit(X, y, sample_weight)
         groups = self._groups(sensitive_features, codes)
         self._learn(data, codes, groups, weights, callback or (lambda step, steps, progress: None))
         return self
+
+    def _check_parameters(self) -> None:
+        self._check_whole_numbers("random_state")
 
     def _groups(self, sensitive_features: Any, codes: Int) -> Groups:
         """Groups to treat; without mitigation one of all rows."""
@@ -135,6 +138,10 @@ class GroupComparator(Comparator):
     """
 
     attribute: str | None = None
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        self._check_name("attribute")
 
     def _groups(self, sensitive_features: Any, codes: Int) -> Groups:
         chosen = None if self.attribute is None else [self.attribute]

@@ -99,6 +99,7 @@ class LogisticClassifier(Comparator):
         return self.linear_.n_iter
 
     def _check_parameters(self) -> None:
+        super()._check_parameters()
         self._check_interval("(0, inf)", "C")
         self._check_counts("max_iter")
 

@@ -77,6 +77,7 @@ class ExponentiatedGradientClassifier(GroupComparator):
     C: float = 1.0
 
     def _check_parameters(self) -> None:
+        super()._check_parameters()
         self._check_choice("constraint", get_args(Constraint))
         self._check_interval("(0, 1]", "eps")
         self._check_counts("max_iter")

@@ -144,6 +144,8 @@ class DADIClassifier(Method):
         "class_balance": Real(0.0, 1.0),
     }
 
+    _fitted_part: ClassVar[str] = "_weight"
+
     gamma: float = 0.8
     criterion: Criterion = "demographic_parity"
     class_balance: float = 1.0
@@ -187,9 +189,7 @@ class DADIClassifier(Method):
         """
         from evenhand.fairlib.methods.dadi.agent_training import train
 
-        # a training that fails leaves no fitted model, not even an earlier one
-        self.__dict__.pop("_weight", None)
-        data, codes, weights = self._checked_input(X, y, sample_weight)
+        data, codes, weights = self._begin_fit(X, y, sample_weight)
         groups = check_feature_groups(feature_groups, data.shape[1])
         sensitive = read_groups(sensitive_features, self.attributes, len(codes))
         self.attributes_ = list(sensitive.attributes)
@@ -218,7 +218,8 @@ class DADIClassifier(Method):
             self.feature_report_ = feature_report(self, held, known, before, after[1])
             self.validation_ = None
             if len(held.rows):
-                self.validation_ = Validation(held.rows, self._mixed(held.X, known, self._weight))
+                probability = self._mixed(held.X, known, self._weight)
+                self.validation_ = Validation(held.rows, probability)
         stored.remove()
         return self
 
@@ -253,9 +254,6 @@ class DADIClassifier(Method):
             weight = max(aucs, key=aucs.__getitem__, default=WEIGHTS[0])
         self._weight = float(weight)
 
-    def __sklearn_is_fitted__(self) -> bool:
-        return getattr(self, "_weight", None) is not None
-
     def _check_parameters(self) -> None:
         self._check_interval(
             "[0, 1]", "gamma", "class_balance", "exploration_start", "exploration_end"
@@ -268,6 +266,9 @@ class DADIClassifier(Method):
         self._check_interval("[0, 1]", "trees_weight", optional=True)
         self._check_counts("memory_size", "processing_steps", "agents", "n_step", "target_every")
         self._check_counts("pretrain_iterations", "n_iterations", least=0, optional=True)
+        self._check_names("attributes")
+        self._check_mapping("costs")
+        self._check_whole_numbers("random_state")
         self._check_choice("criterion", CRITERIA)
         self._check_widths("hidden")
         if len(self.hidden) != 2:

@@ -62,7 +62,16 @@ class Questionnaire:
 
     The encoder is fitted with the columns of the model's matrix, and the model, a DADIClassifier or
     a DecidedModel of one, with one group for each column of the table, under its name. There is a
-    question for every model input. `label_values` are the label's own values for 0 and 1.
+    question for every model input.
+
+    Parameters
+    ----------
+    encoder : TableEncoder
+    model : DADIClassifier or DecidedModel
+    questions : mapping of str to Question
+        By name of the feature.
+    label_values : sequence
+        The label's own values for 0 and 1.
     """
 
     def __init__(
@@ -84,7 +93,20 @@ class Questionnaire:
     @classmethod
     def load(cls, bundle: str | Path) -> Self:
         """Read a published bundle: ``encoder.json``, ``inputs.json`` and ``model/``.
-        ValueError: the folder holds no model that asks for features.
+
+        Parameters
+        ----------
+        bundle : str or Path
+            Its folder.
+
+        Returns
+        -------
+        Questionnaire
+
+        Raises
+        ------
+        ValueError
+            If the folder holds no model that asks for features.
         """
         folder = Path(bundle)
         if not (folder / INPUTS_FILE).is_file():
@@ -104,40 +126,81 @@ class Questionnaire:
         )
 
     def choices(self, name: str) -> list[str] | None:
-        """Names of a feature's valid values; None for a number or a date."""
+        """Names of a feature's valid values.
+
+        Parameters
+        ----------
+        name : str
+
+        Returns
+        -------
+        list of str, or None
+            None for a number or a date.
+        """
         item = self._fitted[name]
         allowed = self.questions[name].allowed
         if item.kind in NUMERIC_KINDS:
-            return None if allowed is None else [category_name(value) for value in allowed]
+            if allowed is None:
+                return None
+            return [category_name(value) for value in allowed]
         if allowed is None:
             return list(item.categories)
-        listed = [category_name(value) for value in allowed]
-        known = [
-            value for value in listed if value in item.categories or self.encoder.unseen == "ignore"
-        ]
-        return known + [MISSING] * (MISSING in item.categories)
+        names = [category_name(value) for value in allowed]
+        if self.encoder.unseen != "ignore":
+            names = [value for value in names if value in item.categories]
+        if MISSING in item.categories:
+            names.append(MISSING)
+        return names
 
     def next_feature(
         self, known: Mapping[str, Any], *, excluded: Collection[str] = ()
     ) -> str | None:
-        """Feature of the highest value among those left to ask; None if stopping has at least this
-        value.
+        """Feature of the highest value among those left to ask.
 
-        `known` are the answers so far, as values of the table's columns, and `excluded` features
-        not to ask for, such as those that the person declined. Errors are those of :meth:`check`.
+        Parameters
+        ----------
+        known : mapping of str to value
+            The answers so far, as values of the table's columns.
+        excluded : collection of str
+            Features not to ask for, such as those that the person declined.
+
+        Returns
+        -------
+        str or None
+            None if stopping has at least this value.
+
+        Raises
+        ------
+        ValueError
+            As :meth:`check`.
         """
         for name in excluded:
             self._require(name)
         values = self.model.action_values(*self._state(known))[0]
         values[[self._position[name] for name in excluded]] = -np.inf
         best = int(values[:-1].argmax())
-        return list(self._position)[best] if values[best] > values[-1] else None
+        if values[best] <= values[-1]:
+            return None
+        return list(self._position)[best]
 
     def predict(self, known: Mapping[str, Any]) -> dict[str, Any]:
-        """Predict from the known features: ``prediction`` and the ``probability`` of the positive
-        value.
+        """Predict from the known features.
 
-        The prediction is one of the label's own values. Errors are those of :meth:`check`.
+        Parameters
+        ----------
+        known : mapping of str to value
+            The answers so far, as values of the table's columns.
+
+        Returns
+        -------
+        dict
+            ``prediction``, one of the label's own values, and the ``probability`` of the positive
+            one.
+
+        Raises
+        ------
+        ValueError
+            As :meth:`check`.
         """
         row, mask = self._state(known)
         probability = self.model.predict_proba_known(row, mask)[:, 1]
@@ -159,13 +222,27 @@ class Questionnaire:
         for name, value in known.items():
             row[name] = self.check(name, value)
             mask[0, self._position[name]] = True
-        return self.encoder.transform(
-            pd.DataFrame({name: [value] for name, value in row.items()})
-        ), mask
+        table = pd.DataFrame({name: [value] for name, value in row.items()})
+        return self.encoder.transform(table), mask
 
     def check(self, name: str, value: Any) -> Any:
-        """A valid answer as the encoder takes it.
-        ValueError: an unknown name, or an invalid value; the message does not quote the value.
+        """Check an answer.
+
+        Parameters
+        ----------
+        name : str
+        value : any
+            None for a missing one.
+
+        Returns
+        -------
+        any
+            The answer as the encoder takes it.
+
+        Raises
+        ------
+        ValueError
+            For an unknown name, or an invalid value; the message does not quote the value.
         """
         self._require(name)
         item = self._fitted[name]
@@ -181,14 +258,18 @@ class Questionnaire:
             raise ValueError(f"{name}: no such value; expected one of {', '.join(choices)}.")
         if item.kind in ("standard", "unit"):
             return _number(name, value, question)
-        return _date(name, value, question) if item.kind in DATE_KINDS else value
+        if item.kind in DATE_KINDS:
+            return _date(name, value, question)
+        return value
 
 
 def _placeholder(item: Any) -> Any:
     """A valid value for an unknown feature; no output depends on it."""
     if item.kind in DATE_KINDS:
         return pd.Timestamp("1970-01-01")
-    return item.mean if item.kind in ("standard", "unit") else item.categories[0]
+    if item.kind in ("standard", "unit"):
+        return item.mean
+    return item.categories[0]
 
 
 def _is_missing(value: Any) -> bool:
@@ -211,10 +292,11 @@ def _date(name: str, value: Any, question: Question) -> datetime.date:
         day = value if isinstance(value, datetime.date) else datetime.date.fromisoformat(str(value))
     except ValueError:
         day = None
-    plain = day.date() if isinstance(day, datetime.datetime) else day
-    if plain is None or not _within(plain, question, datetime.date.fromisoformat):
+    if isinstance(day, datetime.datetime):
+        day = day.date()
+    if day is None or not _within(day, question, datetime.date.fromisoformat):
         raise ValueError(f"{name}: expected {question.expected}.")
-    return plain
+    return day
 
 
 def _within(value: Any, question: Question, read: Any) -> bool:

@@ -18,7 +18,7 @@ from evenhand.fairlib.execution import derive_seed, generator, one_thread
 from evenhand.fairlib.methods.method_base import (
     Callback,
     Method,
-    Validation,
+    binary_shift,
     check_feature_groups,
     read_tensors,
 )
@@ -44,8 +44,10 @@ class FAIASClassifier(Method):
     draw those with which the sensitive feature k would change the prediction most: features that
     already tell k are left out. The predictor learns to predict well and to be changed little,
 
-    .. math:: \min_\phi \; E\left[-\log f_y(x, s) + \lambda \|f(x, s \cup \{k\}) - f(x, s)\|\right],
-              \qquad \max_\theta \; E\left[\|f(x, s \cup \{k\}) - f(x, s)\|\right], \qquad s \sim \pi_\theta
+    .. math:: \min_\phi \;
+              E\left[-\log f_y(x, s) + \lambda \|f(x, s \cup \{k\}) - f(x, s)\|\right],
+              \qquad \max_\theta \; E\left[\|f(x, s \cup \{k\}) - f(x, s)\|\right],
+              \qquad s \sim \pi_\theta
 
     A prediction is the mean of :math:`f(x, s)` over ``n_masks`` selections, which are spread evenly
     over the selector's distribution and the same for all rows. So it estimates what the training
@@ -122,6 +124,8 @@ class FAIASClassifier(Method):
         "initial_probability": Choice((0.5, 0.9)),
     }
 
+    _fitted_part: ClassVar[str] = "predictor_"
+
     sensitivity_weight: float = 1.0
     attributes: Sequence[str] | None = None
     data_dependent: bool = False
@@ -159,9 +163,7 @@ class FAIASClassifier(Method):
         a sensitive feature that is no feature group, or constant; no other feature that varies;
         groups that miss or repeat a column; too few rows.
         """
-        # a training that fails leaves no fitted model, not even an earlier one
-        self.__dict__.pop("predictor_", None)
-        data, codes, weights = self._checked_input(X, y, sample_weight)
+        data, codes, weights = self._begin_fit(X, y, sample_weight)
         self.groups_ = check_feature_groups(feature_groups, data.shape[1])
         self.attributes_ = self._sensitive(data, sensitive_features)
         train, held = self._split(codes)
@@ -203,13 +205,15 @@ class FAIASClassifier(Method):
             first.weight[:, players.features.hidden] = 0.0
         self.best_epoch_ = trainer.best_epoch
         self._set_players(players)
-        shift = trainer.class_weights.double().log().tolist()
-        self.prior_shift_ = shift[1] - shift[0] if len(shift) == 2 else 0.0
-        self.validation_ = Validation(held, self._probabilities(data[held])) if len(held) else None
+        self.prior_shift_ = binary_shift(trainer.class_weights.double().log().tolist())
+        self.validation_ = self._validation_of(data, held)
         stored.remove()
         return self
 
     def _check_parameters(self) -> None:
+        self._check_names("attributes")
+        self._check_flags("data_dependent")
+        self._check_whole_numbers("random_state")
         self._check_counts("n_epochs", "n_masks")
         self._check_counts("patience", "batch_size", optional=True)
         self._check_widths("hidden", "selector_hidden")
@@ -220,9 +224,6 @@ class FAIASClassifier(Method):
         self._check_interval("(0, 1]", "initial_probability")
         self._check_interval("[0, 1]", "class_balance")
         self._check_interval("[0, 1)", "averaging", "validation_share")
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "predictor_")
 
     def _build(self, generator: torch.Generator | None) -> Players:
         """Both players, drawn from the generator; without one, to be loaded."""

@@ -61,13 +61,21 @@ def class_weights(counts: Sequence[int], balance: float) -> Tensor:
 def score_of(probabilities: Float, codes: Int) -> Score:
     """Balanced accuracy (mean recall), and minus the mean over the classes of their log loss.
 
-    `probabilities` have the shape (n, K), and `codes` are class positions, shape (n,); every class
-    occurs.
+    Parameters
+    ----------
+    probabilities : ndarray of float, shape (n, K)
+    codes : ndarray of int, shape (n,)
+        Class positions; every class occurs.
+
+    Returns
+    -------
+    (float, float)
+        The higher the better.
     """
     counts = np.bincount(codes, minlength=probabilities.shape[1])
-    right = probabilities.argmax(axis=1) == codes
+    is_correct = probabilities.argmax(axis=1) == codes
     losses = log_losses(probabilities)[codes, np.arange(len(codes))]
-    recalls = np.bincount(codes, weights=right, minlength=len(counts)) / counts
+    recalls = np.bincount(codes, weights=is_correct, minlength=len(counts)) / counts
     means = np.bincount(codes, weights=losses, minlength=len(counts)) / counts
     return float(recalls.mean()), -float(means.mean())
 
@@ -77,9 +85,21 @@ def log_loss_of(
 ) -> Score:
     """Minus the mean log loss (nats), corrected for the training's class weights; and 0.
 
-    `probabilities`, shape (n, K), are divided by the class weights of the training's loss,
-    `weights` of shape (K,), and normalised. `codes` are class positions, shape (n,), and
-    `row_weights` have the shape (n,).
+    The probabilities are divided by the class weights and normalised.
+
+    Parameters
+    ----------
+    probabilities : ndarray of float, shape (n, K)
+    codes : ndarray of int, shape (n,)
+        Class positions.
+    weights : Tensor, shape (K,)
+        Class weights of the training's loss.
+    row_weights : ndarray of float, shape (n,), or None
+
+    Returns
+    -------
+    (float, float)
+        The higher the better.
     """
     margins = -log_losses(probabilities).T - np.log(weights.double().numpy())
     losses = softmax_losses(margins)[codes, np.arange(len(codes))]
@@ -109,14 +129,14 @@ class Trainer:
         self.labels = labels
         self.generator = generator
         self.weights = weights
-        self.batch_size = (
-            default_batch_size(len(x)) if config.batch_size is None else config.batch_size
-        )
+        self.batch_size = config.batch_size
+        if self.batch_size is None:
+            self.batch_size = default_batch_size(len(x))
         # of the prediction loss
         self.class_weights = class_weights(torch.bincount(labels).tolist(), config.class_balance)
-        self.selector_rate = config.selector_learning_rate or (
-            NETWORK_RATE if config.data_dependent else VECTOR_RATE
-        )
+        self.selector_rate = config.selector_learning_rate
+        if not self.selector_rate:
+            self.selector_rate = NETWORK_RATE if config.data_dependent else VECTOR_RATE
         self.optimizers = {
             "predictor": torch.optim.Adam(
                 players.predictor.parameters(),
@@ -130,8 +150,9 @@ class Trainer:
         }
         # steps of Adam that take a selection probability from its start to one half
         start = abs(torch.tensor(config.initial_probability, dtype=torch.float64).logit().item())
-        steps = 0.0 if math.isinf(start) else start / self.selector_rate
-        self.warm_up = steps if config.validation_criterion == "log_loss" else 0.0
+        self.warm_up = 0.0
+        if config.validation_criterion == "log_loss" and not math.isinf(start):
+            self.warm_up = start / self.selector_rate
         self.step = 0
         self.averages = [value.detach().clone() for value in players.parameters()]
         self.best_epoch = 0
@@ -143,37 +164,37 @@ class Trainer:
     ) -> dict[str, list[float]]:
         """Train all epochs, or up to the patience's end, and install the averages of the best one.
 
-        `score` gives the score of the current parameters on validation rows; without it later
-        epochs are better. The callback is called every epoch with (epoch, epochs, what the history
-        records of it). The result is the history, by epoch. FloatingPointError if a loss or
-        parameter is NaN or infinite.
+        Parameters
+        ----------
+        score : callable or None
+            Gives the score of the current parameters on validation rows. None: later epochs are
+            better.
+        callback : callable or None
+            Called every epoch with (epoch, epochs, what the history records of it).
+        checkpoint : Checkpoint
+
+        Returns
+        -------
+        dict of str to list of float
+            The history, by epoch.
+
+        Raises
+        ------
+        FloatingPointError
+            If a loss or parameter is NaN or infinite.
         """
         config = self.config
         history: dict[str, list[float]] = {}
-        found = checkpoint.load()
-        if found is not None:
-            history = {name: values.tolist() for name, values in found["history"].items()}
-            self.restore(found)
+        state = checkpoint.load()
+        if state is not None:
+            history = {name: values.tolist() for name, values in state["history"].items()}
+            self.restore(state)
         epoch = len(history.get("epoch", []))
         while epoch < config.n_epochs and not self.is_stale(epoch, config.patience):
             logs = self.epoch()
             epoch += 1
-            if not (self.is_finite() and all(map(math.isfinite, logs.values()))):
-                raise FloatingPointError(
-                    f"the losses or weights are no longer finite at epoch {epoch}: lower "
-                    "learning_rate "
-                    f"(now {config.learning_rate}) or selector_learning_rate (now "
-                    f"{self.selector_rate})."
-                )
-            self.exchange()
-            reached = (float(epoch), 0.0) if score is None else score()
-            if score is not None:
-                sign = -1.0 if config.validation_criterion == "log_loss" else 1.0
-                logs[f"validation_{config.validation_criterion}"] = sign * reached[0]
-            enough = callback is not None and callback(epoch, config.n_epochs, logs)
-            if self.step >= self.warm_up or epoch == config.n_epochs or enough:
-                self.keep_if_best(epoch, reached)
-            self.exchange()
+            self._check_finite(epoch, logs)
+            enough = self._evaluate(epoch, score, callback, logs)
             for name, value in {"epoch": float(epoch), **logs}.items():
                 history.setdefault(name, []).append(value)
             if enough:
@@ -182,6 +203,40 @@ class Trainer:
                 checkpoint.save(self.state() | {"history": history})
         self.set_parameters(self.best_parameters)
         return history
+
+    def _check_finite(self, epoch: int, logs: dict[str, float]) -> None:
+        """FloatingPointError unless all losses and parameters are numbers."""
+        if self.is_finite() and all(map(math.isfinite, logs.values())):
+            return
+        raise FloatingPointError(
+            f"the losses or weights are no longer finite at epoch {epoch}: lower learning_rate "
+            f"(now {self.config.learning_rate}) or selector_learning_rate (now "
+            f"{self.selector_rate})."
+        )
+
+    def _evaluate(
+        self,
+        epoch: int,
+        score: Callable[[], Score] | None,
+        callback: Callback | None,
+        logs: dict[str, float],
+    ) -> bool:
+        """Score the averages after an epoch, and keep them if they are the best so far.
+
+        Adds the score to `logs`; whether the callback ends the training.
+        """
+        config = self.config
+        self.exchange()
+        reached = (float(epoch), 0.0)
+        if score is not None:
+            reached = score()
+            sign = -1.0 if config.validation_criterion == "log_loss" else 1.0
+            logs[f"validation_{config.validation_criterion}"] = sign * reached[0]
+        enough = callback is not None and bool(callback(epoch, config.n_epochs, logs))
+        if self.step >= self.warm_up or epoch == config.n_epochs or enough:
+            self.keep_if_best(epoch, reached)
+        self.exchange()
+        return enough
 
     def is_stale(self, epoch: int, patience: int | None) -> bool:
         """Whether the last `patience` epochs were no better than the best one."""
@@ -256,9 +311,9 @@ class Trainer:
         """Exchange the parameters and their averages; a second call undoes it."""
         with torch.no_grad():
             for value, average in zip(self.players.parameters(), self.averages, strict=True):
-                held = value.clone()
+                current = value.clone()
                 value.copy_(average)
-                average.copy_(held)
+                average.copy_(current)
 
     def parameters(self) -> list[Float32]:
         """Copies of the parameters of both players."""
@@ -267,8 +322,8 @@ class Trainer:
     def set_parameters(self, values: Sequence[Float32]) -> None:
         """Load copies that :meth:`parameters` gave."""
         with torch.no_grad():
-            for value, given in zip(self.players.parameters(), values, strict=True):
-                value.copy_(torch.from_numpy(given))
+            for value, copied in zip(self.players.parameters(), values, strict=True):
+                value.copy_(torch.from_numpy(copied))
 
     def is_finite(self) -> bool:
         """Whether all parameters are numbers: the losses are those before the last step."""
@@ -284,7 +339,10 @@ class Trainer:
             "best": dict(enumerate(self.best_parameters)),
             "best_epoch": self.best_epoch,
             "best_score": self.best_score,
-            "moments": {name: each.state_dict()["state"] for name, each in self.optimizers.items()},
+            "moments": {
+                player: optimizer.state_dict()["state"]
+                for player, optimizer in self.optimizers.items()
+            },
         }
 
     def restore(self, state: State) -> None:

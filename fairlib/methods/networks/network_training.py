@@ -32,6 +32,7 @@ REPORT_EVERY = 50
 # Validation rows are evaluated once in an epoch, rounded to reports, and at least once in so many
 # reports.
 MOST_REPORTS = 10
+WRONG_BATCH = "the DataLoader must give (rows, labels) or (rows, labels, weights)."
 # What a training continues from, as a checkpoint saves and loads it.
 State = dict[str, Any]
 # From outputs (b, K) and labels or targets (b,) to one value per row (b,).
@@ -89,7 +90,7 @@ class MeanLoss:
     """The mean of the rows' loss, and the base of the other training objectives."""
 
     def __call__(self, network: nn.Module, batch: Batch) -> tuple[Tensor, dict[str, float]]:
-        """Loss of a mini-batch with its graph, and what the history records beside ``loss``."""
+        """Loss of a mini-batch with its graph, and what the history records besides ``loss``."""
         return batch.loss(network(batch.x)), {}
 
     def criterion(self, network: nn.Module, batch: Batch, shift: Tensor) -> float:
@@ -142,7 +143,22 @@ def build_network(
 
 def start_network(estimator: NeuralNetworkClassifier, data: Float32) -> nn.Module:
     """Network before its first mini-batch: drawn from the seed, or a copy of the given one.
-    ValueError: the given network does not map rows of this width to a logit per class.
+
+    Parameters
+    ----------
+    estimator : NeuralNetworkClassifier
+    data : ndarray of float32, shape (n, d)
+        Training rows.
+
+    Returns
+    -------
+    torch.nn.Module
+        (n, d) to (n, K).
+
+    Raises
+    ------
+    ValueError
+        If the given network does not map rows of this width to a logit per class.
     """
     outputs = estimator._n_outputs
     if estimator.network is None:
@@ -166,12 +182,27 @@ def start_network(estimator: NeuralNetworkClassifier, data: Float32) -> nn.Modul
 
 
 def rows_of(X: Any, y: Any, weights: Any, *others: Any) -> tuple[Any, Any, Any]:
-    """Rows, labels and weights of a DataLoader, read in one pass into a temporary file; others as
-    they are.
+    """Rows, labels and weights of a DataLoader; other arguments as they are.
 
-    `others` are further arguments by row. ValueError: they or labels or weights are given beside a
-    loader in whose order they may not be, batches that are not (rows, labels) or (rows, labels,
-    weights).
+    The loader is read in one pass into a temporary file.
+
+    Parameters
+    ----------
+    X : DataLoader or any
+    y, weights : any
+        None with a loader, which gives both.
+    *others : any
+        Further arguments with a value for every row, or None.
+
+    Returns
+    -------
+    rows, labels, weights
+
+    Raises
+    ------
+    ValueError
+        If labels or weights are given with a loader, or further arguments with one in whose order
+        they may not be; for batches that are not (rows, labels) or (rows, labels, weights).
     """
     if not isinstance(X, DataLoader):
         return X, y, weights
@@ -179,43 +210,59 @@ def rows_of(X: Any, y: Any, weights: Any, *others: Any) -> tuple[Any, Any, Any]:
         raise ValueError(
             "the DataLoader gives labels and weights itself: leave out y and sample_weight."
         )
-    batches = X.batch_sampler
-    # a sampler of batches hides the order of the rows: the loader's own sampler is then not used
-    sampler = (
-        X.sampler if batches is None else batches.sampler if type(batches) is BatchSampler else None
-    )
-    if any(other is not None for other in others) and not isinstance(sampler, SequentialSampler):
+    has_others = any(other is not None for other in others)
+    if has_others and not isinstance(_sampler_of(X), SequentialSampler):
         raise ValueError(
-            "a DataLoader beside further values by row must give its rows in order: no shuffle."
+            "a DataLoader together with further values by row must give its rows in order: no "
+            "shuffle."
         )
-    rest: list[list[NDArray[Any]]] = []
+    # labels, and weights if any, of every batch
+    targets: list[list[NDArray[Any]]] = []
 
     def rows() -> Iterator[Float32]:
         for batch in X:
-            parts = (
-                len(rest[0]) + 1 if rest else len(batch) if isinstance(batch, list | tuple) else 0
-            )
-            if not isinstance(batch, list | tuple) or parts not in (2, 3) or len(batch) != parts:
-                raise ValueError(
-                    "the DataLoader must give (rows, labels) or (rows, labels, weights)."
-                )
-            features = torch.as_tensor(batch[0], dtype=torch.float32).detach().cpu().numpy()
-            rest.append([_array(part) for part in batch[1:]])
-            if any(part.shape != features.shape[:1] for part in rest[-1]):
-                raise ValueError(
-                    "the DataLoader must give a label, and a weight if any, for every row."
-                )
+            features, batch_targets = _parts_of(batch)
+            if targets and len(batch_targets) != len(targets[0]):
+                raise ValueError(WRONG_BATCH)
+            targets.append(batch_targets)
             yield features
 
     # the loader draws from torch's global generator, whose state belongs to the caller
     with torch.random.fork_rng([]):
         data = matrix_of(rows())
-    labels, *given = (np.concatenate(parts) for parts in zip(*rest, strict=True))
-    return data, labels, given[0] if given else None
+    joined = [np.concatenate(parts) for parts in zip(*targets, strict=True)]
+    labels = joined[0]
+    row_weights = joined[1] if len(joined) == 2 else None
+    return data, labels, row_weights
+
+
+def _sampler_of(loader: DataLoader[Any]) -> Any:
+    """Sampler of a loader's rows; None where a sampler of batches hides their order."""
+    batches = loader.batch_sampler
+    if batches is None:
+        return loader.sampler
+    # with another sampler of batches the loader's own sampler is not used
+    if type(batches) is BatchSampler:
+        return batches.sampler
+    return None
+
+
+def _parts_of(batch: Any) -> tuple[Float32, list[NDArray[Any]]]:
+    """Rows of a batch, and its labels and weights, if it has any."""
+    if not isinstance(batch, list | tuple) or len(batch) not in (2, 3):
+        raise ValueError(WRONG_BATCH)
+    features = torch.as_tensor(batch[0], dtype=torch.float32).detach().cpu().numpy()
+    targets = [_array(part) for part in batch[1:]]
+    if any(part.shape != features.shape[:1] for part in targets):
+        raise ValueError("the DataLoader must give a label, and a weight if any, for every row.")
+    return features, targets
 
 
 def _array(values: Any) -> NDArray[Any]:
-    return values.detach().cpu().numpy() if isinstance(values, Tensor) else np.asarray(values)
+    """Values of a tensor, or of anything else that numpy takes."""
+    if isinstance(values, Tensor):
+        return values.detach().cpu().numpy()
+    return np.asarray(values)
 
 
 class Training:
@@ -245,23 +292,18 @@ class Training:
     ) -> None:
         self.network = network
         self.objective = objective
-        # rows of a mapped file are read as the mini-batches ask for them
         self.device = torch_device(estimator.device)
         network.to(self.device)
-        mapped = mapped_file(data) is not None
-        self.features = torch.from_numpy(data) if mapped else torch.tensor(data, device=self.device)
-        classes = np.issubdtype(targets.dtype, np.integer)
-        kind = torch.int64 if classes else torch.float32
+        if mapped_file(data) is not None:
+            # rows of a mapped file are read as the mini-batches ask for them
+            self.features = torch.from_numpy(data)
+        else:
+            self.features = torch.tensor(data, device=self.device)
+        is_classes = np.issubdtype(targets.dtype, np.integer)
+        kind = torch.int64 if is_classes else torch.float32
         self.targets = torch.tensor(targets, dtype=kind, device=self.device)
-        self.row_loss: RowLoss = estimator.loss or (log_loss if classes else squared_error)
-        if estimator.loss is not None:
-            outputs = torch.zeros(len(targets), estimator._n_outputs, device=self.device)
-            losses = self.row_loss(outputs, self.targets)
-            if getattr(losses, "shape", None) != (len(targets),):
-                raise ValueError(
-                    "loss must give one value per row, shape (b,), from outputs and labels."
-                )
-        codes = targets if classes else np.zeros(len(targets), np.int64)
+        self.row_loss = self._row_loss(estimator, log_loss if is_classes else squared_error)
+        codes = targets if is_classes else np.zeros(len(targets), np.int64)
         trained = np.ones(len(codes), bool)
         if held is not None:
             trained[held] = False
@@ -283,19 +325,13 @@ class Training:
         self.shift = torch.log(
             torch.tensor(self.shares, dtype=torch.float64) / torch.tensor(counts)
         )
-        if not classes:
+        if not is_classes:
             self.shift = torch.zeros(1, dtype=torch.float64)
         self.shift = self.shift.to(self.device)
         self.held: Batch | None = None
         self.patience = 0
         if held is not None:
-            assert estimator.n_iter_no_change is not None
-            self.held = self._batch(torch.from_numpy(held))
-            if self.held.weights is not None:
-                self.held = replace(self.held, weights=self.held.weights / self.held.weights.mean())
-            passes = math.ceil(sum(counts) / size / REPORT_EVERY)
-            self.evaluate_every = REPORT_EVERY * min(MOST_REPORTS, passes)
-            self.patience = estimator.n_iter_no_change * self.evaluate_every
+            self._hold_out(estimator, held, math.ceil(sum(counts) / size / REPORT_EVERY))
         self.best_value = math.inf
         self.best_step = 0
         self.last_value = math.inf
@@ -312,6 +348,33 @@ class Training:
         self.step = 0
         self.history: dict[str, list[float]] = {"step": [], "loss": []}
         self._sums: dict[str, float] = {}
+
+    def _row_loss(self, estimator: NeuralNetworkClassifier, default: RowLoss) -> RowLoss:
+        """The estimator's loss, which must give one value per row, or the default."""
+        if estimator.loss is None:
+            return default
+        row_loss: RowLoss = estimator.loss
+        n = len(self.targets)
+        outputs = torch.zeros(n, estimator._n_outputs, device=self.device)
+        losses = row_loss(outputs, self.targets)
+        if getattr(losses, "shape", None) != (n,):
+            raise ValueError(
+                "loss must give one value per row, shape (b,), from outputs and labels."
+            )
+        return row_loss
+
+    def _hold_out(self, estimator: NeuralNetworkClassifier, rows: Int, reports: int) -> None:
+        """Set the validation rows, and how often they are evaluated.
+
+        A pass over the training rows takes `reports` times `REPORT_EVERY` mini-batches.
+        """
+        assert estimator.n_iter_no_change is not None
+        self.held = self._batch(torch.from_numpy(rows))
+        if self.held.weights is not None:
+            weights = self.held.weights / self.held.weights.mean()
+            self.held = replace(self.held, weights=weights)
+        self.evaluate_every = REPORT_EVERY * min(MOST_REPORTS, reports)
+        self.patience = estimator.n_iter_no_change * self.evaluate_every
 
     def run(self, steps: int, callback: Callback | None, checkpoint: Checkpoint) -> None:
         """Train until `steps` mini-batches were taken, or the validation rows or the callback say
@@ -361,20 +424,17 @@ class Training:
 
     def _batch(self, rows: Tensor) -> Batch:
         """Some rows with their weights."""
-        here = rows.to(self.device)
+        on_device = rows.to(self.device)
         x = self.features[rows.to(self.features.device)].to(self.device)
-        weights = None if self.weights is None else self.weights[here]
-        return Batch(x, self.targets[here], rows, weights, self.row_loss)
+        weights = None if self.weights is None else self.weights[on_device]
+        return Batch(x, self.targets[on_device], rows, weights, self.row_loss)
 
     def advance(self) -> dict[str, float]:
         """Take one mini-batch; return its loss and what the objective logs."""
-        rows = torch.cat(
-            [
-                pool[torch.randint(len(pool), (share,), generator=self.generator)]
-                for pool, share in zip(self.by_label, self.shares, strict=True)
-            ]
-        )
-        loss, logs = self.objective(self.network, self._batch(rows))
+        drawn = []
+        for pool, share in zip(self.by_label, self.shares, strict=True):
+            drawn.append(pool[torch.randint(len(pool), (share,), generator=self.generator)])
+        loss, logs = self.objective(self.network, self._batch(torch.cat(drawn)))
         self.optimizer.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
         self.optimizer.step()
@@ -430,26 +490,47 @@ class Training:
 
     def _layers(self) -> torch.Generator:
         """The global generator that layers such as dropout draw from."""
-        cuda = self.device.type == "cuda"
-        return (
-            torch.cuda.default_generators[torch.cuda.current_device()]
-            if cuda
-            else torch.default_generator
-        )
+        if self.device.type == "cuda":
+            return torch.cuda.default_generators[torch.cuda.current_device()]
+        return torch.default_generator
 
 
 def torch_device(name: str) -> torch.device:
-    """Device called "cpu", "cuda", or "auto": a GPU if torch finds one. ValueError: "cuda", and
-    none.
+    """Give torch's device.
+
+    Parameters
+    ----------
+    name : {"cpu", "cuda", "auto"}
+        ``"auto"``: a GPU if torch finds one.
+
+    Returns
+    -------
+    torch.device
+
+    Raises
+    ------
+    ValueError
+        For ``"cuda"`` without a GPU.
     """
-    if name == "cuda" and not torch.cuda.is_available():
+    available = torch.cuda.is_available()
+    if name == "cuda" and not available:
         raise ValueError("device 'cuda': torch finds no CUDA device.")
-    return torch.device("cuda" if name != "cpu" and torch.cuda.is_available() else "cpu")
+    if name == "cpu" or not available:
+        return torch.device("cpu")
+    return torch.device("cuda")
 
 
 def default_batch_size(n: int) -> int:
-    """Rows per mini-batch for n training rows: from 32 for a small table to 256, in 64 steps an
-    epoch.
+    """Rows per mini-batch: from 32 for a small table to 256, in 64 steps an epoch.
+
+    Parameters
+    ----------
+    n : int
+        Training rows.
+
+    Returns
+    -------
+    int
     """
     return min(256, max(32, n // 64))
 

@@ -52,7 +52,9 @@ MULTIPLIER_RANGE = 1e-6, 1e6
 def next_multiplier(value: float, rate: float, budget: float, distance: float) -> float:
     r"""Multiplier :math:`\lambda` of the squared fair distance after a mini-batch.
 
-    .. math:: \lambda_{t+1} = \max\{0, \lambda_t - \eta (\epsilon - \tfrac1B \sum_b d_X(x_b, x'_b))\}
+    .. math::
+        \lambda_{t+1} =
+        \max\{0, \lambda_t - \eta (\epsilon - \tfrac1B \sum_b d_X(x_b, x'_b))\}
 
     Yurochkin and Sun 2021, Algorithm 1.
 

@@ -17,7 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from evenhand.fairlib.arrays import Float, Float32, Int
 from evenhand.fairlib.execution import DEVICES, derive_seed, one_thread
-from evenhand.fairlib.methods.method_base import Callback, Method, Validation, read_tensors
+from evenhand.fairlib.methods.method_base import Callback, Method, binary_shift, read_tensors
 from evenhand.fairlib.splits import set_aside
 from evenhand.fairlib.tuning.space import Choice, Real, Space
 
@@ -145,7 +145,7 @@ class NeuralNetworkClassifier(Method):
             # before a loader is read
             self._check_parameters()
         by_row = counterfactuals, sensitive_features, self.people
-        data, codes, weights = self._checked_input(*rows_of(X, y, sample_weight, *by_row))
+        data, codes, weights = self._begin_fit(*rows_of(X, y, sample_weight, *by_row))
         if self.batch_size is not None and self.batch_size < self._n_outputs:
             raise ValueError(
                 f"batch_size must be at least the number of classes ({self._n_outputs}), "
@@ -175,12 +175,11 @@ class NeuralNetworkClassifier(Method):
         self.network_ = network.cpu().eval()
         self.history_ = training.history
         self.best_step_ = training.best_step or training.step
-        shift = training.shift.tolist()
-        self.prior_shift_ = shift[1] - shift[0] if len(shift) == 2 else 0.0
+        self.prior_shift_ = binary_shift(training.shift.tolist())
         self.validation_ = None
         # a regressor has no probabilities, which a calibration could use
         if held is not None and is_classifier(self):
-            self.validation_ = Validation(held, self._probabilities(data[held]))
+            self.validation_ = self._validation_of(data, held)
         stored.remove()
         return self
 
@@ -200,6 +199,10 @@ class NeuralNetworkClassifier(Method):
         self._check_counts("n_steps")
         self._check_counts("batch_size", "n_iter_no_change", optional=True)
         self._check_widths("hidden")
+        self._check_has("network", "parameters", "a network")
+        self._check_callable("loss")
+        self._check_whole_numbers("random_state")
+        self._check_interval("[0, inf)", "learning_rate", "weight_decay")
         self._check_interval("[0, 1]", "class_balance")
         self._check_interval("(0, 1)", "validation_fraction")
 

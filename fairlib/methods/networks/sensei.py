@@ -89,7 +89,11 @@ class AuditedNetwork(NeuralNetworkClassifier):
         self._check_interval(
             "[0, inf)", "budget_share", "multiplier_start", "multiplier_rate", "bound_weight"
         )
+        self._check_has("metric", "project", "a fair metric")
         self._check_choice("multiplier_update", get_args(MultiplierUpdate))
+        self._check_counts("subspace_steps", "full_steps", least=0)
+        self._check_interval("(0, 1]", "full_rate")
+        self._check_interval("(-inf, inf)", "tolerance")
 
     def _objective(self, data: Float32, sensitive_features: Any, counterfactuals: Any) -> MeanLoss:
         from evenhand.fairlib.distances.metric_base import fitted_metric, mean_squared_distance
@@ -162,6 +166,7 @@ class SenSeIClassifier(AuditedNetwork):
     def _check_parameters(self) -> None:
         super()._check_parameters()
         self._check_interval("[0, inf)", "rho", "pair_weight")
+        self._check_callable("output_distance")
         if self.bound_weight and self.output_distance is not None:
             raise ValueError(
                 "bound_weight bounds the mean squared difference: leave output_distance None."
@@ -232,6 +237,7 @@ class CLPClassifier(NeuralNetworkClassifier):
     def _check_parameters(self) -> None:
         super()._check_parameters()
         self._check_interval("[0, inf)", "rho", "augmentation")
+        self._check_callable("output_distance")
 
     def _objective(self, data: Float32, sensitive_features: Any, counterfactuals: Any) -> MeanLoss:
         from evenhand.fairlib.methods.networks.objectives import LogitPairing

@@ -83,12 +83,12 @@ def check_labels(contract: Contract, method: str) -> None:
     if label.classes and "multiclass" not in METHODS[method].tasks:
         multiclass = ", ".join(name for name, spec in METHODS.items() if "multiclass" in spec.tasks)
         count = f"the label {label.name!r} has {len(label.classes)} classes"
-        raise InputError(f"{method} tells two labels apart, and {count}: use {multiclass}.")
+        raise InputError(f"{method} is for labels of two values, and {count}: use {multiclass}.")
 
 
 def for_classes(job: Job, contract: Contract, method: str) -> Job:
-    """Return the job as it runs: of a label of more than two values every person gets the likeliest
-    one.
+    """Return the job as it runs: of a label of more than two values every person gets the most
+    probable one.
 
     Raises `InputError` for a method or a key that is for labels of two values only.
     """

@@ -30,7 +30,7 @@ from evenhand.tasks.written_input import nearest, not_known
 DEFAULT_METHODS = ("gbdt", "reweigh")
 # searched too where decisions about a person and the person's copies are to agree
 CONSISTENT_METHODS = ("project",)
-# for a network that tells many labels apart: trees would grow one tree for each label in every step
+# for a network with many labels: trees would grow one tree for each label in every step
 CONSISTENT_NETWORKS = ("clp",)
 LEAVE_OUT = "leave_out"
 DECISION = "decision"
@@ -148,7 +148,7 @@ def make_plan(name: str, overrides: Sequence[str] = (), *, force: bool = False) 
 
 
 def _target(name: str, job: Job) -> Path:
-    """Return the file of the tuned job: beside the job's file, or here for a shipped job."""
+    """Return the file of the tuned job: next to the job's file, or here for a shipped job."""
     path = job_path(name)
     if not path:
         return Path(f"{job.name}.tuned.yaml")
@@ -507,8 +507,8 @@ def compiling_seconds(methods: Iterable[str]) -> dict[str, float]:
     for method in methods:
         if method not in COMPILED:
             continue
-        beside = fairlib / COMPILED[method] / "__pycache__"
-        folder = Path(os.environ.get("NUMBA_CACHE_DIR") or beside)
+        default = fairlib / COMPILED[method] / "__pycache__"
+        folder = Path(os.environ.get("NUMBA_CACHE_DIR") or default)
         if not any(folder.rglob("_kernels.*.nbi")):
             seconds[method] = COMPILING_S
     return seconds

@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 
 # A group of fewer rows may miss in the training or the test rows, and then a run refuses the table.
 SMALL_GROUP = 20
-# Fewest values of a column that a split by it can tell apart.
+# Fewest values of a column for a split by it.
 FEWEST_UNITS = 20
 SHOWN = 8
 
@@ -176,7 +176,7 @@ def _name_from(table_name: str) -> str:
 
 
 def _columns(arguments: Sequence[str], columns: Sequence[str]) -> list[str]:
-    """Names of columns, also those that stand in one argument with commas between them."""
+    """Names of columns, also of several in one argument with commas between them."""
     names = []
     for argument in arguments:
         if argument in columns:
@@ -229,8 +229,8 @@ def understand(
         columns.append(column)
     if not any(column.is_feature for column in columns):
         raise ContractError(
-            f"no column is left as a model input: {', '.join(reasons)} tell the label '{label}' or "
-            "a sensitive column: give a table with other columns"
+            f"no column is left as a model input: {', '.join(reasons)} reveal the label '{label}' "
+            "or a sensitive column: give a table with other columns"
         )
     contract = replace(contract, columns=tuple(columns))
     groups = starter_job.group_sizes(typed, contract)

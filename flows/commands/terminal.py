@@ -37,7 +37,7 @@ class Verb:
     name: str  # for the run's id
     execute: Callable[[Store, str, engine.Engine], Any]  # gives the verdict, without Prefect
     flow: str  # name of the same work's flow in `flows.prefect_flows`
-    arguments: Mapping[str, Any]  # of the flow, beside the store and the run's id
+    arguments: Mapping[str, Any]  # of the flow, without the store and the run's id
     cacheable: bool = True  # whether the cache alone may give the result; then no server is started
     # whether a temporary server is started without one of the user's; else the work runs in this
     # process

@@ -244,7 +244,8 @@ class _Test:
         places = StoredTable(self.context.inputs["test"] / "X").places()
         # a new object: workers read the rows themselves
         unit = partial(replace(self)._decide, people)
-        return np.concatenate(list(self.stages.counted(in_units(unit, places), len(places))))
+        blocks = in_units(unit, places, self.context.execution)
+        return np.concatenate(list(self.stages.counted(blocks, len(places))))
 
     def _decide(self, people: Int, place: Block) -> Float32:
         X = np.stack([column.to_numpy() for column in place.read().columns], axis=1)
@@ -272,7 +273,7 @@ class _Test:
         # the shortest work comes last
         names = [*(name for name in controls.CONTROLS if name in self.context.inputs), None]
         unit = partial(replace(self)._compare, bootstrap_settings(self.context.parameters))
-        found = zip(names, in_units(unit, names), strict=True)
+        found = zip(names, in_units(unit, names, self.context.execution), strict=True)
         return self.stages.counted(found, len(names))
 
     def _compare(self, settings: Mapping[str, Any], other: str | None) -> Any:

@@ -36,7 +36,7 @@ from evenhand.tasks.execution.dataset import (
     write_block,
     write_targets,
 )
-from evenhand.tasks.execution.step import Divider, StepContext, StepResult, in_units
+from evenhand.tasks.execution.step import IN_THIS_PROCESS, StepContext, StepResult, in_units
 from evenhand.tasks.registry.row_digests import described_columns
 from evenhand.tasks.sentence_rows import no_mention, terms_of, vectors_folder
 
@@ -103,11 +103,10 @@ def preprocess(context: StepContext) -> StepResult:
     encoder = TableEncoder(
         column_specs(contract, context.parameters.get("text")), contract.unseen_categories
     )  # type: ignore[arg-type]
-    each: Divider = in_units
-    if any(
-        spec.kind == "text" for spec in encoder.columns
-    ):  # whose vectors are computed once, here
-        each = map
+    execution = context.execution
+    if any(spec.kind == "text" for spec in encoder.columns):
+        # the vectors of sentences are computed once, here
+        execution = IN_THIS_PROCESS
         encoder.cache = vectors_folder()
         encoder.callback = lambda done, all_: context.progress(done, all_, {})
     numbers = {
@@ -127,8 +126,10 @@ def preprocess(context: StepContext) -> StepResult:
     np.save(folder / "trained.npy", ~held)
     inputs = _Inputs.of(table, encoder, folder / "trained.npy")
     with input_errors():
-        encoder.with_fitted(each(partial(_fitted, inputs, encoder), encoder.columns))
-    scans = list(each(partial(_encoded, inputs, encoder, folder), table.places()))
+        fit_column = partial(_fitted, inputs, encoder)
+        encoder.with_fitted(in_units(fit_column, encoder.columns, execution))
+    encode_block = partial(_encoded, inputs, encoder, folder)
+    scans = list(in_units(encode_block, table.places(), execution))
     sizes = {}
     for name, taken in (("train", ~held), ("test", held)):
         places = np.flatnonzero(taken)

@@ -12,13 +12,21 @@ import os
 import secrets
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
-from typing import Any, Protocol
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any, Protocol, Self
 
 from evenhand.flows import logs, telemetry
 from evenhand.tasks.errors import EvenhandError, NotCarriedOut, disk_is_full, internal_fault
 from evenhand.tasks.execution.fingerprint import environment, now
-from evenhand.tasks.execution.step import STEPS, report_progress, run_step, step_key, working
+from evenhand.tasks.execution.step import (
+    IN_THIS_PROCESS,
+    STEPS,
+    ExecutionContext,
+    report_progress,
+    run_step,
+    step_key,
+    working,
+)
 from evenhand.tasks.execution.store import Artifact, StepRecord, Store
 from evenhand.tasks.pages.build import write_page
 from evenhand.tasks.sources.fetching import FETCH, fetch_source, needs_network
@@ -47,6 +55,9 @@ class Engine(Protocol):
     def run(self, name: str, key: str, parameters: Json, inputs: Inputs, *, refresh: bool) -> Found:
         """Run a step or find its record."""
 
+    def executing_in(self, execution: ExecutionContext) -> Self:
+        """Return an engine like this one, which passes this context to the steps that it runs."""
+
 
 @dataclass
 class DirectEngine:
@@ -54,6 +65,7 @@ class DirectEngine:
 
     store: Store
     cached_only: bool = False
+    execution: ExecutionContext = IN_THIS_PROCESS
 
     def fetch(self, source: Mapping[str, Any]) -> dict[str, Artifact]:
         """Fetch the table; CacheMiss if that needs the network and only the cache may be used."""
@@ -74,7 +86,12 @@ class DirectEngine:
             return record, True
         if refresh:
             self.store.forget(name, key)
-        return run_step(self.store, STEPS[name], key, parameters, inputs, report_progress(name))
+        report = report_progress(name)
+        return run_step(self.store, STEPS[name], key, parameters, inputs, report, self.execution)
+
+    def executing_in(self, execution: ExecutionContext) -> Self:
+        """Return an engine like this one, which passes this context to the steps that it runs."""
+        return replace(self, execution=execution)
 
 
 @dataclass(frozen=True)

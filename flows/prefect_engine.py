@@ -12,9 +12,10 @@ import json
 import os
 import platform
 from contextlib import suppress
+from copy import copy
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 from uuid import UUID
 
 from filelock import FileLock, Timeout
@@ -35,7 +36,14 @@ from prefect.tasks import Task, exponential_backoff  # noqa: E402
 
 from evenhand.flows.engine import Found, Inputs, Json  # noqa: E402
 from evenhand.tasks.errors import EvenhandError, InputError, internal_fault  # noqa: E402
-from evenhand.tasks.execution.step import STEPS, report_progress, run_step, working  # noqa: E402
+from evenhand.tasks.execution.step import (  # noqa: E402
+    IN_THIS_PROCESS,
+    STEPS,
+    ExecutionContext,
+    report_progress,
+    run_step,
+    working,
+)
 from evenhand.tasks.execution.store import Artifact, Store, default_store_url  # noqa: E402
 from evenhand.tasks.sources.fetching import FETCH, fetch_source, needs_network  # noqa: E402
 
@@ -63,6 +71,7 @@ def _step_task(name: str) -> Task[..., Any]:
         store_url: str,
         parameters: dict[str, Any],
         inputs: dict[str, dict[str, Any]],
+        execution: ExecutionContext,
     ) -> Any:
         try:
             record, cached = run_step(
@@ -72,6 +81,7 @@ def _step_task(name: str) -> Task[..., Any]:
                 parameters,
                 {label: Artifact(**item) for label, item in inputs.items()},
                 report_progress(step, prefect=True),
+                execution,
             )
         except (EvenhandError, OSError):
             raise
@@ -172,8 +182,9 @@ def _close_killed(store: Store) -> None:
 class PrefectEngine:
     """Runs every step as a Prefect task of the current flow run."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, execution: ExecutionContext = IN_THIS_PROCESS) -> None:
         self.store = store
+        self.execution = execution
         self._fetched: dict[str, dict[str, Artifact]] = {}
 
     def fetch(self, source: Json) -> dict[str, Artifact]:
@@ -201,6 +212,7 @@ class PrefectEngine:
                     store_url=self.store.url,
                     parameters=dict(parameters),
                     inputs=given,
+                    execution=self.execution,
                     return_state=True,
                 )
                 found: Found = state.result()
@@ -210,3 +222,9 @@ class PrefectEngine:
                 if not left:
                     raise
         return found
+
+    def executing_in(self, execution: ExecutionContext) -> Self:
+        """Return an engine like this one, which passes this context to the steps that it runs."""
+        engine = copy(self)
+        engine.execution = execution
+        return engine

@@ -66,8 +66,9 @@ def execute(resolved: ResolvedJob, store: Store, run_id: str, engine: Engine) ->
     steps = Steps(store, engine)
     with (
         recorded_verdict(store, run_id, steps) as verdict,
-        steps_on(resolved.job.engine.dask, store),
+        steps_on(resolved.job.engine.dask, store) as execution,
     ):
+        steps.engine = engine.executing_in(execution)
         _check_policy(resolved, store)
         judged = run_to_gate(resolved, steps)
         # looked up before the alias moves

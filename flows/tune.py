@@ -49,7 +49,16 @@ from evenhand.tasks.errors import InputError, NotCarriedOut, OutOfTime
 from evenhand.tasks.evaluating.measured_controls import CONTROLS, MAJORITY
 from evenhand.tasks.execution.dataset import read_dataset
 from evenhand.tasks.execution.fingerprint import environment, now
-from evenhand.tasks.execution.step import Report, Step, listen, report_progress, run_step, step_key
+from evenhand.tasks.execution.step import (
+    IN_THIS_PROCESS,
+    ExecutionContext,
+    Report,
+    Step,
+    listen,
+    report_progress,
+    run_step,
+    step_key,
+)
 from evenhand.tasks.execution.store import Artifact, Store
 from evenhand.tasks.pages.build import write_page
 from evenhand.tasks.pages.fronts.tune_front import holds, label_of, trial_of
@@ -109,7 +118,12 @@ def execute(
     began = time.monotonic() if started is None else started
     budget = Budget(plan.seconds, began, reserve=-LATE_S, writing=WRITING_S)
     steps = Steps(store, engine)
-    with recorded_verdict(store, run_id, steps) as verdict, _steps_within(budget, store) as runner:
+    with (
+        recorded_verdict(store, run_id, steps) as verdict,
+        _steps_within(budget, store) as (runner, execution),
+    ):
+        engine = engine.executing_in(execution)
+        steps.engine = engine
         rows, study, trials = _searched(plan, store, steps, budget, runner, prefect=prefect)
         document = tuning(rows.identity, plan.tune.prefer, study.folder.name, trials)
         verdict.status = "evaluated"
@@ -182,12 +196,14 @@ def _searched(
 
 
 @contextlib.contextmanager
-def _steps_within(budget: Budget, store: Store) -> Iterator[WorkerPool | None]:
-    """Run steps in a process that is killed in time for writing the answer; without a
-    limit, here.
+def _steps_within(
+    budget: Budget, store: Store
+) -> Iterator[tuple[WorkerPool | None, ExecutionContext]]:
+    """Yield a process that is killed in time for writing the answer, and the execution context of
+    steps that it runs; without a limit there is no such process, and steps run here.
     """
     if not budget.is_limited:
-        yield None
+        yield None, IN_THIS_PROCESS
         return
     # they have nothing to finish in the end, and the command must not wait for them
     with contextlib.ExitStack() as stack:
@@ -203,8 +219,7 @@ def _steps_within(budget: Budget, store: Store) -> Iterator[WorkerPool | None]:
             stack.callback(reader.close, kill=True)
             return reader
 
-        with steps_until(lambda: budget.search_left <= 0, pool_of, store):
-            yield runner
+        yield runner, steps_until(lambda: budget.search_left <= 0, pool_of, store)
 
 
 def finishing_seconds(trials: Sequence[Trial], chosen: Trial | None, budget: Budget) -> float:

@@ -37,7 +37,7 @@ from evenhand.tasks.errors import (
 # numpy is imported within functions: a worker process limits its threads between both imports
 if TYPE_CHECKING:
     from evenhand.flows.job import ParallelSection
-    from evenhand.tasks.execution.step import Step, StepContext, StepResult
+    from evenhand.tasks.execution.step import ExecutionContext, Step, StepContext, StepResult
     from evenhand.tasks.execution.store import Artifact, Store
 
 THREAD_LIMITS = (
@@ -326,15 +326,15 @@ def make_pool(section: ParallelSection, most: int, modules: Sequence[str] = PREL
 
 
 @contextlib.contextmanager
-def steps_on(address: str | None, store: Store) -> Iterator[None]:
-    """Have workers of a Dask cluster run the steps that the store lacks; default:
-    ``DASK_SCHEDULER_ADDRESS``.
+def steps_on(address: str | None, store: Store) -> Iterator[ExecutionContext]:
+    """Yield the execution context of steps that workers of a Dask cluster run where the store lacks
+    them; default address: ``DASK_SCHEDULER_ADDRESS``. Without one the steps run in this process.
 
     A step gets names and paths, never a table. It is repeated elsewhere when its worker dies. The
     cluster is asked when the first step runs.
     """
     from evenhand.flows.memory import DASK_VARIABLE, WORKERS_FREE, training_workers
-    from evenhand.tasks.execution.step import CARRIER, within
+    from evenhand.tasks.execution.step import IN_THIS_PROCESS, ExecutionContext, within
 
     address = address or os.environ.get(DASK_VARIABLE)
     with contextlib.ExitStack() as stack:
@@ -361,19 +361,20 @@ def steps_on(address: str | None, store: Store) -> Iterator[None]:
 
         stack.enter_context(within(WORKERS_FREE, free))
         if address:
-            stack.enter_context(within(CARRIER, carry))
-        yield
+            yield ExecutionContext(carry=carry)
+        else:
+            yield IN_THIS_PROCESS
 
 
-@contextlib.contextmanager
 def steps_until(
     is_over: Callable[[], bool], pool_of: Callable[[str], Pool], store: Store
-) -> Iterator[None]:
-    """Have processes run the steps that the store lacks, until the time is up: then `OutOfTime`.
+) -> ExecutionContext:
+    """Return the execution context of steps that processes run where the store lacks them, until
+    the time is up: then `OutOfTime`.
 
     `pool_of` gives the workers of a step by its name.
     """
-    from evenhand.tasks.execution.step import CARRIER, within
+    from evenhand.tasks.execution.step import ExecutionContext
 
     def carry(
         name: str, key: str, parameters: Mapping[str, Any], inputs: Mapping[str, Artifact]
@@ -383,8 +384,7 @@ def steps_until(
         )
         return True
 
-    with within(CARRIER, carry):
-        yield
+    return ExecutionContext(carry=carry)
 
 
 def _run_one_step(
@@ -414,16 +414,15 @@ def _run_step(
 
     Other machines lack copies of a remote store.
     """
-    from evenhand.tasks.execution.step import DIVIDER, RUNNER, STEPS, run_step, within
+    from evenhand.tasks.execution.step import STEPS, ExecutionContext, run_step
     from evenhand.tasks.execution.store import Store
 
     store = Store(url)
-    with contextlib.ExitStack() as stack:
-        if store.is_local:
-            stack.enter_context(within(DIVIDER, _divide))
-        if together > 1:
-            stack.enter_context(within(RUNNER, partial(_train_together, together)))
-        _named_errors(run_step, store, STEPS[name], key, parameters, inputs)
+    execution = ExecutionContext(
+        divide=_divide if store.is_local else map,
+        run=partial(_train_together, together) if together > 1 else None,
+    )
+    _named_errors(run_step, store, STEPS[name], key, parameters, inputs, None, execution)
 
 
 def _train_together(count: int, step: Step, context: StepContext) -> StepResult:
@@ -483,11 +482,14 @@ def _train_part(
     """
     from xgboost.collective import CommunicatorContext
 
+    from evenhand.tasks.execution.step import IN_THIS_PROCESS
+
     rank = members.index(address)
     host = urlsplit(address).hostname
     neighbours = [member for member in members if urlsplit(member).hostname == host]
     begun = False
-    context = replace(context, workdir=context.workdir / f"worker-{rank}")
+    folder = context.workdir / f"worker-{rank}"
+    context = replace(context, workdir=folder, execution=IN_THIS_PROCESS)
     context.workdir.mkdir(exist_ok=True)
 
     def work() -> StepResult:

@@ -91,8 +91,9 @@ def _step_task(name: str) -> Task[..., Any]:
             # Prefect stores the message of an error, and a library's message may quote a person's
             # value.
             raise internal_fault(error) from None
-        found = (record, cached)
-        return Completed(name="Cached", data=found) if cached else found
+        if cached:
+            return Completed(name="Cached", data=(record, cached))
+        return record, cached
 
     return run
 
@@ -202,8 +203,8 @@ class PrefectEngine:
         """Run the step's task."""
         if refresh:
             self.store.forget(name, key)
-        given = {label: asdict(artifact) for label, artifact in inputs.items()}
-        for left in reversed(range(ATTEMPTS)):
+        artifacts = {label: asdict(artifact) for label, artifact in inputs.items()}
+        for attempts_left in reversed(range(ATTEMPTS)):
             wait_for_server()
             try:
                 state: Any = STEP_TASKS[name](
@@ -211,17 +212,17 @@ class PrefectEngine:
                     key=key,
                     store_url=self.store.url,
                     parameters=dict(parameters),
-                    inputs=given,
+                    inputs=artifacts,
                     execution=self.execution,
                     return_state=True,
                 )
-                found: Found = state.result()
+                result: Found = state.result()
                 break
             except ConcurrencySlotAcquisitionError:
                 # the server went away just after it had answered, and the step has not begun
-                if not left:
+                if not attempts_left:
                     raise
-        return found
+        return result
 
     def executing_in(self, execution: ExecutionContext) -> Self:
         """Return an engine like this one, which passes this context to the steps that it runs."""

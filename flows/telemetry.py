@@ -6,12 +6,9 @@ import functools
 import os
 import time
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING
 
+from evenhand.flows.run_verdict import FinishedStep, Verdict
 from evenhand.tasks.errors import InputError
-
-if TYPE_CHECKING:
-    from evenhand.flows.engine import FinishedStep, Verdict
 
 # Name of each counter and gauge: description and labels. The last counters and the last gauge are
 # those of `evenhand serve` alone: a run does not know its deployment.

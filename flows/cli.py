@@ -134,7 +134,8 @@ def command(
             except BrokenPipeError:  # the reader of our output, such as `head`, has closed it
                 os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
                 code = 0
-            except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - exit code 1 means a refusing gate
+            # all of them, as exit code 1 means a refusing gate
+            except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001
                 from evenhand.flows.commands.terminal import report_error
 
                 code = report_error(error, as_json=options.get("as_json", False))

@@ -39,7 +39,12 @@ from evenhand.flows.run import up_to_date  # noqa: E402
 from evenhand.flows.sweep import Grid, PointResult, make_grid  # noqa: E402
 from evenhand.flows.tune_plan import make_plan  # noqa: E402
 from evenhand.flows.workers import make_pool  # noqa: E402
-from evenhand.tasks.errors import GateRefused, InputError, NotCarriedOut, without_secrets  # noqa: E402
+from evenhand.tasks.errors import (  # noqa: E402
+    GateRefused,
+    InputError,
+    NotCarriedOut,
+    without_secrets,
+)
 from evenhand.tasks.escaping import markdown_code, markdown_text  # noqa: E402
 from evenhand.tasks.execution.step import report_progress  # noqa: E402
 from evenhand.tasks.execution.store import Store  # noqa: E402

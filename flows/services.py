@@ -159,16 +159,18 @@ def read_notifications(path: Path) -> Notifications:
         if isinstance(value, str):
             content[key] = re.sub(r"\$\{(\w+)\}", lambda name: os.environ.get(name[1], ""), value)
     try:
-        found = Notifications.model_validate(
+        notifications = Notifications.model_validate(
             {key: value for key, value in content.items() if value}
         )
     except ValidationError as error:
         raise explained(error, f"{path}: ") from None
-    if found.webhook and not re.match(r"https?://[^/\s]", found.webhook):
+    webhook = notifications.webhook
+    if webhook and not re.match(r"https?://[^/\s]", webhook):
         raise InputError(f"{path}: webhook is not an http:// or https:// address.")
-    if found.email and not re.match(r"mailtos?://[^/\s]", found.email):
+    email = notifications.email
+    if email and not re.match(r"mailtos?://[^/\s]", email):
         raise InputError(f"{path}: email is not an Apprise address (mailto:// or mailtos://).")
-    return found
+    return notifications
 
 
 def configure_server(wanted: Notifications) -> list[str]:

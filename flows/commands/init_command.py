@@ -97,33 +97,29 @@ def init(
     spec = starter_job.check_method(method, bool(sensitive) or terms is not None)
     if terms is not None:
         _check_terms(terms, text or ())
-    if name is not None and not NAME.fullmatch(name):
-        raise InputError(
-            f"--name {name!r} is not a valid job name: use letters, digits, dots, dashes, "
-            "underscores."
-        )
+    if name is not None:
+        _check_name(name)
     source, table_name = _source(table, sql, connection, folder)
     name = name or _name_from(table_name)
     contract_file = folder / f"{name}.contract.yaml"
     job_file = folder / f"{name}.yaml"
-    for path in (contract_file, job_file):
-        if path.exists() and not force:
-            raise InputError(f"{path} exists: choose another --name, or overwrite with --force.")
+    if not force:
+        _refuse_existing(contract_file, job_file)
     place = Path(table).expanduser().resolve()
     source |= stated_forms(encoding, decimal or (), dates or ())
     with _stored(source, place) as (rows, forms), input_errors("", ContractError):
         columns = rows.column_names
-        sentences = _columns(text or [], columns)
+        sentences = _columns(text, columns)
         understanding = understand(
             rows,
             name,
             label,
-            _columns(sensitive or [], columns),
+            _columns(sensitive, columns),
             positive,
-            _columns(identifier or [], columns),
+            _columns(identifier, columns),
             use_sensitive or starter_job.needs_inputs(spec),
             sentences,
-            _columns(ignore or [], columns),
+            _columns(ignore, columns),
             favourable=favourable,
         )
     contract = understanding.contract
@@ -160,6 +156,20 @@ def init(
         _show(document)
 
 
+def _check_name(name: str) -> None:
+    if not NAME.fullmatch(name):
+        raise InputError(
+            f"--name {name!r} is not a valid job name: use letters, digits, dots, dashes, "
+            "underscores."
+        )
+
+
+def _refuse_existing(*paths: Path) -> None:
+    for path in paths:
+        if path.exists():
+            raise InputError(f"{path} exists: choose another --name, or overwrite with --force.")
+
+
 def _check_terms(terms: Path, text: Sequence[str]) -> None:
     """Check that the list of terms is a file, and that one column of sentences has them."""
     if not terms.is_file():
@@ -175,10 +185,10 @@ def _name_from(table_name: str) -> str:
     return name[:60].strip("-_") or "table"
 
 
-def _columns(arguments: Sequence[str], columns: Sequence[str]) -> list[str]:
+def _columns(arguments: Sequence[str] | None, columns: Sequence[str]) -> list[str]:
     """Names of columns, also of several in one argument with commas between them."""
     names = []
-    for argument in arguments:
+    for argument in arguments or ():
         if argument in columns:
             names.append(argument.strip())
         else:

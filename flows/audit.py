@@ -76,22 +76,12 @@ def plan_audit(
         raise InputError(
             "--sensitive is missing: name the columns whose groups are to be compared."
         )
-    twice = {prediction, label} & {*names, *compared} or (
-        {label} if label is not None and label == prediction else set()
-    )
-    if twice:
-        raise InputError(
-            f"the column {min(map(str, twice))!r} has two roles: name another for one of them."
-        )
-    cut = as_number(parse_yaml(threshold, "--threshold"))
-    if cut != "median" and (
-        isinstance(cut, bool) or not isinstance(cut, int | float) or not 0 <= cut <= 1
-    ):
-        raise InputError(f"--threshold is {threshold!r}: give a number from 0 to 1, or median.")
+    _check_roles(prediction, label, {*names, *compared})
+    cut = _parse_threshold(threshold)
     chosen, limits = read_limits(gates, baseline=False)
-    found = parse_data(data, overrides)
+    source = parse_data(data, overrides)
     plan = AuditPlan(
-        data=found,
+        data=source,
         prediction=prediction,
         model=model,
         label=label,
@@ -103,28 +93,53 @@ def plan_audit(
         gates=chosen or {},
         limits=limits,
     )
-    _check_gates(plan, {**SETTINGS, **found.evaluate}["intersections"])
+    _check_gates(plan, {**SETTINGS, **source.evaluate}["intersections"])
     return plan
 
 
-def _listed(given: Sequence[str]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(name for text in given for name in text.split(",") if name))
+def _check_roles(prediction: str | None, label: str | None, others: set[str]) -> None:
+    """Refuse a column that has two roles."""
+    repeated = {prediction, label} & others
+    if not repeated and label is not None and label == prediction:
+        repeated = {label}
+    if repeated:
+        raise InputError(
+            f"the column {min(map(str, repeated))!r} has two roles: name another for one of them."
+        )
+
+
+def _parse_threshold(text: str) -> float | str:
+    """Parse a threshold: a number from 0 to 1, or ``median``."""
+    threshold = as_number(parse_yaml(text, "--threshold"))
+    if threshold == "median":
+        return "median"
+    is_number = isinstance(threshold, int | float) and not isinstance(threshold, bool)
+    if not is_number or not 0 <= threshold <= 1:
+        raise InputError(f"--threshold is {text!r}: give a number from 0 to 1, or median.")
+    return threshold
+
+
+def _listed(texts: Sequence[str]) -> tuple[str, ...]:
+    """Return the names in texts with commas between names, each once."""
+    names: list[str] = []
+    for text in texts:
+        names += [name for name in text.split(",") if name]
+    return tuple(dict.fromkeys(names))
 
 
 def _check_gates(plan: AuditPlan, intersections: bool) -> None:
     """Refuse a gate on a metric that no audit of these columns has."""
-    known = ["certificate.drf", "certificate.flips"] if plan.features else []
-    known += [name for name in names_of("classifier") if "." not in name and name not in OF_RUNS]
-    known += [
-        f"{kind}.{name}" for kind in (*group_metrics(), "consistency") for name in plan.sensitive
-    ]
+    metrics = []
+    if plan.features:
+        metrics += ["certificate.drf", "certificate.flips"]
+    metrics += [name for name in names_of("classifier") if "." not in name and name not in OF_RUNS]
+    for kind in (*group_metrics(), "consistency"):
+        metrics += [f"{kind}.{name}" for name in plan.sensitive]
     for gate in plan.limits:
-        if not (
-            intersections
-            and gate.metric.partition(".")[0] in group_metrics()
-            and "&" in gate.metric
-        ):
-            check_metric(gate, known, "this audit")
+        is_of_groups = gate.metric.partition(".")[0] in group_metrics()
+        if intersections and is_of_groups and "&" in gate.metric:
+            continue
+        check_metric(gate, metrics, "this audit")
 
 
 def execute(plan: AuditPlan, store: Store, run_id: str, engine: Engine) -> Verdict:
@@ -152,40 +167,51 @@ def execute(plan: AuditPlan, store: Store, run_id: str, engine: Engine) -> Verdi
         documents = steps.documents()
         facts = steps.facts("measure_predictions")
         decision = judge(documents["metrics"], plan.gates).to_json()
-        judged = {
-            "name": plan.shown if plan.model else f"{plan.shown} in {Path(source.shown).name}",
-            "version": None,
-            "uri": source.shown if plan.model is None else plan.shown,
-            "method": "audit of predictions" if plan.model is None else "audit of a model",
-            "contract": None,
-            "content": inputs.get("model", raw).sha256,
-        }
+        judged = _described(plan, inputs.get("model", raw).sha256)
         fill_verdict(verdict, documents, decision, judged)
         verdict.notes.append(_favourable_note(facts["outcome"]))
-        data = {
+        data: dict[str, Any] = {
             "shown": source.shown,
             "rows": facts["rows"],
             "rows_set_aside": 0,
             "fingerprint": raw.sha256,
-            "label": {"name": plan.label, **facts["label"]} if plan.label else None,
+            "label": None,
         }
-        shown = {"judged": judged, "baseline": None, "data": data, "value_names": {}}
-        write_reports(
-            verdict,
-            steps,
-            shown,
-            documents | ({"decision": decision} if plan.gates else {}),
-            decision,
-        )
+        if plan.label:
+            data["label"] = {"name": plan.label, **facts["label"]}
+        page_facts = {"judged": judged, "baseline": None, "data": data, "value_names": {}}
+        if plan.gates:
+            documents |= {"decision": decision}
+        write_reports(verdict, steps, page_facts, documents, decision)
     return verdict
+
+
+def _described(plan: AuditPlan, content: str) -> dict[str, Any]:
+    """Describe the audited model, or the column of predictions, as a bundle is described."""
+    if plan.model is None:
+        name = f"{plan.shown} in {Path(plan.data.shown).name}"
+        uri = plan.data.shown
+        method = "audit of predictions"
+    else:
+        name = plan.shown
+        uri = plan.shown
+        method = "audit of a model"
+    return {
+        "name": name,
+        "version": None,
+        "uri": uri,
+        "method": method,
+        "contract": None,
+        "content": content,
+    }
 
 
 def _favourable_note(outcome: Mapping[str, Any]) -> str:
     """Say which outcome selection rates are of, and why."""
     if outcome["favourable"] is None:
-        shown = f"any but {outcome['column']} = {outcome['adverse']}"
+        favourable = f"any but {outcome['column']} = {outcome['adverse']}"
     else:
-        shown = f"{outcome['column']} = {outcome['favourable']}"
+        favourable = f"{outcome['column']} = {outcome['favourable']}"
     if outcome["stated"]:
-        return f"the favourable outcome is {shown} ({outcome['reason']})"
-    return f"{outcome['reason']}, so {shown} was taken; to state another, give --favourable"
+        return f"the favourable outcome is {favourable} ({outcome['reason']})"
+    return f"{outcome['reason']}, so {favourable} was taken; to state another, give --favourable"

@@ -6,7 +6,7 @@ import datetime
 import inspect
 import math
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -14,19 +14,17 @@ from evenhand.data_contracts.arrow import bin_names
 from evenhand.data_contracts.favourable import describe_outcome, favourable_not_stated
 from evenhand.data_contracts.model import Column, Contract
 from evenhand.fairlib.catalogue import PROVED
-from evenhand.fairlib.methods.registry import METHODS, PROXIES, method_class
+from evenhand.fairlib.methods.registry import METHODS, PROXIES, MethodSpec, method_class
+from evenhand.flows.checked_job import CheckedJob
 from evenhand.flows.engine import Measured, Steps
 from evenhand.flows.job import ONCE, Job, SubspaceMetric
-from evenhand.flows.memory import place_of
+from evenhand.flows.memory import Place, place_of
 from evenhand.tasks.errors import InputError
 from evenhand.tasks.execution.fingerprint import library_versions
 from evenhand.tasks.execution.store import Artifact
 from evenhand.tasks.sources.fetching import local_file
 from evenhand.tasks.steps.gate_step import measured_metrics, token_metrics
 from evenhand.tasks.written_input import nearest
-
-if TYPE_CHECKING:
-    from evenhand.flows.resolved_job import ResolvedJob
 
 VALUE_TYPES: dict[str, Any] = {
     "string": str,
@@ -49,17 +47,7 @@ def check_job(job: Job, contract: Contract, method: str, arguments: Mapping[str,
         raise InputError(f"filter is for jobs of a proxy, and {method} is not a proxy: remove it.")
     _check_metric(job, contract)
     check_counterfactuals(job, contract)
-    if job.evaluate.reasons and not (
-        METHODS[method].gives_reasons and job.evaluate.counterfactuals
-    ):
-        lack = (
-            "the job has none"
-            if METHODS[method].gives_reasons
-            else f"the method {method} gives no reasons"
-        )
-        raise InputError(
-            f"evaluate.reasons compares reasons of counterfactuals, and {lack}: leave it out."
-        )
+    _check_reasons(job, method)
     defined = any(job.evaluate.counterfactuals.values()) or job.evaluate.terms
     if METHODS[method].pairs_copies(arguments) and not defined:
         raise InputError(
@@ -74,50 +62,67 @@ def check_job(job: Job, contract: Contract, method: str, arguments: Mapping[str,
     return contract
 
 
+def _check_reasons(job: Job, method: str) -> None:
+    """Check that there are reasons to compare, and counterfactuals to compare them between."""
+    if not job.evaluate.reasons:
+        return
+    if not METHODS[method].gives_reasons:
+        obstacle = f"the method {method} gives no reasons"
+    elif not job.evaluate.counterfactuals:
+        obstacle = "the job has none"
+    else:
+        return
+    raise InputError(
+        f"evaluate.reasons compares reasons of counterfactuals, and {obstacle}: leave it out."
+    )
+
+
 def check_labels(contract: Contract, method: str) -> None:
     """Raise `InputError` for a classifier of two labels where the label has classes."""
     label = contract.label
     if label.classes and "multiclass" not in METHODS[method].tasks:
-        known = ", ".join(name for name, spec in METHODS.items() if "multiclass" in spec.tasks)
+        multiclass = ", ".join(name for name, spec in METHODS.items() if "multiclass" in spec.tasks)
         count = f"the label {label.name!r} has {len(label.classes)} classes"
-        raise InputError(f"{method} tells two labels apart, and {count}: use {known}.")
+        raise InputError(f"{method} is for labels of two values, and {count}: use {multiclass}.")
 
 
 def for_classes(job: Job, contract: Contract, method: str) -> Job:
-    """Return the job as it runs: of a label of more than two values every person gets the likeliest
-    one.
+    """Return the job as it runs: of a label of more than two values every person gets the most
+    probable one.
 
     Raises `InputError` for a method or a key that is for labels of two values only.
     """
     label = contract.label
-    keys = job.evaluate
-    decision = job.decision
     if not label.classes or method in PROXIES:
         return job
     check_labels(contract, method)
-    chosen = [
-        key
-        for key, value in decision.model_dump(exclude={"threshold"}).items()
-        if value is not None
-    ]
-    chosen += ["threshold"] if decision.threshold not in (None, "own") else []
-    binary = [
-        *(f"decision.{key}" for key in chosen),
-        *(["calibration"] if job.calibration not in ("auto", "none") else []),
-        *(
-            f"evaluate.{key}"
-            for key in ("certificate", "membership", "reasons")
-            if getattr(keys, key)
-        ),
-    ]
-    if binary:
+    binary_keys = _keys_of_two_labels(job)
+    if binary_keys:
         count = f"the label {label.name!r} has {len(label.classes)} classes"
-        raise InputError(f"{binary[0]} is for labels of two values, and {count}: leave it out.")
-    own = decision.model_copy(update={"threshold": "own"})
-    return job.model_copy(update={"calibration": "none", "decision": own})
+        raise InputError(
+            f"{binary_keys[0]} is for labels of two values, and {count}: leave it out."
+        )
+    method_decides = job.decision.model_copy(update={"threshold": "own"})
+    return job.model_copy(update={"calibration": "none", "decision": method_decides})
 
 
-def certificate_budget(resolved: ResolvedJob, mean_squared_distance: float) -> float | None:
+def _keys_of_two_labels(job: Job) -> list[str]:
+    """Return the job's keys that are for labels of two values only."""
+    keys = []
+    for key, value in job.decision.model_dump(exclude={"threshold"}).items():
+        if value is not None:
+            keys.append(f"decision.{key}")
+    if job.decision.threshold not in (None, "own"):
+        keys.append("decision.threshold")
+    if job.calibration not in ("auto", "none"):
+        keys.append("calibration")
+    for key in ("certificate", "membership", "reasons"):
+        if getattr(job.evaluate, key):
+            keys.append(f"evaluate.{key}")
+    return keys
+
+
+def certificate_budget(resolved: CheckedJob, mean_squared_distance: float) -> float | None:
     """Return the budget of the audit: the job's, else that of the method's training, else None.
 
     `mean_squared_distance` is that of two random training rows, for a budget that is a share of it.
@@ -132,34 +137,41 @@ def certificate_budget(resolved: ResolvedJob, mean_squared_distance: float) -> f
     absolute = arguments.get("perturbation_budget", parameters["perturbation_budget"].default)
     if absolute is not None:
         return float(absolute)
-    return (
-        float(arguments.get("budget_share", parameters["budget_share"].default))
-        * mean_squared_distance
-    )
+    share = float(arguments.get("budget_share", parameters["budget_share"].default))
+    return share * mean_squared_distance
 
 
-def known_metrics(resolved: ResolvedJob) -> list[str]:
+def known_metrics(resolved: CheckedJob) -> list[str]:
     """Return the job's metrics, without intersections: which of them exist depends on the data."""
     method = METHODS[resolved.method]
-    lacking = [] if method.asks else ["features_asked"]
-    lacking += [] if resolved.job.evaluate.membership else ["membership_auc"]
-    lacking += [] if resolved.job.evaluate.reasons else ["reasons_kept"]
-    measured = measured_metrics(resolved.contract, resolved.job.evaluate.counterfactuals)
-    known = [name for name in measured if name not in lacking]
-    known += token_metrics(resolved.contract, resolved.job.evaluate.terms)
-    known += [
-        f"adversary_auc.{column.name}" for column in resolved.contract.sensitive if method.asks
-    ]
+    keys = resolved.job.evaluate
+    absent = set()
+    if not method.asks:
+        absent.add("features_asked")
+    if not keys.membership:
+        absent.add("membership_auc")
+    if not keys.reasons:
+        absent.add("reasons_kept")
+    measured = measured_metrics(resolved.contract, keys.counterfactuals)
+    metrics = [name for name in measured if name not in absent]
+    metrics += token_metrics(resolved.contract, keys.terms)
+    if method.asks:
+        metrics += [f"adversary_auc.{column.name}" for column in resolved.contract.sensitive]
     if resolved.has_certificate:
-        known += ["certificate.drf", "certificate.drf_relative", "certificate.flips"]
-        known += ["certificate.dif"] if method.differentiable else []
-        proved = PROVED if method.provable else ()
-        known += [
-            name
-            for name in proved
-            if method.differentiable or not name.startswith("certificate.dif.")
-        ]
-    return known
+        metrics += _certificate_metrics(method)
+    return metrics
+
+
+def _certificate_metrics(method: MethodSpec) -> list[str]:
+    """Return the metrics of the audit that a model of this method has."""
+    metrics = ["certificate.drf", "certificate.drf_relative", "certificate.flips"]
+    if method.differentiable:
+        metrics.append("certificate.dif")
+    if method.provable:
+        for name in PROVED:
+            if method.differentiable or not name.startswith("certificate.dif."):
+                metrics.append(name)
+    return metrics
 
 
 def _check_metric(job: Job, contract: Contract) -> None:
@@ -189,9 +201,8 @@ def _check_metric(job: Job, contract: Contract) -> None:
         defined,
         "evaluate.counterfactuals has",
     )
-    if metric.corpus is not None and not {*(metric.counterfactuals or defined)} & {
-        *job.evaluate.terms
-    }:
+    used_copies = set(metric.counterfactuals or defined)
+    if metric.corpus is not None and used_copies.isdisjoint(job.evaluate.terms):
         raise InputError(
             "fair_metric.corpus has sentences, and no counterfactual of the metric has a list of "
             "terms."
@@ -248,22 +259,24 @@ def _check_compared(
     there.
     """
     sensitive = _sensitive(job, contract, f"{method} compares the groups of one")
-    named = list(arguments.get("attributes") or [])
-    named += [arguments["attribute"]] if arguments.get("attribute") is not None else []
-    key = "method.attributes" if arguments.get("attributes") else "method.attribute"
-    check_names(key, named, sensitive, "the sensitive columns are")
+    key = "method.attribute"
+    attributes = []
+    if arguments.get("attributes"):
+        key = "method.attributes"
+        attributes = list(arguments["attributes"])
+    if arguments.get("attribute") is not None:
+        attributes.append(arguments["attribute"])
+    check_names(key, attributes, sensitive, "the sensitive columns are")
     if not METHODS[method].needs_feature_groups:
         return
-    compared = [column for column in contract.sensitive if column.name in (named or sensitive)]
-    hidden = [column.name for column in compared if not column.is_feature]
-    if hidden:
-        raise InputError(
-            f"{method} reads {hidden[0]!r} from the model inputs, and it is not one of them: give "
-            "it "
-            "use: feature in the contract, or use a method that needs groups only in training, "
-            "such as "
-            "reweigh."
-        )
+    compared = attributes or sensitive
+    for column in contract.sensitive:
+        if column.name in compared and not column.is_feature:
+            raise InputError(
+                f"{method} reads {column.name!r} from the model inputs, and it is not one of them: "
+                "give it use: feature in the contract, or use a method that needs groups only in "
+                "training, such as reweigh."
+            )
 
 
 def _sensitive(job: Job | None, contract: Contract, needs: str) -> list[str]:
@@ -293,7 +306,6 @@ def check_counterfactuals(job: Job, contract: Contract) -> None:
     """Check that every changed column is a model input, and that the contract allows every
     value.
     """
-    features = {column.name: column for column in contract.features}
     for name, changes in job.evaluate.counterfactuals.items():
         where = f"the counterfactual {name!r}"
         if not changes and job.leave_out:
@@ -301,38 +313,47 @@ def check_counterfactuals(job: Job, contract: Contract) -> None:
         if not changes:
             raise InputError(f"{where} changes nothing: name a column and its values.")
         for column_name, values in changes.items():
-            if column_name not in features:
-                raise InputError(
-                    f"{where} changes the column {column_name!r}, which is not a model input"
-                    f"{nearest(column_name, list(features))}."
-                )
-            column = features[column_name]
-            if values == "all":
-                if column.encoding in ("standard", "unit", "calendar"):
-                    raise InputError(f"{where}: {column_name!r} is a number: list values, not all.")
-                continue
-            if not values:
-                raise InputError(
-                    f"{where} lists no value of {column_name!r}: it needs at least two."
-                )
-            for value in values:
-                _check_value(where, column, value)
-        listed = [len(set(values)) for values in changes.values() if values != "all"]
-        if len(listed) == len(changes) and math.prod(listed) < 2:
-            raise InputError(
-                f"{where} lists one value of {', '.join(map(repr, changes))}: it needs at least "
-                "two."
-            )
+            _check_change(where, contract, column_name, values)
+        _check_copies_differ(where, changes)
+
+
+def _check_change(where: str, contract: Contract, column_name: str, values: Any) -> None:
+    """Check that a column is a model input, and that it can have the values."""
+    features = {column.name: column for column in contract.features}
+    if column_name not in features:
+        raise InputError(
+            f"{where} changes the column {column_name!r}, which is not a model input"
+            f"{nearest(column_name, list(features))}."
+        )
+    column = features[column_name]
+    if values == "all":
+        if column.encoding in ("standard", "unit", "calendar"):
+            raise InputError(f"{where}: {column_name!r} is a number: list values, not all.")
+        return
+    if not values:
+        raise InputError(f"{where} lists no value of {column_name!r}: it needs at least two.")
+    for value in values:
+        _check_value(where, column, value)
+
+
+def _check_copies_differ(where: str, changes: Mapping[str, Any]) -> None:
+    """Raise `InputError` if every changed column has one value, so that all copies are equal."""
+    for values in changes.values():
+        if values == "all" or len(set(values)) > 1:
+            return
+    raise InputError(
+        f"{where} lists one value of {', '.join(map(repr, changes))}: it needs at least two."
+    )
 
 
 def _check_value(where: str, column: Column, value: Any) -> None:
     """Check that a counterfactual's value has its column's type and is allowed by the contract."""
     if column.allowed is not None:
         if not any(value == item and type(value) is type(item) for item in column.allowed):
-            known = [str(item) for item in column.allowed]
+            allowed = [str(item) for item in column.allowed]
             raise InputError(
                 f"{where} gives {column.name!r} the value {value!r}, which its contract lacks"
-                f"{nearest(str(value), known)}."
+                f"{nearest(str(value), allowed)}."
             )
         return
     try:
@@ -346,8 +367,13 @@ def _check_value(where: str, column: Column, value: Any) -> None:
         ) from None
 
 
-def train_and_measure(resolved: ResolvedJob, steps: Steps) -> Measured:
-    """Run the steps up to the metrics."""
+def train_and_measure(resolved: CheckedJob, steps: Steps) -> Measured:
+    """Run the steps up to the metrics.
+
+    They are, in this order: the balance of the training rows, the fair metric, the controls, the
+    training, the decision rule, the membership attack, and the evaluation. Those that a job does
+    not need are left out.
+    """
     job = resolved.job
     method = METHODS[resolved.method]
     train, proxy = training_rows(resolved, steps)
@@ -355,124 +381,167 @@ def train_and_measure(resolved: ResolvedJob, steps: Steps) -> Measured:
     certificate = None
     if method.needs_metric or resolved.has_certificate:
         steps("fair_metric", *_metric_step(resolved, steps, train))
-        certificate = certificate_budget(
-            resolved, steps.facts("fair_metric")["mean_squared_distance"]
-        )
-    modules = resolved.modules
-    training, inputs = training_step(resolved, steps, train)
-    training |= place.parameters
+        distance = steps.facts("fair_metric")["mean_squared_distance"]
+        certificate = certificate_budget(resolved, distance)
+    model = _train(resolved, steps, train, place)
+    if job.evaluate.membership:
+        _attack(resolved, steps, train)
+    _evaluate(resolved, steps, model, certificate, place)
+    notes = _notes(steps)
+    if place.note:
+        notes.append(place.note)
+    label = resolved.contract.label
+    if not label.classes and not label.states_favourable:
+        notes.append(favourable_not_stated(label))
+    return Measured(steps.output("evaluate", "metrics"), proxy=proxy, notes=notes)
+
+
+def _train(resolved: CheckedJob, steps: Steps, train: Artifact, place: Place) -> Artifact:
+    """Train the controls and the model, and choose its decision rule; return the model."""
+    job = resolved.job
+    method = METHODS[resolved.method]
+    parameters, inputs = training_step(resolved, steps, train)
+    parameters |= place.parameters
     rule = {"calibration": job.calibration, "decision": job.decision.model_dump(), "seed": job.seed}
     if job.decides:
-        training["validate"] = True
+        parameters["validate"] = True
         if job.decision.folds is not None:
-            training["decision_folds"] = job.decision.folds
-    shared = shared_arguments(resolved.method, resolved.arguments)
-    compared: dict[str, Any] = {
+            parameters["decision_folds"] = job.decision.folds
+    controls: dict[str, Any] = {
         "method": resolved.method,
-        "arguments": shared,
+        "arguments": shared_arguments(resolved.method, resolved.arguments),
         **rule,
         **place.parameters,
     }
     # a strength is judged by the best threshold of two labels
     searched = method.lacks_strength(resolved.arguments) and not resolved.contract.label.classes
     if searched:
-        compared["held_out"] = True
-    both = [*modules, METHODS[method.plain].module]
-    steps("controls", compared, {"train": train}, modules=both)
+        controls["held_out"] = True
+    steps("controls", controls, {"train": train}, modules=_learner_modules(resolved))
     if searched:
         inputs["plain"] = steps.output("controls", "plain_held_out")
-    steps("train", training, inputs, modules=modules)
-    model = steps.output("train", "model")
-    if job.decides:
-        inputs = {"model": model, "held_out": steps.output("train", "held_out")}
-        own = {**rule, "min_cell": job.evaluate.min_cell}
-        if job.decision.equal:
-            inputs["train"], own["attribute"] = train, attribute(resolved)
-            own["favourable"] = resolved.contract.label.favourable_code
-        steps("decide", own, inputs)
-        model = steps.output("decide", "model")
+    steps("train", parameters, inputs, modules=resolved.modules)
+    if not job.decides:
+        return steps.output("train", "model")
+    return _decide(resolved, steps, train, rule)
+
+
+def _learner_modules(resolved: CheckedJob) -> list[str]:
+    """Return the modules of the method, and of its learner without mitigation."""
+    plain = METHODS[resolved.method].plain
+    return [*resolved.modules, METHODS[plain].module]
+
+
+def _decide(
+    resolved: CheckedJob, steps: Steps, train: Artifact, rule: Mapping[str, Any]
+) -> Artifact:
+    """Calibrate the model and choose its thresholds; return the model with both."""
+    job = resolved.job
+    parameters = {**rule, "min_cell": job.evaluate.min_cell}
+    inputs = {
+        "model": steps.output("train", "model"),
+        "held_out": steps.output("train", "held_out"),
+    }
+    if job.decision.equal:
+        inputs["train"] = train
+        parameters["attribute"] = attribute(resolved)
+        parameters["favourable"] = resolved.contract.label.favourable_code
+    steps("decide", parameters, inputs)
+    return steps.output("decide", "model")
+
+
+def _evaluate(
+    resolved: CheckedJob, steps: Steps, model: Artifact, certificate: float | None, place: Place
+) -> None:
+    """Measure the model and its controls on the test rows."""
+    job = resolved.job
+    label = resolved.contract.label
     inputs = {
         "model": model,
         "encoder": steps.output("preprocess", "encoder"),
         "test": steps.output("preprocess", "test"),
         "majority": steps.output("controls", "majority"),
     }
-    trained = [name for name in ("plain", "blind") if steps.has_output("controls", name)]
-    inputs |= {name: steps.output("controls", name) for name in trained}
+    for control in ("plain", "blind"):
+        if steps.has_output("controls", control):
+            inputs[control] = steps.output("controls", control)
     if certificate is not None:
         inputs["metric"] = steps.output("fair_metric", "metric")
     if job.evaluate.membership:
-        _attack(resolved, steps, train)
         inputs["membership"] = steps.output("membership", "membership")
     if job.evaluate.terms:
         inputs["checked"] = steps.output("contract", "checked")
-    settings: dict[str, Any] = {
+    parameters: dict[str, Any] = {
         "evaluate": job.evaluate.model_dump(exclude=ONCE),
         "certificate": certificate,
     }
-    settings |= {"reasons": job.evaluate.reasons} if job.evaluate.reasons else {}
-    label = resolved.contract.label
+    if job.evaluate.reasons:
+        parameters["reasons"] = job.evaluate.reasons
     if label.classes:
-        settings["classes"] = list(map(str, label.classes))
+        parameters["classes"] = list(map(str, label.classes))
     else:
-        settings["outcome"] = describe_outcome(label)
-    steps("evaluate", {**settings, **place.parameters, "seed": job.seed}, inputs, modules=both)
-    notes = _notes(steps) + ([place.note] if place.note else [])
-    if not label.classes and not label.states_favourable:
-        notes.append(favourable_not_stated(label))
-    return Measured(steps.output("evaluate", "metrics"), proxy=proxy, notes=notes)
+        parameters["outcome"] = describe_outcome(label)
+    parameters |= place.parameters
+    parameters["seed"] = job.seed
+    steps("evaluate", parameters, inputs, modules=_learner_modules(resolved))
 
 
-def _attack(resolved: ResolvedJob, steps: Steps, train: Artifact) -> None:
+def _attack(resolved: CheckedJob, steps: Steps, train: Artifact) -> None:
     """Attack the model, before any calibration, by shadow models of the same learner."""
     parameters, inputs = training_step(resolved, steps, train)
     strength = steps.facts("train").get("strength")
     if strength:
-        parameters["arguments"] = parameters["arguments"] | {
-            strength["parameter"]: strength["used"]
-        }
+        used = {strength["parameter"]: strength["used"]}
+        parameters["arguments"] = parameters["arguments"] | used
     measuring = resolved.job.evaluate.model_dump()
-    parameters |= {key: measuring[key] for key in ("draws", "level", "min_cell")} | measuring[
-        "membership"
-    ]
+    for key in ("draws", "level", "min_cell"):
+        parameters[key] = measuring[key]
+    parameters |= measuring["membership"]
     inputs |= {"model": steps.output("train", "model"), "test": steps.output("preprocess", "test")}
     steps("membership", parameters, inputs, modules=resolved.modules)
 
 
 def _notes(steps: Steps) -> list[str]:
-    """Say what the data decided in place of the job, and whether members can be told."""
+    """Return sentences on the choices that depended on the data, and on memorisation."""
     notes = list(steps.facts("preprocess").get("notes", []))
     if steps.facts("membership").get("warning"):
         notes.append(steps.facts("membership")["warning"])
-    untold = steps.facts("fair_metric").get("untold")
-    if untold:
+    unlearned = steps.facts("fair_metric").get("untold")
+    if unlearned:
         notes.append(
-            f"the fair metric has no learned direction for {' and '.join(untold)}, which the model "
-            "inputs "
-            "predict no better than chance"
+            f"the fair metric has no learned direction for {' and '.join(unlearned)}, which the "
+            "model inputs predict no better than chance"
         )
-    if together := steps.facts("train").get("workers"):
+    workers = steps.facts("train").get("workers")
+    if workers:
         notes.append(
-            f"{together} Dask workers trained the model together: it is that of one up to rounding"
+            f"{workers} Dask workers trained the model together: it is that of one up to rounding"
         )
     strength = steps.facts("train").get("strength")
     if strength:
-        name = strength["parameter"]
-        lost = "less balanced accuracy on held-out training rows than without it"
-        if strength["used"] != strength["default"]:
-            notes.append(
-                f"the mitigation's strength {name} was lowered from {strength['default']:g} to "
-                f"{strength['used']:g}: at the default the model has "
-                f"{strength['tried'][0]['lost']:.3f} "
-                f"{lost}; a job that gives method.{name} keeps its own"
-            )
-        if not strength["allowed"]:
-            notes.append(f"the mitigation costs much: the model has {strength['lost']:.3f} {lost}")
+        notes += _strength_notes(strength)
+    return notes
+
+
+def _strength_notes(strength: Mapping[str, Any]) -> list[str]:
+    """Return sentences on a mitigation's strength that was lowered, or that costs much."""
+    notes = []
+    name = strength["parameter"]
+    lost = "less balanced accuracy on held-out training rows than without it"
+    if strength["used"] != strength["default"]:
+        notes.append(
+            f"the mitigation's strength {name} was lowered from {strength['default']:g} to "
+            f"{strength['used']:g}: at the default the model has "
+            f"{strength['tried'][0]['lost']:.3f} "
+            f"{lost}; a job that gives method.{name} keeps its own"
+        )
+    if not strength["allowed"]:
+        notes.append(f"the mitigation costs much: the model has {strength['lost']:.3f} {lost}")
     return notes
 
 
 def training_step(
-    resolved: ResolvedJob, steps: Steps, train: Artifact
+    resolved: CheckedJob, steps: Steps, train: Artifact
 ) -> tuple[dict[str, Any], dict[str, Artifact]]:
     """Return the parameters and inputs of the training; its metric is learned if it needs one."""
     job = resolved.job
@@ -502,7 +571,7 @@ def training_step(
 
 
 def gate_step(
-    resolved: ResolvedJob, steps: Steps, measured: Measured
+    resolved: CheckedJob, steps: Steps, measured: Measured
 ) -> tuple[dict[str, Any], dict[str, Artifact]]:
     """Return the parameters and inputs of the gates."""
     parameters = {
@@ -516,12 +585,14 @@ def gate_step(
     return parameters, inputs
 
 
-def attribute(resolved: ResolvedJob) -> dict[str, Any]:
+def attribute(resolved: CheckedJob) -> dict[str, Any]:
     """Return the attribute of thresholds by group: a published model reads its groups by this."""
     equal = resolved.job.decision.equal
     assert equal is not None
     column = resolved.contract.column(equal.attribute or resolved.contract.sensitive[0].name)
-    names = [] if column.bins is None else list(bin_names(column))
+    names = []
+    if column.bins is not None:
+        names = list(bin_names(column))
     return {"name": column.name, "bins": column.bins and list(column.bins), "names": names}
 
 
@@ -532,70 +603,83 @@ def shared_arguments(method: str, arguments: Mapping[str, Any]) -> dict[str, Any
 
 
 def published_artifacts(steps: Steps) -> dict[str, Artifact]:
-    """Return the artifacts that are published beside encoder, metrics and decision."""
-    model = steps.output("decide" if "decide" in steps.finished else "train", "model")
-    return {"model": model, "reference": steps.output("profile", "reference")}
+    """Return the artifacts that are published in addition to encoder, metrics and decision."""
+    last_step = "train"
+    if "decide" in steps.finished:
+        last_step = "decide"
+    return {
+        "model": steps.output(last_step, "model"),
+        "reference": steps.output("profile", "reference"),
+    }
 
 
-def input_description(resolved: ResolvedJob, steps: Steps) -> dict[str, Any]:
+def input_description(resolved: CheckedJob, steps: Steps) -> dict[str, Any]:
     """Return what a published model needs to read raw rows."""
     features = resolved.contract.features
-    # a published model reads the groups of its decisions from the raw rows
-    decided_by = attribute(resolved)["name"] if resolved.job.decision.equal else None
+    read = {column.name for column in features}
+    if resolved.job.decision.equal:
+        # a published model reads the groups of its decisions from the raw rows
+        read.add(attribute(resolved)["name"])
+    booleans = []
+    for column in resolved.contract.columns:
+        if column.logical_type == "boolean" and column.name in read:
+            booleans.append(column.name)
     inputs = {
         "features": [column.name for column in features],
         "label_values": steps.facts("preprocess")["label_values"],
-        "booleans": [
-            column.name
-            for column in resolved.contract.columns
-            if column.logical_type == "boolean"
-            and (column in features or column.name == decided_by)
-        ],
+        "booleans": booleans,
     }
     if METHODS[resolved.method].asks:
         # the contract's description of a feature, for a person who is asked for it; no value of a
         # row
-        inputs["questions"] = {}
-        for column in features:
-            plain = column.to_dict()
-            keys = ("description", "allowed", "minimum", "maximum", "unit")
-            kept = {key: plain[key] for key in keys if key in plain}
-            inputs["questions"][column.name] = kept | {"type": column.logical_type}
+        inputs["questions"] = {column.name: _question(column) for column in features}
     return inputs
 
 
-def training_rows(resolved: ResolvedJob, steps: Steps) -> tuple[Artifact, str | None]:
+def _question(column: Column) -> dict[str, Any]:
+    """Return what a person has to know who is asked for a feature."""
+    described = column.to_dict()
+    question: dict[str, Any] = {}
+    for key in ("description", "allowed", "minimum", "maximum", "unit"):
+        if key in described:
+            question[key] = described[key]
+    question["type"] = column.logical_type
+    return question
+
+
+def training_rows(resolved: CheckedJob, steps: Steps) -> tuple[Artifact, str | None]:
     """Return the training rows (filtered by the job's proxy, if it has one) and the proxy's
     content.
     """
-    wanted = resolved.job.balance
-    if wanted is None:
+    balance = resolved.job.balance
+    if balance is None:
         return steps.output("preprocess", "train"), None
     from evenhand.tasks.registry.client import published, tracking_uri
 
     uri = tracking_uri(steps.store)
-    found = published(uri, wanted.proxy, wanted.alias)
-    if found is None:
+    version = published(uri, balance.proxy, balance.alias)
+    if version is None:
         raise InputError(
-            f"balance.proxy {wanted.proxy!r} is not published in this store: run `evenhand run "
-            f"{wanted.proxy}` first."
+            f"balance.proxy {balance.proxy!r} is not published in this store: run `evenhand run "
+            f"{balance.proxy}` first."
         )
-    proxy = {
-        "proxy": wanted.proxy,
-        "version": found.version,
-        "content": found.content,
+    parameters = {
+        "proxy": balance.proxy,
+        "version": version.version,
+        "content": version.content,
         "tracking_uri": uri,
+        "seed": resolved.job.seed,
     }
     inputs = {
         "train": steps.output("preprocess", "train"),
         "checked": steps.output("contract", "checked"),
     }
-    steps("balance", {**proxy, "seed": resolved.job.seed}, inputs)
-    return steps.output("balance", "train"), found.content
+    steps("balance", parameters, inputs)
+    return steps.output("balance", "train"), version.content
 
 
 def _metric_step(
-    resolved: ResolvedJob, steps: Steps, train: Artifact
+    resolved: CheckedJob, steps: Steps, train: Artifact
 ) -> tuple[dict[str, Any], dict[str, Artifact]]:
     """Return the parameters and inputs of the step that learns the metric: only those that its kind
     needs.
@@ -608,10 +692,12 @@ def _metric_step(
     terms = job.evaluate.model_dump()["terms"]
     copies = job.fair_metric.copies({**job.evaluate.counterfactuals, **terms})
     if copies:
-        parameters["counterfactuals"] = {k: v for k, v in copies.items() if k not in terms}
+        changed_columns = {name: copy for name, copy in copies.items() if name not in terms}
+        parameters["counterfactuals"] = changed_columns
         inputs["encoder"] = steps.output("preprocess", "encoder")
-    if swaps := {name: terms[name] for name in copies if name in terms}:
-        parameters |= {"terms": swaps, "seed": job.seed}
+    term_swaps = {name: terms[name] for name in copies if name in terms}
+    if term_swaps:
+        parameters |= {"terms": term_swaps, "seed": job.seed}
         if resolved.corpus is None:
             inputs["checked"] = steps.output("contract", "checked")
         else:

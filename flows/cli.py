@@ -134,19 +134,21 @@ def command(
             except BrokenPipeError:  # the reader of our output, such as `head`, has closed it
                 os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
                 code = 0
-            except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - exit code 1 means a refusing gate
+            # all of them, as exit code 1 means a refusing gate
+            except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001
                 from evenhand.flows.commands.terminal import report_error
 
                 code = report_error(error, as_json=options.get("as_json", False))
             raise typer.Exit(code or 0)
 
-        own = inspect.signature(signature, eval_str=True)
+        declared = inspect.signature(signature, eval_str=True)
         more = {key: SHARED[key] for key in shared}
         added = [
             inspect.Parameter(key, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=kind)
             for key, (kind, default) in more.items()
         ]
-        call.__signature__ = own.replace(parameters=[*own.parameters.values(), *added])  # type: ignore[attr-defined]
+        parameters = [*declared.parameters.values(), *added]
+        call.__signature__ = declared.replace(parameters=parameters)  # type: ignore[attr-defined]
         call.__annotations__ = signature.__annotations__ | {
             key: kind for key, (kind, _) in more.items()
         }
@@ -269,7 +271,7 @@ def evaluate(
         "--no-record", "Do not record the gates' verdict on the version.", False
     ),
 ) -> None:
-    """Evaluate a published model by gates, beside a baseline. For CI: JUnit, Markdown, exit
+    """Evaluate a published model by gates, with a baseline. For CI: JUnit, Markdown, exit
     code.
     """
 

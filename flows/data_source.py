@@ -53,37 +53,39 @@ class DataSource:
 
     source: dict[str, Any]  # the keys of a job's ``table``, its path absolute
     shown: str  # its address without secrets
-    evaluate: dict[
-        str, Any
-    ]  # the keys of ``evaluate`` that were given; they replace the model's own
+    # the keys of ``evaluate`` that were given; they replace the model's own
+    evaluate: dict[str, Any]
     seed: int | None  # None if it was not given
 
 
 def parse_data(data: str, overrides: Sequence[str]) -> DataSource:
-    """Read ``--data`` and the ``KEY=VALUE`` strings beside it.
+    """Read ``--data`` and the ``KEY=VALUE`` strings given with it.
 
-    - `data`: name of a known table, a file, a folder, or a URL; with ``table.sql`` only a name for the table.
-      A known table takes precedence over a file of the same name: ``./adult`` is the file.
+    - `data`: name of a known table, a file, a folder, or a URL; with ``table.sql`` only a name for
+      the table. A known table takes precedence over a file of the same name: ``./adult`` is the
+      file.
     - `overrides`: ``table.delimiter``, ``table.sql`` and so on as in a job, ``evaluate.draws``,
       ``evaluate.level``, ``evaluate.min_cell``, ``evaluate.intersections``, ``seed``
 
     Raises `InputError` for no such table, an unknown key, or a value that a job would refuse.
     """
-    given = read_overrides(overrides, KNOWN_KEYS)
-    seed = given.get("", {}).get("seed")
+    sections = read_overrides(overrides, KNOWN_KEYS)
+    seed = sections.get("", {}).get("seed")
     _check_seed(seed)
-    table = given.get("table", {})
-    evaluate = given.get("evaluate", {})
+    table = sections.get("table", {})
+    evaluate = sections.get("evaluate", {})
     if not data.strip():
         raise InputError("--data is empty: give a known table, a file, a folder or a URL.")
     refuse_credentials(data, "--data")
     refuse_credentials(table, "--set table")
-    name, path = (data, None) if "sql" in table else _place(data)
+    name = data
+    path = None
+    if "sql" not in table:
+        name, path = _place(data)
     source = checked_section(TableSource, "table", {"name": name, "path": path, **table})
-    measured = checked_section(Evaluate, "evaluate", evaluate)
-    return DataSource(
-        source, without_secrets(path or name), {key: measured[key] for key in evaluate}, seed
-    )
+    checked = checked_section(Evaluate, "evaluate", evaluate)
+    settings = {key: checked[key] for key in evaluate}
+    return DataSource(source, without_secrets(path or name), settings, seed)
 
 
 def parse_measurement(overrides: Sequence[str]) -> dict[str, Any]:
@@ -92,13 +94,15 @@ def parse_measurement(overrides: Sequence[str]) -> dict[str, Any]:
 
     Raises `InputError` for an unknown key or a value that a job would refuse.
     """
-    given = read_overrides(overrides, KNOWN_KEYS)
-    seed = given.get("", {}).get("seed")
+    sections = read_overrides(overrides, KNOWN_KEYS)
+    seed = sections.get("", {}).get("seed")
     _check_seed(seed)
-    evaluate = given.get("evaluate", {})
-    measured = checked_section(Evaluate, "evaluate", evaluate)
-    settings = {key: measured[key] for key in evaluate}
-    return settings if seed is None else {**settings, "seed": seed}
+    evaluate = sections.get("evaluate", {})
+    checked = checked_section(Evaluate, "evaluate", evaluate)
+    settings = {key: checked[key] for key in evaluate}
+    if seed is not None:
+        settings["seed"] = seed
+    return settings
 
 
 def _check_seed(seed: Any) -> None:
@@ -137,7 +141,7 @@ def read_overrides(overrides: Sequence[str], known: Sequence[str]) -> dict[str, 
 
     As in a job, an empty key counts as absent.
     """
-    found: dict[str, dict[str, Any]] = {}
+    sections: dict[str, dict[str, Any]] = {}
     for override in overrides:
         key, equals, text = override.partition("=")
         if not equals or not key:
@@ -148,8 +152,11 @@ def read_overrides(overrides: Sequence[str], known: Sequence[str]) -> dict[str, 
                 f"--set: unknown key {key!r}{nearest(key, known)}; known: {', '.join(known)}."
             )
         section, _, name = key.rpartition(".")
-        found.setdefault(section, {})[name] = as_number(parse_yaml(text, f"--set {key}"))
-    return {name: {k: v for k, v in keys.items() if v is not None} for name, keys in found.items()}
+        keys = sections.setdefault(section, {})
+        keys[name] = as_number(parse_yaml(text, f"--set {key}"))
+    for section, keys in sections.items():
+        sections[section] = {name: value for name, value in keys.items() if value is not None}
+    return sections
 
 
 def checked_section(

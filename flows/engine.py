@@ -12,13 +12,22 @@ import os
 import secrets
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
-from typing import Any, Protocol
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol, Self
 
 from evenhand.flows import logs, telemetry
+from evenhand.flows.run_verdict import FinishedStep, Verdict
 from evenhand.tasks.errors import EvenhandError, NotCarriedOut, disk_is_full, internal_fault
 from evenhand.tasks.execution.fingerprint import environment, now
-from evenhand.tasks.execution.step import STEPS, report_progress, run_step, step_key, working
+from evenhand.tasks.execution.step import (
+    IN_THIS_PROCESS,
+    STEPS,
+    ExecutionContext,
+    report_progress,
+    run_step,
+    step_key,
+    working,
+)
 from evenhand.tasks.execution.store import Artifact, StepRecord, Store
 from evenhand.tasks.pages.build import write_page
 from evenhand.tasks.sources.fetching import FETCH, fetch_source, needs_network
@@ -47,6 +56,9 @@ class Engine(Protocol):
     def run(self, name: str, key: str, parameters: Json, inputs: Inputs, *, refresh: bool) -> Found:
         """Run a step or find its record."""
 
+    def executing_in(self, execution: ExecutionContext) -> Self:
+        """Return an engine like this one, which passes this context to the steps that it runs."""
+
 
 @dataclass
 class DirectEngine:
@@ -54,6 +66,7 @@ class DirectEngine:
 
     store: Store
     cached_only: bool = False
+    execution: ExecutionContext = IN_THIS_PROCESS
 
     def fetch(self, source: Mapping[str, Any]) -> dict[str, Artifact]:
         """Fetch the table; CacheMiss if that needs the network and only the cache may be used."""
@@ -67,24 +80,21 @@ class DirectEngine:
 
     def run(self, name: str, key: str, parameters: Json, inputs: Inputs, *, refresh: bool) -> Found:
         """Run the step in this process."""
-        if self.cached_only:
-            record = None if refresh else self.store.find(name, key)
+        if refresh:
+            if self.cached_only:
+                raise CacheMiss
+            self.store.forget(name, key)
+        elif self.cached_only:
+            record = self.store.find(name, key)
             if record is None:
                 raise CacheMiss
             return record, True
-        if refresh:
-            self.store.forget(name, key)
-        return run_step(self.store, STEPS[name], key, parameters, inputs, report_progress(name))
+        report = report_progress(name)
+        return run_step(self.store, STEPS[name], key, parameters, inputs, report, self.execution)
 
-
-@dataclass(frozen=True)
-class FinishedStep:
-    """A step's record, how long it took in this run, and whether it came from the cache."""
-
-    record: StepRecord
-    seconds: float
-    cached: bool
-    ended_ns: int = field(default_factory=time.time_ns)
+    def executing_in(self, execution: ExecutionContext) -> Self:
+        """Return an engine like this one, which passes this context to the steps that it runs."""
+        return replace(self, execution=execution)
 
 
 @dataclass(frozen=True)
@@ -93,9 +103,8 @@ class Measured:
 
     metrics: Artifact  # the gates decide by them
     refusal: str | None = None  # why nothing is published even if the gates pass
-    proxy: str | None = (
-        None  # content digest of the published proxy that selected the training rows
-    )
+    # content digest of the published proxy that selected the training rows
+    proxy: str | None = None
     notes: list[str] = field(default_factory=list)  # sentences for the reader
 
 
@@ -124,13 +133,20 @@ class Steps:
         - `is_valid`: a cached record for which it returns False is computed again
         - `started`: clock time at which the step started (default: now)
         """
-        started = self.clock() if started is None else started
+        if started is None:
+            started = self.clock()
         key = step_key(STEPS[name], parameters, inputs, modules)
-        known = self.store.find(name, key) if is_valid is not None else None
-        refresh = known is not None and is_valid is not None and not is_valid(known)
+        refresh = False
+        if is_valid is not None:
+            cached_record = self.store.find(name, key)
+            refresh = cached_record is not None and not is_valid(cached_record)
         record, cached = self.engine.run(name, key, parameters, inputs, refresh=refresh)
         self.finished[name] = FinishedStep(record, self.clock() - started, cached)
-        logs.event("cached" if cached else "done", name, seconds=round(self.clock() - started, 3))
+        seconds = round(self.clock() - started, 3)
+        if cached:
+            logs.event("cached", name, seconds=seconds)
+        else:
+            logs.event("done", name, seconds=seconds)
         return record
 
     def output(self, step: str, name: str) -> Artifact:
@@ -143,7 +159,9 @@ class Steps:
 
     def facts(self, step: str) -> dict[str, Any]:
         """Return the facts of a finished step; empty if it did not run."""
-        return self.finished[step].record.facts if step in self.finished else {}
+        if step not in self.finished:
+            return {}
+        return self.finished[step].record.facts
 
     def read(self, step: str, name: str) -> Any:
         """Read a JSON output of a step."""
@@ -151,12 +169,12 @@ class Steps:
 
     def documents(self) -> dict[str, Any]:
         """Read every JSON output that pages are built from, by the output's name."""
-        return {
-            name: self.read(step, name)
-            for step, finished in self.finished.items()
-            for name, artifact in finished.record.outputs.items()
-            if artifact.uri.endswith(".json") and name not in NOT_ON_PAGES
-        }
+        documents = {}
+        for step, finished in self.finished.items():
+            for name, artifact in finished.record.outputs.items():
+                if artifact.uri.endswith(".json") and name not in NOT_ON_PAGES:
+                    documents[name] = self.read(step, name)
+        return documents
 
     @property
     def seconds(self) -> dict[str, float]:
@@ -174,45 +192,6 @@ class Steps:
             {"name": name, "seconds": step.seconds, "cached": step.cached}
             for name, step in self.finished.items()
         ]
-
-
-@dataclass
-class Verdict:
-    """The result of a run."""
-
-    run_id: str
-    # published, gated, up_to_date (a retraining had nothing to do), evaluated (a sweep or an
-    # evaluation), filtered, predicted, monitored or failed
-    status: str
-    # 0 done, 1 a gate refused, 2 the job, the data or the contract is wrong, 3 not enough evidence
-    # for a gate, 4 could not be carried out
-    exit_code: int
-    error: str | None = None
-    metrics: dict[str, float | None] = field(default_factory=dict)
-    gates: dict[str, Any] = field(default_factory=dict)
-    model: dict[str, Any] | None = None
-    artifacts: dict[str, str] = field(default_factory=dict)
-    seconds: dict[str, float] = field(default_factory=dict)
-    cached: list[str] = field(default_factory=list)
-    baseline: dict[str, Any] | None = None
-    controls: dict[str, Any] = field(
-        default_factory=dict
-    )  # a run's metrics and differences by control
-    notes: list[str] = field(default_factory=list)  # sentences for the reader
-    rows: int | None = None  # of the run's table
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the verdict as plain JSON."""
-        return asdict(self)
-
-    def add_metrics(self, metrics: Mapping[str, Mapping[str, Any]]) -> None:
-        """Add an evaluation's metrics, with the ends of their intervals as ``NAME.low`` and
-        ``NAME.high``.
-        """
-        for name, metric in metrics.items():
-            self.metrics[name] = metric["value"]
-            if metric["low"] is not None:
-                self.metrics |= {f"{name}.low": metric["low"], f"{name}.high": metric["high"]}
 
 
 class RunFolder:
@@ -247,7 +226,7 @@ class RunFolder:
         self.write(name, file, write_page("contract", documents, self.store), title)
 
     def write_report(self, kind: str, documents: Mapping[str, Any], run: Mapping[str, Any]) -> None:
-        """Write the run's page of a kind; `run` has what the page shows of the run beside its
+        """Write the run's page of a kind; `run` has what the page shows in addition to its
         documents.
         """
         common = {"id": self.verdict.run_id, "created": now(), "environment": environment()}
@@ -275,7 +254,9 @@ def write_verdict(store: Store, verdict: Verdict) -> str:
 def read_verdict(store: Store, run_id: str) -> Verdict | None:
     """Read the verdict of a run; None if there is none, which means that the run failed."""
     text = store.read_text("runs", run_id, "verdict.json")
-    return None if text is None else Verdict(**json.loads(text))
+    if text is None:
+        return None
+    return Verdict(**json.loads(text))
 
 
 @contextlib.contextmanager
@@ -301,44 +282,66 @@ def recorded_verdict(
     except CacheMiss:
         raise
     except EvenhandError as error:
-        verdict.status = "failed"
-        verdict.exit_code = error.exit_code
-        verdict.error = str(error)
+        _record_failure(verdict, error)
         raise
     except Exception as error:  # noqa: BLE001 - converted and raised again
-        named = describe_fault(error)
-        verdict.status = "failed"
-        verdict.exit_code = named.exit_code
-        verdict.error = str(named)
+        described = describe_fault(error)
+        _record_failure(verdict, described)
         # Prefect logs an error's causes, whose text may quote a person's value
-        raise named from (error if os.environ.get("EVENHAND_LOG") else None)
+        if os.environ.get("EVENHAND_LOG"):
+            raise described from error
+        raise described from None
     except BaseException:  # an interrupt: what was found so far is no result
         verdict.status = "failed"
         verdict.error = None
         raise
     finally:
+        finished: Mapping[str, FinishedStep] = {}
         if steps is not None:
-            verdict.seconds |= {name: round(value, 3) for name, value in steps.seconds.items()}
-            verdict.cached = steps.cached
-            verdict.rows = steps.facts("contract").get(
-                "rows", steps.facts("measure_drift").get("rows")
-            )
-        idle = verdict.status == "up_to_date" and not keep_idle
-        if (verdict.status != "failed" or verdict.error) and not idle:
-            write_verdict(store, verdict)
-            if telemetry.enabled():
-                telemetry.record(verdict, steps.finished if steps is not None else {}, started_ns)
-            with logs.of_run(run_id):
-                logs.event(
-                    verdict.error or verdict.status, level="error" if verdict.error else "info"
-                )
+            finished = steps.finished
+            _add_steps(verdict, steps)
+        is_idle = verdict.status == "up_to_date" and not keep_idle
+        has_begun = verdict.status != "failed" or bool(verdict.error)
+        if has_begun and not is_idle:
+            _write_and_report(store, verdict, finished, started_ns)
+
+
+def _record_failure(verdict: Verdict, error: EvenhandError) -> None:
+    verdict.status = "failed"
+    verdict.exit_code = error.exit_code
+    verdict.error = str(error)
+
+
+def _add_steps(verdict: Verdict, steps: Steps) -> None:
+    """Add the seconds of the steps, those from the cache, and the table's number of rows."""
+    for name, seconds in steps.seconds.items():
+        verdict.seconds[name] = round(seconds, 3)
+    verdict.cached = steps.cached
+    drift_rows = steps.facts("measure_drift").get("rows")
+    verdict.rows = steps.facts("contract").get("rows", drift_rows)
+
+
+def _write_and_report(
+    store: Store, verdict: Verdict, finished: Mapping[str, FinishedStep], started_ns: int
+) -> None:
+    """Write a verdict, record its measurements, and log how the run has ended."""
+    write_verdict(store, verdict)
+    if telemetry.enabled():
+        telemetry.record(verdict, finished, started_ns)
+    with logs.of_run(verdict.run_id):
+        if verdict.error:
+            logs.event(verdict.error, level="error")
+        else:
+            logs.event(verdict.status)
 
 
 def describe_fault(error: BaseException) -> EvenhandError:
     """Describe in one line an error of input or output, an error of Prefect, or an internal
     fault.
     """
-    place = f" at {error.filename}" if isinstance(error, OSError) and error.filename else ""
+    place = ""
+    if isinstance(error, OSError) and error.filename:
+        place = f" at {error.filename}"
     if disk_is_full(error):
         return NotCarriedOut(f"the disk is full{place}: free some space, then run again.")
     if isinstance(error, OSError) and error.strerror and error.errno != errno.ELOOP:

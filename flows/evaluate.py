@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 
 from evenhand.data_contracts.errors import ContractError
 from evenhand.data_contracts.favourable import favourable_not_stated
-from evenhand.data_contracts.model import Contract
+from evenhand.data_contracts.model import Column, Contract
 from evenhand.data_contracts.odcs import load_contract
 from evenhand.fairlib.evaluation.gates import Gate
 from evenhand.fairlib.evaluation.group_selection import left_out_notes
@@ -44,7 +44,10 @@ from evenhand.tasks.registry.policy_terms import (
 from evenhand.tasks.registry.row_digests import digest_of_rows, overlap
 from evenhand.tasks.steps.gate_step import check_evaluation_gates, judge, read_limits
 
-SAME_TABLE = "was trained on rows of this table: its metrics here are better than on people who are new to it"
+SAME_TABLE = (
+    "was trained on rows of this table: its metrics here are better than on people who are new to "
+    "it"
+)
 SAME_VERSION = "model and baseline are the same version: there is no difference"
 NO_GATES = "no gates were given: nothing was decided"
 # JSON files of the run's folder and their titles.
@@ -94,7 +97,10 @@ class Evaluation:
     @property
     def bundles(self) -> dict[str, Bundle]:
         """Bundles by the name of the measuring step's input."""
-        return {"bundle": self.model} | ({"baseline": self.baseline} if self.baseline else {})
+        bundles = {"bundle": self.model}
+        if self.baseline:
+            bundles["baseline"] = self.baseline
+        return bundles
 
     @property
     def fingerprint(self) -> str:
@@ -106,11 +112,13 @@ class Evaluation:
         published it.
         """
         reference = self.model.folder / "reference.json"
-        known = json.loads(reference.read_text()).get("membership") if reference.is_file() else None
+        if not reference.is_file():
+            return None
+        membership = json.loads(reference.read_text()).get("membership")
+        if membership is None:
+            return None
         checked = self.steps.store.fetch(self.steps.output("contract", "checked"))
-        return (
-            None if known is None else overlap(pq.read_table(checked), self.model.contract, known)
-        )
+        return overlap(pq.read_table(checked), self.model.contract, membership)
 
 
 def plan_evaluation(
@@ -131,11 +139,12 @@ def plan_evaluation(
     for address in (model, baseline):
         if address is not None:
             parse_address(address)
-    with input_errors("--contract: ", ContractError):
-        wanted = None if contract is None else load_contract(contract)
-    return EvaluationPlan(
-        model, parse_data(data, overrides), chosen or {}, limits, baseline, wanted, record
-    )
+    required = None
+    if contract is not None:
+        with input_errors("--contract: ", ContractError):
+            required = load_contract(contract)
+    source = parse_data(data, overrides)
+    return EvaluationPlan(model, source, chosen or {}, limits, baseline, required, record)
 
 
 def execute(plan: EvaluationPlan, store: Store, run_id: str, engine: Engine) -> Verdict:
@@ -146,15 +155,17 @@ def execute(plan: EvaluationPlan, store: Store, run_id: str, engine: Engine) -> 
     """
     steps = Steps(store, engine)
     with recorded_verdict(store, run_id, steps) as verdict, store.workdir() as scratch:
-        found = _open(plan, steps, scratch)
-        _measure(found, scratch)
-        _fill(verdict, found)
+        evaluation = _open(plan, steps, scratch)
+        _measure(evaluation, scratch)
+        _fill(verdict, evaluation)
         try:
-            if plan.record and plan.gates and found.model.version is not None:
-                _record(verdict, found)
+            if plan.record and plan.gates and evaluation.model.version is not None:
+                _record(verdict, evaluation)
         finally:
             # the record may add a note; the files stay if the registry fails
-            write_reports(verdict, found.steps, _facts(found), found.documents, found.decision)
+            write_reports(
+                verdict, steps, _facts(evaluation), evaluation.documents, evaluation.decision
+            )
     return verdict
 
 
@@ -179,63 +190,72 @@ def _open(plan: EvaluationPlan, steps: Steps, scratch: Path) -> Evaluation:
         _same_contract(model, baseline.contract, f"the baseline {baseline.uri} under")
     settings = {**model.evaluation["evaluate"], **plan.data.evaluate}
     check_evaluation_gates(plan.limits, model, settings)
-    seed = int(model.evaluation["seed"]) if plan.data.seed is None else plan.data.seed
+    seed = plan.data.seed
+    if seed is None:
+        seed = int(model.evaluation["seed"])
     return Evaluation(plan, steps, model, baseline, settings, seed)
 
 
 def _same_label(model: Bundle, baseline: Bundle) -> None:
-    own = model.contract.label
-    other = baseline.contract.label
-    if (own.name, own.positive, own.classes) != (other.name, other.positive, other.classes):
-        told, beside = (
-            f"one of {len(label.classes)} classes of {label.name}"
-            if label.classes
-            else f"{label.name} = {label.positive!r}"
-            for label in (own, other)
-        )
-        raise InputError(
-            f"the model {model.uri} predicts {told}, the baseline {baseline.uri} {beside}: choose "
-            "a baseline "
-            "that was trained for the same label."
-        )
+    label = model.contract.label
+    baseline_label = baseline.contract.label
+    for attribute in ("name", "positive", "classes"):
+        if getattr(label, attribute) != getattr(baseline_label, attribute):
+            raise InputError(
+                f"the model {model.uri} predicts {_label_in_words(label)}, the baseline "
+                f"{baseline.uri} {_label_in_words(baseline_label)}: choose a baseline that was "
+                "trained for the same label."
+            )
+
+
+def _label_in_words(label: Column) -> str:
+    if label.classes:
+        return f"one of {len(label.classes)} classes of {label.name}"
+    return f"{label.name} = {label.positive!r}"
 
 
 def _same_contract(model: Bundle, other: Contract, whose: str) -> None:
-    own = model.contract
-    made = f"the model {model.uri} was made under the contract {own.name} {own.version}, {whose}"
-    if (own.name, own.version) != (other.name, other.version):
+    contract = model.contract
+    made = (
+        f"the model {model.uri} was made under the contract {contract.name} {contract.version}, "
+        f"{whose}"
+    )
+    if (contract.name, contract.version) != (other.name, other.version):
         raise InputError(
             f"{made} {other.name} {other.version}: publish it again under the required version."
         )
-    if own.digest != other.digest:
+    if contract.digest != other.digest:
         raise InputError(
             f"{made} another of the same name and version: raise the version of one of them."
         )
 
 
-def _measure(found: Evaluation, scratch: Path) -> None:
+def _measure(evaluation: Evaluation, scratch: Path) -> None:
     """Run the steps, whose cache is shared with runs of jobs, and judge the metrics."""
-    steps = found.steps
-    ingest(with_forms(found.plan.data.source, found.model.evaluation), found.seed, steps)
-    contract = found.model.contract.to_dict()
-    checked_by = found.model.contract.without_favourable().to_dict()
+    steps = evaluation.steps
+    model = evaluation.model
+    ingest(with_forms(evaluation.plan.data.source, model.evaluation), evaluation.seed, steps)
+    contract = model.contract.to_dict()
+    checked_by = model.contract.without_favourable().to_dict()
     steps("contract", {"contract": checked_by}, {"raw": steps.output("ingest", "raw")})
-    copies = {
-        name: stored(steps.store, bundle, scratch / f"copy-{name}")
-        for name, bundle in found.bundles.items()
-    }
+    inputs = {"checked": steps.output("contract", "checked")}
+    modules = set()
+    for name, bundle in evaluation.bundles.items():
+        inputs[name] = stored(steps.store, bundle, scratch / f"copy-{name}")
+        modules.add(METHODS[bundle.evaluation["method"]].module)
     steps(
         "measure_model",
-        {"contract": contract, "evaluate": found.settings, "seed": found.seed},
-        {"checked": steps.output("contract", "checked"), **copies},
-        modules=sorted(
-            {METHODS[bundle.evaluation["method"]].module for bundle in found.bundles.values()}
-        ),
+        {"contract": contract, "evaluate": evaluation.settings, "seed": evaluation.seed},
+        inputs,
+        modules=sorted(modules),
     )
     documents = steps.documents()
-    gates = found.plan.gates
-    found.decision = judge(documents["metrics"], gates, documents.get("comparison")).to_json()
-    found.documents = documents | ({"decision": found.decision} if gates else {})
+    gates = evaluation.plan.gates
+    decision = judge(documents["metrics"], gates, documents.get("comparison")).to_json()
+    evaluation.decision = decision
+    evaluation.documents = documents
+    if gates:
+        evaluation.documents = documents | {"decision": decision}
 
 
 def stored(store: Store, bundle: Bundle, copy: Path) -> Artifact:
@@ -246,25 +266,34 @@ def stored(store: Store, bundle: Bundle, copy: Path) -> Artifact:
     return store.put(copy, "bundle")
 
 
-def _fill(verdict: Verdict, found: Evaluation) -> None:
-    documents = found.documents
-    fill_verdict(verdict, documents, found.decision, found.model.described())
-    if found.baseline is not None:
-        measured = documents["baseline"]["metrics"]
-        verdict.baseline = found.baseline.described() | {
-            "metrics": {name: metric["value"] for name, metric in measured.items()},
+def _fill(verdict: Verdict, evaluation: Evaluation) -> None:
+    """Fill in the metrics, the decision, the comparison with the baseline, and notes."""
+    model = evaluation.model
+    baseline = evaluation.baseline
+    documents = evaluation.documents
+    fill_verdict(verdict, documents, evaluation.decision, model.described())
+    if baseline is not None:
+        metrics = documents["baseline"]["metrics"]
+        verdict.baseline = baseline.described() | {
+            "metrics": {name: metric["value"] for name, metric in metrics.items()},
             "differences": documents["comparison"]["differences"],
         }
-    for role, bundle in (("model", found.model), ("baseline", found.baseline)):
-        if bundle is not None:
-            verdict.notes += bundle.notes
-        if bundle is not None and bundle.trained_on(found.fingerprint):
-            verdict.notes.append(f"the {role} {SAME_TABLE}")
-    if found.baseline is not None and found.baseline.digest == found.model.digest:
-        verdict.notes.append(SAME_VERSION)
-    label = found.model.contract.label
+    verdict.notes += _notes_on("model", model, evaluation.fingerprint)
+    if baseline is not None:
+        verdict.notes += _notes_on("baseline", baseline, evaluation.fingerprint)
+        if baseline.digest == model.digest:
+            verdict.notes.append(SAME_VERSION)
+    label = model.contract.label
     if not label.classes and not label.states_favourable:
         verdict.notes.append(favourable_not_stated(label))
+
+
+def _notes_on(role: str, bundle: Bundle, fingerprint: str) -> list[str]:
+    """Return a bundle's notes, and one more if it was trained on this table."""
+    notes = list(bundle.notes)
+    if bundle.trained_on(fingerprint):
+        notes.append(f"the {role} {SAME_TABLE}")
+    return notes
 
 
 def fill_verdict(
@@ -294,11 +323,13 @@ def write_reports(
     run = {
         "id": verdict.run_id,
         "created": now(),
-        "status": decision["verdict"] if decision["results"] else "no_gates",
+        "status": "no_gates",
         "notes": verdict.notes,
         "steps": steps.timeline(),
         **facts,
     }
+    if decision["results"]:
+        run["status"] = decision["verdict"]
     folder = RunFolder(steps.store, verdict)
     contents = {**documents, "decision": decision}
     judged = run["judged"]
@@ -315,12 +346,14 @@ def write_reports(
         "data_fingerprint": data["fingerprint"],
         "verdict": run["status"],
     }
+    if baseline:
+        properties["baseline"] = baseline["uri"]
     junit = junit_of_decision(
         decision["results"],
         model=judged["uri"],
         created=run["created"],
         seconds=sum(steps.seconds.values()),
-        properties=properties | ({"baseline": baseline["uri"]} if baseline else {}),
+        properties=properties,
     )
     folder.write("junit", "junit.xml", junit, "JUnit report")
     report = steps.store.uri("runs", verdict.run_id, "report.html")
@@ -338,81 +371,87 @@ def write_reports(
     folder.write_report("evaluation", documents, run)
 
 
-def _facts(found: Evaluation) -> dict[str, Any]:
-    """Return what the page and the summary show of this run beside the documents of its steps."""
-    plan = found.plan
-    facts = found.steps.facts("contract")
-    return {
-        "judged": found.model.described(),
-        "baseline": None if found.baseline is None else found.baseline.described(),
+def _facts(evaluation: Evaluation) -> dict[str, Any]:
+    """Return what the page and the summary show in addition to the documents of the steps."""
+    model = evaluation.model
+    counts = evaluation.steps.facts("contract")
+    facts = {
+        "judged": model.described(),
+        "baseline": None,
         "data": {
-            "shown": plan.data.shown,
-            "rows": facts["rows_kept"],
-            "rows_set_aside": facts["rows"] - facts["rows_kept"],
-            "fingerprint": found.fingerprint,
-            "label": found.model.label,
+            "shown": evaluation.plan.data.shown,
+            "rows": counts["rows_kept"],
+            "rows_set_aside": counts["rows"] - counts["rows_kept"],
+            "fingerprint": evaluation.fingerprint,
+            "label": model.label,
         },
-        "value_names": found.model.value_names,
+        "value_names": model.value_names,
     }
+    if evaluation.baseline is not None:
+        facts["baseline"] = evaluation.baseline.described()
+    return facts
 
 
-def _settings_of(found: Evaluation) -> dict[str, Any]:
+def _settings_of(evaluation: Evaluation) -> dict[str, Any]:
     """Return the settings that a policy pins."""
-    settings = {**found.settings, "seed": found.seed}
+    settings = {**evaluation.settings, "seed": evaluation.seed}
     return {key: settings[key] for key in SETTINGS}
 
 
-def _kept(found: Evaluation, *, by_group: bool) -> dict[str, Any]:
+def _kept(evaluation: Evaluation, *, by_group: bool) -> dict[str, Any]:
     """Return the share of the table's rows that was measured, and the smallest of a group's."""
-    facts = found.steps.facts("contract")
+    steps = evaluation.steps
     if not by_group:
+        facts = steps.facts("contract")
         return {"rows": facts["rows_kept"] / facts["rows"]}
-    steps = found.steps
     raw = pq.read_table(steps.store.fetch(steps.output("ingest", "raw")))
     checked = pq.read_table(steps.store.fetch(steps.output("contract", "checked")))
-    return kept_shares(raw, checked, found.model.contract, found.settings["min_cell"])
+    return kept_shares(raw, checked, evaluation.model.contract, evaluation.settings["min_cell"])
 
 
 @waits_for_service
-def _record(verdict: Verdict, found: Evaluation) -> None:
+def _record(verdict: Verdict, evaluation: Evaluation) -> None:
     """Add the gates' decision to the model's chain: promotion depends on it."""
-    model = found.model
-    steps = found.steps
-    uri = tracking_uri(found.steps.store)
+    model = evaluation.model
+    steps = evaluation.steps
+    uri = tracking_uri(steps.store)
     assert model.version is not None
-    metrics = found.documents["metrics"]["metrics"]
+    metrics = evaluation.documents["metrics"]["metrics"]
     policy = current_policy(uri, model.name)
-    holdout = policy["holdout"] if policy else None
-    evaluation = {
+    content = {
         "kind": "evaluate",
         "when": now(),
         "who": actor(),
         "run_id": verdict.run_id,
-        "verdict": found.decision["verdict"],
-        "data_fingerprint": found.fingerprint,
-        "gates": found.plan.gates,
+        "verdict": evaluation.decision["verdict"],
+        "data_fingerprint": evaluation.fingerprint,
+        "gates": evaluation.plan.gates,
         "values": {name: metric["value"] for name, metric in metrics.items()},
         "model": model.digest,
         "code": code_digest(
             ["evenhand.tasks.steps.measure_model_step", "evenhand.tasks.steps.gate_step"]
         ),
-        "overlap": found.overlap(),
-        "baseline": None if found.baseline is None else found.baseline.uri,
+        "overlap": evaluation.overlap(),
+        "baseline": None,
         "metrics": steps.output("measure_model", "metrics").sha256,
-        "settings": _settings_of(found),
+        "settings": _settings_of(evaluation),
         "judged": judged_columns(model.contract),
-        "copies": judged_copies(list(found.plan.gates), found.settings),
-        "kept": _kept(found, by_group=policy is not None),
-        "same_table": model.trained_on(found.fingerprint),
+        "copies": judged_copies(list(evaluation.plan.gates), evaluation.settings),
+        "kept": _kept(evaluation, by_group=policy is not None),
+        "same_table": model.trained_on(evaluation.fingerprint),
     }
+    if evaluation.baseline is not None:
+        content["baseline"] = evaluation.baseline.uri
+    holdout = None
+    if policy:
+        holdout = policy["holdout"]
     if holdout:
         raw = pq.read_table(steps.store.fetch(steps.output("ingest", "raw")))
-        evaluation["holdout"] = digest_of_rows(raw, holdout["salt"])
+        content["holdout"] = digest_of_rows(raw, holdout["salt"])
     with registry_client(uri) as client:
-        record_evaluation(client, model.name, model.version, evaluation)
-    if holdout and evaluation["holdout"] != holdout["digest"]:
+        record_evaluation(client, model.name, model.version, content)
+    if holdout and content["holdout"] != holdout["digest"]:
         verdict.notes.append(
             f"these are not the {holdout['rows']:,} rows of the policy's holdout: the evaluation "
-            "counts "
-            "for no promotion"
+            "counts for no promotion"
         )

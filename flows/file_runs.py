@@ -27,7 +27,7 @@ from evenhand.tasks.filtering.filter_engine import (
     process_files,
     run_unit,
 )
-from evenhand.tasks.filtering.summary import RunSummary
+from evenhand.tasks.filtering.summary import FileOutcome, RunSummary
 from evenhand.tasks.registry.client import fetch_bundle
 from evenhand.tasks.sources.databases import is_database
 from evenhand.tasks.written_input import refuse_credentials
@@ -74,7 +74,7 @@ class FilesPlan(ABC):
 
     @abstractmethod
     def metrics(self, summary: Any, judge: Any) -> dict[str, float | None]:
-        """Metrics of the verdict beside the counts of rows and files."""
+        """Metrics of the verdict in addition to the counts of rows and files."""
 
     @abstractmethod
     def facts(self, judge: Any, model: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -102,19 +102,21 @@ def execute(
         workers = _on_dask(plan.section, place, settings)
         # a secret stays in the environment; the address of a database is expanded where it is
         # opened
-        output = plan.output if is_database(plan.output) else os.path.expandvars(plan.output)
+        output = plan.output
+        if not is_database(output):
+            output = os.path.expandvars(output)
         summary = process_files(judge, os.path.expandvars(plan.input), output, report, workers)
         _fill(verdict, plan, summary, judge)
         verdict.model = model
         verdict.notes += plan.notes(judge)
         idle = all(file.status == "skipped" for file in summary.files)
         if settings.settle_seconds is not None and idle:
-            waiting = (
-                f"; {len(summary.waiting)} changed a moment ago and wait" if summary.waiting else ""
-            )
-            note = f"up to date: {len(summary.files)} files were {plan.done} before, none is new{waiting}."
+            count = len(summary.files)
+            note = f"up to date: {count} files were {plan.done} before, none is new"
+            if summary.waiting:
+                note += f"; {len(summary.waiting)} changed a moment ago and wait"
             verdict.status = "up_to_date"
-            verdict.notes = [note]
+            verdict.notes = [f"{note}."]
             return verdict
         _write(store, verdict, plan, summary, *plan.facts(judge, model))
     return verdict
@@ -160,18 +162,18 @@ def _judge_unit(place: Place, settings: FileSettings, unit: UnitSpec) -> UnitRes
 
 
 def _fill(verdict: Verdict, plan: FilesPlan, summary: RunSummary, judge: Any) -> None:
+    """Fill in the status, the seconds, and the numbers of rows and files."""
     failed = summary.failed
-    verdict.status = plan.done if len(failed) < len(summary.files) or not failed else "failed"
-    verdict.exit_code = 2 if failed else 0
+    verdict.status = plan.done
+    verdict.exit_code = 0
     if failed:
-        reasons = "; ".join(
-            str(file.reason) if file.name in str(file.reason) else f"{file.name}: {file.reason}"
-            for file in failed[:NAMED_FAILURES]
-        )
-        more = f"; and {len(failed) - NAMED_FAILURES} more" if len(failed) > NAMED_FAILURES else ""
+        verdict.exit_code = 2
         verdict.error = (
-            f"{len(failed)} of {len(summary.files)} files could not be {plan.done}: {reasons}{more}"
+            f"{len(failed)} of {len(summary.files)} files could not be {plan.done}: "
+            f"{_reasons(failed)}"
         )
+        if len(failed) == len(summary.files):
+            verdict.status = "failed"
     verdict.seconds = {plan.verb: round(summary.seconds, 3)}
     verdict.metrics = {
         "rows_in": summary.rows_in,
@@ -183,6 +185,19 @@ def _fill(verdict: Verdict, plan: FilesPlan, summary: RunSummary, judge: Any) ->
         "files_failed": len(failed),
         **plan.metrics(summary, judge),
     }
+
+
+def _reasons(failed: Sequence[FileOutcome]) -> str:
+    """Return the reasons of the first files that failed, each with its file's name."""
+    reasons = []
+    for file in failed[:NAMED_FAILURES]:
+        reason = str(file.reason)
+        if file.name not in reason:
+            reason = f"{file.name}: {reason}"
+        reasons.append(reason)
+    if len(failed) > NAMED_FAILURES:
+        reasons.append(f"and {len(failed) - NAMED_FAILURES} more")
+    return "; ".join(reasons)
 
 
 def _write(

@@ -39,43 +39,42 @@ class FilterPlan(FilesPlan):
         name = self.resolved.model_name
         alias = self.resolved.job.publish.alias
         registry = tracking_uri(store)
-        found = published(registry, name, alias)
-        if found is None:
+        proxy = published(registry, name, alias)
+        if proxy is None:
             raise InputError(
                 f"the proxy {name!r} is not published in this store (no version has the alias "
                 f"{alias!r}): "
                 f"run `evenhand run {self.resolved.job.name}` first."
             )
-        folder = fetch_bundle(registry, name, found.version, scratch)
+        version = proxy.version
+        folder = fetch_bundle(registry, name, version, scratch)
         if not (folder / "balance.json").is_file():
             raise InputError(
                 f"the published model {name!r} is a classifier, not a proxy: give the job of a "
-                "proxy, or "
-                "run this one and publish it under another name."
+                "proxy, or run this one and publish it under another name."
             )
-        judge = RowFilter(ProxyBundle.load(folder, found.version), self.settings)
+        judge = RowFilter(ProxyBundle.load(folder, version), self.settings)
         model = {
             "name": name,
-            "version": found.version,
+            "version": version,
             "alias": alias,
             "uri": f"models:/{name}@{alias}",
         }
-        return judge, (str(folder), registry, name, found.version), model
+        return judge, (str(folder), registry, name, version), model
 
     def metrics(self, summary: FilterSummary, judge: RowFilter) -> dict[str, float | None]:
         """Rows expected, drift and the expected imbalance."""
-        found: dict[str, float | None] = {
-            "rows_expected": summary.expected_out,
-            "kept": summary.rows_out / summary.rows_in if summary.rows_in else None,
-        }
+        metrics: dict[str, float | None] = {"rows_expected": summary.expected_out, "kept": None}
+        if summary.rows_in:
+            metrics["kept"] = summary.rows_out / summary.rows_in
         if summary.drift is not None:
-            found |= {f"drift.{key}": summary.drift[key] for key in ("psi", "p_value")}
+            metrics["drift.psi"] = summary.drift["psi"]
+            metrics["drift.p_value"] = summary.drift["p_value"]
         if summary.balance is not None:
-            found |= {
-                f"imbalance{end}": summary.balance[f"imbalance{key}"]
-                for end, key in (("", ""), (".low", "_low"), (".high", "_high"))
-            }
-        return found
+            metrics["imbalance"] = summary.balance["imbalance"]
+            metrics["imbalance.low"] = summary.balance["imbalance_low"]
+            metrics["imbalance.high"] = summary.balance["imbalance_high"]
+        return metrics
 
     def facts(
         self, judge: RowFilter, model: dict[str, Any]
@@ -83,9 +82,11 @@ class FilterPlan(FilesPlan):
         """Job and proxy, and the proxy's balance."""
         job = self.resolved.job.name
         names = self.resolved.value_names
-        known = {"job_name": job, "proxy": model, "value_names": names}
+        facts = {"job_name": job, "proxy": model, "value_names": names}
         balance = judge.bundle.balance
-        return known, {} if balance is None else {"balance": dict(balance)}
+        if balance is None:
+            return facts, {}
+        return facts, {"balance": dict(balance)}
 
 
 def plan_filter(job: str, overrides: Sequence[str], input: str, output: str) -> FilterPlan:
@@ -97,13 +98,14 @@ def plan_filter(job: str, overrides: Sequence[str], input: str, output: str) -> 
     if not resolved.is_proxy:
         raise InputError(
             f"job {resolved.job.name} trains a classifier ({resolved.method}): filter with a job "
-            "whose "
-            "method is a proxy, such as bank-proxy."
+            "whose method is a proxy, such as bank-proxy."
         )
     section = resolved.job.filter
     check_engine(section, "filter")
     chosen = section.model_dump(exclude={"engine", "address", "seed"})
-    seed = resolved.job.seed if section.seed is None else section.seed
+    seed = section.seed
+    if seed is None:
+        seed = resolved.job.seed
     settings = FilterSettings(seed=seed, **chosen).with_forms(resolved.job.table.model_dump())
     return FilterPlan(
         resolved=resolved, section=section, settings=settings, input=input, output=output

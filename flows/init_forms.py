@@ -68,14 +68,14 @@ def without_columns(contract: Contract, names: Sequence[str]) -> Contract:
 
     Raises `ContractError` for a column that is not there or has another role.
     """
-    known = [column.name for column in contract.columns]
+    column_names = [column.name for column in contract.columns]
     columns = list(contract.columns)
     for name in names:
-        if name not in known:
+        if name not in column_names:
             raise ContractError(
-                f"--ignore column '{name}' is not in the table{did_you_mean(name, known)}"
+                f"--ignore column '{name}' is not in the table{did_you_mean(name, column_names)}"
             )
-        place = known.index(name)
+        place = column_names.index(name)
         role = columns[place].role
         if role in ("label", "sensitive"):
             raise ContractError(
@@ -95,8 +95,9 @@ def refuse_lost_columns(contract: Contract) -> None:
     inputs = sum(column.role == "feature" for column in contract.columns)
     if len(lost) < FEWEST_LOST or len(lost) < LOST_SHARE * (inputs + len(lost)):
         return
-    more = f" and {len(lost) - SHOWN} more" if len(lost) > SHOWN else ""
-    names = f"{', '.join(lost[:SHOWN])}{more}"
+    names = ", ".join(lost[:SHOWN])
+    if len(lost) > SHOWN:
+        names += f" and {len(lost) - SHOWN} more"
     raise InputError(
         f"{len(lost)} of {inputs + len(lost)} columns have too many categories to be model inputs: "
         f"{names}. "

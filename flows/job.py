@@ -44,9 +44,14 @@ class Section(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _plain_numbers(cls, content: Any) -> Any:
-        for key, value in content.items() if isinstance(content, dict) else ():
-            kinds = str(cls.model_fields[key].annotation) if key in cls.model_fields else "Any"
-            if isinstance(value, bool) and not ("bool" in kinds or "Any" in kinds):
+        if not isinstance(content, dict):
+            return content
+        for key, value in content.items():
+            annotation = "Any"
+            if key in cls.model_fields:
+                annotation = str(cls.model_fields[key].annotation)
+            takes_boolean = "bool" in annotation or "Any" in annotation
+            if isinstance(value, bool) and not takes_boolean:
                 raise ValueError(f"{key} is {str(value).lower()}, which is no value of this key")
             try:
                 check_bound(value)
@@ -57,9 +62,9 @@ class Section(BaseModel):
     @model_validator(mode="after")
     def _one_of_each(self) -> Self:
         for keys in self.alternatives:
-            given = [key for key in keys if getattr(self, key) is not None]
-            if len(given) > 1:
-                raise ValueError(f"has both {given[0]} and {given[1]}: keep one")
+            set_keys = [key for key in keys if getattr(self, key) is not None]
+            if len(set_keys) > 1:
+                raise ValueError(f"has both {set_keys[0]} and {set_keys[1]}: keep one")
         return self
 
 
@@ -160,8 +165,9 @@ class Split(Section):
         """Return the keys as a parameter of steps; without `unit` where it is the default, for old
         keys.
         """
-        left_out = {"unit"} if self.unit == "person" else set()
-        return self.model_dump(exclude=left_out)
+        if self.unit == "person":
+            return self.model_dump(exclude={"unit"})
+        return self.model_dump()
 
 
 class Certificate(Section):
@@ -241,21 +247,23 @@ class Evaluate(Section):
     proof_parts: Annotated[int, Field(ge=0, le=100_000)] = 8
     """Effort of the proof of a certificate: parts split per person and distance."""
     show_sentences: bool = False
-    """Show the test sentences that terms move most: only where they are nobody's own, as templates
-    are.
+    """Show the test sentences that terms move most: only where no person wrote them, as for
+    templates.
     """
 
     @model_validator(mode="before")
     @classmethod
     def _terms_apart(cls, content: Any) -> Any:
-        listed = content.get("counterfactuals") if isinstance(content, dict) else None
-        if not isinstance(listed, dict):
+        if not isinstance(content, dict) or not isinstance(content.get("counterfactuals"), dict):
             return content
-        swaps = {
-            k: v for k, v in listed.items() if isinstance(v, dict) and {*v} == {"terms", "column"}
-        }
-        plain = {key: value for key, value in listed.items() if key not in swaps}
-        return {**content, "counterfactuals": plain, "terms": {**content.get("terms", {}), **swaps}}
+        changed_columns = {}
+        terms = {**content.get("terms", {})}
+        for name, value in content["counterfactuals"].items():
+            if isinstance(value, dict) and set(value) == {"terms", "column"}:
+                terms[name] = value
+            else:
+                changed_columns[name] = value
+        return {**content, "counterfactuals": changed_columns, "terms": terms}
 
     @field_validator("draws")
     @classmethod
@@ -306,7 +314,7 @@ class DecisionRule(Section):
     costs: Costs | None = None
     """Instead of a threshold: costs of wrong decisions, whose expected sum is made smallest."""
     equal: Equal | None = None
-    """Thresholds by group; beside `costs`, or a threshold in words."""
+    """Thresholds by group; together with `costs`, or with a threshold in words."""
     folds: Annotated[int, Field(ge=2, le=20)] | None = None
     """Calibrate and choose on all training rows, each predicted by a model of the other folds: so
     many more trainings. Default: on the rows that the method holds out, or a share of 0.15.
@@ -315,12 +323,12 @@ class DecisionRule(Section):
     @field_validator("threshold", mode="before")
     @classmethod
     def _number_or_word(cls, value: Any) -> Any:
-        found = as_number(value)
-        is_share = (
-            isinstance(found, int | float) and not isinstance(found, bool) and 0 <= found <= 1
-        )
-        if found is None or is_share or found in ("balanced", "max_accuracy", "own"):
-            return found
+        threshold = as_number(value)
+        if threshold is None or threshold in ("balanced", "max_accuracy", "own"):
+            return threshold
+        is_number = isinstance(threshold, int | float) and not isinstance(threshold, bool)
+        if is_number and 0 <= threshold <= 1:
+            return threshold
         raise ValueError(
             f"is {value!r}, expected a number from 0 to 1, balanced, max_accuracy or own"
         )
@@ -330,9 +338,11 @@ class DecisionRule(Section):
         if self.equal and (
             self.rate is not None or self.threshold not in (None, "balanced", "max_accuracy")
         ):
-            kept = "rate" if self.rate is not None else f"threshold {self.threshold}"
+            other_rule = f"threshold {self.threshold}"
+            if self.rate is not None:
+                other_rule = "rate"
             raise ValueError(
-                f"has both equal and {kept}: thresholds by group need costs, balanced or "
+                f"has both equal and {other_rule}: thresholds by group need costs, balanced or "
                 "max_accuracy"
             )
         return self
@@ -344,7 +354,7 @@ class DecisionRule(Section):
 
 
 class Paper(Section):
-    """The row of a paper that the report shows beside our results.
+    """The row of a paper that the report shows next to our results.
 
     A base may have a whole table instead of `row`: `methods`, and in `table` for each metric a list
     with a pair for each of them. A job shows the row of its method, if there is one.
@@ -662,7 +672,7 @@ class Job(Section):
     tuned: Tuned | None = None
     """The study that chose the method and its keys; default: none."""
     paper: Paper | None = None
-    """A row of a paper, which the report shows beside our results; default: none."""
+    """A row of a paper, which the report shows next to our results; default: none."""
 
     @field_validator("name")
     @classmethod
@@ -688,17 +698,23 @@ class Job(Section):
     @field_validator("table", "method", mode="before")
     @classmethod
     def _name_alone(cls, value: Any) -> Any:
-        return {"name": value} if isinstance(value, str) else value
+        if isinstance(value, str):
+            return {"name": value}
+        return value
 
     @field_validator("decision", mode="before")
     @classmethod
     def _threshold_alone(cls, value: Any) -> Any:
-        return value if isinstance(value, dict | DecisionRule) else {"threshold": value}
+        if isinstance(value, dict | DecisionRule):
+            return value
+        return {"threshold": value}
 
     @field_validator("fair_metric", mode="before")
     @classmethod
     def _default_kind(cls, value: Any) -> Any:
-        return {"kind": DEFAULT_KIND, **value} if isinstance(value, dict) else value
+        if isinstance(value, dict):
+            return {"kind": DEFAULT_KIND, **value}
+        return value
 
     @field_validator("paper", mode="before")
     @classmethod
@@ -734,11 +750,11 @@ class Job(Section):
 
     @model_validator(mode="after")
     def _source_is_one(self) -> Job:
-        given = [key for key in ("path", "sql") if getattr(self.table, key)]
-        if len(given) > 1:
+        if self.table.path and self.table.sql:
             raise ValueError("table has both path and sql: keep one")
         names = [*RECIPES, *GENERATED]
-        if not given and self.table.name not in names:
+        has_place = self.table.path or self.table.sql
+        if not has_place and self.table.name not in names:
             raise ValueError(
                 f"table {self.table.name!r} is not a known table{nearest(self.table.name, names)}: "
                 "give table.path or table.sql"

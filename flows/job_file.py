@@ -24,10 +24,11 @@ IDENTITY = {"method": "name", "table": "name", "fair_metric": "kind"}
 
 def shipped_jobs() -> dict[str, str]:
     """Return the names and descriptions of the jobs that come with the package."""
-    return {
-        path.stem: yaml.safe_load(path.read_text(encoding="utf-8")).get("description", "")
-        for path in sorted(JOBS.glob("[!_]*.yaml"))
-    }
+    descriptions = {}
+    for path in sorted(JOBS.glob("[!_]*.yaml")):
+        content = yaml.safe_load(path.read_text(encoding="utf-8"))
+        descriptions[path.stem] = content.get("description", "")
+    return descriptions
 
 
 def load_job(name_or_path: str, overrides: Sequence[str] = ()) -> tuple[Job, str]:
@@ -40,13 +41,19 @@ def load_job(name_or_path: str, overrides: Sequence[str] = ()) -> tuple[Job, str
     content = _read(path or _shipped(name_or_path), name_or_path)
     for override in overrides:
         _apply(content, override)
-    return _validate(content, name_or_path), str(path.resolve().parent if path else Path.cwd())
+    job = _validate(content, name_or_path)
+    folder = Path.cwd()
+    if path:
+        folder = path.resolve().parent
+    return job, str(folder)
 
 
 def job_path(name_or_path: str) -> Path | None:
     """Return the path of a job file; None for the name of a shipped job."""
     path = Path(name_or_path)
-    return path if path.suffix in (".yaml", ".yml") or path.is_file() else None
+    if path.suffix in (".yaml", ".yml") or path.is_file():
+        return path
+    return None
 
 
 def _shipped(name: str) -> Path:
@@ -71,33 +78,47 @@ def _read(path: Path, name: str, above: Sequence[Path] = ()) -> dict[str, Any]:
     if path.resolve().parent == JOBS:  # a shipped job is called as its file
         content.setdefault("name", path.stem)
     bases = content.pop("base", None)
+    if bases is None:
+        bases = []
+    elif not isinstance(bases, list):
+        bases = [bases]
     inherited: dict[str, Any] = {}
-    for base in bases if isinstance(bases, list) else [bases] if bases is not None else []:
+    for base in bases:
         with input_errors(f"job {name}: base: ", InputError):
-            if not isinstance(base, str) or Path(base).name != base:
-                raise InputError(
-                    f"{base!r} is neither a shipped job nor the name of a file in the job's folder."
-                )
-            found = path.with_name(base) if base.endswith((".yaml", ".yml")) else _shipped(base)
-            if found in (path, *above):
+            base_path = _base_path(path, base)
+            if base_path in (path, *above):
                 raise InputError(f"{base} is its own base: remove one `base`.")
-            inherited = _merged(inherited, _read(found, base, (path, *above)))
-    return _merged(
-        {key: value for key, value in inherited.items() if key not in NOT_INHERITED}, content
-    )
+            inherited = _merged(inherited, _read(base_path, base, (path, *above)))
+    for key in NOT_INHERITED:
+        inherited.pop(key, None)
+    return _merged(inherited, content)
 
 
-def _merged(base: Mapping[str, Any], own: Mapping[str, Any], section: str = "") -> dict[str, Any]:
-    """Return a job's own keys over those of its base: mappings key by key; null removes a key.
+def _base_path(path: Path, base: Any) -> Path:
+    """Return the file of a job's base: in the job's folder, or a shipped job."""
+    if not isinstance(base, str) or Path(base).name != base:
+        raise InputError(
+            f"{base!r} is neither a shipped job nor the name of a file in the job's folder."
+        )
+    if base.endswith((".yaml", ".yml")):
+        return path.with_name(base)
+    return _shipped(base)
+
+
+def _merged(base: Mapping[str, Any], job: Mapping[str, Any], section: str = "") -> dict[str, Any]:
+    """Return a job's keys over those of its base: mappings key by key; null removes a key.
 
     Of a method's keys null is a value.
     """
     merged = dict(base)
-    for key, value in own.items():
-        place = f"{section}.{key}" if section else key
-        old = _mapping(place, base.get(key))
-        if isinstance(value, dict) and isinstance(old, dict) and _same_kind(place, value, old):
-            merged[key] = _merged(old, value, place)
+    for key, value in job.items():
+        place = key
+        if section:
+            place = f"{section}.{key}"
+        inherited = _mapping(place, base.get(key))
+        are_sections = isinstance(value, dict) and isinstance(inherited, dict)
+        if are_sections and _same_kind(place, value, inherited):
+            merged[key] = _merged(inherited, value, place)
         elif value is None and section != "method":
             merged.pop(key, None)
         else:
@@ -105,10 +126,15 @@ def _merged(base: Mapping[str, Any], own: Mapping[str, Any], section: str = "") 
     return merged
 
 
-def _same_kind(place: str, value: Mapping[str, Any], old: Mapping[str, Any]) -> bool:
+def _same_kind(place: str, value: Mapping[str, Any], inherited: Mapping[str, Any]) -> bool:
+    """Whether a section changes keys of the base's section, and does not replace it."""
     key = IDENTITY.get(place, "")
-    kinds = value.get(key), old.get(key, DEFAULT_KIND if place == "fair_metric" else None)
-    return None in kinds or kinds[0] == kinds[1]
+    default = None
+    if place == "fair_metric":
+        default = DEFAULT_KIND
+    kind = value.get(key)
+    inherited_kind = inherited.get(key, default)
+    return kind is None or inherited_kind is None or kind == inherited_kind
 
 
 def _mapping(section: str, value: Any) -> Any:
@@ -126,12 +152,15 @@ def _apply(content: dict[str, Any], override: str) -> None:
     if not equals or not key:
         raise InputError(f"--set wants KEY=VALUE, got {override!r}.")
     value = parse_yaml(text, f"--set {key}")
-    value = value if isinstance(value, list | dict) else as_number(value)
+    if not isinstance(value, list | dict):
+        value = as_number(value)
     *parents, last = _path_of(key)
     node = content
     for parent in parents:
         child = _mapping(parent, node.get(parent))
-        node[parent] = child = {} if child is None else child
+        if child is None:
+            child = {}
+        node[parent] = child
         if not isinstance(child, dict):
             raise InputError(f"--set {key}: {parent} is not a section.")
         node = child
@@ -140,12 +169,12 @@ def _apply(content: dict[str, Any], override: str) -> None:
 
 def _path_of(key: str) -> list[str]:
     """Split a dotted key; the dots within a metric's name do not separate keys."""
-    first, *rest = key.split(".")
-    if first != "gates" or not rest:
-        return [first, *rest]
-    if len(rest) > 1 and rest[-1] in GATE_KEYS:
-        return [first, ".".join(rest[:-1]), rest[-1]]
-    return [first, ".".join(rest)]
+    parts = key.split(".")
+    if parts[0] != "gates" or len(parts) == 1:
+        return parts
+    if len(parts) > 2 and parts[-1] in GATE_KEYS:
+        return ["gates", ".".join(parts[1:-1]), parts[-1]]
+    return ["gates", ".".join(parts[1:])]
 
 
 def _validate(content: Mapping[str, Any], name: str) -> Job:
@@ -159,34 +188,25 @@ def _validate(content: Mapping[str, Any], name: str) -> Job:
 
 def _without_empty(content: Mapping[str, Any]) -> dict[str, Any]:
     """Remove empty sections and keys, which result when everything below a key is commented out."""
-    kept = {key: value for key, value in content.items() if value is not None}
-    for key, value in kept.items():
+    filled = {}
+    for key, value in content.items():
+        if value is None:
+            continue
+        filled[key] = value
         if key not in ("method", "gates") and isinstance(value, dict):
-            kept[key] = {name: item for name, item in value.items() if item is not None}
-    return kept
+            filled[key] = {name: item for name, item in value.items() if item is not None}
+    return filled
 
 
 def _explain(error: ValidationError) -> str:
-    """Describe the first problem in one line; for an unknown key also the nearest known one."""
+    """Describe the first problem in one line; for an unknown key also the nearest one."""
     problem = error.errors(include_url=False)[0]
     keys = [str(part) for part in problem["loc"]]
     if keys[:1] == ["fair_metric"]:
         del keys[1:2]  # pydantic adds the metric's kind to the path
     place = ".".join(keys)
     if problem["type"] == "extra_forbidden":
-        key = str(problem["loc"][-1])
-        section = _section(problem["loc"][:-1])
-        known = list(section.model_fields)
-        others = METRIC_KINDS.items() if section in METRIC_KINDS.values() else ()
-        owner = next((kind for kind, other in others if key in other.model_fields), None)
-        if owner is not None:
-            kind = problem["loc"][1]
-            return (
-                f"{place!r} is a key of the kind {owner}; {kind} takes: {', '.join(known)}: remove "
-                "it, or "
-                f"set the whole section: fair_metric={{kind: {kind}}}."
-            )
-        return f"unknown key {place!r}{nearest(key, known)}; known: {', '.join(known)}."
+        return _explain_unknown_key(problem["loc"], place)
     if problem["type"] == "union_tag_invalid":
         kind = problem["ctx"]["tag"]
         kinds = list(METRIC_KINDS)
@@ -196,7 +216,26 @@ def _explain(error: ValidationError) -> str:
     if problem["type"] == "missing":
         return f"the key {place!r} is missing."
     message = problem["msg"].removeprefix("Value error, ")
-    return f"{place}: {message}." if place else f"{message}."
+    if place:
+        return f"{place}: {message}."
+    return f"{message}."
+
+
+def _explain_unknown_key(location: Sequence[str | int], place: str) -> str:
+    """Describe an unknown key; of the fair metric perhaps a key of another kind."""
+    key = str(location[-1])
+    section = _section(location[:-1])
+    accepted = list(section.model_fields)
+    if section in METRIC_KINDS.values():
+        for owner, other_section in METRIC_KINDS.items():
+            if key in other_section.model_fields:
+                kind = location[1]
+                return (
+                    f"{place!r} is a key of the kind {owner}; {kind} takes: "
+                    f"{', '.join(accepted)}: remove it, or set the whole section: "
+                    f"fair_metric={{kind: {kind}}}."
+                )
+    return f"unknown key {place!r}{nearest(key, accepted)}; known: {', '.join(accepted)}."
 
 
 def _section(place: Sequence[str | int]) -> type[Section]:

@@ -36,32 +36,38 @@ class JsonLines(io.TextIOBase):
             *lines, self._rest = (self._rest + text).split("\n")
             for line in filter(str.strip, lines):
                 message = line.removeprefix("evenhand: ")
-                self.add("info" if message == line else "error", message)
+                if message == line:
+                    self.add("info", message)
+                else:
+                    self.add("error", message)
         return len(text)
 
     def add(self, level: str, message: str, step: str | None = None, **more: Any) -> None:
         """Write one object."""
         moment = datetime.datetime.now(datetime.UTC).isoformat(timespec="milliseconds")
-        shown = without_credentials(message)
+        safe_message = without_credentials(message)
         line = {
             "time": moment,
             "level": level,
             "run_id": _run_id,
             "step": step,
-            "message": shown,
+            "message": safe_message,
             **more,
         }
+        text = json.dumps(line)
+        if safe_message.startswith(OBJECT):
+            text = safe_message
         with _lock:
-            self._out.write(f"{shown if shown.startswith(OBJECT) else json.dumps(line)}\n")
+            self._out.write(f"{text}\n")
             self._out.flush()
 
 
 def start() -> None:
     """Replace stderr if the environment asks for it; `InputError` for an unknown format."""
-    wanted = os.environ.get("EVENHAND_LOG_FORMAT") or "text"
-    if wanted not in ("text", "json"):
-        raise InputError(f"EVENHAND_LOG_FORMAT is {wanted!r}: write text or json.")
-    if wanted == "json" and not isinstance(sys.stderr, JsonLines):
+    log_format = os.environ.get("EVENHAND_LOG_FORMAT") or "text"
+    if log_format not in ("text", "json"):
+        raise InputError(f"EVENHAND_LOG_FORMAT is {log_format!r}: write text or json.")
+    if log_format == "json" and not isinstance(sys.stderr, JsonLines):
         sys.stderr = JsonLines(sys.stderr)
 
 

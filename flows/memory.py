@@ -10,25 +10,23 @@ from collections.abc import Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from evenhand.data_contracts.model import Contract
 from evenhand.fairlib.execution import free_memory
 from evenhand.fairlib.methods.registry import METHODS
+from evenhand.flows.checked_job import CheckedJob
+from evenhand.flows.engine import Steps
 from evenhand.tasks.errors import InputError, NotCarriedOut
 from evenhand.tasks.execution.store import Store, default_store_url
 from evenhand.tasks.sources.lakes import lake_of
-
-if TYPE_CHECKING:
-    from evenhand.flows.engine import Steps
-    from evenhand.flows.resolved_job import ResolvedJob
 
 GB = 1e9
 UNITS = {"MB": 1e6, "GB": GB, "TB": 1e12, "MiB": 2.0**20, "GiB": 2.0**30, "TiB": 2.0**40}
 # Of a process with the libraries, after the steps before.
 PROCESS = 0.7 * GB
-# Bytes of a row beside the matrix: its label and position; with its groups; and what trees add,
-# gradients, margins and places. With 40 million rows they give 3.94 GB for trees with bins in
+# Bytes of a row in addition to the matrix: its label and position; with its groups; and what trees
+# add, gradients, margins and places. With 40 million rows they give 3.94 GB for trees with bins in
 # files, which took 3.37.
 LABEL_ROW = 24
 ROW = 48
@@ -37,7 +35,7 @@ TREE_ROW = 52
 NEIGHBOUR = 12
 # Of the pages of XGBoost's external memory that are written, or read ahead.
 PAGES = 0.2 * GB
-# A table needs no word before a run whose training needs less.
+# A table needs no message before a run whose training needs less.
 WORTH_SAYING = 2 * GB
 LARGE_FILES = 64e6
 # Bytes of the artifacts `raw`, `checked` and `dataset`, in those of the table's Parquet files.
@@ -45,7 +43,10 @@ COPIES = 3.3
 DASK_VARIABLE = "DASK_SCHEDULER_ADDRESS"
 # Bytes that each worker of this run's cluster may still take; empty without one, or until it is
 # asked.
-WORKERS_FREE: ContextVar[list[float]] = ContextVar("WORKERS_FREE", default=[])  # noqa: B039 - never changed
+WORKERS_FREE: ContextVar[list[float]] = ContextVar(
+    "WORKERS_FREE",
+    default=[],  # noqa: B039 - never changed
+)
 
 
 @dataclass(frozen=True)
@@ -61,16 +62,20 @@ class Place:
         """Parameters of the steps; none for rows in memory, whose keys are those without a
         limit.
         """
-        return {} if self.kind == "memory" else {"on_disk": self.kind}
+        if self.kind == "memory":
+            return {}
+        return {"on_disk": self.kind}
 
 
 def budget(memory: str | None) -> float:
-    """Bytes that a run may use: the job's key ``memory``, or what is free beside this process or a
+    """Bytes that a run may use: the job's key ``memory``, or what is free next to this process or a
     worker.
     """
     if memory is None:
         return PROCESS + min(WORKERS_FREE.get() or [free_memory()])
-    number, unit = re.fullmatch(r"([\d.]+) ?(\w+)", memory).groups()  # type: ignore[union-attr]
+    match = re.fullmatch(r"([\d.]+) ?(\w+)", memory)
+    assert match is not None, "the job's key has a number and a unit"
+    number, unit = match.groups()
     return float(number) * UNITS[unit]
 
 
@@ -78,7 +83,9 @@ def training_workers(method: str) -> int:
     """Workers that train such a method together where its rows are in files, each with a share of
     them.
     """
-    return max(len(WORKERS_FREE.get()), 1) if METHODS[method].paged else 1
+    if not METHODS[method].paged:
+        return 1
+    return max(len(WORKERS_FREE.get()), 1)
 
 
 def place_for(
@@ -99,13 +106,7 @@ def place_for(
     size = f"{rows:,} training rows of {width:,} numbers"
     if chosen is None:
         least = min(options.values())
-        others = [METHODS[method].plain, "reweigh", "gbdt"]
-        fits = [
-            name
-            for name in others
-            if name != method and min(_options(name, rows, width).values()) <= limit
-        ]
-        cure = f"use {fits[0]}" if fits else "draw a sample of the table by a query"
+        cure = _cure(method, rows, width, limit)
         raise InputError(
             f"method {method} needs {_text(least)} of memory for {size}, and "
             f"{_limit(memory, limit)}: "
@@ -113,13 +114,23 @@ def place_for(
         )
     if chosen == "memory":
         return Place(chosen, options[chosen])
-    where = "in files" if chosen == "rows" else "in files, and so are XGBoost's bins"
+    where = "in files"
+    if chosen == "pages":
+        where = "in files, and so are XGBoost's bins"
     note = (
         f"{size}, {_text(matrix)}, were {where}: training in memory would need "
         f"{_text(options['memory'])}, "
         f"and {_limit(memory, limit)}"
     )
     return Place(chosen, options[chosen], note)
+
+
+def _cure(method: str, rows: int, width: int, limit: float) -> str:
+    """Name a similar method that can train on the rows within the limit, or else a sample."""
+    for name in (METHODS[method].plain, "reweigh", "gbdt"):
+        if name != method and min(_options(name, rows, width).values()) <= limit:
+            return f"use {name}"
+    return "draw a sample of the table by a query"
 
 
 def _options(
@@ -130,21 +141,25 @@ def _options(
     matrix = 4.0 * rows * width
     workers = training_workers(method)
     most, nearest = spec.lists
-    if (given := (arguments or {}).get("neighbours", "auto")) != "auto":
+    neighbours = (arguments or {}).get("neighbours", "auto")
+    if neighbours != "auto":
         most = rows
-        nearest = given or 0
-    found = {"memory": PROCESS + (ROW + spec.row_bytes) * rows + spec.matrices * matrix}
-    found["memory"] += NEIGHBOUR * nearest * min(most, rows)
-    base = PROCESS + (ROW if spec.needs_groups else LABEL_ROW) * rows
+        nearest = neighbours or 0
+    options = {"memory": PROCESS + (ROW + spec.row_bytes) * rows + spec.matrices * matrix}
+    options["memory"] += NEIGHBOUR * nearest * min(most, rows)
+    row_bytes = LABEL_ROW
+    if spec.needs_groups:
+        row_bytes = ROW
+    base = PROCESS + row_bytes * rows
     if spec.mapped is not None:
-        found["rows"] = base + spec.mapped * matrix / workers
+        options["rows"] = base + spec.mapped * matrix / workers
     if spec.paged:
-        found["rows"] += TREE_ROW * rows / workers
-        found["pages"] = base + TREE_ROW * rows / workers + PAGES
-    return found
+        options["rows"] += TREE_ROW * rows / workers
+        options["pages"] = base + TREE_ROW * rows / workers + PAGES
+    return options
 
 
-def place_of(resolved: ResolvedJob, steps: Steps) -> Place:
+def place_of(resolved: CheckedJob, steps: Steps) -> Place:
     """Choose the place of a run's training rows, once they are encoded.
 
     Raises `NotCarriedOut` if the disk has no room for them.
@@ -160,7 +175,7 @@ def place_of(resolved: ResolvedJob, steps: Steps) -> Place:
     return place
 
 
-def _on_disk(resolved: ResolvedJob, place: Place, rows: int, width: int) -> float:
+def _on_disk(resolved: CheckedJob, place: Place, rows: int, width: int) -> float:
     """Bytes of temporary files of a training at most.
 
     These are the rows, half of a copy with joined one-hot columns, and bins; a copy where a control
@@ -184,7 +199,7 @@ def _check_disk(needed: float, what: str, folder: Path) -> None:
         )
 
 
-def expected(resolved: ResolvedJob, store_url: str | None = None) -> str | None:
+def expected(resolved: CheckedJob, store_url: str | None = None) -> str | None:
     """One line about a large table's training and time, before anything runs; None for other
     tables.
 
@@ -194,10 +209,8 @@ def expected(resolved: ResolvedJob, store_url: str | None = None) -> str | None:
     what the steps write.
     """
     on_cluster = resolved.job.engine.dask or os.environ.get(DASK_VARIABLE)
-    if resolved.is_proxy or (
-        on_cluster and resolved.job.memory is None
-    ):  # whose workers are not asked yet
-        return None
+    if resolved.is_proxy or (on_cluster and resolved.job.memory is None):
+        return None  # the cluster's workers are not asked yet
     rows, size = _rows_before(resolved.source())
     if rows is None:
         return None
@@ -210,29 +223,31 @@ def expected(resolved: ResolvedJob, store_url: str | None = None) -> str | None:
     needed = _options(resolved.method, trained, width, resolved.arguments)["memory"]
     if needed < WORTH_SAYING:
         return None
-    said = f"{rows:,} rows: training will need about {_text(needed)} of memory"
+    message = f"{rows:,} rows: training will need about {_text(needed)} of memory"
     if place.kind != "memory":
-        said = (
+        message = (
             f"{rows:,} rows: training in memory would need about {_text(needed)}; its rows will be "
             "in files, "
             f"and it will need {_text(place.needed)}"
         )
-    from evenhand.tasks.pages import (
-        formats,
-    )  # imported lazily, as it imports a library of templates
+    return message + _time_estimate(folder, resolved.job.name, rows)
 
-    for path in sorted(
-        (folder / "runs").glob(f"*-{resolved.job.name}-??????/verdict.json"), reverse=True
-    ):
+
+def _time_estimate(folder: Path, job: str, rows: int) -> str:
+    """Estimate the time by the job's last run that ran every step; empty if there was none."""
+    # imported lazily, as it imports a library of templates
+    from evenhand.tasks.pages import formats
+
+    paths = (folder / "runs").glob(f"*-{job}-??????/verdict.json")
+    for path in sorted(paths, reverse=True):
         verdict = json.loads(path.read_text())
         if verdict.get("rows") and not verdict["cached"] and not verdict["error"]:
             took = sum(verdict["seconds"].values())
             about = formats.seconds(took * rows / verdict["rows"])
-            said += (
+            return (
                 f"; {verdict['rows']:,} rows took {formats.seconds(took)}, so expect about {about}"
             )
-            break
-    return said
+    return ""
 
 
 def _rows_before(source: dict[str, Any]) -> tuple[int | None, float]:
@@ -243,7 +258,7 @@ def _rows_before(source: dict[str, Any]) -> tuple[int | None, float]:
     if not source["path"] or not path.exists() or lake_of(path):
         # a lake also has files of other versions
         return None, 0.0
-    files = [path] if path.is_file() else sorted(path.rglob("*.parquet"))
+    files = _files(path)
     size = sum(file.stat().st_size for file in files)
     if size < LARGE_FILES or path.suffix not in (".parquet", ".pq", ""):
         return None, size
@@ -256,15 +271,25 @@ def _rows_before(source: dict[str, Any]) -> tuple[int | None, float]:
         return None, size  # ingest reports it
 
 
+def _files(path: Path) -> list[Path]:
+    if path.is_file():
+        return [path]
+    return sorted(path.rglob("*.parquet"))
+
+
 def encoded_width(contract: Contract) -> int:
-    """Columns of the encoded matrix, as far as the contract tells."""
+    """Columns of the encoded matrix, as far as the contract states them."""
     widths = {"onehot": None, "calendar": 3}
     return sum(widths.get(c.encoding or "", 1) or len(c.allowed or "x") for c in contract.features)
 
 
 def _limit(memory: str | None, limit: float) -> str:
-    return f"memory is {memory}" if memory else f"there are {_text(limit)}"
+    if memory:
+        return f"memory is {memory}"
+    return f"there are {_text(limit)}"
 
 
 def _text(size: float) -> str:
-    return f"{size / GB:,.1f} GB" if size >= GB else f"{size / 1e6:,.0f} MB"
+    if size >= GB:
+        return f"{size / GB:,.1f} GB"
+    return f"{size / 1e6:,.0f} MB"

@@ -118,7 +118,15 @@ def _measure(
     plan: MonitorPlan, bundle: Bundle, gates: Mapping[str, Any], steps: Steps, scratch: Path
 ) -> dict[str, Any]:
     """Run the steps, whose cache is shared with runs of jobs, and return the gates' decision."""
-    seed = int(bundle.evaluation["seed"]) if plan.data.seed is None else plan.data.seed
+    seed = plan.data.seed
+    if seed is None:
+        seed = int(bundle.evaluation["seed"])
+    # what the model did on the test rows when it was published
+    tested = None
+    modules = []
+    if not bundle.is_proxy:
+        tested = bundle.evaluation.get("tested")
+        modules = [METHODS[bundle.evaluation["method"]].module]
     settings = {**bundle.evaluation["evaluate"], **plan.data.evaluate}
     ingest(with_forms(plan.data.source, bundle.evaluation), seed, steps)
     steps(
@@ -127,8 +135,7 @@ def _measure(
             "contract": bundle.contract.to_dict(),
             "settings": {key: settings[key] for key in ("draws", "level", "min_cell")},
             "seed": seed,
-            # what the model did on the test rows when it was published
-            "tested": None if bundle.is_proxy else bundle.evaluation.get("tested"),
+            "tested": tested,
             "exchanged": bundle.evaluation.get("exchanged", {}),
             "terms": settings.get("terms", {}),
         },
@@ -136,11 +143,13 @@ def _measure(
             "raw": steps.output("ingest", "raw"),
             "bundle": stored(steps.store, bundle, scratch / "bundle"),
         },
-        modules=[] if bundle.is_proxy else [METHODS[bundle.evaluation["method"]].module],
+        modules=modules,
     )
     steps("gate", {"gates": dict(gates)}, {"metrics": steps.output("measure_drift", "metrics")})
     decision: dict[str, Any] = steps.read("gate", "decision")
-    return decision | ({"note": "default gates"} if plan.gates is None else {})
+    if plan.gates is None:
+        decision["note"] = "default gates"
+    return decision
 
 
 def _write(

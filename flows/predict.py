@@ -53,11 +53,13 @@ class PredictPlan(FilesPlan):
         settings = self.settings
         settings = settings.with_forms(bundle.evaluation.get("table_forms", {}))
         if settings.reasons:
-            named = sorted(
+            value_names = sorted(
                 (name, tuple(sorted(names.items()))) for name, names in bundle.value_names.items()
             )
-            settings = replace(settings, value_names=tuple(named))
-        version = f"{bundle.name}/{bundle.version}" if bundle.version else ""
+            settings = replace(settings, value_names=tuple(value_names))
+        version = ""
+        if bundle.version:
+            version = f"{bundle.name}/{bundle.version}"
         place = (str(bundle.folder), tracking_uri(store), bundle.name, version)
         return RowPredictor(bundle, settings), place, bundle.described()
 
@@ -67,8 +69,9 @@ class PredictPlan(FilesPlan):
 
     def metrics(self, summary: RunSummary, judge: RowPredictor) -> dict[str, float | None]:
         """Share of positive predictions; None with more than two labels."""
-        counted = summary.rows_out and len(judge.labels) == 2
-        return {"positive": summary.expected_out / summary.rows_out if counted else None}
+        if not summary.rows_out or len(judge.labels) != 2:
+            return {"positive": None}
+        return {"positive": summary.expected_out / summary.rows_out}
 
     def facts(
         self, judge: RowPredictor, model: dict[str, Any]
@@ -101,11 +104,13 @@ def plan_prediction(
     parse_address(model)
     if reasons is not None and reasons < 1:
         raise InputError(f"--reasons is {reasons}: give a number of at least 1, or leave it out.")
-    given = read_overrides(overrides, [f"predict.{key}" for key in Predict.model_fields])
-    section = Predict.model_validate(checked_section(Predict, "predict", given.get("predict", {})))
+    keys = read_overrides(overrides, [f"predict.{key}" for key in Predict.model_fields])
+    section = Predict.model_validate(checked_section(Predict, "predict", keys.get("predict", {})))
     check_engine(section, "predict")
     chosen = section.model_dump(exclude={"engine", "address"})
-    settings = PredictSettings(
-        reasons=reasons or (MOST_ADVERSE if adverse else 0), adverse=adverse, **chosen
-    )
+    if reasons is None:
+        reasons = 0
+        if adverse:
+            reasons = MOST_ADVERSE
+    settings = PredictSettings(reasons=reasons, adverse=adverse, **chosen)
     return PredictPlan(model=model, section=section, settings=settings, input=input, output=output)

@@ -12,9 +12,10 @@ import json
 import os
 import platform
 from contextlib import suppress
+from copy import copy
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 from uuid import UUID
 
 from filelock import FileLock, Timeout
@@ -35,7 +36,14 @@ from prefect.tasks import Task, exponential_backoff  # noqa: E402
 
 from evenhand.flows.engine import Found, Inputs, Json  # noqa: E402
 from evenhand.tasks.errors import EvenhandError, InputError, internal_fault  # noqa: E402
-from evenhand.tasks.execution.step import STEPS, report_progress, run_step, working  # noqa: E402
+from evenhand.tasks.execution.step import (  # noqa: E402
+    IN_THIS_PROCESS,
+    STEPS,
+    ExecutionContext,
+    report_progress,
+    run_step,
+    working,
+)
 from evenhand.tasks.execution.store import Artifact, Store, default_store_url  # noqa: E402
 from evenhand.tasks.sources.fetching import FETCH, fetch_source, needs_network  # noqa: E402
 
@@ -63,6 +71,7 @@ def _step_task(name: str) -> Task[..., Any]:
         store_url: str,
         parameters: dict[str, Any],
         inputs: dict[str, dict[str, Any]],
+        execution: ExecutionContext,
     ) -> Any:
         try:
             record, cached = run_step(
@@ -72,6 +81,7 @@ def _step_task(name: str) -> Task[..., Any]:
                 parameters,
                 {label: Artifact(**item) for label, item in inputs.items()},
                 report_progress(step, prefect=True),
+                execution,
             )
         except (EvenhandError, OSError):
             raise
@@ -81,8 +91,9 @@ def _step_task(name: str) -> Task[..., Any]:
             # Prefect stores the message of an error, and a library's message may quote a person's
             # value.
             raise internal_fault(error) from None
-        found = (record, cached)
-        return Completed(name="Cached", data=found) if cached else found
+        if cached:
+            return Completed(name="Cached", data=(record, cached))
+        return record, cached
 
     return run
 
@@ -172,8 +183,9 @@ def _close_killed(store: Store) -> None:
 class PrefectEngine:
     """Runs every step as a Prefect task of the current flow run."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, execution: ExecutionContext = IN_THIS_PROCESS) -> None:
         self.store = store
+        self.execution = execution
         self._fetched: dict[str, dict[str, Artifact]] = {}
 
     def fetch(self, source: Json) -> dict[str, Artifact]:
@@ -191,8 +203,8 @@ class PrefectEngine:
         """Run the step's task."""
         if refresh:
             self.store.forget(name, key)
-        given = {label: asdict(artifact) for label, artifact in inputs.items()}
-        for left in reversed(range(ATTEMPTS)):
+        artifacts = {label: asdict(artifact) for label, artifact in inputs.items()}
+        for attempts_left in reversed(range(ATTEMPTS)):
             wait_for_server()
             try:
                 state: Any = STEP_TASKS[name](
@@ -200,13 +212,20 @@ class PrefectEngine:
                     key=key,
                     store_url=self.store.url,
                     parameters=dict(parameters),
-                    inputs=given,
+                    inputs=artifacts,
+                    execution=self.execution,
                     return_state=True,
                 )
-                found: Found = state.result()
+                result: Found = state.result()
                 break
             except ConcurrencySlotAcquisitionError:
                 # the server went away just after it had answered, and the step has not begun
-                if not left:
+                if not attempts_left:
                     raise
-        return found
+        return result
+
+    def executing_in(self, execution: ExecutionContext) -> Self:
+        """Return an engine like this one, which passes this context to the steps that it runs."""
+        engine = copy(self)
+        engine.execution = execution
+        return engine

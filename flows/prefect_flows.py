@@ -39,7 +39,12 @@ from evenhand.flows.run import up_to_date  # noqa: E402
 from evenhand.flows.sweep import Grid, PointResult, make_grid  # noqa: E402
 from evenhand.flows.tune_plan import make_plan  # noqa: E402
 from evenhand.flows.workers import make_pool  # noqa: E402
-from evenhand.tasks.errors import GateRefused, InputError, NotCarriedOut, without_secrets  # noqa: E402
+from evenhand.tasks.errors import (  # noqa: E402
+    GateRefused,
+    InputError,
+    NotCarriedOut,
+    without_secrets,
+)
 from evenhand.tasks.escaping import markdown_code, markdown_text  # noqa: E402
 from evenhand.tasks.execution.step import report_progress  # noqa: E402
 from evenhand.tasks.execution.store import Store  # noqa: E402
@@ -63,15 +68,22 @@ def name_of_run(given: Mapping[str, Any]) -> str:
         with suppress(InputError):
             table = load_job(subject)[0].table
             data = table.path or table.name
-    shown = [
-        PurePath(without_secrets(text).partition("?")[0]).name for text in (subject, data) if text
-    ]
-    return f"{' on '.join(name.removesuffix('.yaml') for name in shown)}, {datetime.now():%Y-%m-%d %H:%M}"
+    names = []
+    for address in (subject, data):
+        if address:
+            name = PurePath(without_secrets(address).partition("?")[0]).name
+            names.append(name.removesuffix(".yaml"))
+    return f"{' on '.join(names)}, {datetime.now():%Y-%m-%d %H:%M}"
 
 
 def _key(name: str, suffix: str) -> str:
     """Return the key of an artifact; the interface shows the history of a key."""
-    return "".join(c if c.isalnum() else "-" for c in name.lower()).strip("-") + f"-{suffix}"
+    characters = []
+    for character in name.lower():
+        if not character.isalnum():
+            character = "-"
+        characters.append(character)
+    return "".join(characters).strip("-") + f"-{suffix}"
 
 
 def _metric_rows(verdict: Verdict) -> list[dict[str, Any]]:
@@ -80,10 +92,13 @@ def _metric_rows(verdict: Verdict) -> list[dict[str, Any]]:
     for name, value in verdict.metrics.items():
         if name.endswith((".low", ".high")):
             continue
+        shown_value: float | str = "insufficient evidence"
+        if value is not None:
+            shown_value = value
         row: dict[str, Any] = {
             "metric": name,
             "title": title(name),
-            "value": value if value is not None else "insufficient evidence",
+            "value": shown_value,
             "low": verdict.metrics.get(f"{name}.low"),
             "high": verdict.metrics.get(f"{name}.high"),
         }
@@ -105,7 +120,8 @@ def _add_artifacts(
     """Show a table, by default of the metrics, and a text under the keys NAME-table and
     NAME-summary.
     """
-    rows = _metric_rows(verdict) if rows is None else rows
+    if rows is None:
+        rows = _metric_rows(verdict)
     run_id = verdict.run_id
     wait_for_server()
     create_table_artifact(table=rows, key=_key(name, table), description=f"Numbers of {run_id}")
@@ -152,7 +168,8 @@ def retrain(
     - **overrides**: `KEY=VALUE` strings, such as `method.eta=0.04`
     - **store**: folder or URL of the store (default: `EVENHAND_STORE`)
     - **run_id**: name of the run's folder (default: a new one)
-    - **only_if_changed**: train nothing if the registry has a model made from the same data, job and code
+    - **only_if_changed**: train nothing if the registry has a model made from the same data, job
+      and code
 
     Returns the run's verdict. Raises `GateRefused` if the gates refuse, `InputError` if the job,
     the data or the contract is wrong, `NotCarriedOut` if something outside failed: the flow run
@@ -162,10 +179,11 @@ def retrain(
     opened = open_store(store)
     engine = PrefectEngine(opened)
     name = run_id or new_run_id(resolved.job.name)
-    found = up_to_date(resolved, opened, name, engine) if only_if_changed else None
-    if found is not None:
-        get_run_logger().info("%s", "; ".join(found.notes))
-        return found.to_dict()
+    if only_if_changed:
+        unchanged = up_to_date(resolved, opened, name, engine)
+        if unchanged is not None:
+            get_run_logger().info("%s", "; ".join(unchanged.notes))
+            return unchanged.to_dict()
     verdict = retraining.execute(resolved, opened, name, engine)
     model = verdict.model
     line = "No model."
@@ -187,11 +205,12 @@ def evaluate(
     store: str | None = None,
     run_id: str | None = None,
 ) -> dict[str, Any]:
-    """Evaluate a published model on a table, beside a baseline if there is one.
+    """Evaluate a published model on a table, and compare it with a baseline if there is one.
 
     - **model**: `models:/NAME@ALIAS`, `models:/NAME/VERSION`, a name, or the folder of a bundle
     - **data**: a known table, a file, a folder or a URL
-    - **gates**: metrics and their limits, or the path of a YAML file with them; default: no decision
+    - **gates**: metrics and their limits, or the path of a YAML file with them; default: no
+      decision
     - **baseline**: another model, measured on the same rows
     - **overrides**: `KEY=VALUE` strings, such as `table.delimiter=;` or `evaluate.draws=200`
     - **contract**: a contract that the model must have been made under
@@ -229,8 +248,9 @@ def monitor(
 
     - **model**: `models:/NAME@ALIAS`, `models:/NAME/VERSION`, a name, or the folder of a bundle
     - **data**: a known table, a file, a folder or a URL
-    - **gates**: metrics of drift and their limits, or the path of a YAML file that has them (default: a
-      stability index of at most 0.2 of every column, at most 1% of rows with a new category)
+    - **gates**: metrics of drift and their limits, or the path of a YAML file that has them
+      (default: a stability index of at most 0.2 of every column, at most 1% of rows with a new
+      category)
     - **overrides**: `KEY=VALUE` strings, such as `table.delimiter=;` or `evaluate.draws=200`
     - **retrain_deployment**: deployment to start if the gates refuse, such as `retrain/adult-budro`
     - **store**, **run_id**: as of the flow `retrain`
@@ -250,7 +270,9 @@ def monitor(
     outcome = {0: "no drift beyond the gates", 1: "drifted", 3: "not enough evidence"}[
         verdict.exit_code
     ]
-    lines = [outcome, *([f"Retraining: {markdown_code(retrained)}"] if retrained else [])]
+    lines = [outcome]
+    if retrained:
+        lines.append(f"Retraining: {markdown_code(retrained)}")
     _add_artifacts(verdict, verdict.model["name"], "drift", "monitor", _summary(verdict, *lines))
     return _result_of(verdict)
 
@@ -307,9 +329,11 @@ def filter_flow(
     """Filter files into a balanced sample with a job's published proxy.
 
     - **job**: name of a shipped job or path of a job file, whose method is a proxy
-    - **input**: a file, folder or glob of Parquet or CSV, on this machine or any URL that fsspec knows
-    - **output**: folder, URL, or `URL#TABLE` of a database; a later run continues there, and files done
-      before are skipped; with `filter.settle_seconds` in the overrides no new file is not an error
+    - **input**: a file, folder or glob of Parquet or CSV, on this machine or any URL that fsspec
+      knows
+    - **output**: folder, URL, or `URL#TABLE` of a database; a later run continues there, and files
+      done before are skipped; with `filter.settle_seconds` in the overrides no new file is not an
+      error
     - **overrides**: `KEY=VALUE` strings, such as `filter.key=[id]`
     - **store**, **run_id**: as of the flow `retrain`
 
@@ -352,8 +376,10 @@ def predict_flow(
 def run_in_worker(label: str, point: Any, store_url: str, pool: Any) -> Any:
     """Run a point of a grid up to its gates, in a free worker."""
     result = sweeping.in_worker(pool, point, store_url)
-    # a failed state with the result, so that the task shows as failed
-    return Failed(message=result.error, data=result) if result.status == "failed" else result
+    if result.status == "failed":
+        # a failed state with the result, so that the task shows as failed
+        return Failed(message=result.error, data=result)
+    return result
 
 
 def run_points(grid: Grid, store_url: str) -> list[PointResult]:
@@ -374,12 +400,12 @@ def run_points(grid: Grid, store_url: str) -> list[PointResult]:
 def _result(future: Any) -> PointResult:
     """Return a point's result; a task without one is a failed point."""
     try:
-        found = future.result(raise_on_failure=False)
+        result = future.result(raise_on_failure=False)
     except Exception as error:  # noqa: BLE001 - each runner has its own exceptions
-        found = error
-    if isinstance(found, PointResult):
-        return found
-    return PointResult(error=f"the run was not carried out ({type(found).__name__}).")
+        result = error
+    if isinstance(result, PointResult):
+        return result
+    return PointResult(error=f"the run was not carried out ({type(result).__name__}).")
 
 
 @flow(name="sweep", flow_run_name=run_name, timeout_seconds=14 * 24 * HOUR_S, **FLOW)
@@ -413,11 +439,12 @@ def sweep(
 
 
 def _show_means(document: Mapping[str, Any], verdict: Verdict) -> None:
-    rows = [
-        {"value": value["name"]}
-        | {name: summary["mean"] for name, summary in value["metrics"].items()}
-        for value in document["values"]
-    ]
+    rows = []
+    for value in document["values"]:
+        row = {"value": value["name"]}
+        for name, summary in value["metrics"].items():
+            row[name] = summary["mean"]
+        rows.append(row)
     report = f"Means of {verdict.run_id}; report: `{verdict.artifacts['report']}`"
     create_table_artifact(table=rows, key=_key(document["job"], "sweep"), description=report)
 
@@ -431,7 +458,7 @@ def tune(
     run_id: str | None = None,
     started: float | None = None,
 ) -> dict[str, Any]:
-    """Search for the best model within limits, and write the job of the winner beside the job's
+    """Search for the best model within limits, and write the job of the winner next to the job's
     file.
 
     - **job**: name of a shipped job or path of a job file, whose key `tune` says what is searched
@@ -444,8 +471,9 @@ def tune(
     nothing is within the limits: the flow run then shows as failed, and the job of the best
     compromise is written.
     """
-    passed = 0.0 if started is None else time.time() - started
-    began = time.monotonic() - passed
+    began = time.monotonic()
+    if started is not None:
+        began -= time.time() - started
     plan = make_plan(job, overrides, force=force)
     opened = open_store(store)
     name = run_id or new_run_id(f"{plan.resolved.job.name}-tune")

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from evenhand.data_contracts.errors import ContractError
-from evenhand.data_contracts.model import Contract
+from evenhand.data_contracts.model import Column, Contract
 from evenhand.fairlib.catalogue import names_of
 from evenhand.fairlib.methods.registry import PROXIES
+from evenhand.flows.checked_job import CheckedJob
 from evenhand.flows.engine import Measured, Steps
 from evenhand.flows.job import Job
 from evenhand.tasks.errors import InputError, input_errors
 from evenhand.tasks.execution.store import Artifact
-
-if TYPE_CHECKING:
-    from evenhand.flows.resolved_job import ResolvedJob
 
 # Sections and keys of classifiers, and why a proxy has none.
 CLASSIFIER_KEYS = {
@@ -39,21 +37,7 @@ def check_job(job: Job, contract: Contract, method: str, arguments: Mapping[str,
     `InputError` with one line that names the key and the cure; also for no attribute, an attribute
     without groups, or more attributes or groups than the method can balance.
     """
-    from evenhand.tasks.steps.learn_proxy_step import MAX_GROUPS
-
-    for key, reason in CLASSIFIER_KEYS.items():
-        if key in job.model_fields_set:
-            raise InputError(f"{key} is not for a proxy ({reason}): remove it.")
-    for key, reason in CLASSIFIER_EVALUATE_KEYS.items():
-        if getattr(job.evaluate, key):
-            raise InputError(f"evaluate.{key} is not for a proxy ({reason}): remove it.")
-    known = names_of("proxy")
-    for name in job.paper.row if job.paper else {}:
-        if name not in known:
-            raise InputError(
-                f"paper.row has {name!r}, which is not a metric of a proxy; there are "
-                f"{', '.join(known)}."
-            )
+    _check_keys(job)
     names = job.sensitive or [column.name for column in contract.sensitive]
     if not names:
         raise InputError(
@@ -61,23 +45,51 @@ def check_job(job: Job, contract: Contract, method: str, arguments: Mapping[str,
             "none: list columns in sensitive."
         )
     with input_errors("sensitive: ", ContractError, end="."):
-        seen = contract.with_attributes(names)
-    if len(seen.sensitive) > 1 and PROXIES[method].class_name != "ProxyTree":
+        training = contract.with_attributes(names)
+    if len(training.sensitive) > 1 and PROXIES[method].class_name != "ProxyTree":
         raise InputError(
             f"{method} predicts one attribute's groups, and there are {', '.join(names)}: "
             "keep one in sensitive, or use a proxy tree (proxy, relaxed-proxy)."
         )
-    for column in seen.sensitive:
-        count = len(column.allowed or ()) if column.bins is None else len(column.bins) + 1
-        if count > MAX_GROUPS:
+    for column in training.sensitive:
+        _check_group_count(column)
+    return training
+
+
+def _check_keys(job: Job) -> None:
+    """Refuse keys that are for classifiers, and metrics of a paper that a proxy has not."""
+    for key, reason in CLASSIFIER_KEYS.items():
+        if key in job.model_fields_set:
+            raise InputError(f"{key} is not for a proxy ({reason}): remove it.")
+    for key, reason in CLASSIFIER_EVALUATE_KEYS.items():
+        if getattr(job.evaluate, key):
+            raise InputError(f"evaluate.{key} is not for a proxy ({reason}): remove it.")
+    if job.paper is None:
+        return
+    metrics = names_of("proxy")
+    for name in job.paper.row:
+        if name not in metrics:
             raise InputError(
-                f"sensitive: column {column.name!r} has {count} groups, and at most "
-                f"{MAX_GROUPS} can be balanced: merge them in the table, or use fewer bins."
+                f"paper.row has {name!r}, which is not a metric of a proxy; there are "
+                f"{', '.join(metrics)}."
             )
-    return seen
 
 
-def known_metrics(resolved: ResolvedJob) -> list[str]:
+def _check_group_count(column: Column) -> None:
+    """Refuse a column of more groups than can be balanced."""
+    from evenhand.tasks.steps.learn_proxy_step import MAX_GROUPS
+
+    count = len(column.allowed or ())
+    if column.bins is not None:
+        count = len(column.bins) + 1
+    if count > MAX_GROUPS:
+        raise InputError(
+            f"sensitive: column {column.name!r} has {count} groups, and at most "
+            f"{MAX_GROUPS} can be balanced: merge them in the table, or use fewer bins."
+        )
+
+
+def known_metrics(resolved: CheckedJob) -> list[str]:
     """Return the metrics that the job will have."""
     return names_of("proxy")
 
@@ -86,41 +98,45 @@ def known_metrics(resolved: ResolvedJob) -> list[str]:
 MEASURING = {"draws", "level", "min_cell"}
 
 
-def train_and_measure(resolved: ResolvedJob, steps: Steps) -> Measured:
+def train_and_measure(resolved: CheckedJob, steps: Steps) -> Measured:
     """Learn the proxy and measure it; a tree without a split is refused."""
     job = resolved.job
     modules = resolved.modules
+    train = steps.output("preprocess", "train")
     steps(
         "learn_proxy",
         {"method": resolved.method, "arguments": resolved.arguments, "seed": job.seed},
-        {"train": steps.output("preprocess", "train")},
+        {"train": train},
         modules=modules,
     )
-    settings = job.evaluate.model_dump(include=MEASURING)
-    inputs = {name: steps.output("preprocess", name) for name in ("train", "test")}
+    measuring = job.evaluate.model_dump(include=MEASURING)
     steps(
         "measure_proxy",
-        {"evaluate": settings, "method": resolved.method, "seed": job.seed},
-        {"proxy": steps.output("learn_proxy", "proxy"), **inputs},
+        {"evaluate": measuring, "method": resolved.method, "seed": job.seed},
+        {
+            "proxy": steps.output("learn_proxy", "proxy"),
+            "train": train,
+            "test": steps.output("preprocess", "test"),
+        },
         modules=modules,
     )
+    metrics = steps.output("measure_proxy", "metrics")
     refusal = steps.facts("learn_proxy")["refusal"]
-    notes = steps.facts("measure_proxy")["warnings"]
-    # the refusal says what is wrong
-    return Measured(
-        steps.output("measure_proxy", "metrics"), refusal, notes=[] if refusal else notes
-    )
+    if refusal:
+        # the refusal says what is wrong, so that no warning is needed
+        return Measured(metrics, refusal)
+    return Measured(metrics, refusal, notes=steps.facts("measure_proxy")["warnings"])
 
 
 def gate_step(
-    resolved: ResolvedJob, steps: Steps, measured: Measured
+    resolved: CheckedJob, steps: Steps, measured: Measured
 ) -> tuple[dict[str, Any], dict[str, Artifact]]:
     """Return the parameters and inputs of the gates."""
     return {"gates": resolved.job.gates}, {"metrics": measured.metrics}
 
 
 def published_artifacts(steps: Steps) -> dict[str, Artifact]:
-    """Return the artifacts that are published beside encoder, metrics and decision."""
+    """Return the artifacts that are published in addition to encoder, metrics and decision."""
     return {
         "model": steps.output("learn_proxy", "proxy"),
         "balance": steps.output("measure_proxy", "balance"),
@@ -128,7 +144,7 @@ def published_artifacts(steps: Steps) -> dict[str, Artifact]:
     }
 
 
-def input_description(resolved: ResolvedJob, steps: Steps) -> dict[str, Any]:
+def input_description(resolved: CheckedJob, steps: Steps) -> dict[str, Any]:
     """Return what a published proxy needs to read raw rows; its contract is for the filter."""
     contract = resolved.contract
     return {

@@ -9,11 +9,11 @@ import inspect
 import json
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, get_type_hints
 
-from pydantic import ConfigDict, TypeAdapter, ValidationError
+from pydantic import TypeAdapter, ValidationError
 
 from evenhand.data_contracts.errors import ContractError
 from evenhand.data_contracts.model import Contract
@@ -27,13 +27,13 @@ from evenhand.fairlib.methods.registry import (
     installed,
     method_class,
     needed_extra,
-    spec_of,
 )
 from evenhand.fairlib.preprocessing.sentences import MINILM, TFIDF, model_folder
 from evenhand.fairlib.preprocessing.terms import Terms
 from evenhand.flows import classifier_jobs as classifier
 from evenhand.flows import proxy_jobs as proxy
-from evenhand.flows.job import Job, Section, TermSwap
+from evenhand.flows.checked_job import CheckedJob, JobKind
+from evenhand.flows.job import Job, TermSwap
 from evenhand.tasks.errors import InputError, input_errors
 from evenhand.tasks.execution.fingerprint import code_digest, library_versions
 from evenhand.tasks.execution.step import STEPS
@@ -61,60 +61,18 @@ IRRELEVANT_KEYS = ("description", "paper", "sweep", "filter", "tune", "memory", 
 LOCATION_KEYS = ("path", "connection")
 
 
-class ResolvedJob(Section):
-    """A job whose contract, method and counterfactuals were checked against each other: ready to
-    run.
-    """
-
-    model_config = ConfigDict(extra="forbid", frozen=True, arbitrary_types_allowed=True)
-
-    job: Job
-    contract: Contract
-    method: str
-    arguments: dict[str, Any]
-    folder: str
-    # the table is checked by this one; `contract` is the one for training
-    table_contract: Contract
-    # both contracts are without these, so that naming a value computes nothing anew
-    value_names: dict[str, dict[str, str]] = {}
+class ResolvedJob(CheckedJob):
+    """A checked job that is ready to run, with its kind."""
 
     @property
-    def is_proxy(self) -> bool:
-        """Whether the job learns a proxy instead of a classifier."""
-        return self.method in PROXIES
-
-    @property
-    def kind(self) -> Any:
-        """Module of the job's kind: its checks, its steps up to the metrics, and its published
-        artifacts.
-        """
+    def kind(self) -> JobKind:
+        """The job's kind: its checks, its steps up to the metrics, and its published artifacts."""
         return _kind(self.method)
-
-    @property
-    def modules(self) -> list[str]:
-        """Modules of the method, whose code is part of the keys of the steps that use it."""
-        return [spec_of(self.method).module]
-
-    @property
-    def model_name(self) -> str:
-        """Name in the registry."""
-        return self.job.publish.model or self.job.name
-
-    @property
-    def has_certificate(self) -> bool:
-        """Whether the model is audited: the job gives a budget, or the method was trained within
-        one.
-        """
-        if self.is_proxy or self.contract.label.classes:
-            return False
-        parameters = inspect.signature(method_class(self.method).__init__).parameters
-        return self.job.evaluate.certificate is not None or "perturbation_budget" in parameters
 
     @property
     def known_metrics(self) -> list[str]:
         """Metrics of this job, without intersections: which of them exist depends on the data."""
-        known: list[str] = self.kind.known_metrics(self)
-        return known
+        return self.kind.known_metrics(self)
 
     def may_have(self, metric: str) -> bool:
         """Whether this job can have the metric, as far as is known before a run."""
@@ -123,25 +81,11 @@ class ResolvedJob(Section):
         crossed = self.job.evaluate.intersections and kind in kinds and "&" in subject
         return crossed or metric in self.known_metrics
 
-    @property
-    def corpus(self) -> Path | None:
-        """File of sentences to learn the fair metric from; None: it is learned from the training
-        rows.
-        """
-        named = getattr(self.job.fair_metric, "corpus", None)
-        return None if named is None else (Path(self.folder) / Path(named).expanduser()).resolve()
 
-    def source(self) -> dict[str, Any]:
-        """Return the table's source; a relative path is resolved against the job file's folder."""
-        source = self.job.table.model_dump()
-        path = source["path"]
-        if path and "://" not in path:
-            source["path"] = str((Path(self.folder) / Path(path).expanduser()).resolve())
-        return source
-
-
-def _kind(method: str) -> Any:
-    return proxy if method in PROXIES else classifier
+def _kind(method: str) -> JobKind:
+    if method in PROXIES:
+        return proxy
+    return classifier
 
 
 def resolve(job: Job, folder: str) -> ResolvedJob:
@@ -152,8 +96,9 @@ def resolve(job: Job, folder: str) -> ResolvedJob:
     with input_errors(f"job {job.name}: ", InputError, ContractError):
         name = job.contract or job.table.name
         path = Path(folder) / name
-        is_file = name not in shipped_contracts() and path.is_file()
-        declared = load_contract(str(path) if is_file else name)
+        if name not in shipped_contracts() and path.is_file():
+            name = str(path)
+        declared = load_contract(name)
         job, contract = _leave_out(with_terms(job, folder), declared.without_value_names())
         job = _check_text(job, contract, folder)
         method, arguments = _method(job)
@@ -191,16 +136,7 @@ def with_terms(job: Job, folder: str) -> Job:
 
 def _check_text(job: Job, contract: Contract, folder: str) -> Job:
     """Check the columns of terms, the encoder of sentences and the columns of the split."""
-    by = job.split.by
-    hashed = job.split.hash
-    for key, names in (
-        ("by", [by] if by else []),
-        ("hash", hashed if isinstance(hashed, list) else []),
-    ):
-        if lacking := [
-            name for name in names if name not in [column.name for column in contract.columns]
-        ]:
-            raise InputError(f"split.{key} names {lacking[0]!r}, which the contract lacks.")
+    _check_split_columns(job, contract)
     sentences = [column.name for column in contract.features if column.is_text]
     for name, swap in job.evaluate.terms.items():
         where = f"the counterfactual {name!r}"
@@ -221,25 +157,49 @@ def _check_text(job: Job, contract: Contract, folder: str) -> Job:
     return job.model_copy(update={"text": job.text.model_copy(update={"encoder": encoder})})
 
 
+def _check_split_columns(job: Job, contract: Contract) -> None:
+    """Check that the contract has every column that the split names."""
+    columns = [column.name for column in contract.columns]
+    by = job.split.by
+    if by and by not in columns:
+        raise InputError(f"split.by names {by!r}, which the contract lacks.")
+    if isinstance(job.split.hash, list):
+        for name in job.split.hash:
+            if name not in columns:
+                raise InputError(f"split.hash names {name!r}, which the contract lacks.")
+
+
 def _terms(swap: TermSwap, folder: str) -> list[list[str]]:
     """Return the groups of terms. ValueError: a file that cannot be read, or a list without
     a pair.
     """
     if isinstance(swap.terms, list):
-        listed = [item if isinstance(item, list) else [item] for item in swap.terms]
-        groups = listed if any(len(item) > 1 for item in listed) else [[item[0] for item in listed]]
-        return [list(group) for group in Terms(swap.column, tuple(map(tuple, groups))).groups]
+        terms = Terms(swap.column, _listed_groups(swap.terms))
+    else:
+        terms = Terms.read(swap.column, _read_terms(swap.terms, folder))
+    return [list(group) for group in terms.groups]
+
+
+def _listed_groups(items: Sequence[str | list[str]]) -> tuple[tuple[str, ...], ...]:
+    """Return the groups of a list: its items, or one group of all if each item is a single term."""
+    groups: list[tuple[str, ...]] = []
+    for item in items:
+        if isinstance(item, str):
+            groups.append((item,))
+        else:
+            groups.append(tuple(item))
+    if any(len(group) > 1 for group in groups):
+        return tuple(groups)
+    return (tuple(group[0] for group in groups),)
+
+
+def _read_terms(file: str, folder: str) -> str:
     try:
-        text = (Path(folder) / Path(swap.terms).expanduser()).read_text(encoding="utf-8")
+        return (Path(folder) / Path(file).expanduser()).read_text(encoding="utf-8")
     except OSError:
-        raise ValueError(
-            f"the list of terms {swap.terms} cannot be read: check its path."
-        ) from None
+        raise ValueError(f"the list of terms {file} cannot be read: check its path.") from None
     except UnicodeDecodeError:
-        raise ValueError(
-            f"the list of terms {swap.terms} is not UTF-8: save it as UTF-8."
-        ) from None
-    return [list(group) for group in Terms.read(swap.column, text).groups]
+        raise ValueError(f"the list of terms {file} is not UTF-8: save it as UTF-8.") from None
 
 
 def _leave_out(job: Job, contract: Contract) -> tuple[Job, Contract]:
@@ -253,19 +213,26 @@ def _leave_out(job: Job, contract: Contract) -> tuple[Job, Contract]:
     if not job.leave_out:
         return job, contract
     classifier.check_counterfactuals(job, contract)
-    copies: dict[str, Any] = {}
+    copies = {}
     for name, changes in job.evaluate.counterfactuals.items():
-        kept = {column: values for column, values in changes.items() if column not in job.leave_out}
-        differ = any(values == "all" or len(set(values)) > 1 for values in kept.values())
-        copies[name] = kept if differ else {}  # else all copies have the same values
+        copies[name] = _changes_without(changes, job.leave_out)
     changed: dict[str, Any] = {
         "evaluate": job.evaluate.model_copy(update={"counterfactuals": copies})
     }
     indicators = getattr(job.fair_metric, "indicators", None)
     if indicators is not None:
-        others = [name for name in indicators if name not in job.leave_out]
-        changed["fair_metric"] = job.fair_metric.model_copy(update={"indicators": others})
+        remaining = [name for name in indicators if name not in job.leave_out]
+        changed["fair_metric"] = job.fair_metric.model_copy(update={"indicators": remaining})
     return job.model_copy(update=changed), contract.without_inputs(job.leave_out)
+
+
+def _changes_without(changes: Mapping[str, Any], left_out: Sequence[str]) -> dict[str, Any]:
+    """Return a counterfactual's changes of other columns; none if all copies had one value then."""
+    remaining = {column: values for column, values in changes.items() if column not in left_out}
+    for values in remaining.values():
+        if values == "all" or len(set(values)) > 1:
+            return remaining
+    return {}
 
 
 def _check_gates(resolved: ResolvedJob) -> None:
@@ -293,8 +260,8 @@ def _check_gates(resolved: ResolvedJob) -> None:
 
 
 def _check_control(resolved: ResolvedJob, gate: Gate) -> None:
-    """Check that a gate beside a control is on a metric that the controls have, and that has a
-    direction.
+    """Check that a gate relative to a control is on a metric that the controls have, and that has
+    a direction.
     """
     key = next((kind for kind in CONTROLS if getattr(gate, kind) is not None), None)
     if key is None:
@@ -327,29 +294,36 @@ def _method(job: Job) -> tuple[str, dict[str, Any]]:
     """
     arguments = dict(job.method)
     name = arguments.pop("name", None)
-    known = {**METHODS, **PROXIES}
-    if not isinstance(name, str) or name not in known:
-        raise not_known("method", name, [*known])
+    specs = {**METHODS, **PROXIES}
+    if not isinstance(name, str) or name not in specs:
+        raise not_known("method", name, [*specs])
     if name in METHODS and not installed(METHODS[name]):
         raise InputError(needed_extra(METHODS[name]))
-    reserved = PROXIES[name].fixed if name in PROXIES else {}
-    constructor = method_class(name).__init__
-    kinds = get_type_hints(constructor)
-    accepted = [
-        key
-        for key in inspect.signature(constructor).parameters
-        if key in kinds and key not in (*RESERVED_ARGUMENTS, *reserved)
-    ]
+    fixed: Mapping[str, Any] = {}
+    if name in PROXIES:
+        fixed = PROXIES[name].fixed
+    kinds = _accepted_arguments(name, fixed)
     for key in arguments:
-        if key not in accepted:
+        if key not in kinds:
             raise InputError(
-                f"unknown key 'method.{key}'{nearest(key, accepted)}; {name} takes: "
-                f"{', '.join(accepted)}."
+                f"unknown key 'method.{key}'{nearest(key, [*kinds])}; {name} takes: "
+                f"{', '.join(kinds)}."
             )
-    given = {key: _argument(key, value, kinds[key]) for key, value in arguments.items()}
+    converted = {key: _argument(key, value, kinds[key]) for key, value in arguments.items()}
     with input_errors(f"method {name}: "):
-        method_class(name)(**reserved, **given)._check_parameters()
-    return name, given
+        method_class(name)(**fixed, **converted)._check_parameters()
+    return name, converted
+
+
+def _accepted_arguments(method: str, fixed: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the types of a method's arguments that a job may give, in the constructor's order."""
+    constructor = method_class(method).__init__
+    kinds = get_type_hints(constructor)
+    accepted = {}
+    for key in inspect.signature(constructor).parameters:
+        if key in kinds and key not in RESERVED_ARGUMENTS and key not in fixed:
+            accepted[key] = kinds[key]
+    return accepted
 
 
 def _argument(key: str, value: Any, kind: Any) -> Any:
@@ -357,28 +331,28 @@ def _argument(key: str, value: Any, kind: Any) -> Any:
     same job.
     """
     try:
-        found = TypeAdapter(kind).validate_python(as_number(value))
+        converted = TypeAdapter(kind).validate_python(as_number(value))
     except ValidationError as error:
         problem = error.errors(include_url=False)[0]
-        known = re.findall("'(.+?)'", problem.get("ctx", {}).get("expected", ""))
+        options = re.findall("'(.+?)'", problem.get("ctx", {}).get("expected", ""))
         raise InputError(
-            f"method.{key} is {value!r}{nearest(str(value), known)}: {problem['msg'].lower()}."
+            f"method.{key} is {value!r}{nearest(str(value), options)}: {problem['msg'].lower()}."
         ) from None
-    if isinstance(found, float) and not math.isfinite(found):
+    if isinstance(converted, float) and not math.isfinite(converted):
         raise InputError(f"method.{key} is {value!r}: it must be a finite number.")
-    if isinstance(as_number(value), bool | str) and type(found) in (int, float):
+    if isinstance(as_number(value), bool | str) and type(converted) in (int, float):
         raise InputError(f"method.{key} is {value!r}: write a number, without quotes.")
     with input_errors(f"method.{key} ", end="."):
-        check_bound(found)
-    return found
+        check_bound(converted)
+    return converted
 
 
 def provenance(resolved: ResolvedJob, sources: Mapping[str, str], proxy: str | None) -> str:
     """Return the digest of all that determines a run's model: the data, the job, its contract, our
     code.
 
-    - `sources`: sha256 of each of the table's files; empty for a generated table, which the job's seed
-      determines
+    - `sources`: sha256 of each of the table's files; empty for a generated table, which the job's
+      seed determines
     - `proxy`: content digest of the published proxy that chooses the training rows
     """
     # the modules of all steps, not only of this job's: at worst a model is trained once more than

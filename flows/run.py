@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -66,26 +66,19 @@ def execute(resolved: ResolvedJob, store: Store, run_id: str, engine: Engine) ->
     steps = Steps(store, engine)
     with (
         recorded_verdict(store, run_id, steps) as verdict,
-        steps_on(resolved.job.engine.dask, store),
+        steps_on(resolved.job.engine.dask, store) as execution,
     ):
+        steps.engine = engine.executing_in(execution)
         _check_policy(resolved, store)
         judged = run_to_gate(resolved, steps)
         # looked up before the alias moves
         champion = _current_champion(resolved, store)
         if judged.decision["passed"]:
             _publish(resolved, judged, steps)
-            facts = steps.facts("publish")
-            verdict.model = {key: facts[key] for key in ("name", "version", "alias", "uri")}
-            if facts["held_back"]:
-                name = f"{facts['name']}/{facts['version']}"
-                verdict.notes.append(
-                    f"{name} is {facts['alias']}, not {resolved.job.publish.alias}: "
-                    f"{facts['held_back']}. "
-                    f"`evenhand evaluate {name} --policy` and `evenhand promote {name}` are next"
-                )
-        outcome = judged.decision["verdict"]
-        verdict.status = "published" if judged.decision["passed"] else "gated"
-        verdict.exit_code = EXIT_OF_VERDICT[outcome]
+            _add_publication(resolved, steps, verdict)
+        else:
+            verdict.status = "gated"
+        verdict.exit_code = EXIT_OF_VERDICT[judged.decision["verdict"]]
         verdict.gates = judged.decision
         verdict.error = judged.measured.refusal
         verdict.notes += judged.measured.notes
@@ -94,14 +87,27 @@ def execute(resolved: ResolvedJob, store: Store, run_id: str, engine: Engine) ->
         if suspected:
             verdict.notes.append(
                 f"a leak is suspected in {', '.join(suspected)}: if its values are known only "
-                "after the "
-                "decision, give it role: ignore in the contract"
+                "after the decision, give it role: ignore in the contract"
             )
         verdict.notes += left_out_notes(documents["metrics"])
         verdict.add_metrics(documents["metrics"]["metrics"])
         verdict.controls = documents.get("controls", {}).get("controls", {})
         _write_outputs(resolved, steps, verdict, documents, champion)
     return verdict
+
+
+def _add_publication(resolved: ResolvedJob, steps: Steps, verdict: Verdict) -> None:
+    """Add the published version to the verdict, with a note if it did not get the alias."""
+    facts = steps.facts("publish")
+    verdict.status = "published"
+    verdict.model = {key: facts[key] for key in ("name", "version", "alias", "uri")}
+    if facts["held_back"]:
+        name = f"{facts['name']}/{facts['version']}"
+        verdict.notes.append(
+            f"{name} is {facts['alias']}, not {resolved.job.publish.alias}: "
+            f"{facts['held_back']}. "
+            f"`evenhand evaluate {name} --policy` and `evenhand promote {name}` are next"
+        )
 
 
 def _check_policy(resolved: ResolvedJob, store: Store) -> None:
@@ -125,7 +131,7 @@ def run_to_gate(resolved: ResolvedJob, steps: Steps) -> GatedRun:
     """
     sources = prepare(resolved, steps)
     kind = resolved.kind
-    measured: Measured = kind.train_and_measure(resolved, steps)
+    measured = kind.train_and_measure(resolved, steps)
     steps("gate", *kind.gate_step(resolved, steps, measured))
     decision = steps.read("gate", "decision")
     if measured.refusal is not None:
@@ -137,14 +143,16 @@ def prepare(resolved: ResolvedJob, steps: Steps) -> dict[str, str]:
     """Run the steps up to the training rows' profile; return the sha256 of each of the table's
     files.
     """
-    sentences = any(column.is_text for column in resolved.contract.features)
-    # first, so that a run without the encoder's extra ends before any step
-    text = text_parameters(resolved.job) if sentences else {}
-    sources = ingest(resolved.source(), resolved.job.seed, steps)
+    job = resolved.job
+    has_text = any(column.is_text for column in resolved.contract.features)
+    text: dict[str, Any] = {}
+    if has_text:
+        # first, so that a run without the encoder's extra ends before any step
+        text = text_parameters(job)
+    sources = ingest(resolved.source(), job.seed, steps)
     # which outcome is favourable matters to no step before the evaluation
     table_contract = resolved.table_contract.without_favourable().to_dict()
     steps("contract", {"contract": table_contract}, {"raw": steps.output("ingest", "raw")})
-    job = resolved.job
     checked = {"checked": steps.output("contract", "checked")}
     split = {
         "contract": resolved.contract.without_favourable().to_dict(),
@@ -152,12 +160,11 @@ def prepare(resolved: ResolvedJob, steps: Steps) -> dict[str, str]:
         "seed": job.seed,
         **text,
     }
-    # stratified by the label, or by a proxy's groups
-    split |= {"strata": "groups"} if resolved.is_proxy else {}
-    if sentences and job.text.tune_layers:
-        steps(
-            "tune_encoder", {key: value for key, value in split.items() if key != "terms"}, checked
-        )
+    if resolved.is_proxy:
+        split["strata"] = "groups"  # else stratified by the label
+    if has_text and job.text.tune_layers:
+        tuning = {key: value for key, value in split.items() if key != "terms"}
+        steps("tune_encoder", tuning, checked)
         tuned = encoder_folder(job, steps)
         split["text"] = {**split["text"], "encoder": tuned, "digest": encoder_digest(tuned)}
     steps("preprocess", split, checked)
@@ -200,17 +207,24 @@ def ingest(source: Mapping[str, Any], seed: int, steps: Steps) -> dict[str, str]
     started = steps.clock()
     files = steps.engine.fetch(source)
     keys = ("name", "path", "format", "delimiter", "null_values", "sql", "rows")
-    reading = {key: source[key] for key in keys}
-    # left out where they are not given: the key is then that of a job without them
-    reading |= {key: source[key] for key in FORM_KEYS if source.get(key) is not None}
+    reading = {key: source[key] for key in keys} | _stated_forms(source)
     if reading["path"]:
         # the path's last part is enough to read the file: the same bytes elsewhere are the same
         # table
         reading["path"] = reading["path"].partition("?")[0].rstrip("/").rsplit("/", 1)[-1]
-    steps(
-        "ingest", {"source": reading, "seed": seed if not files else None}, files, started=started
-    )
+    parameters: dict[str, Any] = {"source": reading, "seed": None}
+    if not files:
+        parameters["seed"] = seed
+    steps("ingest", parameters, files, started=started)
     return {name: artifact.sha256 for name, artifact in files.items()}
+
+
+def _stated_forms(source: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the keys on the form of a table's text that are given.
+
+    The others are left out, so that the key of a step is that of a job without them.
+    """
+    return {key: source[key] for key in FORM_KEYS if source.get(key) is not None}
 
 
 def _publish(resolved: ResolvedJob, judged: GatedRun, steps: Steps) -> None:
@@ -226,42 +240,42 @@ def _publish(resolved: ResolvedJob, judged: GatedRun, steps: Steps) -> None:
         "decision": steps.output("gate", "decision"),
     }
     fingerprint = steps.output("ingest", "raw").sha256
-    source = resolved.source()
-    forms = {key: source[key] for key in FORM_KEYS if source.get(key) is not None}
+    evaluation = {
+        "job": job.name,
+        "method": resolved.method,
+        "contract": resolved.table_contract.to_dict(),
+        "evaluate": job.evaluate.model_dump(exclude=ONCE),
+        "seed": job.seed,
+        "data_fingerprint": fingerprint,
+    }
+    forms = _stated_forms(resolved.source())
+    if forms:
+        evaluation["table_forms"] = forms
+    parameters = {
+        "name": resolved.model_name,
+        "alias": job.publish.alias,
+        "tracking_uri": uri,
+        "artifact_root": registry.artifact_root(steps.store, uri),
+        "inputs": kind.input_description(resolved, steps),
+        "modules": resolved.modules,
+        "evaluation": evaluation,
+        "gates": job.gates,
+        "kept": _kept_share(steps),
+        "policy": (policy or {}).get("digest"),
+        "provenance": provenance(resolved, judged.sources, judged.measured.proxy),
+        "content": {name: artifact.sha256 for name, artifact in parts.items()},
+        "card": _model_card(resolved, steps) | {"data_fingerprint": fingerprint},
+    }
+    asked_for_weights = job.publish.encoder_weights and job.text.encoder != TFIDF
     # a tuned encoder is nowhere else
-    weights = (
-        job.publish.encoder_weights
-        and job.text.encoder != TFIDF
-        or "tune_encoder" in steps.finished
-    )
+    if asked_for_weights or "tune_encoder" in steps.finished:
+        parameters["encoder_weights"] = encoder_folder(job, steps)
+    if resolved.value_names:
+        # left out if there are none: the key is then that of a contract without names
+        parameters["value_names"] = resolved.value_names
     steps(
         "publish",
-        {
-            "name": resolved.model_name,
-            "alias": job.publish.alias,
-            "tracking_uri": uri,
-            "artifact_root": registry.artifact_root(steps.store, uri),
-            "inputs": kind.input_description(resolved, steps),
-            "modules": resolved.modules,
-            "evaluation": {
-                "job": job.name,
-                "method": resolved.method,
-                "contract": resolved.table_contract.to_dict(),
-                "evaluate": job.evaluate.model_dump(exclude=ONCE),
-                "seed": job.seed,
-                "data_fingerprint": fingerprint,
-                **({"table_forms": forms} if forms else {}),
-            },
-            "gates": job.gates,
-            "kept": _kept_share(steps),
-            "policy": (policy or {}).get("digest"),
-            "provenance": provenance(resolved, judged.sources, judged.measured.proxy),
-            "content": {name: artifact.sha256 for name, artifact in parts.items()},
-            "card": _model_card(resolved, steps) | {"data_fingerprint": fingerprint},
-            **({"encoder_weights": encoder_folder(job, steps)} if weights else {}),
-            # left out if there are none: the key is then that of a contract without names
-            **({"value_names": resolved.value_names} if resolved.value_names else {}),
-        },
+        parameters,
         parts,
         modules=resolved.modules,
         is_valid=lambda record: is_current(record, uri, resolved.value_names),
@@ -278,11 +292,16 @@ def _model_card(resolved: ResolvedJob, steps: Steps) -> dict[str, Any]:
     """Return the fields of the model card that are known before publication."""
     job = resolved.job
     contract = resolved.contract
-    chosen = steps.facts("balance")
-    card: dict[str, Any] = {"kind": "proxy"} if resolved.is_proxy else {}
-    if chosen:
+    card: dict[str, Any] = {}
+    if resolved.is_proxy:
+        card["kind"] = "proxy"
+    balance = steps.facts("balance")
+    if balance:
         keys = ("proxy", "version", "rows_before", "rows_after")
-        card["balance"] = {key: chosen[key] for key in keys}
+        card["balance"] = {key: balance[key] for key in keys}
+    favourable = None
+    if not contract.label.classes:
+        favourable = favourable_in_words(contract.label)
     return card | {
         "name": resolved.model_name,
         "description": job.description,
@@ -290,9 +309,7 @@ def _model_card(resolved: ResolvedJob, steps: Steps) -> dict[str, Any]:
         "table": job.table.name,
         "contract": {"name": contract.name, "version": contract.version, "digest": contract.digest},
         "sensitive": [column.name for column in contract.sensitive],
-        "favourable_outcome": None
-        if contract.label.classes
-        else favourable_in_words(contract.label),
+        "favourable_outcome": favourable,
         "copies": _copies(job),
         "method": resolved.method,
         "parameters": resolved.arguments,
@@ -302,18 +319,31 @@ def _model_card(resolved: ResolvedJob, steps: Steps) -> dict[str, Any]:
 
 def _copies(job: Job) -> dict[str, str]:
     """Return what each kind of counterfactual copy changes, in words."""
-    copies = {
-        name: "; ".join(
-            f"{column}: {'all values' if values == 'all' else ', '.join(map(str, values))}"
-            for column, values in changes.items()
-        )
-        for name, changes in job.evaluate.counterfactuals.items()
-    }
+    copies = {}
+    for name, changes in job.evaluate.counterfactuals.items():
+        phrases = []
+        for column, values in changes.items():
+            if values == "all":
+                phrases.append(f"{column}: all values")
+            else:
+                phrases.append(f"{column}: {', '.join(map(str, values))}")
+        copies[name] = "; ".join(phrases)
     for name, swap in job.evaluate.terms.items():
-        groups = swap.terms if len(swap.terms) > 1 else swap.terms[0]
-        terms = ", ".join(group if isinstance(group, str) else "/".join(group) for group in groups)
-        copies[name] = f"terms of {swap.column}: {terms}"
+        copies[name] = f"terms of {swap.column}: {_terms_in_words(swap.terms)}"
     return copies
+
+
+def _terms_in_words(groups: Sequence[Any]) -> str:
+    """Return groups of terms with commas between; a single group as its terms."""
+    if len(groups) == 1:
+        groups = groups[0]
+    phrases = []
+    for group in groups:
+        if isinstance(group, str):
+            phrases.append(group)
+        else:
+            phrases.append("/".join(group))
+    return ", ".join(phrases)
 
 
 def _write_outputs(
@@ -358,47 +388,65 @@ def _job_document(resolved: ResolvedJob) -> dict[str, Any]:
 
 
 def _facts(resolved: ResolvedJob, steps: Steps, verdict: Verdict) -> dict[str, Any]:
-    """Return what the page shows of this run beside the documents of its steps."""
+    """Return what the page shows of this run in addition to the documents of its steps."""
     job = resolved.job
-    contract = resolved.contract
-    split = steps.facts("preprocess")
-    label = contract.label
+    status = verdict.status
+    if verdict.exit_code == 3:
+        status = "insufficient_evidence"
+    paper = None
+    if job.paper:
+        paper = job.paper.model_dump()
+    notes = list(verdict.notes)
+    if not steps.facts("publish").get("policy", True):
+        notes.append(NO_POLICY)
     return {
         "title": job.name,
-        "status": "insufficient_evidence" if verdict.exit_code == 3 else verdict.status,
+        "status": status,
         "job": {
             **job.model_dump(include={"name", "seed", "description"}),
             "method": resolved.method,
             "parameters": resolved.arguments,
         },
-        "table": {
-            "name": job.table.name,
-            "rows": steps.facts("contract")["rows_kept"],
-            **{key: split[key] for key in ("train_rows", "test_rows", "features")},
-            **({"split_by": job.split.by} if job.split.by else {}),
-            **({"split_unit": job.split.unit} if job.split.unit == "group" else {}),
-            "fingerprint": steps.output("ingest", "raw").sha256,
-            "contract_name": contract.name,
-            "contract_version": contract.version,
-            "contract_page": "contract.html",
-            "positive": None
-            if label.classes
-            else f"{label.name} = {label_name(resolved.value_names, label.name, label.positive)}",
-            "favourable": None
-            if label.classes
-            else favourable_in_words(label, resolved.value_names.get(label.name, {})),
-        },
+        "table": _table_facts(resolved, steps),
         "value_names": resolved.value_names,
-        "paper": job.paper.model_dump() if job.paper else None,
+        "paper": paper,
         "refusal": verdict.error,
-        "notes": [
-            *verdict.notes,
-            *([] if steps.facts("publish").get("policy", True) else [NO_POLICY]),
-        ],
+        "notes": notes,
         "model": verdict.model,
         "alpha": steps.facts("learn_proxy").get("alpha"),
         "steps": steps.timeline(),
     }
+
+
+def _table_facts(resolved: ResolvedJob, steps: Steps) -> dict[str, Any]:
+    """Return what the page shows of the table, its split and its label."""
+    split = resolved.job.split
+    contract = resolved.contract
+    label = contract.label
+    facts = {
+        "name": resolved.job.table.name,
+        "rows": steps.facts("contract")["rows_kept"],
+    }
+    for key in ("train_rows", "test_rows", "features"):
+        facts[key] = steps.facts("preprocess")[key]
+    if split.by:
+        facts["split_by"] = split.by
+    if split.unit == "group":
+        facts["split_unit"] = split.unit
+    facts |= {
+        "fingerprint": steps.output("ingest", "raw").sha256,
+        "contract_name": contract.name,
+        "contract_version": contract.version,
+        "contract_page": "contract.html",
+        "positive": None,
+        "favourable": None,
+    }
+    if not label.classes:
+        positive = label_name(resolved.value_names, label.name, label.positive)
+        facts["positive"] = f"{label.name} = {positive}"
+        value_names = resolved.value_names.get(label.name, {})
+        facts["favourable"] = favourable_in_words(label, value_names)
+    return facts
 
 
 def _current_champion(resolved: ResolvedJob, store: Store) -> dict[str, Any] | None:
@@ -415,31 +463,33 @@ def _current_champion(resolved: ResolvedJob, store: Store) -> dict[str, Any] | N
     if uri.startswith(registry.SQLITE) and not Path(uri.removeprefix(registry.SQLITE)).is_file():
         return None  # a query would create the database
     try:
-        found = registry.published(uri, name, alias)
+        current = registry.published(uri, name, alias)
     except NotCarriedOut:
         return None
-    if found is None:
+    if current is None:
         return None
-    champion = {"version": found.version, "uri": f"models:/{name}/{found.version}", "alias": alias}
-    card = registry.read_card(uri, name, found.version)
-    return champion if card is None else champion | _card_fields(card)
+    version = current.version
+    champion = {"version": version, "uri": f"models:/{name}/{version}", "alias": alias}
+    card = registry.read_card(uri, name, version)
+    if card is None:
+        return champion
+    return champion | _card_fields(card)
 
 
 def _card_fields(card: Mapping[str, Any]) -> dict[str, Any]:
     """Return the fields of a card that the page shows; none if another release wrote it in another
     form.
     """
+    fields: dict[str, Any] = {"metrics": {}}
     try:
-        metrics = {
-            name: {end: entry.get(end) for end in ("value", "low", "high")}
-            for name, entry in card["metrics"].items()
-        }
-        fields = {
-            key: card.get(key) for key in ("parameters", "data_fingerprint", "method", "seed")
-        }
-        return {"metrics": metrics, **fields, "contract_version": card["contract"]["version"]}
+        for name, entry in card["metrics"].items():
+            fields["metrics"][name] = {end: entry.get(end) for end in ("value", "low", "high")}
+        for key in ("parameters", "data_fingerprint", "method", "seed"):
+            fields[key] = card.get(key)
+        fields["contract_version"] = card["contract"]["version"]
     except (AttributeError, KeyError, TypeError):
         return {}
+    return fields
 
 
 def up_to_date(resolved: ResolvedJob, store: Store, run_id: str, engine: Engine) -> Verdict | None:
@@ -452,18 +502,21 @@ def up_to_date(resolved: ResolvedJob, store: Store, run_id: str, engine: Engine)
     steps = Steps(store, engine)
     with recorded_verdict(store, run_id) as verdict:
         started = steps.clock()
-        found = find_unchanged(resolved, store, engine)
-        if found is None:
+        unchanged = find_unchanged(resolved, store, engine)
+        if unchanged is None:
             return None
-        version, current = found
+        version, current = unchanged
         name = resolved.model_name
         alias = resolved.job.publish.alias
         note = f"up to date: {name} version {version} was made from the same data, job and code"
         if current == version:
             note += f", and is {alias}."
+        elif current is None:
+            note += f"; no version is {alias} by a later decision (`evenhand history {name}`)."
         else:
-            holder = "no version is" if current is None else f"version {current} is"
-            note += f"; {holder} {alias} by a later decision (`evenhand history {name}`)."
+            note += (
+                f"; version {current} is {alias} by a later decision (`evenhand history {name}`)."
+            )
         verdict.seconds = {"compare": round(steps.clock() - started, 3)}
         verdict.status = "up_to_date"
         verdict.exit_code = 0
@@ -471,9 +524,11 @@ def up_to_date(resolved: ResolvedJob, store: Store, run_id: str, engine: Engine)
         verdict.model = {
             "name": name,
             "version": version,
-            "alias": alias if current == version else None,
+            "alias": None,
             "uri": f"models:/{name}/{version}",
         }
+        if current == version:
+            verdict.model["alias"] = alias
     return verdict
 
 
@@ -484,11 +539,13 @@ def find_unchanged(
     nothing.
     """
     sources = {name: item.sha256 for name, item in engine.fetch(resolved.source()).items()}
-    wanted = resolved.job.balance
-    proxy = wanted and registry.published(registry.tracking_uri(store), wanted.proxy, wanted.alias)
-    return find_equal_version(
-        resolved, store, provenance(resolved, sources, proxy.content if proxy else None)
-    )
+    balance = resolved.job.balance
+    proxy_content = None
+    if balance is not None:
+        proxy = registry.published(registry.tracking_uri(store), balance.proxy, balance.alias)
+        if proxy is not None:
+            proxy_content = proxy.content
+    return find_equal_version(resolved, store, provenance(resolved, sources, proxy_content))
 
 
 @waits_for_service
@@ -506,6 +563,34 @@ def find_equal_version(
     uri = registry.tracking_uri(store)
     name = resolved.model_name
     alias = resolved.job.publish.alias
+    made = _versions_of(uri, name, digest)
+    if not made:
+        return None
+    chain = history(uri, name)
+    current = chain.aliases.get(alias)
+    if current in made:
+        if registry.damaged_files(uri, name, current):
+            return None  # a lost or damaged version is made again
+        return current, current
+    moves = [record.content for record in chain.moves(alias)]
+    if not _last_move_was_decided(moves, current):
+        return None  # a later run replaced the version
+    had_alias = {move["from_version"] for move in moves}
+    candidates = [version for version in made if version in had_alias]
+    if not candidates:
+        return None
+    return max(candidates, key=int), current
+
+
+def _last_move_was_decided(moves: Sequence[Mapping[str, Any]], current: str | None) -> bool:
+    """Whether a person made an alias's last move, or it was moved outside Evenhand since."""
+    if not moves:
+        return False
+    return moves[-1]["reason"] == "promote" or moves[-1]["to_version"] != current
+
+
+def _versions_of(uri: str, name: str, digest: str) -> list[str]:
+    """Return the finished versions of a model with this provenance; none without the model."""
     with registry.registry_client(uri) as client:
         from mlflow import MlflowException
 
@@ -513,25 +598,11 @@ def find_equal_version(
             versions = client.search_model_versions(f"name = '{name}'")
         except MlflowException as error:
             if error.error_code in registry.ABSENT:
-                return None
+                return []
             raise
-    made = [
-        str(v.version)
-        for v in versions
-        if v.tags.get(registry.PROVENANCE_TAG) == digest and v.status == "READY"
-    ]
-    if not made:
-        return None
-    chain = history(uri, name)
-    current = chain.aliases.get(alias)
-    if current in made:
-        # a lost or damaged version is made again
-        return None if registry.damaged_files(uri, name, current) else (current, current)
-    moves = [record.content for record in chain.moves(alias)]
-    # the last move was a person's, or was made outside Evenhand
-    decided = bool(moves) and (
-        moves[-1]["reason"] == "promote" or moves[-1]["to_version"] != current
-    )
-    had = {move["from_version"] for move in moves}
-    newest = max((version for version in made if version in had), key=int, default=None)
-    return (newest, current) if decided and newest is not None else None
+    made = []
+    for version in versions:
+        has_digest = version.tags.get(registry.PROVENANCE_TAG) == digest
+        if has_digest and version.status == "READY":
+            made.append(str(version.version))
+    return made

@@ -139,7 +139,7 @@ def quiet_console() -> None:
     """
     if not os.environ.get("EVENHAND_LOG"):
         os.environ.setdefault("PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL", "CRITICAL")
-        # of an outage one line of ours tells, and not each log that could not be sent
+        # an outage is reported by one line of ours, and not by each log that could not be sent
         os.environ.setdefault("PREFECT_LOGGING_HANDLERS_DEBUG_LEVEL", "CRITICAL")
         logging.raiseExceptions = False
 
@@ -187,8 +187,10 @@ def wait_for_server() -> None:
             urllib.request.urlopen(f"{address}/health", timeout=20).close()
     except OSError as error:
         if isinstance(getattr(error, "reason", error), ConnectionError | TimeoutError):
-            shown = f"the Prefect server at {without_secrets(address)} does not answer"
-            raise ServiceAway(f"{shown}: check PREFECT_API_URL, or run with --direct.") from None
+            raise ServiceAway(
+                f"the Prefect server at {without_secrets(address)} does not answer: check "
+                "PREFECT_API_URL, or run with --direct."
+            ) from None
 
 
 class _Server:

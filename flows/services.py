@@ -48,7 +48,9 @@ class Schedule(BaseModel):
         from prefect.schedules import Cron, Interval
 
         more: dict[str, Any] = {"timezone": self.timezone, "active": self.active, "slug": self.slug}
-        return Cron(self.cron, **more) if self.cron else Interval(self.interval or 0.0, **more)
+        if self.cron:
+            return Cron(self.cron, **more)
+        return Interval(self.interval or 0.0, **more)
 
 
 class Deployment(BaseModel):
@@ -71,20 +73,22 @@ def read_deployments(path: Path) -> list[Deployment]:
     Raises `InputError` if the file cannot be read, or has no deployment or an incomplete one.
     """
     content = read_yaml(path, "the file")
-    listed = content.get("deployments") if isinstance(content, dict) else None
-    if not listed or not isinstance(listed, list):
+    items = None
+    if isinstance(content, dict):
+        items = content.get("deployments")
+    if not items or not isinstance(items, list):
         raise InputError(f"{path} names no deployments.")
     try:
-        found = [Deployment.model_validate(item) for item in listed]
+        deployments = [Deployment.model_validate(item) for item in items]
     except ValidationError as error:
         raise explained(error, f"{path}: deployments: ") from None
-    for item in found:
+    for item in deployments:
         for schedule in item.schedules:
             if (schedule.cron is None) == (schedule.interval is None):
                 raise InputError(
                     f"{path}: a schedule of {item.name} needs one of cron and interval."
                 )
-    return found
+    return deployments
 
 
 def serve_deployments(
@@ -155,16 +159,18 @@ def read_notifications(path: Path) -> Notifications:
         if isinstance(value, str):
             content[key] = re.sub(r"\$\{(\w+)\}", lambda name: os.environ.get(name[1], ""), value)
     try:
-        found = Notifications.model_validate(
+        notifications = Notifications.model_validate(
             {key: value for key, value in content.items() if value}
         )
     except ValidationError as error:
         raise explained(error, f"{path}: ") from None
-    if found.webhook and not re.match(r"https?://[^/\s]", found.webhook):
+    webhook = notifications.webhook
+    if webhook and not re.match(r"https?://[^/\s]", webhook):
         raise InputError(f"{path}: webhook is not an http:// or https:// address.")
-    if found.email and not re.match(r"mailtos?://[^/\s]", found.email):
+    email = notifications.email
+    if email and not re.match(r"mailtos?://[^/\s]", email):
         raise InputError(f"{path}: email is not an Apprise address (mailto:// or mailtos://).")
-    return found
+    return notifications
 
 
 def configure_server(wanted: Notifications) -> list[str]:
@@ -232,15 +238,15 @@ def _automations(wanted: Notifications, actions: Sequence[Any]) -> list[Any]:
         force=False,
     )
     about = "Marks runs as crashed whose heartbeats have stopped."
-    found = [Automation(name=LOST, description=about, trigger=silent, actions=[crashed])]
+    automations = [Automation(name=LOST, description=about, trigger=silent, actions=[crashed])]
     if actions:
         ended = {f"prefect.flow-run.{state}" for state in wanted.states}
         trigger = EventTrigger(expect=ended, posture=Posture.Reactive, **deployed)
         about = "Notifies people of deployed runs that fail or whose gates refuse."
-        found.append(
+        automations.append(
             Automation(name=NAME, description=about, trigger=trigger, actions=list(actions))
         )
-    return found
+    return automations
 
 
 def _blocks(wanted: Notifications) -> list[tuple[str, Any]]:
@@ -248,7 +254,7 @@ def _blocks(wanted: Notifications) -> list[tuple[str, Any]]:
     from prefect.blocks.notifications import CustomWebhookNotificationBlock, SlackWebhook
     from prefect.types import SecretDict
 
-    found: list[tuple[str, Any]] = []
+    blocks: list[tuple[str, Any]] = []
     if wanted.webhook:
         block = CustomWebhookNotificationBlock(
             name=NAME,
@@ -260,8 +266,8 @@ def _blocks(wanted: Notifications) -> list[tuple[str, Any]]:
             headers=None,
             cookies=None,
         )
-        found.append(("webhook", block))
+        blocks.append(("webhook", block))
     if wanted.email:
         # despite its name, this block type of the server accepts any Apprise address
-        found.append(("email", SlackWebhook(url=SecretStr(wanted.email))))
-    return found
+        blocks.append(("email", SlackWebhook(url=SecretStr(wanted.email))))
+    return blocks

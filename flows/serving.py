@@ -90,7 +90,8 @@ def serve(deployments: Sequence[Any], limit: int, metrics_port: int | None) -> N
         # in advance: the import takes longer than a comparison
         importlib.import_module("mlflow.store.tracking.sqlalchemy_store")
     # hooks of a flow are found by loading it, in this process
-    setattr(prefect_runner, "load_flow_from_flow_run", runner.load_registered)  # noqa: B010 - no type
+    # setattr, as the module's attribute has no type
+    setattr(prefect_runner, "load_flow_from_flow_run", runner.load_registered)  # noqa: B010
     with suppress(KeyboardInterrupt, TerminationSignal):
         asyncio.run(runner.start())
 
@@ -174,8 +175,10 @@ class ServingRunner(Runner):
 
         If the server does not answer, the run stays scheduled.
         """
-        registered = None if run.deployment_id is None else self.sources.get(run.deployment_id)
-        if registered is None or run.deployment_id is None:
+        if run.deployment_id is None:
+            return False
+        registered = self.sources.get(run.deployment_id)
+        if registered is None:
             return False
         try:
             deployment = await self._client.read_deployment(run.deployment_id)
@@ -253,11 +256,11 @@ class RunMetrics:
         self.store = store
         self.registry = CollectorRegistry()
         self._lock = threading.Lock()
-        self._metrics = {
-            name: kind(name, text, labels, registry=self.registry)
-            for kind, listed in ((Counter, telemetry.COUNTERS), (Gauge, telemetry.GAUGES))
-            for name, (text, labels) in listed.items()
-        }
+        self._metrics: dict[str, Counter | Gauge] = {}
+        for name, (text, labels) in telemetry.COUNTERS.items():
+            self._metrics[name] = Counter(name, text, labels, registry=self.registry)
+        for name, (text, labels) in telemetry.GAUGES.items():
+            self._metrics[name] = Gauge(name, text, labels, registry=self.registry)
         self._seen = set(store.runs_with("verdict.json"))
 
     def count(self, deployment: str, state: str, seconds: float) -> None:
@@ -273,16 +276,20 @@ class RunMetrics:
             new = set(self.store.runs_with("verdict.json")) - self._seen
             self._seen |= new
         for run_id in sorted(new):
-            with suppress(
-                AttributeError, KeyError, TypeError, ValueError
-            ):  # damaged, or of another release
+            # the errors are those of a verdict that is damaged, or of another release
+            with suppress(AttributeError, KeyError, TypeError, ValueError):
                 verdict = read_verdict(self.store, run_id)
-                for measurement in telemetry.measurements(verdict) if verdict is not None else ():
+                if verdict is None:
+                    continue
+                for measurement in telemetry.measurements(verdict):
                     self._add(*measurement)
 
     def _add(self, name: str, value: float, labels: tuple[str, ...]) -> None:
         metric = self._metrics[name].labels(*labels)
-        (metric.set if isinstance(metric, Gauge) else metric.inc)(value)
+        if isinstance(metric, Gauge):
+            metric.set(value)
+        else:
+            metric.inc(value)
 
 
 def serve_metrics(
@@ -300,12 +307,15 @@ def serve_metrics(
             metrics.read_new()
             return exposition(environ, start_response)
         polled = last_polled()
-        silent = None if polled is None else round((datetime.now(UTC) - polled).total_seconds(), 1)
-        well = silent is not None and silent <= SILENT_S
-        start_response(
-            "200 OK" if well else "503 Service Unavailable", [("Content-Type", "application/json")]
-        )
-        return [json.dumps({"healthy": well, "seconds_since_poll": silent}).encode()]
+        silent_s = None
+        if polled is not None:
+            silent_s = round((datetime.now(UTC) - polled).total_seconds(), 1)
+        healthy = silent_s is not None and silent_s <= SILENT_S
+        status = "503 Service Unavailable"
+        if healthy:
+            status = "200 OK"
+        start_response(status, [("Content-Type", "application/json")])
+        return [json.dumps({"healthy": healthy, "seconds_since_poll": silent_s}).encode()]
 
     try:
         server, _ = start_http_server(port, "127.0.0.1", metrics.registry)

@@ -61,9 +61,9 @@ def check_method(method: str, sensitive: bool) -> MethodSpec:
 
     Raises `InputError` if it is unknown, or compares groups and there is no sensitive column.
     """
-    known = [*METHODS, *PROXIES]
-    if method not in known:
-        raise not_known("method", method, known)
+    names = [*METHODS, *PROXIES]
+    if method not in names:
+        raise not_known("method", method, names)
     spec = spec_of(method)
     needs_groups = (
         spec.needs_groups or spec.needs_metric or spec.needs_counterfactuals or method in PROXIES
@@ -89,18 +89,19 @@ def method_needs(
     notes: list[str] = []
     keys: dict[str, Any] = {"method": {"name": spec.name}}
     if needs_inputs(spec):
-        why = (
-            "pairs people with copies"
-            if spec.needs_counterfactuals
-            else "reads each person's group"
-        )
-        are = "is" if len(names) == 1 else "are"
-        notes.append(f"{spec.name} {why}: {', '.join(names)} {are} model inputs too")
-    taken = inspect.signature(method_class(spec.name).__init__).parameters
-    one = "attribute" in taken or (spec.name in PROXIES and spec.class_name != "ProxyTree")
+        reason = "reads each person's group"
+        if spec.needs_counterfactuals:
+            reason = "pairs people with copies"
+        are = "are"
+        if len(names) == 1:
+            are = "is"
+        notes.append(f"{spec.name} {reason}: {', '.join(names)} {are} model inputs too")
+    parameters = inspect.signature(method_class(spec.name).__init__).parameters
+    is_one_proxy = spec.name in PROXIES and spec.class_name != "ProxyTree"
+    takes_one = "attribute" in parameters or is_one_proxy
     # the attribute whose groups have the most rows to learn from
     widest = max(names, key=lambda name: min(groups[name].values()), default="")
-    if one and len(names) > 1:
+    if takes_one and len(names) > 1:
         notes.append(
             f"{spec.name} compares the groups of one column: {widest}, whose smallest group is "
             "largest"
@@ -114,11 +115,11 @@ def method_needs(
 
 def group_sizes(table: pa.Table, contract: Contract) -> dict[str, dict[str, int]]:
     """Rows of each group of a typed table, by sensitive column."""
-    found = {}
+    sizes = {}
     for column in contract.sensitive:
         names, counts = np.unique(group_labels(table[column.name], column), return_counts=True)
-        found[column.name] = dict(zip(names.tolist(), counts.tolist(), strict=True))
-    return found
+        sizes[column.name] = dict(zip(names.tolist(), counts.tolist(), strict=True))
+    return sizes
 
 
 def counterfactuals(table: pa.Table, contract: Contract) -> dict[str, dict[str, Any]]:
@@ -147,7 +148,9 @@ def _flips(values: pa.ChunkedArray, column: Column) -> Any:
         float(np.quantile(numbers[groups == name], 0.5, method="lower"))
         for name in np.unique(groups)
     )
-    return [int(value) if column.logical_type == "integer" else value for value in medians]
+    if column.logical_type == "integer":
+        return [int(value) for value in medians]
+    return medians
 
 
 def job_text(
@@ -161,7 +164,6 @@ def job_text(
     flips: Mapping[str, Any],
 ) -> str:
     """Return a job as YAML: what it needs, and comments on gates and counterfactuals."""
-    proxy = spec.name in PROXIES
     job: dict[str, Any] = {
         "name": name,
         "description": f"{contract.label.name} from {shown}",
@@ -174,32 +176,33 @@ def job_text(
         # the directions along which sentences differ from their copies with another term
         job["fair_metric"] = {"kind": "face", "counterfactuals": ["identity"]}
     job["method"] = keys["method"]
-    taken = inspect.signature(method_class(spec.name).__init__).parameters
     text = yaml.safe_dump(job, sort_keys=False, allow_unicode=True, width=110)
-    if proxy:
-        if "alpha" not in taken:
+    if spec.name in PROXIES:
+        parameters = inspect.signature(method_class(spec.name).__init__).parameters
+        if "alpha" not in parameters:
             return text + GATES + "#   disclosivity: {max: 0.2}\n" + PUBLISH
         return text + TREE_KEYS + PROXY_GATES + PUBLISH
-    text += "" if contract.label.classes else CLASSIFIER_KEYS
+    if not contract.label.classes:
+        text += CLASSIFIER_KEYS
     if any(column.is_text for column in contract.features):
         text += TEXT
-    if flips:
-        text += COPIES
-        evaluate = {"evaluate": {"counterfactuals": dict(flips)}}
-        text += yaml.safe_dump(evaluate, sort_keys=False, allow_unicode=True, width=110)
-    else:
-        example = next(
-            (c.name for c in contract.features if c.encoding in ("onehot", "binary")), None
-        )
-        if example is not None:
-            text += COPIES
-            text += "# evaluate:\n#   counterfactuals:\n" + _flow(
-                "#     ", {"example": {example: "all"}}
-            )
+    text += _counterfactuals_text(contract, flips)
     gates: dict[str, Any] = {"balanced_accuracy": {"min": 0.7}}
     gates |= {f"gap_max.{c.name}": {"max": 0.1, "bound": "interval"} for c in contract.sensitive}
     gates |= {f"consistency.{flip}": {"min": 0.95} for flip in flips}
     return text + GATES + _flow("#   ", gates) + PUBLISH
+
+
+def _counterfactuals_text(contract: Contract, flips: Mapping[str, Any]) -> str:
+    """Return the section `evaluate`; without counterfactuals an example in comments."""
+    if flips:
+        evaluate = {"evaluate": {"counterfactuals": dict(flips)}}
+        return COPIES + yaml.safe_dump(evaluate, sort_keys=False, allow_unicode=True, width=110)
+    for column in contract.features:
+        if column.encoding in ("onehot", "binary"):
+            example = _flow("#     ", {"example": {column.name: "all"}})
+            return COPIES + "# evaluate:\n#   counterfactuals:\n" + example
+    return ""
 
 
 def _flow(indent: str, content: Mapping[str, Any]) -> str:

@@ -127,11 +127,18 @@ def parse_axis(text: str) -> Axis:
     if not values:
         raise InputError(f"--over {key} lists no value: give at least one, as in {key}=V1,V2.")
     values = as_number(values)
-    for i, value in enumerate(values):
-        # a boolean does not equal a number
-        if (type(value) is bool, value) in [(type(other) is bool, other) for other in values[:i]]:
-            raise InputError(f"--over {key} lists {as_text(value)} twice: list every value once.")
+    _refuse_repeated_value(key, values)
     return Axis(key, tuple(values))
+
+
+def _refuse_repeated_value(key: str, values: Sequence[Any]) -> None:
+    """Raise `InputError` for a value that is listed twice; a boolean does not equal a number."""
+    earlier: list[tuple[bool, Any]] = []
+    for value in values:
+        typed_value = (type(value) is bool, value)
+        if typed_value in earlier:
+            raise InputError(f"--over {key} lists {as_text(value)} twice: list every value once.")
+        earlier.append(typed_value)
 
 
 def as_text(value: Any) -> str:
@@ -156,37 +163,41 @@ def make_grid(
         raise InputError("a sweep needs --over KEY=V1,V2: name at least one key and its values.")
     if seeds < 1:
         raise InputError(f"--seeds {seeds}: a sweep needs at least one seed.")
+    axes = _parse_axes(over)
+    base, _ = load_job(job, overrides)
+    check_engine(base.sweep, "sweep")
+    keys = [axis.key for axis in axes]
+    combinations = itertools.product(*[axis.values for axis in axes])
+    values = tuple(dict(zip(keys, chosen, strict=True)) for chosen in combinations)
+    numbers = tuple(range(base.seed, base.seed + seeds))
+    points = []
+    for index, settings in enumerate(values):
+        for seed in numbers:
+            resolved = _resolve(job, base, overrides, settings, seed)
+            points.append(Point(index, settings, resolved))
+    return Grid(base, axes, values, numbers, tuple(points))
+
+
+def _parse_axes(over: Sequence[str]) -> tuple[Axis, ...]:
+    """Parse the axes of a grid; `InputError` for a key that is given twice."""
     axes = tuple(parse_axis(text) for text in over)
     keys = [axis.key for axis in axes]
     for key in keys:
         if keys.count(key) > 1:
             raise InputError(f"--over {key} is given twice: list all its values in one.")
-    base, _ = load_job(job, overrides)
-    check_engine(base.sweep, "sweep")
-    values = tuple(
-        dict(zip(keys, chosen, strict=True))
-        for chosen in itertools.product(*(axis.values for axis in axes))
-    )
-    numbers = tuple(range(base.seed, base.seed + seeds))
-    points = tuple(
-        Point(index, settings, _resolve(job, base, overrides, settings, seed))
-        for index, settings in enumerate(values)
-        for seed in numbers
-    )
-    return Grid(base, axes, values, numbers, points)
+    return axes
 
 
 def _resolve(
     job: str, base: Job, overrides: Sequence[str], settings: Mapping[str, Any], seed: int
 ) -> ResolvedJob:
     """Resolve one point, as `--set` of each of its keys would; a section is set before its keys."""
-    given = [
-        f"{key}={as_text(value)}"
-        for key, value in sorted(settings.items(), key=lambda item: item[0].count("."))
-        # the job's own method keeps its arguments
-        if not (key == "method" and value == base.method.get("name"))
-    ]
-    return resolve(*load_job(job, [*overrides, *given, f"seed={seed}"]))
+    point_overrides = []
+    for key, value in sorted(settings.items(), key=lambda item: item[0].count(".")):
+        if key == "method" and value == base.method.get("name"):
+            continue  # the job's own method keeps its arguments
+        point_overrides.append(f"{key}={as_text(value)}")
+    return resolve(*load_job(job, [*overrides, *point_overrides, f"seed={seed}"]))
 
 
 def run_point(resolved: ResolvedJob, store_url: str, *, cached_only: bool = False) -> PointResult:
@@ -202,13 +213,12 @@ def run_point(resolved: ResolvedJob, store_url: str, *, cached_only: bool = Fals
         with store.lease():
             judged = run_to_gate(resolved, steps)
         evaluation = json.loads(store.fetch(judged.measured.metrics).read_text())
-        result.metrics = {
-            name: {key: metric[key] for key in ("value", "low", "high")}
-            for name, metric in evaluation["metrics"].items()
-        }
+        for name, metric in evaluation["metrics"].items():
+            result.metrics[name] = {key: metric[key] for key in ("value", "low", "high")}
         if steps.has_output("evaluate", "controls"):
-            differences = steps.read("evaluate", "controls")["controls"]["blind"]["differences"]
-            result.over_blind = {name: found["value"] for name, found in differences.items()}
+            blind = steps.read("evaluate", "controls")["controls"]["blind"]
+            for name, difference in blind["differences"].items():
+                result.over_blind[name] = difference["value"]
         result.status = "done"
         result.verdict = str(judged.decision["verdict"])
     except CacheMiss:
@@ -231,7 +241,10 @@ def execute(
     `run` is ``(grid, store_url) -> results`` of all points.
     """
     started = time.perf_counter()
-    results = run(grid, store.url if "://" in store.url else str(store.local.resolve()))
+    store_url = store.url
+    if "://" not in store_url:
+        store_url = str(store.local.resolve())
+    results = run(grid, store_url)
     seconds = round(time.perf_counter() - started, 3)
     document: dict[str, Any] = {"run_id": run_id, "seconds": seconds} | tradeoffs(grid, results)
     verdict = Verdict(run_id, "evaluated", 0, seconds={"sweep": seconds})
@@ -245,7 +258,8 @@ def execute(
     folder.add("sweep.parquet", "all runs as a table")
     failed = [result for result in results if result.status == "failed"]
     if failed:
-        verdict.status = "failed" if len(failed) == len(results) else "evaluated"
+        if len(failed) == len(results):
+            verdict.status = "failed"
         verdict.exit_code = 4
         verdict.error = f"{len(failed)} of {len(results)} runs failed; the first: {failed[0].error}"
     folder.write_report(
@@ -291,41 +305,61 @@ def in_worker(pool: Pool, point: Point, store_url: str) -> PointResult:
 
 
 def _facts(grid: Grid, seconds: float) -> list[list[str]]:
-    """Return what the page shows of this sweep beside its trade-offs, as names and values."""
-    swept = [[f"Values of {axis.key}", ", ".join(map(as_text, axis.values))] for axis in grid.axes]
-    engine = "Dask" if grid.job.sweep.engine == "dask" else "worker processes"
-    made = [["Job", grid.job.name], *swept, ["Seeds", ", ".join(map(str, grid.seeds))]]
-    return [*made, ["Seconds", f"{seconds:.1f}"], ["Engine", engine]]
+    """Return what the page shows of this sweep next to its trade-offs, as names and values."""
+    facts = [["Job", grid.job.name]]
+    for axis in grid.axes:
+        facts.append([f"Values of {axis.key}", ", ".join(map(as_text, axis.values))])
+    facts.append(["Seeds", ", ".join(map(str, grid.seeds))])
+    facts.append(["Seconds", f"{seconds:.1f}"])
+    engine = "worker processes"
+    if grid.job.sweep.engine == "dask":
+        engine = "Dask"
+    facts.append(["Engine", engine])
+    return facts
 
 
 def sweep_table(grid: Grid, results: Sequence[PointResult]) -> pa.Table:
     """Build the table of all runs, one row per point."""
-    columns: dict[str, list[Any]] = {
-        axis.key: _column([point.settings[axis.key] for point in grid.points]) for axis in grid.axes
-    }
-    columns["seed"] = [point.seed for point in grid.points]
-    for name in ("status", "verdict"):
-        columns[name] = [getattr(result, name) for result in results]
-    for name in dict.fromkeys(name for result in results for name in result.metrics):
-        for key, suffix in (("value", ""), ("low", ".low"), ("high", ".high")):
-            columns[f"{name}{suffix}"] = [
-                result.metrics.get(name, {}).get(key) for result in results
-            ]
-    columns["seconds"] = [sum(result.seconds.values()) for result in results]
-    for step in dict.fromkeys(step for result in results for step in result.seconds):
-        columns[f"seconds.{step}"] = [result.seconds.get(step) for result in results]
-    columns["cached"] = [", ".join(result.cached) for result in results]
-    columns["error"] = [result.error for result in results]
-    texts = {"status", "verdict", "cached", "error"}
-    swept = {"seed", *(axis.key for axis in grid.axes)}
-    return pa.table(
-        {
-            name: pa.array(
-                values, None if name in swept else pa.string() if name in texts else pa.float64()
-            )
-            for name, values in columns.items()
-        }
-    )
+    columns: dict[str, pa.Array] = {}
+    for axis in grid.axes:
+        columns[axis.key] = pa.array(_column([point.settings[axis.key] for point in grid.points]))
+    columns["seed"] = pa.array([point.seed for point in grid.points])
+    columns["status"] = _texts([result.status for result in results])
+    columns["verdict"] = _texts([result.verdict for result in results])
+    columns |= _metric_columns(results)
+    columns["seconds"] = _numbers([sum(result.seconds.values()) for result in results])
+    for step in _keys_of(result.seconds for result in results):
+        columns[f"seconds.{step}"] = _numbers([result.seconds.get(step) for result in results])
+    columns["cached"] = _texts([", ".join(result.cached) for result in results])
+    columns["error"] = _texts([result.error for result in results])
+    return pa.table(columns)
+
+
+def _metric_columns(results: Sequence[PointResult]) -> dict[str, pa.Array]:
+    """Build a column for each metric, and for both ends of its interval."""
+    columns = {}
+    for name in _keys_of(result.metrics for result in results):
+        metrics = [result.metrics.get(name, {}) for result in results]
+        columns[name] = _numbers([metric.get("value") for metric in metrics])
+        columns[f"{name}.low"] = _numbers([metric.get("low") for metric in metrics])
+        columns[f"{name}.high"] = _numbers([metric.get("high") for metric in metrics])
+    return columns
+
+
+def _keys_of(mappings: Iterable[Mapping[str, Any]]) -> list[str]:
+    """Return the keys of all mappings, each once, in the order of their first appearance."""
+    keys: dict[str, None] = {}
+    for mapping in mappings:
+        keys |= dict.fromkeys(mapping)
+    return list(keys)
+
+
+def _texts(values: Sequence[str | None]) -> pa.Array:
+    return pa.array(values, pa.string())
+
+
+def _numbers(values: Sequence[float | None]) -> pa.Array:
+    return pa.array(values, pa.float64())
 
 
 def _column(values: Sequence[Any]) -> list[Any]:
@@ -333,8 +367,10 @@ def _column(values: Sequence[Any]) -> list[Any]:
     text.
     """
     kinds = {type(value) for value in values}
-    if kinds <= {int, float} or kinds in ({str}, {bool}):
-        return [float(value) for value in values] if kinds == {int, float} else list(values)
+    if kinds == {int, float}:
+        return [float(value) for value in values]
+    if kinds in ({int}, {float}, {str}, {bool}):
+        return list(values)
     return [as_text(value) for value in values]
 
 
@@ -357,44 +393,73 @@ def tradeoffs(grid: Grid, results: Sequence[PointResult]) -> dict[str, Any]:
     on held-out and training rows. `comparison` compares methods, if they are swept.
     """
     of_proxies = all(point.resolved.is_proxy for point in grid.points)
-    performance = PROXY_PERFORMANCE if of_proxies else PERFORMANCE
     level = grid.job.evaluate.level
-    found = [item for result in results for item in result.metrics.items()]
-    # their mean is the balanced accuracy; of many classes each would have a chart
-    found = [(name, metric) for name, metric in found if not name.startswith("recall.")]
-    names = list(dict.fromkeys(name for name, _ in found))
-    measured = {name for name, metric in found if metric["value"] is not None}
-    known = [name for name in names if name in measured]
-    values = [_value(grid, index, results, known, level) for index in range(len(grid.values))]
+    names, measured = _metric_names(results)
+    values = [_value(grid, index, results, measured, level) for index in range(len(grid.values))]
     rows = [_means(value) for value in values]
-    # for each measure of fairness, or of disclosure, the performance metric that it is traded for
-    measures = [
-        name for name in known if name not in NOT_FAIRNESS and name not in names_of("proxy")
-    ]
-    pairs = dict.fromkeys(measures, PERFORMANCE)
     if of_proxies:
-        ends = ("", ".train")
-        pairs = {
-            PROXY_COST + end: PROXY_PERFORMANCE + end for end in ends if PROXY_COST + end in known
-        }
-    fairness = [name for name, other in pairs.items() if other == performance]
+        performance = PROXY_PERFORMANCE
+        pairs = _proxy_pairs(measured)
+        compared = None
+    else:
+        performance = PERFORMANCE
+        pairs = _fairness_pairs(measured)
+        compared = comparison(grid, results, measured, level)
+    fairness = [name for name, traded_for in pairs.items() if traded_for == performance]
+    front: list[int] = []
+    if fairness:
+        front = _front(rows, [performance, *fairness])
+    points = []
+    for point, result in zip(grid.points, results, strict=True):
+        described = {"value": point.value, "settings": point.settings, "seed": point.seed}
+        points.append(described | asdict(result))
     return {
         "job": grid.job.name,
         "keys": [axis.key for axis in grid.axes],
         "seeds": list(grid.seeds),
         "level": level,
         "performance": performance,
-        "metrics": {name: direction(name) for name in known},
-        "without_evidence": [name for name in names if name not in known],
+        "metrics": {name: direction(name) for name in measured},
+        "without_evidence": [name for name in names if name not in measured],
         "values": values,
-        "front": _front(rows, [performance, *fairness]) if fairness else [],
-        "fronts": {name: _front(rows, [other, name]) for name, other in pairs.items()},
-        "comparison": None if of_proxies else comparison(grid, results, known, level),
-        "points": [
-            {"value": point.value, "settings": point.settings, "seed": point.seed} | asdict(result)
-            for point, result in zip(grid.points, results, strict=True)
-        ],
+        "front": front,
+        "fronts": {name: _front(rows, [traded_for, name]) for name, traded_for in pairs.items()},
+        "comparison": compared,
+        "points": points,
     }
+
+
+def _metric_names(results: Sequence[PointResult]) -> tuple[list[str], list[str]]:
+    """Return the names of all metrics, and of those that have a value in at least one run.
+
+    Recalls are left out: their mean is the balanced accuracy, and of many classes each would have a
+    chart.
+    """
+    with_value = set()
+    names = []
+    for name in _keys_of(result.metrics for result in results):
+        if name.startswith("recall."):
+            continue
+        names.append(name)
+        metrics = [result.metrics[name] for result in results if name in result.metrics]
+        if any(metric["value"] is not None for metric in metrics):
+            with_value.add(name)
+    return names, [name for name in names if name in with_value]
+
+
+def _fairness_pairs(measured: Sequence[str]) -> dict[str, str]:
+    """Return, for each measure of fairness, the performance metric that it is traded for."""
+    not_fairness = {*NOT_FAIRNESS, *names_of("proxy")}
+    return {name: PERFORMANCE for name in measured if name not in not_fairness}
+
+
+def _proxy_pairs(measured: Sequence[str]) -> dict[str, str]:
+    """Return, for disclosivity on held-out and training rows, the imbalance on the same rows."""
+    pairs = {}
+    for rows in ("", ".train"):
+        if PROXY_COST + rows in measured:
+            pairs[PROXY_COST + rows] = PROXY_PERFORMANCE + rows
+    return pairs
 
 
 def _label(settings: Mapping[str, Any]) -> str:
@@ -403,49 +468,60 @@ def _label(settings: Mapping[str, Any]) -> str:
     """
     if len(settings) == 1:
         return as_text(next(iter(settings.values())))
-    ends = [key.rpartition(".")[2] for key in settings]
-    names = ends if len(set(ends)) == len(ends) else list(settings)
-    return ", ".join(
-        f"{name}={as_text(value)}" for name, value in zip(names, settings.values(), strict=True)
-    )
+    names = [key.rpartition(".")[2] for key in settings]
+    if len(set(names)) < len(names):
+        names = list(settings)
+    values = settings.values()
+    return ", ".join(f"{name}={as_text(value)}" for name, value in zip(names, values, strict=True))
 
 
 def _value(
     grid: Grid, index: int, results: Sequence[PointResult], metrics: Sequence[str], level: float
 ) -> dict[str, Any]:
     """Summarise one grid value over its seeds."""
-    own = [
-        result for point, result in zip(grid.points, results, strict=True) if point.value == index
-    ]
-    done = [result for result in own if result.status == "done"]
+    runs = []
+    for point, result in zip(grid.points, results, strict=True):
+        if point.value == index:
+            runs.append(result)
+    done = [result for result in runs if result.status == "done"]
     label = _label(grid.values[index])
-    # by how much it differs from its blind control, metric by metric
-    over_blind: dict[str, list[float]] = {}
-    for name, value in (item for result in done for item in result.over_blind.items()):
-        if value is not None:
-            over_blind.setdefault(name, []).append(value)
+    name = label
+    if len(grid.axes) == 1:
+        name = f"{grid.axes[0].key} {label}"
     return {
         "settings": grid.values[index],
         "label": label,
         "mark": ", ".join(as_text(value) for value in grid.values[index].values()),
-        "name": f"{grid.axes[0].key} {label}" if len(grid.axes) == 1 else label,
-        "runs": len(own),
-        "failed": len(own) - len(done),
+        "name": name,
+        "runs": len(runs),
+        "failed": len(runs) - len(done),
         "passed": sum(result.verdict == "passed" for result in done),
         "metrics": {name: asdict(_summary(name, done, level)) for name in metrics},
-        "over_blind": {
-            name: asdict(mean_difference(found, ratio=_ratio(grid, index), level=level))
-            for name, found in over_blind.items()
-        },
+        "over_blind": _over_blind(done, _ratio(grid, index), level),
     }
+
+
+def _over_blind(done: Sequence[PointResult], ratio: float, level: float) -> dict[str, Any]:
+    """Summarise by how much runs differ from their blind controls, metric by metric."""
+    differences: dict[str, list[float]] = {}
+    for result in done:
+        for name, value in result.over_blind.items():
+            if value is not None:
+                differences.setdefault(name, []).append(value)
+    summaries = {}
+    for name, values in differences.items():
+        summaries[name] = asdict(mean_difference(values, ratio=ratio, level=level))
+    return summaries
 
 
 def _summary(name: str, done: Sequence[PointResult], level: float) -> Summary:
     """Summarise a metric over the seeds; with a single value the interval is that run's own."""
-    found = [result.metrics[name] for result in done if name in result.metrics]
-    known = [metric for metric in found if metric["value"] is not None]
-    single = (known[0]["low"], known[0]["high"]) if len(known) == 1 else (None, None)
-    return summarise([metric["value"] for metric in known], level=level, single=single)
+    metrics = [result.metrics[name] for result in done if name in result.metrics]
+    measured = [metric for metric in metrics if metric["value"] is not None]
+    single: tuple[float | None, float | None] = (None, None)
+    if len(measured) == 1:
+        single = (measured[0]["low"], measured[0]["high"])
+    return summarise([metric["value"] for metric in measured], level=level, single=single)
 
 
 def _means(value: Mapping[str, Any]) -> dict[str, float | None]:
@@ -453,8 +529,14 @@ def _means(value: Mapping[str, Any]) -> dict[str, float | None]:
 
 
 def _front(rows: Sequence[Mapping[str, float | None]], names: Sequence[str]) -> list[int]:
-    table = [[math.nan if row.get(name) is None else row[name] for name in names] for row in rows]
-    return pareto_front(np.array(table, dtype=np.float64), [better(name) for name in names])
+    """Return the indices of the rows that are on the Pareto front of these metrics."""
+    table = np.full((len(rows), len(names)), math.nan)
+    for i, row in enumerate(rows):
+        for j, name in enumerate(names):
+            value = row.get(name)
+            if value is not None:
+                table[i, j] = value
+    return pareto_front(table, [better(name) for name in names])
 
 
 KEY = "method"
@@ -475,61 +557,86 @@ def comparison(
     `differences` from the reference on the same splits. Their intervals hold together, in each
     metric, with `level` (Bonferroni).
     """
-    attributes = dict.fromkeys(
-        name.partition(".")[2] for name in known if name.partition(".")[0] in GAPS
-    )
-    gaps = [f"{gap}.{attribute}" for attribute in attributes for gap in GAPS]
-    metrics = [name for name in (*OVERALL, *gaps, INEQUALITY) if name in known]
+    metrics = _compared_metrics(known)
     if not metrics or KEY not in grid.values[0]:
         return None
     reference = _reference(grid)
     against = [_against(grid, index, reference) for index in range(len(grid.values))]
-    compared = sum(other is not None for other in against)
-    if not compared:
+    comparisons = sum(reference_index is not None for reference_index in against)
+    if not comparisons:
         return None
-    each = 1.0 - (1.0 - level) / compared
-    # values that differ only in the method together, the reference first
-    rests = [
-        as_text({key: item for key, item in value.items() if key != KEY}) for value in grid.values
-    ]
-    order = sorted(
-        range(len(rests)), key=lambda i: (rests.index(rests[i]), against[i] is not None, i)
-    )
-    return {
-        "reference": as_text(reference),
-        "splits": len(grid.seeds),
-        "metrics": metrics,
-        "values": [
+    single_level = 1.0 - (1.0 - level) / comparisons
+    values = []
+    for index in _order(grid, against):
+        differences = _differences(grid, results, index, against[index], metrics, single_level)
+        values.append(
             {
                 "value": index,
                 "method": as_text(grid.values[index][KEY]),
                 "against": against[index],
-                "differences": _differences(grid, results, index, against[index], metrics, each),
+                "differences": differences,
             }
-            for index in order
-        ],
+        )
+    return {
+        "reference": as_text(reference),
+        "splits": len(grid.seeds),
+        "metrics": metrics,
+        "values": values,
     }
+
+
+def _compared_metrics(measured: Sequence[str]) -> list[str]:
+    """Return the compared metrics: performance, the gaps of each attribute, and inequality."""
+    attributes: dict[str, None] = {}
+    for name in measured:
+        kind, _, attribute = name.partition(".")
+        if kind in GAPS:
+            attributes[attribute] = None
+    candidates = list(OVERALL)
+    for attribute in attributes:
+        candidates += [f"{gap}.{attribute}" for gap in GAPS]
+    candidates.append(INEQUALITY)
+    return [name for name in candidates if name in measured]
+
+
+def _order(grid: Grid, against: Sequence[int | None]) -> list[int]:
+    """Order the grid values: those that differ only in the method together, the reference first."""
+    settings_but_method = []
+    for settings in grid.values:
+        remaining = {key: value for key, value in settings.items() if key != KEY}
+        settings_but_method.append(as_text(remaining))
+
+    def rank(index: int) -> tuple[int, bool, int]:
+        first = settings_but_method.index(settings_but_method[index])
+        return first, against[index] is not None, index
+
+    return sorted(range(len(grid.values)), key=rank)
 
 
 def _reference(grid: Grid) -> Any:
     """Return the job's method with the job's arguments, else with other arguments, else the first
     method.
     """
-    own = grid.job.method.get("name")
+    job_method = grid.job.method.get("name")
     methods = next(axis.values for axis in grid.axes if axis.key == KEY)
-    named = [method for method in methods if isinstance(method, dict) and method.get("name") == own]
-    return own if own in methods else [*named, *methods][0]
+    if job_method in methods:
+        return job_method
+    for method in methods:
+        if isinstance(method, dict) and method.get("name") == job_method:
+            return method
+    return methods[0]
 
 
 def _against(grid: Grid, index: int, reference: Any) -> int | None:
     """Return the grid value with the reference method and all else equal; None for that value
     itself.
     """
-    wanted = grid.values[index] | {KEY: reference}
-    found = next(
-        i for i, settings in enumerate(grid.values) if as_text(settings) == as_text(wanted)
-    )
-    return None if found == index else found
+    reference_text = as_text(grid.values[index] | {KEY: reference})
+    texts = [as_text(settings) for settings in grid.values]
+    reference_index = texts.index(reference_text)
+    if reference_index == index:
+        return None
+    return reference_index
 
 
 def _differences(
@@ -545,21 +652,32 @@ def _differences(
     """
     if other is None:
         return {}
-    runs: dict[int, list[dict[str, Any]]] = {index: [], other: []}
-    for point, result in zip(grid.points, results, strict=True):
-        if point.value in runs:
-            runs[point.value].append(result.metrics if result.status == "done" else {})
-    found = {}
+    ratio = _ratio(grid, index)
+    runs = _metrics_by_seed(grid, results, index)
+    reference_runs = _metrics_by_seed(grid, results, other)
+    summaries = {}
     for name in metrics:
-        pairs = zip(
-            *([run.get(name, {}).get("value") for run in runs[i]] for i in (index, other)),
-            strict=True,
-        )
-        apart = [
-            own - reference for own, reference in pairs if own is not None and reference is not None
-        ]
-        found[name] = asdict(mean_difference(apart, ratio=_ratio(grid, index), level=level))
-    return found
+        differences = []
+        for run, reference_run in zip(runs, reference_runs, strict=True):
+            value = run.get(name, {}).get("value")
+            reference_value = reference_run.get(name, {}).get("value")
+            if value is not None and reference_value is not None:
+                differences.append(value - reference_value)
+        summaries[name] = asdict(mean_difference(differences, ratio=ratio, level=level))
+    return summaries
+
+
+def _metrics_by_seed(
+    grid: Grid, results: Sequence[PointResult], index: int
+) -> list[dict[str, dict[str, float | None]]]:
+    """Return the metrics of a grid value's runs, one per seed; empty for a run that failed."""
+    runs = []
+    for point, result in zip(grid.points, results, strict=True):
+        if point.value == index and result.status == "done":
+            runs.append(result.metrics)
+        elif point.value == index:
+            runs.append({})
+    return runs
 
 
 def _ratio(grid: Grid, index: int) -> float:

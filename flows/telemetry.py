@@ -6,12 +6,9 @@ import functools
 import os
 import time
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING
 
+from evenhand.flows.run_verdict import FinishedStep, Verdict
 from evenhand.tasks.errors import InputError
-
-if TYPE_CHECKING:
-    from evenhand.flows.engine import FinishedStep, Verdict
 
 # Name of each counter and gauge: description and labels. The last counters and the last gauge are
 # those of `evenhand serve` alone: a run does not know its deployment.
@@ -35,10 +32,14 @@ def measurements(verdict: Verdict) -> Iterator[tuple[str, float, tuple[str, ...]
     """Return name, value and labels of what a run adds to the counters and sets the gauges to."""
     from evenhand.tasks.pages.fronts.index_front import RUN_ID
 
-    named = RUN_ID.fullmatch(verdict.run_id)
-    job = named[2] if named else verdict.run_id
+    job = verdict.run_id
+    match = RUN_ID.fullmatch(verdict.run_id)
+    if match:
+        job = match[2]
     yield "evenhand_runs", 1, (job, verdict.status)
-    rows = verdict.metrics.get("rows_in") if verdict.rows is None else verdict.rows
+    rows: float | None = verdict.rows
+    if rows is None:
+        rows = verdict.metrics.get("rows_in")
     yield "evenhand_rows", rows or 0, (job,)
     for step, seconds in verdict.seconds.items():
         yield "evenhand_steps", 1, (step, str(step in verdict.cached).lower())
@@ -109,9 +110,9 @@ def record(verdict: Verdict, steps: Mapping[str, FinishedStep], started_ns: int)
     run.end(time.time_ns())
     for name, value, values in measurements(verdict):
         text, labels = (COUNTERS | GAUGES)[name]
-        named = name.replace("_", ".", 1)
-        given = dict(zip(labels, values, strict=True))
+        dotted_name = name.replace("_", ".", 1)
+        attributes = dict(zip(labels, values, strict=True))
         if name in COUNTERS:
-            meter.create_counter(named, description=text).add(value, given)
+            meter.create_counter(dotted_name, description=text).add(value, attributes)
         else:
-            meter.create_gauge(named, description=text).set(value, given)
+            meter.create_gauge(dotted_name, description=text).set(value, attributes)

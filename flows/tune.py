@@ -9,8 +9,8 @@ import hashlib
 import json
 import math
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -49,7 +49,16 @@ from evenhand.tasks.errors import InputError, NotCarriedOut, OutOfTime
 from evenhand.tasks.evaluating.measured_controls import CONTROLS, MAJORITY
 from evenhand.tasks.execution.dataset import read_dataset
 from evenhand.tasks.execution.fingerprint import environment, now
-from evenhand.tasks.execution.step import Report, Step, listen, report_progress, run_step, step_key
+from evenhand.tasks.execution.step import (
+    IN_THIS_PROCESS,
+    ExecutionContext,
+    Report,
+    Step,
+    listen,
+    report_progress,
+    run_step,
+    step_key,
+)
 from evenhand.tasks.execution.store import Artifact, Store
 from evenhand.tasks.pages.build import write_page
 from evenhand.tasks.pages.fronts.tune_front import holds, label_of, trial_of
@@ -58,6 +67,8 @@ from evenhand.tasks.tuning.trial_search import SCORES, Candidate, Plan, Rule, St
 JUDGE = Step("judge", home="tuning.judge")
 # A page of the search is written after an improvement, at most so often.
 PAGE_EVERY_S = 30.0
+# Number of models where only the time limits a search.
+NO_LIMIT = 10**9
 # Seconds at the end that are kept for writing the job and the page: so many at least, and more on a
 # busy machine, as it computes for so long; but no more than a part of the whole time.
 WRITING_S = 4.0
@@ -106,10 +117,16 @@ def execute(
         raise InputError(
             f"a study is kept in a folder, and the store {store.url} is remote: use --store FOLDER."
         )
-    began = time.monotonic() if started is None else started
-    budget = Budget(plan.seconds, began, reserve=-LATE_S, writing=WRITING_S)
+    if started is None:
+        started = time.monotonic()
+    budget = Budget(plan.seconds, started, reserve=-LATE_S, writing=WRITING_S)
     steps = Steps(store, engine)
-    with recorded_verdict(store, run_id, steps) as verdict, _steps_within(budget, store) as runner:
+    with (
+        recorded_verdict(store, run_id, steps) as verdict,
+        _steps_within(budget, store) as (runner, execution),
+    ):
+        engine = engine.executing_in(execution)
+        steps.engine = engine
         rows, study, trials = _searched(plan, store, steps, budget, runner, prefect=prefect)
         document = tuning(rows.identity, plan.tune.prefer, study.folder.name, trials)
         verdict.status = "evaluated"
@@ -156,17 +173,17 @@ def _searched(
     """
     # its processes start while the steps run that all trials share
     with contextlib.ExitStack() as stack:
-        pool = stack.enter_context(_pool(plan, budget)) if plan.searches(True) else None
+        pool: Pool | None = None
+        if plan.searches(True):
+            pool = stack.enter_context(_pool(plan, budget))
         try:
             prepare(plan.resolved, steps)
             rows = Rows.read(plan, steps)
         except OutOfTime:
             raise NotCarriedOut(
                 f"the {plan.tune.minutes or MINUTES:g} minutes ended before the table was read, "
-                "checked and "
-                "encoded: run the same command again, which goes on from the finished steps, or "
-                "give more "
-                "--minutes."
+                "checked and encoded: run the same command again, which goes on from the finished "
+                "steps, or give more --minutes."
             ) from None
         default = f"{plan.resolved.job.name}-{rows.identity['search'][:10]}"
         study = Study(Path(store.local, STUDIES, plan.tune.study or default))
@@ -175,19 +192,23 @@ def _searched(
             if plan.searches(bool(study.trials())):
                 pool = pool or stack.enter_context(_pool(plan, budget))
                 report = report_progress("tune", prefect=prefect)
-                # for the steps after the search; not before, as the first answer is waited for
-                on_answer = None if runner is None else runner.warm_up
+                on_answer = None
+                if runner is not None:
+                    # for the steps after the search; not before, as the first answer is waited for
+                    on_answer = runner.warm_up
                 search(plan, rows, study, store, report, pool, budget, on_answer)
             return rows, study, study.answered(plan.aim)
 
 
 @contextlib.contextmanager
-def _steps_within(budget: Budget, store: Store) -> Iterator[WorkerPool | None]:
-    """Run steps in a process that is killed in time for writing the answer; without a
-    limit, here.
+def _steps_within(
+    budget: Budget, store: Store
+) -> Iterator[tuple[WorkerPool | None, ExecutionContext]]:
+    """Yield a process that is killed in time for writing the answer, and the execution context of
+    steps that it runs; without a limit there is no such process, and steps run here.
     """
     if not budget.is_limited:
-        yield None
+        yield None, IN_THIS_PROCESS
         return
     # they have nothing to finish in the end, and the command must not wait for them
     with contextlib.ExitStack() as stack:
@@ -203,8 +224,7 @@ def _steps_within(budget: Budget, store: Store) -> Iterator[WorkerPool | None]:
             stack.callback(reader.close, kill=True)
             return reader
 
-        with steps_until(lambda: budget.search_left <= 0, pool_of, store):
-            yield runner
+        yield runner, steps_until(lambda: budget.search_left <= 0, pool_of, store)
 
 
 def finishing_seconds(trials: Sequence[Trial], chosen: Trial | None, budget: Budget) -> float:
@@ -220,10 +240,9 @@ def finishing_seconds(trials: Sequence[Trial], chosen: Trial | None, budget: Bud
     measuring = [
         trial.seconds for trial in trials if trial.kind == MAJORITY and trial.state == "judged"
     ]
-    wanted = FINISHING_OF_CHOSEN * chosen.seconds + FINISHING_OF_MEASURING * max(
-        measuring, default=1.0
-    )
-    return budget.writing + min(wanted, MOST_OF_THE_TIME * budget.seconds)
+    measuring_s = max(measuring, default=1.0)
+    expected_s = FINISHING_OF_CHOSEN * chosen.seconds + FINISHING_OF_MEASURING * measuring_s
+    return budget.writing + min(expected_s, MOST_OF_THE_TIME * budget.seconds)
 
 
 def writing_seconds(slowness: float, budget: Budget) -> float:
@@ -253,8 +272,7 @@ def _measure_in_time(
     except OutOfTime:
         document["unmeasured"] = (
             "the time ended before the model was trained on all training rows and measured on the "
-            "test rows: "
-            "`evenhand run` does both"
+            "test rows: `evenhand run` does both"
         )
         return
     with contextlib.suppress(OutOfTime):
@@ -304,9 +322,9 @@ class Rows:
         folds = plan.folds(len(data.y))
         check_folds(data, folds)
         searched = plan_of_rows(plan, len(data.y))
-        # the keys of the job that a judgement depends on beside the training rows
-        kept = {"method", "calibration", "decision", "fair_metric", "sensitive", "evaluate"}
-        judged_by = plan.resolved.job.model_dump(mode="json", include=kept)
+        # the keys of the job that a judgement depends on in addition to the training rows
+        keys = {"method", "calibration", "decision", "fair_metric", "sensitive", "evaluate"}
+        judged_by = plan.resolved.job.model_dump(mode="json", include=keys)
         identity = {
             "job": plan.resolved.job.name,
             "table": steps.output("ingest", "raw").sha256,
@@ -325,12 +343,12 @@ class Rows:
 
 def describe_plan(plan: Plan) -> dict[str, Any]:
     """Return what identifies a search, as plain JSON."""
+    methods = {}
+    for name, space in plan.methods.items():
+        methods[name] = {key: repr(dimension) for key, dimension in space.items()}
     return {
         "aim": [str(plan.aim), plan.aim.bound],
-        "methods": {
-            name: {key: repr(item) for key, item in space.items()}
-            for name, space in plan.methods.items()
-        },
+        "methods": methods,
         "rules": [asdict(rule) for rule in plan.judged_under],
         "seed": plan.seed,
         "sampler": plan.sampler,
@@ -345,17 +363,18 @@ def _open(study: Study, rows: Rows) -> None:
     """Open the study, or begin it; an `InputError` if it is of another table, contract or
     search.
     """
-    found = study.identity() if study.exists else None
-    if found is None:
+    identity = None
+    if study.exists:
+        identity = study.identity()
+    if identity is None:
         study.clear()
         study.create(rows.plan, rows.identity)
         return
     for key in ("table", "contract", "search"):
-        if found[key] != rows.identity[key]:
+        if identity[key] != rows.identity[key]:
             raise InputError(
                 f"the study {study.folder.name!r} is of another {key}: choose another name with "
-                "--study, or "
-                "leave it out."
+                "--study, or leave it out."
             )
 
 
@@ -374,8 +393,10 @@ def search(
     ``report(done, total, values)`` is called after each model, and `on_answer` once, when there is
     an answer.
     """
-    most = plan.tune.trials or 10**9
     limit = budget or Budget()
+    workers = 1
+    if pool is not None:
+        workers = _workers(plan)
 
     def judge(
         candidate: Candidate, rules: Sequence[Rule], first: bool
@@ -383,60 +404,97 @@ def search(
         parameters, inputs = judging(plan, rows, candidate, rules, first=first)
         spec = METHODS[candidate.method or plan.resolved.method]
         modules = list(dict.fromkeys([spec.module, METHODS[spec.plain].module]))
-        given = (store.url, parameters, inputs, modules)
-        if pool is None:
-            return judged(*given)
+        arguments = (store.url, parameters, inputs, modules)
         results: Sequence[Mapping[str, Any]]
-        if limit.is_limited:
-            results = pool.run_until(lambda: limit.search_left <= 0, judged, *given)
+        if pool is None:
+            results = judged(*arguments)
+        elif limit.is_limited:
+            results = pool.run_until(lambda: limit.search_left <= 0, judged, *arguments)
         else:
-            results = pool.run(judged, *given)
+            results = pool.run(judged, *arguments)
         return results
 
-    shown: dict[str, Any] = {"winner": None, "at": time.monotonic(), "answered": False}
-    on_values = replace(plan.aim, bound="point")
-
-    def on_trial(trials: list[Trial]) -> None:
-        if limit.is_limited:
-            limit.writing = writing_seconds(contention(), limit)
-        chosen = answer(plan.aim, trials, plan.tune.prefer)
-        if chosen is not None and on_answer is not None and not shown["answered"]:
-            shown["answered"] = True
-            on_answer()
-        limit.reserve = finishing_seconds(trials, chosen, limit)
-        if not within(on_values, trials) and len({trial.model for trial in trials}) < len(
-            rows.plan.fixed
-        ):
-            # the models before the search come first: most limits are kept by one of them
-            limit.reserve = min(limit.reserve, limit.writing)
-        found = best(plan.aim, trials, plan.tune.prefer)
-        is_due = time.monotonic() - shown["at"] >= PAGE_EVERY_S
-        has_time = limit.search_left > PAGE_EVERY_S
-        if found is not None and found.number != shown["winner"] and is_due and has_time:
-            shown.update(winner=found.number, at=time.monotonic())
-            write_study_page(
-                store, tuning(rows.identity, plan.tune.prefer, study.folder.name, trials)
-            )
-        values: dict[str, float] = {"trials": len(trials)}
-        if found is not None:
-            values |= {plan.first: found.metrics[plan.first]["value"] or 0.0}
-        if plan.tune.trials is not None:
-            report(min(len({trial.model for trial in trials}), most), most, values)
-        else:
-            passed = min(limit.spent, plan.seconds)
-            report(int(passed), max(int(plan.seconds), 1), values)
+    def interrupt() -> None:
+        if pool is not None:
+            pool.close(kill=True)
 
     study.search(
         rows.plan,
         judge,
         until=math.inf,
-        most=most,
-        workers=1 if pool is None else _workers(plan),
-        on_trial=on_trial,
-        interrupt=(lambda: None) if pool is None else lambda: pool.close(kill=True),
+        most=plan.tune.trials or NO_LIMIT,
+        workers=workers,
+        on_trial=_AfterTrial(plan, rows, study, store, report, limit, on_answer),
+        interrupt=interrupt,
         budget=limit,
         once=compiling_seconds(plan.methods),
     )
+
+
+@dataclass
+class _AfterTrial:
+    """What is done after each trial: the time that is kept is set, and progress is reported."""
+
+    plan: TunePlan
+    rows: Rows
+    study: Study
+    store: Store
+    report: Report
+    budget: Budget
+    on_answer: Callable[[], None] | None
+    winner: str | None = None  # of the page that was written last, at `page_at`
+    page_at: float = field(default_factory=time.monotonic)
+    has_answer: bool = False
+
+    def __call__(self, trials: list[Trial]) -> None:
+        """Use the trials so far."""
+        self._keep_time(trials)
+        winner = best(self.plan.aim, trials, self.plan.tune.prefer)
+        if winner is not None:
+            self._write_page(winner, trials)
+        self._report(winner, trials)
+
+    def _keep_time(self, trials: list[Trial]) -> None:
+        """Set the seconds that are kept for what follows the search."""
+        budget = self.budget
+        if budget.is_limited:
+            budget.writing = writing_seconds(contention(), budget)
+        chosen = answer(self.plan.aim, trials, self.plan.tune.prefer)
+        if chosen is not None and self.on_answer is not None and not self.has_answer:
+            self.has_answer = True
+            self.on_answer()
+        budget.reserve = finishing_seconds(trials, chosen, budget)
+        models = {trial.model for trial in trials}
+        by_values = replace(self.plan.aim, bound="point")
+        if not within(by_values, trials) and len(models) < len(self.rows.plan.fixed):
+            # the models before the search come first: most limits are kept by one of them
+            budget.reserve = min(budget.reserve, budget.writing)
+
+    def _write_page(self, winner: Trial, trials: list[Trial]) -> None:
+        """Write the study's page after an improvement, if that is due and there is time for it."""
+        is_due = time.monotonic() - self.page_at >= PAGE_EVERY_S
+        has_time = self.budget.search_left > PAGE_EVERY_S
+        if winner.number == self.winner or not is_due or not has_time:
+            return
+        self.winner = winner.number
+        self.page_at = time.monotonic()
+        prefer = self.plan.tune.prefer
+        document = tuning(self.rows.identity, prefer, self.study.folder.name, trials)
+        write_study_page(self.store, document)
+
+    def _report(self, winner: Trial | None, trials: list[Trial]) -> None:
+        """Report the models of a limited number, or else the seconds, and the winner's metric."""
+        values: dict[str, float] = {"trials": len(trials)}
+        if winner is not None:
+            first = self.plan.first
+            values[first] = winner.metrics[first]["value"] or 0.0
+        most = self.plan.tune.trials
+        if most is not None:
+            models = {trial.model for trial in trials}
+            self.report(min(len(models), most), most, values)
+        else:
+            passed = min(self.budget.spent, self.plan.seconds)
+            self.report(int(passed), max(int(self.plan.seconds), 1), values)
 
 
 def _workers(plan: TunePlan) -> int:
@@ -473,8 +531,8 @@ def judged(
             store, JUDGE, step_key(JUDGE, parameters, inputs, modules), parameters, inputs
         )
     content = json.loads(store.fetch(record.outputs["judged"]).read_text())
-    found: Sequence[Mapping[str, Any]] = content["rules"]
-    return found
+    results: Sequence[Mapping[str, Any]] = content["rules"]
+    return results
 
 
 def judging(
@@ -484,29 +542,27 @@ def judging(
     them.
     """
     resolved = plan.resolved
-    job = plan.resolved.job
-    own = plan.resolved.method
+    job = resolved.job
     is_control = candidate.kind in CONTROLS
     searched = dict(candidate.arguments)
     leave_out = searched.pop(LEAVE_OUT, ())
     if is_control:
-        arguments = classifier.shared_arguments(own, resolved.arguments)
-        parameters = {"method": own, "arguments": arguments, "seed": job.seed}
+        parameters = {
+            "method": resolved.method,
+            "arguments": classifier.shared_arguments(resolved.method, resolved.arguments),
+            "seed": job.seed,
+        }
         inputs = {"train": rows.train}
+        kind = candidate.kind
     else:
-        given, artifacts = rows.training[candidate.method or own]
-        parameters = {**given, "arguments": {**plan.base(candidate), **searched}}
+        training, artifacts = rows.training[candidate.method or resolved.method]
+        parameters = {**training, "arguments": {**plan.base(candidate), **searched}}
         inputs = dict(artifacts)
-    settings = job.evaluate
-    kinds = ("consistency", *TOKEN_METRICS)
-    named = {name.partition(".")[2] for name in plan.aim.metrics if name.partition(".")[0] in kinds}
-    copies, terms = (
-        {name: item for name, item in settings.model_dump()[key].items() if name in named}
-        for key in ("counterfactuals", "terms")
-    )
-    if copies or terms:
+        kind = ""
+    measure = _measuring(plan)
+    if measure["counterfactuals"] or measure["terms"]:
         inputs["encoder"] = rows.encoder
-    if terms:
+    if measure["terms"]:
         inputs["checked"] = rows.checked
     label = resolved.contract.label
     if label.classes:
@@ -514,24 +570,48 @@ def judging(
     else:
         parameters["favourable"] = label.favourable_code
     parameters |= {
-        "kind": "" if not is_control else candidate.kind,
+        "kind": kind,
         "leave_out": list(leave_out),
         "calibration": job.calibration,
         "rules": [_rule(plan, rule, is_control=is_control) for rule in rules],
-        "min_cell": settings.min_cell,
+        "min_cell": job.evaluate.min_cell,
         "folds": rows.folds,
         "fold_seed": job.seed,
         "first": first,
-        "measure": {
-            "counterfactuals": copies,
-            "terms": terms,
-            **settings.model_dump(include={"draws", "level", "min_cell", "intersections"}),
-            "test_share": job.split.test,
-            "predicted": plan.aim.metrics if plan.aim.bound in ("auto", "prediction") else [],
-            "score_intervals": any(name.partition(".")[0] in SCORES for name in plan.aim.metrics),
-        },
+        "measure": measure,
     }
     return parameters, inputs
+
+
+def _measuring(plan: TunePlan) -> dict[str, Any]:
+    """Return the settings of the measurement: only copies that objectives or limits are about."""
+    aim = plan.aim
+    settings = plan.resolved.job.evaluate
+    kinds = ("consistency", *TOKEN_METRICS)
+    copy_names = set()
+    has_score = False
+    for metric in aim.metrics:
+        kind, _, subject = metric.partition(".")
+        if kind in kinds:
+            copy_names.add(subject)
+        if kind in SCORES:
+            has_score = True
+    content = settings.model_dump()
+    predicted: Sequence[str] = []
+    if aim.bound in ("auto", "prediction"):
+        predicted = aim.metrics
+    return {
+        "counterfactuals": _only(content["counterfactuals"], copy_names),
+        "terms": _only(content["terms"], copy_names),
+        **settings.model_dump(include={"draws", "level", "min_cell", "intersections"}),
+        "test_share": plan.resolved.job.split.test,
+        "predicted": predicted,
+        "score_intervals": has_score,
+    }
+
+
+def _only(mapping: Mapping[str, Any], names: Container[str]) -> dict[str, Any]:
+    return {name: value for name, value in mapping.items() if name in names}
 
 
 def _rule(plan: TunePlan, rule: Rule, *, is_control: bool) -> dict[str, Any]:
@@ -586,33 +666,35 @@ def _repeat(
         if budget.search_left <= 0:
             return
         seed = resolved.job.seed + number
-        other = resolved.model_copy(update={"job": resolved.job.model_copy(update={"seed": seed})})
+        job = resolved.job.model_copy(update={"seed": seed})
         # the same split: rows that the search saw stay out of the measurement
         again = Steps(store, engine, dict(steps.finished))
-        classifier.train_and_measure(other, again)
+        classifier.train_and_measure(resolved.model_copy(update={"job": job}), again)
         metrics = again.read("evaluate", "metrics")["metrics"]
         document["repeats"].append({"seed": seed, "metrics": _short(metrics)})
 
 
 def _short(metrics: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
-    return {
-        name: {key: metric[key] for key in ("value", "low", "high")}
-        for name, metric in metrics.items()
-    }
+    """Return the values and intervals of metrics, without their other fields."""
+    short = {}
+    for name, metric in metrics.items():
+        short[name] = {key: metric[key] for key in ("value", "low", "high")}
+    return short
 
 
-# what the page shows beside the results
+# what the page shows in addition to the results
 
 
 def facts(plan: TunePlan, document: Mapping[str, Any]) -> list[list[str]]:
-    """Return what the page shows of this search beside its results, as names and values."""
+    """Return what the page shows of this search next to its results, as names and values."""
     spaces = []
     for name, space in plan.methods.items():
-        marks = {
-            key: " (logarithmic)" if getattr(item, "log", False) else ""
-            for key, item in space.items()
-        }
-        ranges = [f"{key}: {item}{marks[key]}" for key, item in space.items()]
+        ranges = []
+        for key, dimension in space.items():
+            text = f"{key}: {dimension}"
+            if getattr(dimension, "log", False):
+                text += " (logarithmic)"
+            ranges.append(text)
         spaces.append([f"Space of {name}", "; ".join(ranges) or "nothing to search"])
     return [
         ["Job", document["job"]],
@@ -634,20 +716,20 @@ def tuning(
 
     `identity` is what the study was begun with; `prefer` a metric to choose the winner by.
     """
-    given = identity["aim"]
-    limits = tuple(Limit(**limit) for limit in given["limits"])
-    asked = Aim(tuple(given["objectives"]), limits, given["bound"])
-    aim = settled(asked, trials)
+    stored_aim = identity["aim"]
+    limits = tuple(Limit(**limit) for limit in stored_aim["limits"])
+    study_aim = Aim(tuple(stored_aim["objectives"]), limits, stored_aim["bound"])
+    aim = settled(study_aim, trials)
     first = prefer or aim.objectives[0]
     winner = best(aim, trials, prefer)
     close = nearest(aim, trials)
-    chosen = close if winner is None else winner
-    shown = list(dict.fromkeys([*aim.metrics, first]))
-    rows = []
-    for trial in trials:
-        row = vars(trial) | {"metrics": {name: trial.metrics.get(name, {}) for name in shown}}
-        row |= {"number": trial.number, "label": label_of(row)}
-        rows.append(row | {"miss": aim.miss(trial.metrics) if trial.metrics else None})
+    chosen = winner
+    if chosen is None:
+        chosen = close
+    chosen_standings: list[dict[str, Any]] = []
+    if chosen is not None:
+        chosen_standings = _standings(aim, chosen)
+    metrics = list(dict.fromkeys([*aim.metrics, first]))
     return {
         **{key: identity[key] for key in ("job", "level", "methods", "decisions", "halving")},
         "study": study,
@@ -656,13 +738,13 @@ def tuning(
         "prefer": first,
         "limits": [asdict(limit) | {"text": str(limit)} for limit in aim.limits],
         "bound": aim.bound,
-        "bound_asked": asked.bound,
-        "trials": rows,
+        "bound_asked": study_aim.bound,
+        "trials": [_trial_row(aim, trial, metrics) for trial in trials],
         "front": [trial.number for trial in front(aim, trials)],
-        "winner": None if winner is None else winner.number,
-        "nearest": None if close is None else close.number,
+        "winner": _number_of(winner),
+        "nearest": _number_of(close),
         "within_limits": winner is not None,
-        "standings": [] if chosen is None else _standings(aim, chosen),
+        "standings": chosen_standings,
         "costs": costs(aim, trials, first),
         "test": None,
         "test_rows": None,
@@ -674,6 +756,22 @@ def tuning(
         "notes": [],
         "seconds": round(sum(trial.seconds for trial in trials if trial.rule == 0), 1),
     }
+
+
+def _trial_row(aim: Aim, trial: Trial, metrics: Sequence[str]) -> dict[str, Any]:
+    """Return a trial as plain JSON, with these metrics, its label, and by how much it misses."""
+    row = vars(trial) | {"metrics": {name: trial.metrics.get(name, {}) for name in metrics}}
+    row |= {"number": trial.number, "label": label_of(row)}
+    row["miss"] = None
+    if trial.metrics:
+        row["miss"] = aim.miss(trial.metrics)
+    return row
+
+
+def _number_of(trial: Trial | None) -> str | None:
+    if trial is None:
+        return None
+    return trial.number
 
 
 def _standings(aim: Aim, chosen: Trial) -> list[dict[str, Any]]:
@@ -714,10 +812,10 @@ def exit_code_of(document: Mapping[str, Any]) -> int:
     """
     if document["within_limits"]:
         return 0
-    is_missed = any(
-        row["value"] is not None and row["kept_by"] is None for row in document["standings"]
-    )
-    return 1 if is_missed else 3
+    for row in document["standings"]:
+        if row["value"] is not None and row["kept_by"] is None:
+            return 1
+    return 3
 
 
 def compromise(document: Mapping[str, Any], target: Path) -> str:
@@ -733,8 +831,7 @@ def compromise(document: Mapping[str, Any], target: Path) -> str:
         advice = f"; --bound {document['bound']} asks for more evidence than the values are"
     return (
         f"none of {count} trials is within the limits: the best compromise, number "
-        f"{document['nearest']}, "
-        f"is in {target}; {'; '.join(misses)}{advice}."
+        f"{document['nearest']}, is in {target}; {'; '.join(misses)}{advice}."
     )
 
 
@@ -747,11 +844,10 @@ def nothing_judged(trials: Sequence[Trial]) -> str:
 def no_time_for_one(budget: Budget) -> str:
     """Say in one line that the search ended before one model was judged."""
     if not budget.is_limited:
-        return "no model beside the majority-class baseline was judged: give more --trials."
+        return "no model but the majority-class baseline was judged: give more --trials."
     return (
         f"the {budget.seconds / 60:g} minutes ended before one model was judged: run the same "
-        "command again, "
-        "which goes on from the finished steps, or give more --minutes."
+        "command again, which goes on from the finished steps, or give more --minutes."
     )
 
 
@@ -772,8 +868,7 @@ def _notes_on_time(document: Mapping[str, Any], chosen: Mapping[str, Any] | None
     if chosen is not None and chosen["state"] == "partial":
         notes.append(
             "there was no time to judge this model on all folds: it was judged on a part of the "
-            "training "
-            "rows, without intervals; the same command goes on from there"
+            "training rows, without intervals; the same command goes on from there"
         )
     return notes
 
@@ -784,8 +879,7 @@ def _notes_on_winner(winner: Mapping[str, Any]) -> list[str]:
         "plain": "no mitigation is needed: the control without it is the best within the limits",
         "blind": (
             "leaving out the sensitive columns is enough: no method does better within the limits, "
-            "and the "
-            "tuned job has them under leave_out"
+            "and the tuned job has them under leave_out"
         ),
     }
     if winner["state"] == "partial" or winner["kind"] not in texts:
@@ -800,17 +894,17 @@ def _notes_on_evidence(document: Mapping[str, Any]) -> list[str]:
     if document["bound"] == "interval":
         return [
             "no trial keeps the limits with the margin that the test rows call for: the winner "
-            "keeps them on "
-            "the interval of the validation rows, and the test rows may miss them"
+            "keeps them on the interval of the validation rows, and the test rows may miss them"
         ]
     weak = [row["limit"] for row in document["standings"] if row["kept_by"] == "value"]
     if not weak:
         return []
-    verb = "holds" if len(weak) == 1 else "hold"
+    verb = "hold"
+    if len(weak) == 1:
+        verb = "holds"
     return [
         "the winner’s values on validation rows keep the limits, but its intervals do not show "
-        "that "
-        f"{' and '.join(weak)} {verb}: new rows may miss them"
+        f"that {' and '.join(weak)} {verb}: new rows may miss them"
     ]
 
 
@@ -846,8 +940,10 @@ def status(job: str, named: str | None, store: Store) -> dict[str, Any]:
     is none.
     """
     root = Path(store.local, STUDIES)
-    found = sorted(root.glob("*/journal.log"), key=lambda path: path.stat().st_mtime, reverse=True)
-    for path in found:
+    newest_first = sorted(
+        root.glob("*/journal.log"), key=lambda path: path.stat().st_mtime, reverse=True
+    )
+    for path in newest_first:
         study = Study(path.parent)
         identity = study.identity()
         if identity is None or identity["job"] != job or named not in (None, path.parent.name):

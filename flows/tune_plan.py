@@ -30,7 +30,7 @@ from evenhand.tasks.written_input import nearest, not_known
 DEFAULT_METHODS = ("gbdt", "reweigh")
 # searched too where decisions about a person and the person's copies are to agree
 CONSISTENT_METHODS = ("project",)
-# for a network that tells many labels apart: trees would grow one tree for each label in every step
+# for a network with many labels: trees would grow one tree for each label in every step
 CONSISTENT_NETWORKS = ("clp",)
 LEAVE_OUT = "leave_out"
 DECISION = "decision"
@@ -100,15 +100,19 @@ class TunePlan:
 
     def folds(self, rows: int) -> int:
         """Number of folds of so many training rows."""
-        return self.tune.folds or (FOLDS if rows < LARGE_TABLE else FEW_FOLDS)
+        if self.tune.folds:
+            return self.tune.folds
+        if rows < LARGE_TABLE:
+            return FOLDS
+        return FEW_FOLDS
 
     def base(self, candidate: Candidate) -> dict[str, Any]:
         """Arguments of a candidate's method that are not searched."""
         name = candidate.method or self.resolved.method
-        given = dict(self.variants[name].arguments)
+        arguments = dict(self.variants[name].arguments)
         if candidate.kind != JOB and "budget_share" in self.methods[name]:
-            given.pop("perturbation_budget", None)
-        return given
+            arguments.pop("perturbation_budget", None)
+        return arguments
 
     def tuned(self, winner: Trial, rows: int) -> ResolvedJob:
         """Return the job of the winner; `rows` is the number of training rows."""
@@ -144,22 +148,18 @@ def make_plan(name: str, overrides: Sequence[str] = (), *, force: bool = False) 
 
 
 def _target(name: str, job: Job) -> Path:
-    """Return the file of the tuned job: beside the job's file, or here for a shipped job."""
+    """Return the file of the tuned job: next to the job's file, or here for a shipped job."""
     path = job_path(name)
-    return path.with_name(f"{path.stem}.tuned.yaml") if path else Path(f"{job.name}.tuned.yaml")
+    if not path:
+        return Path(f"{job.name}.tuned.yaml")
+    return path.with_name(f"{path.stem}.tuned.yaml")
 
 
 def _aim(resolved: ResolvedJob) -> Aim:
     """Check the objectives and limits against what the trials of this job can have."""
     tune = resolved.job.tune
-    for word, names, way in (
-        ("maximize", tune.maximize, "higher"),
-        ("minimize", tune.minimize, "lower"),
-    ):
-        for name in names:
-            _check_metric(resolved, f"{word} names", name)
-            if better(name) != way:
-                raise InputError(f"{word} {name}: of this metric {better(name)} is better.")
+    _check_objectives(resolved, "maximize", tune.maximize, "higher")
+    _check_objectives(resolved, "minimize", tune.minimize, "lower")
     objectives = [*tune.maximize, *tune.minimize] or ["balanced_accuracy"]
     if len(set(objectives)) < len(objectives):
         raise InputError("an objective is given twice: keep one of them.")
@@ -179,6 +179,14 @@ def _aim(resolved: ResolvedJob) -> Aim:
     return Aim(tuple(objectives), tuple(limits), tune.bound)
 
 
+def _check_objectives(resolved: ResolvedJob, key: str, names: Sequence[str], way: str) -> None:
+    """Check that the job has each metric of a key, and that it is better in this direction."""
+    for name in names:
+        _check_metric(resolved, f"{key} names", name)
+        if better(name) != way:
+            raise InputError(f"{key} {name}: of this metric {better(name)} is better.")
+
+
 def _check_metric(resolved: ResolvedJob, where: str, name: str) -> None:
     not_searched = (*UNCONTROLLED, "certificate.")
     if name.startswith(not_searched):
@@ -186,10 +194,10 @@ def _check_metric(resolved: ResolvedJob, where: str, name: str) -> None:
             f"{where} {name!r}, which is not measured in a search: use a gate of the job."
         )
     if not resolved.may_have(name):
-        known = [item for item in resolved.known_metrics if not item.startswith(not_searched)]
+        searched = [item for item in resolved.known_metrics if not item.startswith(not_searched)]
         raise InputError(
-            f"{where} {name!r}, no metric of this job{nearest(name, known)}; there are "
-            f"{', '.join(known)}."
+            f"{where} {name!r}, no metric of this job{nearest(name, searched)}; there are "
+            f"{', '.join(searched)}."
         )
     with input_errors(f"{where} {name!r}: ", end="."):
         better(name)
@@ -198,35 +206,41 @@ def _check_metric(resolved: ResolvedJob, where: str, name: str) -> None:
 def _variants(resolved: ResolvedJob, aim: Aim) -> dict[str, ResolvedJob]:
     """Resolve the job with each method; of the default methods, those that it can have."""
     job = resolved.job
-    own = resolved.method
-    found: dict[str, ResolvedJob] = {}
-    copies = any(metric.startswith(("consistency.", "token_gap")) for metric in aim.metrics)
-    default = [own, *DEFAULT_METHODS, *(CONSISTENT_METHODS if copies else ())]
-    if resolved.contract.label.classes and METHODS[own].plain == "nn":
-        default = [own, *(CONSISTENT_NETWORKS if copies else ())]
-    for name in dict.fromkeys(job.tune.methods or default):
+    variants: dict[str, ResolvedJob] = {}
+    for name in dict.fromkeys(job.tune.methods or _default_methods(resolved, aim)):
         if name not in METHODS:
             raise not_known("method", name, [*METHODS])
-        if name == own:
-            found[name] = resolved
+        if name == resolved.method:
+            variants[name] = resolved
             continue
+        with_method = job.model_copy(update={"method": {"name": name}})
         try:
-            found[name] = resolve(
-                job.model_copy(update={"method": {"name": name}}), resolved.folder
-            )
+            variants[name] = resolve(with_method, resolved.folder)
         except InputError as error:
             if job.tune.methods is not None:
                 raise InputError(str(error).removeprefix(f"job {job.name}: ")) from None
-    return found
+    return variants
+
+
+def _default_methods(resolved: ResolvedJob, aim: Aim) -> list[str]:
+    """Return the methods that are searched where the job names none: its own one comes first."""
+    copies_agree = any(metric.startswith(("consistency.", "token_gap")) for metric in aim.metrics)
+    if resolved.contract.label.classes and METHODS[resolved.method].plain == "nn":
+        defaults = [resolved.method]
+        consistent = CONSISTENT_NETWORKS
+    else:
+        defaults = [resolved.method, *DEFAULT_METHODS]
+        consistent = CONSISTENT_METHODS
+    if copies_agree:
+        defaults += consistent
+    return defaults
 
 
 def _space(resolved: ResolvedJob, variant: ResolvedJob) -> spaces.Space:
     """Return a method's space, restricted or widened by the job; defaults are the job's own
     values.
     """
-    name = variant.method
-    cls = method_class(variant.method)
-    space = spaces.space_of(cls)
+    space = spaces.space_of(method_class(variant.method))
     for key, value in variant.arguments.items():
         if key in space:
             space[key] = spaces.with_default(_without_default(space[key]), value)
@@ -239,42 +253,59 @@ def _space(resolved: ResolvedJob, variant: ResolvedJob) -> spaces.Space:
     hidden = tuple(column.name for column in resolved.contract.sensitive if column.is_feature)
     if hidden and _may_leave_out(variant, hidden):
         space[LEAVE_OUT] = spaces.Choice(((), hidden), ())
-    given = resolved.job.tune.space
-    known = [method for method in METHODS if method in given]
-    for key in given:
-        if key not in METHODS and key not in (DECISION, TOLERANCE):
-            options = [*METHODS, DECISION, TOLERANCE]
+    job_space = resolved.job.tune.space
+    _check_space_keys(job_space)
+    if variant.method in job_space:
+        _restrict(space, resolved, variant, hidden)
+    return space
+
+
+def _check_space_keys(job_space: Mapping[str, Any]) -> None:
+    """Check that the key `space` of a job names methods, and settings of decisions."""
+    options = [*METHODS, DECISION, TOLERANCE]
+    for key in job_space:
+        if key not in options:
             raise InputError(f"space names {key!r}, which is no method{nearest(key, options)}.")
-    if name not in known:
-        return space
-    if not isinstance(given[name], Mapping):
+
+
+def _restrict(
+    space: dict[str, spaces.Dimension],
+    resolved: ResolvedJob,
+    variant: ResolvedJob,
+    hidden: Sequence[str],
+) -> None:
+    """Apply the job's key `space.METHOD` to a method's space; `hidden` may be left out."""
+    name = variant.method
+    dimensions = resolved.job.tune.space[name]
+    if not isinstance(dimensions, Mapping):
         raise InputError(f"space.{name} must be a mapping of parameters to values or ranges.")
-    parameters = inspect.signature(cls.__init__).parameters
+    parameters = inspect.signature(method_class(name).__init__).parameters
     accepted = [item for item in list(parameters)[1:] if item not in RESERVED_ARGUMENTS]
-    accepted += [LEAVE_OUT] if LEAVE_OUT in space else []
-    for key, value in given[name].items():
+    if LEAVE_OUT in space:
+        accepted.append(LEAVE_OUT)
+    for key, value in dimensions.items():
         if key not in accepted:
             raise InputError(
                 f"space.{name} names {key!r}, no parameter of {name}{nearest(key, accepted)}; it "
-                "has: "
-                f"{', '.join(accepted)}."
+                f"has: {', '.join(accepted)}."
             )
         with input_errors(f"space.{name}.{key}: ", end="."):
-            default = (
-                () if key == LEAVE_OUT else variant.arguments.get(key, parameters[key].default)
-            )
+            default: Any = ()
+            if key != LEAVE_OUT:
+                default = variant.arguments.get(key, parameters[key].default)
             space[key] = spaces.restricted(space.get(key), value, default)
         if key == "perturbation_budget":
             space.pop("budget_share", None)
-        if key == LEAVE_OUT and not all(
-            isinstance(item, list | tuple) for item in _ends(space[key])
-        ):
+        if key == LEAVE_OUT and not _are_lists(_ends(space[key])):
             raise InputError(
                 f"space.{name}.leave_out must be a list of lists of columns, such as [[], "
                 f"[{hidden[0]}]]."
             )
         _check_ends(resolved, name, key, space[key])
-    return space
+
+
+def _are_lists(values: Sequence[Any]) -> bool:
+    return all(isinstance(value, list | tuple) for value in values)
 
 
 def _may_leave_out(variant: ResolvedJob, names: Sequence[str]) -> bool:
@@ -305,90 +336,135 @@ def _without_default(dimension: spaces.Dimension) -> spaces.Dimension:
 def _check_ends(resolved: ResolvedJob, method: str, key: str, dimension: spaces.Dimension) -> None:
     """Check that the method takes every value of a choice, or both ends of a range."""
     for value in _ends(dimension):
-        given = {} if key == LEAVE_OUT else {key: value}
-        job = resolved.job.model_copy(update={"method": {"name": method, **given}})
+        changed_method = {"name": method}
+        if key != LEAVE_OUT:
+            changed_method[key] = value
+        job = resolved.job.model_copy(update={"method": changed_method})
+        if key == LEAVE_OUT:
+            job = _leaving_out(job, value)
         try:
-            resolve(_leaving_out(job, value) if key == LEAVE_OUT else job, resolved.folder)
+            resolve(job, resolved.folder)
         except InputError as error:
-            raise InputError(
-                f"space.{method}: {str(error).removeprefix(f'job {resolved.job.name}: ')}"
-            ) from None
+            reason = str(error).removeprefix(f"job {resolved.job.name}: ")
+            raise InputError(f"space.{method}: {reason}") from None
 
 
 def _ends(dimension: spaces.Dimension) -> Sequence[Any]:
     """Values of a choice, or both ends of a range."""
-    return (
-        dimension.values
-        if isinstance(dimension, spaces.Choice)
-        else (dimension.low, dimension.high)
-    )
+    if isinstance(dimension, spaces.Choice):
+        return dimension.values
+    return (dimension.low, dimension.high)
 
 
 def _rules(resolved: ResolvedJob, aim: Aim) -> list[Rule]:
     """Return the rules of decisions that every model is judged under.
 
-    Beside the job's own: the balanced threshold where balanced accuracy is an objective or limited,
-    and thresholds by group for each metric of groups among objectives and limits. Of more than two
-    labels everybody gets the likeliest one: that is the only rule.
+    In addition to the job's own: the balanced threshold where balanced accuracy is an objective or
+    limited, and thresholds by group for each metric of groups among objectives and limits. With
+    more than two labels everybody gets the most probable one: that is the only rule.
     """
-    given = resolved.job.tune.space
+    job_space = resolved.job.tune.space
     if resolved.contract.label.classes:
-        for key in (DECISION, TOLERANCE):
-            if key in given:
-                raise InputError(f"space.{key} is for labels of two values: leave it out.")
+        _refuse_decision_keys(job_space)
         return [Rule()]
-    rule = resolved.job.decision
-    found = {JOB: [Rule()]}
-    if "balanced_accuracy" in aim.metrics and (rule.is_own or rule.threshold == "max_accuracy"):
-        found[BALANCED] = [Rule(BALANCED)]
-    tolerances = given.get(TOLERANCE, GRID)
-    listed = list(tolerances) if isinstance(tolerances, list | tuple) else [tolerances]
+    rules = {JOB: [Rule()]}
+    decision = resolved.job.decision
+    has_other_threshold = decision.is_own or decision.threshold == "max_accuracy"
+    if "balanced_accuracy" in aim.metrics and has_other_threshold:
+        rules[BALANCED] = [Rule(BALANCED)]
+    tolerances = _tolerances(job_space)
+    fixed_threshold = isinstance(decision.threshold, float | int)
+    if decision.rate is None and decision.equal is None and not fixed_threshold:
+        for rule in _group_rules(resolved, aim, tolerances):
+            rules.setdefault(rule.decision, []).append(rule)
+    return _chosen_rules(rules, job_space)
+
+
+def _refuse_decision_keys(job_space: Mapping[str, Any]) -> None:
+    """Refuse the settings of decisions where the label has more than two values."""
+    for key in (DECISION, TOLERANCE):
+        if key in job_space:
+            raise InputError(f"space.{key} is for labels of two values: leave it out.")
+
+
+def _tolerances(job_space: Mapping[str, Any]) -> list[Any]:
+    """Return the tolerances that are tried of thresholds by group."""
+    tolerances = job_space.get(TOLERANCE, GRID)
+    listed = [tolerances]
+    if isinstance(tolerances, list | tuple):
+        listed = list(tolerances)
     if not listed or not all(spaces.is_number(value) and 0 <= value <= 1 for value in listed):
         raise InputError(
             f"space.tolerance is {tolerances!r}: give a number from 0 to 1, or a list of them."
         )
-    if rule.rate is None and not isinstance(rule.threshold, float | int) and rule.equal is None:
-        known = [column.name for column in resolved.contract.sensitive]
-        for metric in aim.metrics:
-            kind, _, attribute = metric.partition(".")
-            if kind in CRITERIA and kind in group_metrics() and attribute in known:
-                limits = [
-                    limit.value
-                    for limit in aim.limits
-                    if (limit.metric, limit.sign) == (metric, "<=")
-                ]
-                tried = listed
-                if limits and TOLERANCE not in given:
-                    tried = [round(min(1.0, share * min(limits)), 4) for share in SHARES]
-                name = f"{CRITERIA[kind]} by {attribute}"
-                found.setdefault(name, []).extend(Rule(name, float(value)) for value in tried)
-    wanted = given.get(DECISION, list(found))
-    names = wanted if isinstance(wanted, list) else [wanted]
+    return listed
+
+
+def _group_rules(resolved: ResolvedJob, aim: Aim, tolerances: Sequence[float]) -> list[Rule]:
+    """Return the thresholds by group that make the metrics of groups small."""
+    attributes = [column.name for column in resolved.contract.sensitive]
+    rules = []
+    for metric in aim.metrics:
+        kind, _, attribute = metric.partition(".")
+        if kind not in CRITERIA or kind not in group_metrics() or attribute not in attributes:
+            continue
+        tried = tolerances
+        if TOLERANCE not in resolved.job.tune.space:
+            tried = _shares_of_limit(aim, metric) or tolerances
+        name = f"{CRITERIA[kind]} by {attribute}"
+        rules += [Rule(name, float(value)) for value in tried]
+    return rules
+
+
+def _shares_of_limit(aim: Aim, metric: str) -> list[float]:
+    """Return tolerances that are shares of the smallest limit on a metric; none without a limit."""
+    limits = []
+    for limit in aim.limits:
+        if limit.metric == metric and limit.sign == "<=":
+            limits.append(limit.value)
+    if not limits:
+        return []
+    return [round(min(1.0, share * min(limits)), 4) for share in SHARES]
+
+
+def _chosen_rules(rules: Mapping[str, Sequence[Rule]], job_space: Mapping[str, Any]) -> list[Rule]:
+    """Return the rules that `space.decision` names, each once; all without this key."""
+    names = job_space.get(DECISION, list(rules))
+    if not isinstance(names, list):
+        names = [names]
+    options = list(rules)
     for name in names:
         # a list, as what a job names need not be hashable
-        if name not in [*found]:
+        if name not in options:
             raise InputError(
-                f"space.decision names {name!r}{nearest(str(name), [*found])}; there are "
-                f"{', '.join(found)}."
+                f"space.decision names {name!r}{nearest(str(name), options)}; there are "
+                f"{', '.join(options)}."
             )
     if not names:
         raise InputError("space.decision is empty: name at least one rule.")
-    return list(dict.fromkeys(rule for name in names for rule in found[name]))
+    chosen: dict[Rule, None] = {}
+    for name in names:
+        chosen |= dict.fromkeys(rules[name])
+    return list(chosen)
 
 
 def decision_of(plan: TunePlan, name: str, tolerance: float | None) -> DecisionRule:
     """Return the rule of decisions of a name."""
-    own = plan.resolved.job.decision
+    job_rule = plan.resolved.job.decision
     if name == JOB:
-        return own
+        return job_rule
     if name == BALANCED:
         return DecisionRule(threshold="balanced")
     criterion, _, attribute = name.partition(" by ")
-    equal = Equal(criterion=criterion, tolerance=round(tolerance or 0.0, 4), attribute=attribute)  # type: ignore[arg-type]
-    if own.costs is not None:
-        return DecisionRule(costs=own.costs, equal=equal)
-    threshold = "max_accuracy" if own.threshold == "max_accuracy" else "balanced"
-    return DecisionRule.model_validate({"threshold": threshold, "equal": equal})
+    rounded = round(tolerance or 0.0, 4)
+    equal = Equal.model_validate(
+        {"criterion": criterion, "tolerance": rounded, "attribute": attribute}
+    )
+    if job_rule.costs is not None:
+        return DecisionRule(costs=job_rule.costs, equal=equal)
+    if job_rule.threshold == "max_accuracy":
+        return DecisionRule(threshold="max_accuracy", equal=equal)
+    return DecisionRule(threshold="balanced", equal=equal)
 
 
 def plan_of_rows(plan: TunePlan, rows: int) -> Plan:
@@ -397,19 +473,22 @@ def plan_of_rows(plan: TunePlan, rows: int) -> Plan:
     The models before the search are the controls, the job as it is, and each method's defaults; the
     quick ones first, as the time may end with any of them.
     """
-    own = plan.resolved.method
+    job_method = plan.resolved.method
     job = plan.resolved.job
     controls = [Candidate(name) for name in ("majority", "plain", "blind")]
     as_it_is: list[Candidate] = []
-    if METHODS[own].plain != own or job.decision.equal is not None:
+    if METHODS[job_method].plain != job_method or job.decision.equal is not None:
         as_it_is = [Candidate(JOB)]
     quick: list[Candidate] = []
     slow: list[Candidate] = []
     for method, space in plan.methods.items():
         defaults = {key: item.default for key, item in space.items()}
-        group = quick if method in QUICK_METHODS else slow
-        group.append(Candidate(DEFAULT, method, defaults))
-    if own in QUICK_METHODS:
+        candidate = Candidate(DEFAULT, method, defaults)
+        if method in QUICK_METHODS:
+            quick.append(candidate)
+        else:
+            slow.append(candidate)
+    if job_method in QUICK_METHODS:
         fixed = [*controls, *as_it_is, *quick, *slow]
     else:
         fixed = [*controls, *quick, *as_it_is, *slow]
@@ -431,8 +510,8 @@ def compiling_seconds(methods: Iterable[str]) -> dict[str, float]:
     for method in methods:
         if method not in COMPILED:
             continue
-        beside = fairlib / COMPILED[method] / "__pycache__"
-        folder = Path(os.environ.get("NUMBA_CACHE_DIR") or beside)
+        default = fairlib / COMPILED[method] / "__pycache__"
+        folder = Path(os.environ.get("NUMBA_CACHE_DIR") or default)
         if not any(folder.rglob("_kernels.*.nbi")):
             seconds[method] = COMPILING_S
     return seconds
@@ -446,34 +525,16 @@ def tuned_job(plan: TunePlan, winner: Trial, rows: int) -> Job:
     resolved = plan.resolved
     job = plan.resolved.job
     decision = decision_of(plan, winner.decision, winner.tolerance)
-    method: dict[str, Any]
     leave_out = list(winner.arguments.get(LEAVE_OUT, ()))
     if winner.kind == JOB:
-        method = dict(job.method)
-        spec = METHODS[resolved.method]
-        if spec.lacks_strength(resolved.arguments):
-            # as it was judged: without it, a run could lower the default
-            taken = inspect.signature(method_class(spec.name).__init__).parameters
-            method[spec.strength[0]] = taken[spec.strength[0]].default
+        method = _job_method(resolved)
     elif winner.kind in ("plain", "blind"):
-        given = classifier.shared_arguments(resolved.method, resolved.arguments)
-        learner = method_class(resolved.method)(**given).plain(rows)
-        name = METHODS[resolved.method].plain
-        defaults = inspect.signature(method_class(name).__init__).parameters
-        changed = {
-            key: value
-            for key, value in learner.get_params(deep=False).items()
-            if key not in RESERVED_ARGUMENTS and not spaces.same(value, defaults[key].default)
-        }
-        method = {"name": name, **changed}
+        method = _control_method(resolved, rows)
         decision = decision.model_copy(update={"equal": None})
         if winner.kind == "blind":
             leave_out = [column.name for column in resolved.contract.sensitive if column.is_feature]
     else:
-        assert winner.method is not None
-        candidate = Candidate(winner.kind, winner.method)
-        searched = {name: value for name, value in winner.arguments.items() if name != LEAVE_OUT}
-        method = {"name": winner.method, **plan.base(candidate), **searched}
+        method = _searched_method(plan, winner)
     if decision.equal is not None:
         # as they were judged: chosen on all training rows
         decision = decision.model_copy(update={"folds": plan.folds(rows)})
@@ -482,6 +543,41 @@ def tuned_job(plan: TunePlan, winner: Trial, rows: int) -> Job:
         # no method that leaves columns out has a fair metric, and the job's may name these columns
         changes["fair_metric"] = SubspaceMetric()
     return _leaving_out(job.model_copy(update=changes), leave_out)
+
+
+def _job_method(resolved: ResolvedJob) -> dict[str, Any]:
+    """Return the job's own method as it was judged."""
+    method = dict(resolved.job.method)
+    spec = METHODS[resolved.method]
+    if spec.lacks_strength(resolved.arguments):
+        # without the default, a run could lower the strength
+        name = spec.strength[0]
+        parameters = inspect.signature(method_class(spec.name).__init__).parameters
+        method[name] = parameters[name].default
+    return method
+
+
+def _control_method(resolved: ResolvedJob, rows: int) -> dict[str, Any]:
+    """Return the job's learner without mitigation, with the arguments that are not defaults."""
+    arguments = classifier.shared_arguments(resolved.method, resolved.arguments)
+    learner = method_class(resolved.method)(**arguments).plain(rows)
+    name = METHODS[resolved.method].plain
+    defaults = inspect.signature(method_class(name).__init__).parameters
+    method = {"name": name}
+    for key, value in learner.get_params(deep=False).items():
+        if key not in RESERVED_ARGUMENTS and not spaces.same(value, defaults[key].default):
+            method[key] = value
+    return method
+
+
+def _searched_method(plan: TunePlan, winner: Trial) -> dict[str, Any]:
+    """Return the winner's method with its searched arguments."""
+    assert winner.method is not None
+    method = {"name": winner.method, **plan.base(Candidate(winner.kind, winner.method))}
+    for name, value in winner.arguments.items():
+        if name != LEAVE_OUT:
+            method[name] = value
+    return method
 
 
 def tuned_text(

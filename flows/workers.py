@@ -37,17 +37,24 @@ from evenhand.tasks.errors import (
 # numpy is imported within functions: a worker process limits its threads between both imports
 if TYPE_CHECKING:
     from evenhand.flows.job import ParallelSection
-    from evenhand.tasks.execution.step import Step, StepContext, StepResult
+    from evenhand.tasks.execution.step import ExecutionContext, Step, StepContext, StepResult
     from evenhand.tasks.execution.store import Artifact, Store
 
 THREAD_LIMITS = (
-    "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS",
+    "OMP_NUM_THREADS",
+    "OPENBLAS_NUM_THREADS",
+    "MKL_NUM_THREADS",
+    "NUMBA_NUM_THREADS",
     "VECLIB_MAXIMUM_THREADS",
-)  # fmt: skip
+)
 PRELOADED = (
-    "pandas", "pyarrow.parquet", "sklearn.linear_model", "evenhand.flows.sweep",
-    "evenhand.tasks.steps.evaluate_step", "evenhand.tasks.steps.train_step",
-)  # fmt: skip
+    "pandas",
+    "pyarrow.parquet",
+    "sklearn.linear_model",
+    "evenhand.flows.sweep",
+    "evenhand.tasks.steps.evaluate_step",
+    "evenhand.tasks.steps.train_step",
+)
 DIED = (
     "the worker process died (killed, or out of memory): with fewer workers each has more memory."
 )
@@ -139,14 +146,12 @@ class WorkerPool(Pool):
     """
 
     def __init__(self, workers: int, modules: Sequence[str] = PRELOADED) -> None:
-        places = cores()
         self.size = workers
         self._closed = False
         self._preloaded = tuple(modules)
         _start_tracker()
         self._slots = []
-        for place in range(workers):
-            core = places[place % len(places)] if workers > 1 else None
+        for core in _cores_of(workers):
             self._slots.append(_start(core, self._preloaded))
         self._free: queue.SimpleQueue[_Slot] = queue.SimpleQueue()
         for slot in self._slots:
@@ -158,7 +163,7 @@ class WorkerPool(Pool):
         try:
             return self._submit(slot, function, *arguments).result()
         except BrokenProcessPool:
-            raise NotCarriedOut(STOPPED if self._closed else DIED) from None
+            raise NotCarriedOut(self._reason()) from None
         finally:
             self._free.put(slot)
 
@@ -178,9 +183,15 @@ class WorkerPool(Pool):
                     raise OutOfTime(NO_TIME)
             return future.result()
         except BrokenProcessPool:
-            raise NotCarriedOut(STOPPED if self._closed else DIED) from None
+            raise NotCarriedOut(self._reason()) from None
         finally:
             self._free.put(slot)
+
+    def _reason(self) -> str:
+        """Why a process has ended within a call."""
+        if self._closed:
+            return STOPPED
+        return DIED
 
     def _submit(self, slot: _Slot, function: Callable[..., Any], *arguments: Any) -> Future[Any]:
         if self._closed:
@@ -210,6 +221,14 @@ class WorkerPool(Pool):
                 _kill(processes)
 
 
+def _cores_of(workers: int) -> list[int | None]:
+    """Return the core of each worker; None for a single one, which uses all."""
+    if workers == 1:
+        return [None]
+    places = cores()
+    return [places[number % len(places)] for number in range(workers)]
+
+
 class DaskPool(Pool):
     """Workers of a Dask cluster: the one at `address`, or a new one here of so many `workers`.
 
@@ -232,12 +251,14 @@ class DaskPool(Pool):
                 )
             self._client = Client(address or self._cluster, timeout=DASK_TIMEOUT_S)
         except (OSError, ValueError):
-            place = (
-                f"scheduler at {address} does not answer" if address else "cluster does not start"
-            )
-            raise NotCarriedOut(f"the Dask {place}: check address, or leave engine out.") from None
+            fault = "cluster does not start"
+            if address:
+                fault = f"scheduler at {address} does not answer"
+            raise NotCarriedOut(f"the Dask {fault}: check address, or leave engine out.") from None
         self.size = workers or max(sum(self._client.nthreads().values()), 1)
-        self._cores = cores() if self._cluster is not None and self.size > 1 else []
+        self._cores: list[int] = []
+        if self._cluster is not None and self.size > 1:
+            self._cores = cores()
 
     def run(self, function: Callable[..., Any], *arguments: Any) -> Any:
         """Call a function in a worker of the cluster."""
@@ -271,38 +292,30 @@ class DaskPool(Pool):
         probe = store.path("tmp", f"probe-{uuid.uuid4().hex}")
         store.filesystem.pipe_file(probe, b"")
         try:
-            found = self._client.run(_facts, store.filesystem.unstrip_protocol(probe))
+            facts = self._client.run(_facts, store.filesystem.unstrip_protocol(probe))
         except (ImportError, AttributeError, TypeError):
-            lacking = f"a Dask worker lacks evenhand {here['evenhand']}: install it there."
-            raise NotCarriedOut(lacking) from None
+            raise NotCarriedOut(
+                f"a Dask worker lacks evenhand {here['evenhand']}: install it there."
+            ) from None
         finally:
             store.filesystem.rm(probe)
-        if not found:
+        if not facts:
             raise NotCarriedOut(
                 "the Dask cluster has no workers: start some, with `dask worker ADDRESS`."
             )
-        for worker, (versions, sees, _) in sorted(found.items()):
-            names = [name for name in here if versions.get(name) != here[name]]
-            other = [
-                f"{name} {versions.get(name, 'missing')} (here {here[name]})" for name in names
-            ]
-            if other:
-                reason = f"the Dask worker {worker} has {', '.join(other)}"
-                raise NotCarriedOut(f"{reason}: install the same there.")
-            if not sees:
+        for worker, (versions, sees_store, _) in sorted(facts.items()):
+            _check_worker(worker, versions, here)
+            if not sees_store:
                 raise InputError(
                     f"the Dask worker {worker} does not see the store {_shared(store)}: set "
-                    "EVENHAND_STORE "
-                    "to a folder that all machines share, or to a URL."
+                    "EVENHAND_STORE to a folder that all machines share, or to a URL."
                 )
-        known = self._client.scheduler_info(n_workers=-1)["workers"]
         # Dask ends a worker that takes more than its limit
-        limits = [
-            item["memory_limit"] - item["metrics"]["memory"]
-            for item in known.values()
-            if item["memory_limit"]
-        ]
-        return [min([free, *limits]) for *_, free in found.values()]
+        limits = []
+        for item in self._client.scheduler_info(n_workers=-1)["workers"].values():
+            if item["memory_limit"]:
+                limits.append(item["memory_limit"] - item["metrics"]["memory"])
+        return [min([free, *limits]) for *_, free in facts.values()]
 
     def close(self, *, kill: bool = False) -> None:
         """Leave the cluster, whose calls are cancelled in either case; end it if it was started
@@ -313,6 +326,18 @@ class DaskPool(Pool):
             self._cluster.close()
 
 
+def _check_worker(worker: str, versions: Mapping[str, str], here: Mapping[str, str]) -> None:
+    """Raise `NotCarriedOut` if a worker has other versions than this process."""
+    differences = []
+    for name, version in here.items():
+        if versions.get(name) != version:
+            differences.append(f"{name} {versions.get(name, 'missing')} (here {version})")
+    if differences:
+        raise NotCarriedOut(
+            f"the Dask worker {worker} has {', '.join(differences)}: install the same there."
+        )
+
+
 def make_pool(section: ParallelSection, most: int, modules: Sequence[str] = PRELOADED) -> Pool:
     """Start the workers of a job's section, at most so many on this machine (default: one per
     core).
@@ -320,21 +345,23 @@ def make_pool(section: ParallelSection, most: int, modules: Sequence[str] = PREL
     Those of this machine import `modules` while they start.
     """
     workers = min(section.workers or len(cores()), most)
-    if section.engine == "dask":
-        return DaskPool(section.address, section.workers if section.address else workers)
-    return WorkerPool(workers, modules)
+    if section.engine != "dask":
+        return WorkerPool(workers, modules)
+    if section.address:
+        return DaskPool(section.address, section.workers)
+    return DaskPool(section.address, workers)
 
 
 @contextlib.contextmanager
-def steps_on(address: str | None, store: Store) -> Iterator[None]:
-    """Have workers of a Dask cluster run the steps that the store lacks; default:
-    ``DASK_SCHEDULER_ADDRESS``.
+def steps_on(address: str | None, store: Store) -> Iterator[ExecutionContext]:
+    """Yield the execution context of steps that workers of a Dask cluster run where the store lacks
+    them; default address: ``DASK_SCHEDULER_ADDRESS``. Without one the steps run in this process.
 
     A step gets names and paths, never a table. It is repeated elsewhere when its worker dies. The
     cluster is asked when the first step runs.
     """
     from evenhand.flows.memory import DASK_VARIABLE, WORKERS_FREE, training_workers
-    from evenhand.tasks.execution.step import CARRIER, within
+    from evenhand.tasks.execution.step import IN_THIS_PROCESS, ExecutionContext, within
 
     address = address or os.environ.get(DASK_VARIABLE)
     with contextlib.ExitStack() as stack:
@@ -348,12 +375,12 @@ def steps_on(address: str | None, store: Store) -> Iterator[None]:
                 if importlib.util.find_spec("distributed") is None:
                     raise InputError("a Dask cluster needs an extra: pip install 'evenhand[dask]'.")
                 pools.append(stack.enter_context(DaskPool(address, None)))
-                found = pools[0].check(store)
-                free.extend(found if store.is_local else [min(found)])
+                free.extend(_free_memory_of(pools[0], store))
             if name in HERE or sum(item.size for item in inputs.values()) < SMALL:
                 return False
-            trains = {"method", "on_disk"} <= {*parameters}
-            together = training_workers(parameters["method"]) if trains else 1
+            together = 1
+            if "method" in parameters and "on_disk" in parameters:
+                together = training_workers(parameters["method"])
             pools[0].run(
                 _run_step, _shared(store), name, key, dict(parameters), dict(inputs), together
             )
@@ -361,19 +388,30 @@ def steps_on(address: str | None, store: Store) -> Iterator[None]:
 
         stack.enter_context(within(WORKERS_FREE, free))
         if address:
-            stack.enter_context(within(CARRIER, carry))
-        yield
+            yield ExecutionContext(carry=carry)
+        else:
+            yield IN_THIS_PROCESS
 
 
-@contextlib.contextmanager
+def _free_memory_of(pool: DaskPool, store: Store) -> list[float]:
+    """Return the bytes that each worker may still take; of a remote store's steps, which are not
+    divided, the least.
+    """
+    free = pool.check(store)
+    if store.is_local:
+        return free
+    return [min(free)]
+
+
 def steps_until(
     is_over: Callable[[], bool], pool_of: Callable[[str], Pool], store: Store
-) -> Iterator[None]:
-    """Have processes run the steps that the store lacks, until the time is up: then `OutOfTime`.
+) -> ExecutionContext:
+    """Return the execution context of steps that processes run where the store lacks them, until
+    the time is up: then `OutOfTime`.
 
     `pool_of` gives the workers of a step by its name.
     """
-    from evenhand.tasks.execution.step import CARRIER, within
+    from evenhand.tasks.execution.step import ExecutionContext
 
     def carry(
         name: str, key: str, parameters: Mapping[str, Any], inputs: Mapping[str, Artifact]
@@ -383,8 +421,7 @@ def steps_until(
         )
         return True
 
-    with within(CARRIER, carry):
-        yield
+    return ExecutionContext(carry=carry)
 
 
 def _run_one_step(
@@ -399,7 +436,9 @@ def _run_one_step(
 
 def _shared(store: Store) -> str:
     """Address of a store in other processes."""
-    return str(store.local.resolve()) if store.is_local else store.url
+    if store.is_local:
+        return str(store.local.resolve())
+    return store.url
 
 
 def _run_step(
@@ -414,16 +453,16 @@ def _run_step(
 
     Other machines lack copies of a remote store.
     """
-    from evenhand.tasks.execution.step import DIVIDER, RUNNER, STEPS, run_step, within
+    from evenhand.tasks.execution.step import STEPS, ExecutionContext, run_step
     from evenhand.tasks.execution.store import Store
 
     store = Store(url)
-    with contextlib.ExitStack() as stack:
-        if store.is_local:
-            stack.enter_context(within(DIVIDER, _divide))
-        if together > 1:
-            stack.enter_context(within(RUNNER, partial(_train_together, together)))
-        _named_errors(run_step, store, STEPS[name], key, parameters, inputs)
+    execution = ExecutionContext()
+    if store.is_local:
+        execution = replace(execution, divide=_divide)
+    if together > 1:
+        execution = replace(execution, run=partial(_train_together, together))
+    _named_errors(run_step, store, STEPS[name], key, parameters, inputs, None, execution)
 
 
 def _train_together(count: int, step: Step, context: StepContext) -> StepResult:
@@ -441,8 +480,8 @@ def _train_together(count: int, step: Step, context: StepContext) -> StepResult:
         for _ in range(TRIES):
             with contextlib.suppress(TimeoutError):
                 client.wait_for_workers(count, timeout=DASK_TIMEOUT_S)
-            known = sorted(client.scheduler_info(n_workers=-1)["workers"])
-            members = [here, *(address for address in known if address != here)][:count]
+            addresses = sorted(client.scheduler_info(n_workers=-1)["workers"])
+            members = [here, *[address for address in addresses if address != here]][:count]
             tracker = RabitTracker(
                 n_workers=len(members),
                 host_ip=urlsplit(here).hostname,
@@ -451,21 +490,21 @@ def _train_together(count: int, step: Step, context: StepContext) -> StepResult:
             )
             tracker.start()
             part = partial(_train_part, step, members, tracker.worker_args())
-            others = [
+            futures = [
                 client.submit(_named_errors, part, address, context, workers=[address], pure=False)
                 for address in members[1:]
             ]
             try:
                 result = part(here, context)
                 with contextlib.suppress(TimeoutError):
-                    wait(others, timeout=DASK_TIMEOUT_S / 4)
+                    wait(futures, timeout=DASK_TIMEOUT_S / 4)
                 if result is not None:
                     return replace(result, facts={**result.facts, "workers": len(members)})
-                for other in others:
-                    if other.status == "error":
-                        other.result()
+                for future in futures:
+                    if future.status == "error":
+                        future.result()
             finally:
-                client.cancel(others)
+                client.cancel(futures)
                 with contextlib.suppress(ValueError):
                     tracker.free()
     raise NotCarriedOut(
@@ -483,18 +522,21 @@ def _train_part(
     """
     from xgboost.collective import CommunicatorContext
 
+    from evenhand.tasks.execution.step import IN_THIS_PROCESS
+
     rank = members.index(address)
     host = urlsplit(address).hostname
     neighbours = [member for member in members if urlsplit(member).hostname == host]
     begun = False
-    context = replace(context, workdir=context.workdir / f"worker-{rank}")
+    folder = context.workdir / f"worker-{rank}"
+    context = replace(context, workdir=folder, execution=IN_THIS_PROCESS)
     context.workdir.mkdir(exist_ok=True)
 
     def work() -> StepResult:
         nonlocal begun
         if hasattr(os, "sched_setaffinity"):
-            own = cores()[neighbours.index(address) :: len(neighbours)]
-            os.sched_setaffinity(0, own or cores())
+            share = cores()[neighbours.index(address) :: len(neighbours)]
+            os.sched_setaffinity(0, share or cores())
         with CommunicatorContext(**arguments, dmlc_task_id=f"{rank:04}", dmlc_timeout=SILENT_S):
             begun = True
             return step.run(context)
@@ -510,8 +552,7 @@ def _train_part(
     if not begun:
         raise NotCarriedOut(
             f"{len(members)} Dask workers did not begin a training together within {BEGIN_S} "
-            "seconds: others "
-            f"are busy, or do not reach {host}. Run again."
+            f"seconds: others are busy, or do not reach {host}. Run again."
         )
     return None
 
@@ -519,7 +560,7 @@ def _train_part(
 def _divide(function: Callable[[Any], Any], units: Sequence[Any]) -> Iterator[Any]:
     """Call a function with each unit in workers of the cluster, which repeats lost ones.
 
-    Until the last result is taken this worker runs units, too, beside the step that waits for them.
+    Until the last result is taken this worker runs units too, while the step waits for them.
     """
     from distributed import worker_client
 
@@ -565,9 +606,12 @@ def _versions() -> dict[str, str]:
     from evenhand.tasks.execution.fingerprint import code_digest, library_versions
     from evenhand.tasks.execution.step import STEPS
 
-    own = metadata.version("evenhand"), code_digest([step.module for step in STEPS.values()])[:8]
-    python = ".".join(platform.python_version_tuple()[:2])
-    return {"Python": python, "evenhand": "{} ({})".format(*own), **library_versions()}
+    code = code_digest([step.module for step in STEPS.values()])[:8]
+    return {
+        "Python": ".".join(platform.python_version_tuple()[:2]),
+        "evenhand": f"{metadata.version('evenhand')} ({code})",
+        **library_versions(),
+    }
 
 
 def _facts(probe: str) -> tuple[dict[str, str], bool, float]:

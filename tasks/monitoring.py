@@ -12,10 +12,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from evenhand.data_contracts.arrow import decode, group_codes
 from evenhand.data_contracts.model import Column, Contract
-from evenhand.fairlib.arrays import Int
+from evenhand.fairlib.arrays import Bool, Int
 from evenhand.fairlib.evaluation.binning import count_bins
 from evenhand.fairlib.evaluation.drift import (
     LEAST_ROWS,
@@ -77,53 +78,104 @@ def compare_column(
     """
     rows = len(values)
     categorical = reference["kind"] == "category"
-    new = 0
-    # Counts of both samples by bin, missing values last.
     if categorical:
-        counts, missing = category_counts(values)
-        known = {*categories, *reference["names"]}
-        new = sum(count for name, count in counts.items() if name not in known)
-        rare = sum(
-            counts[name] for name in counts if name in known and name not in reference["names"]
-        )
-        names = [*reference["names"], OTHER, UNSEEN, MISSING]
-        now = [*(counts.get(name, 0) for name in reference["names"]), rare, new, missing]
-        then = [*reference["counts"], reference["other"], 0, reference["missing"]]
+        bins = _category_bins(values, reference, categories)
+        ordered = 0
     else:
-        numbers = numbers_of(values, column)
-        names = [*bin_labels(reference["edges"], reference["kind"]), MISSING]
-        now = [*count_bins(numbers, reference["edges"]).tolist(), int(np.isnan(numbers).sum())]
-        then = [*reference["counts"], reference["missing"]]
+        bins = _number_bins(values, column, reference)
+        ordered = len(reference["counts"])
     drift = column_drift(
-        now,
-        then,
+        bins.now,
+        bins.then,
         draws=settings.draws,
         level=settings.level,
         random=generator(settings.seed, "drift", column.name),
-        ordered=0 if categorical else len(reference["counts"]),
+        ordered=ordered,
     )
     sensitive = column.role == "sensitive"
-    least = settings.min_cell if sensitive else 0
-    # A small count of a sensitive attribute is replaced by the largest small count, min_cell - 1.
-    new, *failed = (
-        least - 1 if 0 < count < least else count
-        for count in (new, *(count for _, count in broken))
-    )
+    least = 0
+    if sensitive:
+        least = settings.min_cell
+    unseen = None
+    if categorical:
+        unseen = share(_hidden(bins.unseen, least), rows, level=settings.level)
+    broken_rows = []
+    for rule, count in broken:
+        broken_rows.append({"rule": rule, "rows": _hidden(count, least)})
+    # A row that breaks two rules counts twice: the share is an upper bound.
+    outside = min(sum(rule["rows"] for rule in broken_rows), rows)
     # Missing values of a sensitive attribute are a group, as in the reference.
-    missing_counts = 0 if now[-1] < least else now[-1], rows, then[-1], sum(then)
+    missing = bins.now[-1]
+    if missing < least:
+        missing = 0
     return InputDrift(
         **vars(drift),
         kind=reference["kind"],
         sensitive=sensitive,
-        bins=_shares(names, now, then, least),
-        missing=share_change(*missing_counts, level=settings.level, least=LEAST_ROWS),
-        unseen=share(new, rows, level=settings.level) if categorical else None,
-        # A row that breaks two rules counts twice: the share is an upper bound.
-        outside_contract=share(min(sum(failed), rows), rows, level=settings.level),
-        broken=[
-            {"rule": rule, "rows": count} for (rule, _), count in zip(broken, failed, strict=True)
-        ],
+        bins=_shares(bins.names, bins.now, bins.then, least),
+        missing=share_change(
+            missing,
+            rows,
+            bins.then[-1],
+            sum(bins.then),
+            level=settings.level,
+            least=LEAST_ROWS,
+        ),
+        unseen=unseen,
+        outside_contract=share(outside, rows, level=settings.level),
+        broken=broken_rows,
     )
+
+
+@dataclass(frozen=True)
+class _Bins:
+    """Counts of a column's values by bin, now and in training, missing values last."""
+
+    names: list[str]
+    now: list[int]
+    then: list[int]
+    unseen: int = 0  # rows with a category that training did not have
+
+
+def _category_bins(
+    values: pa.ChunkedArray, reference: Mapping[str, Any], categories: Collection[str]
+) -> _Bins:
+    """Counts by category; small categories of the training rows are together ``other``."""
+    counts, missing = category_counts(values)
+    names = list(reference["names"])
+    trained = {*categories, *names}
+    rare = 0
+    unseen = 0
+    for name, count in counts.items():
+        if name not in trained:
+            unseen += count
+        elif name not in names:
+            rare += count
+    return _Bins(
+        names=[*names, OTHER, UNSEEN, MISSING],
+        now=[*(counts.get(name, 0) for name in names), rare, unseen, missing],
+        then=[*reference["counts"], reference["other"], 0, reference["missing"]],
+        unseen=unseen,
+    )
+
+
+def _number_bins(values: pa.ChunkedArray, column: Column, reference: Mapping[str, Any]) -> _Bins:
+    """Counts by the bins of the training rows."""
+    numbers = numbers_of(values, column)
+    edges = reference["edges"]
+    missing = int(np.isnan(numbers).sum())
+    return _Bins(
+        names=[*bin_labels(edges, reference["kind"]), MISSING],
+        now=[*count_bins(numbers, edges).tolist(), missing],
+        then=[*reference["counts"], reference["missing"]],
+    )
+
+
+def _hidden(count: int, least: int) -> int:
+    """Replace a count below `least`, but for 0, by the largest such count."""
+    if 0 < count < least:
+        return least - 1
+    return count
 
 
 def _shares(
@@ -134,28 +186,25 @@ def _shares(
     """
     n = max(sum(now), 1)
     m = max(sum(then), 1)
-    shown = []
+    shares: list[tuple[str, float, float]] = []  # name, then and now
     few_now = 0
     few_then = 0
-    for name, a, b in zip(names, now, then, strict=True):
-        if 0 < a < least:
-            few_now = few_now + a
-            few_then = few_then + b
-        elif a or b:
-            shown.append((name, b / m, a / n))
+    for name, count_now, count_then in zip(names, now, then, strict=True):
+        if 0 < count_now < least:
+            few_now += count_now
+            few_then += count_then
+        elif count_now or count_then:
+            shares.append((name, count_then / m, count_now / n))
     if 0 < few_now < least:
         # Else the shares would add up to less than 1, and so reveal the number of rows left out.
-        rest = max(n - few_now, 1)
-        shown = [(name, share_then, share_now * n / rest) for name, share_then, share_now in shown]
+        visible = max(n - few_now, 1)
+        shares = [(name, before, after * n / visible) for name, before, after in shares]
     elif few_now:
-        pooled = {name: (share_then, share_now) for name, share_then, share_now in shown}
-        share_then, share_now = pooled.get(OTHER, (0.0, 0.0))
-        pooled[OTHER] = (share_then + few_then / m, share_now + few_now / n)
-        shown = [(name, *shares) for name, shares in pooled.items()]
-    return [
-        {"name": name, "then": share_then, "now": share_now}
-        for name, share_then, share_now in shown
-    ]
+        pooled = {name: (before, after) for name, before, after in shares}
+        before, after = pooled.get(OTHER, (0.0, 0.0))
+        pooled[OTHER] = (before + few_then / m, after + few_now / n)
+        shares = [(name, *pair) for name, pair in pooled.items()]
+    return [{"name": name, "then": before, "now": after} for name, before, after in shares]
 
 
 def bin_labels(edges: Sequence[float], kind: str) -> list[str]:
@@ -172,17 +221,16 @@ def bin_labels(edges: Sequence[float], kind: str) -> list[str]:
 def _edge(edge: float, kind: str) -> str:
     if kind == "date":
         day = dt.date(1970, 1, 1).toordinal() + int(np.ceil(edge))
-        return (
-            dt.date.fromordinal(day).isoformat()
-            if 0 < day <= dt.date.max.toordinal()
-            else f"day {edge:g}"
-        )
+        if 0 < day <= dt.date.max.toordinal():
+            return dt.date.fromordinal(day).isoformat()
+        return f"day {edge:g}"
     return f"{edge:.12g}"
 
 
 # sensitive groups and labels
 
 NO_LABEL = MetricValue.insufficient("the batch has no label")
+NO_ATTRIBUTE = "the batch does not tell this attribute"
 
 
 @dataclass(frozen=True)
@@ -215,18 +263,16 @@ def labels_of(table: pa.Table, contract: Contract, inputs: Mapping[str, Any]) ->
         return None
     values = decode(table[label.name])
     if label.classes:
-        codes = pc.index_in(
-            values, value_set=pa.array(list(label.classes), type=values.type)
-        ).fill_null(-1)
+        classes = pa.array(list(label.classes), type=values.type)
+        codes = pc.index_in(values, value_set=classes).fill_null(-1)
         return np.asarray(codes.to_numpy(), dtype=np.int64)
     allowed = label.allowed or inputs.get("label_values")
-    known = pc.is_valid(values)
+    is_label = pc.is_valid(values)
     if allowed is not None:
-        known = pc.and_(
-            known, pc.is_in(values, value_set=pa.array(list(allowed), type=values.type))
-        )
+        allowed_values = pa.array(list(allowed), type=values.type)
+        is_label = pc.and_(is_label, pc.is_in(values, value_set=allowed_values))
     positive = pc.equal(values, pa.scalar(label.positive, type=values.type)).fill_null(False)
-    return np.where(known.to_numpy(), positive.to_numpy().astype(np.int64), -1)
+    return np.where(is_label.to_numpy(), positive.to_numpy().astype(np.int64), -1)
 
 
 def compare_label(
@@ -236,11 +282,11 @@ def compare_label(
     change.
     """
     if classes:
-        now = None if labels is None else np.bincount(labels[labels >= 0], minlength=len(classes))
+        now: list[int] | None = None
+        if labels is not None:
+            now = np.bincount(labels[labels >= 0], minlength=len(classes)).tolist()
         then = reference["label"]["classes"], reference["rows"]
-        return compare_classes(
-            None if now is None else now.tolist(), classes, then, settings, NO_LABEL
-        )
+        return compare_classes(now, classes, then, settings, NO_LABEL)
     positive = reference["label"]["positive"]
     m = reference["rows"]
     if labels is None:
@@ -269,14 +315,23 @@ def compare_classes(
     sizes = dict(zip(names, now, strict=True))
     rows = [(name, sizes[name], count) for name, count in before.items()]
     n = sum(now)
-    rest = n - sum(row[1] for row in rows), m - sum(before.values())
-    rows += [(OTHER, *rest)] if any(rest) else []
-    shown = [{"name": name, "then": b / m, "now": a / n if n else None} for name, a, b in rows]
+    other_now = n - sum(row[1] for row in rows)
+    other_then = m - sum(before.values())
+    if other_now or other_then:
+        rows.append((OTHER, other_now, other_then))
+    shares: list[dict[str, Any]] = []
+    for name, count_now, count_then in rows:
+        share_now = None
+        if n:
+            share_now = count_now / n
+        shares.append({"name": name, "then": count_then / m, "now": share_now})
     if min(n, m) < LEAST_ROWS:
         short = MetricValue.insufficient(f"{min(n, m):,} rows are fewer than {LEAST_ROWS}")
-        return ClassChange(None, None, short, shown)
-    pairs = [(a, n) for _, a, _ in rows], [(b, m) for _, _, b in rows]
-    return ClassChange(None, None, largest_change(*pairs, level=settings.level), shown)
+        return ClassChange(None, None, short, shares)
+    pairs_now = [(count_now, n) for _, count_now, _ in rows]
+    pairs_then = [(count_then, m) for _, _, count_then in rows]
+    change = largest_change(pairs_now, pairs_then, level=settings.level)
+    return ClassChange(None, None, change, shares)
 
 
 def compare_groups(
@@ -292,72 +347,142 @@ def compare_groups(
     such number, so that its size stays hidden. Groups that were small in training, and new ones,
     are together ``other``. Of more than two labels the reference has no counts by group.
     """
-    least = settings.min_cell
-    level = settings.level
-    names = [*reference["names"], OTHER]
-    then = [*reference["counts"], reference["other"]]
-    two_labels = "positives" in reference
-    positives = (
-        [*reference["positives"], reference["other_positives"]] if two_labels else [0] * len(then)
+    counts = _GroupCounts.of(table, column, reference, labels, settings.min_cell)
+    return GroupDrift(
+        _group_share_change(counts, settings),
+        _label_rate_change(counts, settings),
+        _group_rows(counts, settings.min_cell),
     )
-    counts = rows = hits = np.zeros(len(names), dtype=np.int64)
-    shares = rates = MetricValue.insufficient("the batch does not tell this attribute")
-    known = column.name in table.column_names
-    if known:
-        found, codes = group_codes(table[column.name], column)
-        place = {name: i for i, name in enumerate(reference["names"])}
-        group = np.array([place.get(name, len(place)) for name in found], dtype=np.int64)[codes]
-        counts = np.bincount(group, minlength=len(names))
-    few = (counts > 0) & (counts < least)
-    counts = np.where(few, least - 1, counts)
-    n = int(counts.sum())
-    m = sum(then)
-    if known:
-        shares = MetricValue.insufficient(f"the groups have fewer than {LEAST_ROWS} rows")
-        if min(n, m) >= LEAST_ROWS:
-            there = [i for i in range(len(names)) if counts[i] or then[i]]
-            shares = largest_change(
-                [(int(counts[i]), n) for i in there], [(then[i], m) for i in there], level=level
-            )
-        rates = (
-            NO_LABEL
-            if two_labels
-            else MetricValue.insufficient("there are no counts of labels by group")
+
+
+@dataclass(frozen=True)
+class _GroupCounts:
+    """Counts of people by group, now and in training; the last group is ``other``."""
+
+    names: list[str]
+    then: list[int]
+    positives_then: list[int]
+    now: NDArray[np.int64]  # small counts are replaced by the largest such count
+    few: Bool  # whether they are replaced
+    labelled: NDArray[np.int64]  # people with a label
+    positives: NDArray[Any]  # of these those with the positive one
+    has_column: bool  # whether the batch has the attribute
+    has_positives: bool  # whether the reference counts labels by group
+    has_labels: bool  # whether the batch's labels are counted by group
+
+    @classmethod
+    def of(
+        cls,
+        table: pa.Table,
+        column: Column,
+        reference: Mapping[str, Any],
+        labels: Int | None,
+        least: int,
+    ) -> _GroupCounts:
+        """Count the rows of a batch."""
+        names = [*reference["names"], OTHER]
+        then = [*reference["counts"], reference["other"]]
+        has_positives = "positives" in reference
+        positives_then = [0] * len(then)
+        if has_positives:
+            positives_then = [*reference["positives"], reference["other_positives"]]
+        counts = np.zeros(len(names), dtype=np.int64)
+        labelled = np.zeros(len(names), dtype=np.int64)
+        positives: NDArray[Any] = np.zeros(len(names), dtype=np.int64)
+        has_column = column.name in table.column_names
+        has_labels = has_column and labels is not None and has_positives
+        if has_column:
+            group = _group_positions(table, column, reference["names"])
+            counts = np.bincount(group, minlength=len(names))
+            if labels is not None and has_positives:
+                is_labelled = labels >= 0
+                group = group[is_labelled]
+                labelled = np.bincount(group, minlength=len(names))
+                positives = np.bincount(group, weights=labels[is_labelled], minlength=len(names))
+        few = (counts > 0) & (counts < least)
+        return cls(
+            names=names,
+            then=then,
+            positives_then=positives_then,
+            now=np.where(few, least - 1, counts),
+            few=few,
+            labelled=labelled,
+            positives=positives,
+            has_column=has_column,
+            has_positives=has_positives,
+            has_labels=has_labels,
         )
-    if known and labels is not None and two_labels:
-        labelled = group[labels >= 0]
-        rows = np.bincount(labelled, minlength=len(names))
-        hits = np.bincount(labelled, weights=labels[labels >= 0], minlength=len(names))
-        # The groups that the reference names and that have enough rows; missing values are no
-        # group.
-        named = [
-            i
-            for i in range(len(names) - 1)
-            if not is_missing(names[i]) and min(rows[i], then[i]) >= least
-        ]
-        rates = MetricValue.insufficient(f"no group has {least} labelled rows, now and then")
-        if named:
-            rates = largest_change(
-                [(int(hits[i]), int(rows[i])) for i in named],
-                [(positives[i], then[i]) for i in named],
-                level=level,
-            )
+
+
+def _group_positions(table: pa.Table, column: Column, names: Sequence[str]) -> Int:
+    """Per row the position of its group in `names`, or their number for any other group."""
+    batch_names, codes = group_codes(table[column.name], column)
+    place = {name: i for i, name in enumerate(names)}
+    positions = [place.get(name, len(place)) for name in batch_names]
+    return np.array(positions, dtype=np.int64)[codes]
+
+
+def _group_share_change(counts: _GroupCounts, settings: Settings) -> MetricValue:
+    """Largest change of a group's share."""
+    if not counts.has_column:
+        return MetricValue.insufficient(NO_ATTRIBUTE)
+    n = int(counts.now.sum())
+    m = sum(counts.then)
+    if min(n, m) < LEAST_ROWS:
+        return MetricValue.insufficient(f"the groups have fewer than {LEAST_ROWS} rows")
+    now = []
+    then = []
+    for count_now, count_then in zip(counts.now, counts.then, strict=True):
+        if count_now or count_then:
+            now.append((int(count_now), n))
+            then.append((count_then, m))
+    return largest_change(now, then, level=settings.level)
+
+
+def _label_rate_change(counts: _GroupCounts, settings: Settings) -> MetricValue:
+    """Largest change of a group's share of positive labels."""
+    if not counts.has_column:
+        return MetricValue.insufficient(NO_ATTRIBUTE)
+    if not counts.has_positives:
+        return MetricValue.insufficient("there are no counts of labels by group")
+    if not counts.has_labels:
+        return NO_LABEL
+    least = settings.min_cell
+    now = []
+    then = []
+    # The groups that the reference names and that have enough rows; missing values are no group.
+    for i, name in enumerate(counts.names[:-1]):
+        if not is_missing(name) and min(counts.labelled[i], counts.then[i]) >= least:
+            now.append((int(counts.positives[i]), int(counts.labelled[i])))
+            then.append((counts.positives_then[i], counts.then[i]))
+    if not now:
+        return MetricValue.insufficient(f"no group has {least} labelled rows, now and then")
+    return largest_change(now, then, level=settings.level)
+
+
+def _group_rows(counts: _GroupCounts, least: int) -> list[dict[str, Any]]:
+    """Shares and base rates of every group, then and now."""
+    m = max(sum(counts.then), 1)
     # Shares are of the rows of shown groups: shares of all rows would reveal the small groups'
     # sizes.
-    shown = max(int(counts[~few].sum()), 1)
-    return GroupDrift(
-        shares,
-        rates,
-        [
-            {
-                "group": name,
-                "then": then[i] / max(m, 1),
-                "now": int(counts[i]) / shown if known and not few[i] else None,
-                "few": bool(few[i]),
-                "label_then": positives[i] / then[i] if then[i] and two_labels else None,
-                "label_now": float(hits[i] / rows[i]) if rows[i] >= max(least, 1) else None,
-            }
-            for i, name in enumerate(names)
-            if i < len(names) - 1 or then[i] or counts[i]
-        ],
-    )
+    n = max(int(counts.now[~counts.few].sum()), 1)
+    rows = []
+    for i, name in enumerate(counts.names):
+        if i == len(counts.names) - 1 and not (counts.then[i] or counts.now[i]):
+            continue
+        row: dict[str, Any] = {
+            "group": name,
+            "then": counts.then[i] / m,
+            "now": None,
+            "few": bool(counts.few[i]),
+            "label_then": None,
+            "label_now": None,
+        }
+        if counts.has_column and not counts.few[i]:
+            row["now"] = int(counts.now[i]) / n
+        if counts.then[i] and counts.has_positives:
+            row["label_then"] = counts.positives_then[i] / counts.then[i]
+        if counts.labelled[i] >= max(least, 1):
+            row["label_now"] = float(counts.positives[i] / counts.labelled[i])
+        rows.append(row)
+    return rows

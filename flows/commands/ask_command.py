@@ -32,18 +32,20 @@ class _Interview:
     """
 
     names: Names = field(default_factory=dict)  # of coded values
-    known: dict[str, Any] = field(default_factory=dict)
-    asked: list[str] = field(default_factory=list)
+    answers: dict[str, Any] = field(default_factory=dict)
+    questions: list[str] = field(default_factory=list)
     declined: list[str] = field(default_factory=list)
 
 
 def ask(model: str, known: Sequence[str] | None, as_json: bool, store_url: str | None) -> None:
     """Ask until the agent stops, and print its prediction. No answer is kept."""
     interview = _Interview()
-    out = sys.stderr if as_json else sys.stdout
+    out = sys.stdout
+    if as_json:
+        out = sys.stderr
     try:
         questionnaire, interview.names, label_names = _load(model, store_url)
-        interview.known |= _given(questionnaire, known or ())
+        interview.answers |= _given(questionnaire, known or ())
         _ask_all(questionnaire, interview, out)
         result = _result(questionnaire, interview)
     except KeyboardInterrupt:
@@ -64,14 +66,15 @@ def _load(model: str, store_url: str | None) -> Loaded:
 
     with input_errors():
         address = parse_address(model)
-        folder = address.folder
-        loaded = _published(address, store_url) if folder is None else (_of_folder(folder), {}, {})
+        if address.folder is None:
+            loaded = _published(address, store_url)
+        else:
+            loaded = (_of_folder(address.folder), {}, {})
     attribute = getattr(loaded[0].model, "decides_by", None)
     if attribute is not None:
         raise InputError(
             f"the model's decisions depend on {attribute!r}, which nobody is asked for: give it "
-            "whole rows, "
-            "or train it without decision.equal."
+            "whole rows, or train it without decision.equal."
         )
     return loaded
 
@@ -99,11 +102,11 @@ def _published(address: ModelAddress, store_url: str | None) -> Loaded:
     prepare_environment(store_url)
     store = Store(store_url)
     registry = tracking_uri(store)
-    found = find_version(registry, address)
+    version = find_version(registry, address).version
     with store.workdir() as scratch:
-        folder = fetch_bundle(registry, address.name, found.version, scratch)
+        folder = fetch_bundle(registry, address.name, version, scratch)
         try:
-            names = value_names(registry, address.name, found.version)
+            names = value_names(registry, address.name, version)
             columns = json.loads((folder / "evaluation.json").read_text())["contract"]["columns"]
             label = next(column["name"] for column in columns if column["role"] == "label")
             return Questionnaire.load(folder), names, names.get(label, {})
@@ -115,33 +118,36 @@ def _published(address: ModelAddress, store_url: str | None) -> Loaded:
 
 def _given(questionnaire: Questionnaire, pairs: Sequence[str]) -> dict[str, Any]:
     """Read the answers of the command line."""
-    known = {}
+    answers = {}
     for pair in pairs:
         name, equals, text = pair.partition("=")
         if not equals:
             raise InputError("--known wants NAME=VALUE, and one of them has no equals sign.")
         with input_errors("--known: "):
-            known[name] = _read(questionnaire, name, text)
-    return known
+            answers[name] = _read(questionnaire, name, text)
+    return answers
 
 
 def _read(questionnaire: Questionnaire, name: str, text: str) -> Any:
     """Convert an answer to a value of the table's column; ValueError if it is not one."""
     from evenhand.fairlib.methods.dadi.questionnaire import MISSING
 
-    value = None if text == MISSING else text
+    value: str | None = text
+    if text == MISSING:
+        value = None
     questionnaire.check(name, value)
     return value
 
 
 def _ask_all(questionnaire: Questionnaire, interview: _Interview, out: TextIO) -> None:
     """Ask questions until the agent stops."""
-    while (
-        name := questionnaire.next_feature(interview.known, excluded=interview.declined)
-    ) is not None:
-        if not interview.asked:
+    while True:
+        name = questionnaire.next_feature(interview.answers, excluded=interview.declined)
+        if name is None:
+            return
+        if not interview.questions:
             print(INSTRUCTIONS, file=out)
-        interview.asked.append(name)
+        interview.questions.append(name)
         _ask(questionnaire, name, interview, out)
 
 
@@ -152,17 +158,12 @@ def _ask(questionnaire: Questionnaire, name: str, interview: _Interview, out: Te
     numbered = not any(choice.lstrip("-").replace(".", "", 1).isdigit() for choice in choices)
     print(f"\n{name}: {questionnaire.questions[name].description}", file=out)
     meanings = interview.names.get(name, {})
-    for place, choice in enumerate(choices, 1):
-        meaning = f": {meanings[choice]}" if choice in meanings else ""
-        print(f"  {f'{place:>2}  ' if numbered else ''}{choice}{meaning}", file=out)
-    if not choices:
+    if choices:
+        _print_choices(choices, meanings, numbered, out)
+    else:
         print(f"  {questionnaire.questions[name].expected}", file=out)
-        print(
-            *(f"  {code}: {meaning}\n" for code, meaning in meanings.items()),
-            sep="",
-            end="",
-            file=out,
-        )
+        for code, meaning in meanings.items():
+            print(f"  {code}: {meaning}", file=out)
     while True:
         text = _line(out)
         if not text:
@@ -171,11 +172,24 @@ def _ask(questionnaire: Questionnaire, name: str, interview: _Interview, out: Te
         if numbered and text.isdecimal() and 1 <= int(text) <= len(choices):
             text = choices[int(text) - 1]
         try:
-            interview.known[name] = _read(questionnaire, name, text)
+            interview.answers[name] = _read(questionnaire, name, text)
         except ValueError as error:
             print(f"  {error}", file=out)
             continue
         return
+
+
+def _print_choices(
+    choices: Sequence[str], meanings: Mapping[str, str], numbered: bool, out: TextIO
+) -> None:
+    """Print the choices of a question, with what coded values mean."""
+    for place, choice in enumerate(choices, 1):
+        line = choice
+        if numbered:
+            line = f"{place:>2}  {line}"
+        if choice in meanings:
+            line += f": {meanings[choice]}"
+        print(f"  {line}", file=out)
 
 
 def _line(out: TextIO) -> str:
@@ -190,22 +204,21 @@ def _line(out: TextIO) -> str:
 
 def _result(questionnaire: Questionnaire, interview: _Interview) -> dict[str, Any]:
     """Return the prediction and the names of the features that were asked; never an answer."""
-    asked = {*interview.known, *interview.declined}
-    return questionnaire.predict(interview.known) | {
-        "asked": interview.asked,
+    settled = {*interview.answers, *interview.declined}
+    return questionnaire.predict(interview.answers) | {
+        "asked": interview.questions,
         "declined": interview.declined,
-        "known": list(interview.known),
-        "never_asked": [name for name in questionnaire.model.groups_ if name not in asked],
+        "known": list(interview.answers),
+        "never_asked": [name for name in questionnaire.model.groups_ if name not in settled],
     }
 
 
 def _print(
     questionnaire: Questionnaire, names: Mapping[str, str], result: Mapping[str, Any]
 ) -> None:
-    positive, answer = (
-        names.get(value_text(value), value)
-        for value in (questionnaire.label_values[1], result["prediction"])
-    )
+    positive_value = questionnaire.label_values[1]
+    positive = names.get(value_text(positive_value), positive_value)
+    answer = names.get(value_text(result["prediction"]), result["prediction"])
     print(f"\nprediction   {answer}")
     print(f"probability  {result['probability']:.3f} of {positive}")
     for key in ("asked", "declined", "never_asked"):

@@ -72,5 +72,7 @@ class _Count(progress.ProgressColumn):
 
     def render(self, task: progress.Task) -> Text:
         """Return the text of one row."""
-        counted = "" if task.total is None else f"{int(task.completed)}/{int(task.total)}"
-        return Text(counted, style="progress.download")
+        count = ""
+        if task.total is not None:
+            count = f"{int(task.completed)}/{int(task.total)}"
+        return Text(count, style="progress.download")

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import tempfile
 from pathlib import Path
+from typing import Any
 
 from evenhand.flows.commands.report_command import indexed_runs
 from evenhand.flows.runtime import prepare_environment
@@ -21,13 +22,9 @@ def documents(
     model: str, output: Path, notes: Path | None, pdf: bool, store_url: str | None
 ) -> None:
     """Write a version's documents to the folder NAME-VERSION below `output`, and print what is
-    lacking.
+    missing.
     """
-    given = {} if notes is None else read_yaml(notes, "--notes")
-    if not isinstance(given, dict) or not all(isinstance(text, str) for text in given.values()):
-        raise InputError(
-            f"--notes {notes} is no mapping of headings to texts, such as 1b: It runs alone."
-        )
+    written_notes = _read_notes(notes)
     prepare_environment(store_url)
     store = Store(store_url)
     with store.workdir() as scratch:
@@ -36,14 +33,9 @@ def documents(
             raise InputError(
                 f"{model} is a folder, and documents need the records of a version: name one."
             )
-        runs = [run["verdict"] for run in indexed_runs(store) if isinstance(run["verdict"], dict)]
-        monitors = [
-            run
-            for run in runs
-            if run["status"] == "monitored" and run["model"]["content"] == bundle.digest
-        ]
+        monitors = _monitor_runs(store, bundle.digest)
         facts = read_facts(bundle, tracking_uri(store)) | {"monitors": monitors}
-        texts, open_points = write_documents(facts, {str(key): text for key, text in given.items()})
+        texts, open_points = write_documents(facts, written_notes)
     files = {f"{name}.md": text.encode() for name, text in texts.items()}
     if pdf:
         files |= {f"{name}.pdf": to_pdf(text) for name, text in texts.items()}
@@ -53,6 +45,29 @@ def documents(
         print(folder / name)
     for name, points in open_points.items():
         print(f"\n{name}: {points}")
+
+
+def _read_notes(path: Path | None) -> dict[str, str]:
+    """Read the texts by heading that a person has written; none without a file."""
+    if path is None:
+        return {}
+    content = read_yaml(path, "--notes")
+    if not isinstance(content, dict) or not all(isinstance(text, str) for text in content.values()):
+        raise InputError(
+            f"--notes {path} is no mapping of headings to texts, such as 1b: It runs alone."
+        )
+    return {str(key): text for key, text in content.items()}
+
+
+def _monitor_runs(store: Store, digest: str) -> list[dict[str, Any]]:
+    """Return the verdicts of the store's runs that monitored the model with this digest."""
+    monitors = []
+    for run in indexed_runs(store):
+        verdict = run["verdict"]
+        is_monitoring = isinstance(verdict, dict) and verdict["status"] == "monitored"
+        if is_monitoring and verdict["model"]["content"] == digest:
+            monitors.append(verdict)
+    return monitors
 
 
 def _write(folder: Path, files: dict[str, bytes], digest: str) -> None:

@@ -64,13 +64,15 @@ class CiFiles:
             if "markdown" in self.ready and self.markdown is not None:
                 # appended: a CI system collects the summaries of several commands in one file
                 with self.markdown.open("a", encoding="utf-8") as stream:
-                    stream.write(f"\n{markdown}" if self.markdown.stat().st_size else markdown)
-            if (
-                "junit" in self.ready
-            ):  # last: until then it says that the evaluation is not finished
+                    if self.markdown.stat().st_size:
+                        stream.write("\n")
+                    stream.write(markdown)
+            # last: until then it says that the evaluation is not finished
+            if "junit" in self.ready:
                 self._put_junit(junit)
         except OSError as error:
-            return f"{error.filename or 'a report'} could not be written ({error.strerror}): check the disk."
+            file = error.filename or "a report"
+            return f"{file} could not be written ({error.strerror}): check the disk."
         return None
 
     def _put_junit(self, text: str) -> None:
@@ -108,10 +110,10 @@ def evaluate(
     alike.
     """
     files = CiFiles(junit, markdown)
-    shown = without_secrets(model)
+    model_name = without_secrets(model)
 
     def plan() -> terminal.Verb:
-        files.check(shown)
+        files.check(model_name)
         from evenhand.flows.evaluate import execute, plan_evaluation
 
         arguments: dict[str, Any] = {"model": model, "overrides": list(overrides or ()), **options}
@@ -121,12 +123,12 @@ def evaluate(
             raise InputError(
                 "--data is missing: give the table, or --policy where the policy has a holdout."
             )
-        found = plan_evaluation(**arguments, record=not no_record)
-        arguments |= {"gates": found.gates or None, "record": not no_record}
-        return terminal.Verb(found.run_name, partial(execute, found), "evaluate", arguments)
+        planned = plan_evaluation(**arguments, record=not no_record)
+        arguments |= {"gates": planned.gates or None, "record": not no_record}
+        return terminal.Verb(planned.run_name, partial(execute, planned), "evaluate", arguments)
 
     ended = terminal.run_verb(plan, as_json=as_json, store_url=store_url, direct=direct)
-    return _finish(ended, files, shown)
+    return _finish(ended, files, model_name)
 
 
 def audit(
@@ -147,32 +149,32 @@ def audit(
     object.
     """
     files = CiFiles(junit, markdown)
-    shown = without_secrets(predictions)
+    table_name = without_secrets(predictions)
     columns = list(dict.fromkeys(prediction or ()))
     several = len(columns) > 1
-    named: list[str | None] = [*columns] or [None]
+    audited_columns: list[str | None] = [*columns] or [None]
 
-    def audited(column: str | None) -> terminal.Ended:
-        def plan() -> terminal.Verb:
-            if column == named[0]:
-                files.check(shown)
-            from evenhand.flows.audit import execute, plan_audit
+    def plan_column(column: str | None) -> terminal.Verb:
+        if column == audited_columns[0]:
+            files.check(table_name)
+        from evenhand.flows.audit import execute, plan_audit
 
-            if several and options["model"] is not None:
-                raise InputError("give either --prediction, columns of the table, or --model.")
-            plans = [
-                plan_audit(
-                    predictions,
-                    name,
-                    sensitive=sensitive or (),
-                    overrides=list(overrides or ()),
-                    **options,
-                )
-                for name in named
-            ]  # all of them: a wrong one ends the command before anything is measured
-            chosen = plans[named.index(column)]
-            return terminal.Verb("audit", partial(execute, chosen), "", {})
+        if several and options["model"] is not None:
+            raise InputError("give either --prediction, columns of the table, or --model.")
+        plans = {}
+        # all of them: a wrong one ends the command before anything is measured
+        for name in audited_columns:
+            plans[name] = plan_audit(
+                predictions,
+                name,
+                sensitive=sensitive or (),
+                overrides=list(overrides or ()),
+                **options,
+            )
+        return terminal.Verb("audit", partial(execute, plans[column]), "", {})
 
+    def audit_column(column: str | None) -> terminal.Ended:
+        plan = partial(plan_column, column)
         ended = terminal.run_verb(plan, as_json=as_json, store_url=store_url, direct=True)
         if not as_json and ended.verdict.status == "evaluated":
             if several:
@@ -183,63 +185,84 @@ def audit(
         return ended
 
     if not several:
-        return _finish(audited(named[0]), files, shown)
-    ended = []
+        return _finish(audit_column(audited_columns[0]), files, table_name)
+    audits = {}
     for column in columns:
-        ended.append(audited(column))
-        if not ended[-1].verdict.run_id:  # the options are wrong, and all columns share them
-            return _finish(ended[-1], files, shown)
-    return _finish_several(columns, ended, files, shown)
+        audits[column] = audit_column(column)
+        if not audits[column].verdict.run_id:
+            # the options are wrong, and all columns share them
+            return _finish(audits[column], files, table_name)
+    return _finish_several(audits, files, table_name)
 
 
-def _finish_several(
-    columns: Sequence[str], ended: Sequence[terminal.Ended], files: CiFiles, shown: str
-) -> int:
-    """Write the reports of several audits, print their metrics side by side; return the worst exit
-    code.
+def _finish_several(audits: Mapping[str, terminal.Ended], files: CiFiles, model: str) -> int:
+    """Write the reports of several audits by column, and print their metrics side by side.
+
+    Returns the worst exit code.
     """
-    from evenhand.tasks.evaluating.summaries import joined_junit
-
-    faults = []
-    junits = []
-    for one in ended:
-        faults.append(files.write(one.verdict, one.store, shown))
-        junits.append(_texts(one.verdict, one.store, shown)[0])
-    if "junit" in files.ready and not any(faults):
-        files._put_junit(joined_junit(junits))
-    codes = [one.verdict.exit_code for one in ended] + [4 for fault in faults if fault]
+    faults = _write_several(list(audits.values()), files, model)
+    codes = {ended.verdict.exit_code for ended in audits.values()}
+    if any(faults):
+        codes.add(4)
     code = next((code for code in WORST_FIRST if code in codes), 0)
-    if ended[0].as_json:
-        audits = {column: one.verdict.to_dict() for column, one in zip(columns, ended, strict=True)}
-        print(json.dumps({"exit_code": code, "audits": audits}))
+    verdicts = {column: ended.verdict for column, ended in audits.items()}
+    if any(ended.as_json for ended in audits.values()):
+        documents = {column: verdict.to_dict() for column, verdict in verdicts.items()}
+        print(json.dumps({"exit_code": code, "audits": documents}))
     else:
-        for column, one in zip(columns, ended, strict=True):
-            if one.verdict.status == "evaluated" and one.verdict.gates["results"]:
-                print(f"{column}\n")
-                terminal.print_gates(one.verdict.gates["results"])
-                print(f"  {OUTCOMES[one.verdict.exit_code]}\n")
-        _print_side_by_side(columns, [one.verdict for one in ended])
-        for column, one in zip(columns, ended, strict=True):
-            if "report" in one.verdict.artifacts:
-                print(f"report    {one.verdict.artifacts['report']}  ({column})")
-    for message in dict.fromkeys([*(one.verdict.error for one in ended), *faults]):
+        _print_several(verdicts)
+    errors = [verdict.error for verdict in verdicts.values()]
+    for message in dict.fromkeys([*errors, *faults]):
         if message:
             print(f"evenhand: {message}", file=sys.stderr)
     return code
 
 
-def _print_side_by_side(columns: Sequence[str], verdicts: Sequence[Verdict]) -> None:
+def _write_several(
+    audits: Sequence[terminal.Ended], files: CiFiles, model: str
+) -> list[str | None]:
+    """Append every summary, and write one JUnit report of all; return the errors of writing."""
+    from evenhand.tasks.evaluating.summaries import joined_junit
+
+    faults = []
+    junits = []
+    for ended in audits:
+        faults.append(files.write(ended.verdict, ended.store, model))
+        junits.append(_texts(ended.verdict, ended.store, model)[0])
+    if "junit" in files.ready and not any(faults):
+        files._put_junit(joined_junit(junits))
+    return faults
+
+
+def _print_several(verdicts: Mapping[str, Verdict]) -> None:
+    """Print the gates of each audited column, all metrics side by side, and the reports."""
+    for column, verdict in verdicts.items():
+        if verdict.status == "evaluated" and verdict.gates["results"]:
+            print(f"{column}\n")
+            terminal.print_gates(verdict.gates["results"])
+            print(f"  {OUTCOMES[verdict.exit_code]}\n")
+    _print_side_by_side(verdicts)
+    for column, verdict in verdicts.items():
+        if "report" in verdict.artifacts:
+            print(f"report    {verdict.artifacts['report']}  ({column})")
+
+
+def _print_side_by_side(verdicts: Mapping[str, Verdict]) -> None:
     """Print a row for each metric, and a column for each audit that was carried out."""
-    names = list(
-        dict.fromkeys(name for verdict in verdicts for name in terminal.metric_names(verdict))
-    )
-    rows = [["", *columns]]
+    names: dict[str, None] = {}
+    for verdict in verdicts.values():
+        names |= dict.fromkeys(terminal.metric_names(verdict))
+    rows = [["", *verdicts]]
     for name in names:
         row = [name]
-        for verdict in verdicts:
-            found = {"value": verdict.metrics.get(name)}
-            found |= {end: verdict.metrics.get(f"{name}.{end}") for end in ("low", "high")}
-            row.append(terminal.estimate(found) if name in verdict.metrics else "")
+        for verdict in verdicts.values():
+            cell = ""
+            if name in verdict.metrics:
+                low = verdict.metrics.get(f"{name}.low")
+                high = verdict.metrics.get(f"{name}.high")
+                metric = {"value": verdict.metrics[name], "low": low, "high": high}
+                cell = terminal.estimate(metric)
+            row.append(cell)
         rows.append(row)
     terminal.print_table(rows, "  ")
     print()
@@ -247,14 +270,17 @@ def _print_side_by_side(columns: Sequence[str], verdicts: Sequence[Verdict]) -> 
 
 def _print_findings(metrics: Mapping[str, Any]) -> None:
     """Print what the page says first of each attribute, impact ratios below four fifths before the
-    rest.
+    others.
     """
     from evenhand.tasks.pages.texts import treatment
 
     sentences = treatment(metrics)
     sentences.sort(key=lambda sentence: BELOW not in sentence)  # stable
     for sentence in sentences:
-        print(f"{'FINDING' if BELOW in sentence else 'finding':9} {sentence}")
+        if BELOW in sentence:
+            print(f"FINDING   {sentence}")
+        else:
+            print(f"finding   {sentence}")
     if sentences:
         print()
 
@@ -266,15 +292,21 @@ def _print_groups(metrics: Mapping[str, Any]) -> None:
     from evenhand.fairlib.evaluation.outcomes import group_rates
 
     settings = metrics["settings"]
-    names = {"selected": "selected", "impact": "impact ratio"}
-    names |= {"tpr": "TPR", "tnr": "TNR"} if settings["labelled"] else {}
+    titles = {"selected": "selected", "impact": "impact ratio"}
+    if settings["labelled"]:
+        titles |= {"tpr": "TPR", "tnr": "TNR"}
     for attribute, cells in metrics["counts"].items():
-        rows = [[attribute, "rows", *names.values()]]
+        rows = [[attribute, "rows", *titles.values()]]
         favourable = settings.get("favourable", 1)
         for group in group_rates(cells, settings["min_cell"], settings["level"], favourable):
-            rates = [getattr(group, name).value for name in names]
-            shown = ["too few" if rate is None else f"{rate:.3f}" for rate in rates]
-            rows.append([f"  {group.group}", f"{group.n:,}", *shown])
+            row = [f"  {group.group}", f"{group.n:,}"]
+            for name in titles:
+                rate = getattr(group, name).value
+                if rate is None:
+                    row.append("too few")
+                else:
+                    row.append(f"{rate:.3f}")
+            rows.append(row)
         terminal.print_table(rows, "  ")
         for line in _left_out_lines(metrics, attribute):
             print(f"  {line}")
@@ -294,9 +326,9 @@ def _left_out_lines(metrics: Mapping[str, Any], attribute: str) -> list[str]:
     return lines
 
 
-def _finish(ended: terminal.Ended, files: CiFiles, shown: str) -> int:
+def _finish(ended: terminal.Ended, files: CiFiles, model: str) -> int:
     """Write the reports and print the verdict; a report that cannot be written is an error."""
-    fault = files.write(ended.verdict, ended.store, shown)
+    fault = files.write(ended.verdict, ended.store, model)
     if fault is not None:
         ended.verdict.exit_code = 4
         ended.verdict.error = ended.verdict.error or fault
@@ -335,27 +367,32 @@ def _refuse_pinned(overrides: Sequence[str], name: str, *, holdout: bool) -> Non
     """Refuse a key of `--set` that the policy decides about: how, and on which rows, is
     measured.
     """
+    free_keys: Sequence[str] = READING
+    if holdout:
+        free_keys = ()
     for override in overrides:
         key = override.partition("=")[0].strip()
-        if holdout or key not in READING:
-            free = "none" if holdout else ", ".join(READING)
+        if key not in free_keys:
             raise InputError(
                 f"--set {without_secrets(key)}: the policy of {name} decides how, and on which "
-                "rows, its "
-                f"versions are measured: leave it out (free under --policy: {free})."
+                "rows, its versions are measured: leave it out (free under --policy: "
+                f"{', '.join(free_keys) or 'none'})."
             )
 
 
 def _check_plain(junit: Path) -> None:
     """Refuse a device or a pipe: JUnit is written twice, and a rename would replace /dev/stdout."""
-    places = (junit.absolute(), junit.resolve())
     if junit.is_dir():
         raise InputError(
             f"--junit {junit} cannot be written (it is a folder): choose another path."
         )
-    special = any(place.is_relative_to(root) for place in places for root in ("/dev", "/proc"))
-    if special or (junit.exists() and not junit.is_file()):
+    is_special = _is_special(junit.absolute()) or _is_special(junit.resolve())
+    if is_special or (junit.exists() and not junit.is_file()):
         raise InputError(f"--junit {junit} is not a regular file: give the path of one.")
+
+
+def _is_special(path: Path) -> bool:
+    return path.is_relative_to("/dev") or path.is_relative_to("/proc")
 
 
 @contextlib.contextmanager

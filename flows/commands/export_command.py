@@ -31,18 +31,7 @@ def export(
     store_url: str | None,
 ) -> None:
     """Write a published model in another format, or print its SQL."""
-    if to not in NEEDS:
-        raise InputError(f"--to {to!r} is no format: give onnx, sql or pmml.")
-    if (needed := NEEDS[to]) and importlib.util.find_spec(needed) is None:
-        raise InputError(
-            "`evenhand export` needs an optional extra: pip install 'evenhand[export]'."
-        )
-    if to != "sql" and (output is None or dialect is not None):
-        raise InputError(f"--to {to} needs --output, the path of the file, and takes no --dialect.")
-    if output is not None and (output.is_dir() or not output.parent.is_dir()):
-        raise InputError(
-            f"--output {output} is no path of a file in a folder that exists: correct it."
-        )
+    _check_options(to, output, dialect)
     from evenhand.flows.runtime import prepare_environment
     from evenhand.tasks.execution.store import Store
     from evenhand.tasks.registry.bundle import open_bundle
@@ -65,7 +54,29 @@ def export(
             content = _sql(bundle, dialect or "duckdb", table, job, list(overrides or ())).encode()
     if output is None:
         exact_stdout().write(content.decode())
-        return
+    else:
+        _write(output, content)
+
+
+def _check_options(to: str, output: Path | None, dialect: str | None) -> None:
+    """Raise `InputError` for an unknown format, a missing extra, or a path that cannot be."""
+    if to not in NEEDS:
+        raise InputError(f"--to {to!r} is no format: give onnx, sql or pmml.")
+    library = NEEDS[to]
+    if library is not None and importlib.util.find_spec(library) is None:
+        raise InputError(
+            "`evenhand export` needs an optional extra: pip install 'evenhand[export]'."
+        )
+    if to != "sql" and (output is None or dialect is not None):
+        raise InputError(f"--to {to} needs --output, the path of the file, and takes no --dialect.")
+    if output is not None and (output.is_dir() or not output.parent.is_dir()):
+        raise InputError(
+            f"--output {output} is no path of a file in a folder that exists: correct it."
+        )
+
+
+def _write(output: Path, content: bytes) -> None:
+    """Write the file atomically."""
     temporary = output.with_name(f".{output.name}.{os.getpid()}")
     try:
         temporary.write_bytes(content)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from evenhand.flows.commands.terminal import Verb, print_end, run_verb
@@ -17,13 +17,13 @@ def run_filter(
     job: str, input_url: str, output_url: str, overrides: Sequence[str] | None, **common: Any
 ) -> int:
     """Filter, and print the result."""
-    given = {
+    arguments = {
         "job": job,
         "input": input_url,
         "output": output_url,
         "overrides": list(overrides or ()),
     }
-    return _run("filter", "plan_filter", given, common)
+    return _run("filter", "plan_filter", arguments, common)
 
 
 def predict(
@@ -36,33 +36,37 @@ def predict(
     **common: Any,
 ) -> int:
     """Predict, and print the result."""
-    given = {
+    arguments = {
         "model": model,
         "input": input_url,
         "output": output_url,
         "overrides": list(overrides or ()),
+        "reasons": reasons,
+        "adverse": adverse,
     }
-    return _run(
-        "predict", "plan_prediction", given | {"reasons": reasons, "adverse": adverse}, common
-    )
+    return _run("predict", "plan_prediction", arguments, common)
 
 
-def _run(verb: str, planner: str, given: dict[str, Any], common: dict[str, Any]) -> int:
+def _run(verb: str, planner: str, arguments: dict[str, Any], common: dict[str, Any]) -> int:
+    """Plan by the function `planner` of the verb's module, and run the plan over the files."""
+
     def plan() -> Verb:
         from evenhand.flows.file_runs import execute
         from evenhand.tasks.execution.step import report_progress
 
-        found = getattr(importlib.import_module(f"evenhand.flows.{verb}"), planner)(**given)
+        module = importlib.import_module(f"evenhand.flows.{verb}")
+        planned = getattr(module, planner)(**arguments)
 
         def run(store: Store, run_id: str, _: Engine) -> Verdict:
-            return execute(found, store, run_id, report_progress(verb))
+            return execute(planned, store, run_id, report_progress(verb))
 
-        return Verb(found.run_name, run, f"{verb}_flow", given, cacheable=False)
+        return Verb(planned.run_name, run, f"{verb}_flow", arguments, cacheable=False)
 
     return run_verb(plan, **common, interrupted=INTERRUPTED).finish(_print)
 
 
 def _print(verdict: Verdict, seconds: float) -> None:
+    """Print the numbers of files and rows, notes, and the model; nothing if the run ended early."""
     if verdict.status == "up_to_date":
         print("\n".join(verdict.notes))
         return
@@ -70,44 +74,70 @@ def _print(verdict: Verdict, seconds: float) -> None:
         return
     for note in verdict.notes:
         print(f"note      {note}")
-    found = verdict.metrics
-    rows_in = int(found["rows_in"] or 0)
-    rows_out = int(found["rows_out"] or 0)
-    done = "predicted" if "positive" in found else "filtered"
-    counts = {done: found[f"files_{done}"], "done before": found["files_done_before"]}
-    counts["failed"] = found["files_failed"]
-    counted = [
-        f"{int(count or 0)} {name}" for name, count in counts.items() if count or name == done
-    ]
-    print(f"files     {', '.join(counted)}")
-    if done == "predicted":
-        positive = found["positive"]
-        share = "" if positive is None else f", {100 * positive:.3g}% of them positive"
-        print(f"rows      {rows_out:,} of {rows_in:,} predicted{share}")
+    metrics = verdict.metrics
+    if "positive" in metrics:
+        done = "predicted"
+        kind = "model"
+        rows = _predicted_rows(metrics)
     else:
-        expected = found["rows_expected"]
-        share = f" ({100 * rows_out / rows_in:.2g}%; {expected:,.0f} expected)" if rows_in else ""
-        print(f"rows      {rows_out:,} of {rows_in:,} kept{share}")
-    if found["rows_set_aside"]:
-        print(f"          {int(found['rows_set_aside']):,} set aside: they break the contract")
-    if found.get("rows_outside_bounds"):
-        count = int(found["rows_outside_bounds"] or 0)
-        print(
-            f"WARNING   {count:,} {done} with values outside the bounds that the training table had"
-        )
-    if found.get("imbalance") is not None:
-        print(
-            f"balance   expected shares are {found['imbalance']:.3f} "
-            f"[{found['imbalance.low']:.3f}, {found['imbalance.high']:.3f}] from the target"
-        )
-    if found.get("drift.psi") is not None:
-        print(f"drift     stability index {found['drift.psi']:.3f} against the training rows")
+        done = "filtered"
+        kind = "proxy"
+        rows = _kept_rows(metrics)
+    print(f"files     {_counted_files(metrics, done)}")
+    print(f"rows      {rows}")
+    _print_warnings(metrics, done)
     if verdict.model:
-        kind = "model" if done == "predicted" else "proxy"
-        version = verdict.model["version"]
-        print(
-            f"{kind:9} "
-            f"{verdict.model['name']}{f' version {version}' if version else ', from a folder'}"
-        )
+        model = f"{verdict.model['name']}, from a folder"
+        if verdict.model["version"]:
+            model = f"{verdict.model['name']} version {verdict.model['version']}"
+        print(f"{kind:9} {model}")
     print(f"output    {verdict.artifacts['output']}")
     print_end(verdict, seconds)
+
+
+def _counted_files(metrics: Mapping[str, float | None], done: str) -> str:
+    """Count the files of this run, and those done before or failed, if there are such."""
+    counts = [f"{int(metrics[f'files_{done}'] or 0)} {done}"]
+    for key, name in (("files_done_before", "done before"), ("files_failed", "failed")):
+        count = metrics[key]
+        if count:
+            counts.append(f"{int(count)} {name}")
+    return ", ".join(counts)
+
+
+def _predicted_rows(metrics: Mapping[str, float | None]) -> str:
+    rows_in = int(metrics["rows_in"] or 0)
+    rows_out = int(metrics["rows_out"] or 0)
+    text = f"{rows_out:,} of {rows_in:,} predicted"
+    positive = metrics["positive"]
+    if positive is not None:
+        text += f", {100 * positive:.3g}% of them positive"
+    return text
+
+
+def _kept_rows(metrics: Mapping[str, float | None]) -> str:
+    rows_in = int(metrics["rows_in"] or 0)
+    rows_out = int(metrics["rows_out"] or 0)
+    text = f"{rows_out:,} of {rows_in:,} kept"
+    if rows_in:
+        text += f" ({100 * rows_out / rows_in:.2g}%; {metrics['rows_expected']:,.0f} expected)"
+    return text
+
+
+def _print_warnings(metrics: Mapping[str, float | None], done: str) -> None:
+    """Print rows set aside or out of bounds, the remaining imbalance, and drift."""
+    if metrics["rows_set_aside"]:
+        print(f"          {int(metrics['rows_set_aside']):,} set aside: they break the contract")
+    outside = metrics.get("rows_outside_bounds")
+    if outside:
+        print(
+            f"WARNING   {int(outside):,} {done} with values outside the bounds that the training "
+            "table had"
+        )
+    if metrics.get("imbalance") is not None:
+        print(
+            f"balance   expected shares are {metrics['imbalance']:.3f} "
+            f"[{metrics['imbalance.low']:.3f}, {metrics['imbalance.high']:.3f}] from the target"
+        )
+    if metrics.get("drift.psi") is not None:
+        print(f"drift     stability index {metrics['drift.psi']:.3f} against the training rows")

@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 
 # A group of fewer rows may miss in the training or the test rows, and then a run refuses the table.
 SMALL_GROUP = 20
-# Fewest values of a column that a split by it can tell apart.
+# Fewest values of a column for a split by it.
 FEWEST_UNITS = 20
 SHOWN = 8
 
@@ -95,73 +95,105 @@ def init(
     already.
     """
     spec = starter_job.check_method(method, bool(sensitive) or terms is not None)
-    if terms is not None and (len(text or ()) != 1 or not terms.is_file()):
-        lack = (
-            "one --text column that they are in"
-            if terms.is_file()
-            else f"a file, and {terms} is none"
-        )
-        raise InputError(f"--terms needs {lack}.")
-    if name is not None and not NAME.fullmatch(name):
-        raise InputError(
-            f"--name {name!r} is not a valid job name: use letters, digits, dots, dashes, "
-            "underscores."
-        )
-    source, shown = _source(table, sql, connection, folder)
-    plain = re.sub(
-        r"[^A-Za-z0-9_-]+", "-", shown.split("?")[0].rstrip("/").split("/")[-1].split(".")[0]
-    )
-    name = name or plain[:60].strip("-_") or "table"
+    if terms is not None:
+        _check_terms(terms, text or ())
+    if name is not None:
+        _check_name(name)
+    source, table_name = _source(table, sql, connection, folder)
+    name = name or _name_from(table_name)
     contract_file = folder / f"{name}.contract.yaml"
     job_file = folder / f"{name}.yaml"
-    for path in (contract_file, job_file):
-        if path.exists() and not force:
-            raise InputError(f"{path} exists: choose another --name, or overwrite with --force.")
+    if not force:
+        _refuse_existing(contract_file, job_file)
     place = Path(table).expanduser().resolve()
     source |= stated_forms(encoding, decimal or (), dates or ())
     with _stored(source, place) as (rows, forms), input_errors("", ContractError):
-        as_input = use_sensitive or starter_job.needs_inputs(spec)
-        given = (sensitive, identifier, text, ignore)
-        asked, ids, texts, unused = (_columns(each or [], rows.column_names) for each in given)
-        found = understand(
-            rows, name, label, asked, positive, ids, as_input, texts, unused, favourable=favourable
+        columns = rows.column_names
+        sentences = _columns(text, columns)
+        understanding = understand(
+            rows,
+            name,
+            label,
+            _columns(sensitive, columns),
+            positive,
+            _columns(identifier, columns),
+            use_sensitive or starter_job.needs_inputs(spec),
+            sentences,
+            _columns(ignore, columns),
+            favourable=favourable,
         )
-    refuse_lost_columns(found.contract)
+    contract = understanding.contract
+    refuse_lost_columns(contract)
     source |= forms.keys
-    found.warnings.extend(partly_read(found.contract, forms.partly))
+    understanding.warnings.extend(partly_read(contract, forms.partly))
+    flips: dict[str, Any] = {}
     if method not in PROXIES:
-        check_labels(found.contract, method)
-    keys, notes = starter_job.method_needs(spec, found.contract, found.groups)
+        check_labels(contract, method)
+        flips |= understanding.flips
+    keys, notes = starter_job.method_needs(spec, contract, understanding.groups)
     notes = [*forms.notes, *notes]
-    if found.people is not None:
-        keys["split"] = {"by": found.people}
+    people = understanding.people
+    if people is not None:
+        keys["split"] = {"by": people}
         notes.append(
-            f"rows with the same {found.people} stay together in training or test rows (split.by)"
+            f"rows with the same {people} stay together in training or test rows (split.by)"
         )
-    flips = {} if method in PROXIES else dict(found.flips)
     if terms is not None:
-        listed = os.path.relpath(terms.resolve(), folder.resolve())
-        flips["identity"] = {"terms": listed, "column": texts[0]}
+        terms_path = os.path.relpath(terms.resolve(), folder.resolve())
+        flips["identity"] = {"terms": terms_path, "column": sentences[0]}
     source = {"name": name, **source}
     job = starter_job.job_text(
-        name, source, shown, found.contract, contract_file.name, spec, keys, flips
+        name, source, table_name, contract, contract_file.name, spec, keys, flips
     )
-    comments = list(found.warnings)
-    if not found.contract.label.classes:
-        comments.append(_favourable(found.contract.label))
-    _write(folder, {contract_file.name: to_yaml(found.contract, comments), job_file.name: job})
-    document = _document(found, notes, contract_file, job_file, method)
+    comments = list(understanding.warnings)
+    if not contract.label.classes:
+        comments.append(_favourable(contract.label))
+    _write(folder, {contract_file.name: to_yaml(contract, comments), job_file.name: job})
+    document = _document(understanding, notes, contract_file, job_file, method)
     if as_json:
         print(json.dumps(document))
     else:
         _show(document)
 
 
-def _columns(given: Sequence[str], known: Sequence[str]) -> list[str]:
-    """Names of columns, also those that stand in one argument with commas between them."""
-    return [
-        name.strip() for item in given for name in ([item] if item in known else item.split(","))
-    ]
+def _check_name(name: str) -> None:
+    if not NAME.fullmatch(name):
+        raise InputError(
+            f"--name {name!r} is not a valid job name: use letters, digits, dots, dashes, "
+            "underscores."
+        )
+
+
+def _refuse_existing(*paths: Path) -> None:
+    for path in paths:
+        if path.exists():
+            raise InputError(f"{path} exists: choose another --name, or overwrite with --force.")
+
+
+def _check_terms(terms: Path, text: Sequence[str]) -> None:
+    """Check that the list of terms is a file, and that one column of sentences has them."""
+    if not terms.is_file():
+        raise InputError(f"--terms needs a file, and {terms} is none.")
+    if len(text) != 1:
+        raise InputError("--terms needs one --text column that they are in.")
+
+
+def _name_from(table_name: str) -> str:
+    """Return a name for the job: the last part of the table's address, without its ending."""
+    last_part = table_name.split("?")[0].rstrip("/").split("/")[-1].split(".")[0]
+    name = re.sub(r"[^A-Za-z0-9_-]+", "-", last_part)
+    return name[:60].strip("-_") or "table"
+
+
+def _columns(arguments: Sequence[str] | None, columns: Sequence[str]) -> list[str]:
+    """Names of columns, also of several in one argument with commas between them."""
+    names = []
+    for argument in arguments or ():
+        if argument in columns:
+            names.append(argument.strip())
+        else:
+            names += [name.strip() for name in argument.split(",")]
+    return names
 
 
 def understand(
@@ -200,12 +232,15 @@ def understand(
     typed = coerce(sample, contract)
     leaks = leak_report(typed, contract, typed.num_rows)
     reasons = {item["name"]: _reason(item, label) for item in leaks["columns"]}
-    columns = [ignored(c, reasons[c.name]) if c.name in reasons else c for c in contract.columns]
+    columns = []
+    for column in contract.columns:
+        if column.name in reasons:
+            column = ignored(column, reasons[column.name])
+        columns.append(column)
     if not any(column.is_feature for column in columns):
         raise ContractError(
-            f"no column is left as a model input: {', '.join(reasons)} tell the label '{label}' or "
-            "a "
-            "sensitive column: give a table with other columns"
+            f"no column is left as a model input: {', '.join(reasons)} reveal the label '{label}' "
+            "or a sensitive column: give a table with other columns"
         )
     contract = replace(contract, columns=tuple(columns))
     groups = starter_job.group_sizes(typed, contract)
@@ -241,53 +276,74 @@ def _warnings(
     groups: Mapping[str, Mapping[str, int]],
 ) -> list[str]:
     """Return what the user should read, leaks first."""
-    found = [
+    warnings = [
         f"column {name} is ignored: {reason} in the contract" for name, reason in reasons.items()
     ]
-    for attribute, told in leaks["stand_ins"].items():
-        shown = [
-            f"{item['name']} (AUC {item['auc']:.2f})"
-            for item in told
-            if item["name"] not in reasons
-        ]
-        if shown:
-            more = f" and {len(shown) - SHOWN} more" if len(shown) > SHOWN else ""
-            found.append(
-                f"stand-ins that tell {attribute}, kept as they are: "
-                f"{', '.join(shown[:SHOWN])}{more}"
-            )
-    protected = [
-        c.name for c in contract.features if c.role == "feature" and PROTECTED & {*words_of(c.name)}
-    ]
+    for attribute, features in leaks["stand_ins"].items():
+        proxies = []
+        for item in features:
+            if item["name"] not in reasons:
+                proxies.append(f"{item['name']} (AUC {item['auc']:.2f})")
+        if proxies:
+            warnings.append(f"proxy features of {attribute}, kept as they are: {_first(proxies)}")
+    protected = []
+    for column in contract.features:
+        if column.role == "feature" and not PROTECTED.isdisjoint(words_of(column.name)):
+            protected.append(column.name)
     if protected:
-        found.append(
+        warnings.append(
             f"model inputs that look sensitive: {', '.join(protected)}; name them with "
-            "--sensitive, so that "
-            "a run measures by their groups"
+            "--sensitive, so that a run measures by their groups"
         )
-    missing = [f"{c.name} {', '.join(map(repr, c.missing))}" for c in contract.columns if c.missing]
-    if missing:
-        found.append(f"read as missing: {'; '.join(missing)}")
-    wide = [c.name for c in contract.columns if c.role == "ignore" and "too many" in c.description]
-    if wide:
-        found.append(f"ignored for too many categories, group them to use them: {', '.join(wide)}")
+    warnings += _parsing_warnings(contract)
     for attribute, sizes in groups.items():
-        small = sum(count < SMALL_GROUP for count in sizes.values())
-        if small:
-            text = (
-                f"a group of {attribute} has"
-                if small == 1
-                else f"{small} groups of {attribute} have"
-            )
-            found.append(
-                f"{text} fewer than {SMALL_GROUP} rows: its figures will be uncertain, or a run "
-                "refuse it"
-            )
+        warnings += _small_groups_warning(attribute, sizes)
     if contract.missing_sensitive == "drop":
-        found.append(
+        warnings.append(
             "rows without a value of a sensitive model input are dropped (missingSensitive)"
         )
-    return found
+    return warnings
+
+
+def _parsing_warnings(contract: Contract) -> list[str]:
+    """Return warnings on values that mean a missing one, and on columns of too many categories."""
+    warnings = []
+    missing = []
+    too_wide = []
+    for column in contract.columns:
+        if column.missing:
+            missing.append(f"{column.name} {', '.join(map(repr, column.missing))}")
+        if column.role == "ignore" and "too many" in column.description:
+            too_wide.append(column.name)
+    if missing:
+        warnings.append(f"read as missing: {'; '.join(missing)}")
+    if too_wide:
+        warnings.append(
+            f"ignored for too many categories, group them to use them: {', '.join(too_wide)}"
+        )
+    return warnings
+
+
+def _small_groups_warning(attribute: str, sizes: Mapping[str, int]) -> list[str]:
+    """Return a warning if groups of an attribute have few rows."""
+    small = sum(count < SMALL_GROUP for count in sizes.values())
+    if not small:
+        return []
+    subject = f"{small} groups of {attribute} have"
+    if small == 1:
+        subject = f"a group of {attribute} has"
+    return [
+        f"{subject} fewer than {SMALL_GROUP} rows: its figures will be uncertain, or a run refuse "
+        "it"
+    ]
+
+
+def _first(names: Sequence[str]) -> str:
+    """Return the first names with commas between them, and how many there are more."""
+    text = ", ".join(names[:SHOWN])
+    if len(names) > SHOWN:
+        text += f" and {len(names) - SHOWN} more"
+    return text
 
 
 def _source(
@@ -295,27 +351,16 @@ def _source(
 ) -> tuple[dict[str, Any], str]:
     """Return the job's section ``table``, and a name to show."""
     if sql is not None:
-        if not connection:
-            raise InputError(
-                "--sql needs --connection: a SQLAlchemy URL, or $NAME of a variable that has one."
-            )
-        if without_secrets(connection) != connection or holds_credential(connection):
-            raise InputError(
-                "--connection has a password, which the job file would keep: put the URL into an "
-                "environment "
-                "variable and give its name, as in --connection '$DATABASE'."
-            )
-        return {"sql": sql, "connection": connection}, table
+        return _query_source(sql, connection), table
     if connection is not None:
         raise InputError("--connection is for --sql: give the query too, or leave it out.")
     if table in KNOWN_TABLES:
         return {"name": table}, table
     if "://" in table:
-        if without_secrets(table) != table or holds_credential(table):
+        if _has_password(table):
             raise InputError(
                 "the address has a password, which the job file would keep: put it into an "
-                "environment "
-                "variable and write $NAME in its place."
+                "environment variable and write $NAME in its place."
             )
         return {"path": table}, table
     path = Path(table).expanduser()
@@ -324,6 +369,23 @@ def _source(
             f"there is no file {table}: give a file, a folder, a URL or a known table."
         )
     return {"path": os.path.relpath(path.resolve(), folder.resolve())}, path.resolve().name
+
+
+def _query_source(sql: str, connection: str | None) -> dict[str, Any]:
+    if not connection:
+        raise InputError(
+            "--sql needs --connection: a SQLAlchemy URL, or $NAME of a variable that has one."
+        )
+    if _has_password(connection):
+        raise InputError(
+            "--connection has a password, which the job file would keep: put the URL into an "
+            "environment variable and give its name, as in --connection '$DATABASE'."
+        )
+    return {"sql": sql, "connection": connection}
+
+
+def _has_password(address: str) -> bool:
+    return without_secrets(address) != address or holds_credential(address)
 
 
 @contextmanager
@@ -339,28 +401,30 @@ def _stored(source: Mapping[str, Any], local: Path) -> Iterator[tuple[StoredTabl
     from evenhand.tasks.sources.table_reader import infer_table_forms, read_source
     from evenhand.tasks.steps.ingest_step import write_raw
 
-    given = {"name": "table", **source}
+    described = {"name": "table", **source}
     if "://" not in (source.get("path") or "://"):
-        given["path"] = str(local)
+        described["path"] = str(local)
     with tempfile.TemporaryDirectory() as scratch:
         store = Store(scratch)
-        files = {name: store.fetch(item) for name, item in fetch_source(store, given).items()}
+        files = {name: store.fetch(item) for name, item in fetch_source(store, described).items()}
         stored = Path(scratch) / "table"
         forms = TableForms()
-        if given.get("path") or given.get("sql"):
+        if described.get("path") or described.get("sql"):
             (file,) = files.values()
-            forms = infer_table_forms(file, given)
-        elif any(given.get(key) for key in FORM_KEYS):
+            forms = infer_table_forms(file, described)
+        elif any(described.get(key) for key in FORM_KEYS):
             raise InputError(
                 "a known table has a form of its own: leave out --encoding, --decimal and --dates."
             )
-        write_raw(read_source({**given, **forms.keys}, files, 0), stored)
+        write_raw(read_source({**described, **forms.keys}, files, 0), stored)
         yield StoredTable(stored), forms
 
 
 def _write(folder: Path, files: Mapping[str, str]) -> None:
-    """Write both files or none: beside their places, checked as a run checks them, then renamed."""
-    made = [path for path in (folder, *folder.parents) if not path.exists()]
+    """Write both files or none: next to their places, checked as a run checks them, then
+    renamed.
+    """
+    new_folders = [path for path in (folder, *folder.parents) if not path.exists()]
     before: dict[Path, bytes | None] = {}
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -371,17 +435,14 @@ def _write(folder: Path, files: Mapping[str, str]) -> None:
             resolve(with_terms(job, str(folder)), place)
             for file in files:
                 target = folder / file
-                before[target] = target.read_bytes() if target.exists() else None
+                content = None
+                if target.exists():
+                    content = target.read_bytes()
+                # only now, as a place that cannot be read is not restored
+                before[target] = content
                 (Path(name) / file).replace(target)
     except (OSError, InputError) as error:
-        for target, content in before.items():
-            if content is not None:
-                target.write_bytes(content)
-            else:
-                target.unlink(missing_ok=True)
-        for path in made:
-            if path.is_dir() and not any(path.iterdir()):
-                path.rmdir()
+        _restore(before, new_folders)
         if isinstance(error, InputError):
             raise
         raise InputError(
@@ -389,58 +450,81 @@ def _write(folder: Path, files: Mapping[str, str]) -> None:
         ) from None
 
 
+def _restore(before: Mapping[Path, bytes | None], new_folders: Sequence[Path]) -> None:
+    """Bring files to their content before, None for no file, and remove empty new folders."""
+    for target, content in before.items():
+        if content is not None:
+            target.write_bytes(content)
+        else:
+            target.unlink(missing_ok=True)
+    for path in new_folders:
+        if path.is_dir() and not any(path.iterdir()):
+            path.rmdir()
+
+
 def _document(
-    found: Understanding, notes: Sequence[str], contract_file: Path, job_file: Path, method: str
+    understanding: Understanding,
+    notes: Sequence[str],
+    contract_file: Path,
+    job_file: Path,
+    method: str,
 ) -> dict[str, Any]:
-    """Return all that `init` found, as plain JSON types."""
-    label = found.contract.label
+    """Return all that `init` inferred, as plain JSON types."""
+    contract = understanding.contract
+    label = contract.label
+    if label.classes:
+        positive = f"{label.name} has {len(label.classes)} classes"
+        favourable = None
+    else:
+        positive = f"positive means {label.name} = {in_words(label.positive)}"
+        favourable = _favourable(label)
+    groups = {}
+    for column in contract.sensitive:
+        groups[column.name] = _group_names(column, understanding.groups[column.name])
     return {
         "contract": str(contract_file),
         "job": str(job_file),
         "method": method,
         "label": label.name,
-        "positive": f"{label.name} has {len(label.classes)} classes"
-        if label.classes
-        else f"positive means {label.name} = {in_words(label.positive)}",
-        "favourable": None if label.classes else _favourable(label),
-        "columns": [
-            {
-                "name": column.name,
-                "type": column.logical_type,
-                "role": column.role,
-                "input": column.is_feature,
-                "encoding": column.encoding,
-                "missing": list(column.missing or ()),
-                "reason": column.description,
-            }
-            for column in found.contract.columns
-        ],
-        "groups": {
-            column.name: _group_names(column, found.groups[column.name])
-            for column in found.contract.sensitive
-        },
-        "leaks": found.leaks["columns"],
-        "joint_auc": found.leaks["joint_auc"],
-        "stand_ins": found.leaks["stand_ins"],
-        "warnings": found.warnings,
+        "positive": positive,
+        "favourable": favourable,
+        "columns": [_column_document(column) for column in contract.columns],
+        "groups": groups,
+        "leaks": understanding.leaks["columns"],
+        "joint_auc": understanding.leaks["joint_auc"],
+        "stand_ins": understanding.leaks["stand_ins"],
+        "warnings": understanding.warnings,
         "notes": notes,
         "next": f"evenhand run {job_file}",
     }
 
 
+def _column_document(column: Column) -> dict[str, Any]:
+    return {
+        "name": column.name,
+        "type": column.logical_type,
+        "role": column.role,
+        "input": column.is_feature,
+        "encoding": column.encoding,
+        "missing": list(column.missing or ()),
+        "reason": column.description,
+    }
+
+
 def _favourable(label: Column) -> str:
-    """Say which outcome is favourable and why, or that nothing says it and what to do."""
+    """Say which outcome is favourable and why, or that nothing states it and what to do."""
     outcome = describe_outcome(label)
-    shown = f"{outcome['column']} = {outcome['favourable']}"
+    favourable = f"{outcome['column']} = {outcome['favourable']}"
     if not outcome["stated"]:
         return (
-            f"WARNING  nothing says whether {shown} is the favourable outcome: it is taken as "
-            "such; if it is "
-            "not, give --favourable VALUE"
+            f"WARNING  nothing says whether {favourable} is the favourable outcome: it is taken as "
+            "such; if it is not, give --favourable VALUE"
         )
+    reason = "as asked"
     guess = guess_favourable(label.name, label.allowed or ())
-    reason = "as asked" if guess is None or guess.value != label.favourable else guess.reason
-    return f"favourable outcome: {shown} ({reason})"
+    if guess is not None and guess.value == label.favourable:
+        reason = guess.reason
+    return f"favourable outcome: {favourable} ({reason})"
 
 
 def _group_names(column: Column, sizes: Mapping[str, int]) -> list[str]:
@@ -451,16 +535,9 @@ def _group_names(column: Column, sizes: Mapping[str, int]) -> list[str]:
 
 
 def _show(document: Mapping[str, Any]) -> None:
+    """Print the columns as a table, groups, warnings and notes, and the files."""
     head = ["column", "type", "role", "encoding", "reason"]
-    rows = []
-    for item in document["columns"]:
-        role = (
-            f"{item['role']}, input"
-            if item["role"] == "sensitive" and item["input"]
-            else item["role"]
-        )
-        reason = item["reason"].removeprefix("Ignored: ")
-        rows.append([item["name"], item["type"], role, item["encoding"] or "", reason])
+    rows = [_column_row(item) for item in document["columns"]]
     if sys.stdout.isatty():
         _print_rich(head, rows)
     else:
@@ -469,9 +546,7 @@ def _show(document: Mapping[str, Any]) -> None:
     if document["favourable"]:
         print(document["favourable"])
     for attribute, names in document["groups"].items():
-        shown = ", ".join(name.strip() for name in names[:SHOWN])
-        more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
-        print(f"groups of {attribute}: {shown}{more}")
+        print(f"groups of {attribute}: {_first([name.strip() for name in names])}")
     for warning in document["warnings"]:
         print(f"WARNING  {warning}")
     for note in document["notes"]:
@@ -486,18 +561,32 @@ def _show(document: Mapping[str, Any]) -> None:
     print(f"next: {document['next']}")
 
 
+def _column_row(item: Mapping[str, Any]) -> list[str]:
+    """Return what is printed of a column: name, type, role, encoding and reason."""
+    role = item["role"]
+    if role == "sensitive" and item["input"]:
+        role += ", input"
+    reason = item["reason"].removeprefix("Ignored: ")
+    return [item["name"], item["type"], role, item["encoding"] or "", reason]
+
+
 def _print_rich(head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
-    shown = Table(box=None, pad_edge=False, header_style="bold")
+    table = Table(box=None, pad_edge=False, header_style="bold")
     for title in head:
         # names wrap before the reason gets too narrow
-        shown.add_column(
-            title, overflow="fold", ratio=None, min_width=8 if title != "reason" else 20
-        )
+        width = 8
+        if title == "reason":
+            width = 20
+        table.add_column(title, overflow="fold", ratio=None, min_width=width)
     for row in rows:
-        style = "bold red" if "LEAK" in row[-1] else "dim" if row[2] == "ignore" else ""
-        shown.add_row(*(Text(terminal_text(cell), style=style) for cell in row))
-    Console(file=exact_stdout()).print(shown)
+        style = ""
+        if "LEAK" in row[-1]:
+            style = "bold red"
+        elif row[2] == "ignore":
+            style = "dim"
+        table.add_row(*[Text(terminal_text(cell), style=style) for cell in row])
+    Console(file=exact_stdout()).print(table)

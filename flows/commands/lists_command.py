@@ -20,9 +20,9 @@ def datasets() -> None:
     from evenhand.fairlib.datasets.generated import GENERATED
     from evenhand.fairlib.datasets.recipes import RECIPES
 
-    _print_pairs(
-        (name, table.summary) for tables in (GENERATED, RECIPES) for name, table in tables.items()
-    )
+    rows = [(name, table.summary) for name, table in GENERATED.items()]
+    rows += [(name, table.summary) for name, table in RECIPES.items()]
+    _print_pairs(rows)
 
 
 def methods(space: str | None = None) -> None:
@@ -37,9 +37,13 @@ def methods(space: str | None = None) -> None:
 
     rows = []
     for name, spec in METHODS.items():
-        missing = "" if installed(spec) else f" (not installed: {spec.install_command})"
-        rows.append((name, f"{spec.summary} [{', '.join(spec.tasks)}]{missing}"))
-    _print_pairs([*rows, *((name, f"{proxy.summary} [proxy]") for name, proxy in PROXIES.items())])
+        text = f"{spec.summary} [{', '.join(spec.tasks)}]"
+        if not installed(spec):
+            text += f" (not installed: {spec.install_command})"
+        rows.append((name, text))
+    for name, proxy in PROXIES.items():
+        rows.append((name, f"{proxy.summary} [proxy]"))
+    _print_pairs(rows)
 
 
 def _print_space(method: str) -> None:
@@ -65,10 +69,13 @@ def metrics() -> None:
 
     rows = []
     for name, info in METRICS.items():
-        direction = f", {info.direction} is better" if info.direction else ""
-        kind = "" if info.kind == "classifier" else f" [{info.kind}]"
-        explanation = info.explanation.replace("{subject}", info.subject)
-        rows.append((name, f"{info.title}{direction}: {explanation}{kind}"))
+        text = info.title
+        if info.direction:
+            text += f", {info.direction} is better"
+        text += f": {info.explanation.replace('{subject}', info.subject)}"
+        if info.kind != "classifier":
+            text += f" [{info.kind}]"
+        rows.append((name, text))
     _print_pairs(rows)
 
 

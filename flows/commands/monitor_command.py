@@ -27,9 +27,9 @@ def monitor(
     def plan() -> terminal.Verb:
         from evenhand.flows.monitor import execute, plan_monitoring
 
-        found = plan_monitoring(model, data, gates, overrides)
-        given = {"model": model, "data": data, "gates": found.gates, "overrides": overrides}
-        return terminal.Verb(found.run_name, partial(execute, found), "monitor", given)
+        planned = plan_monitoring(model, data, gates, overrides)
+        arguments = {"model": model, "data": data, "gates": planned.gates, "overrides": overrides}
+        return terminal.Verb(planned.run_name, partial(execute, planned), "monitor", arguments)
 
     return terminal.run_verb(plan, **common).finish(_print)
 
@@ -46,7 +46,9 @@ def _print(verdict: Verdict, seconds: float) -> None:
     terminal.print_gates(failed[:SHOWN_GATES])
     if len(failed) > SHOWN_GATES:
         print(f"  … and {len(failed) - SHOWN_GATES} more")
-    kind = "default gates" if verdict.gates.get("note") == "default gates" else "gates"
+    kind = "gates"
+    if verdict.gates.get("note") == "default gates":
+        kind = "default gates"
     print(f"  {len(results) - len(failed)} of {len(results)} {kind} passed\n")
     for note in verdict.notes:
         print(f"note      {note}")

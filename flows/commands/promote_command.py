@@ -6,8 +6,8 @@ import hashlib
 import json
 import secrets
 import sys
-from collections.abc import Sequence
-from dataclasses import asdict
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -42,13 +42,13 @@ from evenhand.tasks.written_input import refuse_credentials
 
 if TYPE_CHECKING:
     from evenhand.data_contracts.model import Contract
+    from evenhand.fairlib.evaluation.gates import Gate
 
 NOTHING_PINNED = (
     "the columns of whatever contract a version has: none is published yet; `--contract FILE` pins "
-    "them now, "
-    "and `evenhand policy set` after the first run those of its version"
+    "them now, and `evenhand policy set` after the first run those of its version"
 )
-INTERRUPTED = "interrupted: `evenhand history` tells whether the alias was moved."
+INTERRUPTED = "interrupted: `evenhand history` shows whether the alias was moved."
 
 
 def promote(model: str, alias: str, as_json: bool, store_url: str | None) -> None:
@@ -70,9 +70,11 @@ def promote(model: str, alias: str, as_json: bool, store_url: str | None) -> Non
     elif change is None:
         print(f"{name} version {version} is {alias} already: nothing was changed.")
     else:
+        message = f"{name} version {version} is now {alias}"
         from_version = change.content["from_version"]
-        before = f", in place of version {from_version}" if from_version else ""
-        print(f"{name} version {version} is now {alias}{before}.")
+        if from_version:
+            message += f", in place of version {from_version}"
+        print(f"{message}.")
         print(f"record {change.number}: {change.when}, {change.who}, {_describe(change)}")
 
 
@@ -93,22 +95,32 @@ def sign(model: str, key: Path, store_url: str | None) -> None:
 def history(model: str, as_json: bool, anchor: Path | None, store_url: str | None) -> int:
     """Print every record of a model's chain; the exit code is 1 if it has faults."""
     address, registry = _address(model, store_url, reading=True)
-    found = audit.history(registry, address.name)
+    chain = audit.history(registry, address.name)
     if anchor is not None:
-        if found.faults:
-            raise InputError(f"nothing was written to {anchor}: {found.faults[0]}.")
+        if chain.faults:
+            raise InputError(f"nothing was written to {anchor}: {chain.faults[0]}.")
         try:
-            anchor.write_text(json.dumps(audit.anchor_of(found), indent=1) + "\n")
+            anchor.write_text(json.dumps(audit.anchor_of(chain), indent=1) + "\n")
         except OSError as error:
             raise InputError(f"--anchor {anchor} cannot be written ({error.strerror}).") from None
     if as_json:
-        records = [_row(record) for record in found.records]
-        document = {"name": found.name, "aliases": found.aliases, "faults": found.faults}
+        records = [_row(record) for record in chain.records]
+        document = {"name": chain.name, "aliases": chain.aliases, "faults": chain.faults}
         moves = [row for row in records if row["kind"] == "move"]
         print(json.dumps(redacted({**document, "changes": moves, "records": records})))
     else:
-        _print(found)
-    return 1 if found.faults else 0
+        _print(chain)
+    return int(bool(chain.faults))
+
+
+@dataclass
+class _CheckedVersions:
+    """Result of comparing the files of a model's versions with their recorded lists."""
+
+    checked: int = 0  # number of versions with a list
+    without_list: list[str] = field(default_factory=list)
+    with_bytecode: list[str] = field(default_factory=list)
+    faults: list[str] = field(default_factory=list)
 
 
 @waits_for_service
@@ -124,66 +136,89 @@ def verify(
     """
     keys = signatures.read_public_keys(signed_by or ())
     address, registry = _address(model, store_url, reading=True)
-    found = audit.history(registry, address.name)
-    faults = list(found.faults)
+    chain = audit.history(registry, address.name)
+    faults = list(chain.faults)
     if anchor is not None:
-        faults += audit.check_anchor(found, _read_anchor(anchor))
-    faults += signatures.false_signatures(found)
-    keys += found.policy.content.get("signed_by", ()) if found.policy else ()
-    for alias, number in sorted(found.aliases.items()):
-        lacking = signatures.unsigned(found, number, keys) if alias != policy.WAITING else None
-        faults += [f"{alias} is version {number}, and {lacking}"] if lacking else []
-    checked = 0
-    unlisted = []
-    compiled = []
+        faults += audit.check_anchor(chain, _read_anchor(anchor))
+    faults += signatures.false_signatures(chain)
+    if chain.policy:
+        keys += chain.policy.content.get("signed_by", ())
+    for alias, number in sorted(chain.aliases.items()):
+        if alias == policy.WAITING:
+            continue
+        objection = signatures.unsigned(chain, number, keys)
+        if objection:
+            faults.append(f"{alias} is version {number}, and {objection}")
+    versions = _check_versions(registry, chain)
+    faults += versions.faults
+    if as_json:
+        document = {
+            "name": chain.name,
+            "records": len(chain.records),
+            "versions": versions.checked,
+            "without_list": versions.without_list,
+            "bytecode": versions.with_bytecode,
+            "faults": faults,
+        }
+        print(json.dumps(document))
+    else:
+        _print_verification(chain, versions, faults)
+    return int(bool(faults))
+
+
+def _check_versions(registry: str, chain: Chain) -> _CheckedVersions:
+    """Compare the files of every version with the list in its record."""
+    result = _CheckedVersions()
     with registry_client(registry) as client:
-        versions = client.search_model_versions(f"name = '{address.name}'", max_results=10_000)
-        numbers = sorted((str(item.version) for item in versions), key=int)
+        versions = client.search_model_versions(f"name = '{chain.name}'", max_results=10_000)
+        numbers = {str(item.version) for item in versions}
     # the first record of a version: a later one may be of someone who changed its files
-    recorded = {
-        record.content["version"]: record.content["files"] for record in found.of("version")[::-1]
-    }
+    recorded = {}
+    for record in reversed(chain.of("version")):
+        recorded[record.content["version"]] = record.content["files"]
     for number in sorted({*numbers, *recorded}, key=int):
         if number not in numbers:
-            faults.append(f"version {number} was deleted")
+            result.faults.append(f"version {number} was deleted")
             continue
-        changed = damaged_files(registry, address.name, number, recorded.get(number))
-        place = place_of(registry, address.name, number)
-        compiled += [number] if place is not None and any(place.rglob(BYTECODE)) else []
+        changed = damaged_files(registry, chain.name, number, recorded.get(number))
+        place = place_of(registry, chain.name, number)
+        if place is not None and any(place.rglob(BYTECODE)):
+            result.with_bytecode.append(number)
         if changed is None:
-            unlisted.append(number)
+            result.without_list.append(number)
         else:
-            checked += 1
-            faults += [f"version {number}: {fault}" for fault in changed]
-    if as_json:
-        document = {"name": address.name, "records": len(found.records), "versions": checked}
-        lists = {"without_list": unlisted, "bytecode": compiled, "faults": faults}
-        print(json.dumps({**document, **lists}))
+            result.checked += 1
+            result.faults += [f"version {number}: {fault}" for fault in changed]
+    return result
+
+
+def _print_verification(chain: Chain, versions: _CheckedVersions, faults: Sequence[str]) -> None:
+    print(f"{chain.name}: {len(chain.records)} records, the files of {versions.checked} versions")
+    if versions.without_list:
+        print(f"without a list of files, by an older version: {', '.join(versions.without_list)}")
+    if versions.with_bytecode:
+        print(
+            f"with bytecode that no list covers (delete the folders {BYTECODE}): "
+            f"{', '.join(versions.with_bytecode)}"
+        )
+    for fault in faults:
+        print(terminal_text(f"evenhand: {fault}"), file=sys.stderr)
+    if faults:
+        print("faults were found")
     else:
-        print(f"{address.name}: {len(found.records)} records, the files of {checked} versions")
-        if unlisted:
-            print(f"without a list of files, by an older version: {', '.join(unlisted)}")
-        if compiled:
-            print(
-                f"with bytecode that no list covers (delete the folders {BYTECODE}): "
-                f"{', '.join(compiled)}"
-            )
-        for fault in faults:
-            print(terminal_text(f"evenhand: {fault}"), file=sys.stderr)
-        print("faults were found" if faults else "nothing was changed")
-    return 1 if faults else 0
+        print("nothing was changed")
 
 
 def _read_anchor(path: Path) -> dict[str, Any]:
     try:
-        found = json.loads(path.read_text())
+        content = json.loads(path.read_text())
     except (OSError, ValueError) as error:
         raise InputError(f"--anchor {path} cannot be read ({type(error).__name__}).") from None
-    if not isinstance(found, dict):
+    if not isinstance(content, dict):
         raise InputError(
             f"--anchor {path} holds no anchor: `evenhand history --anchor FILE` writes one."
         )
-    return found
+    return content
 
 
 @waits_for_service
@@ -203,28 +238,13 @@ def set_policy(
     `rules` are the options named like keys of the policy. Raises `InputError` for a metric that
     does not exist, or a gate that no value satisfies.
     """
-    from evenhand.fairlib.catalogue import describe, names_of
     from evenhand.tasks.steps.gate_step import read_limits
-    from evenhand.tasks.written_input import nearest
 
     address, registry = _address(model, store_url)
     chosen, limits = read_limits(gates, baseline=False)
-    rules |= {name: list(rules[name] or ()) for name in ("required", "promoters")}
-    for metric in (*rules["required"], *(gate.metric for gate in limits)):
-        try:
-            describe(metric)
-        except KeyError:
-            known = nearest(metric, names_of("classifier"))
-            raise InputError(f"the policy names {metric!r}, which is no metric{known}.") from None
-    for gate in limits:
-        low, high = describe(gate.metric)[0].domain
-        over = gate.min is not None and high is not None and gate.min > high
-        if over or (gate.max is not None and low is not None and gate.max < low):
-            raise InputError(
-                f"the policy's gate {gate.metric!r} asks for {gate.min if over else gate.max:g}, "
-                "and the "
-                f"metric lies from {low} to {high}: no model can satisfy it."
-            )
+    for name in ("required", "promoters"):
+        rules[name] = list(rules[name] or ())
+    _check_metrics(rules["required"], limits)
     rules |= {
         "gates": chosen,
         "signed_by": signatures.read_public_keys(signed_by or ()),
@@ -237,14 +257,50 @@ def set_policy(
         of_table = [override for override in overrides or () if override.startswith("table.")]
         rules["holdout"] = _holdout(Store(store_url), holdout, of_table)
     # keys that verify signatures are public
-    refuse_credentials(
-        {key: value for key, value in rules.items() if key != "signed_by"}, "the policy"
-    )
+    without_keys = {key: value for key, value in rules.items() if key != "signed_by"}
+    refuse_credentials(without_keys, "the policy")
     with registry_client(registry) as client:
         made = audit.append(client, address.name, "policy", rules)
     print(f"record {made.number}: {made.who} sets the policy of {address.name}")
     print(f"measures  {terms_of(rules).described()}")
     print(f"judges    {pinned.source}")
+
+
+def _check_metrics(required: Sequence[str], limits: Sequence[Gate]) -> None:
+    """Raise `InputError` for a name that is no metric, or a gate that cannot be satisfied."""
+    for metric in (*required, *[gate.metric for gate in limits]):
+        _check_metric(metric)
+    for gate in limits:
+        _check_limit(gate)
+
+
+def _check_metric(name: str) -> None:
+    """Raise `InputError` for a name of a policy that is no metric."""
+    from evenhand.fairlib.catalogue import describe, names_of
+    from evenhand.tasks.written_input import nearest
+
+    try:
+        describe(name)
+    except KeyError:
+        similar = nearest(name, names_of("classifier"))
+        raise InputError(f"the policy names {name!r}, which is no metric{similar}.") from None
+
+
+def _check_limit(gate: Gate) -> None:
+    """Raise `InputError` for a gate that no value of its metric satisfies."""
+    from evenhand.fairlib.catalogue import describe
+
+    low, high = describe(gate.metric)[0].domain
+    if gate.min is not None and high is not None and gate.min > high:
+        impossible = gate.min
+    elif gate.max is not None and low is not None and gate.max < low:
+        impossible = gate.max
+    else:
+        return
+    raise InputError(
+        f"the policy's gate {gate.metric!r} asks for {impossible:g}, and the metric lies from "
+        f"{low} to {high}: no model can satisfy it."
+    )
 
 
 def _measure(
@@ -255,18 +311,18 @@ def _measure(
     """
     from evenhand.flows.data_source import parse_measurement
 
-    given = parse_measurement(overrides)
+    settings = parse_measurement(overrides)
     of_table = next((override for override in overrides if override.startswith("table.")), None)
     if of_table is not None and holdout is None:
         raise InputError(
             f"--set {of_table.partition('=')[0]} is about the table of --holdout: give one."
         )
     needed = names_intersections(rules)
-    if needed and given.get("intersections") is False:
+    if needed and settings.get("intersections") is False:
         raise InputError(
             "--set evaluate.intersections: the policy's gates name intersections: leave it out."
         )
-    return {**SETTINGS, "intersections": needed, **given}
+    return {**SETTINGS, "intersections": needed, **settings}
 
 
 class Judged(NamedTuple):
@@ -288,8 +344,10 @@ def _judged(
     from evenhand.tasks.errors import input_errors
     from evenhand.tasks.registry.bundle import open_bundle
 
-    with input_errors("--contract: ", ContractError):
-        chosen = None if contract is None else load_contract(contract)
+    chosen = None
+    if contract is not None:
+        with input_errors("--contract: ", ContractError):
+            chosen = load_contract(contract)
     number = _version_to_pin(registry, name)
     if number is None:
         if chosen is None:
@@ -326,8 +384,12 @@ def _version_to_pin(registry: str, name: str) -> str | None:
     with registry_client(registry) as client:
         champion = audit.read_chain(client, name).aliases.get("champion")
         versions = client.search_model_versions(f"name = '{name}'", max_results=10_000)
-    numbers = sorted((int(item.version) for item in versions), reverse=True)
-    return champion or (str(numbers[0]) if numbers else None)
+    if champion:
+        return champion
+    numbers = [int(item.version) for item in versions]
+    if not numbers:
+        return None
+    return str(max(numbers))
 
 
 def _holdout(store: Store, address: str, overrides: list[str]) -> dict[str, Any]:
@@ -346,30 +408,35 @@ def _holdout(store: Store, address: str, overrides: list[str]) -> dict[str, Any]
         steps = Steps(store, DirectEngine(store))
         ingest(data.source, data.seed or 0, steps)
         table = pq.read_table(store.fetch(steps.output("ingest", "raw")))
-    rows = {"rows": table.num_rows, "salt": salt, "digest": digest_of_rows(table, salt)}
     path = data.source["path"]
-    # an evaluation in another folder must find the same file
-    local = path is not None and "://" not in path
-    return {"data": path if local else address, "overrides": overrides, **rows}
+    if path is not None and "://" not in path:
+        address = path  # an evaluation in another folder must find the same file
+    return {
+        "data": address,
+        "overrides": overrides,
+        "rows": table.num_rows,
+        "salt": salt,
+        "digest": digest_of_rows(table, salt),
+    }
 
 
 def show_policy(model: str, store_url: str | None) -> None:
     """Print the policy of a model as JSON."""
     address, registry = _address(model, store_url)
-    found = audit.current_policy(registry, address.name)
-    if found is None:
+    in_force = audit.current_policy(registry, address.name)
+    if in_force is None:
         raise InputError(
             f"{address.name} has no policy: `evenhand policy set {address.name} --gates FILE`."
         )
-    terms = terms_of(found)
+    terms = terms_of(in_force)
     if terms.older:
         print(f"evenhand: {older_policy(address.name, terms)}", file=sys.stderr)
     # an older version of this program has stored addresses with tokens
-    print(json.dumps(redacted(found), indent=1))
+    print(json.dumps(redacted(in_force), indent=1))
 
 
 def _row(record: Record) -> dict[str, Any]:
-    """A record as one mapping, its content beside its other fields."""
+    """A record as one mapping, its content next to its other fields."""
     fields = asdict(record)
     return {**fields.pop("content"), **fields}
 
@@ -380,16 +447,26 @@ def _describe(record: Record) -> str:
     if record.kind == "version":
         return f"files {hashlib.sha256(content['files'].encode()).hexdigest()[:12]}"
     if record.kind == "policy":
-        return f"gates on {', '.join(content['gates'])}" if content.get("gates") else "removed"
+        if not content.get("gates"):
+            return "removed"
+        return f"gates on {', '.join(content['gates'])}"
     if record.kind == "approval":
         return ""
     if record.kind == "signature":
         return f"with the key {content['key'][: signatures.SHOWN]}"
-    evaluation = content["evaluation"] if record.kind == "move" else content
-    kind = evaluation.get("run_id") or "the gates of its own run"
+    if record.kind == "move":
+        return _describe_evaluation(content["evaluation"])
+    return _describe_evaluation(content)
+
+
+def _describe_evaluation(evaluation: Mapping[str, Any]) -> str:
+    origin = evaluation.get("run_id") or "the gates of its own run"
     verdict = str(evaluation.get("verdict", "not recorded")).replace("_", " ")
-    data = str(evaluation.get("data_fingerprint") or "")[:12]
-    return f"{verdict} by {kind}{f' on data {data}' if data else ''}"
+    text = f"{verdict} by {origin}"
+    fingerprint = evaluation.get("data_fingerprint")
+    if fingerprint:
+        text += f" on data {str(fingerprint)[:12]}"
+    return text
 
 
 def _address(
@@ -413,18 +490,15 @@ def _print(chain: Chain) -> None:
     for record in chain.records:
         content = record.content
         what = record.kind
-        version = record.content.get("version", "")
+        version = content.get("version", "")
+        reason = _describe(record)
         if record.kind == "move":
             what = content["alias"]
             version = f"{content['from_version'] or '-'} to {content['to_version']}"
-        reason = f"{content['reason']}, " if record.kind == "move" else ""
-        rows.append(
-            (str(record.number), record.when, what, version, record.who, reason + _describe(record))
-        )
+            reason = f"{content['reason']}, {reason}"
+        rows.append((str(record.number), record.when, what, version, record.who, reason))
     print_table(rows)
-    now = ", ".join(
-        f"{alias} is version {version}" for alias, version in sorted(chain.aliases.items())
-    )
-    print(f"\n{chain.name}: {now or 'no alias is set'}")
+    aliases = [f"{alias} is version {version}" for alias, version in sorted(chain.aliases.items())]
+    print(f"\n{chain.name}: {', '.join(aliases) or 'no alias is set'}")
     for fault in chain.faults:
         print(terminal_text(f"evenhand: {fault}"), file=sys.stderr)

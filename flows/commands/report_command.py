@@ -16,7 +16,10 @@ def report(run_id: str | None, store_url: str | None, all_runs: bool) -> None:
     """Print the address of a run's report, or of the page over all runs."""
     if all_runs and run_id is not None:
         raise InputError(f"--all is about every run: leave out {run_id!r}.")
-    print(write_index(store_url) if all_runs else report_path(run_id or "latest", store_url))
+    if all_runs:
+        print(write_index(store_url))
+    else:
+        print(report_path(run_id or "latest", store_url))
 
 
 def report_path(run_id: str, store_url: str | None) -> str:
@@ -34,10 +37,8 @@ def report_path(run_id: str, store_url: str | None) -> str:
             )
         run_id = with_report[-1]
     if run_id not in runs:
-        raise InputError(
-            f"the store {store.url} has no run {run_id!r}; the latest is "
-            f"{runs[-1] if runs else 'none'}."
-        )
+        latest = (runs or ["none"])[-1]
+        raise InputError(f"the store {store.url} has no run {run_id!r}; the latest is {latest}.")
     if not store.exists("runs", run_id, "report.html"):
         raise InputError(
             f"the run {run_id} ended before its evaluation: see verdict.json in its folder."
@@ -79,26 +80,22 @@ def indexed_runs(store: Store) -> list[dict[str, Any]]:
     """Return every run with its verdict; the files are listed in one call and read in one call."""
     verdicts = store.runs_with("verdict.json")
     reports = store.runs_with("report.html")
-    read = store.filesystem.cat(list(verdicts.values()), on_error="return") if verdicts else {}
+    contents: dict[str, Any] = {}
+    if verdicts:
+        contents = store.filesystem.cat(list(verdicts.values()), on_error="return")
     indexed = []
     for run_id in store.runs():
+        entry: dict[str, Any] = {"run_id": run_id, "verdict": None, "damage": None, "report": None}
         path = verdicts.get(run_id)
-        content = None
-        damage = None if path else "missing"
-        try:
-            content = json.loads(read.get(path, b"")) if path else None
-        except (
-            TypeError,
-            ValueError,
-            RecursionError,
-        ):  # also where an error of reading stands for the bytes
-            damage = "damaged"
-        indexed.append(
-            {
-                "run_id": run_id,
-                "verdict": content,
-                "damage": damage,
-                "report": f"{run_id}/report.html" if run_id in reports else None,
-            }
-        )
+        if path is None:
+            entry["damage"] = "missing"
+        else:
+            try:
+                entry["verdict"] = json.loads(contents.get(path, b""))
+            # TypeError: an error of reading stands for the bytes
+            except (TypeError, ValueError, RecursionError):
+                entry["damage"] = "damaged"
+        if run_id in reports:
+            entry["report"] = f"{run_id}/report.html"
+        indexed.append(entry)
     return indexed

@@ -22,19 +22,20 @@ def run(job: str, overrides: Sequence[str] | None, if_changed: bool, **common: A
 
     def plan() -> terminal.Verb:
         resolved.append(resolve(*load_job(job, overrides or ())))
-        if said := expected(resolved[0], common["store_url"]):
-            print(said, file=sys.stderr)
-        given = {"job": job, "overrides": list(overrides or ())}
+        message = expected(resolved[0], common["store_url"])
+        if message:
+            print(message, file=sys.stderr)
+        arguments = {"job": job, "overrides": list(overrides or ())}
         execute = partial(retraining.execute, resolved[0])
-        return terminal.Verb(resolved[0].job.name, execute, "retrain", given)
+        return terminal.Verb(resolved[0].job.name, execute, "retrain", arguments)
 
     def nothing_to_do(store: Store, run_id: str) -> bool:
+        if not if_changed:
+            return False
         # compared in this process: a server would take longer to start
         return retraining.up_to_date(resolved[0], store, run_id, DirectEngine(store)) is not None
 
-    return terminal.run_verb(plan, **common, skip=nothing_to_do if if_changed else None).finish(
-        _print
-    )
+    return terminal.run_verb(plan, **common, skip=nothing_to_do).finish(_print)
 
 
 def _print(verdict: Verdict, seconds: float) -> None:
@@ -60,11 +61,12 @@ def _print(verdict: Verdict, seconds: float) -> None:
 
 
 def print_controls(verdict: Verdict) -> None:
-    """Print in one line what the method bought beside its controls."""
+    """Print in one line the comparison of the model with its baselines."""
     if verdict.controls:
         from evenhand.tasks.pages.sections.controls_section import answers
 
-        print("  what the method bought:", " ".join(answers(verdict.controls)).replace("**", ""))
+        text = " ".join(answers(verdict.controls)).replace("**", "")
+        print(f"  comparison with baselines: {text}")
         print()
 
 
@@ -74,11 +76,13 @@ def _print_published(verdict: Verdict) -> None:
         model = verdict.model
         print(f"published {model['name']} version {model['version']} as {model['uri']}")
     else:
-        reason = (
-            "the gates refused the model"
-            if verdict.exit_code == 1
-            else "not enough evidence for a gate"
-        )
-        if verdict.exit_code == 1 and verdict.gates.get("note") == "default gates":
-            reason = "it is no better than the commonest answer for everybody"
-        print(f"not published: {verdict.gates.get('degenerate') or reason}")
+        print(f"not published: {verdict.gates.get('degenerate') or _reason(verdict)}")
+
+
+def _reason(verdict: Verdict) -> str:
+    """Return why a model was not published."""
+    if verdict.exit_code != 1:
+        return "not enough evidence for a gate"
+    if verdict.gates.get("note") == "default gates":
+        return "it is no better than the majority-class baseline"
+    return "the gates refused the model"

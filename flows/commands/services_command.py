@@ -15,10 +15,10 @@ from evenhand.tasks.execution.store import Store, default_store_url
 def serve(config: Path, limit: int, metrics_port: int | None, store_url: str | None) -> None:
     """Serve the deployments of a file until Ctrl-C."""
     place = store_url or default_store_url()
-    # a run's working folder is not this one, so the store needs an absolute path
-    os.environ["EVENHAND_STORE"] = (
-        place if "://" in place else str(Path(place).expanduser().resolve())
-    )
+    if "://" not in place:
+        # a run's working folder is not this one, so the store needs an absolute path
+        place = str(Path(place).expanduser().resolve())
+    os.environ["EVENHAND_STORE"] = place
     os.environ.setdefault("PREFECT_FLOWS_HEARTBEAT_FREQUENCY", "30")
     Store(os.environ["EVENHAND_STORE"])
     home = runtime.prepare_environment(os.environ["EVENHAND_STORE"])

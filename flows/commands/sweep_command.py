@@ -13,8 +13,14 @@ from evenhand.tasks.execution.store import Store
 
 SHOWN_COLUMNS = 4
 MAIN_KINDS = (
-    "consistency.", "gap_max.", "certificate.", "accuracy", "disclosivity", "smallest_growth", "kept",
-)  # fmt: skip
+    "consistency.",
+    "gap_max.",
+    "certificate.",
+    "accuracy",
+    "disclosivity",
+    "smallest_growth",
+    "kept",
+)
 
 
 def sweep(
@@ -29,34 +35,46 @@ def sweep(
 
     `given` are `job`, `over` and `seeds`: parameters of the grid and of the flow alike.
     """
-    given["overrides"] = [
-        *(overrides or ()),
-        *([] if workers is None else [f"sweep.workers={workers}"]),
-    ]
+    arguments = given | {"overrides": list(overrides or ())}
+    if workers is not None:
+        arguments["overrides"].append(f"sweep.workers={workers}")
 
     def plan() -> Verb:
-        grid = make_grid(**given)
+        grid = make_grid(**arguments)
 
         def execute_points(store: Store, run_id: str, engine: Engine) -> Verdict:
-            cached = isinstance(engine, DirectEngine) and engine.cached_only
-            return execute(grid, store, run_id, cached_points if cached else run_points)
+            if isinstance(engine, DirectEngine) and engine.cached_only:
+                return execute(grid, store, run_id, cached_points)
+            return execute(grid, store, run_id, run_points)
 
-        return Verb(grid.run_name, execute_points, "sweep", given)
+        return Verb(grid.run_name, execute_points, "sweep", arguments)
 
     ended = run_verb(plan, as_json=as_json, store_url=store_url, direct=direct)
     document = ended.read("tradeoff.json")
     verdict = ended.verdict
-    found = document or {"points": [], "values": [], "front": [], "fronts": {}}
-    cached = Counter(step for point in found["points"] for step in point["cached"])
-    summary = {
-        **{key: getattr(verdict, key) for key in ("run_id", "status", "exit_code", "error")},
+    return ended.finish(lambda *_: _print(verdict, document), _summary(verdict, document))
+
+
+def _summary(verdict: Verdict, document: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Return what ``--json`` prints: the verdict and the trade-offs, if there are any."""
+    tradeoff = document or {"points": [], "values": [], "front": [], "fronts": {}}
+    cached: Counter[str] = Counter()
+    for point in tradeoff["points"]:
+        cached.update(point["cached"])
+    return {
+        "run_id": verdict.run_id,
+        "status": verdict.status,
+        "exit_code": verdict.exit_code,
+        "error": verdict.error,
         "sweep": verdict.artifacts.get("sweep"),
-        **{key: found[key] for key in ("points", "values", "front", "fronts")},
+        "points": tradeoff["points"],
+        "values": tradeoff["values"],
+        "front": tradeoff["front"],
+        "fronts": tradeoff["fronts"],
         "artifacts": verdict.artifacts,
         "seconds": verdict.seconds.get("sweep"),
         "cached": dict(cached),
     }
-    return ended.finish(lambda *_: _print(verdict, document), summary)
 
 
 def _print(verdict: Verdict, document: Mapping[str, Any] | None) -> None:
@@ -67,8 +85,12 @@ def _print(verdict: Verdict, document: Mapping[str, Any] | None) -> None:
     rows = [[", ".join(document["keys"]), "runs", "gates", *metrics]]
     for value in document["values"]:
         done = value["runs"] - value["failed"]
-        runs = f"{done}/{value['runs']}" if value["failed"] else str(done)
-        passed = f"{value['passed']}/{done} pass" if done else "failed"
+        runs = str(done)
+        if value["failed"]:
+            runs = f"{done}/{value['runs']}"
+        passed = "failed"
+        if done:
+            passed = f"{value['passed']}/{done} pass"
         numbers = [_plus_minus(value["metrics"][name]) for name in metrics]
         rows.append([value["label"], runs, passed, *numbers])
     print_table(rows)
@@ -83,19 +105,19 @@ def _print(verdict: Verdict, document: Mapping[str, Any] | None) -> None:
 
 def _main_metrics(document: Mapping[str, Any]) -> list[str]:
     """Choose performance, consistency and gaps, as many as fit a terminal."""
-    kinds = (document["performance"], *MAIN_KINDS)
-    # a kind that ends in a dot stands for a metric of any subject
-    found = [
-        name
-        for kind in kinds
-        for name in document["metrics"]
-        if kind in (name, name.partition(".")[0] + ".")
-    ]
-    return list(dict.fromkeys(found))[:SHOWN_COLUMNS]
+    metrics: dict[str, None] = {}
+    for kind in (document["performance"], *MAIN_KINDS):
+        for name in document["metrics"]:
+            # a kind that ends in a dot stands for a metric of any subject
+            if kind in (name, name.partition(".")[0] + "."):
+                metrics[name] = None
+    return list(metrics)[:SHOWN_COLUMNS]
 
 
 def _plus_minus(summary: Mapping[str, Any]) -> str:
     if summary["mean"] is None:
         return "-"
-    half = "" if summary["low"] is None else f" ± {(summary['high'] - summary['low']) / 2:.3f}"
-    return f"{summary['mean']:.3f}{half}"
+    mean = f"{summary['mean']:.3f}"
+    if summary["low"] is None:
+        return mean
+    return f"{mean} ± {(summary['high'] - summary['low']) / 2:.3f}"

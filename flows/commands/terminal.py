@@ -37,7 +37,7 @@ class Verb:
     name: str  # for the run's id
     execute: Callable[[Store, str, engine.Engine], Any]  # gives the verdict, without Prefect
     flow: str  # name of the same work's flow in `flows.prefect_flows`
-    arguments: Mapping[str, Any]  # of the flow, beside the store and the run's id
+    arguments: Mapping[str, Any]  # of the flow, without the store and the run's id
     cacheable: bool = True  # whether the cache alone may give the result; then no server is started
     # whether a temporary server is started without one of the user's; else the work runs in this
     # process
@@ -95,12 +95,12 @@ class Ended:
     def read(self, file: str) -> Any:
         """Read a JSON file of the run's folder; None if there is none."""
         run_id = self.verdict.run_id
-        text = (
-            self.store.read_text("runs", run_id, file)
-            if self.store is not None and run_id
-            else None
-        )
-        return json.loads(text) if text else None
+        if self.store is None or not run_id:
+            return None
+        text = self.store.read_text("runs", run_id, file)
+        if not text:
+            return None
+        return json.loads(text)
 
     def finish(
         self, show: Callable[[engine.Verdict, float], None], document: engine.Json | None = None
@@ -132,8 +132,8 @@ def run_verb(
     - `skip`: ``(store, run_id) -> bool``, whether there is nothing to do
     """
     started = time.perf_counter()
-    run_id = ""  # type: str, Store | None
-    store = None  # type: str, Store | None
+    run_id = ""
+    store: Store | None = None
     with one_line_errors(interrupted=interrupted) as caught:
         home = runtime.prepare_environment(store_url)
         verb = plan()
@@ -148,9 +148,15 @@ def run_verb(
 
 def verdict_of(store: Store | None, run_id: str, error: EvenhandError | None) -> engine.Verdict:
     """Read the verdict of a run; a run without one has failed."""
-    found = engine.read_verdict(store, run_id) if store is not None and run_id else None
-    message = str(error) if error else "the run ended without a verdict: see the log above."
-    return found or engine.Verdict(run_id, "failed", error.exit_code if error else 4, message)
+    if store is not None and run_id:
+        verdict = engine.read_verdict(store, run_id)
+        if verdict is not None:
+            return verdict
+    if error is not None:
+        return engine.Verdict(run_id, "failed", error.exit_code, str(error))
+    return engine.Verdict(
+        run_id, "failed", 4, "the run ended without a verdict: see the log above."
+    )
 
 
 @contextlib.contextmanager
@@ -176,11 +182,11 @@ def is_interrupt(error: BaseException) -> bool:
 
 def report_error(error: BaseException, *, as_json: bool = False) -> int:
     """Print an error as one line, and with `as_json` as an object; return its exit code."""
-    named = _in_one_line(error, "interrupted: run again.")
+    described = _in_one_line(error, "interrupted: run again.")
     if as_json:
-        print(json.dumps({"error": str(named)}))
-    print(f"evenhand: {named}", file=sys.stderr)
-    return named.exit_code
+        print(json.dumps({"error": str(described)}))
+    print(f"evenhand: {described}", file=sys.stderr)
+    return described.exit_code
 
 
 def _in_one_line(error: BaseException, interrupted: str) -> EvenhandError:
@@ -191,17 +197,21 @@ def _in_one_line(error: BaseException, interrupted: str) -> EvenhandError:
     """
     if is_interrupt(error):
         return NotCarriedOut(interrupted)
-    ours = isinstance(error, EvenhandError)
-    if os.environ.get("EVENHAND_LOG") and not (ours and error.__cause__ is None):
+    is_ours = isinstance(error, EvenhandError)
+    if os.environ.get("EVENHAND_LOG") and not (is_ours and error.__cause__ is None):
         traceback.print_exception(error)
-    return error if isinstance(error, EvenhandError) else engine.describe_fault(error)
+    if isinstance(error, EvenhandError):
+        return error
+    return engine.describe_fault(error)
 
 
 def _prefect_failed(error: Exception) -> str:
     """Describe in one line that Prefect could not run a flow, and what to check."""
     reason = (str(error).splitlines() or [""])[0][:300]
     where = os.environ.get("PREFECT_API_URL")
-    cure = f"is the Prefect server at {where} up?" if where else "`--direct` runs without Prefect."
+    cure = "`--direct` runs without Prefect."
+    if where:
+        cure = f"is the Prefect server at {where} up?"
     return f"the flow could not be carried out ({type(error).__name__}: {reason}): {cure}"
 
 
@@ -215,9 +225,8 @@ def show_progress(*, quiet: bool) -> Iterator[Listener | None]:
     if quiet or sys.stderr is None:
         yield None
     elif sys.stderr.isatty():
-        from evenhand.flows.commands.bars import (
-            Bars,
-        )  # imported lazily: most commands do not use rich
+        # imported lazily: most commands do not use rich
+        from evenhand.flows.commands.bars import Bars
 
         with Bars() as bars:
             yield bars
@@ -235,20 +244,22 @@ def exact_stdout() -> TextIO:
 
 def print_table(rows: Sequence[Sequence[str]], indent: str = "") -> None:
     """Print rows of text in columns."""
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    widths = []
+    for column in range(len(rows[0])):
+        widths.append(max(len(row[column]) for row in rows))
     for row in rows:
-        print(
-            indent
-            + "  ".join(f"{cell:{width}}" for cell, width in zip(row, widths, strict=True)).rstrip()
-        )
+        cells = [f"{cell:{width}}" for cell, width in zip(row, widths, strict=True)]
+        print(indent + "  ".join(cells).rstrip())
 
 
 def print_steps(verdict: engine.Verdict) -> None:
     """Print each step's seconds, or that it came from the cache."""
-    rows = [
-        [step, "cached" if step in verdict.cached else f"{seconds:6.1f} s"]
-        for step, seconds in verdict.seconds.items()
-    ]
+    rows = []
+    for step, seconds in verdict.seconds.items():
+        duration = f"{seconds:6.1f} s"
+        if step in verdict.cached:
+            duration = "cached"
+        rows.append([step, duration])
     print_table(rows, "  ")
     print()
 
@@ -257,10 +268,12 @@ def estimate(metric: Mapping[str, Any], form: str = ".3f") -> str:
     """Format a metric's value with its interval."""
     if metric["value"] is None:
         return "insufficient evidence"
+    value = f"{metric['value']:{form}}"
     low = metric.get("low")
     high = metric.get("high")
-    shown = f"{metric['value']:{form}}"
-    return shown if low is None or high is None else f"{shown}  [{low:{form}}, {high:{form}}]"
+    if low is None or high is None:
+        return value
+    return f"{value}  [{low:{form}}, {high:{form}}]"
 
 
 def metric_names(verdict: engine.Verdict) -> list[str]:
@@ -270,23 +283,19 @@ def metric_names(verdict: engine.Verdict) -> list[str]:
 
 def print_metrics(verdict: engine.Verdict, names: Sequence[str] | None = None) -> None:
     """Print metrics with intervals; with a baseline also its values and the paired differences."""
-    names = metric_names(verdict) if names is None else names
-    recalls = [name for name in names if name.startswith("recall.")]
-    recalls.sort(key=lambda name: verdict.metrics[name] or 0.0)
-    left_out = recalls[1:-1] if len(recalls) > SHOWN_RECALLS else []
-    names = [name for name in names if name not in left_out]
+    if names is None:
+        names = metric_names(verdict)
+    left_out = _middle_recalls(verdict, names)
     rows = []
     for name in names:
-        low, high = (verdict.metrics.get(f"{name}.{end}") for end in ("low", "high"))
-        rows.append([name, estimate({"value": verdict.metrics[name], "low": low, "high": high})])
+        if name not in left_out:
+            low = verdict.metrics.get(f"{name}.low")
+            high = verdict.metrics.get(f"{name}.high")
+            metric = {"value": verdict.metrics[name], "low": low, "high": high}
+            rows.append([name, estimate(metric)])
     if verdict.baseline:
-        baseline = verdict.baseline["metrics"]
-        differences = verdict.baseline["differences"]
         for row in rows:
-            found = differences.get(row[0])
-            clear = found and found["low"] is not None and (found["low"] > 0 or found["high"] < 0)
-            row.append(estimate({"value": baseline.get(row[0])}) if row[0] in baseline else "")
-            row.append(estimate(found, "+.3f") + (" *" if clear else "") if found else "")
+            row += _baseline_cells(verdict.baseline, row[0])
         rows.insert(0, ["", "model", "baseline", "difference"])
     if rows:
         print_table(rows, "  ")
@@ -297,18 +306,52 @@ def print_metrics(verdict: engine.Verdict, names: Sequence[str] | None = None) -
     print()
 
 
+def _middle_recalls(verdict: engine.Verdict, names: Sequence[str]) -> list[str]:
+    """Return the recalls that are not shown: of many classes all but the lowest and the highest."""
+    recalls = [name for name in names if name.startswith("recall.")]
+    recalls.sort(key=lambda name: verdict.metrics[name] or 0.0)
+    if len(recalls) <= SHOWN_RECALLS:
+        return []
+    return recalls[1:-1]
+
+
+def _baseline_cells(baseline: Mapping[str, Any], name: str) -> list[str]:
+    """Return the cells of a metric's baseline and difference; empty if it has none.
+
+    A star marks a difference whose interval does not contain zero.
+    """
+    value = ""
+    if name in baseline["metrics"]:
+        value = estimate({"value": baseline["metrics"][name]})
+    difference = baseline["differences"].get(name)
+    if not difference:
+        return [value, ""]
+    text = estimate(difference, "+.3f")
+    low = difference["low"]
+    if low is not None and (low > 0 or difference["high"] < 0):
+        text += " *"
+    return [value, text]
+
+
 def print_gates(results: Sequence[Mapping[str, Any]]) -> None:
     """Print one line per gate."""
     for result in results:
-        word = "pass" if result["passed"] else "FAIL" if result["status"] == "ok" else "????"
+        word = "????"
+        if result["passed"]:
+            word = "pass"
+        elif result["status"] == "ok":
+            word = "FAIL"
         print(f"  {word}  {result['text']}")
 
 
 def print_model(role: str, model: Mapping[str, Any] | None) -> None:
     """Print a model's name, version and method."""
-    if model:
-        version = f" version {model['version']}" if model["version"] is not None else ""
-        print(f"{role:9} {model['name']}{version} ({model['method']})")
+    if not model:
+        return
+    name = model["name"]
+    if model["version"] is not None:
+        name += f" version {model['version']}"
+    print(f"{role:9} {name} ({model['method']})")
 
 
 def print_end(verdict: engine.Verdict, seconds: float) -> None:
@@ -355,9 +398,8 @@ class ProgressLines:
 
     def __exit__(self, *error: object) -> None:
         self._ended.set()
-        self._writer.join(
-            1.0
-        )  # a reader that has stopped reading must not keep the command from ending
+        # a reader that has stopped reading must not keep the command from ending
+        self._writer.join(1.0)
 
     def __call__(self, step: str, done: int, total: int, values: Mapping[str, float]) -> None:
         """Keep a step's progress and its latest values."""
@@ -387,28 +429,29 @@ class ProgressLines:
 
     def _progress(self, count: _Count) -> str:
         now = self._clock()
-        (first, since), share = (
-            count.first,
-            f"{100 * count.done // count.total} %, " if count.total else "",
-        )
-        shown = "".join(f", {name} {value:.4g}" for name, value in count.values.items())
+        first, since = count.first
+        share = ""
+        if count.total:
+            share = f"{100 * count.done // count.total} %, "
+        values = "".join(f", {name} {value:.4g}" for name, value in count.values.items())
         if first < count.done < count.total:
-            left = (count.total - count.done) * (now - since) / (count.done - first)
-            return f"{share}about {_duration(left)} left{shown}"
-        return f"{share}running for {_duration(now - count.begun)}{shown}"
+            seconds_left = (count.total - count.done) * (now - since) / (count.done - first)
+            return f"{share}about {_duration(seconds_left)} left{values}"
+        return f"{share}running for {_duration(now - count.begun)}{values}"
 
     def _write(self) -> None:
-        with contextlib.suppress(
-            OSError, ValueError
-        ):  # a closed stream or pipe ends the lines, not the run
+        # a closed stream or pipe ends the lines, not the run
+        with contextlib.suppress(OSError, ValueError):
             while not self._ended.wait(EVERY_S):
                 print(self.line(), file=self._out, flush=True)
 
 
 def _duration(seconds: float) -> str:
     """Return seconds in the two largest units, such as ``1 min 10 s``."""
-    minutes, rest = divmod(max(1, round(seconds)), 60)
+    minutes, rest_s = divmod(max(1, round(seconds)), 60)
     hours, minutes = divmod(minutes, 60)
     if hours:
         return f"{hours} h {minutes} min"
-    return f"{minutes} min {rest} s" if minutes else f"{rest} s"
+    if minutes:
+        return f"{minutes} min {rest_s} s"
+    return f"{rest_s} s"

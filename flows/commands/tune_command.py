@@ -37,19 +37,14 @@ def tune(
     """
     began = time.monotonic()
     began_at = time.time()
-    keys = [
-        f"tune.{key}={json.dumps(value)}" for key, value in given.items() if value not in (None, [])
-    ]
-    chosen = [*(overrides or ()), *keys, *([f"seed={seed}"] if seed is not None else [])]
+    chosen = list(overrides or ())
+    for key, value in given.items():
+        if value not in (None, []):
+            chosen.append(f"tune.{key}={json.dumps(value)}")
+    if seed is not None:
+        chosen.append(f"seed={seed}")
     if show_status:
-        read, _ = load_job(job, chosen)
-        document = status(read.name, read.tune.study, Store(store_url))
-        if as_json:
-            print(json.dumps(document))
-        else:
-            _print_study(document)
-            print(f"report    {document['report']}")
-        return 0
+        return _show_status(job, chosen, Store(store_url), as_json=as_json)
 
     def plan() -> Verb:
         planned = make_plan(job, chosen, force=force)
@@ -62,9 +57,21 @@ def tune(
     ended = run_verb(
         plan, as_json=as_json, store_url=store_url, direct=direct, interrupted=INTERRUPTED
     )
-    found = ended.read("tuning.json")
-    shown = {**ended.verdict.to_dict(), "tuning": found}
-    return ended.finish(lambda verdict, seconds: _print(verdict, found, seconds), shown)
+    study = ended.read("tuning.json")
+    document = {**ended.verdict.to_dict(), "tuning": study}
+    return ended.finish(lambda verdict, seconds: _print(verdict, study, seconds), document)
+
+
+def _show_status(job: str, overrides: Sequence[str], store: Store, *, as_json: bool) -> int:
+    """Print how far a study is."""
+    loaded, _ = load_job(job, overrides)
+    document = status(loaded.name, loaded.tune.study, store)
+    if as_json:
+        print(json.dumps(document))
+    else:
+        _print_study(document)
+        print(f"report    {document['report']}")
+    return 0
 
 
 def _print(verdict: Verdict, document: Mapping[str, Any] | None, seconds: float) -> None:
@@ -87,25 +94,44 @@ def _print_study(document: Mapping[str, Any]) -> None:
     models = len({trial["model"] for trial in document["trials"]})
     print(f"study     {document['study']}: {models} models, {len(states)} trials ({counts})")
     winner = trial_of(document, document["winner"])
-    trial = winner or trial_of(document, document["nearest"])
-    if trial is None:
-        return
-    print(f"{'winner' if winner else 'nearest':9} {trial['label']}")
-    if winner is None:
+    nearest = trial_of(document, document["nearest"])
+    if winner is not None:
+        print(f"winner    {winner['label']}")
+        _print_trial(document, winner)
+    elif nearest is not None:
+        print(f"nearest   {nearest['label']}")
         print("          the best compromise: no trial is within the limits")
+        _print_trial(document, nearest)
+
+
+def _print_trial(document: Mapping[str, Any], trial: Mapping[str, Any]) -> None:
+    """Print a trial's metrics, how it stands to the limits, and what the limits cost."""
     test = document["test"]
-    rows = [["", "validation", "test"] if test else ["", "validation"]]
+    head = ["", "validation"]
+    if test:
+        head.append("test")
+    rows = [head]
     for name in metrics_of(document):
-        found = (
-            [estimate(trial["metrics"][name])] if trial["metrics"].get(name) else ["not measured"]
-        )
-        rows.append([name, *found, *([estimate(test[name])] if test else [])])
+        row = [name, "not measured"]
+        if trial["metrics"].get(name):
+            row[1] = estimate(trial["metrics"][name])
+        if test:
+            row.append(estimate(test[name]))
+        rows.append(row)
     print_table(rows, "  ")
     for standing in document["standings"]:
         print(f"  {standing['text']}")
     for cost in document["costs"]:
-        values = [
-            "none" if cost[key] is None else f"{cost[key]:.3f}" for key in ("with", "without")
-        ]
-        print(f"  {document['prefer']} with {cost['limit']}: {values[0]}, without it: {values[1]}")
+        with_limit = _value(cost["with"])
+        without_limit = _value(cost["without"])
+        print(
+            f"  {document['prefer']} with {cost['limit']}: {with_limit}, "
+            f"without it: {without_limit}"
+        )
     print()
+
+
+def _value(value: float | None) -> str:
+    if value is None:
+        return "none"
+    return f"{value:.3f}"

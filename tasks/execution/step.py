@@ -25,15 +25,6 @@ from evenhand.tasks.execution.store import Artifact, StepRecord, Store
 
 Listener = Callable[[str, int, int, Mapping[str, float]], None]
 _listener: ContextVar[Listener | None] = ContextVar("listener", default=None)
-# Runs a step, by name, key, parameters and inputs, elsewhere; or returns False: then it runs here.
-Carrier = Callable[[str, str, Mapping[str, Any], Mapping[str, Artifact]], bool]
-CARRIER: ContextVar[Carrier | None] = ContextVar("carrier", default=None)
-# Calls a function with each unit of a step's work; gives the results in their order.
-Divider = Callable[[Callable[[Any], Any], Sequence[Any]], Iterator[Any]]
-DIVIDER: ContextVar[Divider] = ContextVar("divider", default=map)
-# Calls a step's function, here or in several processes at the same time.
-Runner = Callable[["Step", "StepContext"], "StepResult"]
-RUNNER: ContextVar[Runner | None] = ContextVar("runner", default=None)
 ARTIFACT_EVERY_S = 3.0
 CACHE_FORMAT = 1
 
@@ -47,6 +38,43 @@ Parts = dict[str, tuple[str, str]]
 
 Report = Callable[[int, int, Mapping[str, float]], None]
 """``progress(done, total, values)``."""
+
+Carrier = Callable[[str, str, Mapping[str, Any], Mapping[str, Artifact]], bool]
+"""``carry(name, key, parameters, inputs)``: runs a step in another process, or returns False."""
+
+Divider = Callable[[Callable[[Any], Any], Sequence[Any]], Iterator[Any]]
+"""``divide(function, units)``: calls a function with each unit; gives the results in order."""
+
+Runner = Callable[["Step", "StepContext"], "StepResult"]
+"""``run(step, context)``: calls a step's function."""
+
+
+@dataclass(frozen=True)
+class ExecutionContext:
+    """Where a step, and the units of its work, run; by default in this process.
+
+    An engine has one, and passes it to :func:`run_step` and thus to the step's
+    :class:`StepContext`.
+
+    Attributes
+    ----------
+    carry : callable, optional
+        Has another process run a step and write its record, and returns True; or returns False,
+        and then the step runs here. Default: every step runs here.
+    divide : callable
+        Calls a function with each unit of a step's work, such as a block of a table, here or in
+        other processes. Default: here, one after the other.
+    run : callable, optional
+        Calls a step's function, here or in several processes at the same time. Default: here.
+    """
+
+    carry: Carrier | None = None
+    divide: Divider = map
+    run: Runner | None = None
+
+
+IN_THIS_PROCESS = ExecutionContext()
+"""Everything runs in this process."""
 
 
 @dataclass(frozen=True)
@@ -71,6 +99,7 @@ class StepContext:
     # files of the step's results with the same parameters, and their digests, by what they were
     # made of
     earlier: Mapping[str, tuple[Path, str]] = field(default_factory=dict)
+    execution: ExecutionContext = IN_THIS_PROCESS  # where the units of the step's work run
 
     def write_json(
         self, name: str, content: Any, kind: str | None = None, *, sort_keys: bool = False
@@ -202,19 +231,19 @@ def run_step(
     parameters: Mapping[str, Any],
     inputs: Mapping[str, Artifact],
     progress: Report | None = None,
+    execution: ExecutionContext = IN_THIS_PROCESS,
 ) -> tuple[StepRecord, bool]:
     """Run a step unless its record exists; return its record, and whether that existed.
 
     Simultaneous runs of one key compute once: the other runs wait for the lock and find the record.
-    Where a `CARRIER` is set, other processes may run the step.
+    `execution` may have other processes run the step, or the units of its work.
     """
     record = store.find(step.name, key)
-    carrier = CARRIER.get()
     if record is not None:
         return record, True
-    if carrier is not None:
+    if execution.carry is not None:
         with working(step.name):
-            carried = carrier(step.name, key, parameters, inputs)
+            carried = execution.carry(step.name, key, parameters, inputs)
         record = store.find(step.name, key) if carried else None
         if record is not None:
             return record, False
@@ -234,9 +263,11 @@ def run_step(
                 progress or (lambda done, total, values: None),
                 checkpoint,
                 store.parts(step.name, alike) if alike else {},
+                execution,
             )
+            run = execution.run or Step.run
             with working(step.name):
-                result = (RUNNER.get() or Step.run)(step, context)
+                result = run(step, context)
             outputs = {name: store.put(path, kind) for name, (path, kind) in result.outputs.items()}
         facts = result.facts | ({"parts": result.parts, "alike": alike} if result.parts else {})
         record = StepRecord(step.name, key, outputs, facts, time.perf_counter() - started)
@@ -247,7 +278,7 @@ def run_step(
 
 @contextmanager
 def within(variable: ContextVar[Any], value: Any) -> Iterator[None]:
-    """Set a context variable, such as `CARRIER`, `DIVIDER` or `RUNNER`, within the block."""
+    """Set a context variable within the block."""
     token = variable.set(value)
     try:
         yield
@@ -264,16 +295,20 @@ def listen(listener: Listener | None) -> AbstractContextManager[None]:
     return within(_listener, listener)
 
 
-def in_units(function: Callable[[Any], Any], units: Sequence[Any]) -> Iterator[Any]:
+def in_units(
+    function: Callable[[Any], Any],
+    units: Sequence[Any],
+    execution: ExecutionContext = IN_THIS_PROCESS,
+) -> Iterator[Any]:
     """Results of a function for each unit of a step's work, such as a block of a table, in their
     order.
 
-    They are computed here one after the other, or, where a `DIVIDER` is set, by workers. So the
+    They are computed here one after the other, or by workers, as `execution` has it. So the
     function and the units can be pickled and hold paths instead of tables. A unit that is lost is
     repeated: it writes its files under a temporary name. The units depend on the inputs only, and
     the results on no other unit.
     """
-    return DIVIDER.get()(function, units)
+    return execution.divide(function, units)
 
 
 @contextmanager

@@ -52,14 +52,23 @@ def load_predictor(path: Path, label: Column | None, positive: Any) -> Predictor
 
     with _refused("the model cannot be loaded"), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # MLflow warns of its own type hints
-        words = set(map(str, label.allowed or ())) if label else set()
-        predict = _onnx(path, column, words) if path.is_file() else _mlflow(path, column)
+        if path.is_file():
+            predict = _onnx(path, column, _label_words(label))
+        else:
+            predict = _mlflow(path, column)
 
     def call(rows: pd.DataFrame) -> Any:
         with _refused("the model cannot predict these rows"):
             return predict(rows)
 
     return call
+
+
+def _label_words(label: Column | None) -> set[str]:
+    """The label's values as text."""
+    if label is None:
+        return set()
+    return set(map(str, label.allowed or ()))
 
 
 @contextlib.contextmanager
@@ -86,26 +95,30 @@ def positive_class(classes: Sequence[Any], label: Column | None, positive: Any) 
     if len(names) != 2:
         raise InputError(f"the model has {len(names)} classes, expected two.")
     coded = set(names) == {0, 1}
-    allowed = set(label.allowed or ()) if label else {positive} - {None}
+    if label is None:
+        allowed = {positive} - {None}
+        wanted = positive
+    else:
+        allowed = set(label.allowed or ())
+        wanted = label.positive
     if coded and not allowed <= {0, 1}:
         return names.index(1)
-    wanted = positive if label is None else label.positive
     if wanted is None and not coded:
         shown = " and ".join(map(repr, names))
         raise InputError(f"the model's classes are {shown}: name the positive one with --positive.")
+    if wanted is None:
+        wanted = 1
     with input_errors("", ContractError):
-        return names.index(
-            match_value("positive", 1 if wanted is None else wanted, names, "the model")
-        )
+        return names.index(match_value("positive", wanted, names, "the model"))
 
 
 def _chosen(rows: pd.DataFrame, names: Sequence[str]) -> pd.DataFrame:
-    known = list(map(str, rows))
+    columns = list(map(str, rows))
     for name in names:
-        if name not in known:
-            near = nearest(name, known)
+        if name not in columns:
+            near = nearest(name, columns)
             raise InputError(
-                f"the model needs the column {name!r}{near}: the table has {', '.join(known)}."
+                f"the model needs the column {name!r}{near}: the table has {', '.join(columns)}."
             )
     return rows[list(names)]
 
@@ -117,25 +130,38 @@ def _mlflow(folder: Path, column: Callable[[Sequence[Any]], int]) -> Predictor:
         raise InputError("the folder is no MLflow model: it has no file MLmodel.")
     saved = mlflow.models.Model.load(str(folder))
     schema = saved.get_input_schema()
-    signed = schema.input_names() if schema is not None and schema.has_input_names() else None
-    required = set(schema.required_input_names()) if signed else set()
+    signed: list[str] | None = None
+    required: set[str] = set()
+    if schema is not None and schema.has_input_names():
+        signed = schema.input_names()
+        required = set(schema.required_input_names())
     for library in sorted(set(LIBRARIES) & set(saved.flavors)):
         model = importlib.import_module(f"mlflow.{library}").load_model(str(folder))
         if not hasattr(model, "predict_proba"):
             continue
-        place = column(model.classes_)
-        named = getattr(model, "feature_names_in_", signed)
-        return lambda rows: _two(
-            model.predict_proba(rows if named is None else _chosen(rows, named))[:, place]
-        )
+        features = getattr(model, "feature_names_in_", signed)
+        return _probabilities_of(model, column(model.classes_), features)
 
     general = mlflow.pyfunc.load_model(str(folder))
 
     def predict(rows: pd.DataFrame) -> Any:
         if signed is not None:
             rows = _chosen(rows, [name for name in signed if name in rows or name in required])
-        found = general.predict(rows)
-        return _two(found[PROBABILITY]) if PROBABILITY in getattr(found, "columns", ()) else found
+        predicted = general.predict(rows)
+        if PROBABILITY in getattr(predicted, "columns", ()):
+            return _two(predicted[PROBABILITY])
+        return predicted
+
+    return predict
+
+
+def _probabilities_of(model: Any, place: int, features: Sequence[str] | None) -> Predictor:
+    """Predictor by ``predict_proba`` of a model, whose positive class has this place."""
+
+    def predict(rows: pd.DataFrame) -> Any:
+        if features is not None:
+            rows = _chosen(rows, features)
+        return _two(model.predict_proba(rows)[:, place])
 
     return predict
 
@@ -165,26 +191,28 @@ def _onnx(path: Path, column: Callable[[Sequence[Any]], int], words: set[str]) -
 
     def predict(rows: pd.DataFrame) -> Any:
         if len(inputs) == 1 and inputs[0].name not in rows:
-            given = {inputs[0].name: rows.to_numpy(dtype=_type(inputs[0].type))}
+            tensors = {inputs[0].name: rows.to_numpy(dtype=_type(inputs[0].type))}
         else:
-            chosen = _chosen(rows, [one.name for one in inputs])
-            given = {one.name: _tensor(chosen[one.name], one) for one in inputs}
-        found = session.run(None, given)
-        named = dict(zip((one.name for one in session.get_outputs()), found, strict=True))
-        values = named.get(PROBABILITY, found[-1])
+            chosen = _chosen(rows, [node.name for node in inputs])
+            tensors = {node.name: _tensor(chosen[node.name], node) for node in inputs}
+        outputs = session.run(None, tensors)
+        output_names = [node.name for node in session.get_outputs()]
+        by_name = dict(zip(output_names, outputs, strict=True))
+        values = by_name.get(PROBABILITY, outputs[-1])
         if isinstance(values, list):  # scikit-learn's converter gives one mapping of classes a row
             classes = list(values[0])
             return _two([row[classes[column(classes)]] for row in values])
         if np.ndim(values) < 2 or values.shape[1] == 1:
             single = np.ravel(values)
-            return _two(single) if single.dtype.kind == "f" else single
-        # beside the probabilities are the predicted classes; scikit-learn sorts those in words
-        coded = found[0].dtype.kind in "biuf"
-        return _two(
-            values[
-                :, column(range(values.shape[1]) if coded else sorted({*found[0].tolist(), *words}))
-            ]
-        )
+            if single.dtype.kind == "f":
+                return _two(single)
+            return single
+        # the first output has the predicted classes; scikit-learn sorts those in words
+        predicted = outputs[0]
+        model_classes: Sequence[Any] = range(values.shape[1])
+        if predicted.dtype.kind not in "biuf":
+            model_classes = sorted({*predicted.tolist(), *words})
+        return _two(values[:, column(model_classes)])
 
     return predict
 

@@ -35,9 +35,14 @@ def open_lake(path: Path, kind: Kind, name: str) -> pa.RecordBatchReader:
     """
     import pyarrow as pa
 
-    metadata = _last_metadata(path, name) if kind == "iceberg" else path
+    metadata = path
+    if kind == "iceberg":
+        metadata = _last_metadata(path, name)
     try:
-        schema, batches = _iceberg(metadata) if kind == "iceberg" else _delta(path)
+        if kind == "iceberg":
+            schema, batches = _iceberg(metadata)
+        else:
+            schema, batches = _delta(path)
     except ImportError:
         raise InputError(
             f"{name} is a table of {PRODUCTS[kind]}, which needs an optional extra: pip install "
@@ -61,11 +66,17 @@ def open_lake(path: Path, kind: Kind, name: str) -> pa.RecordBatchReader:
 def _delta(folder: Path) -> tuple[pa.Schema, Iterable[pa.RecordBatch]]:
     from deltalake import DeltaTable
 
-    from evenhand.tasks.sources.table_reader import group_blocks
+    from evenhand.tasks.sources.row_group_blocks import group_blocks
 
     rows: Any = DeltaTable(folder).to_pyarrow_dataset()
-    groups = (group for file in rows.get_fragments() for group in file.split_by_row_group())
-    return rows.schema, (batch for group in groups for batch in group_blocks(group, rows.schema))
+    files = rows.get_fragments()
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        for file in files:
+            for group in file.split_by_row_group():
+                yield from group_blocks(group, rows.schema)
+
+    return rows.schema, batches()
 
 
 def _iceberg(metadata: Path) -> tuple[pa.Schema, Iterable[pa.RecordBatch]]:
@@ -74,10 +85,12 @@ def _iceberg(metadata: Path) -> tuple[pa.Schema, Iterable[pa.RecordBatch]]:
 
     batches = StaticTable.from_metadata(str(metadata)).scan().to_arrow_batch_reader()
     # pyiceberg reads text as large_string, and numbers its fields
-    fields = [
-        pa.field(field.name, pa.string() if pa.types.is_large_string(field.type) else field.type)
-        for field in batches.schema
-    ]
+    fields = []
+    for field in batches.schema:
+        kind = field.type
+        if pa.types.is_large_string(kind):
+            kind = pa.string()
+        fields.append(pa.field(field.name, kind))
     return pa.schema(fields), batches
 
 
@@ -89,8 +102,11 @@ def _last_metadata(path: Path, name: str) -> Path:
         return path
     numbers: dict[int, list[Path]] = {}
     for file in sorted((path / "metadata").glob(f"*{METADATA}")):
-        number = re.match(r"v?(\d+)", file.name)
-        numbers.setdefault(int(number[1]) if number else -1, []).append(file)
+        match = re.match(r"v?(\d+)", file.name)
+        number = -1
+        if match is not None:
+            number = int(match[1])
+        numbers.setdefault(number, []).append(file)
     last = numbers[max(numbers)]
     if len(last) > 1:
         raise InputError(

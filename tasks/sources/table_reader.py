@@ -21,6 +21,7 @@ from evenhand.tasks.errors import InputError, input_errors
 from evenhand.tasks.sources.encodings import encoding_of
 from evenhand.tasks.sources.lakes import lake_of, open_lake
 from evenhand.tasks.sources.plain_forms import checked_blocks, in_plain_forms
+from evenhand.tasks.sources.row_group_blocks import group_blocks
 from evenhand.tasks.sources.table_forms import TableForms, infer_forms
 
 DELIMITERS = ",;\t|"
@@ -380,16 +381,6 @@ def common_schema(files: Sequence[Path], name: str) -> pa.Schema:
         raise InputError(
             f"the Parquet files in {name} have different columns or types: make them alike."
         ) from None
-
-
-def group_blocks(group: pyarrow.dataset.Fragment, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    """Blocks of one row group of a Parquet file."""
-    # read ahead, or buffered before, a file is in memory as a whole
-    plain = pyarrow.dataset.ParquetFragmentScanOptions(pre_buffer=False)
-    # with threads the scanner runs ahead of the writer by up to 1 GiB
-    return group.to_batches(
-        schema, batch_readahead=0, fragment_scan_options=plain, use_threads=False
-    )
 
 
 def _open_csv(

@@ -61,7 +61,8 @@ def contract(context: StepContext) -> StepResult:
         if names is not None:
             return typed.blocks(names)
         write = partial(_typed, typed.path, declared, unsigned)
-        return fitting(in_units(write, list(zip(places, known, strict=True))), declared)
+        units = list(zip(places, known, strict=True))
+        return fitting(in_units(write, units, context.execution), declared)
 
     try:
         result = check_table(

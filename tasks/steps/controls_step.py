@@ -37,26 +37,30 @@ def controls(context: StepContext) -> StepResult:
     seed = parameters["seed"]
     columns = sensitive_columns(data)
     mitigates = spec.name != spec.plain or parameters["decision"]["equal"]
-    names = [name for name, trained in (("plain", mitigates), ("blind", columns)) if trained]
+    names = []
+    if mitigates:
+        names.append("plain")
+    if columns:
+        names.append("blind")
     shares = (np.bincount(data.y, minlength=2) / len(data.y)).tolist()
     outputs = context.write_json("majority", {"shares": shares})
     stages = Stages(context.progress, max(len(names), 1))
     if names:
         data = dataset_of(context, "train", labels_only=True)
+    decides = parameters["calibration"] != "none" or parameters["decision"]["threshold"] != "own"
     for name in names:
         learner = control_learner(parameters, len(data.y))
-        seen = without_columns(data, columns) if name == "blind" else data
-        model: Any = learner.fit(seen, progress=stages.next())
-        decided = (
-            parameters["calibration"] != "none" or parameters["decision"]["threshold"] != "own"
-        )
-        wanted = name == "plain" and parameters.get("held_out", False)
-        if decided or wanted:
-            held = learner.held_out(model, seen, seed)
-        if wanted:
+        rows = data
+        if name == "blind":
+            rows = without_columns(data, columns)
+        model: Any = learner.fit(rows, progress=stages.next())
+        writes_held_out = name == "plain" and parameters.get("held_out", False)
+        if decides or writes_held_out:
+            held = learner.held_out(model, rows, seed)
+        if writes_held_out:
             held.write(context.workdir / "plain_held_out.parquet")
             outputs["plain_held_out"] = (context.workdir / "plain_held_out.parquet", "held_out")
-        if decided:
+        if decides:
             one_threshold = {**parameters, "decision": {**parameters["decision"], "equal": None}}
             calibration, rule, _ = decided_rule(one_threshold, held)
             model = DecidedModel(model, calibration, rule)
@@ -81,7 +85,10 @@ def control_learner(parameters: Mapping[str, Any], rows: int) -> Learner:
 
 def sensitive_columns(data: Dataset) -> list[int]:
     """Positions of the matrix columns of all sensitive attributes that are model inputs."""
-    return [column for name in data.sensitive for column in data.groups.get(name, ())]
+    columns: list[int] = []
+    for name in data.sensitive:
+        columns.extend(data.groups.get(name, ()))
+    return columns
 
 
 def without_columns(data: Dataset, columns: list[int]) -> Dataset:

@@ -86,73 +86,49 @@ def evaluate(context: StepContext) -> StepResult:
     questions. A model with a selector of features gets ``selection.json``.
     """
     settings = context.parameters["evaluate"]
-    folder = context.workdir
-    min_cell = settings["min_cell"]
-    seed = context.parameters["seed"]
+    seed = derive_seed(context.parameters["seed"], "drivers")
     model = load_model(context.inputs["model"])
     encoder = read_encoder(context)
     with input_errors():
         check_counterfactuals(encoder, settings["counterfactuals"])
     stages = Stages(context.progress, _count_stages(context, model))
     test = _Test(context, encoder, stages)
-    data = test.rows
-    people = explained_rows(len(data.y), derive_seed(seed, "drivers"))
+    people = explained_rows(len(test.rows.y), seed)
 
-    acquired = acquire(model, test.data.X, callback=stages.next()) if asks(model) else None
-    if acquired is not None:
+    acquired = None
+    if asks(model):
+        acquired = acquire(model, test.data.X, callback=stages.next())
         test.decided(model, test.data, acquired).write(test.file(controls.METHOD), 0)
     explained = test.decide(people)
     comparisons = test.compare()
     outcomes = test.outcomes(controls.METHOD)
-    found, certified, certificates = test.certify(model, outcomes, draws=settings["draws"])
+    audited, certified, certificates = test.certify(model, outcomes, draws=settings["draws"])
     moves = test.token_moves(model, outcomes, draws=settings["draws"])
     certificates |= moves.metrics
-    metrics = {}
+
+    metrics: dict[str, MetricValue] = {}
     if not outcomes.classes:
-        spread = np.subtract(*np.quantile(outcomes.score, [0.95, 0.05]))
-        metrics["probability_spread"] = MetricValue(float(spread))
+        metrics["probability_spread"] = _probability_spread(outcomes)
     metrics |= certificates
-    if "membership" in context.inputs:
-        attacks = json.loads(context.inputs["membership"].read_text())["attacks"]
-        metrics["membership_auc"] = MetricValue(**stronger_attack(attacks)["auc"])
-    if "reasons" in context.parameters:
-        metrics["reasons_kept"] = _reasons_kept(test, model, context.parameters["reasons"])
-    outputs: Outputs = context.write_json("tokens", moves.content) if moves.content else {}
-    if found is not None:
-        outputs |= context.write_json("audit", audit_content(found, data, min_cell))
-        pq.write_table(pa.table(audit_pairs(found, data)), folder / "pairs.parquet")
-        outputs["pairs"] = (folder / "pairs.parquet", "pairs")
-    if certified is not None:
-        outputs |= context.write_json("certificate", certified.content())
+    metrics |= _metrics_of_attacks_and_reasons(test, model)
+    outputs: Outputs = {}
+    if moves.content:
+        outputs |= context.write_json("tokens", moves.content)
+    outputs |= _certificate_outputs(test, audited, certified)
     if acquired is not None:
-        questions = questions_of(model, acquired)
-        metrics["features_asked"] = asked = person_mean(questions.counts, context.parameters)
-        given = bootstrap_settings(context.parameters)
-        del given["intersections"]
-        metrics |= adversaries(model, acquired, test.data, given)
-        outright = bootstrap_settings(context.parameters) | {"draws": 0}
-        informed = measure(test.joined(test.decided(FullInformation(model), test.data)), **outright)
-        values = {name: metric.value for name, metric in informed.metrics.items()}
-        content = acquisition_content(
-            model, questions, data, asked=asked, full_information=values, settings=settings
-        )
-        outputs |= context.write_json("acquisition", content)
+        asked_metrics, acquisition = _acquisition(test, model, acquired)
+        metrics |= asked_metrics
+        outputs |= context.write_json("acquisition", acquisition)
     else:
-        told = drivers(
-            model,
-            explained,
-            data.y[people],
-            data.groups,
-            {name: column[people] for name, column in outcomes.sensitive.items()},
-            seed=derive_seed(seed, "drivers"),
-            min_cell=min_cell,
-        )
-        outputs |= context.write_json("drivers", told)
+        report = _driver_report(test, model, explained, people, outcomes, seed)
+        outputs |= context.write_json("drivers", report)
     if has_trait(model, "selects"):
-        outputs |= context.write_json("selection", selection_content(model, test.data.X, min_cell))
+        selection = selection_content(model, test.data.X, settings["min_cell"])
+        outputs |= context.write_json("selection", selection)
+
     compared: dict[Any, Any] = dict(comparisons)
     evaluation = compared.pop(None)
-    own = controls.MeasuredControl(
+    method = controls.MeasuredControl(
         "method",
         outcomes,
         certificates,
@@ -160,42 +136,149 @@ def evaluate(context: StepContext) -> StepResult:
         moves.by_sentence,
         controls.compared_with_itself(evaluation),
     )
-    measured: Iterable[controls.MeasuredControl] = _measured_controls(test, own, compared)
-    if found is not None:
+    measured: Iterable[controls.MeasuredControl] = _measured_controls(test, method, compared)
+    if audited is not None:
         measured = list(measured)
-        metrics["certificate.drf_relative"] = _relative_increase(test, found, measured)
-    content = controls.controls_content(own, measured, bootstrap_settings(context.parameters))
+        metrics["certificate.drf_relative"] = _relative_increase(test, audited, measured)
+    content = controls.controls_content(method, measured, bootstrap_settings(context.parameters))
     outputs |= context.write_json("controls", content)
+
     evaluation = replace(evaluation, metrics=evaluation.metrics | metrics)
     if "outcome" in context.parameters:
         stated = {"outcome": context.parameters["outcome"]}
         evaluation = replace(evaluation, settings=evaluation.settings | stated)
     outputs |= context.write_json("metrics", evaluation.to_json())
-    if not outcomes.classes:
-        reliable = reliability(outcomes, min_cell=min_cell, level=settings["level"])
-        outputs |= context.write_json("reliability", reliable)
-        outputs |= context.write_json("histograms", score_histograms(outcomes, min_cell=min_cell))
-    predictions = {
-        "row": data.rows,
-        "label": data.y.astype(np.int8),
+    outputs |= _score_outputs(test, outcomes)
+    outputs |= _write_predictions(test, outcomes)
+    stages.finish()
+    return StepResult(outputs, {"test_rows": len(test.rows.y)})
+
+
+def _probability_spread(outcomes: Outcomes) -> MetricValue:
+    """How far the scores of the middle 90 % of people are apart."""
+    high, low = np.quantile(outcomes.score, [0.95, 0.05])
+    return MetricValue(float(high - low))
+
+
+def _metrics_of_attacks_and_reasons(test: _Test, model: Any) -> dict[str, MetricValue]:
+    """``membership_auc`` and ``reasons_kept``, where the job asks for them."""
+    context = test.context
+    metrics = {}
+    if "membership" in context.inputs:
+        attacks = json.loads(context.inputs["membership"].read_text())["attacks"]
+        metrics["membership_auc"] = MetricValue(**stronger_attack(attacks)["auc"])
+    if "reasons" in context.parameters:
+        metrics["reasons_kept"] = _reasons_kept(test, model, context.parameters["reasons"])
+    return metrics
+
+
+def _certificate_outputs(
+    test: _Test, audited: Audit | None, certified: Certified | None
+) -> Outputs:
+    """Write ``audit.json``, ``pairs.parquet`` and ``certificate.json``, where there are such."""
+    context = test.context
+    outputs: Outputs = {}
+    if audited is not None:
+        min_cell = context.parameters["evaluate"]["min_cell"]
+        outputs |= context.write_json("audit", audit_content(audited, test.rows, min_cell))
+        pairs = context.workdir / "pairs.parquet"
+        pq.write_table(pa.table(audit_pairs(audited, test.rows)), pairs)
+        outputs["pairs"] = (pairs, "pairs")
+    if certified is not None:
+        outputs |= context.write_json("certificate", certified.content())
+    return outputs
+
+
+def _acquisition(
+    test: _Test, model: Any, acquired: Acquisition
+) -> tuple[dict[str, MetricValue], dict[str, Any]]:
+    """Metrics of the questions that a model asked, and the content of ``acquisition.json``."""
+    parameters = test.context.parameters
+    questions = questions_of(model, acquired)
+    asked_mean = person_mean(questions.counts, parameters)
+    metrics = {"features_asked": asked_mean}
+    settings = bootstrap_settings(parameters)
+    del settings["intersections"]
+    metrics |= adversaries(model, acquired, test.data, settings)
+
+    # what the model would decide if it knew every feature; no intervals
+    informed_decisions = test.decided(FullInformation(model), test.data)
+    without_draws = bootstrap_settings(parameters) | {"draws": 0}
+    informed = measure(test.joined(informed_decisions), **without_draws)
+    content = acquisition_content(
+        model,
+        questions,
+        test.rows,
+        asked=asked_mean,
+        full_information={name: metric.value for name, metric in informed.metrics.items()},
+        settings=parameters["evaluate"],
+    )
+    return metrics, content
+
+
+def _driver_report(
+    test: _Test, model: Any, explained: Float32, people: Int, outcomes: Outcomes, seed: int
+) -> dict[str, Any]:
+    """Which features drive the model's decisions about `people`, whose encoded rows are
+    `explained`.
+    """
+    data = test.rows
+    sensitive = {name: column[people] for name, column in outcomes.sensitive.items()}
+    min_cell = test.context.parameters["evaluate"]["min_cell"]
+    return drivers(
+        model,
+        explained,
+        data.y[people],
+        data.groups,
+        sensitive,
+        seed=seed,
+        min_cell=min_cell,
+    )
+
+
+def _score_outputs(test: _Test, outcomes: Outcomes) -> Outputs:
+    """Write ``reliability.json`` and ``histograms.json`` of the scores of two labels."""
+    if outcomes.classes:
+        return {}
+    context = test.context
+    settings = context.parameters["evaluate"]
+    min_cell = settings["min_cell"]
+    reliable = reliability(outcomes, min_cell=min_cell, level=settings["level"])
+    outputs = context.write_json("reliability", reliable)
+    histograms = score_histograms(outcomes, min_cell=min_cell)
+    return outputs | context.write_json("histograms", histograms)
+
+
+def _write_predictions(test: _Test, outcomes: Outcomes) -> Outputs:
+    """Write ``predictions.parquet``: row, label, probability and prediction of every person."""
+    probability = outcomes.score
+    if outcomes.classes:
         # of more than two labels that of the predicted one
-        "probability": outcomes.score[np.arange(outcomes.n), outcomes.y_pred]
-        if outcomes.classes
-        else outcomes.score,
+        probability = outcomes.score[np.arange(outcomes.n), outcomes.y_pred]
+    predictions = {
+        "row": test.rows.rows,
+        "label": test.rows.y.astype(np.int8),
+        "probability": probability,
         "prediction": outcomes.y_pred.astype(np.int8),
     }
-    pq.write_table(pa.table(predictions), folder / "predictions.parquet")
-    outputs["predictions"] = (folder / "predictions.parquet", "predictions")
-    stages.finish()
-    return StepResult(outputs, {"test_rows": len(data.y)})
+    path = test.context.workdir / "predictions.parquet"
+    pq.write_table(pa.table(predictions), path)
+    return {"predictions": (path, "predictions")}
 
 
 def has_trait(model: Any, trait: str) -> bool:
     """Whether the registry says that the model's method has a trait, such as ``selects``."""
-    while isinstance(model, controls.Blind | DecidedModel):
-        model = model.model if isinstance(model, controls.Blind) else model.base
-    name = type(model).__name__
+    name = type(_undecided(model)).__name__
     return any(getattr(spec, trait) and spec.class_name == name for spec in METHODS.values())
+
+
+def _undecided(model: Any) -> Any:
+    """Return the trained model within a control and a decision rule."""
+    if isinstance(model, controls.Blind):
+        return _undecided(model.model)
+    if isinstance(model, DecidedModel):
+        return _undecided(model.base)
+    return model
 
 
 def _count_stages(context: StepContext, model: Any) -> int:
@@ -234,26 +317,30 @@ class _Test:
         inputs = self.context.inputs
         if name == controls.MAJORITY:
             return controls.Majority(tuple(json.loads(inputs[name].read_text())["shares"]))
-        model = load_model(inputs["model" if name == controls.METHOD else name])
-        return (
-            controls.Blind(model, sensitive_columns(self.rows)) if name == controls.BLIND else model
-        )
+        if name == controls.METHOD:
+            return load_model(inputs["model"])
+        model = load_model(inputs[name])
+        if name == controls.BLIND:
+            return controls.Blind(model, sensitive_columns(self.rows))
+        return model
+
+    def trained_controls(self) -> list[str]:
+        """Names of the controls that the job has."""
+        return [name for name in controls.CONTROLS if name in self.context.inputs]
 
     def decide(self, people: Int) -> Float32:
         """Write what the models decide about all rows; return the encoded rows of `people`."""
         places = StoredTable(self.context.inputs["test"] / "X").places()
         # a new object: workers read the rows themselves
         unit = partial(replace(self)._decide, people)
-        return np.concatenate(list(self.stages.counted(in_units(unit, places), len(places))))
+        blocks = in_units(unit, places, self.context.execution)
+        return np.concatenate(list(self.stages.counted(blocks, len(places))))
 
     def _decide(self, people: Int, place: Block) -> Float32:
         X = np.stack([column.to_numpy() for column in place.read().columns], axis=1)
         groups = {name: column[place.rows] for name, column in self.rows.sensitive.items()}
         part = replace(self.rows, X=X, sensitive=groups)
-        for name in (
-            controls.METHOD,
-            *(name for name in controls.CONTROLS if name in self.context.inputs),
-        ):
+        for name in (controls.METHOD, *self.trained_controls()):
             model = self.model(name)
             if not asks(model):  # one that asks has done so about all rows
                 self.decided(model, part).write(self.file(name), place.number)
@@ -270,16 +357,16 @@ class _Test:
     def compare(self) -> Iterator[tuple[str | None, Any]]:
         """Begin to compare the model with each control, by name, and as None to measure it."""
         # the shortest work comes last
-        names = [*(name for name in controls.CONTROLS if name in self.context.inputs), None]
+        names = [*self.trained_controls(), None]
         unit = partial(replace(self)._compare, bootstrap_settings(self.context.parameters))
-        found = zip(names, in_units(unit, names), strict=True)
-        return self.stages.counted(found, len(names))
+        comparisons = in_units(unit, names, self.context.execution)
+        return self.stages.counted(zip(names, comparisons, strict=True), len(names))
 
-    def _compare(self, settings: Mapping[str, Any], other: str | None) -> Any:
-        own = self.outcomes(controls.METHOD)
-        if other is None:
-            return measure(own, **settings)
-        return controls.compared_with(own, self.outcomes(other), settings)
+    def _compare(self, settings: Mapping[str, Any], control: str | None) -> Any:
+        outcomes = self.outcomes(controls.METHOD)
+        if control is None:
+            return measure(outcomes, **settings)
+        return controls.compared_with(outcomes, self.outcomes(control), settings)
 
     def outcomes(self, name: str) -> Outcomes:
         """What a model decided about all rows."""
@@ -328,7 +415,7 @@ class _Test:
             return None, None, {}
         data = self.data
         metric = load_metric(self.context.inputs["metric"])
-        found = audit(
+        audited = audit(
             model,
             data.X,
             model.classes_[data.y],
@@ -344,30 +431,38 @@ class _Test:
         seed = derive_seed(parameters["seed"], "flips")
         flipped = flips(points, outcomes.y_pred, budget, draws=draws, level=level, seed=seed)
         metrics = {
-            "certificate.drf": MetricValue(found.gap, found.low, found.high),
+            "certificate.drf": MetricValue(audited.gap, audited.low, audited.high),
             "certificate.flips": MetricValue(flipped.share, flipped.low, flipped.high),
         }
         if not (outputs and has_trait(model, "provable")):
-            return found, None, metrics
+            return audited, None, metrics
         from evenhand.tasks.evaluating.certified import certify_outputs
 
         seed = derive_seed(parameters["seed"], "certificate")
-        most = MAX_CERTIFIED if has_trait(model, "differentiable") else MAX_PROVED_TREES
-        if any(item.kind == "text" for item in self.encoder.fitted_):
-            most = MAX_CERTIFIED_SENTENCES
-        people = sample_rows(len(data.X), most, generator(seed, "people"))
+        people = sample_rows(len(data.X), self._max_certified(model), generator(seed, "people"))
+        budgets = list(BUDGETS)
+        if budget > 0:
+            # the job's budget first
+            budgets = [multiple * budget for multiple in MULTIPLES]
         certified = certify_outputs(
             model,
             data.X[people],
             data.y[people],
             metric,
-            # the job's budget first
-            [multiple * budget for multiple in MULTIPLES] if budget > 0 else list(BUDGETS),
+            budgets,
             parts=parameters["evaluate"]["proof_parts"],
             settings={"draws": draws, "level": level, "seed": seed},
             stages=self.stages,
         )
-        return found, certified, metrics | certified.metrics()
+        return audited, certified, metrics | certified.metrics()
+
+    def _max_certified(self, model: Any) -> int:
+        """For how many people at most the model's output change is certified."""
+        if any(column.kind == "text" for column in self.encoder.fitted_):
+            return MAX_CERTIFIED_SENTENCES
+        if has_trait(model, "differentiable"):
+            return MAX_CERTIFIED
+        return MAX_PROVED_TREES
 
 
 def _reasons_kept(test: _Test, model: Any, most: int) -> MetricValue:
@@ -381,37 +476,39 @@ def _reasons_kept(test: _Test, model: Any, most: int) -> MetricValue:
     reference = X.mean(axis=0, dtype=np.float64)
     if len(X) > MAX_REASONS:
         X = X[np.sort(rng.choice(len(X), MAX_REASONS, replace=False))]
-    own = contributions(model, X, encoder, reference)
+    before = contributions(model, X, encoder, reference)
     places = list(encoder.groups_)
     shares = []
     for changes in parameters["evaluate"]["counterfactuals"].values():
         copies = encoded_copies(encoder, X, changes)
         moved = [contributions(model, copy, encoder, reference) for copy in copies]
-        shares.append(reasons_kept(own, moved, [places.index(name) for name in changes], most))
+        changed_places = [places.index(name) for name in changes]
+        shares.append(reasons_kept(before, moved, changed_places, most))
     return person_mean(np.mean(shares, axis=0), parameters, most=1.0)
 
 
 def _measured_controls(
-    test: _Test, known: controls.MeasuredControl, compared: Mapping[str, controls.Against]
+    test: _Test, method: controls.MeasuredControl, compared: Mapping[str, controls.Against]
 ) -> Iterator[controls.MeasuredControl]:
     """Controls on the test rows; one that was not trained is the control before it, or the model
     itself.
     """
     majority = controls.MeasuredControl(controls.MAJORITY, test.outcomes(controls.MAJORITY), {})
     yield replace(majority, against=compared[controls.MAJORITY])
+    previous = method
     for name in (controls.PLAIN, controls.BLIND):
         if name in test.context.inputs:
             control = test.model(name)
-            found = test.outcomes(name)
-            _, _, certified = test.certify(control, found, draws=0, outputs=False)
-            moves = test.token_moves(control, found, draws=0)
+            outcomes = test.outcomes(name)
+            _, _, certified = test.certify(control, outcomes, draws=0, outputs=False)
+            moves = test.token_moves(control, outcomes, draws=0)
             certified |= moves.metrics
-            known = controls.MeasuredControl(
-                name, found, certified, None, moves.by_sentence, compared[name]
+            previous = controls.MeasuredControl(
+                name, outcomes, certified, None, moves.by_sentence, compared[name]
             )
-            yield known
+            yield previous
         else:
-            yield replace(known, name=name, same_as=known.same_as or known.name)
+            yield replace(previous, name=name, same_as=previous.same_as or previous.name)
 
 
 def _relative_increase(
@@ -471,9 +568,10 @@ def audit_content(found: Audit, data: Dataset, min_cell: int) -> dict[str, Any]:
     """Sums over people, and the pairs that the page shows; counts below `min_cell` people are
     hidden.
     """
-    shown = {
-        name: values[:SHOWN_PAIRS].tolist() for name, values in audit_pairs(found, data).items()
-    }
+    columns = {}
+    for name, values in audit_pairs(found, data).items():
+        columns[name] = values[:SHOWN_PAIRS].tolist()
+    pairs = [dict(zip(columns, pair, strict=True)) for pair in zip(*columns.values(), strict=True)]
     return {
         "budget": found.budget,
         "loss": found.loss,
@@ -488,7 +586,7 @@ def audit_content(found: Audit, data: Dataset, min_cell: int) -> dict[str, Any]:
             name: _flow(values.astype(str), found.target, min_cell)
             for name, values in data.sensitive.items()
         },
-        "pairs": [dict(zip(shown, row, strict=True)) for row in zip(*shown.values(), strict=True)],
+        "pairs": pairs,
     }
 
 
@@ -523,7 +621,12 @@ def visible_counts(counts: Sequence[int], min_cell: int) -> list[int | None]:
     small = [0 < n < min_cell for n in counts]
     if not any(small):
         return list(counts)
-    smallest = min(
-        (n for n, hidden in zip(counts, small, strict=True) if n and not hidden), default=0
-    )
-    return [None if hidden or n == smallest else n for n, hidden in zip(counts, small, strict=True)]
+    large = [n for n in counts if n and n >= min_cell]
+    smallest = min(large, default=0)
+    visible: list[int | None] = []
+    for n, hidden in zip(counts, small, strict=True):
+        if hidden or n == smallest:
+            visible.append(None)
+        else:
+            visible.append(n)
+    return visible

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -70,7 +70,7 @@ def _fit_metric(context: StepContext, data: Dataset, untold: list[str]) -> Metri
             return metric
         copies = all_copies(encoder, data.X, context.parameters["counterfactuals"])
         return metric.fit(data.X, counterfactuals=copies)
-    positions = [position for name in columns for position in data.groups[name]]
+    positions = _positions(data, columns)
     _, groups = np.unique(data.X[:, positions], axis=0, return_inverse=True)
     return metric.fit(data.X, groups=groups)
 
@@ -81,11 +81,13 @@ def _subspace(data: Dataset, parameters: Mapping[str, Any], untold: list[str]) -
     indicators = parameters["indicators"]
     if indicators is None:
         indicators = [name for name in attributes if name in data.groups]
-    learned = attributes if parameters["learned"] is None else parameters["learned"]
+    learned = parameters["learned"]
+    if learned is None:
+        learned = attributes
     targets = {name: _target(data, name) for name in learned}
     directions = [LearnedDirection(name, tuple(data.groups.get(name, ()))) for name in learned]
     metric = SensitiveSubspace(
-        indicators=[column for name in indicators for column in data.groups[name]],
+        indicators=_positions(data, indicators),
         learned=directions,
         strength=parameters["strength"],
     )
@@ -97,15 +99,24 @@ def _subspace(data: Dataset, parameters: Mapping[str, Any], untold: list[str]) -
     if by_default and metric.basis_.shape[1] > half > 0:
         # A table of few inputs has hardly more dimensions than directions. People must still differ
         # in something: of the directions that tell an attribute at all, the leading ones are kept.
-        told = []
-        for item in directions:
-            others = np.setdiff1d(np.arange(inputs), item.excluded)
-            if is_told(data.X[:, others], targets[item.attribute], metric.strength):
-                told.append(item)
-        untold += [item.attribute for item in directions if item not in told]
-        metric.set_params(max_rank=half, learned=told)
+        predictive = []
+        for direction in directions:
+            columns = np.setdiff1d(np.arange(inputs), direction.excluded)
+            if is_told(data.X[:, columns], targets[direction.attribute], metric.strength):
+                predictive.append(direction)
+            else:
+                untold.append(direction.attribute)
+        metric.set_params(max_rank=half, learned=predictive)
         metric.fit(data.X, sensitive_features=targets)
     return metric
+
+
+def _positions(data: Dataset, names: Iterable[str]) -> list[int]:
+    """Positions of the matrix columns of some columns of the table."""
+    positions: list[int] = []
+    for name in names:
+        positions.extend(data.groups[name])
+    return positions
 
 
 def _check_rank(metric: Metric) -> None:
@@ -114,10 +125,12 @@ def _check_rank(metric: Metric) -> None:
     width = metric.n_features_in_
     if 0 < rank < width or (rank == 0 and isinstance(metric, EXPLORE)):
         return
-    everything = "everything: all people are comparable" if rank else "nothing: it protects nobody"
+    removed = "nothing: it protects nobody"
+    if rank:
+        removed = "everything: all people are comparable"
     keys = {"sensitive-subspace": "indicators or fair_metric.learned", "explore": "strength"}
     cure = keys.get(metric.kind, "n_directions or fair_metric.explained_variance")
-    raise InputError(f"the fair metric's subspace is {everything}; change fair_metric.{cure}.")
+    raise InputError(f"the fair metric's subspace is {removed}; change fair_metric.{cure}.")
 
 
 def _target(data: Dataset, name: str) -> NDArray[Any]:

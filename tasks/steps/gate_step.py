@@ -31,7 +31,10 @@ if TYPE_CHECKING:
     from evenhand.tasks.registry.bundle import Bundle
 
 
-NO_CERTIFICATES = "certificates are measured where a model is trained: the fair metric that they need is not published"
+NO_CERTIFICATES = (
+    "certificates are measured where a model is trained: the fair metric that they need is not "
+    "published"
+)
 # Metrics that only the run which trains a model has.
 OF_RUNS = (
     "features_asked",
@@ -48,8 +51,13 @@ LEAST_BALANCED = 0.501
 # By the learner: what to change if its model is degenerate.
 MORE = "give more rows, or inputs that tell more about the label"
 CURES = {
-    "gbdt": f"{MORE}, or raise method.eta or method.n_steps, or lower method.reg_lambda or the budget",
-    "nn": f"{MORE}, or raise method.n_steps or method.learning_rate, or lower the weight of the mitigation",
+    "gbdt": (
+        f"{MORE}, or raise method.eta or method.n_steps, or lower method.reg_lambda or the budget"
+    ),
+    "nn": (
+        f"{MORE}, or raise method.n_steps or method.learning_rate, or lower the weight of the "
+        "mitigation"
+    ),
     "logistic": MORE,
 }
 MAX_PSI = 0.2
@@ -85,8 +93,9 @@ def gate(context: StepContext) -> StepResult:
         if reason is not None:
             # a refusal by the job's own gates says more; the default ones say the same as the
             # reason
-            refused = decision["verdict"] == "refused" and not by_default
-            verdict = "refused" if refused else "insufficient_evidence"
+            verdict = "insufficient_evidence"
+            if decision["verdict"] == "refused" and not by_default:
+                verdict = "refused"
             decision |= {"passed": False, "verdict": verdict, "degenerate": reason}
     outputs = context.write_json("decision", decision, sort_keys=True)
     return StepResult(outputs, {"verdict": decision["verdict"]})
@@ -102,16 +111,22 @@ def judge(
 
     Raises `InputError` for a gate on a metric that was not measured.
     """
-    compared = None if comparison is None else Comparison.from_json(comparison)
+    compared = None
+    if comparison is not None:
+        compared = Comparison.from_json(comparison)
     with input_errors("gates: "):
         return decide(Evaluation.from_json(evaluation), parse_gates(gates), compared, controls)
 
 
 def default_gates(*, calibrated: bool, classes: int) -> dict[str, dict[str, Any]]:
     """Limits for a job that sets none: better than the commonest answer for everybody."""
-    least = 1 / classes + 0.001 if classes else LEAST_BALANCED
+    least = LEAST_BALANCED
+    if classes:
+        least = 1 / classes + 0.001
     gates: dict[str, dict[str, Any]] = {"balanced_accuracy": {"min": round(least, 3)}}
-    return gates | ({"log_loss_gain": {"min": 0.0}} if calibrated else {})
+    if calibrated:
+        gates["log_loss_gain"] = {"min": 0.0}
+    return gates
 
 
 def degenerate(
@@ -127,26 +142,30 @@ def degenerate(
     classes = sum(name.startswith("recall.") for name in metrics)
     if classes:
         rate = metrics["balanced_accuracy"]
-        if (
-            rate["value"] is None
-            or (rate["value"] if rate["high"] is None else rate["high"]) > 1 / classes
-        ):
+        if rate["value"] is None or _upper_end(rate) > 1 / classes:
             return None
-        return f"the model is right no more often than chance (balanced accuracy {rate['value']:.3f}): {cure}."
+        return (
+            "the model is right no more often than chance (balanced accuracy "
+            f"{rate['value']:.3f}): {cure}."
+        )
+    return _degenerate_of_two_labels(metrics, cure, calibrated=calibrated)
+
+
+def _degenerate_of_two_labels(
+    metrics: Mapping[str, Mapping[str, Any]], cure: str, *, calibrated: bool
+) -> str | None:
+    """As :func:`degenerate`, of a model of two labels."""
     spread = metrics["probability_spread"]["value"]
     area = metrics["auc"]
     gain = metrics["log_loss_gain"]
-    tells = _surely_above(area, 0.5) and (not calibrated or _surely_above(gain, 0.0))
-    if not tells and (spread == 0.0 or (calibrated and spread < LEAST_SPREAD)):
+    orders_people = _surely_above(area, 0.5) and (not calibrated or _surely_above(gain, 0.0))
+    if not orders_people and (spread == 0.0 or (calibrated and spread < LEAST_SPREAD)):
         return (
             "the model gives nearly everybody the same probability (from the 5th to the 95th "
             "percentile: "
             f"{spread:.3g}): {cure}."
         )
-    if (
-        area["value"] is not None
-        and (area["value"] if area["high"] is None else area["high"]) <= 0.5
-    ):
+    if area["value"] is not None and _upper_end(area) <= 0.5:
         return f"the model orders people no better than chance (AUC {area['value']:.3f}): {cure}."
     if calibrated and gain["value"] is not None and gain["value"] <= 0.0:
         return (
@@ -158,8 +177,17 @@ def degenerate(
 
 def _surely_above(metric: Mapping[str, Any], limit: float) -> bool:
     """Whether the interval lies above a limit, or the value if there is no interval."""
-    end = metric["value"] if metric["low"] is None else metric["low"]
+    end = metric["low"]
+    if end is None:
+        end = metric["value"]
     return end is not None and end > limit
+
+
+def _upper_end(metric: Mapping[str, Any]) -> Any:
+    """The upper end of the interval, or the value if there is no interval."""
+    if metric["high"] is None:
+        return metric["value"]
+    return metric["high"]
 
 
 def read_limits(
@@ -172,8 +200,9 @@ def read_limits(
     """
     if gates is None:
         return None, ()
-    chosen = read_gates(Path(gates).expanduser()) if isinstance(gates, str) else dict(gates)
-    chosen = as_number(chosen)
+    if isinstance(gates, str):
+        gates = read_gates(Path(gates).expanduser())
+    chosen = as_number(dict(gates))
     with input_errors("gates: ", end="."):
         limits = tuple(parse_gates(chosen))
     for limit in limits:
@@ -246,17 +275,21 @@ def measured_metrics(contract: Contract, copies: Iterable[str]) -> list[str]:
     """
     classes = contract.label.classes
     kinds = names_of("classifier", any_classes=bool(classes))
-    known = [name for name in kinds if "." not in name]
-    known += [f"recall.{value}" for value in classes]
-    known += [f"consistency.{name}" for name in copies]
-    kinds = group_metrics(any_classes=bool(classes))
-    return known + [f"{kind}.{column.name}" for kind in kinds for column in contract.sensitive]
+    metrics = [name for name in kinds if "." not in name]
+    metrics += [f"recall.{value}" for value in classes]
+    metrics += [f"consistency.{name}" for name in copies]
+    for kind in group_metrics(any_classes=bool(classes)):
+        metrics += [f"{kind}.{column.name}" for column in contract.sensitive]
+    return metrics
 
 
 def token_metrics(contract: Contract, lists: Iterable[str]) -> list[str]:
     """Metrics of lists of terms."""
     kinds = [k for k in TOKEN_METRICS if k in ANY_CLASSES or not contract.label.classes]
-    return [f"{kind}.{name}" for name in lists for kind in ("consistency", *kinds)]
+    metrics = []
+    for name in lists:
+        metrics += [f"{kind}.{name}" for kind in ("consistency", *kinds)]
+    return metrics
 
 
 def check_evaluation_gates(
@@ -265,14 +298,13 @@ def check_evaluation_gates(
     """Raise `InputError` for a gate on a metric that an evaluation with these settings
     cannot have.
     """
-    known = [
-        name
-        for name in measured_metrics(model.contract, settings["counterfactuals"])
-        if name not in OF_RUNS
-    ]
+    measured = measured_metrics(model.contract, settings["counterfactuals"])
+    metrics = [name for name in measured if name not in OF_RUNS]
+    # metrics without a paired difference from a baseline
     alone = token_metrics(model.contract, settings.get("terms", ()))
-    alone += ["features_asked"] if model.asks_features else []
-    known += alone
+    if model.asks_features:
+        alone.append("features_asked")
+    metrics += alone
     for gate in gates:
         check_groups(gate, model.contract)
         kind, _, subject = gate.metric.partition(".")
@@ -286,7 +318,7 @@ def check_evaluation_gates(
             )
         # Only the data shows which intersections exist.
         if not (settings["intersections"] and kind in group_metrics() and "&" in subject):
-            check_metric(gate, known, "this evaluation")
+            check_metric(gate, metrics, "this evaluation")
 
 
 def drift_metrics(
@@ -308,9 +340,16 @@ def drift_metrics(
             continue
         if classes and metric in ("prediction_rate", "label_rate_change.<attr>"):
             continue
-        listed = _categorical(reference) if kind == "unseen" else subjects.get(subject, ())
-        names += [f"{kind}.{name}" for name in listed] if subject else [metric]
-    return names + [f"{kind}.{name}" for name in terms for kind in EXCHANGED]
+        if not subject:
+            names.append(metric)
+            continue
+        listed = subjects.get(subject, ())
+        if kind == "unseen":
+            listed = _categorical(reference)
+        names += [f"{kind}.{name}" for name in listed]
+    for name in terms:
+        names += [f"{kind}.{name}" for kind in EXCHANGED]
+    return names
 
 
 def default_drift_gates(reference: Mapping[str, Any]) -> dict[str, Any]:

@@ -51,14 +51,15 @@ def ingest(context: StepContext) -> StepResult:
     after = _stamps(context.inputs.values())
     changed = sorted(path.name for path, stamp in before.items() if after.get(path) != stamp)
     if changed or len(after) > len(before):
-        name = changed[0] if changed else "the table"
+        name = "the table"
+        if changed:
+            name = changed[0]
         raise NotCarriedOut(f"{name} changed while it was read: run again once it is written.")
     written = StoredTable(folder)
     if len(written.files) == 1:
         written = StoredTable(written.files[0].rename(context.workdir / "raw.parquet"))
-    return StepResult(
-        {"raw": (written.path, "raw")}, {"rows": written.num_rows, "columns": len(schema)}, parts
-    )
+    facts = {"rows": written.num_rows, "columns": len(schema)}
+    return StepResult({"raw": (written.path, "raw")}, facts, parts)
 
 
 def _take_parts(schema: pa.Schema, context: StepContext, folder: Path) -> Parts:
@@ -70,37 +71,50 @@ def _take_parts(schema: pa.Schema, context: StepContext, folder: Path) -> Parts:
     stated = context.parameters["source"]
     if stated.get("decimal") or stated.get("dates"):
         return {}  # the rows of files as they stand are not those of the table
-    source = next(iter(context.inputs.values()), None)
-    rows = RUN_GROUPS * _group_rows(schema)
-    files = [] if source is None or not source.is_dir() or lake_of(source) else files_of(source)
-    if not files or format_of(files[0].name) != "parquet":
+    files = _parquet_files(context)
+    if not files:
         return {}
-    name = Path(context.parameters["source"]["path"]).name
+    rows = RUN_GROUPS * _group_rows(schema)
+    name = Path(stated["path"]).name
     parts = {}
     with readable(name, "parquet"):
         ends = list(itertools.accumulate(pq.read_metadata(file).num_rows for file in files))
-        # values of columns may be in the path
-        digests = [
-            (sha256_of_file(file), [part for part in file.parts if "=" in part]) for file in files
-        ]
+        digests = [_digest(file) for file in files]
     if ends[-1] <= rows:
         return {}
-    found = common_schema(files, name)
+    file_schema = common_schema(files, name)
+    serialized_schema = file_schema.remove_metadata().serialize().to_pybytes()
     for number, start in enumerate(range(0, ends[-1], rows)):
         first = bisect_right(ends, start)
         last = bisect_left(ends, min(start + rows, ends[-1]))
-        skipped = start - (ends[first - 1] if first else 0)
-        content = (
-            found.remove_metadata().serialize().to_pybytes(),
-            skipped,
-            digests[first : last + 1],
-        )
+        skipped = start
+        if first:
+            skipped = start - ends[first - 1]
+        content = (serialized_schema, skipped, digests[first : last + 1])
         made_of = hashlib.sha256(repr(content).encode()).hexdigest()
-        parts[made_of] = "raw", f"{number:06d}.parquet"
-        if not take_over(context.earlier.get(made_of), folder, parts[made_of][1]):
-            opened = with_unique_names(open_parquet(files[first : last + 1], name, found, skipped))
-            _write_run(itertools.islice(_row_groups(opened), RUN_GROUPS), schema, folder, number)
+        part_file = f"{number:06d}.parquet"
+        parts[made_of] = ("raw", part_file)
+        if not take_over(context.earlier.get(made_of), folder, part_file):
+            part_rows = open_parquet(files[first : last + 1], name, file_schema, skipped)
+            groups = _row_groups(with_unique_names(part_rows))
+            _write_run(itertools.islice(groups, RUN_GROUPS), schema, folder, number)
     return parts
+
+
+def _parquet_files(context: StepContext) -> list[Path]:
+    """Files of a table that is a folder of Parquet files; none of another table."""
+    source = next(iter(context.inputs.values()), None)
+    if source is None or not source.is_dir() or lake_of(source):
+        return []
+    files = files_of(source)
+    if not files or format_of(files[0].name) != "parquet":
+        return []
+    return files
+
+
+def _digest(file: Path) -> tuple[str, list[str]]:
+    """Digest of a file, and the parts of its path that have values of columns."""
+    return sha256_of_file(file), [part for part in file.parts if "=" in part]
 
 
 def write_raw(blocks: pa.RecordBatchReader, folder: Path) -> None:
@@ -127,9 +141,18 @@ def _write_run(groups: Iterable[pa.Table], schema: pa.Schema, folder: Path, numb
 
 def _stamps(paths: Iterable[Path]) -> dict[Path, tuple[int, int]]:
     """Size and time of the last change of files, and of all files in folders."""
-    files = [file for path in paths for file in (path.rglob("*") if path.is_dir() else [path])]
-    found = {file: file.stat() for file in files if file.is_file()}
-    return {file: (item.st_size, item.st_mtime_ns) for file, item in found.items()}
+    files: list[Path] = []
+    for path in paths:
+        if path.is_dir():
+            files.extend(path.rglob("*"))
+        else:
+            files.append(path)
+    stamps = {}
+    for file in files:
+        if file.is_file():
+            status = file.stat()
+            stamps[file] = (status.st_size, status.st_mtime_ns)
+    return stamps
 
 
 def _row_groups(blocks: pa.RecordBatchReader) -> Iterator[pa.Table]:

@@ -45,6 +45,7 @@ from evenhand.tasks.steps.gate_step import drift_metrics
 
 # By model input the rules that rows break, with the numbers of rows.
 Broken = dict[str, list[tuple[str, int]]]
+NO_TEST_ROWS = MetricValue.insufficient("the metrics of its training run are not in this store")
 
 
 @dataclass(frozen=True)
@@ -79,11 +80,11 @@ def measure_drift(context: StepContext) -> StepResult:
     inputs = json.loads((bundle / "inputs.json").read_text())
     with unusable("the model", "loaded"):
         encoder = TableEncoder.load(bundle / "encoder.json")
-    table, broken, ignored = _read_batch(
-        context.inputs["raw"], contract, list(reference["columns"])
-    )
-    columns = {
-        name: monitoring.compare_column(
+    features = list(reference["columns"])
+    table, broken, ignored = _read_batch(context.inputs["raw"], contract, features)
+    columns = {}
+    for name, entry in reference["columns"].items():
+        columns[name] = monitoring.compare_column(
             table[name],
             contract.column(name),
             entry,
@@ -91,13 +92,9 @@ def measure_drift(context: StepContext) -> StepResult:
             categories=encoder.categories_.get(name, ()),
             broken=broken.get(name, ()),
         )
-        for name, entry in reference["columns"].items()
-    }
     adjusted = holm([column.p_value for column in columns.values()])
-    columns = {
-        name: replace(column, p_value=p)
-        for (name, column), p in zip(columns.items(), adjusted, strict=True)
-    }
+    for name, p in zip(features, adjusted, strict=True):
+        columns[name] = replace(columns[name], p_value=p)
     labels = monitoring.labels_of(table, contract, inputs)
     groups = {
         name: monitoring.compare_groups(table, contract.column(name), entry, labels, settings)
@@ -113,23 +110,25 @@ def measure_drift(context: StepContext) -> StepResult:
         predictions, moves = _predictions(context, table, bundle, contract, encoder, settings)
     metrics = _metrics(columns, groups, label.change, predictions) | moves.metrics
     terms = context.parameters["terms"]
-    ordered = {
-        name: metrics[name] for name in drift_metrics(reference, predicts=predicts, terms=terms)
-    }
+    names = drift_metrics(reference, predicts=predicts, terms=terms)
+    ordered = {name: metrics[name] for name in names}
     rows = table.num_rows
-    given = context.parameters["settings"]
+    stated = context.parameters["settings"]
+    prediction = None
+    if predictions is not None:
+        prediction = asdict(predictions)
     drift = {
         "rows": rows,
         "reference_rows": reference["rows"],
         "ignored_columns": ignored,
-        "settings": given,
+        "settings": stated,
         "columns": {name: asdict(column) for name, column in columns.items()},
-        "groups": {name: asdict(found) for name, found in groups.items()},
+        "groups": {name: asdict(group) for name, group in groups.items()},
         "label": {"name": contract.label.name, **asdict(label)},
-        "prediction": None if predictions is None else asdict(predictions),
+        "prediction": prediction,
         "tokens": _exchanged(moves, context.parameters["exchanged"]),
     }
-    outputs = context.write_json("metrics", Evaluation(ordered, {}, rows, given).to_json())
+    outputs = context.write_json("metrics", Evaluation(ordered, {}, rows, stated).to_json())
     outputs |= context.write_json("drift", drift)
     return StepResult(outputs, {"rows": rows, "ignored_columns": ignored})
 
@@ -149,11 +148,14 @@ def _read_batch(
     raw = pq.read_table(path)
     used = {*features, *(column.name for column in contract.sensitive), contract.label.name}
     # Positions, because a name may occur twice.
-    known = [i for i, name in enumerate(raw.column_names) if name in used]
+    used_places = [i for i, name in enumerate(raw.column_names) if name in used]
     # A missing column may be there under another name, so the check then reads every column.
     whole = set(features) <= set(raw.column_names)
+    checked = raw
+    if whole:
+        checked = raw.select(used_places)
     try:
-        table = coerce(raw.select(known) if whole else raw, contract)
+        table = coerce(checked, contract)
         result = check_batch(table, contract)
     except ContractViolation as error:
         raise InputError(str(error)) from None
@@ -171,7 +173,7 @@ def _read_batch(
             broken.setdefault(str(violation.column), []).append(
                 (violation.expectation, violation.count)
             )
-    return table, broken, raw.num_columns - len(known)
+    return table, broken, raw.num_columns - len(used_places)
 
 
 def _metrics(
@@ -182,28 +184,32 @@ def _metrics(
 ) -> dict[str, MetricValue]:
     """All metrics by name."""
     unseen = {name: column.unseen for name, column in columns.items() if column.unseen is not None}
+    # Without categorical inputs no category can be unseen.
+    unseen_max = MetricValue(0.0)
+    if unseen:
+        unseen_max = largest(list(unseen.values()))
     metrics = {
         "psi_max": largest([column.psi for column in columns.values()]),
-        # Without categorical inputs no category can be unseen.
-        "unseen_max": largest(list(unseen.values())) if unseen else MetricValue(0.0),
+        "unseen_max": unseen_max,
         "outside_contract_max": largest([column.outside_contract for column in columns.values()]),
         "label_rate_change": label,
     }
     for name, column in columns.items():
-        p = column.p_value
+        p_value = MetricValue.insufficient(column.psi.reason)
+        if column.p_value is not None:
+            p_value = MetricValue(column.p_value)
         metrics[f"psi.{name}"] = column.psi
-        metrics[f"p_value.{name}"] = (
-            MetricValue.insufficient(column.psi.reason) if p is None else MetricValue(p)
-        )
+        metrics[f"p_value.{name}"] = p_value
         metrics[f"missing_change.{name}"] = column.missing.change
         metrics[f"outside_contract.{name}"] = column.outside_contract
     metrics |= {f"unseen.{name}": value for name, value in unseen.items()}
-    for name, found in groups.items():
-        metrics[f"group_share_change.{name}"] = found.share_change
-        metrics[f"label_rate_change.{name}"] = found.label_rate_change
+    for name, group in groups.items():
+        metrics[f"group_share_change.{name}"] = group.share_change
+        metrics[f"label_rate_change.{name}"] = group.label_rate_change
     if predictions is not None:
         metrics["prediction_rate_change"] = predictions.change
-        metrics |= {} if predictions.rate is None else {"prediction_rate": predictions.rate}
+        if predictions.rate is not None:
+            metrics["prediction_rate"] = predictions.rate
     return metrics
 
 
@@ -214,20 +220,26 @@ def _exchanged(moves: TokenMoves, then: Mapping[str, Any]) -> dict[str, Any]:
     unknown = vars(
         MetricValue.insufficient("the metrics of its training run are not with the model")
     )
-    found: dict[str, Any] = {}
+    exchanged: dict[str, Any] = {}
     for name, content in moves.content.items():
-        found[name] = {
-            "column": content["column"],
-            "sentences": content["sentences"],
-            "metrics": [],
-        }
-        for metric in (f"{kind}.{name}" for kind in EXCHANGED):
+        rows = []
+        for kind in EXCHANGED:
+            metric = f"{kind}.{name}"
             now = moves.metrics[metric]
             before = MetricValue(**then.get(metric, unknown))
-            values = {"now": now, "then": before, "change": change_between(now, before)}
-            row = {"name": metric} | {key: vars(value) for key, value in values.items()}
-            found[name]["metrics"].append(row)
-    return found
+            row = {
+                "name": metric,
+                "now": vars(now),
+                "then": vars(before),
+                "change": vars(change_between(now, before)),
+            }
+            rows.append(row)
+        exchanged[name] = {
+            "column": content["column"],
+            "sentences": content["sentences"],
+            "metrics": rows,
+        }
+    return exchanged
 
 
 def _predictions(
@@ -250,13 +262,11 @@ def _predictions(
     classes = tuple(map(str, contract.label.classes))
     fit = pa.array(_answerable(table, encoder))
     rows = table.select([spec.name for spec in encoder.columns]).filter(fit)
-    there = table.column_names
     # decisions may depend on a group
-    sensitive = {
-        column.name: group_labels(table[column.name].filter(fit), column)
-        for column in contract.sensitive
-        if column.name in there
-    }
+    sensitive = {}
+    for column in contract.sensitive:
+        if column.name in table.column_names:
+            sensitive[column.name] = group_labels(table[column.name].filter(fit), column)
     n = rows.num_rows
     sizes = np.zeros(len(classes) or 2, dtype=np.int64)
     moves = TokenMoves()
@@ -269,23 +279,53 @@ def _predictions(
         measured = {**context.parameters["settings"], "intersections": False}
         measured["terms"] = context.parameters["terms"]
         moves = moves_in_table(model, rows, outcomes, {"evaluate": measured, "seed": settings.seed})
-    before = context.parameters["tested"]
-    count = int(sizes[1])
-    lack = MetricValue.insufficient("the metrics of its training run are not in this store")
-    rate = share(count, n, level=settings.level)
-    change: Change
+    tested = context.parameters["tested"]
+    rate: MetricValue | None = None
     if classes:
-        then = before and (before["predicted"], before["n"])
-        change = monitoring.compare_classes(sizes.tolist(), classes, then, settings, lack)
-    elif before is None or rate.value is None:
-        then = before and before["predicted_positive"] / before["n"]
-        change = Change(then, rate.value, lack if rate.value is not None else rate)
+        change = _class_change(sizes.tolist(), classes, tested, settings)
     else:
-        counts = count, n, before["predicted_positive"], before["n"]
-        change = share_change(*counts, level=settings.level, least=LEAST_ROWS)
-    answered = {"rows": n, "unanswered": table.num_rows - n, "rate": None if classes else rate}
-    found = PredictionDrift(**vars(change), **answered)
-    return found, moves
+        rate = share(int(sizes[1]), n, level=settings.level)
+        change = _rate_change(int(sizes[1]), n, rate, tested, settings)
+    predictions = PredictionDrift(**vars(change), rows=n, unanswered=table.num_rows - n, rate=rate)
+    return predictions, moves
+
+
+def _class_change(
+    sizes: list[int],
+    classes: Sequence[str],
+    tested: Mapping[str, Any] | None,
+    settings: monitoring.Settings,
+) -> Change:
+    """Change of the shares of more than two predicted labels since the test rows."""
+    then = None
+    if tested is not None:
+        then = (tested["predicted"], tested["n"])
+    return monitoring.compare_classes(sizes, classes, then, settings, NO_TEST_ROWS)
+
+
+def _rate_change(
+    positives: int,
+    n: int,
+    rate: MetricValue,
+    tested: Mapping[str, Any] | None,
+    settings: monitoring.Settings,
+) -> Change:
+    """Change of the share of rows predicted positive since the test rows."""
+    if tested is None:
+        reason = NO_TEST_ROWS
+        if rate.value is None:
+            reason = rate
+        return Change(None, rate.value, reason)
+    if rate.value is None:
+        return Change(tested["predicted_positive"] / tested["n"], None, rate)
+    return share_change(
+        positives,
+        n,
+        tested["predicted_positive"],
+        tested["n"],
+        level=settings.level,
+        least=LEAST_ROWS,
+    )
 
 
 def _answerable(table: pa.Table, encoder: TableEncoder) -> NDArray[np.bool_]:
@@ -297,11 +337,20 @@ def _answerable(table: pa.Table, encoder: TableEncoder) -> NDArray[np.bool_]:
             if pa.types.is_floating(values.type):
                 fit &= ~np.isinf(values.to_numpy())
         elif encoder.unseen == "error" and spec.kind != "text":
-            known = encoder.accepted(spec.name)
-            distinct = [value.as_py() for value in pc.unique(values.combine_chunks())]
-            names = {v: MISSING if v is None or v != v else category_name(v) for v in distinct}
-            unseen = [value for value, name in names.items() if name not in known]
+            accepted = encoder.accepted(spec.name)
+            unseen = []
+            for scalar in pc.unique(values.combine_chunks()):
+                value = scalar.as_py()
+                if _encoded_name(value) not in accepted:
+                    unseen.append(value)
             if unseen:
                 among = pc.is_in(values, value_set=pa.array(unseen, type=values.type))
                 fit &= ~np.asarray(among.to_numpy(), dtype=bool)
     return fit
+
+
+def _encoded_name(value: Any) -> str:
+    """The name under which the encoder has a category, or a missing value."""
+    if value is None or value != value:
+        return MISSING
+    return category_name(value)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -51,43 +52,35 @@ def measure_predictions(context: StepContext) -> StepResult:
     ``evaluate`` and a ``seed``. Inputs are the ``raw`` table and, optionally, a foreign ``model``,
     which gives the predictions: then the columns but for the label are its features.
     """
-    given = context.parameters
+    parameters = context.parameters
     raw = context.inputs["raw"]
-    _check_names(given, pq.read_schema(raw).names)
-    table = pq.read_table(raw, columns=None if "model" in context.inputs else _names(given))
-    refuse_unread_numbers(table.select(_names(given)))
-    with input_errors("", ContractError):
-        sensitive = {name: _groups(table, name) for name in given["sensitive"]}
-        label = None
-        described = None
-        said = {}
-        if given["label"] is not None:
-            values = read_values(table[given["label"]], given["label"], plain=True)
-            described = label_column(values, given["positive"], favourable=given["favourable"])
-            (negative,) = set(described.allowed or ()) - {described.positive}
-            label = _is(values, [described.positive])
-            said = {"positive": described.positive, "negative": negative}
+    names = _names(parameters)
+    _check_names(parameters, pq.read_schema(raw).names)
+    # a model may read any column
+    columns = names
     if "model" in context.inputs:
-        from evenhand.tasks.sources.foreign_models import load_predictor
-
-        features = table.drop_columns([given["label"]] if given["label"] else []).to_pandas()
-        model = load_predictor(context.inputs["model"], described, given["positive"])
-
-        def predict(rows: pd.DataFrame) -> NDArray[Any]:
-            found = np.asarray(model(rows))
-            if found.ndim > 1 and found.shape[1] > 1:
-                return found
-            column = pa.chunked_array([pa.array(found.ravel())])
-            return _scores(column, None, described, given["positive"])
-
-        arguments = {"prediction": predict, "features": features}
-    else:
-        name = given["prediction"]
-        arguments = {"prediction": _scores(table[name], name, described, given["positive"])}
-    if given["features"]:
-        arguments["points"] = partial(_points, table, given, sensitive)
+        columns = None
+    table = pq.read_table(raw, columns=columns)
+    refuse_unread_numbers(table.select(names))
+    described: Column | None = None
+    label: NDArray[np.bool_] | None = None
+    label_values: dict[str, Any] = {}
     with input_errors("", ContractError):
-        outcome = _outcome(given, described, table)
+        sensitive = {name: _groups(table, name) for name in parameters["sensitive"]}
+        if parameters["label"] is not None:
+            described, label = _read_label(table, parameters)
+            (negative,) = set(described.allowed or ()) - {described.positive}
+            label_values = {"positive": described.positive, "negative": negative}
+    if "model" in context.inputs:
+        arguments = _model_arguments(context.inputs["model"], table, described, parameters)
+    else:
+        name = parameters["prediction"]
+        scores = _scores(table[name], name, described, parameters["positive"])
+        arguments = {"prediction": scores}
+    if parameters["features"]:
+        arguments["points"] = partial(_points, table, parameters, sensitive)
+    with input_errors("", ContractError):
+        outcome = _outcome(parameters, described, table)
     del table
     with input_errors("predictions: ", ValueError, ContractError):
         audit = audit_predictions(
@@ -95,20 +88,50 @@ def measure_predictions(context: StepContext) -> StepResult:
             sensitive=sensitive,
             label=label,
             favourable=outcome["code"],
-            threshold=given["threshold"],
-            seed=given["seed"],
-            **given["evaluate"],
+            threshold=parameters["threshold"],
+            seed=parameters["seed"],
+            **parameters["evaluate"],
             callback=lambda done, total: context.progress(done, total, {}),
         )
-    evaluation = replace(
-        audit.evaluation, settings={**audit.evaluation.settings, "outcome": outcome}
-    )
+    settings = {**audit.evaluation.settings, "outcome": outcome}
+    evaluation = replace(audit.evaluation, settings=settings)
     outputs = context.write_json("metrics", evaluation.to_json())
     if audit.histograms:
         outputs |= context.write_json("histograms", audit.histograms)
     if audit.reliability:
         outputs |= context.write_json("reliability", audit.reliability)
-    return StepResult(outputs, {"rows": audit.evaluation.n, "label": said, "outcome": outcome})
+    facts = {"rows": audit.evaluation.n, "label": label_values, "outcome": outcome}
+    return StepResult(outputs, facts)
+
+
+def _read_label(table: pa.Table, parameters: Mapping[str, Any]) -> tuple[Column, NDArray[np.bool_]]:
+    """Describe the column of the label, and say of each row whether it has the positive value."""
+    name = parameters["label"]
+    values = read_values(table[name], name, plain=True)
+    described = label_column(values, parameters["positive"], favourable=parameters["favourable"])
+    return described, _is(values, [described.positive])
+
+
+def _model_arguments(
+    path: Path, table: pa.Table, label: Column | None, parameters: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Arguments of an audit of a foreign model, whose features are all columns but the label."""
+    from evenhand.tasks.sources.foreign_models import load_predictor
+
+    positive = parameters["positive"]
+    if parameters["label"]:
+        table = table.drop_columns([parameters["label"]])
+    features = table.to_pandas()
+    model = load_predictor(path, label, positive)
+
+    def predict(rows: pd.DataFrame) -> NDArray[Any]:
+        predicted = np.asarray(model(rows))
+        if predicted.ndim > 1 and predicted.shape[1] > 1:
+            return predicted
+        column = pa.chunked_array([pa.array(predicted.ravel())])
+        return _scores(column, None, label, positive)
+
+    return {"prediction": predict, "features": features}
 
 
 def _outcome(given: Mapping[str, Any], label: Column | None, table: pa.Table) -> dict[str, Any]:
@@ -141,9 +164,10 @@ def _decided(given: Mapping[str, Any], table: pa.Table) -> Column | None:
     numeric = values.kind in ("integer", "number")
     if numeric and set(pc.unique(values.present).to_pylist()) != {0, 1}:
         return None
-    return label_column(
-        values, None if numeric else given["positive"], favourable=given["favourable"]
-    )
+    positive = given["positive"]
+    if numeric:
+        positive = None
+    return label_column(values, positive, favourable=given["favourable"])
 
 
 def _outcome_of_probabilities(given: Mapping[str, Any]) -> dict[str, Any]:
@@ -155,20 +179,23 @@ def _outcome_of_probabilities(given: Mapping[str, Any]) -> dict[str, Any]:
             "--favourable needs --positive here: probabilities alone do not say which outcome they "
             "are of."
         )
-    code = 1 if favourable is None or in_words(favourable) == in_words(positive) else 0
-    unfavourable = positive if code == 0 else None
-    return {
+    outcome = {
         "column": given["prediction"] or "prediction",
-        "code": code,
-        "favourable": in_words(
-            1 if favourable is None and positive is None else favourable or positive
-        ),
-        "adverse": None if unfavourable is None else in_words(unfavourable),
+        "code": 1,
+        "favourable": in_words(favourable or positive),
+        "adverse": None,
         "stated": favourable is not None,
-        "reason": "as asked"
-        if favourable is not None
-        else "nothing says which outcome is favourable",
+        "reason": "as asked",
     }
+    if favourable is None:
+        outcome["reason"] = "nothing says which outcome is favourable"
+        if positive is None:
+            outcome["favourable"] = in_words(1)
+    elif in_words(favourable) != in_words(positive):
+        # the probabilities are of the adverse outcome
+        outcome["code"] = 0
+        outcome["adverse"] = in_words(positive)
+    return outcome
 
 
 def _names(given: Mapping[str, Any]) -> list[str]:
@@ -220,22 +247,14 @@ def _scores(
     Without a `name` they are a model's. Numbers are decisions if they are the label's two values.
     Raises `InputError` if words are not the label's, or none of them is known to be positive.
     """
-    allowed: list[Any] = list((label and label.allowed) or ())
-    wanted: Any = positive if label is None else label.positive
-    shown = f"the column {name!r}" if name else "the model's prediction"
+    shown = "the model's prediction"
+    if name:
+        shown = f"the column {name!r}"
     name = name or "prediction"
     with input_errors("", ContractError):
         values = read_values(column, name)
         if values.kind in ("integer", "number"):
-            numbers = values.data.cast(pa.float64())
-            classes = (
-                list(map(float, allowed))
-                if label and label.logical_type in ("integer", "number")
-                else []
-            )
-            if classes and pc.all(pc.is_in(numbers, value_set=pa.array(classes))).as_py():
-                return _is(replace(values, data=numbers), [float(wanted)])
-            return np.asarray(numbers.to_numpy())
+            return _numeric_scores(values, label, positive)
         plain = read_values(column, name, plain=True)
     if plain.data.null_count:
         raise InputError(
@@ -245,28 +264,58 @@ def _scores(
         )
     if plain.kind == "boolean" and (label is None or label.logical_type != "boolean"):
         return _is(plain, [True])
-    counts = {one["values"].as_py(): one["counts"].as_py() for one in pc.value_counts(plain.data)}
-    known = [in_words(value).lower() for value in allowed]
-    if len(counts) > 2 or (
-        known and not {in_words(value).lower() for value in counts} <= set(known)
-    ):
-        these = (
-            f"{' and '.join(map(in_words, allowed))}, as the label has" if known else "two values"
-        )
-        raise InputError(
-            f"{shown} has {len(counts):,} different values that are no numbers: give probabilities "
-            "in "
-            f"[0, 1], or decisions of {these}."
-        )
-    if wanted is None and len(counts) == 1:
-        raise InputError(
-            f"{shown} is the same in all rows: name the positive value with --positive."
-        )
-    if wanted is None:
-        wanted = guess_positive(counts)[0]
-    elif label is None and len(counts) == 2:
-        with input_errors("", ContractError):
-            wanted = match_value("positive", wanted, list(counts), shown)
-    return _is(
-        plain, [value for value in counts if in_words(value).lower() == in_words(wanted).lower()]
+    counts = {}
+    for item in pc.value_counts(plain.data):
+        counts[item["values"].as_py()] = item["counts"].as_py()
+    _check_decisions(counts, label, shown)
+    wanted = _positive_decision(counts, label, positive, shown)
+    wanted_word = in_words(wanted).lower()
+    return _is(plain, [value for value in counts if in_words(value).lower() == wanted_word])
+
+
+def _numeric_scores(
+    values: Values, label: Column | None, positive: Any
+) -> NDArray[np.float64 | np.bool_]:
+    """Numbers as probabilities, or, if they are the label's two values, as decisions."""
+    numbers = values.data.cast(pa.float64())
+    if label is not None and label.allowed and label.logical_type in ("integer", "number"):
+        classes = pa.array([float(value) for value in label.allowed])
+        if pc.all(pc.is_in(numbers, value_set=classes)).as_py():
+            return _is(replace(values, data=numbers), [float(label.positive)])
+    return np.asarray(numbers.to_numpy())
+
+
+def _check_decisions(counts: Mapping[Any, int], label: Column | None, shown: str) -> None:
+    """Raise InputError unless there are at most two decisions, which are values of the label."""
+    label_values: list[Any] = []
+    if label is not None and label.allowed:
+        label_values = list(label.allowed)
+    label_words = {in_words(value).lower() for value in label_values}
+    decided_words = {in_words(value).lower() for value in counts}
+    if len(counts) <= 2 and (not label_words or decided_words <= label_words):
+        return
+    allowed = "two values"
+    if label_words:
+        allowed = f"{' and '.join(map(in_words, label_values))}, as the label has"
+    raise InputError(
+        f"{shown} has {len(counts):,} different values that are no numbers: give probabilities in "
+        f"[0, 1], or decisions of {allowed}."
     )
+
+
+def _positive_decision(
+    counts: Mapping[Any, int], label: Column | None, positive: Any, shown: str
+) -> Any:
+    """The decision that is positive: the label's, the given one, or the one that its word says."""
+    if label is not None and label.positive is not None:
+        return label.positive
+    if label is not None or positive is None:
+        if len(counts) == 1:
+            raise InputError(
+                f"{shown} is the same in all rows: name the positive value with --positive."
+            )
+        return guess_positive(counts)[0]
+    if len(counts) == 2:
+        with input_errors("", ContractError):
+            return match_value("positive", positive, list(counts), shown)
+    return positive

@@ -17,10 +17,10 @@ from evenhand.data_contracts.arrow import (
     known_groups,
     label_codes,
 )
-from evenhand.data_contracts.checking import check_encoded, encoded_columns
+from evenhand.data_contracts.checking import CheckResult, check_encoded, encoded_columns
 from evenhand.data_contracts.model import Column, Contract
 from evenhand.data_contracts.scanning import Scan, scan
-from evenhand.fairlib.arrays import Bool, Int, Int8, Str
+from evenhand.fairlib.arrays import Bool, Float, Int, Int8, Str
 from evenhand.fairlib.preprocessing.encoder import (
     ColumnSpec,
     FittedColumn,
@@ -36,7 +36,14 @@ from evenhand.tasks.execution.dataset import (
     write_block,
     write_targets,
 )
-from evenhand.tasks.execution.step import Divider, StepContext, StepResult, in_units
+from evenhand.tasks.execution.step import (
+    IN_THIS_PROCESS,
+    ExecutionContext,
+    Outputs,
+    StepContext,
+    StepResult,
+    in_units,
+)
 from evenhand.tasks.registry.row_digests import described_columns
 from evenhand.tasks.sentence_rows import no_mention, terms_of, vectors_folder
 
@@ -51,19 +58,29 @@ def column_specs(contract: Contract, text: Mapping[str, Any] | None = None) -> l
     """
     specs = []
     for column in contract.features:
-        is_date = column.logical_type == "date" and column.encoding == "standard"
-        kind: Any = "date" if is_date else column.encoding
-        positive = category_name(column.positive) if kind == "binary" else None
-        low: Any = column.minimum if kind == "unit" else None
-        high: Any = column.maximum if kind == "unit" else None
-        order = tuple(map(category_name, column.allowed or ())) if kind == "ordinal" else ()
-        specs.append(
-            ColumnSpec(column.name, kind, positive, low, high, order, column.missing or ())
-        )
+        spec = _column_spec(column)
         if column.is_text and text:
-            specs[-1] = replace(specs[-1], encoder=text["encoder"], size=text["size"])
+            spec = replace(spec, encoder=text["encoder"], size=text["size"])
+        specs.append(spec)
     place = {"binary": 1, "onehot": 2}
     return sorted(specs, key=lambda spec: place.get(spec.kind, 0))
+
+
+def _column_spec(column: Column) -> ColumnSpec:
+    """Encoding of one model input, without the encoder of sentences."""
+    kind: Any = column.encoding
+    if column.logical_type == "date" and column.encoding == "standard":
+        kind = "date"
+    spec = ColumnSpec(column.name, kind, missing=column.missing or ())
+    if kind == "binary":
+        return replace(spec, positive=category_name(column.positive))
+    if kind == "unit":
+        low: Any = column.minimum
+        high: Any = column.maximum
+        return replace(spec, minimum=low, maximum=high)
+    if kind == "ordinal":
+        return replace(spec, order=tuple(map(category_name, column.allowed or ())))
+    return spec
 
 
 def preprocess(context: StepContext) -> StepResult:
@@ -73,101 +90,165 @@ def preprocess(context: StepContext) -> StepResult:
     """
     contract = Contract.from_dict(context.parameters["contract"])
     table = StoredTable(context.inputs["checked"])
-    label = contract.label
-    y = label_codes(table[label.name], label).astype(np.int8)  # of all rows, as all that follows
-    sensitive = {
-        column.name: group_labels(table[column.name], column) for column in contract.sensitive
-    }
+    targets = _Targets.of(table, contract, context.parameters)
+    held = split_rows(
+        context.parameters, table, contract, targets.y, targets.sensitive, targets.people
+    )
     by_groups = context.parameters.get("strata") == "groups"
-    by = context.parameters["split"].get("by")
-    people = None if by is None else numbered(table[by])
-    held = split_rows(context.parameters, table, contract, y, sensitive, people)
-    for part, rows in (("training", ~held), ("test", held)):
-        present = np.unique(y[rows])
-        if not by_groups and len(present) < 2:
-            raise InputError(
-                f"the {part} rows have one value of the label {label.name!r} only: "
-                "use a stratified split or more rows."
-            )
-        if not by_groups and len(present) < len(label.classes):
-            lacking = sorted({*range(len(label.classes))} - {*present.tolist()})
-            others = f" and {len(lacking) - 1} more" if len(lacking) > 1 else ""
-            raise InputError(
-                f"the class {label.classes[lacking[0]]}{others} of the label {label.name!r} has no "
-                f"{part} "
-                "rows: collect rows, join it with another class, or use a stratified split."
-            )
-        for column in contract.sensitive:
-            _check_groups(column, sensitive[column.name], rows, part)
+    _check_part("training", ~held, contract, targets, labels=not by_groups)
+    _check_part("test", held, contract, targets, labels=not by_groups)
 
-    encoder = TableEncoder(
-        column_specs(contract, context.parameters.get("text")), contract.unseen_categories
-    )  # type: ignore[arg-type]
-    each: Divider = in_units
-    if any(
-        spec.kind == "text" for spec in encoder.columns
-    ):  # whose vectors are computed once, here
-        each = map
+    specs = column_specs(contract, context.parameters.get("text"))
+    encoder = TableEncoder(specs, contract.unseen_categories)  # type: ignore[arg-type]
+    execution = context.execution
+    if any(spec.kind == "text" for spec in encoder.columns):
+        # the vectors of sentences are computed once, here
+        execution = IN_THIS_PROCESS
         encoder.cache = vectors_folder()
-        encoder.callback = lambda done, all_: context.progress(done, all_, {})
-    numbers = {
-        column.name: table[column.name].to_pandas().to_numpy(dtype=np.float64)
-        for column in contract.sensitive
-        if column.bins is not None
-    }
-    folder = context.workdir
-    outputs = {"encoder": (folder / "encoder.json", "encoder")}
+        encoder.callback = lambda done, total: context.progress(done, total, {})
+    _check_terms(context.parameters, table, held)
+    scans = _encode(table, encoder, held, context.workdir, execution)
+
+    outputs: Outputs = {"encoder": (context.workdir / "encoder.json", "encoder")}
+    sizes = {}
     checks = 0
-    for terms in terms_of(context.parameters).values():
+    for name, in_part in (("train", ~held), ("test", held)):
+        folder = context.workdir / name
+        rows = np.flatnonzero(in_part)
+        sizes[f"{name}_rows"] = len(rows)
+        part_scans = [blocks[name] for blocks in scans if name in blocks]
+        result = _check_matrix(folder, part_scans, encoder, contract, len(rows))
+        checks += len(result.checks)
+        targets.write(folder, in_part, rows, context.parameters["split"].get("unit", "person"))
+        outputs[name] = (folder, "dataset")
+        outputs |= context.write_json(
+            f"{name}_result", result.to_json(), "validation", sort_keys=True
+        )
+    encoder.save(context.workdir / "encoder.json")
+
+    facts: dict[str, Any] = {
+        **sizes,
+        "features": len(encoder.feature_names_),
+        "checks": checks,
+        "label_values": _label_values(table, contract.label),  # for 0, 1 and so on
+    }
+    notes = _text_notes(contract, table, encoder)
+    if notes:
+        facts["notes"] = notes
+    return StepResult(outputs, facts)
+
+
+@dataclass(frozen=True)
+class _Targets:
+    """Of all rows of a table what no model input needs: labels, groups, numbers and people."""
+
+    y: Int8  # codes of the labels, shape (n,)
+    sensitive: dict[str, Str]  # by attribute the group of each row
+    numbers: dict[str, Float]  # by attribute that has ranges of numbers the numbers themselves
+    people: Int | None  # of a job with ``split.by`` a number for the value of each row
+
+    @classmethod
+    def of(cls, table: StoredTable, contract: Contract, parameters: Mapping[str, Any]) -> _Targets:
+        """Read them from the checked table."""
+        label = contract.label
+        sensitive = {}
+        numbers = {}
+        for column in contract.sensitive:
+            sensitive[column.name] = group_labels(table[column.name], column)
+            if column.bins is not None:
+                values = table[column.name].to_pandas()
+                numbers[column.name] = values.to_numpy(dtype=np.float64)
+        people = None
+        by = parameters["split"].get("by")
+        if by is not None:
+            people = numbered(table[by])
+        codes = label_codes(table[label.name], label)
+        return cls(codes.astype(np.int8), sensitive, numbers, people)
+
+    def write(self, folder: Path, in_part: Bool, rows: Int, unit: str) -> None:
+        """Write those of the rows of a part of the split, which are `rows`."""
+        groups = {name: values[in_part] for name, values in self.sensitive.items()}
+        numbers = {name: values[in_part] for name, values in self.numbers.items()}
+        people = None
+        if self.people is not None:
+            people = self.people[in_part]
+        write_targets(folder, self.y[in_part], rows, groups, numbers, people, unit)
+
+
+def _check_part(
+    part: str, rows: Bool, contract: Contract, targets: _Targets, *, labels: bool
+) -> None:
+    """Raise InputError if a part of the split lacks a group, or, where `labels` matter, a label."""
+    label = contract.label
+    present = np.unique(targets.y[rows])
+    if labels and len(present) < 2:
+        raise InputError(
+            f"the {part} rows have one value of the label {label.name!r} only: "
+            "use a stratified split or more rows."
+        )
+    if labels and len(present) < len(label.classes):
+        absent = sorted({*range(len(label.classes))} - {*present.tolist()})
+        others = f" and {len(absent) - 1} more" if len(absent) > 1 else ""
+        raise InputError(
+            f"the class {label.classes[absent[0]]}{others} of the label {label.name!r} has no "
+            f"{part} rows: collect rows, join it with another class, or use a stratified split."
+        )
+    for column in contract.sensitive:
+        _check_groups(column, targets.sensitive[column.name], rows, part)
+
+
+def _check_terms(parameters: Mapping[str, Any], table: StoredTable, held: Bool) -> None:
+    """Raise InputError if no sentence of a part of the split has a term of a list."""
+    for terms in terms_of(parameters).values():
         mentions = terms.versions_of(table[terms.column].to_pylist()) >= 0
         for part, rows in (("training rows", ~held), ("test rows", held)):
             if not mentions[rows].any():
                 raise no_mention(terms, part)
+
+
+def _encode(
+    table: StoredTable,
+    encoder: TableEncoder,
+    held: Bool,
+    folder: Path,
+    execution: ExecutionContext,
+) -> list[dict[str, Scan]]:
+    """Fit the encoder to the training rows, write both matrices, and return their blocks' scans."""
     # units of work read the split from a file
     np.save(folder / "trained.npy", ~held)
     inputs = _Inputs.of(table, encoder, folder / "trained.npy")
+    fit_column = partial(_fitted, inputs, encoder)
     with input_errors():
-        encoder.with_fitted(each(partial(_fitted, inputs, encoder), encoder.columns))
-    scans = list(each(partial(_encoded, inputs, encoder, folder), table.places()))
-    sizes = {}
-    for name, taken in (("train", ~held), ("test", held)):
-        places = np.flatnonzero(taken)
-        sizes[f"{name}_rows"] = len(places)
-        found = [part[name] for part in scans if name in part]
+        encoder.with_fitted(in_units(fit_column, encoder.columns, execution))
+    encode_block = partial(_encoded, inputs, encoder, folder)
+    return list(in_units(encode_block, table.places(), execution))
 
-        def read(
-            names: Sequence[str] | None, found: Any = found, part: Path = folder / name
-        ) -> Any:
-            return found if names is None else StoredTable(part / "X").blocks(names)
 
-        result = check_encoded(read, encoder.kinds_, rows=len(places), contract=contract)
-        if not result.success:
-            raise InputError(f"the encoded matrix breaks its contract: {result.violations[0]}")
-        checks += len(result.checks)
-        groups = {key: values[taken] for key, values in sensitive.items()}
-        measured = {key: item[taken] for key, item in numbers.items()}
-        units = None if people is None else people[taken]
-        unit = context.parameters["split"].get("unit", "person")
-        write_targets(folder / name, y[taken], places, groups, measured, units, unit)
-        outputs[name] = (folder / name, "dataset")
-        outputs |= context.write_json(
-            f"{name}_result", result.to_json(), "validation", sort_keys=True
-        )
-    encoder.save(folder / "encoder.json")
-    values: list[Any] = list(label.classes)
-    if not values:
-        known = label.allowed or pc.unique(table[label.name]).to_pylist()
-        negative = next(value for value in known if value is not None and value != label.positive)
-        values = [negative, label.positive]
-    facts = {
-        **sizes,
-        "features": len(encoder.feature_names_),
-        "checks": checks,
-        "label_values": values,  # for 0, 1 and so on
-    }
-    notes = _text_notes(contract, table, encoder)
-    facts |= {"notes": notes} if notes else {}
-    return StepResult(outputs, facts)
+def _check_matrix(
+    folder: Path, scans: list[Scan], encoder: TableEncoder, contract: Contract, rows: int
+) -> CheckResult:
+    """Check the encoded matrix in a folder against its contract; raise InputError if it breaks
+    it.
+    """
+
+    def read(names: Sequence[str] | None) -> Any:
+        if names is None:
+            return scans
+        return StoredTable(folder / "X").blocks(names)
+
+    result = check_encoded(read, encoder.kinds_, rows=rows, contract=contract)
+    if not result.success:
+        raise InputError(f"the encoded matrix breaks its contract: {result.violations[0]}")
+    return result
+
+
+def _label_values(table: StoredTable, label: Column) -> list[Any]:
+    """The values of the label, in the order of their codes."""
+    if label.classes:
+        return list(label.classes)
+    values = label.allowed or pc.unique(table[label.name]).to_pylist()
+    negative = next(value for value in values if value is not None and value != label.positive)
+    return [negative, label.positive]
 
 
 def split_rows(
@@ -184,19 +265,23 @@ def split_rows(
     `people` are the numbers of ``split.by``.
     """
     split = parameters["split"]
-    strata = None
+    strata: Int | Int8 | None = None
     if split["stratify"]:
-        by_groups = parameters.get("strata") == "groups"
-        crossed = (y, sensitive, split["test"], contract.label)
-        strata = group_strata(sensitive) if by_groups else _class_strata(*crossed)
+        if parameters.get("strata") == "groups":
+            strata = group_strata(sensitive)
+        else:
+            strata = _class_strata(y, sensitive, split["test"], contract.label)
     draw = partial(drawn_rows, share=split["test"], seed=parameters["seed"])
     with input_errors("the table cannot be split: "):
         if split.get("hash") is not None:
             return _hashed(table, contract, split, parameters["seed"])
-        if people is not None:  # each with the label of the first row
-            first, own = persons(people)
-            return draw(len(first), None if strata is None else strata[first])[own]
-        return draw(len(y), strata)
+        if people is None:
+            return draw(len(y), strata)
+        # each person with the label of the first row
+        first_rows, person = persons(people)
+        if strata is not None:
+            strata = strata[first_rows]
+        return draw(len(first_rows), strata)[person]
 
 
 @dataclass(frozen=True)
@@ -253,9 +338,10 @@ def _encoded(inputs: _Inputs, encoder: TableEncoder, folder: Path, place: Block)
                 # by columns, which Arrow reads without a copy
                 matrix = encoder.transform(inputs.frame(block.filter(pa.array(taken))), order="F")
             part = matrix_table(matrix, encoder.feature_names_, encoder.groups_, encoder.kinds_)
-            codes = [
-                column for column, kind in encoder.kinds_.items() if kind in ("onehot", "binary")
-            ]
+            codes = []
+            for column, kind in encoder.kinds_.items():
+                if kind in ("onehot", "binary"):
+                    codes.append(column)
             write_block(part, folder / name / "X", place.number, codes)
             scans[name] = scan(part, encoded_columns(encoder.kinds_), None)
             del matrix, part  # before the next ones are made
@@ -268,7 +354,9 @@ def _class_strata(
     """Labels, shape (n,), crossed with the groups where there are classes and rows suffice for
     that.
     """
-    crossed = group_strata({"": y.astype(str), **sensitive}) if label.classes else y
+    if not label.classes:
+        return y
+    crossed = group_strata({"": y.astype(str), **sensitive})
     fit = len(np.unique(crossed)) <= min(test, 1.0 - test) * len(y)
     return crossed if fit else y
 
@@ -303,11 +391,12 @@ def _hashed(table: StoredTable, contract: Contract, split: Mapping[str, Any], se
     """Whether the hash of each row holds it out, shape (n,), which does not depend on other
     rows.
     """
-    from evenhand.fairlib.proxies.hash_uniform import (
-        hash_uniforms,
-    )  # imported lazily, as it imports numba
+    # imported lazily, as it imports numba
+    from evenhand.fairlib.proxies.hash_uniform import hash_uniforms
 
-    names = described_columns(contract) if split["hash"] == "row" else split["hash"]
+    names = split["hash"]
+    if names == "row":
+        names = described_columns(contract)
     drawn = [hash_uniforms(block, names, seed) for block in table.blocks(names)]
     return np.asarray(np.concatenate(drawn) < split["test"])
 
@@ -325,7 +414,9 @@ def _text_notes(contract: Contract, table: StoredTable, encoder: TableEncoder) -
                 f"{values.null_count:,} sentences of {column.name} are empty: read as missing"
             )
         words = pc.count_substring_regex(values, r"\S+")
-        cut = 0 if most is None else pc.sum(pc.greater(words, most)).as_py() or 0
+        cut = 0
+        if most is not None:
+            cut = pc.sum(pc.greater(words, most)).as_py() or 0
         if cut:
             notes.append(
                 f"{cut:,} sentences of {column.name} have over {most} words: the encoder reads no "
@@ -339,13 +430,17 @@ def _check_groups(column: Column, groups: Str, rows: Bool, part: str) -> None:
     split.
     """
     declared = known_groups(column)
-    lacking = (declared | set(groups)) - set(groups[rows])
-    if lacking:
-        # Messages may quote names from the contract, but no value from the data.
-        named = sorted(lacking & declared)
-        which = f"the group {named[0]!r}" if named else "a group"
-        others = f" (and {len(lacking) - 1} more)" if len(lacking) > 1 else ""
-        raise InputError(
-            f"{which}{others} of the sensitive column {column.name!r} has no {part} rows: "
-            "merge small groups, collect rows, or take it out of the contract."
-        )
+    absent = (declared | set(groups)) - set(groups[rows])
+    if not absent:
+        return
+    # Messages may quote names from the contract, but no value from the data.
+    message = "a group"
+    declared_absent = sorted(absent & declared)
+    if declared_absent:
+        message = f"the group {declared_absent[0]!r}"
+    if len(absent) > 1:
+        message += f" (and {len(absent) - 1} more)"
+    raise InputError(
+        f"{message} of the sensitive column {column.name!r} has no {part} rows: "
+        "merge small groups, collect rows, or take it out of the contract."
+    )

@@ -59,11 +59,13 @@ def profile(context: StepContext) -> StepResult:
     features = [contract.column(name) for name in context.parameters["features"]]
     names = [column.name for column in features]
     # new objects: units of work read the rows themselves
-    columns = dict(zip(names, in_units(replace(training).column, names), strict=True))
+    counts = in_units(replace(training).column, names, context.execution)
+    columns = dict(zip(names, counts, strict=True))
     sampled: list[pa.Table] = []
 
     def bits() -> Iterator[NDArray[np.uint8]]:
-        for found, taken in in_units(replace(training).block, checked.places()):
+        blocks = in_units(replace(training).block, checked.places(), context.execution)
+        for found, taken in blocks:
             sampled.append(taken)
             yield found
 

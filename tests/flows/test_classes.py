@@ -194,9 +194,9 @@ def test_new_people_are_held_against_the_training_rows_label_by_label(
     [
         (
             "method=logistic",
-            "logistic tells two labels apart, and the label 'title' has 28 classes: use",
+            "logistic is for labels of two values, and the label 'title' has 28 classes: use",
         ),
-        ("method=dadi", "dadi tells two labels apart"),
+        ("method=dadi", "dadi is for labels of two values"),
         ("decision.equal.criterion=equalized_odds", "decision.equal is for labels of two values"),
         (
             "decision={costs: {false_positive: 1, false_negative: 2}}",

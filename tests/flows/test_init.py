@@ -267,7 +267,7 @@ def test_a_table_with_everything_is_understood(applicants: Path) -> None:
     assert [item["name"] for item in found["stand_ins"]["gender"]] == ["title"]
     contract = Path(found["contract"]).read_text()
     assert "# column salary_agreed is ignored: LEAK" in contract
-    assert "# stand-ins that tell gender" in contract
+    assert "# proxy features of gender" in contract
     assert found["next"] == "evenhand run applicants.yaml"
     job = load_job("applicants.yaml")[0]
     assert (job.calibration, job.decision) == ("auto", DecisionRule(threshold="balanced"))

@@ -68,8 +68,9 @@ def test_steps_with_a_limit_of_time_run_in_a_process_that_is_killed(tmp_path: Pa
     store, pool = Store(str(tmp_path)), WorkerPool(1, modules=())
     try:
         pool.run(os.getpid)
-        with steps_until(lambda: True, lambda name: pool, store), pytest.raises(OutOfTime):
-            run_step(store, STEPS["ingest"], "0" * 64, {}, {})
+        execution = steps_until(lambda: True, lambda name: pool, store)
+        with pytest.raises(OutOfTime):
+            run_step(store, STEPS["ingest"], "0" * 64, {}, {}, execution=execution)
         assert store.find("ingest", "0" * 64) is None
     finally:
         pool.close(kill=True)

@@ -18,7 +18,7 @@ from evenhand.data_contracts.model import Contract
 from evenhand.fairlib.mapped import is_paged, mapped_file
 from evenhand.tasks.errors import InputError, NotCarriedOut
 from evenhand.tasks.execution.dataset import StoredTable, dataset_of, read_dataset
-from evenhand.tasks.execution.step import DIVIDER, StepContext, StepResult, within
+from evenhand.tasks.execution.step import ExecutionContext, StepContext, StepResult
 from evenhand.tasks.execution.store import sha256_of_path
 from evenhand.tasks.steps.contract_step import contract
 from evenhand.tasks.steps.controls_step import controls
@@ -74,27 +74,34 @@ def people() -> pa.Table:
     )
 
 
-def run(folder: Path, function: Any, parameters: dict[str, Any], **inputs: Path) -> StepResult:
+def run(
+    folder: Path,
+    function: Any,
+    parameters: dict[str, Any],
+    divide: Any = map,
+    **inputs: Path,
+) -> StepResult:
     folder.mkdir(parents=True)
-    found: StepResult = function(StepContext(parameters, inputs, folder, lambda *progress: None))
-    return found
+    execution = ExecutionContext(divide=divide)
+    context = StepContext(parameters, inputs, folder, lambda *progress: None, execution=execution)
+    result: StepResult = function(context)
+    return result
 
 
-def steps(folder: Path, block: int) -> dict[str, StepResult]:
+def steps(folder: Path, block: int, divide: Any = map) -> dict[str, StepResult]:
     """The steps up to the profile on a table whose blocks have so many rows."""
     folder.mkdir()
     pq.write_table(people(), folder / "raw.parquet", row_group_size=block)
     described = CONTRACT.to_dict()
-    found = {
-        "contract": run(folder / "c", contract, {"contract": described}, raw=folder / "raw.parquet")
-    }
+    raw = folder / "raw.parquet"
+    found = {"contract": run(folder / "c", contract, {"contract": described}, divide, raw=raw)}
     checked = found["contract"].outputs["checked"][0]
     split = {"contract": described, "split": {"test": 0.2, "stratify": True}, "seed": 0}
-    found["preprocess"] = run(folder / "p", preprocess, split, checked=checked)
+    found["preprocess"] = run(folder / "p", preprocess, split, divide, checked=checked)
     features = [column.name for column in CONTRACT.features]
     counted = {"contract": described, "features": features, "min_cell": 5}
     trained = found["preprocess"].outputs["train"][0]
-    found["profile"] = run(folder / "r", profile, counted, checked=checked, train=trained)
+    found["profile"] = run(folder / "r", profile, counted, divide, checked=checked, train=trained)
     return found
 
 
@@ -139,8 +146,7 @@ def elsewhere(function: Any, units: Any) -> Any:
 
 def test_units_elsewhere_give_the_same_bytes(tmp_path: Path) -> None:
     here = steps(tmp_path / "here", 90)
-    with within(DIVIDER, elsewhere):
-        there = steps(tmp_path / "there", 90)
+    there = steps(tmp_path / "there", 90, elsewhere)
     for step, result in here.items():
         assert there[step].facts == result.facts
         for name, (path, _) in result.outputs.items():
@@ -153,11 +159,12 @@ def test_units_elsewhere_give_the_same_bytes(tmp_path: Path) -> None:
     pq.write_table(wrong, tmp_path / "wrong.parquet", row_group_size=90)
     said = []
     for divider in (map, elsewhere):
-        with within(DIVIDER, divider), pytest.raises(InputError) as caught:
+        with pytest.raises(InputError) as caught:
             run(
                 tmp_path / str(divider),
                 contract,
                 {"contract": CONTRACT.to_dict()},
+                divider,
                 raw=tmp_path / "wrong.parquet",
             )
         said.append(str(caught.value))

@@ -1,0 +1,18 @@
+"""Blocks of rows of a row group of a Parquet file, read without a copy of the file in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pyarrow as pa
+import pyarrow.dataset
+
+
+def group_blocks(group: pyarrow.dataset.Fragment, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    """Blocks of one row group of a Parquet file."""
+    # read ahead, or buffered before, a file is in memory as a whole
+    plain = pyarrow.dataset.ParquetFragmentScanOptions(pre_buffer=False)
+    # with threads the scanner runs ahead of the writer by up to 1 GiB
+    return group.to_batches(
+        schema, batch_readahead=0, fragment_scan_options=plain, use_threads=False
+    )

@@ -234,8 +234,8 @@ def _groups(table: pa.Table, name: str) -> NDArray[np.object_]:
 
 
 def _is(values: Values, chosen: Sequence[Any]) -> NDArray[np.bool_]:
-    kept = pc.is_in(values.data, value_set=pa.array(chosen, values.data.type))
-    return np.asarray(kept.to_numpy())
+    is_chosen = pc.is_in(values.data, value_set=pa.array(chosen, values.data.type))
+    return np.asarray(is_chosen.to_numpy())
 
 
 def _scores(

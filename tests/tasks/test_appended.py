@@ -21,8 +21,8 @@ from evenhand.tasks.execution.dataset import StoredTable, take_over
 from evenhand.tasks.execution.step import STEPS, run_step, step_key
 from evenhand.tasks.execution.store import Artifact, StepRecord, Store
 from evenhand.tasks.sources.fetching import local_file
+from evenhand.tasks.steps import contract_step as checking
 from evenhand.tasks.steps import ingest_step as ingesting
-from evenhand.tasks.steps import preprocess_step as preprocessing
 
 CONTRACT = Contract(
     "people",
@@ -55,7 +55,7 @@ class Runs:
 
     def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self.store, self.read = Store(str(folder)), 0
-        write, coerce = ingesting._write_run, preprocessing.coerce_batch
+        write, coerce = ingesting._write_run, checking.coerce_batch
 
         def counted(function: Any) -> Any:
             def call(*arguments: Any) -> Any:
@@ -65,7 +65,7 @@ class Runs:
             return call
 
         monkeypatch.setattr(ingesting, "_write_run", counted(write))
-        monkeypatch.setattr(preprocessing, "coerce_batch", counted(coerce))
+        monkeypatch.setattr(checking, "coerce_batch", counted(coerce))
 
     def __call__(
         self, name: str, parameters: dict[str, Any], **inputs: Artifact
@@ -314,7 +314,7 @@ def facts(found: Scan) -> dict[str, Any]:
 
 @pytest.mark.parametrize("rows", [1, 60])
 def test_a_note_holds_the_whole_scan(tmp_path: Path, rows: int) -> None:
-    table = preprocessing.coerce_batch(people(5, rows), CONTRACT)[0]
+    table = checking.coerce_batch(people(5, rows), CONTRACT)[0]
     found = scan(table, CONTRACT.columns, CONTRACT)
     pq.write_table(found.noted(table), tmp_path / "noted.parquet")
     noted = noted_scan(tmp_path / "noted.parquet", CONTRACT.columns)
@@ -330,7 +330,7 @@ def test_no_note_of_many_or_long_values_or_none(tmp_path: Path) -> None:
     many = people(0, MAX_NOTED + 1, sex=[str(row) for row in range(MAX_NOTED + 1)])
     long = people(0, 60, sex=["F" * NOTE_BYTES] * 60)
     for table in (many, long, people(0)[:0]):
-        typed = preprocessing.coerce_batch(table, CONTRACT)[0]
+        typed = checking.coerce_batch(table, CONTRACT)[0]
         pq.write_table(scan(typed, CONTRACT.columns, CONTRACT).noted(typed), tmp_path / "t.parquet")
         assert noted_scan(tmp_path / "t.parquet", CONTRACT.columns) is None
 

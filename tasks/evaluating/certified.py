@@ -36,7 +36,7 @@ class Certified:
         metrics = {}
         if self.found is not None:
             metrics["certificate.dif"] = _first(self.found.values, self.found.low, self.found.high)
-        names = NAMES
+        names: tuple[str, ...] = NAMES
         if not metrics:
             names = NAMES[1:]
         for name in names:

@@ -386,7 +386,7 @@ class _PrefectProgress:
     def __init__(self, step: str) -> None:
         self.step = step
         self.last = time.monotonic()
-        self.identifier: object = None
+        self.identifier: Any = None
 
     def __call__(self, done: int, total: int, values: Mapping[str, float]) -> None:
         now = time.monotonic()
@@ -409,4 +409,4 @@ class _PrefectProgress:
         else:
             update_progress_artifact(
                 artifact_id=self.identifier, progress=share, description=description
-            )  # type: ignore[arg-type]
+            )

@@ -57,7 +57,7 @@ def measure_predictions(context: StepContext) -> StepResult:
     names = _names(parameters)
     _check_names(parameters, pq.read_schema(raw).names)
     # a model may read any column
-    columns = names
+    columns: list[str] | None = names
     if "model" in context.inputs:
         columns = None
     table = pq.read_table(raw, columns=columns)
@@ -279,9 +279,11 @@ def _numeric_scores(
     """Numbers as probabilities, or, if they are the label's two values, as decisions."""
     numbers = values.data.cast(pa.float64())
     if label is not None and label.allowed and label.logical_type in ("integer", "number"):
-        classes = pa.array([float(value) for value in label.allowed])
+        allowed: list[Any] = list(label.allowed)
+        classes = pa.array([float(value) for value in allowed])
         if pc.all(pc.is_in(numbers, value_set=classes)).as_py():
-            return _is(replace(values, data=numbers), [float(label.positive)])
+            positive_value: Any = label.positive
+            return _is(replace(values, data=numbers), [float(positive_value)])
     return np.asarray(numbers.to_numpy())
 
 

@@ -82,20 +82,26 @@ class Learner:
         Raises `InputError` if the method refuses its arguments or the rows, and `NotCarriedOut` if
         the training diverged, or failed with bins in files.
         """
-        chosen: Any = slice(None) if rows is None else rows
-        X = data.X if rows is None else rows_at(data.X, rows)
-        options: dict[str, Any] = {"checkpoint": checkpoint} if self.spec.resumable else {}
+        chosen: Any = slice(None)
+        X = data.X
+        if rows is not None:
+            chosen = rows
+            X = rows_at(data.X, rows)
+        options: dict[str, Any] = {}
+        if self.spec.resumable:
+            options["checkpoint"] = checkpoint
         if self.copies is not None:
             options["counterfactuals"] = [copy[chosen] for copy in self.copies]
         if self.spec.needs_feature_groups:
             # The dataset lists the groups by name; the method needs them in the order of the
             # matrix.
-            options["feature_groups"] = dict(
-                sorted(data.groups.items(), key=lambda group: group[1])
-            )
+            feature_groups = sorted(data.groups.items(), key=lambda group: group[1])
+            options["feature_groups"] = dict(feature_groups)
         groups = {name: values[chosen] for name, values in self.groups.items()}
         model: Any = self.build()
-        model.people = None if data.people is None else data.people[chosen]
+        model.people = None
+        if data.people is not None:
+            model.people = data.people[chosen]
         try:
             model.fit(X, data.y[chosen], sensitive_features=groups, callback=progress, **options)
         except FloatingPointError as error:
@@ -126,23 +132,27 @@ class Learner:
         if folds is not None:
             return self._out_of_fold(data, seed, folds, progress)
         shift = float(model.prior_shift_)
-        found = model.validation_
-        if found is not None:
-            return HeldOut(found.rows, data.y[found.rows], found.probability[:, 1].copy(), shift)
+        validation = model.validation_
+        if validation is not None:
+            labels = data.y[validation.rows]
+            probability = validation.probability[:, 1].copy()
+            return HeldOut(validation.rows, labels, probability, shift)
         try:
-            kept, held = hold_out(data.y, HELD_OUT, derive_seed(seed, "calibration"), data.people)
+            trained, held = hold_out(
+                data.y, HELD_OUT, derive_seed(seed, "calibration"), data.people
+            )
         except ValueError:
             raise InputError(
                 f"the {len(data.y)} training rows are too few to hold some out for the "
                 "calibration: collect "
                 "more, or set calibration: none and decision: own."
             ) from None
-        other = self.fit(data, kept)
+        second = self.fit(data, trained)
         return HeldOut(
             held,
             data.y[held],
-            positive_probability(other, rows_at(data.X, held)),
-            float(other.prior_shift_),
+            positive_probability(second, rows_at(data.X, held)),
+            float(second.prior_shift_),
         )
 
     def _out_of_fold(
@@ -170,17 +180,22 @@ class Learner:
     def changed(self, **parameters: Any) -> Learner:
         """Return the same learner with other parameters of its method."""
         build = self.build
-        return replace(self, build=lambda: build().set_params(**parameters))  # type: ignore[no-any-return]
+
+        def build_changed() -> Method:
+            model: Method = build()
+            model.set_params(**parameters)
+            return model
+
+        return replace(self, build=build_changed)
 
 
 def positive_probability(model: Any, X: Float32) -> Float:
     """Probability of label 1, shape (n,); of a model that asks for features, after its
     questions.
     """
-    found = (
-        model.acquire(X).probability if hasattr(model, "acquire") else model.predict_proba(X)[:, 1]
-    )
-    return np.asarray(found, dtype=np.float64)
+    if hasattr(model, "acquire"):
+        return np.asarray(model.acquire(X).probability, dtype=np.float64)
+    return np.asarray(model.predict_proba(X)[:, 1], dtype=np.float64)
 
 
 # mitigation no stronger than a table allows
@@ -215,7 +230,7 @@ def fit_useful(
     name = learner.spec.strength[0]
     default = inspect.signature(method_class(learner.spec.name).__init__).parameters[name].default
     tried: list[dict[str, float]] = []
-    found: list[tuple[Method, HeldOut]] = []
+    attempts: list[tuple[Method, HeldOut]] = []
     for number, share in enumerate(TRIED):
 
         def report(
@@ -224,27 +239,33 @@ def fit_useful(
             progress(before * total + done, (before + 1) * total, values)
 
         attempt = learner.changed(**{name: default * share})
-        folder = checkpoint if checkpoint is None else checkpoint / f"strength-{number}"
+        folder = None
+        if checkpoint is not None:
+            folder = checkpoint / f"strength-{number}"
         model = attempt.fit(data, progress=report, checkpoint=folder)
-        found.append((model, attempt.held_out(model, data, seed)))
-        lost, error = balanced_accuracy_lost(found[-1][1], plain)
+        held = attempt.held_out(model, data, seed)
+        attempts.append((model, held))
+        lost, error = balanced_accuracy_lost(held, plain)
         tried.append({"strength": default * share, "lost": lost, "standard_error": error})
         if lost <= max(ALLOWED_LOSS, error):
-            kept = number
+            choice = number
             allowed = True
             break
     else:
         allowed = False
         cheapest = min(tried, key=lambda item: item["lost"])
         limit = cheapest["lost"] + cheapest["standard_error"]
-        kept = next(k for k, item in enumerate(tried) if item["lost"] <= limit)
+        choice = next(k for k, item in enumerate(tried) if item["lost"] <= limit)
     used = {
         "parameter": name,
         "default": default,
-        "used": tried[kept]["strength"],
+        "used": tried[choice]["strength"],
         "allowed": allowed,
+        "lost": tried[choice]["lost"],
+        "tried": tried,
     }
-    return *found[kept], {**used, "lost": tried[kept]["lost"], "tried": tried}
+    model, held = attempts[choice]
+    return model, held, used
 
 
 def balanced_accuracy_lost(held: HeldOut, plain: HeldOut) -> tuple[float, float]:
@@ -254,12 +275,16 @@ def balanced_accuracy_lost(held: HeldOut, plain: HeldOut) -> tuple[float, float]
     Each decides by the threshold that is best for it there. Both are 0 without common rows of both
     labels.
     """
-    _, own, other = np.intersect1d(held.rows, plain.rows, assume_unique=True, return_indices=True)
-    labels = held.label[own]
+    _, in_held, in_plain = np.intersect1d(
+        held.rows, plain.rows, assume_unique=True, return_indices=True
+    )
+    labels = held.label[in_held]
     counts = np.bincount(labels, minlength=2)
     if counts.min() == 0:
         return 0.0, 0.0
-    difference = _right(plain.probability[other], labels) - _right(held.probability[own], labels)
+    plain_right = _right(plain.probability[in_plain], labels)
+    held_right = _right(held.probability[in_held], labels)
+    difference = plain_right - held_right
     parts = [difference[labels == label] for label in (0, 1)]
     lost = float(np.mean([part.mean() for part in parts]))
     return lost, math.sqrt(sum(float(part.var()) / part.size for part in parts)) / 2.0

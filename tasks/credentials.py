@@ -17,32 +17,88 @@ from urllib.parse import unquote_plus
 
 # Parameters of URLs whose value is a credential: whole names, in small letters without - _ . and +.
 PARAMETERS = (
-    "accesskey", "accesstoken", "apikey", "auth", "authcode", "authkey", "authorization", "bearer", "code",
-    "credential", "credentials", "hmac", "jwt", "key", "oauth", "pass", "passcode", "passphrase", "passwd",
-    "password", "passwort", "privatekey", "privatetoken", "pwd", "sas", "sastoken", "secret", "secretkey",
-    "session", "sessionid", "sessionkey", "sharedaccesskey", "sharedaccesssignature", "sig", "signature",
-    "subscriptionkey", "token", "webhook",
-)  # fmt: skip
+    "accesskey",
+    "accesstoken",
+    "apikey",
+    "auth",
+    "authcode",
+    "authkey",
+    "authorization",
+    "bearer",
+    "code",
+    "credential",
+    "credentials",
+    "hmac",
+    "jwt",
+    "key",
+    "oauth",
+    "pass",
+    "passcode",
+    "passphrase",
+    "passwd",
+    "password",
+    "passwort",
+    "privatekey",
+    "privatetoken",
+    "pwd",
+    "sas",
+    "sastoken",
+    "secret",
+    "secretkey",
+    "session",
+    "sessionid",
+    "sessionkey",
+    "sharedaccesskey",
+    "sharedaccesssignature",
+    "sig",
+    "signature",
+    "subscriptionkey",
+    "token",
+    "webhook",
+)
 # Ends of other names, such as X-Amz-Signature and sas_token.
 ENDS = (
-    "accesskey", "accountkey", "apikey", "assertion", "credential", "credentials", "jwt", "passphrase",
-    "passwd", "password", "privatekey", "pwd", "secret", "secretkey", "sharedkey", "signature", "signingkey",
-    "subscriptionkey", "token",
-)  # fmt: skip
+    "accesskey",
+    "accountkey",
+    "apikey",
+    "assertion",
+    "credential",
+    "credentials",
+    "jwt",
+    "passphrase",
+    "passwd",
+    "password",
+    "privatekey",
+    "pwd",
+    "secret",
+    "secretkey",
+    "sharedkey",
+    "signature",
+    "signingkey",
+    "subscriptionkey",
+    "token",
+)
 # Names of a connection's keywords, which are followed by = in any text.
 _KEYWORDS = (
-    r"passw(?:or)?d|passwort|passphrase|pwd|account_?key|shared_?access_?(?:key|signature)|client_?secret"
-    r"|(?:aws_?)?secret_?(?:access_?)?key|(?:aws_?)?session_?token|api_?key|access_?token|auth_?token"
+    r"passw(?:or)?d|passwort|passphrase|pwd|account_?key"
+    r"|shared_?access_?(?:key|signature)|client_?secret"
+    r"|(?:aws_?)?secret_?(?:access_?)?key"
+    r"|(?:aws_?)?session_?token|api_?key|access_?token|auth_?token"
     r"|private_?key|sas_?token|connection_?password"
 )
 _VARIABLE = re.compile(r"\$(?:[A-Za-z_]\w*|\{[A-Za-z_]\w*\})")
 # Keys that are recognised by their form.
 _FORMS = re.compile(
-    r"\b(?:AKIA|ASIA|ABIA|ACCA)[0-9A-Z]{16}\b|\bgh[pousr]_\w{30}|\bgithub_pat_\w{22}|\bgl[a-z]{2,6}-[\w-]{18}"
-    r"|\bxox[a-z]-[\w-]{10}|\bxapp-[\w-]{10}|\bsk-(?:ant-|proj-|live-)?[\w-]{20}|\b[sr]k_(?:live|test)_\w{16}"
-    r"|\bhf_[A-Za-z]{30}|\bnpm_\w{36}|\bpypi-\w{16}|\bdapi[0-9a-f]{32}|\bAIza[\w-]{35}|\bya29\.[\w-]{20}"
-    r"|\beyJ[\w-]{8,}\.eyJ[\w-]{8,}\.|\bSG\.[\w-]{16,}\.[\w-]{16}|\bdop_v1_\w{32}|\bshp(?:at|ca|pa|ss)_\w{32}"
-    r"|\bdckr_pat_[\w-]{20}|\bhv[sbr]\.[\w-]{20}|\bGOCSPX-[\w-]{20}|\bATATT3[\w=-]{20}|\bglsa_\w{30}|\blin_api_\w{30}"
+    r"\b(?:AKIA|ASIA|ABIA|ACCA)[0-9A-Z]{16}\b|\bgh[pousr]_\w{30}"
+    r"|\bgithub_pat_\w{22}|\bgl[a-z]{2,6}-[\w-]{18}"
+    r"|\bxox[a-z]-[\w-]{10}|\bxapp-[\w-]{10}"
+    r"|\bsk-(?:ant-|proj-|live-)?[\w-]{20}|\b[sr]k_(?:live|test)_\w{16}"
+    r"|\bhf_[A-Za-z]{30}|\bnpm_\w{36}|\bpypi-\w{16}"
+    r"|\bdapi[0-9a-f]{32}|\bAIza[\w-]{35}|\bya29\.[\w-]{20}"
+    r"|\beyJ[\w-]{8,}\.eyJ[\w-]{8,}\.|\bSG\.[\w-]{16,}\.[\w-]{16}"
+    r"|\bdop_v1_\w{32}|\bshp(?:at|ca|pa|ss)_\w{32}"
+    r"|\bdckr_pat_[\w-]{20}|\bhv[sbr]\.[\w-]{20}|\bGOCSPX-[\w-]{20}"
+    r"|\bATATT3[\w=-]{20}|\bglsa_\w{30}|\blin_api_\w{30}"
     r"|\bsntrys_\w{20}|\bPMAK-\w{20}|\bAGE-SECRET-KEY-1\w{20}|-----BEGIN [A-Z ]*PRIV"
     r"|\b(?:Bearer|Basic)\s+(?!\$)[\w.~+/-]{16,}=*|\bAccountKey=(?!\$)[\w+/]{20}",
     re.IGNORECASE,
@@ -53,7 +109,8 @@ _HOOKS = re.compile(
     r"|discord(?:app)?\.com/api/(?:v\d+/)?webhooks/"
     r"|webhook\.office(?:365)?\.com/webhookb?2?/|outlook\.office(?:365)?\.com/webhook/"
     r"|api\.telegram\.org/(?:file/)?bot|maker\.ifttt\.com/trigger/[^/\s]+/with/key/"
-    r"|hooks\.zapier\.com/hooks/catch/|open\.(?:feishu|larksuite)\.(?:cn|com)/open-apis/bot/v2/hook/)"
+    r"|hooks\.zapier\.com/hooks/catch/"
+    r"|open\.(?:feishu|larksuite)\.(?:cn|com)/open-apis/bot/v2/hook/)"
     r"(?!\$)[^\s'\"]+",
     re.IGNORECASE,
 )

@@ -99,11 +99,12 @@ def compare_column(
     unseen = None
     if categorical:
         unseen = share(_hidden(bins.unseen, least), rows, level=settings.level)
-    broken_rows = []
-    for rule, count in broken:
-        broken_rows.append({"rule": rule, "rows": _hidden(count, least)})
+    broken_counts = [_hidden(count, least) for _, count in broken]
+    broken_rules: list[dict[str, Any]] = []
+    for (rule, _), count in zip(broken, broken_counts, strict=True):
+        broken_rules.append({"rule": rule, "rows": count})
     # A row that breaks two rules counts twice: the share is an upper bound.
-    outside = min(sum(rule["rows"] for rule in broken_rows), rows)
+    outside = min(sum(broken_counts), rows)
     # Missing values of a sensitive attribute are a group, as in the reference.
     missing = bins.now[-1]
     if missing < least:
@@ -123,7 +124,7 @@ def compare_column(
         ),
         unseen=unseen,
         outside_contract=share(outside, rows, level=settings.level),
-        broken=broken_rows,
+        broken=broken_rules,
     )
 
 

@@ -122,12 +122,14 @@ def copies_to_learn(
     for terms in terms_of(context.parameters).values():
         lines = corpus and [line.replace(SLOT, terms.groups[0][0]) for line in corpus]
         sentences = lines or sentences_of(context, data, terms.column)
-        found = Mentions.find(sentences, terms, MAX_LEARNED, seed)
-        if not found.rows.size:
+        mentions = Mentions.find(sentences, terms, MAX_LEARNED, seed)
+        if not mentions.rows.size:
             raise no_mention(terms, "corpus" if corpus else "training rows")
-        own = data.X[found.rows] if corpus is None else found.in_rows_of(encoder, data.X, seed)
+        own = (
+            data.X[mentions.rows] if corpus is None else mentions.in_rows_of(encoder, data.X, seed)
+        )
         rows.append(own)
-        copies.append(list(found.copies(encoder, own)))
+        copies.append(list(mentions.copies(encoder, own)))
     most = max(map(len, copies))
     # a row with fewer terms gets itself as a copy, which is no difference
     filled = [each + [own] * (most - len(each)) for own, each in zip(rows, copies, strict=True)]

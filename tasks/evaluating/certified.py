@@ -36,20 +36,24 @@ class Certified:
         metrics = {}
         if self.found is not None:
             metrics["certificate.dif"] = _first(self.found.values, self.found.low, self.found.high)
-        for name in NAMES if metrics else NAMES[1:]:
+        names: tuple[str, ...] = NAMES
+        if not metrics:
+            names = NAMES[1:]
+        for name in names:
             interval = self.proof.intervals.get(name)
             if interval is None:
                 reason = MetricValue.insufficient(self.proof.reasons[name])
                 metrics |= {f"{name}.found": reason, f"{name}.proved": reason}
                 continue
-            found = MetricValue.insufficient(NONE_FOUND)
+            largest_found = MetricValue.insufficient(NONE_FOUND)
             proved = MetricValue(interval.proved)
             if np.isfinite(interval.found):
-                found = MetricValue(interval.found)
+                largest_found = MetricValue(interval.found)
             if name == "certificate.dif":
-                found = max(metrics[name], found, key=lambda metric: metric.value or 0.0)
+                candidates = (metrics[name], largest_found)
+                largest_found = max(candidates, key=lambda metric: metric.value or 0.0)
                 proved = self._with_interval(interval.proved)
-            metrics |= {f"{name}.found": found, f"{name}.proved": proved}
+            metrics |= {f"{name}.found": largest_found, f"{name}.proved": proved}
         return metrics
 
     def _with_interval(self, value: float) -> MetricValue:
@@ -64,39 +68,47 @@ class Certified:
         """The proof; of a search also the curve by rising budgets and shares of people; as JSON
         types.
         """
+        intervals = {}
+        for name, interval in self.proof.intervals.items():
+            intervals[name] = {"found": None, "proved": interval.proved}
+            if np.isfinite(interval.found):
+                intervals[name]["found"] = interval.found
         proof = {
             "people": self.proof.people,
             "proof": {
                 "radius": self.proof.radius,
                 "unchanged": self.proof.unchanged,
-                "intervals": {
-                    name: {
-                        "found": interval.found if np.isfinite(interval.found) else None,
-                        "proved": interval.proved,
-                    }
-                    for name, interval in self.proof.intervals.items()
-                },
+                "intervals": intervals,
                 "reasons": self.proof.reasons,
             },
         }
         if self.found is None:
             return proof
-        found = self.found
-        order = np.argsort(self.found.budgets)
+        certificate = self.found
+        order = np.argsort(certificate.budgets)
         return proof | {
-            "budget": float(found.budgets[0]),
-            "value": float(found.values[0]),
-            "multiplier": float(found.multipliers[0]),
+            "budget": float(certificate.budgets[0]),
+            "value": float(certificate.values[0]),
+            "multiplier": float(certificate.multipliers[0]),
             "curve": {
-                "budgets": found.budgets[order].tolist(),
-                "values": found.values[order].tolist(),
-                "low": None if found.low is None else found.low[order].tolist(),
-                "high": None if found.high is None else found.high[order].tolist(),
+                "budgets": certificate.budgets[order].tolist(),
+                "values": certificate.values[order].tolist(),
+                "low": _listed(certificate.low, order),
+                "high": _listed(certificate.high, order),
             },
             "shares": [
-                {"odds": factor, "share": found.share_bound_of_odds(factor)} for factor in ODDS
+                {"odds": factor, "share": certificate.share_bound_of_odds(factor)}
+                for factor in ODDS
             ],
         }
+
+
+def _listed(values: Float | None, order: Int) -> list[float] | None:
+    """Values in an order, as JSON; None if there are none."""
+    if values is None:
+        return None
+    listed: list[float] = values[order].tolist()
+    return listed
 
 
 def _first(values: Float, low: Float | None, high: Float | None) -> MetricValue:
@@ -120,10 +132,12 @@ def certify_outputs(
     """Prove for people with labels y at the first budget, and of a network search at all
     budgets.
     """
-    found = None
+    certificate = None
     if hasattr(model, "network_"):
-        found = certify(model.network_, X, metric, budgets, callback=stages.next(), **settings)
+        certificate = certify(
+            model.network_, X, metric, budgets, callback=stages.next(), **settings
+        )
     seed = settings["seed"]
     report = stages.next()
     proof = prove(model, X, metric, budgets[0], y=y, parts=parts, seed=seed, callback=report)
-    return Certified(found, proof, settings)
+    return Certified(certificate, proof, settings)

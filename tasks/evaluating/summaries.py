@@ -64,12 +64,14 @@ def junit_of_failure(error: str, *, model: str, created: str, properties: Mappin
 def joined_junit(texts: Sequence[str]) -> str:
     """Put the suites of several JUnit documents into one."""
     roots = [ElementTree.fromstring(text) for text in texts]
-    for other in roots[1:]:
-        for suite in other:
-            suite.set("id", str(len(roots[0])))  # Ant's schema numbers the suites
-            roots[0].append(suite)
-    ElementTree.indent(roots[0])
-    return f"<?xml version='1.0' encoding='UTF-8'?>\n{ElementTree.tostring(roots[0], encoding='unicode')}\n"
+    joined = roots[0]
+    for root in roots[1:]:
+        for suite in root:
+            suite.set("id", str(len(joined)))  # Ant's schema numbers the suites
+            joined.append(suite)
+    ElementTree.indent(joined)
+    content = ElementTree.tostring(joined, encoding="unicode")
+    return f"<?xml version='1.0' encoding='UTF-8'?>\n{content}\n"
 
 
 def _case(model: str, name: str) -> ElementTree.Element:
@@ -158,36 +160,46 @@ def markdown_of_failure(error: str, model: str) -> str:
 
 
 def _gates(results: Sequence[Mapping[str, Any]]) -> list[str]:
-    rows = [
-        (
-            "✅" if result["passed"] else "❌" if result["status"] == "ok" else "⚠️",
+    rows = []
+    for result in results:
+        bound = "point"
+        if result["bound"] == "interval":
+            bound = "interval"
+        row = (
+            _mark(result),
             _text(result["metric"]),
             f"{result['kind'].replace('_', ' ')} {result['limit']:g}",
-            "interval" if result["bound"] == "interval" else "point",
+            bound,
             _text(result["text"]),
         )
-        for result in results
-    ]
+        rows.append(row)
     return _table(("", "gate", "limit", "bound", "found"), rows)
 
 
+def _mark(result: Mapping[str, Any]) -> str:
+    """Sign of a gate's verdict; a gate without evidence has a warning."""
+    if result["passed"]:
+        return "✅"
+    if result["status"] == "ok":
+        return "❌"
+    return "⚠️"
+
+
 def _metrics(documents: Mapping[str, Any]) -> list[str]:
-    own = documents["metrics"]
-    level = f"{100 * own['settings']['level']:g}%"
+    evaluation = documents["metrics"]
+    level = f"{100 * evaluation['settings']['level']:g}%"
     headings = ["metric", "model", f"{level} interval"]
-    other = documents.get("baseline")
-    compared = documents.get("comparison")
-    if other is not None:
+    baseline = documents.get("baseline")
+    differences = (documents.get("comparison") or {"differences": {}})["differences"]
+    if baseline is not None:
         headings += ["baseline", "difference", f"{level} interval"]
     rows = []
-    for name, metric in own["metrics"].items():
+    for name, metric in evaluation["metrics"].items():
         row = [_text(name), *_estimate(metric)]
-        if other is not None:
-            difference = (compared or {"differences": {}})["differences"].get(name, {})
-            row += [
-                _estimate(other["metrics"].get(name, {}))[0],
-                *_estimate(difference, signed=True),
-            ]
+        if baseline is not None:
+            baseline_value, _ = _estimate(baseline["metrics"].get(name, {}))
+            row.append(baseline_value)
+            row += _estimate(differences.get(name, {}), signed=True)
         rows.append(row)
     return _table(headings, rows)
 
@@ -198,14 +210,17 @@ def _estimate(metric: Mapping[str, Any], *, signed: bool = False) -> tuple[str, 
         return "", ""
     if metric["value"] is None:
         return "insufficient evidence", ""
-    form = "+.3f" if signed else ".3f"
-    shown = f"{metric['value']:{form}}"
+    form = ".3f"
+    if signed:
+        form = "+.3f"
+    value = f"{metric['value']:{form}}"
     low = metric["low"]
     high = metric["high"]
     if low is None or high is None:
-        return shown, ""
-    differs = signed and (low > 0 or high < 0)
-    return f"**{shown}**" if differs else shown, f"{low:{form}} to {high:{form}}"
+        return value, ""
+    if signed and (low > 0 or high < 0):
+        value = f"**{value}**"
+    return value, f"{low:{form}} to {high:{form}}"
 
 
 def _table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
@@ -215,4 +230,6 @@ def _table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
 
 def _named(model: Mapping[str, Any]) -> str:
     name = _text(model["name"])
-    return f"{name} version {model['version']}" if model["version"] is not None else name
+    if model["version"] is None:
+        return name
+    return f"{name} version {model['version']}"

@@ -50,17 +50,21 @@ class Moves:
         """Metrics by name, and the moves by term; `settings` are those of the bootstrap."""
         chance = {key: settings[key] for key in ("draws", "level", "min_cell", "seed")}
         score = outcomes.score
-        own = np.zeros(len(self.rows)) if outcomes.classes else score[self.rows]
-        gaps, moves = token_gaps(own, self.probability, self.own, names=terms.names, **chance)
+        row_scores = np.zeros(len(self.rows))
+        if not outcomes.classes:
+            row_scores = score[self.rows]
+        gaps, moves = token_gaps(
+            row_scores, self.probability, self.own, names=terms.names, **chance
+        )
         by_term: dict[str, dict[str, float]] = {}
         if not outcomes.classes:
             ranked, by_term = mention_aucs(
                 outcomes.y_true, score, self.versions, names=terms.names, **chance
             )
             gaps |= ranked
-        found = {f"{kind}.{name}": value for kind, value in gaps.items()}
-        found[f"consistency.{name}"] = _consistency(self.same, settings)
-        return found, [move | by_term.get(move["term"], {}) for move in moves]
+        metrics = {f"{kind}.{name}": value for kind, value in gaps.items()}
+        metrics[f"consistency.{name}"] = _consistency(self.same, settings)
+        return metrics, [move | by_term.get(move["term"], {}) for move in moves]
 
 
 def _consistency(same: Bool, settings: Mapping[str, Any]) -> MetricValue:
@@ -81,7 +85,9 @@ def moved_to(copies: Float, own: Float) -> Float:
     Both have the shape (m,), or (m, L) of more than two labels: then half the sum of the absolute
     changes, which of two labels is the absolute change of either probability.
     """
-    return copies if copies.ndim == 1 else np.abs(copies - own).sum(axis=1) / 2
+    if copies.ndim == 1:
+        return copies
+    return np.abs(copies - own).sum(axis=1) / 2
 
 
 def token_moves(
@@ -103,7 +109,7 @@ def token_moves(
     predicted one term after the other. `parameters` are those of a step with ``evaluate`` and
     ``seed``. With `show` the content has the sentences that move most.
     """
-    found = TokenMoves()
+    result = TokenMoves()
     settings = bootstrap_settings(parameters) | {"draws": draws}
     for name, terms in terms_of(parameters["evaluate"]).items():
         listed = sentences(terms.column)
@@ -118,24 +124,29 @@ def token_moves(
             decided = model.predict(rows, **groups)
             for copy in mentions.copies(encoder, rows):
                 answers = model.predict_proba(copy)
-                answers = answers if outcomes.classes else answers[:, 1]
+                if not outcomes.classes:
+                    answers = answers[:, 1]
                 probability.append(moved_to(answers, outcomes.score[mentions.rows]))
                 same &= model.predict(copy, **groups) == decided
-        copies = np.stack(probability, axis=1) if count else np.empty((0, len(terms.names)))
+        copies = np.empty((0, len(terms.names)))
+        if count:
+            copies = np.stack(probability, axis=1)
         moves = Moves(mentions.rows, mentions.own, terms.versions_of(listed), copies, same)
         metrics, by_term = moves.metrics(name, terms, outcomes, settings)
-        found.metrics.update(metrics)
+        result.metrics.update(metrics)
         if count:
-            shifts = copies if outcomes.classes else copies - outcomes.score[mentions.rows][:, None]
-            others = mentions.own[:, None] != np.arange(len(terms.names))
-            found.by_sentence[f"consistency.{name}"] = same.astype(np.float64)
-            found.by_sentence[f"token_gap.{name}"] = np.average(
-                np.abs(shifts), axis=1, weights=others
+            shifts = copies
+            if not outcomes.classes:
+                shifts = copies - outcomes.score[mentions.rows][:, None]
+            is_other_term = mentions.own[:, None] != np.arange(len(terms.names))
+            result.by_sentence[f"consistency.{name}"] = same.astype(np.float64)
+            result.by_sentence[f"token_gap.{name}"] = np.average(
+                np.abs(shifts), axis=1, weights=is_other_term
             )
-        found.content[name] = {"column": terms.column, "sentences": count, "terms": by_term}
+        result.content[name] = {"column": terms.column, "sentences": count, "terms": by_term}
         if show:
-            found.content[name]["shown"] = _largest(mentions, moves, outcomes)
-    return found
+            result.content[name]["shown"] = _largest(mentions, moves, outcomes)
+    return result
 
 
 def moves_in_table(

@@ -58,13 +58,17 @@ class Dataset:
         """A dataset of what a function makes of each array of rows, here and in the others."""
         parts = (self, *others)
         changed = dict[str, Any]()
-        for key in ("X", "y", "rows", *(() if self.people is None else ("people",))):
+        keys = ["X", "y", "rows"]
+        if self.people is not None:
+            keys.append("people")
+        for key in keys:
             changed[key] = function(*(getattr(part, key) for part in parts))
         for key in ("sensitive", "numbers"):
-            named = [getattr(part, key) for part in parts]
-            changed[key] = {
-                name: function(*(values[name] for values in named)) for name in named[0]
-            }
+            by_attribute = [getattr(part, key) for part in parts]
+            arrays = {}
+            for name in by_attribute[0]:
+                arrays[name] = function(*(values[name] for values in by_attribute))
+            changed[key] = arrays
         return replace(self, **changed)
 
 
@@ -145,7 +149,9 @@ def dataset_of(context: StepContext, name: str, *, labels_only: bool = False) ->
     ``pages``).
     """
     kind = context.parameters.get("on_disk")
-    disk = None if kind is None else context.workdir
+    disk = None
+    if kind is not None:
+        disk = context.workdir
     return read_dataset(context.inputs[name], disk, kind == "pages", labels_only=labels_only)
 
 
@@ -163,8 +169,10 @@ def read_dataset(
     for file in StoredTable(folder / "X").files:
         # in blocks: a table and its matrix at once would take twice the memory
         for block in pq.ParquetFile(file).iter_batches():
-            place = slice(start, start := start + len(block))
-            np.stack([column.to_numpy() for column in block.columns], axis=1, out=matrix[place])
+            end = start + len(block)
+            columns = [column.to_numpy() for column in block.columns]
+            np.stack(columns, axis=1, out=matrix[start:end])
+            start = end
             release(matrix)
     return replace(data, X=matrix)
 
@@ -220,14 +228,16 @@ class Block:
     def read(self, names: Sequence[str] | None = None) -> pa.Table:
         """The rows, with all columns or some."""
         pa.default_memory_pool().release_unused()  # of the block before
-        columns = None if names is None else list(names)
-        table = pq.ParquetFile(self.path).read_row_groups(list(self.groups), columns=columns)
-        return table if names is None else table.select(names)
+        groups = list(self.groups)
+        file = pq.ParquetFile(self.path)
+        if names is None:
+            return file.read_row_groups(groups)
+        return file.read_row_groups(groups, columns=list(names)).select(names)
 
     def digest(self) -> str:
         """Digest of the columns as they are stored, with their names and types."""
         footer = pq.read_metadata(self.path)
-        found = hashlib.sha256(str(footer.schema.to_arrow_schema()).encode())
+        content_digest = hashlib.sha256(str(footer.schema.to_arrow_schema()).encode())
         with self.path.open("rb") as stream:
             for group, number in itertools.product(self.groups, range(footer.num_columns)):
                 column = footer.row_group(group).column(number)
@@ -236,8 +246,8 @@ class Block:
                     column.dictionary_page_offset or column.data_page_offset,
                 ]
                 stream.seek(min(starts))
-                found.update(stream.read(column.total_compressed_size))
-        return found.hexdigest()
+                content_digest.update(stream.read(column.total_compressed_size))
+        return content_digest.hexdigest()
 
 
 @dataclass(frozen=True)
@@ -249,7 +259,9 @@ class StoredTable:
     @property
     def files(self) -> list[Path]:
         """Its files."""
-        return sorted(self.path.iterdir()) if self.path.is_dir() else [self.path]
+        if self.path.is_dir():
+            return sorted(self.path.iterdir())
+        return [self.path]
 
     @property
     def schema(self) -> pa.Schema:

@@ -24,8 +24,16 @@ FOR_TYPES = re.compile(r"^([ \t]*)if TYPE_CHECKING:\n(\1[ \t]+.*\n|\n)+", re.MUL
 COMMENT = re.compile(r"#[^\n]*")
 VERSION = re.compile(r"^Version: (\S+)", re.MULTILINE)
 NUMERIC_LIBRARIES = (
-    "numpy", "scipy", "pandas", "pyarrow", "scikit-learn", "xgboost", "xgboost-cpu", "torch", "numba",
-)  # fmt: skip
+    "numpy",
+    "scipy",
+    "pandas",
+    "pyarrow",
+    "scikit-learn",
+    "xgboost",
+    "xgboost-cpu",
+    "torch",
+    "numba",
+)
 REPORTED_PACKAGES = ("prefect", "great-expectations", "mlflow-skinny", *NUMERIC_LIBRARIES)
 
 

@@ -11,7 +11,7 @@ import re
 import shutil
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -129,11 +129,10 @@ class Step:
     @property
     def module(self) -> str:
         """The function's module."""
-        return (
-            f"evenhand.tasks.{self.home or f'steps.{self.name}_step'}"
-            if self.function is None
-            else self.function.__module__
-        )
+        if self.function is not None:
+            return self.function.__module__
+        home = self.home or f"steps.{self.name}_step"
+        return f"evenhand.tasks.{home}"
 
     def run(self, context: StepContext) -> StepResult:
         """Run the step."""
@@ -244,7 +243,8 @@ def run_step(
     if execution.carry is not None:
         with working(step.name):
             carried = execution.carry(step.name, key, parameters, inputs)
-        record = store.find(step.name, key) if carried else None
+        if carried:
+            record = store.find(step.name, key)
         if record is not None:
             return record, False
     with store.lock(f"{step.name}-{key}"):
@@ -252,7 +252,11 @@ def run_step(
         if record is not None:
             return record, True
         started = time.perf_counter()
-        alike = step_key(step, parameters, {}) if step.in_parts else ""
+        alike = ""
+        earlier: Mapping[str, tuple[Path, str]] = {}
+        if step.in_parts:
+            alike = step_key(step, parameters, {})
+            earlier = store.parts(step.name, alike)
         # The store removes its temporary files, and thus this folder, once they are old.
         checkpoint = store.scratch() / f"checkpoint-{step.name}-{key[:32]}"
         with store.workdir() as workdir:
@@ -262,14 +266,16 @@ def run_step(
                 workdir,
                 progress or (lambda done, total, values: None),
                 checkpoint,
-                store.parts(step.name, alike) if alike else {},
+                earlier,
                 execution,
             )
             run = execution.run or Step.run
             with working(step.name):
                 result = run(step, context)
             outputs = {name: store.put(path, kind) for name, (path, kind) in result.outputs.items()}
-        facts = result.facts | ({"parts": result.parts, "alike": alike} if result.parts else {})
+        facts = result.facts
+        if result.parts:
+            facts = facts | {"parts": result.parts, "alike": alike}
         record = StepRecord(step.name, key, outputs, facts, time.perf_counter() - started)
         store.save(record)
         shutil.rmtree(checkpoint, ignore_errors=True)
@@ -315,14 +321,19 @@ def in_units(
 def working(step: str) -> Iterator[None]:
     """Enter the listener's context `working`, if it has one, while the step runs."""
     entered = getattr(_listener.get(), "working", None)
-    with entered(step) if entered is not None else nullcontext():
+    if entered is None:
+        yield
+        return
+    with entered(step):
         yield
 
 
 def report_progress(step: str, *, prefect: bool = False) -> Report:
     """Build the progress callback of a step; with `prefect` it also updates a progress artifact."""
     listener = _listener.get()
-    artifact = _PrefectProgress(step) if prefect else None
+    artifact = None
+    if prefect:
+        artifact = _PrefectProgress(step)
 
     def report(done: int, total: int, values: Mapping[str, float]) -> None:
         if listener is not None:
@@ -375,7 +386,7 @@ class _PrefectProgress:
     def __init__(self, step: str) -> None:
         self.step = step
         self.last = time.monotonic()
-        self.identifier: object = None
+        self.identifier: Any = None
 
     def __call__(self, done: int, total: int, values: Mapping[str, float]) -> None:
         now = time.monotonic()
@@ -385,8 +396,10 @@ class _PrefectProgress:
 
         self.last = now
         share = 100.0 * done / total
-        shown = ", ".join(f"{name} {value:.4g}" for name, value in values.items())
-        description = f"{self.step}: {done} of {total}{f' ({shown})' if shown else ''}"
+        description = f"{self.step}: {done} of {total}"
+        if values:
+            texts = [f"{name} {value:.4g}" for name, value in values.items()]
+            description += f" ({', '.join(texts)})"
         if self.identifier is None:
             self.identifier = create_progress_artifact(
                 progress=share,
@@ -396,4 +409,4 @@ class _PrefectProgress:
         else:
             update_progress_artifact(
                 artifact_id=self.identifier, progress=share, description=description
-            )  # type: ignore[arg-type]
+            )

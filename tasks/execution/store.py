@@ -30,9 +30,17 @@ from evenhand.tasks.sources.databases import missing_package
 
 FILES = {"mlflow.db", "mlflow.db.answers.json", "mlflow.db.lock"}
 FOLDERS = {
-    "artifacts", "charts", "leases", "locks", "mlflow-artifacts", "prefect", "runs", "steps", "studies",
+    "artifacts",
+    "charts",
+    "leases",
+    "locks",
+    "mlflow-artifacts",
+    "prefect",
+    "runs",
+    "steps",
+    "studies",
     "tmp",
-}  # fmt: skip
+}
 LOCK_TIMEOUT_S = 6 * 3600.0
 ABANDONED_S = 72 * 3600.0  # longer than the time limit of any step
 
@@ -309,7 +317,9 @@ class Store(Folder):
                     path.unlink(missing_ok=True)  # of a killed run
             except Timeout:
                 started.append(int(path.name.partition("-")[0]) / 1e9)
-        return min(started) - CLOCK_S if started else None
+        if not started:
+            return None
+        return min(started) - CLOCK_S
 
     def _use(self, path: str) -> None:
         """Mark a file or folder as used now, where a lease is held."""
@@ -320,7 +330,9 @@ class Store(Folder):
     def put(self, source: Path, kind: str) -> Artifact:
         """Move a finished file or folder into the store, under the digest of its content."""
         digest, files, size = sha256_of_path(source)
-        name = f"{digest}{''.join(source.suffixes) if source.is_file() else ''}"
+        name = digest
+        if source.is_file():
+            name += "".join(source.suffixes)
         final = self.path("artifacts", kind, name)
         if self.is_local:
             target = Path(final)
@@ -360,12 +372,16 @@ class Store(Folder):
 
     def _whole_copy(self, artifact: Artifact) -> Path | None:
         path = self._local_copy(artifact)
-        return path if path is not None and sha256_of_path(path)[0] == artifact.sha256 else None
+        if path is None or sha256_of_path(path)[0] != artifact.sha256:
+            return None
+        return path
 
     def _local_copy(self, artifact: Artifact) -> Path | None:
         if "://" not in artifact.uri:  # in a local store, or a user's own file
             path = Path(artifact.uri)
-            return path if path.exists() else None
+            if path.exists():
+                return path
+            return None
         remote = self.filesystem._strip_protocol(artifact.uri)
         if not self.filesystem.exists(remote):
             return None
@@ -378,7 +394,9 @@ class Store(Folder):
                 for member in artifact.files or [""]:
                     target = part / member
                     target.parent.mkdir(parents=True, exist_ok=True)
-                    place = f"{remote}/{member}" if member else remote
+                    place = remote
+                    if member:
+                        place = f"{remote}/{member}"
                     if not self.filesystem.exists(place):
                         return None
                     self.filesystem.get_file(place, str(target))
@@ -420,10 +438,12 @@ class Store(Folder):
         if text is None:
             return None
         record = _record(text)
-        whole = record is not None and all(
-            self.is_whole(artifact) for artifact in record.outputs.values()
-        )
-        return record if whole else None
+        if record is None:
+            return None
+        for artifact in record.outputs.values():
+            if not self.is_whole(artifact):
+                return None
+        return record
 
     def parts(self, step: str, alike: str) -> dict[str, tuple[Path, str]]:
         """Files of a step's results, and their digests, by what each was made of.
@@ -486,13 +506,13 @@ class Store(Folder):
         """
         if not self.is_local and self._oldest_lease() is not None:
             raise NotCarriedOut("a run uses this store: delete cached steps when it has ended.")
-        seen: dict[str, int] = {}
+        kept_records: dict[str, int] = {}
         removed = 0
         for path in [path for path, record in self._records() if record is None]:
             removed += self._delete(path)
         for row in self.usage():
-            seen[row["step"]] = seen.get(row["step"], 0) + 1
-            if seen[row["step"]] > keep:
+            kept_records[row["step"]] = kept_records.get(row["step"], 0) + 1
+            if kept_records[row["step"]] > keep:
                 removed += self._delete(self.path("steps", row["step"], f"{row['key']}.json"))
         alive = {
             item.uri for _, record in self._records() if record for item in record.outputs.values()
@@ -504,10 +524,10 @@ class Store(Folder):
                 with suppress(FileNotFoundError):
                     size = self._own_bytes(path)
                     freed += size if self._delete(path) else 0
-        for left in [*self.scratch().iterdir(), *self.local.glob("*.part")]:  # by killed runs
+        for unfinished in [*self.scratch().iterdir(), *self.local.glob("*.part")]:  # by killed runs
             with suppress(OSError):
-                if time.time() - left.stat().st_mtime > ABANDONED_S:
-                    _remove(left)
+                if time.time() - unfinished.stat().st_mtime > ABANDONED_S:
+                    _remove(unfinished)
         return removed, freed
 
     def _own_bytes(self, path: str) -> int:

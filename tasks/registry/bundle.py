@@ -28,7 +28,10 @@ if TYPE_CHECKING:
 
 NAME = r"[A-Za-z0-9][A-Za-z0-9._-]{0,79}"
 ADDRESS = re.compile(rf"(?:models:/)?(?P<name>{NAME})(?:@(?P<alias>[\w-]+)|/(?P<version>\d+))?")
-UNLISTED = "the files of {model} cannot be checked: it has no list of them, so an older version or others made it"
+UNLISTED = (
+    "the files of {model} cannot be checked: it has no list of them, so an older version or others "
+    "made it"
+)
 # Files that every bundle has.
 PARTS = ("encoder.json", "inputs.json", "model")
 
@@ -61,19 +64,19 @@ def parse_address(text: str) -> ModelAddress:
     place = Path(text).expanduser()
     if place.is_dir():
         return ModelAddress(folder=place)
-    found = ADDRESS.fullmatch(text)
-    if found is None:
+    match = ADDRESS.fullmatch(text)
+    if match is None:
         raise InputError(
             f"there is no model {text!r}: give models:/NAME@ALIAS, models:/NAME/VERSION, a name, "
             "or the "
             "folder of a published bundle."
         )
-    if found["name"].startswith(CHAIN):
-        raise InputError(
-            f"{found['name']} holds the records of a model: give the name after {CHAIN}"
-        )
-    alias = None if found["version"] else found["alias"] or "champion"
-    return ModelAddress(found["name"], alias, found["version"])
+    name = match["name"]
+    if name.startswith(CHAIN):
+        raise InputError(f"{name} holds the records of a model: give the name after {CHAIN}")
+    if match["version"]:
+        return ModelAddress(name, version=match["version"])
+    return ModelAddress(name, alias=match["alias"] or "champion")
 
 
 def find_version(registry: str, address: ModelAddress) -> Published:
@@ -81,17 +84,17 @@ def find_version(registry: str, address: ModelAddress) -> Published:
     or alias.
     """
     if address.version is not None:
-        found = published_version(registry, address.name, address.version)
-        lacking = f"version {address.version}"
+        version = published_version(registry, address.name, address.version)
+        missing = f"version {address.version}"
     else:
-        found = published(registry, address.name, str(address.alias))
-        lacking = f"a version with the alias {address.alias!r}"
-    if found is None:
+        version = published(registry, address.name, str(address.alias))
+        missing = f"a version with the alias {address.alias!r}"
+    if version is None:
         raise InputError(
-            f"the model {address.name!r} is not published in this store ({lacking} is not there): "
+            f"the model {address.name!r} is not published in this store ({missing} is not there): "
             "`evenhand run JOB` publishes one."
         )
-    return found
+    return version
 
 
 @dataclass(frozen=True)
@@ -122,9 +125,11 @@ class Bundle:
         ``classes``.
         """
         values = list(self.inputs["label_values"])
-        keys = ("negative", "positive")
-        described = {"classes": values} if len(values) > 2 else dict(zip(keys, values, strict=True))
-        return {"name": self.contract.label.name, **described}
+        name = self.contract.label.name
+        if len(values) > 2:
+            return {"name": name, "classes": values}
+        negative, positive = values
+        return {"name": name, "negative": negative, "positive": positive}
 
     def require_two_labels(self, verb: str) -> None:
         """Raise `InputError` for a model of more than two labels, which a command does not take."""
@@ -179,17 +184,20 @@ def open_bundle(text: str, store: Store, scratch: Path) -> Bundle:
     if address.folder is not None:
         folder, notes = checked_folder(address.folder, scratch)
         inner = address.folder / BUNDLE
-        shown = inner if inner.is_dir() else address.folder
-        return replace(read_bundle(folder, None, None, str(shown.resolve())), notes=notes)
+        display_folder = inner if inner.is_dir() else address.folder
+        return replace(read_bundle(folder, None, None, str(display_folder.resolve())), notes=notes)
     registry = tracking_uri(store)
-    found = find_version(registry, address)
-    target = scratch / f"{address.name}-{found.version}"
+    published_model = find_version(registry, address)
+    target = scratch / f"{address.name}-{published_model.version}"
     target.mkdir(parents=True, exist_ok=True)
-    folder = fetch_bundle(registry, address.name, found.version, target)
+    folder = fetch_bundle(registry, address.name, published_model.version, target)
     bundle = read_bundle(
-        folder, address.name, found.version, f"models:/{address.name}/{found.version}"
+        folder,
+        address.name,
+        published_model.version,
+        f"models:/{address.name}/{published_model.version}",
     )
-    return replace(bundle, value_names=value_names(registry, address.name, found.version))
+    return replace(bundle, value_names=value_names(registry, address.name, published_model.version))
 
 
 def checked_folder(folder: Path, scratch: Path) -> tuple[Path, tuple[str, ...]]:

@@ -71,22 +71,32 @@ class Record:
         a kind.
         """
         try:
-            found = json.loads(text)
-            head = {"kind": "move"} | {key: found.pop(key) for key in SUBJECTS if key in found}
+            fields = json.loads(text)
+            head: dict[str, Any] = {"kind": "move"}
+            for key in SUBJECTS:
+                if key in fields:
+                    head[key] = fields.pop(key)
             digest = hashlib.sha256(text.encode()).hexdigest()
-            record = cls(**head, content=found.pop("content", found), digest=digest, place=place)
-            texts = [
-                *(getattr(record, key) for key in SUBJECTS[1:]),
-                record.content.get("alias", ""),
-            ]
-            typed = isinstance(record.number, int) and all(isinstance(text, str) for text in texts)
-            # the age of a version is computed
-            dated = record.kind != "version" or datetime.datetime.fromisoformat(record.when).tzinfo
-            numbered = record.content.get("version", "0").isdecimal()
-            lacking = NEEDED.get(record.kind, set()) - set(record.content)
-            return record if typed and dated and numbered and not lacking else None
+            content = fields.pop("content", fields)
+            record = cls(**head, content=content, digest=digest, place=place)
+            if record._is_valid():
+                return record
+            return None
         except (ValueError, TypeError, AttributeError):
             return None
+
+    def _is_valid(self) -> bool:
+        """Whether all values are of their types, and none that the kind needs is missing."""
+        texts = [getattr(self, key) for key in SUBJECTS[1:]]
+        texts.append(self.content.get("alias", ""))
+        if not isinstance(self.number, int) or not all(isinstance(text, str) for text in texts):
+            return False
+        # the age of a version is computed
+        if self.kind == "version" and datetime.datetime.fromisoformat(self.when).tzinfo is None:
+            return False
+        if not self.content.get("version", "0").isdecimal():
+            return False
+        return NEEDED.get(self.kind, set()) <= set(self.content)
 
 
 @dataclass(frozen=True)
@@ -102,18 +112,18 @@ class Chain:
 
     def of(self, kind: str, version: str | None = None) -> list[Record]:
         """Records of a kind, oldest first; of one version."""
-        wanted = (record for record in self.records if record.kind == kind)
-        return [
-            record
-            for record in wanted
-            if version is None or record.content.get("version") == version
-        ]
+        records = [record for record in self.records if record.kind == kind]
+        if version is None:
+            return records
+        return [record for record in records if record.content.get("version") == version]
 
     @property
     def policy(self) -> Record | None:
         """The record of the policy that holds now."""
-        last = self.of("policy")[-1:]
-        return last[0] if last and last[0].content.get("gates") is not None else None
+        policies = self.of("policy")
+        if not policies or policies[-1].content.get("gates") is None:
+            return None
+        return policies[-1]
 
     def moves(self, alias: str) -> list[Record]:
         """Moves of an alias, oldest first."""
@@ -181,49 +191,49 @@ def _linked(
     chain = list(before)
     faults = []
     heads = {record.digest for record in before} or {""}
-    known = set(heads)
+    read_before = set(heads)
     for place, text in texts:
         record = Record.read(text, str(place))
         if record is None:
             faults.append(f"the record at place {place} cannot be read: it was changed")
             continue
         if record.previous not in heads:
-            if record.previous in known:
+            if record.previous in read_before:
                 continue
             faults.append(_lost(record))
         chain.append(record)
         heads = {record.digest}
-        known.add(record.digest)
+        read_before.add(record.digest)
     return chain, faults
 
 
 def _lost(record: Record) -> str:
-    expected = (
-        f"expected one with the digest {record.previous[:12]}"
-        if record.previous
-        else "expected none"
-    )
+    expected = "expected none"
+    if record.previous:
+        expected = f"expected one with the digest {record.previous[:12]}"
     return f"the record before number {record.number} was changed or taken out: {expected}"
 
 
 def _moved(records: Sequence[Record], aliases: Mapping[str, str]) -> list[str]:
     """Compare each alias with the last record of a move of it."""
-    faults = []  # type: list[str], dict[str, list[Record]]
-    last = {}  # type: list[str], dict[str, list[Record]]
+    faults: list[str] = []
+    last: dict[str, list[Record]] = {}
     for record in records:
         if record.kind == "move":
-            known = last.setdefault(record.content["alias"], [])
+            alias = record.content["alias"]
             # of several moves with the same number, any may have been made last
-            last[record.content["alias"]] = [
-                *(x for x in known if x.number == record.number),
-                record,
-            ]
+            same_number = [item for item in last.get(alias, []) if item.number == record.number]
+            last[alias] = [*same_number, record]
     for alias in sorted({*last, *aliases}):
         recorded = [record.content["to_version"] for record in last.get(alias, [])]
         actual = aliases.get(alias)
         if actual not in recorded:
-            place = "at no version" if actual is None else f"at version {actual}"
-            expected = f"version {recorded[-1]} by the last record" if recorded else "in no record"
+            place = "at no version"
+            if actual is not None:
+                place = f"at version {actual}"
+            expected = "in no record"
+            if recorded:
+                expected = f"version {recorded[-1]} by the last record"
             faults.append(f"{alias} is {place}, but {expected}: it was moved without a record")
     return faults
 
@@ -247,23 +257,14 @@ def append(
 
     create_model(client, f"{CHAIN}{name}")
     chain = read_chain(client, name)
-    known = len(chain.records if seen is None else seen.records)
+    checked = len(chain.records)
+    if seen is not None:
+        checked = len(seen.records)
     for attempt in range(ATTEMPTS):
-        for record in chain.records[known:]:
+        for record in chain.records[checked:]:
             unless(record)
-        known = len(chain.records)
-        last = chain.records[-1] if chain.records else None
-        text = json.dumps(
-            {
-                "number": last.number + 1 if last else 1,
-                "when": now(),
-                "who": actor(),
-                "kind": kind,
-                "content": dict(content),
-                "previous": last.digest if last else "",
-            },
-            sort_keys=True,
-        )
+        checked = len(chain.records)
+        text = _record_text(chain, kind, content)
         try:
             made = client.create_model_version(
                 f"{CHAIN}{name}", "evenhand:/record", tags={RECORD_TAG: text}
@@ -273,13 +274,31 @@ def append(
                 raise
             made = None
         chain = read_chain(client, name)
-        found = next((record for record in chain.records if record.place == str(made)), None)
-        if found is not None:
-            return found
+        for record in chain.records:
+            if record.place == str(made):
+                return record
         if made is not None:
             client.delete_model_version(f"{CHAIN}{name}", str(made))
         time.sleep(random.SystemRandom().uniform(0.01, 0.05) * (attempt + 1))
     raise NotCarriedOut(f"others write records of {name} all the time: run again.")
+
+
+def _record_text(chain: Chain, kind: str, content: Mapping[str, Any]) -> str:
+    """JSON of a record that follows the last one of a chain."""
+    number = 1
+    previous = ""
+    if chain.records:
+        number = chain.records[-1].number + 1
+        previous = chain.records[-1].digest
+    record = {
+        "number": number,
+        "when": now(),
+        "who": actor(),
+        "kind": kind,
+        "content": dict(content),
+        "previous": previous,
+    }
+    return json.dumps(record, sort_keys=True)
 
 
 def create_model(client: MlflowClient, name: str) -> None:
@@ -308,9 +327,12 @@ def evaluations_of(client: MlflowClient, chain: Chain, version: str) -> list[dic
     """Evaluations of a version, oldest first; of an older evenhand only the newest is kept, as a
     tag.
     """
-    found = [{**record.content, "when": record.when} for record in chain.of("evaluation", version)]
+    records = chain.of("evaluation", version)
+    evaluations = [{**record.content, "when": record.when} for record in records]
     tag = client.get_model_version(chain.name, version).tags.get(EVALUATION_TAG)
-    return found or ([] if tag is None else [dict(json.loads(tag))])
+    if not evaluations and tag is not None:
+        evaluations.append(dict(json.loads(tag)))
+    return evaluations
 
 
 def record_evaluation(
@@ -394,12 +416,12 @@ def move_alias(
 def history(uri: str, name: str) -> Chain:
     """Read a model's chain; an `InputError` if there is no such model."""
     with registry_client(uri) as client:
-        found = read_chain(client, name)
-    if not found.records and not found.aliases:
+        chain = read_chain(client, name)
+    if not chain.records and not chain.aliases:
         raise InputError(
             f"the model {name!r} is not in the registry: `evenhand run JOB` publishes one."
         )
-    return found
+    return chain
 
 
 @waits_for_service
@@ -409,7 +431,9 @@ def current_policy(uri: str, name: str) -> dict[str, Any] | None:
     def look_up() -> dict[str, Any]:
         with registry_client(uri) as client:
             record = read_chain(client, name).policy
-        return {} if record is None else {**record.content, "digest": record.digest}
+        if record is None:
+            return {}
+        return {**record.content, "digest": record.digest}
 
     path = uri.removeprefix(SQLITE)
     if path != uri and not Path(path).is_file():
@@ -449,8 +473,11 @@ def check_anchor(chain: Chain, anchor: Mapping[str, Any]) -> list[str]:
             "first "
             f"record is {str(anchor['first'])[:12]}, expected one of this registry."
         )
-    found = next((record for record in chain.records if record.number == anchor["number"]), None)
-    instead = "nothing" if found is None else found.digest[:12]
+    instead = "nothing"
+    for record in chain.records:
+        if record.number == anchor["number"]:
+            instead = record.digest[:12]
+            break
     return [
         f"record number {anchor['number']} was changed or taken out: the anchor has "
         f"{anchor['digest'][:12]}, "

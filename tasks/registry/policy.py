@@ -55,7 +55,9 @@ def _judge_and_move(uri: str, name: str, version: str, alias: str) -> Record | N
     """
     with registry_client(uri) as client:
         seen = settled_chain(client, name, alias)
-        policy = seen.policy if alias != WAITING else None
+        policy = None
+        if alias != WAITING:
+            policy = seen.policy
         evaluations = evaluations_of(client, seen, version)
         if policy is not None:
             allowed, reason = judge(policy, seen, version, evaluations)
@@ -83,13 +85,15 @@ def _judge_and_move(uri: str, name: str, version: str, alias: str) -> Record | N
 def damage(uri: str, chain: Chain, version: str, *, required: bool) -> str | None:
     """What was changed in a version's files since it was published."""
     published = chain.of("version", version)
-    faults = damaged_files(
-        uri, chain.name, version, published[0].content["files"] if published else None
-    )
-    if faults is None:
-        lacking = "an older version published it without a list of its files: publish it again"
-        return lacking if required else None
-    return f"its files are not what was published: {faults[0]}" if faults else None
+    files = None
+    if published:
+        files = published[0].content["files"]
+    faults = damaged_files(uri, chain.name, version, files)
+    if faults is None and required:
+        return "an older version published it without a list of its files: publish it again"
+    if not faults:
+        return None
+    return f"its files are not what was published: {faults[0]}"
 
 
 def judge(
@@ -103,7 +107,9 @@ def judge(
     by_gates = [item for item in evaluations if _counts(rules, item)]
     evidence = [item for item in by_gates if measured_otherwise(terms, item) is None]
     if not evidence:
-        holdout = " on the agreed holdout" if rules.get("holdout") else ""
+        holdout = ""
+        if rules.get("holdout"):
+            holdout = " on the agreed holdout"
         reason = f"no evaluation of it by the policy's gates{holdout} is recorded"
         if by_gates:
             reason = f"its evaluation does not count: {measured_otherwise(terms, by_gates[-1])}"
@@ -120,8 +126,9 @@ def judge(
 
 def _counts(rules: Mapping[str, Any], evaluation: Mapping[str, Any]) -> bool:
     """Whether an evaluation applied all gates of the policy, on its holdout."""
-    gates = evaluation.get("gates")
-    applied = gates if isinstance(gates, Mapping) else {}
+    applied = evaluation.get("gates")
+    if not isinstance(applied, Mapping):
+        applied = {}
     strict = all(applied.get(metric) == limits for metric, limits in rules["gates"].items())
     holdout = rules.get("holdout")
     return strict and (not holdout or evaluation.get("holdout") == holdout["digest"])
@@ -129,11 +136,10 @@ def _counts(rules: Mapping[str, Any], evaluation: Mapping[str, Any]) -> bool:
 
 def _lacks(rules: Mapping[str, Any], evaluation: Mapping[str, Any]) -> str | None:
     values = evaluation.get("values", {})
-    lacking = next((metric for metric in rules["required"] if values.get(metric) is None), None)
-    return (
-        lacking
-        and f"the policy requires the metric {lacking}, and the evaluation has no value of it"
-    )
+    for metric in rules["required"]:
+        if values.get(metric) is None:
+            return f"the policy requires the metric {metric}, and the evaluation has no value of it"
+    return None
 
 
 def _people(rules: Mapping[str, Any], chain: Chain, version: str) -> str | None:
@@ -143,21 +149,23 @@ def _people(rules: Mapping[str, Any], chain: Chain, version: str) -> str | None:
         return "no record says who published it: publish it again"
     age = datetime.datetime.now(datetime.UTC) - datetime.datetime.fromisoformat(made[0].when)
     if age < datetime.timedelta(hours=rules["min_age"]):
-        return f"it is {age.total_seconds() / 3600:.1f} hours old, and the policy asks for {rules['min_age']:g}"
+        hours = age.total_seconds() / 3600
+        return f"it is {hours:.1f} hours old, and the policy asks for {rules['min_age']:g}"
     approved = sorted({record.who for record in chain.of("approval", version)} - {made[0].who})
     if len(approved) < rules["approvals"]:
-        by = f" ({', '.join(approved)})" if approved else ""
+        by = ""
+        if approved:
+            by = f" ({', '.join(approved)})"
         return (
             f"it has {len(approved)} of {rules['approvals']} approvals{by}: `evenhand approve "
             f"{chain.name}/{version}`"
         )
-    from evenhand.tasks.registry.signatures import (
-        unsigned,
-    )  # lazily: a cached run needs no cryptography
+    # imported lazily: a cached run needs no cryptography
+    from evenhand.tasks.registry.signatures import unsigned
 
-    lacking = unsigned(chain, version, rules.get("signed_by", ()))
-    if lacking:
-        return f"{lacking}: `evenhand sign {chain.name}/{version} --key FILE`"
+    reason = unsigned(chain, version, rules.get("signed_by", ()))
+    if reason:
+        return f"{reason}: `evenhand sign {chain.name}/{version} --key FILE`"
     if rules["promoters"] and actor() not in rules["promoters"]:
         return f"{actor()} may not promote it: the policy names {', '.join(rules['promoters'])}"
     return None
@@ -198,8 +206,10 @@ def sign(uri: str, name: str, version: str, key_file: Path) -> Record:
         if reason:
             raise InputError(f"{name} version {version} cannot be signed: {reason}.")
         made = signature(key, name, files)
-        wanted = chain.policy.content.get("signed_by") if chain.policy else None
-        if wanted and made["key"] not in wanted:
+        allowed_keys = None
+        if chain.policy:
+            allowed_keys = chain.policy.content.get("signed_by")
+        if allowed_keys and made["key"] not in allowed_keys:
             raise InputError(
                 f"--key {key_file} is none of the keys that the policy of {name} names."
             )
@@ -219,12 +229,12 @@ def holds_back(policy: Mapping[str, Any] | None, evaluation: Mapping[str, Any]) 
     """Why a run may publish a version, but not make it champion; None if it may."""
     if policy is None:
         return None
-    asked = {
+    conditions = {
         "holdout": "an evaluation on its holdout",
         "approvals": "approvals",
         "signed_by": "signatures",
     }
-    for key, words in asked.items():
+    for key, words in conditions.items():
         if policy.get(key):
             return f"the policy asks for {words}"
     if policy["min_age"]:
@@ -247,7 +257,9 @@ def _without_policy(
 
     A refusal stands until the gates that refused have passed: other gates do not undo it.
     """
-    last = evaluations[-1] if evaluations else {}
+    last: dict[str, Any] = {}
+    if evaluations:
+        last = evaluations[-1]
     refused = refusal_of(evaluations)
     reason = _refusal(last) or _shares_rows(last, SAME_ROWS, required=False)
     if reason is None and refused is not None:
@@ -269,8 +281,9 @@ def _refusal(evaluation: Mapping[str, Any]) -> str | None:
     """Reason why an evaluation does not allow a promotion; None if it does."""
     verdict = evaluation.get("verdict")
     if verdict == "passed":
-        same = "its recorded evaluation is on the table that it learned from"
-        return same if evaluation.get("same_table") else None
+        if evaluation.get("same_table"):
+            return "its recorded evaluation is on the table that it learned from"
+        return None
     reasons = {
         None: "no evaluation of it is recorded",
         "no_gates": "it was never judged by gates",
@@ -282,15 +295,14 @@ def _refusal(evaluation: Mapping[str, Any]) -> str | None:
 def _shares_rows(evaluation: Mapping[str, Any], limit: float, *, required: bool) -> str | None:
     """Reason if too many of an evaluation's rows are training rows."""
     share = evaluation.get("overlap")
-    if share is None:
-        return (
-            "the share of the evaluated rows that it was trained on is not known"
-            if required
-            else None
-        )
-    if share <= limit:
+    if share is None and required:
+        return "the share of the evaluated rows that it was trained on is not known"
+    if share is None or share <= limit:
         return None
-    return f"it was trained on {share:.0%} of the rows of its evaluation, and at most {limit:.0%} may be"
+    return (
+        f"it was trained on {share:.0%} of the rows of its evaluation, and at most {limit:.0%} may "
+        "be"
+    )
 
 
 def _outdated(chain: Chain, version: str, alias: str, evaluation: Mapping[str, Any]) -> str | None:
@@ -301,13 +313,11 @@ def _outdated(chain: Chain, version: str, alias: str, evaluation: Mapping[str, A
     current = chain.aliases.get(alias)
     baseline = str(evaluation.get("baseline") or "")
     ours = baseline.startswith(f"models:/{chain.name}/")
-    if (
-        current is None
-        or not ours
-        or baseline == f"models:/{chain.name}/{current}"
-        or current == version
-    ):
+    if current is None or current == version:
+        return None
+    if not ours or baseline == f"models:/{chain.name}/{current}":
         return None
     if any(move.content["from_version"] == version for move in chain.moves(alias)):
         return None
-    return f"it was compared with version {baseline.rpartition('/')[2]}, and version {current} is {alias} now"
+    compared = baseline.rpartition("/")[2]
+    return f"it was compared with version {compared}, and version {current} is {alias} now"

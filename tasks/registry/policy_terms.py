@@ -239,10 +239,15 @@ def _first_difference(pinned: Mapping[str, Any] | None, judged: Mapping[str, Any
                 )
         return None
     wanted = {pinned["label"]["name"]: pinned["label"], **pinned["sensitive"]}
-    lacking = sorted(set(wanted) ^ set(columns))
-    if lacking:
-        which = "lacks" if lacking[0] in wanted else "has"
-        return f"its contract {which} the label or sensitive column {lacking[0]!r}, unlike the policy's"
+    different = sorted(set(wanted) ^ set(columns))
+    if different:
+        verb = "has"
+        if different[0] in wanted:
+            verb = "lacks"
+        return (
+            f"its contract {verb} the label or sensitive column {different[0]!r}, unlike the "
+            "policy's"
+        )
     for name, column in wanted.items():
         for key in sorted({*column, *columns[name]}):
             if column.get(key) != columns[name].get(key):

@@ -97,19 +97,21 @@ def positive_class(classes: Sequence[Any], label: Column | None, positive: Any) 
     coded = set(names) == {0, 1}
     if label is None:
         allowed = {positive} - {None}
-        wanted = positive
+        positive_value = positive
     else:
         allowed = set(label.allowed or ())
-        wanted = label.positive
+        positive_value = label.positive
     if coded and not allowed <= {0, 1}:
         return names.index(1)
-    if wanted is None and not coded:
-        shown = " and ".join(map(repr, names))
-        raise InputError(f"the model's classes are {shown}: name the positive one with --positive.")
-    if wanted is None:
-        wanted = 1
+    if positive_value is None and not coded:
+        quoted = " and ".join(map(repr, names))
+        raise InputError(
+            f"the model's classes are {quoted}: name the positive one with --positive."
+        )
+    if positive_value is None:
+        positive_value = 1
     with input_errors("", ContractError):
-        return names.index(match_value("positive", wanted, names, "the model"))
+        return names.index(match_value("positive", positive_value, names, "the model"))
 
 
 def _chosen(rows: pd.DataFrame, names: Sequence[str]) -> pd.DataFrame:

@@ -49,27 +49,56 @@ _OPENED = re.compile(r"\s*\(")
 MOST_NAME = 200
 _TABLE = re.compile(rf"(?:(?<![\w$@#])[^\W\d]\w*|{HIDDEN})\.$")
 WRITING = (
-    "ALTER", "ATTACH", "CALL", "COPY", "CREATE", "DBCC", "DELETE", "DETACH", "DROP", "DUMPFILE", "EXEC",
-    "EXECUTE", "GRANT", "INSERT", "INTO", "MERGE", "OUTFILE", "PRAGMA", "RECONFIGURE", "REINDEX", "REVOKE",
-    "SHUTDOWN", "TRUNCATE", "UPDATE", "UPDATETEXT", "UPSERT", "VACUUM", "WAITFOR", "WRITETEXT",
-)  # fmt: skip
+    "ALTER",
+    "ATTACH",
+    "CALL",
+    "COPY",
+    "CREATE",
+    "DBCC",
+    "DELETE",
+    "DETACH",
+    "DROP",
+    "DUMPFILE",
+    "EXEC",
+    "EXECUTE",
+    "GRANT",
+    "INSERT",
+    "INTO",
+    "MERGE",
+    "OUTFILE",
+    "PRAGMA",
+    "RECONFIGURE",
+    "REINDEX",
+    "REVOKE",
+    "SHUTDOWN",
+    "TRUNCATE",
+    "UPDATE",
+    "UPDATETEXT",
+    "UPSERT",
+    "VACUUM",
+    "WAITFOR",
+    "WRITETEXT",
+)
 _WRITING_AFTER_NO_LETTER = re.compile(rf"(?<![^\W\d])(?:{'|'.join(WRITING)})(?!\w)")
 # Words that are also functions, and words that are also columns behind the name of a table.
 _FUNCTIONS = ("INSERT", "TRUNCATE")
 _NO_COLUMNS = ("INTO", "EXEC", "EXECUTE", "CALL")
 _PHRASES = re.compile(
-    r"\bFOR\s+(?:KEY\s+)?SHARE\b|\bLOCK\s+IN\s+SHARE\b|\b(?:BACKUP|RESTORE)\s+(?:DATABASE|LOG|CERTIFICATE)\b"
+    r"\bFOR\s+(?:KEY\s+)?SHARE\b|\bLOCK\s+IN\s+SHARE\b"
+    r"|\b(?:BACKUP|RESTORE)\s+(?:DATABASE|LOG|CERTIFICATE)\b"
     r"|\bKILL\s+\d|\bDENY\s+(?:ALL|SELECT|CONTROL|CONNECT|VIEW)\b|\b(?:DISABLE|ENABLE)\s+TRIGGER\b"
     r"|\bSEND\s+ON\b|\bRECEIVE\s+(?:TOP|\*)"
 )
 # Functions of databases that write, run other text or a program, or keep the database busy.
 _FUNCTION_NAMES = (
     r"(?:setval|nextval|set_config|lo_(?:import|export|unlink|create|creat|put|from_bytea)"
-    r"|pg_(?:terminate|cancel)_backend|pg_(?:reload_conf|rotate_logfile|switch_wal|promote|notify|sleep\w*)"
+    r"|pg_(?:terminate|cancel)_backend"
+    r"|pg_(?:reload_conf|rotate_logfile|switch_wal|promote|notify|sleep\w*)"
     r"|pg_(?:create|drop|replication|logical)\w*|pg_file_(?:write|unlink|rename|sync)"
     r"|pg_(?:try_)?advisory_\w*lock\w*|dblink\w*|(?:query|cursor|table)_to_xml\w*"
     r"|load_extension|writefile|load_file|sys_(?:exec|eval)|benchmark|sleep|get_lock"
-    r"|xp_\w+|sp_\w+|openrowset|openquery|opendatasource|(?:utl|dbms)_\w+(?:\s*\.\s*\w+)?|system\$\w+)"
+    r"|xp_\w+|sp_\w+|openrowset|openquery|opendatasource"
+    r"|(?:utl|dbms)_\w+(?:\s*\.\s*\w+)?|system\$\w+)"
 )
 _WRITING_FUNCTIONS = re.compile(rf"(?<![^\W\d]){_FUNCTION_NAMES}[\s{HIDDEN}]*\(", re.IGNORECASE)
 _QUOTED_FUNCTIONS = re.compile(

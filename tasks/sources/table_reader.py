@@ -28,9 +28,19 @@ DELIMITERS = ",;\t|"
 ZEROS = r"^\s*[+-]?0[0-9]"
 # The types of a column of CSV that Arrow tries one after another.
 CSV_TYPES = (
-    pa.null(), pa.int64(), pa.bool_(), pa.date32(), pa.time32("s"), pa.timestamp("s"), pa.timestamp("ns"),
-    pa.timestamp("s", "UTC"), pa.timestamp("ns", "UTC"), pa.float64(), pa.string(), pa.binary(),
-)  # fmt: skip
+    pa.null(),
+    pa.int64(),
+    pa.bool_(),
+    pa.date32(),
+    pa.time32("s"),
+    pa.timestamp("s"),
+    pa.timestamp("ns"),
+    pa.timestamp("s", "UTC"),
+    pa.timestamp("ns", "UTC"),
+    pa.float64(),
+    pa.string(),
+    pa.binary(),
+)
 BLOCK_BYTES = 1 << 24
 ENDINGS = {
     "csv": (".csv", ".tsv", ".txt", ".data"),
@@ -53,12 +63,12 @@ def read_source(
     from evenhand.fairlib.datasets.generated import GENERATED
     from evenhand.fairlib.datasets.recipes import RECIPES
 
-    known = not (source.get("path") or source.get("sql"))
-    if known and source["name"] in GENERATED:
+    is_named = not (source.get("path") or source.get("sql"))
+    if is_named and source["name"] in GENERATED:
         generated = GENERATED[source["name"]]
         frame = generated.make(source.get("rows") or generated.rows, seed=seed)
         table = pa.Table.from_pandas(frame, preserve_index=False).to_reader()
-    elif known and source["name"] in RECIPES:
+    elif is_named and source["name"] in RECIPES:
         with input_errors(f"table {source['name']}: "):
             frame = RECIPES[source["name"]].read(inputs)
         table = pa.Table.from_pandas(frame, preserve_index=False).to_reader()
@@ -82,7 +92,9 @@ def _name(name: str) -> str:
     """A column's name; pandas writes its index under an empty one, which a contract cannot
     describe.
     """
-    return name if name.strip() else "unnamed"
+    if not name.strip():
+        return "unnamed"
+    return name
 
 
 def check_unique(names: Sequence[str], where: str) -> None:
@@ -108,12 +120,17 @@ def files_of(folder: Path) -> list[Path]:
     Hidden files, and files in hidden folders, are left out. Raises `InputError` if there are both
     kinds.
     """
-    found: dict[str | None, list[Path]] = {"parquet": [], "csv": []}
+    parquet: list[Path] = []
+    text: list[Path] = []
     for path in sorted(folder.rglob("*")):
-        if path.is_file() and not any(part[0] in "._" for part in path.relative_to(folder).parts):
-            found.setdefault(format_of(path.name), []).append(path)
-    parquet = found["parquet"]
-    text = found["csv"]
+        hidden = any(part[0] in "._" for part in path.relative_to(folder).parts)
+        if hidden or not path.is_file():
+            continue
+        kind = format_of(path.name)
+        if kind == "parquet":
+            parquet.append(path)
+        elif kind == "csv":
+            text.append(path)
     if parquet and text:
         raise InputError(
             f"the folder {folder.name} holds Parquet and CSV files, such as {parquet[0].name} and "
@@ -154,19 +171,27 @@ def infer_table_forms(path: Path, source: Mapping[str, Any]) -> TableForms:
     encoding = None
     if files and source.get("encoding") is None:
         encoding = encoding_of(files)
-    given = {**source, "encoding": source.get("encoding") or encoding}
-    delimiter = _delimiter(files[0], given) if files else None
-    opened = partial(_open_table, path, given, types_of={}, checked=False)
+    decoded = {**source, "encoding": source.get("encoding") or encoding}
+    delimiter = None
+    if files:
+        delimiter = _delimiter(files[0], decoded)
+    opened = partial(_open_table, path, decoded, types_of={}, checked=False)
     return infer_forms(opened, source, delimiter, encoding)
 
 
 def _text_files(path: Path, source: Mapping[str, Any]) -> list[Path]:
     """CSV files of a table; none if it has another format."""
     if path.is_dir():
-        files = [] if lake_of(path) else files_of(path)
-        return [] if files and format_of(files[0].name) == "parquet" else files
+        if lake_of(path):
+            return []
+        files = files_of(path)
+        if files and format_of(files[0].name) == "parquet":
+            return []
+        return files
     kind = source.get("format") or format_of(_shown_name(path, source))
-    return [path] if kind == "csv" and path.stat().st_size else []
+    if kind == "csv" and path.stat().st_size:
+        return [path]
+    return []
 
 
 def _delimiter(file: Path, source: Mapping[str, Any]) -> str:
@@ -175,8 +200,16 @@ def _delimiter(file: Path, source: Mapping[str, Any]) -> str:
         return str(source["delimiter"])
     with file.open("rb") as stream:
         gzipped = stream.read(2) == b"\x1f\x8b"
-    with pa.input_stream(str(file), compression="gzip" if gzipped else None) as opened:
+    with _input_stream(file, gzipped=gzipped) as opened:
         return _sniff(opened.read(BLOCK_BYTES), file.name, source.get("encoding"))
+
+
+def _input_stream(file: Path, *, gzipped: bool) -> pa.NativeFile:
+    """Open a file to read its bytes, decompressed."""
+    compression = None
+    if gzipped:
+        compression = "gzip"
+    return pa.input_stream(str(file), compression=compression)
 
 
 def _shown_name(path: Path, source: Mapping[str, Any]) -> str:
@@ -222,7 +255,8 @@ def _open_table(
     if kind == "excel":
         return _read_excel(path, name).to_reader()
     gzipped = is_gzipped(name, magic, "rename it or set table.format")
-    types_of = {} if types_of is None else types_of
+    if types_of is None:
+        types_of = {}
     return _open_csv(path, name, source, gzipped, as_text or (), types_of, checked)
 
 
@@ -271,8 +305,10 @@ def is_gzipped(name: str, magic: bytes, cure: str) -> bool:
     file.
     """
     if magic == b"PAR1" or magic[:2] == b"PK":
-        found = "Parquet" if magic == b"PAR1" else "a zip archive"
-        raise InputError(f"{name} is {found}, not CSV, despite its ending: {cure}.")
+        kind = "a zip archive"
+        if magic == b"PAR1":
+            kind = "Parquet"
+        raise InputError(f"{name} is {kind}, not CSV, despite its ending: {cure}.")
     gzipped = magic[:2] == b"\x1f\x8b"
     if name.endswith(".gz") and not gzipped:
         raise InputError(f"{name} is not compressed by gzip, despite its ending: rename it.")
@@ -291,49 +327,64 @@ def _open_folder(
     if not files or format_of(files[0].name) == "parquet":
         return open_parquet(files, name)
 
-    def opened(file: Path, texts: Collection[str] | None) -> pa.RecordBatchReader:
-        one = {**source, "path": file.name, "format": "csv"}
-        return _open_table(file, one, texts, types_of, checked)
+    def open_file(file: Path, texts: Collection[str] | None) -> pa.RecordBatchReader:
+        file_source = {**source, "path": file.name, "format": "csv"}
+        return _open_table(file, file_source, texts, types_of, checked)
 
-    tables = [opened(file, as_text) for file in files]
+    tables = [open_file(file, as_text) for file in files]
     if as_text is not None:
         # 584 in one file may be 584,56 in another
-        kinds_of: dict[str, set[bool]] = {}
-        for table in tables:
-            for item in table.schema:
-                kinds_of.setdefault(item.name, set()).add(pa.types.is_string(item.type))
-        mixed = {column for column, kinds in kinds_of.items() if len(kinds) > 1}
+        mixed = _text_in_some([table.schema for table in tables])
         if mixed:
-            tables = [opened(file, {*as_text, *mixed}) for file in files]
-    # Codes such as 01234 are read as text, but as numbers in files where no code starts with a
-    # zero.
-    texts = {
-        field.name for table in tables for field in table.schema if pa.types.is_string(field.type)
-    }
-    kinds = []
-    for table in tables:
-        coded = [f.name in texts and pa.types.is_integer(f.type) for f in table.schema]
-        pairs = zip(coded, table.schema, strict=True)
-        kinds.append(pa.schema([f.with_type(pa.string()) if code else f for code, f in pairs]))
+            tables = [open_file(file, {*as_text, *mixed}) for file in files]
+    schemas = _with_codes_as_text([table.schema for table in tables])
     unlike = InputError(
         f"the CSV files in {name} have different columns or types: make them alike."
     )
     try:
         # A column of whole numbers in one file may have fractions in another.
-        whole = pa.unify_schemas(kinds, promote_options="permissive").empty_table()
+        whole = pa.unify_schemas(schemas, promote_options="permissive").empty_table()
     except pa.ArrowException:
         raise unlike from None
 
     def blocks() -> Iterator[pa.RecordBatch]:
-        for table, own in zip(tables, kinds, strict=True):
+        for table, schema in zip(tables, schemas, strict=True):
             for block in table:
-                parts = [whole, pa.Table.from_batches([block]).cast(own)]
+                parts = [whole, pa.Table.from_batches([block]).cast(schema)]
                 try:
                     yield from pa.concat_tables(parts, promote_options="permissive").to_batches()
                 except pa.ArrowException:
                     raise unlike from None
 
     return pa.RecordBatchReader.from_batches(whole.schema, blocks())
+
+
+def _text_in_some(schemas: Sequence[pa.Schema]) -> set[str]:
+    """Columns that are text in some files of a folder, and something else in others."""
+    is_text: dict[str, set[bool]] = {}
+    for schema in schemas:
+        for column in schema:
+            is_text.setdefault(column.name, set()).add(pa.types.is_string(column.type))
+    return {name for name, kinds in is_text.items() if len(kinds) > 1}
+
+
+def _with_codes_as_text(schemas: Sequence[pa.Schema]) -> list[pa.Schema]:
+    """Schemas in which whole numbers are text where they are text in another file.
+
+    Codes such as 01234 are read as text, but as numbers in files where no code starts with a zero.
+    """
+    texts: set[str] = set()
+    for schema in schemas:
+        texts.update(column.name for column in schema if pa.types.is_string(column.type))
+    changed = []
+    for schema in schemas:
+        columns = []
+        for column in schema:
+            if column.name in texts and pa.types.is_integer(column.type):
+                column = column.with_type(pa.string())
+            columns.append(column)
+        changed.append(pa.schema(columns))
+    return changed
 
 
 def open_parquet(
@@ -346,16 +397,19 @@ def open_parquet(
 
     def blocks(before: int = skipped) -> Iterator[pa.RecordBatch]:
         for file in files:
-            where = name if whole and len(files) == 1 else f"{name}/{file.name}"
+            where = f"{name}/{file.name}"
+            if whole and len(files) == 1:
+                where = name
             with readable(where, "parquet"):
                 # a column that one file lacks is missing there
                 part = pyarrow.dataset.dataset(file, schema, format="parquet", partitioning="hive")
-                groups = [
-                    group for whole in part.get_fragments() for group in whole.split_by_row_group()
-                ]
+                groups = []
+                for fragment in part.get_fragments():
+                    groups.extend(fragment.split_by_row_group())
             for number, group in enumerate(groups, start=1):
                 with readable(where, "parquet", place=f" in row group {number}"):
-                    if before >= (rows := group.count_rows()):
+                    rows = group.count_rows()
+                    if before >= rows:
                         before -= rows
                         continue
                     for block in group_blocks(group, schema):
@@ -400,14 +454,15 @@ def _open_csv(
     convert = csv_options(source.get("null_values"))
 
     def opened() -> pa.NativeFile:
-        return pa.input_stream(str(path), compression="gzip" if gzipped else None)
+        return _input_stream(path, gzipped=gzipped)
 
     def read(**options: Any) -> pyarrow.csv.CSVStreamingReader:
-        # a header alone is a table without rows
-        stream = opened() if b"\n" in head else pa.BufferReader(head + line_end(encoding))
         arguments = csv_arguments(parse, {**convert, **options}, encoding=encoding)
         arguments["read_options"].use_threads = False  # errors have the number of the row
-        return pyarrow.csv.open_csv(stream, **arguments)
+        if b"\n" in head:
+            return pyarrow.csv.open_csv(opened(), **arguments)
+        # a header alone is a table without rows
+        return pyarrow.csv.open_csv(pa.BufferReader(head + line_end(encoding)), **arguments)
 
     def blocks() -> Iterator[pa.RecordBatch]:
         with readable(name, "csv"), read(column_types=types) as reader:
@@ -445,17 +500,19 @@ def _csv_types(read: Callable[..., pyarrow.csv.CSVStreamingReader]) -> dict[str,
                     pass
             return types
         except pa.ArrowInvalid as error:
-            found = re.match(r"In CSV column #(\d+): .*CSV conversion error", str(error))
-            if not found:
+            place = re.match(r"In CSV column #(\d+): .*CSV conversion error", str(error))
+            if not place:
                 raise
-            column = list(types)[int(found[1])]
+            column = list(types)[int(place[1])]
             types[column] = CSV_TYPES[CSV_TYPES.index(types[column]) + 1]
 
 
 def csv_options(null_values: Sequence[str] | None) -> dict[str, Any]:
     """Arrow's options for missing values; None: the usual spellings."""
     options: dict[str, Any] = {"strings_can_be_null": True, "quoted_strings_can_be_null": True}
-    return options if null_values is None else options | {"null_values": list(null_values)}
+    if null_values is not None:
+        options["null_values"] = list(null_values)
+    return options
 
 
 @contextmanager
@@ -477,8 +534,11 @@ def readable(name: str, kind: str, section: str = "table", place: str = "") -> I
         elif kind == "arrow":
             reason = "is no Arrow or Feather file, or damaged: write it again."
         elif fields:
-            found = f"{fields[2].lower()} in {(fields[1] or 'a row').lower().rstrip(': ')}"
-            reason = f"cannot be read as CSV ({found}): check {section}.delimiter and the quoting."
+            row = (fields[1] or "a row").lower().rstrip(": ")
+            reason = (
+                f"cannot be read as CSV ({fields[2].lower()} in {row}): check {section}.delimiter "
+                "and the quoting."
+            )
         elif "UTF8" in str(error):
             reason = not_text(None, section)
         else:
@@ -489,7 +549,10 @@ def readable(name: str, kind: str, section: str = "table", place: str = "") -> I
 def not_text(encoding: str | None, section: str = "table") -> str:
     """Why a file cannot be read as text, and the cure; the encoding None is UTF-8."""
     if encoding is None or encoding.replace("_", "-").lower() in ("utf-8", "utf8", "utf-8-sig"):
-        return f"is not UTF-8 text: save it as UTF-8, or name its encoding: {section}.encoding: cp1252, say."
+        return (
+            f"is not UTF-8 text: save it as UTF-8, or name its encoding: {section}.encoding: "
+            "cp1252, say."
+        )
     return f"is not text of the encoding {encoding}: correct {section}.encoding."
 
 
@@ -501,7 +564,9 @@ def line_end(encoding: str | None) -> bytes:
 
 def os_reason(error: OSError) -> str:
     """Reason of a system error; the texts of Arrow and others quote paths, and are long."""
-    return os.strerror(error.errno) if error.errno else type(error).__name__
+    if error.errno:
+        return os.strerror(error.errno)
+    return type(error).__name__
 
 
 def csv_arguments(
@@ -526,22 +591,22 @@ def _codes(
     """Columns that were read as numbers but hold codes such as 01234, which must keep their
     zeros.
     """
-    numeric = [
-        n for n, kind in types.items() if pa.types.is_integer(kind) or pa.types.is_floating(kind)
-    ]
-    found = set[str]()
+    numeric = []
+    for name, kind in types.items():
+        if pa.types.is_integer(kind) or pa.types.is_floating(kind):
+            numeric.append(name)
+    codes = set[str]()
     if not numeric:
-        return found
+        return codes
     as_text = {"include_columns": numeric, "column_types": dict.fromkeys(numeric, pa.string())}
     with read(**as_text) as blocks:
         for block in blocks:
             for name in numeric:
-                if (
-                    name not in found
-                    and pc.any(pc.match_substring_regex(block.column(name), ZEROS)).as_py()
-                ):
-                    found.add(name)
-    return found
+                if name in codes:
+                    continue
+                if pc.any(pc.match_substring_regex(block.column(name), ZEROS)).as_py():
+                    codes.add(name)
+    return codes
 
 
 def _sniff(content: bytes, name: str, encoding: str | None = None) -> str:

@@ -44,24 +44,20 @@ def contract(context: StepContext) -> StepResult:
     declared = Contract.from_dict(context.parameters["contract"])
     raw = StoredTable(context.inputs["raw"])
     folder = context.workdir
-    # of one type in all blocks
-    unsigned = [
-        field.name
-        for field in raw.schema
-        if field.type == pa.uint64() and (pc.max(raw[field.name]).as_py() or 0) >= 2**63
-    ]
+    unsigned = _large_unsigned(raw)
     typed = StoredTable(folder / "checked")
     places = raw.places()
-    made_of = [
-        hashlib.sha256(repr((place.digest(), unsigned)).encode()).hexdigest() for place in places
-    ]
-    known = [context.earlier.get(digest) for digest in made_of]
+    made_of = []
+    for place in places:
+        content = repr((place.digest(), unsigned))
+        made_of.append(hashlib.sha256(content.encode()).hexdigest())
+    earlier = [context.earlier.get(digest) for digest in made_of]
 
     def read(names: Sequence[str] | None) -> Iterator[pa.Table | Scan]:
         if names is not None:
             return typed.blocks(names)
         write = partial(_typed, typed.path, declared, unsigned)
-        units = list(zip(places, known, strict=True))
+        units = list(zip(places, earlier, strict=True))
         return fitting(in_units(write, units, context.execution), declared)
 
     try:
@@ -77,22 +73,35 @@ def contract(context: StepContext) -> StepResult:
     outputs |= context.write_json("result", result.to_json(), "validation", sort_keys=True)
     if result.rows_kept < result.rows:
         quarantine = folder / "quarantine.parquet"
-        schema = typed.schema.remove_metadata()
-        with pq.ParquetWriter(quarantine, schema) as writer:
-            for place in places:
-                if not result.keep[place.rows].all():
-                    _set_aside(
-                        typed.path / f"{place.number:06d}.parquet", result.keep[place.rows], writer
-                    )
-        if not any(typed.path.iterdir()):
-            write_block(schema.empty_table(), typed.path, 0)
+        _write_quarantine(quarantine, typed, places, result.keep)
         outputs["quarantine"] = (quarantine, "quarantine")
     facts = {"rows": result.rows, "rows_kept": result.rows_kept, "checks": len(result.checks)}
-    whole = [place for place in places if result.keep[place.rows].all()]
-    parts: Parts = {
-        made_of[place.number]: ("checked", f"{place.number:06d}.parquet") for place in whole
-    }
+    parts: Parts = {}
+    for place in places:
+        if result.keep[place.rows].all():
+            parts[made_of[place.number]] = ("checked", f"{place.number:06d}.parquet")
     return StepResult(outputs, facts, parts)
+
+
+def _large_unsigned(raw: StoredTable) -> list[str]:
+    """Columns with numbers that only the unsigned type holds, which then all blocks have."""
+    names = []
+    for field in raw.schema:
+        if field.type == pa.uint64() and (pc.max(raw[field.name]).as_py() or 0) >= 2**63:
+            names.append(field.name)
+    return names
+
+
+def _write_quarantine(file: Path, typed: StoredTable, places: Sequence[Block], keep: Bool) -> None:
+    """Move the rows for which `keep` is false from the typed table to a file."""
+    schema = typed.schema.remove_metadata()
+    with pq.ParquetWriter(file, schema) as writer:
+        for place in places:
+            if not keep[place.rows].all():
+                block = typed.path / f"{place.number:06d}.parquet"
+                _set_aside(block, keep[place.rows], writer)
+    if not any(typed.path.iterdir()):
+        write_block(schema.empty_table(), typed.path, 0)
 
 
 def _typed(
@@ -107,17 +116,16 @@ def _typed(
     """
     place, earlier = unit
     name = f"{place.number:06d}.parquet"
-    known = (
-        noted_scan(folder / name, contract.columns) if take_over(earlier, folder, name) else None
-    )
-    if known is not None:
-        return known, Unfit(len(known.bad))
+    if take_over(earlier, folder, name):
+        noted = noted_scan(folder / name, contract.columns)
+        if noted is not None:
+            return noted, Unfit(len(noted.bad))
     table, unfit = coerce_batch(place.read(), contract, unsigned)
     if unfit.counts:
         return None, unfit
-    found = scan(table, contract.columns, contract)
-    write_block(found.noted(table), folder, place.number)
-    return found, unfit
+    block_scan = scan(table, contract.columns, contract)
+    write_block(block_scan.noted(table), folder, place.number)
+    return block_scan, unfit
 
 
 def _set_aside(file: Path, keep: Bool, writer: pq.ParquetWriter) -> None:

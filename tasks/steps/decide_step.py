@@ -130,20 +130,28 @@ def _by_group(
     if costs is None:
         share = float(label.mean())
         balanced = {"false_positive": share, "false_negative": 1.0 - share}
-        costs = (
-            {"false_positive": 1.0, "false_negative": 1.0}
-            if threshold == "max_accuracy"
-            else balanced
-        )
-    wanted = {"criterion": equal["criterion"], "tolerance": equal["tolerance"], **costs}
-    wanted["favourable"] = parameters.get("favourable", 1)
-    found = fit_group_thresholds(p, label, groups, attribute=attribute["name"], **wanted)
-    words = f"{equal['criterion'].replace('_', ' ')} by {attribute['name']} within {equal['tolerance']:g}"
+        costs = balanced
+        if threshold == "max_accuracy":
+            costs = {"false_positive": 1.0, "false_negative": 1.0}
+    thresholds = fit_group_thresholds(
+        p,
+        label,
+        groups,
+        attribute=attribute["name"],
+        criterion=equal["criterion"],
+        tolerance=equal["tolerance"],
+        **costs,
+        favourable=parameters.get("favourable", 1),
+    )
+    criterion = equal["criterion"].replace("_", " ")
+    bins = None
+    if attribute["bins"] is not None:
+        bins = tuple(attribute["bins"])
     return GroupRule(
         attribute["name"],
-        found,
-        words,
+        thresholds,
+        f"{criterion} by {attribute['name']} within {equal['tolerance']:g}",
         derive_seed(parameters["seed"], "decision"),
-        None if attribute["bins"] is None else tuple(attribute["bins"]),
+        bins,
         tuple(attribute["names"]),
     )

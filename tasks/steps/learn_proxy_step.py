@@ -65,5 +65,6 @@ def _refusal(proxy: BalancingProxy) -> str | None:
         return None
     line = f"no split of the training rows stays within alpha = {proxy.alpha:g}"
     if proxy.least_alpha_ is None:
-        return f"{line}; none does at any alpha (progress = {proxy.progress:g}, min_leaf = {proxy.min_leaf:g})."
+        settings = f"progress = {proxy.progress:g}, min_leaf = {proxy.min_leaf:g}"
+        return f"{line}; none does at any alpha ({settings})."
     return f"{line}; the smallest alpha that allows one is {proxy.least_alpha_:.3g}."

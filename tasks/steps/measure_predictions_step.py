@@ -57,7 +57,7 @@ def measure_predictions(context: StepContext) -> StepResult:
     names = _names(parameters)
     _check_names(parameters, pq.read_schema(raw).names)
     # a model may read any column
-    columns = names
+    columns: list[str] | None = names
     if "model" in context.inputs:
         columns = None
     table = pq.read_table(raw, columns=columns)
@@ -234,8 +234,8 @@ def _groups(table: pa.Table, name: str) -> NDArray[np.object_]:
 
 
 def _is(values: Values, chosen: Sequence[Any]) -> NDArray[np.bool_]:
-    kept = pc.is_in(values.data, value_set=pa.array(chosen, values.data.type))
-    return np.asarray(kept.to_numpy())
+    is_chosen = pc.is_in(values.data, value_set=pa.array(chosen, values.data.type))
+    return np.asarray(is_chosen.to_numpy())
 
 
 def _scores(
@@ -279,9 +279,11 @@ def _numeric_scores(
     """Numbers as probabilities, or, if they are the label's two values, as decisions."""
     numbers = values.data.cast(pa.float64())
     if label is not None and label.allowed and label.logical_type in ("integer", "number"):
-        classes = pa.array([float(value) for value in label.allowed])
+        allowed: list[Any] = list(label.allowed)
+        classes = pa.array([float(value) for value in allowed])
         if pc.all(pc.is_in(numbers, value_set=classes)).as_py():
-            return _is(replace(values, data=numbers), [float(label.positive)])
+            positive_value: Any = label.positive
+            return _is(replace(values, data=numbers), [float(positive_value)])
     return np.asarray(numbers.to_numpy())
 
 

@@ -36,19 +36,24 @@ def measure_proxy(context: StepContext) -> StepResult:
     proxy = load_proxy(context.inputs["proxy"])
     train, test = (read_dataset(context.inputs[name]) for name in ("train", "test"))
     min_cell = settings["min_cell"]
-    given = {"draws": settings["draws"], "level": settings["level"], "min_rows": min_cell}
-    given["rng"] = generator(seed, "bootstrap", "proxy")
-    given["callback"] = lambda done, total: context.progress(done, total, {})
-    held_out = measures_of(proxy, test.X, test.sensitive, **given)
-    seen = measures_of(proxy, train.X, train.sensitive, draws=0)
-    metrics = _metrics(held_out, seen, min_cell)
+    held_out = measures_of(
+        proxy,
+        test.X,
+        test.sensitive,
+        draws=settings["draws"],
+        level=settings["level"],
+        min_rows=min_cell,
+        rng=generator(seed, "bootstrap", "proxy"),
+        callback=lambda done, total: context.progress(done, total, {}),
+    )
+    trained = measures_of(proxy, train.X, train.sensitive, draws=0)
+    metrics = _metrics(held_out, trained, min_cell)
     chosen = {name: metrics[name] for name in names_of("proxy")}
     measured = {**settings, "seed": seed, "intersections": False}
     evaluation = Evaluation(chosen, {}, len(test.X), measured)
-    content = _balance(proxy, held_out, seen, train, test, min_cell)
-    outputs = context.write_json("metrics", evaluation.to_json()) | context.write_json(
-        "balance", content
-    )
+    content = _balance(proxy, held_out, trained, train, test, min_cell)
+    outputs = context.write_json("metrics", evaluation.to_json())
+    outputs |= context.write_json("balance", content)
     return StepResult(outputs, {"test_rows": len(test.X), "warnings": _warnings(proxy, chosen)})
 
 
@@ -58,39 +63,41 @@ def _warnings(proxy: BalancingProxy, metrics: Mapping[str, MetricValue]) -> list
     supported = metrics["support"].value
     before = metrics["imbalance_before"].value or 0.0
     enough = getattr(proxy, "tolerance", 0.0)
-    kept = int((proxy.acceptance_ > NO_CHANCE).sum())
-    found = []
+    kept_groups = int((proxy.acceptance_ > NO_CHANCE).sum())
+    warnings = []
     if before > enough and removed is not None and removed < LEAST_REDUCTION:
-        found.append(
+        warnings.append(
             f"the proxy balances hardly anything: it removes {removed:.3f} of the imbalance on "
             "held-out rows "
             f"(the gate imbalance_reduction: {{min: {LEAST_REDUCTION}}} refuses such a proxy)"
         )
-    if kept == 1 and len(proxy.acceptance_) > 1:
-        found.append(
+    if kept_groups == 1 and len(proxy.acceptance_) > 1:
+        warnings.append(
             f"only one of {len(proxy.acceptance_)} proxy groups is kept: a model learns nothing "
             "about the "
             "others from this sample; a larger method.support gives more people a chance"
         )
     if supported is not None and supported < LEAST_SUPPORT:
-        found.append(
+        warnings.append(
             f"only {supported:.3f} of the people have a chance above a tenth of the mean (the gate "
             "support: "
             f"{{min: {LEAST_SUPPORT}}} refuses such a proxy)"
         )
-    return found
+    return warnings
 
 
-def _metrics(held_out: ProxyMeasures, seen: ProxyMeasures, min_cell: int) -> dict[str, MetricValue]:
+def _metrics(
+    held_out: ProxyMeasures, trained: ProxyMeasures, min_cell: int
+) -> dict[str, MetricValue]:
     reasons = dict.fromkeys(MEASURES, "no row is expected to be kept") | {
         "disclosivity": f"no proxy group has {min_cell} expected rows",
         "disclosivity_of_probability": "no acceptance probability is that of enough rows",
         "imbalance_reduction": "no row is expected to be kept, or all rows have the target shares",
     }
-    found = {name: _value(held_out, name, reason) for name, reason in reasons.items()}
+    metrics = {name: _value(held_out, name, reason) for name, reason in reasons.items()}
     for name in ("disclosivity", "imbalance"):
-        found[f"{name}.train"] = _value(seen, name, "undefined on the training rows")
-    return found
+        metrics[f"{name}.train"] = _value(trained, name, "undefined on the training rows")
+    return metrics
 
 
 def _value(measures: ProxyMeasures, name: str, reason: str) -> MetricValue:
@@ -108,36 +115,39 @@ def _value(measures: ProxyMeasures, name: str, reason: str) -> MetricValue:
 def _balance(
     proxy: BalancingProxy,
     held_out: ProxyMeasures,
-    seen: ProxyMeasures,
+    trained: ProxyMeasures,
     train: Dataset,
     test: Dataset,
     min_cell: int,
 ) -> dict[str, Any]:
     """Content of `balance.json`: shares only; shares of fewer than `min_cell` rows are null."""
     names = proxy.group_names_
-    few, few_train = (
-        indicators_of(data.sensitive, names).sum(axis=0) < min_cell for data in (test, train)
-    )
+    few = indicators_of(test.sensitive, names).sum(axis=0) < min_cell
+    few_train = indicators_of(train.sensitive, names).sum(axis=0) < min_cell
 
     def rows_of(compositions: Float, measures: ProxyMeasures, hidden: Bool) -> list[Any]:
         # The rows of a proxy group are an expectation: rounding can hide a group of just min_cell
         # rows.
         too_few = measures.rows < min_cell
-        return [
-            None if few else _shown(row, hidden)
-            for row, few in zip(compositions, too_few, strict=True)
-        ]
+        rows: list[Any] = []
+        for shares, is_hidden in zip(compositions, too_few, strict=True):
+            if is_hidden:
+                rows.append(None)
+            else:
+                rows.append(_shown(shares, hidden))
+        return rows
 
+    labels = []
+    for attribute, groups in names.items():
+        labels += [f"{attribute}={group}" for group in groups]
     return {
         "attributes": names,
-        "groups": [
-            f"{attribute}={group}" for attribute, groups in names.items() for group in groups
-        ],
+        "groups": labels,
         "target": proxy.target_.tolist(),
         "base_rates": _shown(held_out.base_rates, few),
         "base_rates_train": _shown(proxy.base_rates_, few_train),
         "compositions": rows_of(held_out.compositions, held_out, few),
-        "compositions_train": rows_of(proxy.compositions_, seen, few_train),
+        "compositions_train": rows_of(proxy.compositions_, trained, few_train),
         "rows": held_out.rows.tolist(),
         "masses": proxy.masses_.tolist(),
         "acceptance": proxy.acceptance_.tolist(),
@@ -151,4 +161,7 @@ def _balance(
 def _shown(shares: Float, hidden: Bool) -> list[float | None]:
     """Shares as JSON; null if hidden or undefined."""
     null = hidden | ~np.isfinite(shares)
-    return [None if hide else float(share) for share, hide in zip(shares, null, strict=True)]
+    shown: list[float | None] = [float(share) for share in shares]
+    for place in np.flatnonzero(null):
+        shown[place] = None
+    return shown

@@ -48,16 +48,18 @@ def membership(context: StepContext) -> StepResult:
     label = data.y[pool]
     outside = np.setdiff1d(np.flatnonzero(member), pool)
     learner = learner_of(context, data)
-    found = []
+    shadow_confidences = []
     for number, chosen in enumerate(included):
         seed = derive_seed(parameters["seed"], "membership", str(number))
         rows = np.union1d(outside, pool[chosen])
         shadow = learner.changed(random_state=seed).fit(data, rows)
-        found.append(attack.confidences(positive_probability(shadow, data.X[pool]), label))
+        shadow_confidences.append(
+            attack.confidences(positive_probability(shadow, data.X[pool]), label)
+        )
         context.progress(number + 1, shadows, {})
     model = load_model(context.inputs["model"])
     observed = attack.confidences(positive_probability(model, data.X[pool]), label)
-    online, offline = attack.likelihood_ratios(observed, np.stack(found), included)
+    online, offline = attack.likelihood_ratios(observed, np.stack(shadow_confidences), included)
     settings = {key: parameters[key] for key in ("draws", "level", "min_cell", "seed")}
     content = {
         "shadows": shadows,
@@ -77,17 +79,16 @@ def membership(context: StepContext) -> StepResult:
 
 def warning(content: Mapping[str, Any]) -> str | None:
     """Say that training rows can be told from others; None up to an AUC of ``WARNED_AUC``."""
-    found = attack.stronger_attack(content["attacks"])["auc"]
-    if found["value"] is None or found["value"] <= attack.WARNED_AUC:
+    auc = attack.stronger_attack(content["attacks"])["auc"]
+    if auc["value"] is None or auc["value"] <= attack.WARNED_AUC:
         return None
-    chance = found["low"] is not None and found["low"] <= 0.5
-    return (
+    message = (
         "whether a person is in the training table can be inferred from the model with an AUC of "
-        f"{found['value']:.3f}, above {attack.WARNED_AUC}"
-        f"{' (the interval contains 0.5: it may be chance)' if chance else ''}; fewer training "
-        "steps, "
-        "smaller trees or more regularisation lower it"
+        f"{auc['value']:.3f}, above {attack.WARNED_AUC}"
     )
+    if auc["low"] is not None and auc["low"] <= 0.5:
+        message += " (the interval contains 0.5: it may be chance)"
+    return f"{message}; fewer training steps, smaller trees or more regularisation lower it"
 
 
 def inferred_attributes(data: Dataset, score: Any, min_cell: int) -> list[dict[str, Any]]:
@@ -100,14 +101,15 @@ def inferred_attributes(data: Dataset, score: Any, min_cell: int) -> list[dict[s
     bins = binned(np.asarray(score, dtype=np.float64), SCORE_BINS)
     codes = {"label": data.y, "score": bins, "both": 2 * bins + data.y}
     groups = {name: values.astype(str) for name, values in data.sensitive.items()}
-    return [
-        {
-            "attribute": name,
-            "source": item.name,
-            "group": item.group,
-            "auc": item.auc,
-            "base_rate": float((groups[name] == item.group).mean()),
-        }
-        for name, told in told_groups(codes, groups, max(MIN_ROWS, min_cell)).items()
-        for item in told
-    ]
+    rows = []
+    for name, predicted_groups in told_groups(codes, groups, max(MIN_ROWS, min_cell)).items():
+        for predicted in predicted_groups:
+            row = {
+                "attribute": name,
+                "source": predicted.name,
+                "group": predicted.group,
+                "auc": predicted.auc,
+                "base_rate": float((groups[name] == predicted.group).mean()),
+            }
+            rows.append(row)
+    return rows

@@ -5,7 +5,7 @@ person.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -65,14 +65,16 @@ def profile(context: StepContext) -> StepResult:
 
     def bits() -> Iterator[NDArray[np.uint8]]:
         blocks = in_units(replace(training).block, checked.places(), context.execution)
-        for found, taken in blocks:
-            sampled.append(taken)
-            yield found
+        for block_bits, sample in blocks:
+            sampled.append(sample)
+            yield block_bits
 
-    known = membership(bits(), len(rows), contract)
+    membership_bits = membership(bits(), len(rows), contract)
     label = contract.label
     codes = label_codes(checked[label.name].take(rows), label)
-    positive = None if label.classes else codes == 1
+    positive = None
+    if not label.classes:
+        positive = codes == 1
     reference = {
         "format": FORMAT,
         "rows": len(rows),
@@ -85,7 +87,7 @@ def profile(context: StepContext) -> StepResult:
         "label": {"name": label.name, **_label_counts(codes, label, least)},
     }
     leaks = leak_report(pa.concat_tables(sampled), contract, len(rows))
-    outputs = context.write_json("reference", {**reference, "membership": known})
+    outputs = context.write_json("reference", {**reference, "membership": membership_bits})
     outputs |= context.write_json("leaks", leaks)
     return StepResult(outputs, {"rows": len(rows), "leak_suspected": len(leaks["columns"])})
 
@@ -108,38 +110,41 @@ class _Training:
         """Counts of a model input."""
         values = self.table[name].take(self.rows)
         column = self.contract.column(name)
-        found: dict[str, Any]
+        counted: dict[str, Any]
         # The model reads a date as a number of days.
         if column.logical_type == "date" or column.encoding in ("standard", "unit", "text"):
             numbers = numbers_of(values, column)
             bins = numeric_bins(numbers)
             missing = int(np.isnan(numbers).sum())
-            kind = "date" if column.logical_type == "date" else "number"
-            found = {"kind": kind, "edges": list(bins.edges), "counts": list(bins.counts)}
+            counted = {"kind": "number", "edges": list(bins.edges), "counts": list(bins.counts)}
+            if column.logical_type == "date":
+                counted["kind"] = "date"
         else:
             counts, missing = category_counts(values)
-            named, other = pool_small(dict(sorted(counts.items())), self.least)
-            found = {
+            large, other = pool_small(dict(sorted(counts.items())), self.least)
+            counted = {
                 "kind": "category",
-                "names": list(named),
-                "counts": list(named.values()),
+                "names": list(large),
+                "counts": list(large.values()),
                 "other": other,
             }
         # Missing values of a sensitive attribute are a group; a small group's size is hidden.
-        hidden = column.role == "sensitive" and missing < self.least
-        return found | {"missing": 0 if hidden else missing}
+        if column.role == "sensitive" and missing < self.least:
+            missing = 0
+        return counted | {"missing": missing}
 
     def block(self, place: Block) -> tuple[NDArray[np.uint8], pa.Table]:
-        """Membership bits of the training rows of a block, and those of them that leaks are sought
-        in.
+        """Membership bits of the training rows of a block, and the rows of its sample for leakage
+        detection.
         """
         rows = self.rows.to_numpy()
         first, last = np.searchsorted(rows, [place.rows.start, place.rows.stop])
         block = place.read(described_columns(self.contract))
-        taken = block.take(pa.array(rows[first:last] - place.rows.start))
+        trained = block.take(pa.array(rows[first:last] - place.rows.start))
         sampled = sampled_rows(len(rows))
         sampled = sampled[(sampled >= first) & (sampled < last)] - first
-        return bits_of(taken, len(rows), self.contract), taken.take(pa.array(sampled))
+        bits = bits_of(trained, len(rows), self.contract)
+        return bits, trained.take(pa.array(sampled))
 
 
 def _label_counts(codes: Int, label: Column, least: int) -> dict[str, Any]:
@@ -147,7 +152,11 @@ def _label_counts(codes: Int, label: Column, least: int) -> dict[str, Any]:
     if not label.classes:
         return {"positive": int(codes.sum())}
     sizes = np.bincount(codes, minlength=len(label.classes)).tolist()
-    return {"classes": {str(v): n for v, n in zip(label.classes, sizes, strict=True) if n >= least}}
+    classes = {}
+    for value, size in zip(label.classes, sizes, strict=True):
+        if size >= least:
+            classes[str(value)] = size
+    return {"classes": classes}
 
 
 def _groups(
@@ -155,16 +164,21 @@ def _groups(
 ) -> dict[str, Any]:
     names, codes = group_codes(values, column)
     sizes = np.bincount(codes, minlength=len(names))
-    named, other = pool_small(dict(zip(names, sizes.tolist(), strict=True)), least)
-    # A smaller rest would describe single people, so it is left out.
-    rest = other if other >= least else 0
-    found = {"names": list(named), "counts": list(named.values()), "other": rest}
+    large, other = pool_small(dict(zip(names, sizes.tolist(), strict=True)), least)
+    # A smaller number of others would describe single people, so it is left out.
+    if other < least:
+        other = 0
+    counted = {"names": list(large), "counts": list(large.values()), "other": other}
     if positive is None:
-        return found
+        return counted
     positives = np.bincount(codes, weights=positive, minlength=len(names)).astype(int)
     positives_of = dict(zip(names, positives.tolist(), strict=True))
-    others = sum(n for name, n in positives_of.items() if name not in named) if rest else 0
-    return found | {"positives": [positives_of[name] for name in named], "other_positives": others}
+    other_positives = 0
+    if other:
+        other_positives = sum(n for name, n in positives_of.items() if name not in large)
+    counted["positives"] = [positives_of[name] for name in large]
+    counted["other_positives"] = other_positives
+    return counted
 
 
 def numbers_of(values: pa.ChunkedArray, column: Column) -> Float:
@@ -207,11 +221,10 @@ def leak_report(table: pa.Table, contract: Contract, rows: int) -> dict[str, Any
     of a tree on the others, None if there are no others or too few rows; ``stand_ins``, by
     attribute a list with ``name``, ``group`` and ``auc``, and their ``stand_in_threshold``.
     """
-    inputs = {
-        c.name: _codes_or_numbers(table[c.name], c)
-        for c in contract.features
-        if c.role == "feature"
-    }
+    inputs = {}
+    for column in contract.features:
+        if column.role == "feature":
+            inputs[column.name] = _codes_or_numbers(table[column.name], column)
     label = contract.label
     codes = label_codes(table[label.name], label)
     sensitive = {
@@ -220,14 +233,20 @@ def leak_report(table: pa.Table, contract: Contract, rows: int) -> dict[str, Any
     suspects: dict[str, Suspect] = {}
     joint: float | None = None
     # a class against all others, one after the other
-    for k in range(len(label.classes)) if label.classes else (1,):
-        found, auc = find_leaks(inputs, codes == k, sensitive)
-        suspects |= {one.name: one for one in found if one.name not in suspects}
-        joint = max((x for x in (joint, auc) if x is not None), default=None)
+    positive_codes: Sequence[int] = (1,)
+    if label.classes:
+        positive_codes = range(len(label.classes))
+    for code in positive_codes:
+        code_suspects, auc = find_leaks(inputs, codes == code, sensitive)
+        suspects |= {item.name: item for item in code_suspects if item.name not in suspects}
+        if joint is None or (auc is not None and auc > joint):
+            joint = auc
     groups = {
         column.name: group_labels(table[column.name], column) for column in contract.sensitive
     }
-    told = stand_ins({**inputs, **sensitive}, groups)
+    proxies = {}
+    for name, features in stand_ins({**inputs, **sensitive}, groups).items():
+        proxies[name] = [_rounded(asdict(feature)) for feature in features]
     return {
         "format": FORMAT,
         "rows": rows,
@@ -235,26 +254,36 @@ def leak_report(table: pa.Table, contract: Contract, rows: int) -> dict[str, Any
         "label": contract.label.name,
         "threshold": LEAK_AUC,
         "columns": [_rounded(asdict(suspects[name])) for name in inputs if name in suspects],
-        "joint_auc": None if joint is None else round(joint, DIGITS),
+        "joint_auc": _rounded_auc(joint),
         "stand_in_threshold": STAND_IN_AUC,
-        "stand_ins": {
-            name: [_rounded(asdict(item)) for item in found] for name, found in told.items()
-        },
+        "stand_ins": proxies,
     }
 
 
 def _rounded(item: dict[str, Any]) -> dict[str, Any]:
-    return item | {"auc": None if item["auc"] is None else round(item["auc"], DIGITS)}
+    return item | {"auc": _rounded_auc(item["auc"])}
+
+
+def _rounded_auc(auc: float | None) -> float | None:
+    if auc is None:
+        return None
+    return round(auc, DIGITS)
+
+
+def _categories(values: pa.ChunkedArray, column: Column) -> pa.Array:
+    """The categories of a column: in the contract's order, or as they occur."""
+    if column.encoding == "ordinal" and column.allowed is not None:
+        return pa.array(column.allowed)
+    return pc.unique(values).drop_null()
 
 
 def _codes_or_numbers(values: pa.ChunkedArray, column: Column) -> NDArray[Any]:
     """Numbers and days as float64, or the codes of categories as int64; shape (n,)."""
-    ordered = column.encoding == "ordinal" and column.allowed is not None
     is_category = column.encoding in ("onehot", "binary", "ordinal") or not column.is_numeric
     is_category &= not column.is_text
     if is_category and column.logical_type != "date":
         values = decode(values)
-        categories = pa.array(column.allowed) if ordered else pc.unique(values).drop_null()
+        categories = _categories(values, column)
         codes = pc.index_in(values, value_set=categories.cast(values.type)).fill_null(-1)
         return np.asarray(codes.to_numpy(), dtype=np.int64)
     numbers = numbers_of(values, column)

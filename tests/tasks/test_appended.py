@@ -21,8 +21,8 @@ from evenhand.tasks.execution.dataset import StoredTable, take_over
 from evenhand.tasks.execution.step import STEPS, run_step, step_key
 from evenhand.tasks.execution.store import Artifact, StepRecord, Store
 from evenhand.tasks.sources.fetching import local_file
-from evenhand.tasks.steps import ingest_step as ingesting
 from evenhand.tasks.steps import contract_step as checking
+from evenhand.tasks.steps import ingest_step as ingesting
 
 CONTRACT = Contract(
     "people",

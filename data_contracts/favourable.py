@@ -25,6 +25,8 @@ _LOST_CREDIT = (
 )
 _UNPAID = ("breach", "late", "loss", "lost", "missed", "overdue", "repossess", "unpaid")
 _DENIED = ("declin", "denial", "denied", "deny", "refus", "reject", "revok", "turned down")
+_WITHDRAWN = ("cut", "reduced", "stopped", "withheld")
+_SUSPECTED = ("audit", "flagged", "inspect", "investigat", "suspect")
 _UNSUITED = ("disqualif", "ineligible", "poor", "redundan", "unfit", "unsuccess", "unsuitable")
 _LOST_WORK = ("dismiss", "fired", "laid off", "layoff", "suspend", "terminat", "unemploy")
 _LEFT = ("abandon", "attrition", "cut off", "drop out", "dropout", "dropped", "evict", "expel")
@@ -49,6 +51,8 @@ ADVERSE = (
     *_LOST_CREDIT,
     *_UNPAID,
     *_DENIED,
+    *_WITHDRAWN,
+    *_SUSPECTED,
     *_UNSUITED,
     *_LOST_WORK,
     *_LEFT,
@@ -101,7 +105,20 @@ FAVOURABLE = (
 """Words that name an outcome which people want, as `ADVERSE` has them."""
 
 SHORT_WORD = 4
-NEGATIONS = {"no", "not", "non", "never", "without", "kein", "keine", "nicht", "pas", "sans", "sin"}
+NEGATIONS = {
+    "no",
+    "free",
+    "not",
+    "non",
+    "never",
+    "without",
+    "kein",
+    "keine",
+    "nicht",
+    "pas",
+    "sans",
+    "sin",
+}
 _ENGLISH_YES = ("1", "true", "yes", "y", "t", "positive")
 AFFIRMATIONS = {*_ENGLISH_YES, "ja", "j", "oui", "o", "sí", "si", "sim", "tak"}
 DENIALS = {"0", "false", "no", "n", "f", "nein", "non", "não", "nao", "nie", "negative"}
@@ -190,14 +207,20 @@ def _affirmed(values: Sequence[Any]) -> Any:
 def _tone(text: str) -> int:
     """1 for words of a favourable outcome, -1 for those of an adverse one, 0 for neither.
 
-    With words of both kinds the adverse ones decide: a "benefit denied" is no benefit.
+    With words of both kinds only a denial decides: a "benefit denied" is no benefit, but who is
+    "selected for audit" may have been selected for anything.
     """
     words = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", text)
     words = re.sub(r"[\W_]+", " ", words).strip().lower()
+    adverse = _names_one_of(words, ADVERSE)
+    favourable = _names_one_of(words, FAVOURABLE)
     tone = 0
-    if _names_one_of(words, ADVERSE):
+    if adverse and favourable:
+        if _names_one_of(words, _DENIED):
+            tone = -1
+    elif adverse:
         tone = -1
-    elif _names_one_of(words, FAVOURABLE):
+    elif favourable:
         tone = 1
     negated = any(word in NEGATIONS for word in words.split())
     if negated:

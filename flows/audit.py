@@ -19,7 +19,12 @@ from evenhand.tasks.errors import InputError, without_secrets
 from evenhand.tasks.execution.store import Store
 from evenhand.tasks.sources.model_fetching import fetch_model
 from evenhand.tasks.steps.gate_step import OF_RUNS, check_metric, judge, read_limits
-from evenhand.tasks.written_input import as_number, parse_yaml, refuse_credentials
+from evenhand.tasks.written_input import (
+    as_number,
+    check_columns,
+    parse_yaml,
+    refuse_credentials,
+)
 
 SETTINGS = {"draws": 1000, "level": 0.95, "min_cell": 5, "intersections": True}
 
@@ -39,6 +44,8 @@ class AuditPlan:
     threshold: float | str
     gates: dict[str, Any]
     limits: tuple[Gate, ...]
+    # columns of predictions that the same command audits: all must be in the table before one is
+    together_with: tuple[str, ...] = ()
 
     @property
     def shown(self) -> str:
@@ -144,11 +151,14 @@ def _check_gates(plan: AuditPlan, intersections: bool) -> None:
 
 def execute(plan: AuditPlan, store: Store, run_id: str, engine: Engine) -> Verdict:
     """Measure, decide, and write a verdict and a page; errors are as those of an evaluation."""
+    import pyarrow.parquet as pq
+
     steps = Steps(store, engine)
     source = plan.data
     with recorded_verdict(store, run_id, steps) as verdict, store.workdir() as scratch:
         ingest(source.source, source.seed or 0, steps)
         raw = steps.output("ingest", "raw")
+        check_columns(plan.together_with, pq.read_schema(store.fetch(raw)).names)
         inputs = {"raw": raw}
         if plan.model:
             inputs["model"] = fetch_model(plan.model, store, scratch, verdict.notes)

@@ -64,6 +64,7 @@ ENDS = (
     "assertion",
     "credential",
     "credentials",
+    "credentialsbase64",
     "jwt",
     "passphrase",
     "passwd",
@@ -115,11 +116,19 @@ _HOOKS = re.compile(
     re.IGNORECASE,
 )
 _USER = re.compile(r"(?P<scheme>[A-Za-z][\w+.-]*)://(?P<user>[^/?#\s@]+)@")
-_USER_WITH_PASSWORD = re.compile(r"\w://[^\s/:@]*:(?P<password>\S+)@")
-_PARAMETER = re.compile(r"[?&#](?P<name>[\w.%+-]+)=(?P<value>[^\s&#'\"]+)")
+# A password may hold blanks, which an address should not have.
+_USER_WITH_PASSWORD = re.compile(r"//[^\s/:@]*:(?P<password>\S+|[^/@\n]+)@")
+_PARAMETER = re.compile(r"[?&#](?P<name>[\w.%+-]+)=(?P<value>[^\s&#\"]+)")
+# The value is up to its closing quote or bracket, where it has one.
 _KEYWORD = re.compile(
-    rf"(?<![A-Za-z])(?:{_KEYWORDS})\s*=\s*['\"{{]?(?P<value>[^\s;&'\"}}]+)", re.IGNORECASE
+    rf"(?<![A-Za-z])(?:{_KEYWORDS})\s*=\s*"
+    r"(?:'(?P<single>[^'\n]+)'|\"(?P<double>[^\"\n]+)\"|\{(?P<braces>[^\n]+?)\}(?![^\s;])"
+    r"|['\"{]?(?P<value>[^\s;&'\"}]+))",
+    re.IGNORECASE,
 )
+_END_OF_BLOCK = re.compile(r"-----END [A-Z ]*-----")
+_REST_OF_KEY = re.compile(r"[\w.~+=%-]*")
+_ENCODED_WORD = re.compile(r"\S*%[0-9A-Fa-f]{2}\S*")
 # A scheme whose addresses name no user: what stands in its place is a token.
 _WEB = ("http", "https", "ftp", "ftps", "ws", "wss")
 _NAMES_OF_THINGS = re.compile(r"(?:id|etag|generation|sha\d*|digest|doi)$", re.IGNORECASE)
@@ -136,6 +145,7 @@ def holds_credential(text: str) -> bool:
 
 def without_credentials(text: str) -> str:
     """Replace the credentials of a text, such as a message of a library, by ``***``."""
+    text = _ENCODED_WORD.sub(_without_encoded_credential, text)
     parts = []
     last = 0
     for start, end in sorted(_credentials(text)):
@@ -144,6 +154,15 @@ def without_credentials(text: str) -> str:
         parts += [text[last : max(start, last)], HIDDEN if start >= last else ""]
         last = end
     return "".join([*parts, text[last:]])
+
+
+def _without_encoded_credential(word: re.Match[str]) -> str:
+    """Leave out the part with %XX of a word that holds a credential only when it is decoded."""
+    text = word.group()
+    if _credentials(text) or not holds_credential(text):
+        return text
+    before, mark, _ = text.partition("?")
+    return f"{before}{mark}{HIDDEN}" if mark else HIDDEN
 
 
 def redacted(value: Any) -> Any:
@@ -178,11 +197,22 @@ def _credentials(text: str) -> list[tuple[int, int]]:
         if _is_credential_parameter(match["name"], match["value"]):
             spans.append(match.span("value"))
     for match in _KEYWORD.finditer(text):
-        if not _is_variable(match["value"]):
-            spans.append(match.span("value"))
+        group = str(match.lastgroup)
+        if not _is_variable(match[group]):
+            spans.append(match.span(group))
     for pattern in (_FORMS, _HOOKS):
-        spans += [match.span() for match in pattern.finditer(text)]
+        for match in pattern.finditer(text):
+            spans.append((match.start(), _end_of_key(text, match.end())))
     return spans
+
+
+def _end_of_key(text: str, end: int) -> int:
+    """Where a key ends whose form says how it begins: with its block, or its last character."""
+    if text[:end].endswith("PRIV"):
+        block = _END_OF_BLOCK.search(text, end)
+        return block.end() if block else len(text)
+    rest = _REST_OF_KEY.match(text, end)
+    return rest.end() if rest else end
 
 
 def _is_variable(value: str) -> bool:

@@ -127,3 +127,13 @@ def nearest(name: str, known: Sequence[str]) -> str:
     """End of a message that suggests the closest known name; empty if none is close."""
     close = nearest_name(name, known)
     return f" (did you mean {close!r}?)" if close else ""
+
+
+def check_columns(names: Sequence[str], columns: Sequence[str]) -> None:
+    """Raise `InputError` for a name that is no column of the table, with the nearest one."""
+    for name in names:
+        if name not in columns:
+            raise InputError(
+                f"the table has no column {name!r}{nearest(name, columns)}: it has "
+                f"{', '.join(columns)}."
+            )

@@ -170,6 +170,8 @@ def left_out_text(groups: Sequence[Mapping[str, Any]], unit: str = "rows") -> st
     texts = []
     for group in groups:
         size = f"{group['n']:,} {unit}"
+        if group["n"] == 1:
+            size = "1 person" if unit == "people" else "1 row"
         if group["reason"] == "too_few" and group["fewest"] < group["n"]:
             size += f", {group['fewest']:,} of a label"
         texts.append(f"{group['group']} ({size})")

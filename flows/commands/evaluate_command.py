@@ -7,7 +7,7 @@ import json
 import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -17,10 +17,18 @@ from evenhand.flows.engine import Verdict
 from evenhand.tasks.errors import InputError, without_secrets
 from evenhand.tasks.execution.fingerprint import now
 from evenhand.tasks.execution.store import Store
+from evenhand.tasks.written_input import FORM_KEYS
 
 UNFINISHED = "the evaluation is not finished: it is still running, or it was killed."
 # Keys that say how a file is read: under a policy without a holdout they are the caller's.
-READING = ("table.delimiter", "table.format", "table.sql", "table.connection", "table.sha256")
+READING = (
+    "table.delimiter",
+    "table.format",
+    "table.sql",
+    "table.connection",
+    "table.sha256",
+    *(f"table.{key}" for key in FORM_KEYS),
+)
 BELOW = "below four fifths"
 WORST_FIRST = (4, 2, 1, 3)  # exit codes
 OUTCOMES = {0: "passed", 1: "refused", 3: "not enough evidence for a gate"}
@@ -171,7 +179,8 @@ def audit(
                 overrides=list(overrides or ()),
                 **options,
             )
-        return terminal.Verb("audit", partial(execute, plans[column]), "", {})
+        plan = replace(plans[column], together_with=tuple(columns))
+        return terminal.Verb("audit", partial(execute, plan), "", {})
 
     def audit_column(column: str | None) -> terminal.Ended:
         plan = partial(plan_column, column)
@@ -189,8 +198,9 @@ def audit(
     audits = {}
     for column in columns:
         audits[column] = audit_column(column)
-        if not audits[column].verdict.run_id:
-            # the options are wrong, and all columns share them
+        refused = audits[column].verdict.exit_code == InputError.exit_code
+        if refused and column == columns[0]:
+            # the options or the table are wrong, and all columns share them
             return _finish(audits[column], files, table_name)
     return _finish_several(audits, files, table_name)
 

@@ -62,6 +62,12 @@ def _encoding_of(file: Path) -> str | None:
         )
     if _decodes(file, "utf-8"):
         return None
+    place = _place_of_stray_byte(file)
+    if place is not None:
+        raise InputError(
+            f"{file.name} is UTF-8 but for a byte in line {place}: correct it there, or name the "
+            "file's encoding with --encoding."
+        )
     cure = "name its encoding with --encoding, such as --encoding cp1250"
     if not _decodes(file, WESTERN):
         raise InputError(f"{file.name} is neither UTF-8 nor {WESTERN} (Western European): {cure}.")
@@ -90,6 +96,28 @@ def _decodes(file: Path, encoding: str) -> bool:
     except UnicodeDecodeError:
         return False
     return True
+
+
+def _place_of_stray_byte(file: Path) -> int | None:
+    """Line of the first byte that is no UTF-8 in a file that is UTF-8 otherwise; None for others.
+
+    Letters of other encodings hardly ever follow each other as UTF-8 asks for: a file with more
+    letters in UTF-8 than bytes that are none is UTF-8 with a mistake.
+    """
+    letters = 0
+    stray = 0
+    first = None
+    with _opened(file) as stream:
+        for number, line in enumerate(stream, start=1):
+            if line.isascii():
+                continue
+            text = line.decode("utf-8", errors="replace")
+            wrong = text.count("\N{REPLACEMENT CHARACTER}")
+            letters += sum(not character.isascii() for character in text) - wrong
+            stray += wrong
+            if wrong and first is None:
+                first = number
+    return first if letters > stray else None
 
 
 def _looks_western(file: Path) -> bool:

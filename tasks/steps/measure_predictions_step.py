@@ -34,7 +34,7 @@ from evenhand.tasks.errors import InputError, input_errors
 from evenhand.tasks.execution.step import StepContext, StepResult
 from evenhand.tasks.sources.plain_forms import refuse_unread_numbers
 from evenhand.tasks.steps.preprocess_step import column_specs
-from evenhand.tasks.written_input import nearest
+from evenhand.tasks.written_input import check_columns
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -55,7 +55,7 @@ def measure_predictions(context: StepContext) -> StepResult:
     parameters = context.parameters
     raw = context.inputs["raw"]
     names = _names(parameters)
-    _check_names(parameters, pq.read_schema(raw).names)
+    check_columns(_names(parameters), pq.read_schema(raw).names)
     # a model may read any column
     columns: list[str] | None = names
     if "model" in context.inputs:
@@ -216,15 +216,6 @@ def _points(
     X = TableEncoder(column_specs(contract), unseen="ignore").fit(frame).transform(frame)
     groups = {name: values[rows] for name, values in sensitive.items()}
     return SensitiveSubspace().fit(X, sensitive_features=groups).project(X)
-
-
-def _check_names(given: Mapping[str, Any], known: Sequence[str]) -> None:
-    for name in _names(given):
-        if name not in known:
-            raise InputError(
-                f"the table has no column {name!r}{nearest(name, known)}: it has "
-                f"{', '.join(known)}."
-            )
 
 
 def _groups(table: pa.Table, name: str) -> NDArray[np.object_]:

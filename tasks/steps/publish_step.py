@@ -507,7 +507,7 @@ def _card_origin(card: Mapping[str, Any]) -> list[str]:
     for key in ("table", "data_fingerprint", "contract", "method", "seed", "git_commit"):
         lines.append(f"- {key.replace('_', ' ')}: {_inline(card[key])}")
     if card.get("favourable_outcome"):
-        lines.append(f"- favourable outcome: {card['favourable_outcome']}")
+        lines.append(f"- favourable outcome: {markdown_text(card['favourable_outcome'])}")
     if "balance" in card:
         selection = "{rows_after} of {rows_before}, kept by the proxy {proxy}, version {version}"
         lines.append(f"- training rows: {markdown_text(selection.format(**card['balance']))}")

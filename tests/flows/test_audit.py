@@ -155,6 +155,15 @@ def test_the_terminal_begins_with_a_finding(
     assert first.startswith("finding   By ")
 
 
+def test_several_columns_are_checked_before_one_is_audited(audit: Audit, tmp_path: Path) -> None:
+    code, verdict, err = audit("--prediction", "score", "--prediction", "decide", *FLAGS)
+    assert code == 2
+    assert "the table has no column 'decide' (did you mean 'decided'?)" in err
+    assert len(err.strip().splitlines()) == 1
+    assert "metrics" not in verdict or not verdict["metrics"]
+    assert not list(tmp_path.glob("store/runs/*/report.html"))
+
+
 @pytest.mark.parametrize(
     ("make", "flags"),
     [

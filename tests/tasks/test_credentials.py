@@ -108,6 +108,34 @@ NO_SECRETS = [
 ]
 
 
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        (
+            "http://host/xoxb-123456789012-123456789012-abcdefABCDEF123456789012/a.csv",
+            "http://host/***/a.csv",
+        ),
+        (f"http://host/sk-ant-api03-{'a1B2' * 10}/x.csv", "http://host/***/x.csv"),
+        (f"ghp_{'a1B2c3D4e5' * 4} is wrong", "*** is wrong"),
+        (
+            "-----BEGIN PRIVATE KEY-----\nMIIEabc\n-----END PRIVATE KEY----- cannot be read",
+            "*** cannot be read",
+        ),
+        ("-----BEGIN PRIVATE KEY-----\nMIIEabc", "***"),
+        ("password='my secret word' for me", "password='***' for me"),
+        ("pwd={a;b};Server=x", "pwd={***};Server=x"),
+        ("https://host/x?password=a'b", "https://host/x?password=***"),
+        ("postgresql://u:pa ss@host/db", "postgresql://u:***@host/db"),
+        ("https://host/a?secret%3Dhunter2", "https://host/a?***"),
+        ("bigquery://p?credentials_base64=abc", "bigquery://p?credentials_base64=***"),
+        ("//u:p@host/x", "//u:***@host/x"),
+        ("http://host:80/path and a@b.c", "http://host:80/path and a@b.c"),
+    ],
+)
+def test_the_whole_credential_is_left_out(text: str, shown: str) -> None:
+    assert without_credentials(text) == shown
+
+
 @pytest.mark.parametrize("text", SECRETS)
 def test_credentials_are_refused_wherever_they_stand(text: str) -> None:
     for value in (text, [text], {"a": {"b": [text]}}):

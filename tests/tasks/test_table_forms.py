@@ -16,6 +16,7 @@ import pytest
 
 from evenhand.data_contracts.forms import iso_dates, plain_numbers
 from evenhand.tasks.errors import InputError
+from evenhand.tasks.sources.encodings import encoding_of
 from evenhand.tasks.sources.plain_forms import Wanted, refuse_two_readings, rewrite_batch
 from evenhand.tasks.sources.table_reader import infer_table_forms, open_table
 
@@ -232,3 +233,14 @@ def test_a_file_to_predict_with_two_readings_is_refused() -> None:
         InputError, match=r"'a' of t.csv has two readings .line 3 .*set predict\.decimal"
     ):
         refuse_two_readings(batch, {"a": "number", "t": "string"}, 0, "t.csv", "predict")
+
+
+def test_one_stray_byte_is_a_mistake_and_no_other_encoding(tmp_path: Path) -> None:
+    rows = "Straße,Geschlecht\n" + "Köln,männlich\n" * 20
+    content = rows.encode() + "Bonn,männlich\n".encode("latin-1")
+    file = tmp_path / "a.csv"
+    file.write_bytes(content)
+    with pytest.raises(InputError, match="a.csv is UTF-8 but for a byte in line 22: correct it"):
+        encoding_of([file])
+    file.write_bytes(rows.encode("latin-1"))
+    assert encoding_of([file]) == "cp1252"

@@ -310,7 +310,8 @@ class Distances:
         """
         sizes = np.diff(start)
         counts = sizes[:, None].astype(np.float32)
-        single_centres = np.add.reduceat(self.single, start[:-1], axis=0) / counts
+        sums = np.add.reduceat(self.single, start[:-1], axis=0)
+        single_centres: Float32 = (sums / counts).astype(np.float32, copy=False)
         least = self._least_margins(start, single_centres, jobs)
         centres = single_centres.astype(np.float64)
         squared = np.einsum("ij,ij->i", centres, centres)

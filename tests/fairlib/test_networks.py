@@ -736,7 +736,7 @@ def test_a_network_that_its_last_step_broke_is_not_handed_out(people: People) ->
                 ({"multiplier_start": -1.0}, "multiplier_start must be .* not negative, got -1.0"),
                 ({"multiplier_rate": float("inf")}, "multiplier_rate must be finite"),
                 ({"subspace_steps": 0, "full_steps": 0}, "at least one step in all"),
-                ({"full_rate": 2.0}, "full_rate must be above 0 and at most 1, got 2.0"),
+                ({"full_rate": 2.0}, r"full_rate must be in \(0, 1\], got 2.0"),
                 ({"metric": None}, "metric is None: give a fair metric, or sensitive_features"),
             )
         ),

@@ -95,7 +95,7 @@ def test_bad_settings_are_refused_before_anything_runs(
 @pytest.mark.parametrize(
     ("override", "words"),
     [
-        ("method.perturbation_budget=-1", ("perturbation_budget", "at least 0")),
+        ("method.perturbation_budget=-1", ("perturbation_budget", "not negative")),
         ("method.neighbours=0", ("neighbours", "at least 1")),
         (
             "fair_metric={indicators: [], learned: []}",

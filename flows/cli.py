@@ -8,6 +8,7 @@ import contextlib
 import functools
 import importlib
 import inspect
+import logging
 import os
 import signal
 import sys
@@ -29,6 +30,23 @@ app = typer.Typer(
     epilog="Exit codes: 0 done, 1 a gate refused, 2 the job, data or contract is wrong, "
     "3 not enough evidence for a gate, 4 could not be carried out.",
 )
+
+
+@app.callback()
+def options(
+    verbose: bool = typer.Option(
+        False, "--verbose", "-v", help="Show what is trained, computed and taken from the cache."
+    ),
+) -> None:
+    """Turn a table of people into a gated, published, individually fair model, with proof."""
+    from evenhand.flows import logs
+
+    if os.environ.get("EVENHAND_LOG"):
+        logs.show(logging.DEBUG)
+    elif verbose:
+        logs.show(logging.INFO)
+
+
 cache_app = typer.Typer(
     help="List the store's cached steps, or delete some of them.", no_args_is_help=True
 )

@@ -1,10 +1,13 @@
-"""With ``EVENHAND_LOG_FORMAT=json`` every line on stderr is a JSON object."""
+"""What is written to stderr beside results: the log, and with ``EVENHAND_LOG_FORMAT=json`` every
+line as a JSON object.
+"""
 
 from __future__ import annotations
 
 import datetime
 import io
 import json
+import logging
 import os
 import sys
 import threading
@@ -60,6 +63,28 @@ class JsonLines(io.TextIOBase):
         with _lock:
             self._out.write(f"{text}\n")
             self._out.flush()
+
+
+class _ToStderr(logging.Handler):
+    """Write records of our loggers to the stderr of now, as text or as JSON."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Write one record; what it quotes of others has no credential."""
+        message = without_credentials(record.getMessage())
+        if isinstance(sys.stderr, JsonLines):
+            sys.stderr.add(record.levelname.lower(), message, logger=record.name)
+        else:
+            sys.stderr.write(f"{record.levelname.lower():7} {record.name}: {message}\n")
+
+
+def show(level: int) -> None:
+    """Show the log of our modules on stderr from a level on."""
+    ours = logging.getLogger("evenhand")
+    ours.setLevel(level)
+    if not any(isinstance(handler, _ToStderr) for handler in ours.handlers):
+        ours.addHandler(_ToStderr())
+    # Prefect's server gets the log too, with the run that it belongs to
+    os.environ.setdefault("PREFECT_LOGGING_EXTRA_LOGGERS", "evenhand")
 
 
 def start() -> None:

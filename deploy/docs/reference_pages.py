@@ -431,8 +431,9 @@ def command_line_page() -> str:
     parts = [
         f"# Command line\n\n{command.help}\n",
         "`evenhand COMMAND --help` prints the same in the terminal. The [exit code](exit-codes.md) "
-        "gives the "
-        "result of a command.\n",
+        "gives the result of a command.\n",
+        "`evenhand --verbose COMMAND` shows on stderr what is trained, what is computed and what is "
+        "taken from the cache.\n",
         *_commands(command, typer.Context(command, info_name="evenhand")),
     ]
     return "\n".join(parts)

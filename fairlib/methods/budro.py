@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
     import xgboost as xgb
 
     from evenhand.fairlib.transport.dual import DualSolver
+
+logger = logging.getLogger(__name__)
 
 
 ValidationMetric = Literal["balanced_accuracy", "accuracy", "log_loss", "adversarial_loss"]
@@ -214,6 +217,7 @@ class BudroClassifier(GBDTClassifier):
         self.validation_ = _predictions(best, training.best_step) if folds else None
         self.history_ = training.history
         self.best_step_ = training.best_step
+        logger.info("BuDRO: kept the model of step %d of %d", self.best_step_, training.step)
         # and the plain step
         self.booster_ = between_values(training.booster[: self.best_step_ + 1], people.data, runs)
         self.booster_.set_attr(perturbation_budget=repr(self.perturbation_budget_))

@@ -5,6 +5,7 @@ alone.
 from __future__ import annotations
 
 import json
+import logging
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -22,6 +23,8 @@ from evenhand.fairlib.methods.checkpoint import FILE, Checkpoint, fingerprint
 from evenhand.fairlib.methods.registry import MODEL_FILE, method_class, spec_of_class
 from evenhand.fairlib.parameters import ParameterChecks, check_sample_weight
 from evenhand.fairlib.tuning.space import Space
+
+logger = logging.getLogger(__name__)
 
 FORMAT = 1
 Progress: TypeAlias = Mapping[str, float]
@@ -134,6 +137,9 @@ class Method(ParameterChecks, ClassifierMixin, BaseEstimator):  # type: ignore[m
             self.__dict__.pop(self._fitted_part, None)
         rows, codes = self._check_training(X, y)
         self._check_parameters()
+        logger.info(
+            "%s: training on %d rows of %d columns", type(self).__name__, len(rows), rows.shape[1]
+        )
         return TrainingInput(rows, codes, check_sample_weight(sample_weight, len(codes)))
 
     def __sklearn_is_fitted__(self) -> bool:

@@ -7,6 +7,7 @@ from __future__ import annotations
 import hashlib
 import importlib
 import json
+import logging
 import re
 import shutil
 import time
@@ -22,6 +23,8 @@ import pyarrow as pa
 from evenhand.fairlib.mapped import give_back
 from evenhand.tasks.execution.fingerprint import code_digest, library_versions
 from evenhand.tasks.execution.store import Artifact, StepRecord, Store
+
+logger = logging.getLogger(__name__)
 
 Listener = Callable[[str, int, int, Mapping[str, float]], None]
 _listener: ContextVar[Listener | None] = ContextVar("listener", default=None)
@@ -239,7 +242,9 @@ def run_step(
     """
     record = store.find(step.name, key)
     if record is not None:
+        logger.info("%s: taken from the cache (key %s)", step.name, key[:12])
         return record, True
+    logger.debug("%s: no result of the key %s yet", step.name, key[:12])
     if execution.carry is not None:
         with working(step.name):
             carried = execution.carry(step.name, key, parameters, inputs)
@@ -278,6 +283,7 @@ def run_step(
             facts = facts | {"parts": result.parts, "alike": alike}
         record = StepRecord(step.name, key, outputs, facts, time.perf_counter() - started)
         store.save(record)
+        logger.info("%s: computed in %.1f s (key %s)", step.name, record.seconds, key[:12])
         shutil.rmtree(checkpoint, ignore_errors=True)
     return record, False
 

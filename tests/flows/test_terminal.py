@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from typing import NoReturn
@@ -110,3 +111,41 @@ def test_sigterm_is_an_interrupt() -> None:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
     assert (done.returncode, done.stdout) == (4, "")
     assert done.stderr == "evenhand: interrupted: run again.\n"
+
+
+@pytest.mark.parametrize(
+    ("flags", "variables", "levels"),
+    [
+        ([], {}, set()),
+        (["--verbose"], {}, {"info"}),
+        ([], {"EVENHAND_LOG": "1"}, {"info", "debug"}),
+    ],
+)
+def test_the_log_is_shown_on_demand(
+    flags: list[str], variables: dict[str, str], levels: set[str]
+) -> None:
+    code = (
+        "import logging, sys\n"
+        "from evenhand.flows import cli\n"
+        "from evenhand.flows.commands import lists_command\n"
+        "log = logging.getLogger('evenhand.tasks.execution.step')\n"
+        "def jobs():\n"
+        "    log.info('train: computed with ghp_%s', 'a1B2c3D4e5' * 4)\n"
+        "    log.debug('train: no result yet')\n"
+        "lists_command.jobs = jobs\n"
+        f"cli.app([*{flags!r}, 'jobs'])\n"
+    )
+    environment = {key: value for key, value in os.environ.items() if key != "EVENHAND_LOG"}
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        env=environment | variables,
+    )
+    assert (done.returncode, done.stdout) == (0, "")
+    lines = done.stderr.splitlines()
+    assert {line.split()[0] for line in lines} == levels
+    assert not lines or lines[0] == (
+        "info    evenhand.tasks.execution.step: train: computed with ***"
+    )

@@ -142,7 +142,7 @@ def selected_as(settings: Json) -> str:
     status = "the favourable outcome" if outcome["stated"] else "taken as the favourable outcome"
     if outcome["favourable"] is None:
         return f"predicted other than {outcome['column']} = {outcome['adverse']}, {status}"
-    return f"predicted {outcome['column']} = {outcome['favourable']}, {status}"
+    return f"predicted {outcome_value(settings)}, {status}"
 
 
 def outcome_value(settings: Json) -> str:
@@ -152,6 +152,8 @@ def outcome_value(settings: Json) -> str:
         return "the positive label"
     if outcome["favourable"] is None:
         return f"other than {outcome['column']} = {outcome['adverse']}"
+    if outcome.get("name"):
+        return f"“{outcome['name']}”"
     return f"{outcome['column']} = {outcome['favourable']}"
 
 

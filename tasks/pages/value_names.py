@@ -91,7 +91,10 @@ def _name_label(names: Names, documents: dict[str, Any]) -> None:
         outcome = _part(documents, name, "settings", "outcome")
         for end in ("favourable", "adverse"):
             if outcome and outcome[end] is not None:
-                outcome[end] = label_name(names, outcome["column"], outcome[end])
+                shown = label_name(names, outcome["column"], outcome[end])
+                if end == "favourable" and shown != outcome[end]:
+                    outcome["name"] = shown
+                outcome[end] = shown
     for name in ("label", "prediction"):
         _rename(names, column, _part(documents, "drift", name).get("classes", ()), "name")
     label = _part(documents, "run", "data").get("label")

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from page_examples import gate
 
 from evenhand.tasks.pages import formats
-from evenhand.tasks.pages.texts import gate_findings
+from evenhand.tasks.pages.texts import gate_findings, selected_as
 
 
 def test_findings_name_refusals_first_and_metrics_by_their_titles() -> None:
@@ -102,3 +104,30 @@ def test_long_names_may_break_and_stay_escaped() -> None:
 def test_links_stay_beside_the_page(href: str) -> None:
     assert formats.relative_link(href) is None
     assert formats.relative_link("sub/metrics.json") == "sub/metrics.json"
+
+
+@pytest.mark.parametrize(
+    ("outcome", "words"),
+    [
+        (None, "predicted positive"),
+        (
+            {"column": "denied", "favourable": "0", "adverse": "1", "stated": True},
+            "predicted denied = 0, the favourable outcome",
+        ),
+        (
+            {"column": "y", "favourable": "1", "adverse": "0", "stated": False},
+            "predicted y = 1, taken as the favourable outcome",
+        ),
+        (
+            {"column": "y", "favourable": None, "adverse": "bad", "stated": True},
+            "predicted other than y = bad, the favourable outcome",
+        ),
+        (
+            {"column": "y", "favourable": "hired", "name": "hired", "adverse": "0", "stated": True},
+            "predicted “hired”, the favourable outcome",
+        ),
+    ],
+)
+def test_the_favourable_outcome_is_said_in_words(outcome: Any, words: str) -> None:
+    settings = {} if outcome is None else {"outcome": outcome}
+    assert selected_as(settings) == words

@@ -156,12 +156,37 @@ class BudroClassifier(GBDTClassifier):
         callback: Callback | None = None,
         checkpoint: str | Path | None = None,
     ) -> Self:
-        """Train; arguments as in :class:`evenhand.fairlib.methods.method_base.Method`.
+        """Train; as in :class:`evenhand.fairlib.methods.method_base.Method`.
 
-        ``sensitive_features`` are used only to fit a metric that is not fitted. The callback is
-        called after every step, and gets its ``seconds`` too. A checkpoint holds no
-        cross-validation, which starts anew. ValueError: a metric of another dimension or at which
-        all people are at distance 0.
+        Parameters
+        ----------
+        X : array-like, shape (n, d)
+            Training rows; missing numbers are NaN.
+        y : array-like, shape (n,)
+            Labels.
+        sensitive_features : mapping of str to array-like, DataFrame, Series or array, of n rows
+            Used only to fit a metric that is not fitted.
+        sample_weight : array-like, shape (n,), or None
+            Weight of every row, at least 0; None: all count the same.
+        callback : callable or None
+            Called after every step with (step, steps, last entries of ``history_`` and the step's
+            ``seconds``). True ends the training.
+        checkpoint : path or None
+            Folder of a file from which a later call with the same data and parameters continues. It
+            holds no cross-validation, which starts anew.
+
+        Returns
+        -------
+        Self
+            The fitted estimator.
+
+        Raises
+        ------
+        ValueError
+            For a parameter out of its range, or a metric of another dimension or at which all
+            people are at distance 0.
+        FloatingPointError
+            If a loss became NaN or infinite.
         """
         import xgboost as xgb
 

@@ -55,7 +55,19 @@ class RowIterator(xgb.DataIter):
         self.start = 0
 
     def next(self, input_data: Callable[..., Any]) -> bool:
-        """Give the next block; False after the last."""
+        """Give the next block.
+
+        Parameters
+        ----------
+        input_data : callable
+            XGBoost's, which takes ``data``, ``label``, ``weight`` and ``feature_types`` of the
+            block.
+
+        Returns
+        -------
+        bool
+            False after the last block.
+        """
         if self.start >= self.total:
             return False
         place: Any = slice(self.start, min(self.start + self.size, self.total))

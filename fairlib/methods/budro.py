@@ -407,7 +407,13 @@ class _Side:
             self.solvers |= self.validation.solvers
 
     def weigh(self, distribution: Float) -> None:
-        """Give the rows under every label their weights, shape (classes, n)."""
+        """Give the rows under every label their weights.
+
+        Parameters
+        ----------
+        distribution : ndarray of float, shape (classes, n)
+            The worst-case distribution; it is multiplied by the class weights.
+        """
         self.support.set_weight((distribution * self.importance[:, None]).ravel())
 
 
@@ -469,7 +475,13 @@ class _Training:
         return {"booster": booster, "step": self.step, "history": self.history, "solvers": solvers}
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Continue from a loaded state."""
+        """Continue from a loaded state.
+
+        Parameters
+        ----------
+        state : dict
+            As a checkpoint loads it.
+        """
         import xgboost as xgb
 
         booster = bytearray(state["booster"].tobytes())
@@ -503,7 +515,17 @@ class _Validation:
             self.solvers["validation"] = DualSolver(problem)
 
     def score(self, booster: xgb.Booster) -> float:
-        """Score of the booster as it is now."""
+        """Score of the booster as it is now.
+
+        Parameters
+        ----------
+        booster : xgboost.Booster
+
+        Returns
+        -------
+        float
+            Higher is better: minus the loss (nats) for ``log_loss`` and ``adversarial_loss``.
+        """
         from sklearn.metrics import accuracy_score, balanced_accuracy_score
 
         if self.metric == "log_loss":

@@ -58,7 +58,8 @@ def network_shapes(config: DADIClassifier, problem: Problem) -> tuple[NetworkSha
     Returns
     -------
     NetworkShape, NetworkShape
-        The adversary has as many outputs as its target has blocks of groups.
+        The adversary has an output for each group, with equalised odds one for each group and
+        label.
     """
     d = sum(len(columns) for columns in problem.layout.groups.values())
     first, second = config.hidden

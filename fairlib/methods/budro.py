@@ -412,7 +412,8 @@ class _Side:
         Parameters
         ----------
         distribution : ndarray of float, shape (classes, n)
-            The worst-case distribution; it is multiplied by the class weights.
+            The worst-case distribution. With more than two classes it is multiplied by the class
+            weights.
         """
         self.support.set_weight((distribution * self.importance[:, None]).ravel())
 

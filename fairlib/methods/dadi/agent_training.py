@@ -132,7 +132,12 @@ def weighted_losses(logits: Float32, outcome: Outcome, people: Int) -> tuple[Flo
 
 
 class Learner:
-    """A network, whose vector is trained in place by Adam."""
+    """A network, whose vector is trained in place by Adam.
+
+    Parameters
+    ----------
+    network : SetNetwork
+    """
 
     def __init__(self, network: SetNetwork) -> None:
         self.network = network
@@ -232,6 +237,13 @@ class JointTraining:
     """Joint training of one trade-off from copies of the networks, by the parameters of `config`.
 
     The target network is a copy of the predictor, renewed every ``target_every`` iterations.
+
+    Parameters
+    ----------
+    problem : Problem
+    config : DADIClassifier
+    networks : (SetNetwork, SetNetwork)
+        Predictor and adversary; they stay as they are.
     """
 
     def __init__(self, problem: Problem, config: DADIClassifier, networks: Networks) -> None:

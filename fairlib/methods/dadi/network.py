@@ -359,6 +359,15 @@ class NetworkShape:
 class SetNetwork:
     """Encoder, classifier and policy, with all parameters in one vector; the adversary has no
     policy.
+
+    Parameters
+    ----------
+    shape : NetworkShape
+    vector : ndarray of float32, shape (shape.size,)
+        The parameters, of which ``parts`` are views.
+    layout : Layout
+    steps : int
+        Of the processing block.
     """
 
     def __init__(self, shape: NetworkShape, vector: Float32, layout: Layout, steps: int) -> None:

@@ -124,9 +124,16 @@ class Selector(nn.Module):
     r"""Selection probabilities of G groups: :math:`\sigma(\theta)`, the same for all, or
     :math:`g_\theta(x)`.
 
-    Free groups start at `initial_probability` in (0, 1]; 1 stays 1. Others have probability 0. A
-    `network` :math:`g_\theta`, (n, d) to (n, G), reads the columns of x that are not sensitive;
-    without, there is one probability per group for all rows.
+    Free groups start at `initial_probability`. Others have probability 0.
+
+    Parameters
+    ----------
+    features : Features
+    initial_probability : float
+        In (0, 1]; 1 stays 1.
+    network : torch.nn.Sequential or None, default None
+        :math:`g_\theta`, (n, d) to (n, G), which reads the columns of x that are not sensitive.
+        None: there is one probability per group for all rows.
     """
 
     free: Tensor
@@ -214,8 +221,14 @@ class Players(nn.Module):
     """Predictor f(x, s) and selector; a saved model has their parameters under the names that they
     have here.
 
-    The parameters of `config` for both networks are used. Without a generator the first weights are
-    undefined, to be loaded.
+    Parameters
+    ----------
+    features : Features
+    n_classes : int
+    config : FAIASClassifier
+        Its parameters for both networks are used.
+    generator : torch.Generator or None
+        The first weights are drawn from it. None: they are undefined, to be loaded.
     """
 
     def __init__(

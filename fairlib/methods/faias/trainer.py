@@ -136,9 +136,19 @@ def log_loss_of(
 class Trainer:
     """The players, their optimizers, and the parameters of the best epoch so far.
 
-    The constructor parameters of `config` are used, and the players are trained in place on x,
-    shape (n, d), and `labels`, shape (n,). The generator is that of the shuffles and the
-    selections. `weights`, shape (n,), are those of the rows in both losses, of mean 1.
+    Parameters
+    ----------
+    config : FAIASClassifier
+        Its constructor parameters are used.
+    players : Players
+        Trained in place.
+    x : Tensor of float32, shape (n, d)
+    labels : Tensor of int64, shape (n,)
+        Class positions.
+    generator : torch.Generator
+        Of the shuffles and the selections.
+    weights : Tensor, shape (n,), or None, default None
+        Those of the rows in both losses, of mean 1; None: all count the same.
     """
 
     def __init__(

@@ -363,12 +363,27 @@ class Training:
     rows, the objective's value on them decides when to stop, and the weights of its best value are
     kept.
 
-    The batch size, class balance, learning rate, weight decay, patience, seed and device are the
-    estimator's, and the network is trained in place. `data` have the shape (n, d), and `targets`,
-    shape (n,), are class positions as whole numbers, or numbers of a regression, whose mini-batches
-    are drawn from all rows alike. `held` are positions of the validation rows, which no mini-batch
-    has, and `weights`, shape (n,), those of the rows in the loss. ValueError: a loss that does not
-    give one value per row, no such device.
+    Parameters
+    ----------
+    estimator : NeuralNetworkClassifier
+        Its batch size, class balance, learning rate, weight decay, patience, seed, device and loss
+        are used.
+    network : torch.nn.Module
+        Trained in place.
+    data : ndarray of float32, shape (n, d)
+    targets : ndarray of int or float, shape (n,)
+        Class positions as whole numbers, or numbers of a regression, whose mini-batches are drawn
+        from all rows alike.
+    objective : MeanLoss
+    held : ndarray of int or None, default None
+        Positions of the validation rows, which no mini-batch has.
+    weights : ndarray of float, shape (n,), or None, default None
+        Those of the rows in the loss; None: all count the same.
+
+    Raises
+    ------
+    ValueError
+        For a loss that does not give one value per row, or no such device.
     """
 
     def __init__(

@@ -125,11 +125,21 @@ class IntervalBound:
     are those over the box of t and, for :math:`\delta`, the smaller of those over the box and over
     the ellipsoid :math:`\delta^\top \Sigma \delta \le r^2`, which for a row w of the weights is
     :math:`r (w P \Sigma^+ P w^\top)^{1/2}`. Every later layer maps centre c and half-width s of an
-    interval to :math:`W c + b` and :math:`|W| s` (Gowal et al., "On the Effectiveness of Interval
-    Bound Propagation for Training Verifiably Robust Models", 2018, section 3). The sets are those
+    interval to :math:`W c + b` and :math:`|W| s`. The sets are those
     of :class:`evenhand.fairlib.auditor.worst_case_search.SearchBounds`. Rounding in float32 is not
-    allowed for: it serves the training, and a certificate is proved afterwards. The metric is
-    fitted, and `radius` is r, a fair distance.
+    allowed for: it serves the training, and a certificate is proved afterwards.
+
+    Parameters
+    ----------
+    metric : Metric
+        Fitted.
+    radius : float
+        r, a fair distance.
+
+    References
+    ----------
+    Gowal et al., "On the Effectiveness of Interval Bound Propagation for Training Verifiably Robust
+    Models", 2018, section 3.
     """
 
     def __init__(self, metric: Metric, radius: float) -> None:
@@ -190,9 +200,17 @@ def largest(weights: Tensor, low: Tensor, high: Tensor) -> Tensor:
 class Robustness(MeanLoss):
     """The loss at the worst comparable treatment of each row (SenSR).
 
-    The estimator's parameters of the search and of the multiplier, and its seed, are used. `budget`
-    is the mean squared fair distance that may be spent, and `rho` the weight of the search's
-    objective, which scales the rate of the absolute update of the multiplier.
+    Parameters
+    ----------
+    estimator : AuditedNetwork
+        Its parameters of the search and of the multiplier, and its seed, are used.
+    metric : Metric
+        Fitted.
+    budget : float
+        Mean squared fair distance that may be spent.
+    rho : float, default 1
+        Weight of the search's objective, which scales the rate of the absolute update of the
+        multiplier.
     """
 
     def __init__(
@@ -464,10 +482,21 @@ class SetInvariance(Robustness):
 class LogitPairing(MeanLoss):
     """The loss plus rho times the distance of outputs from those of a random counterfactual (CLP).
 
-    With `augmentation` also its weighted loss at the counterfactual, with the row's own label.
-
-    `data` are the training rows, shape (n, d). Each of the `copies`, of the same shape, is read
-    once, and the columns that it changes are kept.
+    Parameters
+    ----------
+    data : ndarray of float32, shape (n, d)
+        Training rows.
+    copies : iterable of ndarray, shape (n, d) each
+        Counterfactuals of all rows. Each is read once, and the columns that it changes are kept.
+    rho : float
+        Weight of the distance.
+    seed : int or None
+        Of the draws.
+    distance : callable or None, default None
+        Of two tensors of outputs, shape (b, K), that gives shape (b,). None: the mean squared
+        difference.
+    augmentation : float, default 0
+        Weight of the loss at the counterfactual, with the row's own label.
     """
 
     def __init__(

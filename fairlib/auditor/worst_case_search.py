@@ -500,7 +500,7 @@ class _Search:
         Returns
         -------
         float
-            What they add to the sum of the best totals, as a share of it.
+            What they add to the sum of the best totals, as a share of the sum of their magnitudes.
         """
         total = value - self.multiplier * distance
         better = total > self.best_total

@@ -186,7 +186,7 @@ class BudroClassifier(GBDTClassifier):
             For a parameter out of its range, or a metric of another dimension or at which all
             people are at distance 0.
         FloatingPointError
-            If a loss became NaN or infinite.
+            If a worst-case transport has no optimum within rounding.
         """
         import xgboost as xgb
 

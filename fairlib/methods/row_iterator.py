@@ -33,7 +33,7 @@ class RowIterator(xgb.DataIter):
     types : sequence of str, length d, or None
         XGBoost's types of the columns; None: all are numbers.
     paged : bool, default False
-        Whether XGBoost writes the binned blocks to files beside the rows' own one, and removes them
+        Whether XGBoost writes the binned blocks to files next to the rows' own, and removes them
         with its matrix. The rows are then those of a mapped file.
     """
 

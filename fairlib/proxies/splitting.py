@@ -108,7 +108,7 @@ class Hypotheses:
     indicators : ndarray of float64, shape (m, K)
         Membership of every row in every group.
     weights : ndarray of float64, shape (m,)
-        Expected number of times that each row is at the vertex.
+        Share of each row that is at the vertex, in [0, 1].
 
     Attributes
     ----------

@@ -487,8 +487,20 @@ class _Search:
         self.best_total = self.best_value
 
     def offer(self, points: Tensor, value: Tensor, distance: Tensor) -> float:
-        """Keep the points that are worse for the person than the best so far; the share that they
-        add.
+        """Keep the points that are worse for the person than the best so far.
+
+        Parameters
+        ----------
+        points : Tensor, shape (n, d)
+        value : Tensor, shape (n,)
+            Objective at the points.
+        distance : Tensor, shape (n,)
+            Squared fair distance of the points.
+
+        Returns
+        -------
+        float
+            What they add to the sum of the best totals, as a share of the sum of their magnitudes.
         """
         total = value - self.multiplier * distance
         better = total > self.best_total
@@ -500,8 +512,19 @@ class _Search:
         return float((self.best_total - before).sum() / self.best_total.abs().sum().clamp_min(TINY))
 
     def run(self, random_start: bool, place: Tensor | None) -> Tensor:
-        """Search along the free directions, then in full space; the best place along the free
-        directions.
+        """Search along the free directions, then in full space.
+
+        Parameters
+        ----------
+        random_start : bool
+            Whether to start at a random place within the bounds.
+        place : Tensor, shape (n, k), or None
+            Known moves along the free directions, which are then not searched for.
+
+        Returns
+        -------
+        Tensor, shape (n, k)
+            The best place along the free directions.
         """
         bounds = self.bounds
         steps = self.auditor.subspace_steps
@@ -521,8 +544,17 @@ class _Search:
         return z
 
     def climb(self, z: Tensor) -> Tensor:
-        """The best of z and of the places that climbs from several places along the free directions
-        pass.
+        """The best of z and of the places that climbs from several places along the free
+        directions pass.
+
+        Parameters
+        ----------
+        z : Tensor, shape (n, k)
+            Moves along the free directions.
+
+        Returns
+        -------
+        Tensor, shape (n, k)
         """
         bounds = self.bounds
         count = self.auditor.climbs
@@ -544,8 +576,20 @@ class _Search:
         return z
 
     def climbed(self, z: Tensor, slope: Tensor, pace: float) -> Tensor:
-        """Places after a step along the sign of the slope, a share `pace` of each person's
-        range.
+        """Places after a step along the sign of the slope.
+
+        Parameters
+        ----------
+        z : Tensor, shape (..., n, k)
+        slope : Tensor, of the same shape
+            Of the objective along the free directions.
+        pace : float
+            Length of the step, as a share of each person's range.
+
+        Returns
+        -------
+        Tensor, of the same shape
+            Within the bounds.
         """
         low = self.bounds.free_low
         high = self.bounds.free_high
@@ -565,8 +609,22 @@ class _Search:
         return self.offer_best(choices, points, self.values(points))[0]
 
     def offer_best(self, places: Tensor, points: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
-        """Offer the best of m points of each row; its place and its value. Leading axes are m and
-        n.
+        """Offer the best of m points of each row.
+
+        Parameters
+        ----------
+        places : Tensor, shape (m, n, k)
+            Moves along the free directions.
+        points : Tensor, shape (m, n, d)
+        values : Tensor, shape (m, n)
+            Objective at the points.
+
+        Returns
+        -------
+        Tensor, shape (n, k)
+            Place of the best point.
+        Tensor, shape (n,)
+            Its value.
         """
         value, index = values.max(dim=0)
         best = index, torch.arange(len(value), device=value.device)
@@ -574,7 +632,17 @@ class _Search:
         return places[best], value
 
     def along_subspace(self, z: Tensor) -> Tensor:
-        """The best z on a path from corner to corner, with delta at 0."""
+        """The best z on a path from corner to corner, with delta at 0.
+
+        Parameters
+        ----------
+        z : Tensor, shape (n, k)
+            Where the path begins.
+
+        Returns
+        -------
+        Tensor, shape (n, k)
+        """
         bounds = self.bounds
         chosen = z
         chosen_value = self.best_value
@@ -593,7 +661,18 @@ class _Search:
         return chosen
 
     def in_full_space(self, z: Tensor, delta: Tensor) -> None:
-        """Move delta towards the stationary point of the current gradient, with z fixed."""
+        """Move delta towards the stationary point of the current gradient, and offer the points
+        passed.
+
+        z is fixed, unless the auditor has climbs.
+
+        Parameters
+        ----------
+        z : Tensor, shape (n, k)
+            Moves along the free directions.
+        delta : Tensor, shape (n, d)
+            Moves at the start.
+        """
         # a multiplier of 0 moves delta to the corners of its box, as it should
         scale = 0.5 / max(self.multiplier, torch.finfo(delta.dtype).tiny * 4)
         for step in range(self.auditor.full_steps):
@@ -627,6 +706,20 @@ class _Search:
         Where the objective is nearly flat, as for a network that is invariant along the free
         directions, its gradient is too short to move far, but its direction is right. Where the
         gradient is zero, this is the steepest direction of a random mix of the logits.
+
+        Parameters
+        ----------
+        z : Tensor, shape (n, k)
+            Moves along the free directions.
+        slope : Tensor, shape (n, K)
+            Gradient of the objective by the logits.
+        scale : float
+            Factor of the natural length: one half of the inverse of the multiplier.
+
+        Returns
+        -------
+        Tensor, shape (n, d)
+            Moves within the bounds.
         """
         size = torch.linalg.vector_norm(slope, dim=1, keepdim=True)
         flat = size == 0
@@ -644,12 +737,30 @@ class _Search:
         return moves[chosen, torch.arange(moves.shape[1], device=moves.device)]
 
     def values(self, points: Tensor) -> Tensor:
-        """The objective at several points of each row, from shape (m, n, d) to shape (m, n)."""
+        """The objective at several points of each row.
+
+        Parameters
+        ----------
+        points : Tensor, shape (m, n, d)
+
+        Returns
+        -------
+        Tensor, shape (m, n)
+        """
         logits = self.model.logits(points.flatten(0, 1))
         return self.objective.value(logits.reshape(*points.shape[:2], -1))
 
     def squared(self, delta: Tensor) -> Tensor:
-        """Squared fair distance of some moves."""
+        """Squared fair distance of some moves.
+
+        Parameters
+        ----------
+        delta : Tensor, shape (..., d)
+
+        Returns
+        -------
+        Tensor, shape (...)
+        """
         return (delta * self.auditor.weigh(delta)).sum(dim=-1)
 
 

@@ -72,8 +72,16 @@ def _leaf(trees, node, row):
 
 @_njit
 def tree_margins(trees, rows):
-    """Margins of rows, shape (n, m): the float32 sum of base and leaves in the order of the
-    trees.
+    """Margins of rows: the float32 sum of base and leaves in the order of the trees.
+
+    Parameters
+    ----------
+    trees : TreeArrays
+    rows : ndarray of float, shape (n, m)
+
+    Returns
+    -------
+    ndarray of float32, shape (n,)
     """
     out = np.empty(len(rows), dtype=np.float32)
     for i in range(len(rows)):
@@ -585,8 +593,27 @@ def _add_votes(trees, person, states, leaves, weights, above, below):
 def search(trees, person, moves, own, most_nodes, found_point):
     """Best-first branch and bound of one person's largest margin.
 
-    Returns the largest margin found, the upper bound proved, and whether more states would change
-    neither. `found_point` becomes the point found.
+    Parameters
+    ----------
+    trees : TreeArrays
+    person : Person
+        Region of the person.
+    moves : Moves
+    own : ndarray of float, shape (m,)
+        The features u of the person.
+    most_nodes : int
+        States that are looked at, at most.
+    found_point : ndarray of float, shape (d,)
+        Becomes the point found.
+
+    Returns
+    -------
+    float
+        The largest margin found.
+    float
+        The upper bound proved.
+    bool
+        Whether more states would change neither.
     """
     m = len(own)
     k = len(person.t_low)
@@ -713,7 +740,28 @@ def _states(levels, m, k):
 
 @_njit
 def search_all(trees, people, moves, own, most_nodes):
-    """:func:`search` for people whose arrays have a leading axis n: what it returns, and points."""
+    """:func:`search` for people whose arrays have a leading axis n.
+
+    Parameters
+    ----------
+    trees : TreeArrays
+    people : Person
+    moves : Moves
+    own : ndarray of float, shape (n, m)
+    most_nodes : int
+        States that are looked at by person, at most.
+
+    Returns
+    -------
+    ndarray of float32, shape (n,)
+        The largest margins found.
+    ndarray of float32, shape (n,)
+        The upper bounds proved.
+    ndarray of bool, shape (n,)
+        Whether more states would change neither.
+    ndarray of float, shape (n, d)
+        The points found.
+    """
     found = np.empty(len(own), dtype=np.float32)
     proved = np.empty(len(own), dtype=np.float32)
     done = np.empty(len(own), dtype=np.bool_)

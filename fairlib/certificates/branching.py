@@ -56,10 +56,31 @@ class _Parts:
     split: Index
 
     def take(self, index: Any) -> _Parts:
+        """Some of the parts.
+
+        Parameters
+        ----------
+        index : ndarray of int or bool, or slice
+
+        Returns
+        -------
+        _Parts
+        """
         return _Parts(*(array[index] for array in vars(self).values()))
 
     @staticmethod
     def join(*parts: _Parts) -> _Parts:
+        """Put parts one after another.
+
+        Parameters
+        ----------
+        *parts : _Parts
+            At least one.
+
+        Returns
+        -------
+        _Parts
+        """
         arrays = zip(*(vars(part).values() for part in parts), strict=True)
         return _Parts(*(np.concatenate(group) for group in arrays))
 

@@ -432,7 +432,16 @@ class _Side:
         self.points = rows.copy()
 
     def advance(self, most: int, stop: float, threads: ThreadPoolExecutor) -> None:
-        """One round for the people whose bounds do not meet."""
+        """One round for the people whose bounds do not meet, those of the widest gaps first.
+
+        Parameters
+        ----------
+        most : int
+            States that are looked at by person, at most.
+        stop : float
+            Time of the monotonic clock (s) after which no search begins.
+        threads : ThreadPoolExecutor
+        """
         gaps = np.where(self.done, 0.0, self.proved - self.found)
         people = np.argsort(-gaps, kind="stable")[: np.count_nonzero(gaps > 0)]
         size = int(np.clip(BATCH // most, 1, CHUNK))

@@ -335,10 +335,22 @@ class _Moves:
         self.hulls = ConcaveHulls(vertices.loss[start[:-1]], query[order], cost[order], gain[order])
 
     def worst_loss(self, weights: NDArray[Any], budget: float, all_moves: bool) -> float | str:
-        """Largest mean loss within a mean budget, or "over" or "under" if the bracket is too
-        narrow.
+        """Largest mean loss within a mean budget.
 
-        `weights`, shape (queries,), are the people of each query.
+        Parameters
+        ----------
+        weights : ndarray, shape (queries,)
+            The people of each query.
+        budget : float
+            Mean squared fair distance.
+        all_moves : bool
+            Whether the envelopes hold all moves, however cheap, so that no budget is too large for
+            them.
+
+        Returns
+        -------
+        float or str
+            "over" or "under" if the bracket of multipliers is too narrow.
         """
         shares = weights / weights.sum()
         base = float(shares @ self.first_cost)

@@ -250,7 +250,13 @@ class _Searches:
         self.distances = [np.zeros(len(rows))]
 
     def begin(self, start: int) -> None:
-        """Begin a restart with its own random numbers; all but the first have random starts."""
+        """Begin a restart with its own random numbers; all but the first have random starts.
+
+        Parameters
+        ----------
+        start : int
+            Number of the restart, from 0.
+        """
         self.start = start
         self.random = torch.Generator().manual_seed(
             derive_seed(self.seed, "certificate", str(start))
@@ -262,7 +268,20 @@ class _Searches:
             self.run(0.0, replace(self.auditor, subspace_steps=steps, full_steps=0))
 
     def run(self, multiplier: float, auditor: Auditor | None = None) -> float:
-        """Search at one multiplier, and return the mean squared distance found."""
+        """Search at one multiplier, and keep the values and distances found.
+
+        Parameters
+        ----------
+        multiplier : float
+            Price of a squared distance, at least 0.
+        auditor : Auditor or None, default None
+            None: that of the searches.
+
+        Returns
+        -------
+        float
+            The mean squared distance found.
+        """
         worst = []
         for part, objective, place in zip(self.parts, self.objectives, self.places, strict=True):
             worst_of_part = (auditor or self.auditor).search(
@@ -297,7 +316,21 @@ class _FiniteDistance(LogitDistance):
         super().__init__(own)
 
     def value(self, logits: Tensor) -> Tensor:
-        """Value per row, shape (n,)."""
+        """Value per row.
+
+        Parameters
+        ----------
+        logits : Tensor, shape (n, K)
+
+        Returns
+        -------
+        Tensor, shape (n,)
+
+        Raises
+        ------
+        ValueError
+            If a value is not finite.
+        """
         distance = super().value(logits)
         if not torch.isfinite(distance).all():
             raise ValueError("the network's logits are not finite: it cannot be certified.")

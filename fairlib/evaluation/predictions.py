@@ -268,7 +268,18 @@ class _DecisionRule(NamedTuple):
 
     @classmethod
     def of(cls, threshold: float | Literal["median"], score: Float) -> _DecisionRule:
-        """The rule that a user states, for scores of shape (n,)."""
+        """The rule that a user states.
+
+        Parameters
+        ----------
+        threshold : float or "median"
+            "median": above that of the scores.
+        score : ndarray of float, shape (n,)
+
+        Returns
+        -------
+        _DecisionRule
+        """
         if threshold == "median":
             return cls(float(np.median(score)), above_only=True)
         return cls(float(threshold), above_only=False)

@@ -247,10 +247,19 @@ class _Sums:
             yield code[rows], residual
 
     def table(self, order: Int, block: Int, n_blocks: int) -> Float:
-        """Sums per block, one column per cell of every value, shape (n_blocks, C).
+        """Sums per block, one column per cell of every value.
 
-        `order` and `block`, shape (n,), are the rows one after another, and the block of each of
-        these.
+        Parameters
+        ----------
+        order : ndarray of int, shape (n,)
+            The rows one after another.
+        block : ndarray of int, shape (n,)
+            The block of each of these.
+        n_blocks : int
+
+        Returns
+        -------
+        ndarray of float, shape (n_blocks, C)
         """
         total = np.zeros((n_blocks, sum(self.sizes)))
         # a part of the rows at a time: every value of all rows would be many times the table
@@ -268,7 +277,17 @@ class _Sums:
         return total
 
     def metrics(self, sums: Float) -> dict[str, Float]:
-        """Metrics from sums of shape (..., C)."""
+        """Metrics from sums.
+
+        Parameters
+        ----------
+        sums : ndarray of float, shape (..., C)
+            As :meth:`table` gives them.
+
+        Returns
+        -------
+        dict of str to ndarray of float, shape (...)
+        """
         from scipy.special import entr
 
         parts = np.split(sums, np.cumsum(self.sizes)[:-1], axis=-1)

@@ -159,12 +159,37 @@ class BudroClassifier(GBDTClassifier):
         callback: Callback | None = None,
         checkpoint: str | Path | None = None,
     ) -> Self:
-        """Train; arguments as in :class:`evenhand.fairlib.methods.method_base.Method`.
+        """Train; as in :class:`evenhand.fairlib.methods.method_base.Method`.
 
-        ``sensitive_features`` are used only to fit a metric that is not fitted. The callback is
-        called after every step, and gets its ``seconds`` too. A checkpoint holds no
-        cross-validation, which starts anew. ValueError: a metric of another dimension or at which
-        all people are at distance 0.
+        Parameters
+        ----------
+        X : array-like, shape (n, d)
+            Training rows; missing numbers are NaN.
+        y : array-like, shape (n,)
+            Labels.
+        sensitive_features : mapping of str to array-like, DataFrame, Series or array, of n rows
+            Used only to fit a metric that is not fitted.
+        sample_weight : array-like, shape (n,), or None
+            Weight of every row, at least 0; None: all count the same.
+        callback : callable or None
+            Called after every step with (step, steps, last entries of ``history_`` and the step's
+            ``seconds``). True ends the training.
+        checkpoint : path or None
+            Folder of a file from which a later call with the same data and parameters continues. It
+            holds no cross-validation, which starts anew.
+
+        Returns
+        -------
+        Self
+            The fitted estimator.
+
+        Raises
+        ------
+        ValueError
+            For a parameter out of its range, or a metric of another dimension or at which all
+            people are at distance 0.
+        FloatingPointError
+            If a worst-case transport has no optimum within rounding.
         """
         import xgboost as xgb
 
@@ -386,7 +411,14 @@ class _Side:
             self.solvers |= self.validation.solvers
 
     def weigh(self, distribution: Float) -> None:
-        """Give the rows under every label their weights, shape (classes, n)."""
+        """Give the rows under every label their weights.
+
+        Parameters
+        ----------
+        distribution : ndarray of float, shape (classes, n)
+            The worst-case distribution. With more than two classes it is multiplied by the class
+            weights.
+        """
         self.support.set_weight((distribution * self.importance[:, None]).ravel())
 
 
@@ -448,7 +480,13 @@ class _Training:
         return {"booster": booster, "step": self.step, "history": self.history, "solvers": solvers}
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Continue from a loaded state."""
+        """Continue from a loaded state.
+
+        Parameters
+        ----------
+        state : dict
+            As a checkpoint loads it.
+        """
         import xgboost as xgb
 
         booster = bytearray(state["booster"].tobytes())
@@ -482,7 +520,17 @@ class _Validation:
             self.solvers["validation"] = DualSolver(problem)
 
     def score(self, booster: xgb.Booster) -> float:
-        """Score of the booster as it is now."""
+        """Score of the booster as it is now.
+
+        Parameters
+        ----------
+        booster : xgboost.Booster
+
+        Returns
+        -------
+        float
+            Higher is better: minus the loss (nats) for ``log_loss`` and ``adversarial_loss``.
+        """
         from sklearn.metrics import accuracy_score, balanced_accuracy_score
 
         if self.metric == "log_loss":

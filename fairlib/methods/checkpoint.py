@@ -21,7 +21,18 @@ EVERY_S = 10.0
 
 
 def fingerprint(*parts: Any) -> str:
-    """SHA-256 of arrays (bytes, shape, type), and of other parts by their ``repr``."""
+    """SHA-256 of arrays (bytes, shape, type), and of other parts by their ``repr``.
+
+    Parameters
+    ----------
+    *parts : any
+        Their order matters.
+
+    Returns
+    -------
+    str
+        64 hexadecimal digits.
+    """
     digest = hashlib.sha256()
     for part in parts:
         if isinstance(part, np.ndarray):

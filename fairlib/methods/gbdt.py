@@ -168,11 +168,32 @@ class GBDTClassifier(Method):
         sample_weight: ArrayLike | None = None,
         callback: Callback | None = None,
     ) -> Self:
-        """Train; arguments as in :class:`evenhand.fairlib.methods.method_base.Method`.
+        """Train; as in :class:`evenhand.fairlib.methods.method_base.Method`.
 
-        ``sensitive_features`` are ignored without mitigation; ValueError without them where the
-        method needs them. The callback is called after every step of the search for the number of
-        steps, which may end early. ValueError: categorical columns, where the method takes none.
+        Parameters
+        ----------
+        X : array-like or DataFrame, shape (n, d)
+            Training rows; missing numbers are NaN.
+        y : array-like, shape (n,)
+            Labels.
+        sensitive_features : mapping of str to array-like, DataFrame, Series or array, of n rows
+            Ignored without mitigation.
+        sample_weight : array-like, shape (n,), or None
+            Weight of every row, at least 0; None: all count the same.
+        callback : callable or None
+            Called after every step of the search for the number of steps, which may end early, with
+            (step, steps, progress). Without a search it is called after every step of the training.
+
+        Returns
+        -------
+        Self
+            The fitted estimator.
+
+        Raises
+        ------
+        ValueError
+            For a parameter out of its range; categorical columns, where the method takes none; no
+            sensitive features, where the method needs them.
         """
         data, codes, weights = self._begin_fit(X, y, sample_weight)
         rows, weights = self._prepare(data, codes, sensitive_features, weights)

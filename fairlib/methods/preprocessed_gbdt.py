@@ -127,7 +127,18 @@ class ProjectedGBDTClassifier(GBDTClassifier):
         return super()._probabilities(self._project(X))
 
     def log_odds_by_column(self, X: Float32) -> Float32:
-        """As of trees, of the projected rows."""
+        """As of trees, of the projected rows.
+
+        Parameters
+        ----------
+        X : ndarray of float32, shape (n, d)
+            Rows before the projection.
+
+        Returns
+        -------
+        ndarray of float32, shape (n, d + 1)
+            As :meth:`evenhand.fairlib.methods.gbdt.GBDTClassifier.log_odds_by_column`.
+        """
         return super().log_odds_by_column(self._project(X))
 
     def _write(self, folder: Path) -> None:

@@ -19,10 +19,22 @@ PAGE_CELLS = 1 << 22
 
 
 class RowIterator(xgb.DataIter):
-    """Blocks of the rows at sorted positions `chosen`, shape (m,), or of all.
+    """Blocks of chosen rows, or of all.
 
-    `rows` have the shape (n, d), `codes` and `weights` (n,). With `paged` XGBoost writes the binned
-    blocks to files beside the rows' own one, and removes them with its matrix.
+    Parameters
+    ----------
+    rows : ndarray of float32, shape (n, d)
+    codes : ndarray of int, shape (n,)
+        Labels.
+    weights : ndarray of float, shape (n,), or None
+        None: all count the same.
+    chosen : ndarray of int, shape (m,), or None
+        Sorted positions of the rows; None: all.
+    types : sequence of str, length d, or None
+        XGBoost's types of the columns; None: all are numbers.
+    paged : bool, default False
+        Whether XGBoost writes the binned blocks to files next to the rows' own, and removes them
+        with its matrix. The rows are then those of a mapped file.
     """
 
     def __init__(
@@ -55,7 +67,19 @@ class RowIterator(xgb.DataIter):
         self.start = 0
 
     def next(self, input_data: Callable[..., Any]) -> bool:
-        """Give the next block; False after the last."""
+        """Give the next block.
+
+        Parameters
+        ----------
+        input_data : callable
+            XGBoost's, which takes ``data``, ``label``, ``weight`` and ``feature_types`` of the
+            block.
+
+        Returns
+        -------
+        bool
+            False after the last block.
+        """
         if self.start >= self.total:
             return False
         place: Any = slice(self.start, min(self.start + self.size, self.total))

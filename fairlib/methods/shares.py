@@ -14,14 +14,38 @@ from xgboost import collective
 
 
 def share(rows: int) -> slice:
-    """Rows of this process, of so many; all without others."""
+    """Rows of this process; all without others.
+
+    Parameters
+    ----------
+    rows : int
+        Number of rows of all processes.
+
+    Returns
+    -------
+    slice
+        Consecutive rows. The shares of all processes cover the rows, each once.
+    """
     rank = collective.get_rank()
     count = collective.get_world_size()
     return slice(rows * rank // count, rows * (rank + 1) // count)
 
 
 def of_all(values: NDArray[Any], rows: int) -> NDArray[Any]:
-    """Values of so many rows, shape (rows, ...), from those of the share of each process."""
+    """Values of all rows, from those of the share of each process.
+
+    Parameters
+    ----------
+    values : ndarray, shape (own rows, ...)
+        Of the rows of :func:`share`.
+    rows : int
+        Number of rows of all processes.
+
+    Returns
+    -------
+    ndarray, shape (rows, ...)
+        The same in every process.
+    """
     if collective.get_world_size() == 1:
         return values
     found = np.zeros((rows, *values.shape[1:]), dtype=values.dtype)

@@ -33,7 +33,13 @@ class _Splits:
         return np.array([conditions[node] for conditions, node in pairs], dtype=np.float32)
 
     def replace(self, thresholds: list[float]) -> None:
-        """Write new thresholds into the trees."""
+        """Write new thresholds into the trees.
+
+        Parameters
+        ----------
+        thresholds : list of float, length splits
+            In the order of :meth:`thresholds`.
+        """
         for conditions, node, value in zip(self.conditions, self.nodes, thresholds, strict=True):
             conditions[node] = value
 

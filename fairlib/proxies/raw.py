@@ -40,10 +40,26 @@ class RawAcceptance:
     bit: a halfspace's score is summed in the order of the matrix's columns, and the omitted terms
     of a one-hot block are zero.
 
-    The graph is over the fitted encoder's matrix, and `acceptance`, shape (groups,), holds
-    :math:`\rho` in [0, 1]. ``features`` are the columns that rows must have, and ``categorical``
-    those of them that hold categories. ValueError if the parts do not fit together, or a
-    coefficient is not finite.
+    Parameters
+    ----------
+    encoder : TableEncoder
+        Fitted.
+    graph : SplittingGraph
+        Over the encoder's matrix.
+    acceptance : array-like, shape (groups,)
+        :math:`\rho`, in [0, 1].
+
+    Attributes
+    ----------
+    features : list of str
+        Columns that rows must have.
+    categorical : list of str
+        Those of them that hold categories.
+
+    Raises
+    ------
+    ValueError
+        If the parts do not fit together, or a coefficient is not finite.
     """
 
     def __init__(self, encoder: TableEncoder, graph: SplittingGraph, acceptance: ArrayLike) -> None:

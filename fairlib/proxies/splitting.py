@@ -98,11 +98,24 @@ class Limits:
 
 
 class Hypotheses:
-    """Halfspaces of a vertex's scores, shape (m, K), with the rows that they select.
+    """Halfspaces of a vertex's scores, with the rows that they select.
 
-    Hypothesis t selects the rows with ``scores @ directions[t] > cuts[t]``. Row t of ``tallies``,
-    shape (T, K + 1), has the expected rows of every group that it selects, and all its expected
-    rows.
+    Hypothesis t selects the rows with ``scores @ directions[t] > cuts[t]``.
+
+    Parameters
+    ----------
+    scores : ndarray of float64, shape (m, K)
+    indicators : ndarray of float64, shape (m, K)
+        Membership of every row in every group.
+    weights : ndarray of float64, shape (m,)
+        Share of each row that is at the vertex, in [0, 1].
+
+    Attributes
+    ----------
+    directions : list of ndarray of float64, shape (K,) each
+    cuts : list of float
+    tallies : ndarray of float64, shape (T, K + 1)
+        By hypothesis, the expected rows of every group that it selects, and all its expected rows.
     """
 
     def __init__(self, scores: Float, indicators: Float, weights: Float) -> None:
@@ -240,8 +253,19 @@ def _solve(
 
 
 class LinearScores:
-    """Weighted least-squares predictions of group membership, with `values`, (n, K), of the fitted
-    rows.
+    """Weighted least-squares predictions of group membership.
+
+    Parameters
+    ----------
+    coefficients : ndarray of float64, shape (d, K)
+    intercepts : ndarray of float64, shape (K,)
+    X : ndarray of float32, shape (n, d)
+        The fitted rows.
+
+    Attributes
+    ----------
+    values : ndarray of float64, shape (n, K)
+        Predictions for the fitted rows.
     """
 
     def __init__(self, coefficients: Float, intercepts: Float, X: Float32) -> None:

@@ -116,11 +116,24 @@ class Candidate:
 
 
 class TreeBuilder:
-    """Algorithm 4 of Deng et al. (2023) on rows of shape (n, d) and group indicators of shape (n,
-    K).
+    """Algorithm 4 of Deng et al. (2023).
 
-    The parameters are those of `config`. ``distances`` has the distance of the target before the
-    first split and after each, ``imbalance`` that of the leaves' nearest mixture.
+    Parameters
+    ----------
+    X : ndarray of float32, shape (n, d)
+    indicators : ndarray of float64, shape (n, K)
+        Membership of every row in every group.
+    target : ndarray of float64, shape (K,)
+        Share of every group that a mixture of the leaves should have.
+    config : ProxyTree
+        Its parameters are used.
+
+    Attributes
+    ----------
+    distances : list of float
+        Distance of the target before the first split and after each.
+    imbalance : float
+        That of the leaves' nearest mixture.
     """
 
     def __init__(self, X: Float32, indicators: Float, target: Float, config: ProxyTree) -> None:

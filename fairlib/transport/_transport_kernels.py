@@ -146,6 +146,18 @@ class SearchOutput(NamedTuple):
 def tie_hash(key, query, row):
     """Hash of (key, query, row), twice the finaliser of splitmix64: ties do not depend on any
     order.
+
+    Parameters
+    ----------
+    key : uint64
+    query : int
+        Number of the query.
+    row : int
+        Number of the place.
+
+    Returns
+    -------
+    uint64
     """
     x = key + np.uint64(query) * np.uint64(0x9E3779B97F4A7C15)
     for _ in range(2):
@@ -157,7 +169,20 @@ def tie_hash(key, query, row):
 
 @numba.njit(nogil=True, cache=True)
 def tie_hashes(key, queries, row):
-    """Hashes of many queries with one row."""
+    """Hashes of many queries with one row.
+
+    Parameters
+    ----------
+    key : uint64
+    queries : ndarray of int64, shape (n,)
+        Numbers of the queries.
+    row : int
+        Number of the place.
+
+    Returns
+    -------
+    ndarray of uint64, shape (n,)
+    """
     out = np.empty(len(queries), dtype=np.uint64)
     for k in range(len(queries)):
         out[k] = tie_hash(key, queries[k], row)
@@ -273,7 +298,18 @@ def _threshold(costs, losses, size, limits):
 
 @numba.njit(nogil=True, cache=True, fastmath=_FUSE)
 def squared_distance(points, i, j):
-    """Of two rows of `points`."""
+    """Squared distance of two points.
+
+    Parameters
+    ----------
+    points : ndarray of float, shape (n, d)
+    i, j : int
+        Their rows.
+
+    Returns
+    -------
+    float
+    """
     total = 0.0
     for k in range(points.shape[1]):
         step = points[i, k] - points[j, k]
@@ -329,6 +365,19 @@ def _least(products, low, first, last):
 def nearest_cells(products, own, low, start, nearest):
     """Least squared distance of every row to every cell, from inner products and lowered squared
     norms.
+
+    Parameters
+    ----------
+    products : ndarray of float32, shape (n, positions)
+        Inner products of the rows with the places.
+    own : ndarray of float32, shape (n,)
+        Lowered squared norms of the rows.
+    low : ndarray of float32, shape (positions,)
+        Lowered squared norms of the places.
+    start : ndarray of int64, shape (cells + 1,)
+        First position of every cell.
+    nearest : ndarray of float32, shape (n, cells)
+        Receives the distances.
     """
     for i in range(products.shape[0]):
         for c in range(len(start) - 1):
@@ -340,7 +389,17 @@ def nearest_cells(products, own, low, start, nearest):
 
 @numba.njit(nogil=True, cache=True)
 def squared(bound):
-    """Squared distance, in units, of which a byte holds the root: fine steps where it is small."""
+    """Squared distance, in units, of which a byte holds the root: fine steps where it is small.
+
+    Parameters
+    ----------
+    bound : uint8
+        The root.
+
+    Returns
+    -------
+    float
+    """
     return np.float64(bound) * np.float64(bound)
 
 
@@ -565,10 +624,26 @@ def search_cells(first, last, queries, cells, table, limits, before, out):
     """Envelopes of the queries from `first` to `last`, from their lists where these are proven to
     suffice.
 
-    `queries` are a :class:`CellQueries`, `cells` a :class:`CellIndex`, the `table` a
-    :class:`CellLosses`, `before` an :class:`EarlierEnvelopes` and `out` a :class:`SearchOutput`. A
-    full buffer ends the search early: the place in ``order`` after the last query done is returned,
-    and the number of vertices written.
+    A full buffer ends the search early.
+
+    Parameters
+    ----------
+    first, last : int
+        Places in ``queries.order``; `last` is not searched any more.
+    queries : CellQueries
+    cells : CellIndex
+    table : CellLosses
+    limits : Limits
+    before : EarlierEnvelopes
+    out : SearchOutput
+        Receives the envelopes.
+
+    Returns
+    -------
+    int
+        The place in ``order`` after the last query done.
+    int
+        Number of vertices written.
     """
     rows = queries.best.rows
     costs = queries.best.costs
@@ -650,6 +725,23 @@ def search_cells(first, last, queries, cells, table, limits, before, out):
 def reaching(apart, known, top, rates, least):
     """Cells that are not known and can reach the least value of a class at an end of the
     bracket.
+
+    Parameters
+    ----------
+    apart : ndarray of uint8, shape (cells,)
+        Roots of lower bounds of the squared distance to each cell, in units.
+    known : ndarray of bool, shape (cells,)
+    top : ndarray of float, shape (classes, cells)
+        Largest loss of every cell (nats).
+    rates : (float, float)
+        Ends of the bracket of multipliers (nats per unit).
+    least : ndarray of float, shape (classes, 2)
+        Least value with which a row may change an envelope, at both ends of the bracket (nats).
+
+    Returns
+    -------
+    ndarray of int64
+        Numbers of the cells.
     """
     within_reach = np.zeros(len(apart), dtype=np.bool_)
     for k in range(len(top)):
@@ -664,6 +756,15 @@ def reaching(apart, known, top, rates, least):
 def lower_margins(products, cell_of, least):
     """Lower by every row its cell's least excess of the inner product with its own centre over all
     others.
+
+    Parameters
+    ----------
+    products : ndarray of float32, shape (n, cells)
+        Inner products of the rows with the centres.
+    cell_of : ndarray of int64, shape (n,)
+        Cell of every row.
+    least : ndarray of float32, shape (cells, cells)
+        Lowered in place.
     """
     for i in range(products.shape[0]):
         own = cell_of[i]
@@ -678,8 +779,22 @@ def lower_margins(products, cell_of, least):
 def split_rises(now, before, scale, rise, others, movers, climbs):
     """Rows with the largest ``now - scale * before``, for two scales, and the largest rises.
 
-    A sample gives the rise from which rows are `movers`, as many as there is room for. The largest
-    rises at both scales are those of all rows, `rise`, and of all but the movers, `others`.
+    A sample gives the rise from which rows are `movers`, as many as there is room for.
+
+    Parameters
+    ----------
+    now, before : ndarray of float, shape (n,)
+        Losses of the rows (nats).
+    scale : ndarray of float, shape (2,)
+        For the low and the high end of the bracket.
+    rise : ndarray of float, shape (2,)
+        Receives the largest rises of all rows, at both scales.
+    others : ndarray of float, shape (2,)
+        Receives those of all rows but the movers.
+    movers : ndarray of int32, shape (room,)
+        Receives the rows that rose most; 0 where there are fewer.
+    climbs : ndarray of float, shape (room, 2)
+        Receives their rises; minus infinity where there are fewer.
     """
     step = max(1, len(now) // 1024)
     sample = np.sort(now[::step] - scale[0] * before[::step])
@@ -709,10 +824,27 @@ def split_rises(now, before, scale, rise, others, movers, climbs):
 
 @numba.njit(nogil=True, cache=True)
 def search_lists(first, last, queries, lists, table, limits, _, out):
-    """As `search_cells`, over the listed neighbours of every place by ascending cost.
+    """As :func:`search_cells`, over the listed neighbours of every place by ascending cost.
 
-    `queries` are a :class:`PlaceQueries`, `lists` the :class:`NearestPlaces`, the `table` a
-    :class:`PlaceLosses` and `out` a :class:`SearchOutput`.
+    Parameters
+    ----------
+    first, last : int
+        Numbers of queries; `last` is not searched any more.
+    queries : PlaceQueries
+    lists : NearestPlaces
+    table : PlaceLosses
+    limits : Limits
+    _ : any
+        Not used: :func:`search_cells` has an argument here.
+    out : SearchOutput
+        Receives the envelopes.
+
+    Returns
+    -------
+    int
+        The number after that of the last query done.
+    int
+        Number of vertices written.
     """
     low = limits.low
     high = limits.high
@@ -753,7 +885,17 @@ def search_lists(first, last, queries, lists, table, limits, _, out):
 
 @numba.njit(nogil=True, cache=True)
 def listed_distances(places, first, listed, costs):
-    """Squared distances of the places from `first` on to their listed neighbours."""
+    """Squared distances of consecutive places to their listed neighbours.
+
+    Parameters
+    ----------
+    places : ndarray of float, shape (places, d)
+    first : int
+        The first of the m places.
+    listed : ndarray of int, shape (m, neighbours)
+    costs : ndarray of float, shape (m, neighbours)
+        Receives the distances.
+    """
     for i in range(listed.shape[0]):
         for k in range(listed.shape[1]):
             costs[i, k] = squared_distance(places, first + i, listed[i, k])

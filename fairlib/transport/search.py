@@ -92,9 +92,28 @@ class _Search:
         before: kernels.EarlierEnvelopes = NO_ENVELOPES,
         least: Float | None = None,
     ) -> _Vertices:
-        """Search the queries `first` to `last` in their order.
+        """Search the queries from `first` to `last` in their order.
 
         Where a buffer fills up, the search goes on with another.
+
+        Parameters
+        ----------
+        first, last : int
+            Places in the order of the queries; `last` is not searched any more.
+        index : CellIndex or NearestPlaces
+            Places to search.
+        table : CellLosses or PlaceLosses
+            Largest losses (nats), of the same kind as `index`.
+        before : EarlierEnvelopes, default none
+            Envelopes over other cells, with which the search begins.
+        least : ndarray of float, shape (classes, 2), or None, default None
+            Lowered to the least value with which a row may change an envelope, at both ends of the
+            bracket (nats).
+
+        Returns
+        -------
+        _Vertices
+            Of the envelopes, one query after another.
         """
         if least is None:
             least = np.empty((self.classes, 2))

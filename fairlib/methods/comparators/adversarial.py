@@ -221,9 +221,22 @@ def followed_gradient(
 ) -> torch.Tensor:
     r""":math:`g - \mathrm{proj}_h g - \alpha h` (Zhang et al. 2018, equation 1).
 
-    `own` and `adverse` are :math:`g` and :math:`h`: gradients of the predictor's and of the
-    adversary's loss in one tensor of weights. `adversary_weight` is :math:`\alpha`. A zero
-    `adverse` has no direction to project out.
+    Parameters
+    ----------
+    own, adverse : Tensor, of one shape
+        :math:`g` and :math:`h`: gradients of the predictor's and of the adversary's loss in one
+        tensor of weights. A zero `adverse` has no direction to project out.
+    adversary_weight : float
+        :math:`\alpha`.
+
+    Returns
+    -------
+    Tensor
+        Of the same shape.
+
+    References
+    ----------
+    Zhang, Lemoine and Mitchell, "Mitigating Unwanted Biases with Adversarial Learning", AIES 2018.
     """
     norm = adverse.norm()
     if norm == 0:

@@ -25,7 +25,16 @@ Arrays = Mapping[str, NDArray[Any]]
 @contextmanager
 def optional_import(method: type) -> Iterator[None]:
     """Import the libraries of a method's class in this context.
-    ImportError: a library is not installed; the message says what installs it.
+
+    Parameters
+    ----------
+    method : type
+        Class of the method.
+
+    Raises
+    ------
+    ImportError
+        If a library is not installed; the message says what installs it.
     """
     try:
         yield
@@ -34,10 +43,20 @@ def optional_import(method: type) -> Iterator[None]:
 
 
 def repeated_rows(weights: Float | None, rows: Int) -> Int:
-    """As many rows as given, each as often as its weight relative to the mean says, up to rounding.
+    """As many rows as given, each as often as its weight relative to the mean says, up to
+    rounding.
 
-    `weights`, shape (n,), are those of all rows; None gives the rows as they are. `rows`, shape
-    (m,), are some of the n rows.
+    Parameters
+    ----------
+    weights : ndarray of float, shape (n,), or None
+        Those of all rows; None gives the rows as they are.
+    rows : ndarray of int, shape (m,)
+        Positions of some of the n rows.
+
+    Returns
+    -------
+    ndarray of int, shape (m,)
+        Positions, in the order of `rows`.
     """
     if weights is None:
         return rows
@@ -71,16 +90,38 @@ class Comparator(Method):
         sample_weight: ArrayLike | None = None,
         callback: Callback | None = None,
     ) -> Self:
-        """Train; arguments as in :class:`evenhand.fairlib.methods.method_base.Method`.
+        """Train; as in :class:`evenhand.fairlib.methods.method_base.Method`.
 
-        ``sensitive_features`` are ignored without mitigation. A library that takes no weights gets
-        each row as often as its weight says. The callback is called after every step that is
-        reported, at least after the last, without entries.
+        Parameters
+        ----------
+        X : array-like, shape (n, d)
+            Training rows.
+        y : array-like, shape (n,)
+            Labels.
+        sensitive_features : mapping of str to array-like, DataFrame, Series or array, of n rows
+            Ignored without mitigation.
+        sample_weight : array-like, shape (n,), or None
+            Weight of every row, at least 0; None: all count the same. A library that takes no
+            weights gets each row as often as its weight says.
+        callback : callable or None
+            Called after every step that is reported, at least after the last, with (step, steps,
+            empty mapping).
 
-        ValueError: a parameter out of its range; no sensitive features, an unknown attribute or one
-        of a single group; a group without one of the labels, where the method compares error rates;
-        too few rows. FloatingPointError: an output of a network is not finite. ImportError: the
-        optional extra is not installed.
+        Returns
+        -------
+        Self
+            The fitted estimator.
+
+        Raises
+        ------
+        ValueError
+            For a parameter out of its range; no sensitive features, an unknown attribute or one of
+            a single group; a group without one of the labels, where the method compares error
+            rates; too few rows.
+        FloatingPointError
+            If an output of a network is not finite.
+        ImportError
+            If the optional extra is not installed.
         """
         data, codes, weights = self._begin_fit(X, y, sample_weight)
         groups = self._groups(sensitive_features, codes)

@@ -34,10 +34,19 @@ class Linear:
     n_iter: int = 0  # steps of the solver
 
     def logits(self, X: NDArray[Any]) -> Float:
-        """:math:`X w + b` for X of shape (n, d), shape (n,).
+        """:math:`X w + b`.
 
         Every row is summed by itself. A matrix product rounds differently with other rows beside a
         row, and the decision on a row at a threshold would depend on them.
+
+        Parameters
+        ----------
+        X : ndarray, shape (n, d)
+
+        Returns
+        -------
+        ndarray of float, shape (n,)
+            Log-odds of label 1.
         """
         size = max(1, CHUNK_VALUES // max(1, X.shape[1]))
         parts = [
@@ -47,7 +56,21 @@ class Linear:
 
 
 def logistic_regression(n_columns: int, C: float, max_iter: int) -> Any:
-    """scikit-learn's estimator as all comparators use it, not fitted."""
+    """scikit-learn's estimator as all comparators use it, not fitted.
+
+    Parameters
+    ----------
+    n_columns : int
+        Number of features, on which the choice of the solver depends.
+    C : float
+        Inverse of the penalty's strength.
+    max_iter : int
+        Steps of the solver, at most.
+
+    Returns
+    -------
+    sklearn.linear_model.LogisticRegression
+    """
     from sklearn.linear_model import LogisticRegression
 
     solver = "newton-cholesky" if n_columns <= MOST_COLUMNS else "lbfgs"
@@ -55,11 +78,21 @@ def logistic_regression(n_columns: int, C: float, max_iter: int) -> Any:
 
 
 def best_threshold(labels: Int, probability: Float) -> float:
-    """Threshold among 0, 0.1, ..., 1 of the best balanced accuracy of ``probability >= threshold``.
+    """Threshold among 0, 0.1, ..., 1 of the best balanced accuracy of ``probability >=
+    threshold``.
 
     Of equally good ones that nearest to 1/2, then the lower.
 
-    `labels` and `probability` have the shape (n,).
+    Parameters
+    ----------
+    labels : ndarray of int, shape (n,)
+        0 or 1.
+    probability : ndarray of float, shape (n,)
+        Of label 1.
+
+    Returns
+    -------
+    float
     """
     from sklearn.metrics import balanced_accuracy_score
 
@@ -177,7 +210,14 @@ class ReweighedLogisticClassifier(GroupComparator, LogisticClassifier):
     def predict(self, X: ArrayLike) -> NDArray[Any]:
         """``classes_[1]`` where its probability is at least ``threshold_``. Deterministic.
 
-        X has the shape (n, d), and the result the shape (n,).
+        Parameters
+        ----------
+        X : array-like, shape (n, d)
+
+        Returns
+        -------
+        ndarray, shape (n,)
+            Labels as ``classes_`` has them.
         """
         positive = self.predict_proba(X)[:, 1] >= self.threshold_
         return self.classes_[positive.astype(np.int64)]

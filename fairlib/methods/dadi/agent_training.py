@@ -47,7 +47,20 @@ ITERATIONS = 1_000, 4_000
 
 
 def network_shapes(config: DADIClassifier, problem: Problem) -> tuple[NetworkShape, NetworkShape]:
-    """Shapes of the predictor and of the adversary, which has no policy."""
+    """Shapes of the predictor and of the adversary, which has no policy.
+
+    Parameters
+    ----------
+    config : DADIClassifier
+        Its `hidden` and `memory_size` are used.
+    problem : Problem
+
+    Returns
+    -------
+    NetworkShape, NetworkShape
+        The adversary has an output for each group, with equalised odds one for each group and
+        label.
+    """
     d = sum(len(columns) for columns in problem.layout.groups.values())
     first, second = config.hidden
     predictor = NetworkShape(d, 2, problem.allowed.size + 1, (first, second), config.memory_size)
@@ -59,7 +72,17 @@ def iterations(config: DADIClassifier, problem: Problem) -> tuple[int, int]:
     """Iterations of pretraining and of joint training: those of the parameters, or what suits the
     table.
 
-    Few people are soon learned by heart, and with more groups an iteration takes longer.
+    With few people few iterations suffice, and with more groups an iteration takes longer.
+
+    Parameters
+    ----------
+    config : DADIClassifier
+    problem : Problem
+
+    Returns
+    -------
+    int, int
+        Of pretraining, and of joint training.
     """
     passes = max(1, PASSES * problem.label.code.size // config.agents)
     low, high = ITERATIONS
@@ -73,9 +96,22 @@ def iterations(config: DADIClassifier, problem: Problem) -> tuple[int, int]:
 
 
 def weighted_losses(logits: Float32, outcome: Outcome, people: Int) -> tuple[Float, Float32]:
-    """Weighted cross-entropy (nats) of people, shape (n,), whose logits are a block of the outputs.
+    """Weighted cross-entropy of people whose logits are a block of the outputs.
 
-    Also its gradient by the logits, which is 0 outside of the block.
+    Parameters
+    ----------
+    logits : ndarray of float32, shape (n, outputs)
+    outcome : Outcome
+        Target of all people.
+    people : ndarray of int, shape (n,)
+        Positions in `outcome` of the people that the rows of `logits` are of.
+
+    Returns
+    -------
+    ndarray of float, shape (n,)
+        Losses (nats, times the weights).
+    ndarray of float32, shape (n, outputs)
+        Their gradient by the logits, which is 0 outside of the block.
     """
     rows = np.arange(len(people))
     code = outcome.code[people]
@@ -96,7 +132,12 @@ def weighted_losses(logits: Float32, outcome: Outcome, people: Int) -> tuple[Flo
 
 
 class Learner:
-    """A network, whose vector is trained in place by Adam."""
+    """A network, whose vector is trained in place by Adam.
+
+    Parameters
+    ----------
+    network : SetNetwork
+    """
 
     def __init__(self, network: SetNetwork) -> None:
         self.network = network
@@ -108,7 +149,19 @@ class Learner:
     def step(
         self, memory: Memory, sets: Sets, heads: Mapping[str, tuple[Head, Float32]], rate: float
     ) -> None:
-        """Take a step, given the gradients of the outputs of heads of the first sets."""
+        """Take a step of Adam, given the gradients of the outputs of heads of the first sets.
+
+        Parameters
+        ----------
+        memory : Memory
+            Memory vectors that `sets` were read from.
+        sets : Sets
+        heads : mapping of str to (Head, ndarray of float32)
+            By name of the head, what it computed for the first of the sets, and the gradient of the
+            loss by its outputs.
+        rate : float
+            Learning rate.
+        """
         self.gradient[:] = 0.0
         outer = np.zeros_like(sets.readings)
         for name, (head, of_outputs) in heads.items():
@@ -129,7 +182,22 @@ def pretrain(problem: Problem, config: DADIClassifier) -> Networks:
     gamma.
 
     Groups that are never asked are missing for everybody, so that they have no influence on the
-    networks. FloatingPointError: a loss became NaN or infinite.
+    networks.
+
+    Parameters
+    ----------
+    problem : Problem
+    config : DADIClassifier
+
+    Returns
+    -------
+    SetNetwork, SetNetwork
+        Predictor and adversary.
+
+    Raises
+    ------
+    FloatingPointError
+        If a loss became NaN or infinite.
     """
     random = generator(config.random_state, "pretraining")
     n = config.agents
@@ -169,6 +237,13 @@ class JointTraining:
     """Joint training of one trade-off from copies of the networks, by the parameters of `config`.
 
     The target network is a copy of the predictor, renewed every ``target_every`` iterations.
+
+    Parameters
+    ----------
+    problem : Problem
+    config : DADIClassifier
+    networks : (SetNetwork, SetNetwork)
+        Predictor and adversary; they stay as they are.
     """
 
     def __init__(self, problem: Problem, config: DADIClassifier, networks: Networks) -> None:
@@ -188,10 +263,22 @@ class JointTraining:
     def advance(self, iterations: int) -> dict[str, float]:
         """Train for some iterations, up to the last one.
 
-        Returns ``classification_loss`` and ``adversary_loss`` (weighted nats per state),
-        ``value_error`` (squared, of scaled values), and of finished episodes ``reward`` (nats) and
-        ``asked`` (groups). FloatingPointError if a loss became NaN or infinite; the message names
-        the iteration.
+        Parameters
+        ----------
+        iterations : int
+            Number of iterations; fewer are done where the training ends earlier.
+
+        Returns
+        -------
+        dict of str to float
+            ``classification_loss`` and ``adversary_loss`` (weighted nats per state),
+            ``value_error`` (squared, of scaled values), and of finished episodes ``reward`` (nats)
+            and ``asked`` (groups).
+
+        Raises
+        ------
+        FloatingPointError
+            If a loss became NaN or infinite; the message names the iteration.
         """
         end = min(self.iteration + iterations, self.iterations)
         sums = np.zeros(6)
@@ -363,7 +450,13 @@ class JointTraining:
         }
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Continue from a :meth:`state`."""
+        """Continue from a :meth:`state`.
+
+        Parameters
+        ----------
+        state : mapping of str to any
+            As a checkpoint loads it.
+        """
         self.iteration = int(state["iteration"])
         self.target.vector[:] = state["target"]
         self.person = state["person"]
@@ -382,12 +475,32 @@ def train(
     checkpoint: Checkpoint,
     callback: Callback | None = None,
 ) -> tuple[Networks, Networks, dict[str, list[float]]]:
-    """Train one trade-off, from its checkpoint if there is one: networks before and after, and the
-    history.
+    """Train one trade-off, from its checkpoint if there is one.
 
-    The callback is called every 100 iterations with (iteration, iterations, their entries of the
-    history). The caller removes the checkpoint after storing the result. FloatingPointError if a
-    loss, or an output of the trained networks, became NaN or infinite.
+    The caller removes the checkpoint after storing the result.
+
+    Parameters
+    ----------
+    problem : Problem
+    config : DADIClassifier
+    checkpoint : Checkpoint
+    callback : callable or None, default None
+        Called every 100 iterations with (iteration, iterations, their entries of the history). True
+        ends the training.
+
+    Returns
+    -------
+    (SetNetwork, SetNetwork)
+        Predictor and adversary before the joint training.
+    (SetNetwork, SetNetwork)
+        Both after it.
+    dict of str to list of float
+        The history: ``step`` and the entries of :meth:`JointTraining.advance`.
+
+    Raises
+    ------
+    FloatingPointError
+        If a loss, or an output of the trained networks, became NaN or infinite.
     """
     history: dict[str, list[float]] = {}
     found = checkpoint.load()

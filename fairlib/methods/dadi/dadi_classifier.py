@@ -181,11 +181,38 @@ class DADIClassifier(Method):
         callback: Callback | None = None,
         checkpoint: str | Path | None = None,
     ) -> Self:
-        """Train; arguments as in :class:`evenhand.fairlib.methods.method_base.Method`.
+        """Train; as in :class:`evenhand.fairlib.methods.method_base.Method`.
 
-        One question reveals the columns of a feature group. The callback is called every 100
-        iterations. ValueError: no sensitive feature or one with a single group, groups that miss or
-        repeat a column, no group left to ask.
+        Parameters
+        ----------
+        X : array-like, shape (n, d)
+            Training rows.
+        y : array-like, shape (n,)
+            Labels, of two classes.
+        sensitive_features : mapping of str to array-like, DataFrame, Series or array, of n rows
+            Values of every row, by attribute. They are needed.
+        sample_weight : array-like, shape (n,), or None
+            Weight of every row, at least 0; None: all count the same.
+        feature_groups : mapping of str to sequence of int, or None
+            Columns of X that one question reveals; None: each column on its own, named x0, x1, ...
+        callback : callable or None
+            Called every 100 iterations with (iteration, iterations, last entries of ``history_``).
+            True ends the training.
+        checkpoint : path or None
+            Folder of a file from which a later call with the same data and parameters continues.
+
+        Returns
+        -------
+        Self
+            The fitted estimator.
+
+        Raises
+        ------
+        ValueError
+            For no sensitive feature or one with a single group, groups that miss or repeat a
+            column, or no group left to ask.
+        FloatingPointError
+            If a loss, or an output of the trained networks, became NaN or infinite.
         """
         from evenhand.fairlib.methods.dadi.agent_training import train
 
@@ -293,9 +320,23 @@ class DADIClassifier(Method):
     ) -> Acquisition:
         """Ask people one group after another until the policy stops.
 
-        X, shape (n, d), holds the answers; columns of groups that are never asked have no
-        influence. `known`, bool of shape (n, G), are groups known at first; None: none.
-        ``callback(done, total)`` counts rows.
+        Parameters
+        ----------
+        X : array-like, shape (n, d)
+            The answers; columns of groups that are never asked have no influence.
+        known : array-like of bool, shape (n, G), or None
+            Groups known at first; None: none.
+        callback : callable or None
+            Called with (done, total), which count rows.
+
+        Returns
+        -------
+        Acquisition
+
+        Raises
+        ------
+        ValueError
+            If `known` has another shape.
         """
         data, mask = self._checked(X, known)
         order = self._network.acquire(self.allowed_, data, mask, callback)
@@ -307,10 +348,23 @@ class DADIClassifier(Method):
         return self._mixed(X, self._acquired(X), self._weight)
 
     def predict_proba_known(self, X: ArrayLike, known: ArrayLike) -> Float:
-        """Class probabilities from the known groups, without another question, shape (n, 2).
+        """Class probabilities from the known groups, without another question.
 
-        X has the shape (n, d), and `known`, bool, the shape (n, G); columns of other groups have no
-        influence.
+        Parameters
+        ----------
+        X : array-like, shape (n, d)
+            Columns of groups that are not known have no influence.
+        known : array-like of bool, shape (n, G)
+
+        Returns
+        -------
+        ndarray of float, shape (n, 2)
+            In the order of ``classes_``.
+
+        Raises
+        ------
+        ValueError
+            If `known` has another shape.
         """
         return self._mixed(*self._checked(X, known), self._weight)
 
@@ -334,10 +388,24 @@ class DADIClassifier(Method):
         return np.stack([1.0 - positive, positive], axis=1)
 
     def action_values(self, X: ArrayLike, known: ArrayLike) -> Float:
-        """Expected reward of each action (nats), shape (n, G + 1); the last action is to stop.
+        """Expected reward of each action.
 
-        It is minus infinity for groups that are known already or never asked, and of stopping it
-        includes the `margin`.
+        Parameters
+        ----------
+        X : array-like, shape (n, d)
+            Columns of groups that are not known have no influence.
+        known : array-like of bool, shape (n, G)
+
+        Returns
+        -------
+        ndarray of float, shape (n, G + 1)
+            In nats; the last action is to stop. Minus infinity for groups that are known already or
+            never asked; that of stopping includes the `margin`.
+
+        Raises
+        ------
+        ValueError
+            If `known` has another shape.
         """
         data, mask = self._checked(X, known)
         values = self._network.outputs("policy", data, mask)

@@ -32,8 +32,23 @@ class Outcome(NamedTuple):
 
 
 def with_weights(outcome: Outcome, weights: Float | None) -> Outcome:
-    """The outcome with its weights times those of the rows, shape (n,), of mean 1 again; None: as
-    it is.
+    """The outcome with its weights times those of the rows, of mean 1 again.
+
+    Parameters
+    ----------
+    outcome : Outcome
+        Of n people.
+    weights : ndarray of float, shape (n,), or None
+        None: the outcome as it is.
+
+    Returns
+    -------
+    Outcome
+
+    Raises
+    ------
+    ValueError
+        If the product of the weights is 0 for every row.
     """
     if weights is None:
         return outcome
@@ -45,8 +60,18 @@ def with_weights(outcome: Outcome, weights: Float | None) -> Outcome:
 
 
 def label_outcome(y: Int, class_balance: float) -> Outcome:
-    r"""Target of the classifier: weights :math:`\propto n_y^{-\beta}` of mean 1, beta =
-    ``class_balance``.
+    r"""Target of the classifier: weights :math:`\propto n_y^{-\beta}` of mean 1.
+
+    Parameters
+    ----------
+    y : ndarray of int, shape (n,)
+        Labels, 0 and 1.
+    class_balance : float
+        :math:`\beta`.
+
+    Returns
+    -------
+    Outcome
     """
     counts = np.bincount(y, minlength=2).astype(np.float64)
     weights = counts[y] ** -class_balance
@@ -60,7 +85,29 @@ def attribute_outcome(groups: Int, y: Int, criterion: str) -> Outcome:
     Demographic parity: :math:`w_i \propto 1 / n_b`. Equalised odds: :math:`w_i \propto 1 / n_{by}`,
     and the adversary has a block of outputs for each label, so that it may use the label. Equal
     opportunity: only rows of the positive label have a weight, :math:`w_i \propto 1 / n_{b1}`.
-    Weights have mean 1. ValueError for a group without people of a label that counts.
+    Weights have mean 1.
+
+    Parameters
+    ----------
+    groups : ndarray of int, shape (n,)
+        Number of each row's group.
+    y : ndarray of int, shape (n,)
+        Labels, 0 and 1.
+    criterion : {"demographic_parity", "equal_opportunity", "equalized_odds"}
+
+    Returns
+    -------
+    Outcome
+
+    Raises
+    ------
+    ValueError
+        For a group without people of a label that counts.
+
+    References
+    ----------
+    Madras, Creager, Pitassi and Zemel, "Learning Adversarially Fair and Transferable
+    Representations", ICML 2018.
     """
     k = int(groups.max()) + 1
     by_label = criterion == "equalized_odds"
@@ -92,8 +139,21 @@ class HeldOut:
     judged: Bool  # rows that count in its loss
 
     def aucs(self, predicted: Float, adversary: SetNetwork, known: Bool) -> dict[str, float | None]:
-        """AUC of the label's probabilities, shape (n, 2), and of the group, from the known feature
-        groups.
+        """AUC of the label and of the group, from the known feature groups.
+
+        Parameters
+        ----------
+        predicted : ndarray of float, shape (n, 2)
+            Probabilities of the label.
+        adversary : SetNetwork
+        known : ndarray of bool, shape (n, G)
+            Groups that the adversary knows.
+
+        Returns
+        -------
+        dict of str to float or None
+            ``classifier_auc``, and ``adversary_auc`` among the rows that count in its loss; None
+            where there is a single class.
         """
         logits = adversary.outputs("classify", self.X, known).reshape(len(self.X), -1, self.classes)
         # with a block of outputs for each label, the adversary uses the label
@@ -114,10 +174,27 @@ def feature_report(
 ) -> dict[str, Any]:
     """Measure AUCs of classifier and adversary on held-out rows.
 
-    The report has ``rows``, and AUCs for each of ``groups`` alone, by the networks before joint
-    training, and by the trained model and adversary for ``all`` groups that may be asked and for
-    those that the policy asks for, `acquired`, bool of shape (m, G). AUCs are None for groups that
-    may not be asked, because no training used them.
+    AUCs are None for groups that may not be asked, because no training used them.
+
+    Parameters
+    ----------
+    model : DADIClassifier
+        Trained.
+    held : HeldOut
+        m rows.
+    acquired : ndarray of bool, shape (m, G)
+        Groups that the policy asks for.
+    pretrained : (SetNetwork, SetNetwork)
+        Predictor and adversary before the joint training.
+    adversary : SetNetwork
+        After it.
+
+    Returns
+    -------
+    dict
+        ``rows``, and AUCs (:meth:`HeldOut.aucs`) for each of ``groups`` alone, by the networks
+        before joint training, and by the trained model and adversary for ``all`` groups that may be
+        asked and for those ``acquired``. Without rows no more than ``rows`` and empty ``groups``.
     """
     n = len(held.X)
     names = list(model.groups_)
@@ -138,8 +215,19 @@ def feature_report(
 
 
 def auc(predicted: Float, codes: Int) -> float | None:
-    """Area under the ROC curve, the mean over classes of each against the rest; None for a single
-    class.
+    """Area under the ROC curve, the mean over classes of each against the rest.
+
+    Parameters
+    ----------
+    predicted : ndarray of float, shape (n, K)
+        Probabilities; they are compared to six decimals.
+    codes : ndarray of int, shape (n,)
+        Class of every row.
+
+    Returns
+    -------
+    float or None
+        None for a single class.
     """
     from sklearn.metrics import roc_auc_score
 
@@ -177,9 +265,30 @@ def prepare(
 ) -> tuple[Problem, HeldOut]:
     """Hold rows out, and encode the others.
 
-    X has the shape (n, d), `codes` are labels 0 and 1, shape (n,), and `weights`, shape (n,), those
-    of the rows in both classifiers' losses. ValueError if no group is left to ask, a cost is
-    negative or of an unknown group, or too few rows are left to train on.
+    Parameters
+    ----------
+    config : DADIClassifier
+    X : ndarray of float32, shape (n, d)
+    codes : ndarray of int, shape (n,)
+        Labels, 0 and 1.
+    sensitive : Groups
+        Of the n rows.
+    feature_groups : mapping of str to sequence of int
+        Columns of each group.
+    weights : ndarray of float, shape (n,), or None, default None
+        Those of the rows in both classifiers' losses.
+
+    Returns
+    -------
+    Problem
+        Of the training rows.
+    HeldOut
+
+    Raises
+    ------
+    ValueError
+        If no group is left to ask, a cost is negative or of an unknown group, or too few rows are
+        left to train on.
     """
     layout = Layout.fit(X, feature_groups)
     group = sensitive.codes

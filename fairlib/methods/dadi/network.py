@@ -35,7 +35,17 @@ class Rows(NamedTuple):
     own: Float32
 
     def take(self, people: NDArray[Any] | slice) -> Rows:
-        """Some of the people."""
+        """Some of the people.
+
+        Parameters
+        ----------
+        people : ndarray of int or bool, or slice
+            Their positions.
+
+        Returns
+        -------
+        Rows
+        """
         return Rows(self.upper[people], self.own[people])
 
 
@@ -73,7 +83,17 @@ class Sets(NamedTuple):
 
     @classmethod
     def joined(cls, parts: Sequence[Sets]) -> Sets:
-        """Sets of one memory, one after another."""
+        """Sets of one memory, one after another.
+
+        Parameters
+        ----------
+        parts : sequence of Sets
+            At least one, all with the same number of steps.
+
+        Returns
+        -------
+        Sets
+        """
         steps = zip(*(part.steps for part in parts), strict=True)
         return cls(
             people=np.concatenate([part.people for part in parts]),
@@ -89,13 +109,31 @@ class Sets(NamedTuple):
         return self.steps[-1].reading
 
     def weighted(self, weights: Float32) -> Float32:
-        """Weighted sums of the memory vectors, from shape (n, 2 t + c) to (n, D)."""
+        """Weighted sums of the memory vectors.
+
+        Parameters
+        ----------
+        weights : ndarray of float32, shape (n, 2 t + c)
+
+        Returns
+        -------
+        ndarray of float32, shape (n, D)
+        """
         shared = len(self.table)
         mine = np.matmul(weights[:, None, shared:], self.own)[:, 0]
         return weights[:, :shared] @ self.table + mine
 
     def products(self, vectors: Float32) -> Float32:
-        """Inner products with the memory vectors, from shape (n, D) to (n, 2 t + c)."""
+        """Inner products with the memory vectors.
+
+        Parameters
+        ----------
+        vectors : ndarray of float32, shape (n, D)
+
+        Returns
+        -------
+        ndarray of float32, shape (n, 2 t + c)
+        """
         mine = np.matmul(self.own, vectors[:, :, None])[:, :, 0]
         return np.concatenate([vectors @ self.table.T, mine], axis=1)
 
@@ -126,7 +164,18 @@ class Layout:
 
     @classmethod
     def fit(cls, X: Float32, groups: Mapping[str, Sequence[int]]) -> Layout:
-        """Find the two-valued columns of the training rows, shape (n, d)."""
+        """Find the two-valued columns of the training rows.
+
+        Parameters
+        ----------
+        X : ndarray of float32, shape (n, d)
+        groups : mapping of str to sequence of int
+            Columns of each group, in the order of the actions.
+
+        Returns
+        -------
+        Layout
+        """
         low = X.min(axis=0)
         high = X.max(axis=0)
         two = np.equal(X, np.where(low < X, high, low)).all(axis=0)
@@ -134,7 +183,19 @@ class Layout:
 
     @classmethod
     def restore(cls, groups: Mapping[str, Sequence[int]], state: Mapping[str, Any]) -> Layout:
-        """Layout of a :meth:`state`."""
+        """Layout of a :meth:`state`.
+
+        Parameters
+        ----------
+        groups : mapping of str to sequence of int
+            Columns of each group, in the order of the actions.
+        state : mapping of str to any
+            ``two``, ``low`` and ``high``.
+
+        Returns
+        -------
+        Layout
+        """
         d = sum(len(columns) for columns in groups.values())
         group_of = np.empty(d, np.int64)
         for g, listed in enumerate(groups.values()):
@@ -164,19 +225,50 @@ class Layout:
         }
 
     def rows(self, X: Float32) -> Rows:
-        """People as the network reads them, from a matrix of shape (n, d)."""
+        """People as the network reads them.
+
+        Parameters
+        ----------
+        X : ndarray of float32, shape (n, d)
+
+        Returns
+        -------
+        Rows
+        """
         values = X[:, self.two]
         upper = np.abs(values - self.high) < np.abs(values - self.low)
         return Rows(upper, X[:, self.own])
 
     def answers(self, X: Float32, groups: Bool) -> Float32:
-        """Values of known groups, bool of shape (n, G), in a matrix of shape (n, d); NaN for
-        unknown ones.
+        """Values of known groups in a matrix.
+
+        Parameters
+        ----------
+        X : ndarray of float32, shape (n, d)
+        groups : ndarray of bool, shape (n, G)
+            Known groups.
+
+        Returns
+        -------
+        ndarray of float32, shape (n, d)
+            NaN for unknown values.
         """
         return np.where(groups[:, self.group_of], X, np.float32(np.nan))
 
     def known(self, rows: Rows, groups: Bool) -> Bool:
-        """Known memory vectors, shape (n, 2 t + c), of people of whom `groups` (n, G) are known."""
+        """Known memory vectors of people.
+
+        Parameters
+        ----------
+        rows : Rows
+            n people.
+        groups : ndarray of bool, shape (n, G)
+            Groups that are known of each.
+
+        Returns
+        -------
+        ndarray of bool, shape (n, 2 t + c)
+        """
         known = groups[:, self.group_of]
         two = known[:, self.two]
         return np.concatenate([two & ~rows.upper, two & rows.upper, known[:, self.own]], axis=1)
@@ -222,7 +314,17 @@ class NetworkShape:
         return sum(math.prod(shape) for _, shape, _ in self.parts())
 
     def named(self, vector: Float32) -> dict[str, Float32]:
-        """Views of a vector's parts."""
+        """Views of a vector's parts.
+
+        Parameters
+        ----------
+        vector : ndarray of float32, shape (size,)
+
+        Returns
+        -------
+        dict of str to ndarray of float32
+            By name of the part, in the order of :meth:`parts`.
+        """
         views = {}
         start = 0
         for name, shape, _ in self.parts():
@@ -236,6 +338,14 @@ class NetworkShape:
 
         The first layer's fan-in is 2: a value, and the one entry of the columns' indicator that is
         1.
+
+        Parameters
+        ----------
+        random : numpy.random.Generator
+
+        Returns
+        -------
+        ndarray of float32, shape (size,)
         """
         vector = np.zeros(self.size, np.float32)
         views = self.named(vector)
@@ -249,6 +359,15 @@ class NetworkShape:
 class SetNetwork:
     """Encoder, classifier and policy, with all parameters in one vector; the adversary has no
     policy.
+
+    Parameters
+    ----------
+    shape : NetworkShape
+    vector : ndarray of float32, shape (shape.size,)
+        The parameters, of which ``parts`` are views.
+    layout : Layout
+    steps : int
+        Of the processing block.
     """
 
     def __init__(self, shape: NetworkShape, vector: Float32, layout: Layout, steps: int) -> None:
@@ -263,7 +382,16 @@ class SetNetwork:
         return SetNetwork(self.shape, self.vector.copy(), self.layout, self.steps)
 
     def memory(self, rows: Rows) -> Memory:
-        """Memory vectors m_j (appendix B): those of the table once, the others for every person."""
+        """Memory vectors m_j (appendix B): those of the table once, the others for every person.
+
+        Parameters
+        ----------
+        rows : Rows
+
+        Returns
+        -------
+        Memory
+        """
         layout, (n, c) = self.layout, rows.own.shape
         value = self.parts["encoder.value"]
         column = self.parts["encoder.column"]
@@ -283,8 +411,19 @@ class SetNetwork:
         )
 
     def read(self, memory: Memory, people: Int, known: Bool) -> Sets:
-        """Read sets of `known` memory vectors, shape (n, 2 t + c), of people by their place in the
-        memory.
+        """Read sets of known memory vectors.
+
+        Parameters
+        ----------
+        memory : Memory
+        people : ndarray of int, shape (n,)
+            Place in the memory of the person of each set.
+        known : ndarray of bool, shape (n, 2 t + c)
+            Memory vectors in each set.
+
+        Returns
+        -------
+        Sets
         """
         lstm = self.parts["encoder.lstm"]
         bias = self.parts["encoder.lstm_bias"]
@@ -322,7 +461,17 @@ class SetNetwork:
         return sets
 
     def head(self, name: str, readings: Float32) -> Head:
-        """Apply ``classify`` or ``policy`` to readings, shape (n, D)."""
+        """Apply a head to readings.
+
+        Parameters
+        ----------
+        name : {"classify", "policy"}
+        readings : ndarray of float32, shape (n, D)
+
+        Returns
+        -------
+        Head
+        """
         first = readings @ self.parts[f"{name}.weight1"] + self.parts[f"{name}.bias1"]
         return Head(readings, *self._layers(name, first))
 
@@ -360,7 +509,23 @@ class SetNetwork:
     def head_gradient(
         self, name: str, head: Head, outer: Float32, gradient: dict[str, Float32]
     ) -> Float32:
-        """Add a head's gradients, given that of its outputs; the result is that of the readings."""
+        """Add a head's gradients, given that of its outputs.
+
+        Parameters
+        ----------
+        name : {"classify", "policy"}
+        head : Head
+            What :meth:`head` computed.
+        outer : ndarray of float32, shape (n, outputs)
+            Gradient of the loss by its outputs.
+        gradient : dict of str to ndarray of float32
+            By name of the part; those of the head are changed in place.
+
+        Returns
+        -------
+        ndarray of float32, shape (n, D)
+            Gradient of the loss by the readings.
+        """
         first = self._layers_gradient(name, head.hidden1, head.hidden2, outer, gradient)
         gradient[f"{name}.weight1"] += head.inputs.T @ first
         return first @ self.parts[f"{name}.weight1"].T
@@ -368,14 +533,31 @@ class SetNetwork:
     def encoder_gradient(
         self, memory: Memory, sets: Sets, outer: Float32, gradient: dict[str, Float32]
     ) -> None:
-        """Add the encoder's gradients, given that of the readings of sets, shape (n, D)."""
+        """Add the encoder's gradients, given that of the readings.
+
+        Parameters
+        ----------
+        memory : Memory
+        sets : Sets
+            What :meth:`read` computed from it, n sets.
+        outer : ndarray of float32, shape (n, D)
+            Gradient of the loss by the last readings.
+        gradient : dict of str to ndarray of float32
+            By name of the part; those of the encoder are changed in place.
+        """
         shared = len(memory.table)
         width = self.shape.memory
         table: Float32 = np.zeros_like(memory.table)
         own: Float32 = np.zeros_like(sets.own)
 
         def add(weights: Float32, vectors: Float32) -> None:
-            """Gradients of memory vectors through sums of products of weights and vectors."""
+            """Add gradients of memory vectors, through sums of products of weights and vectors.
+
+            Parameters
+            ----------
+            weights : ndarray of float32, shape (n, 2 t + c)
+            vectors : ndarray of float32, shape (n, D)
+            """
             nonlocal table, own
             table += weights[:, :shared].T @ vectors
             own += weights[:, shared:, None] * vectors[:, None]
@@ -424,7 +606,19 @@ class SetNetwork:
         )
 
     def outputs(self, head: str, X: Float32, known: Bool) -> Float32:
-        """Outputs of a head for rows of a matrix, shape (n, d), of whom groups (n, G) are known."""
+        """Outputs of a head for rows of a matrix.
+
+        Parameters
+        ----------
+        head : {"classify", "policy"}
+        X : ndarray of float32, shape (n, d)
+        known : ndarray of bool, shape (n, G)
+            Groups that are known of each row.
+
+        Returns
+        -------
+        ndarray of float32, shape (n, outputs)
+        """
         found = []
         for part in _chunks(len(X)):
             rows = self.layout.rows(X[part])
@@ -438,10 +632,21 @@ class SetNetwork:
     ) -> Int:
         """Ask group after group until the policy stops.
 
-        X, shape (n, d), holds the answers. `allowed`, shape (G,), says which groups may be asked.
-        `known`, shape (n, G), are those known at first, and afterwards also those asked.
-        ``callback(done, total)`` counts rows. The result is the groups in the order in which they
-        were asked, then -1, shape (n, G).
+        Parameters
+        ----------
+        allowed : ndarray of bool, shape (G,)
+            Groups that may be asked.
+        X : ndarray of float32, shape (n, d)
+            The answers.
+        known : ndarray of bool, shape (n, G)
+            Groups known at first; changed in place: afterwards also those asked.
+        callback : callable or None, default None
+            Called with (done, total), which count rows.
+
+        Returns
+        -------
+        ndarray of int, shape (n, G)
+            The groups in the order in which they were asked, then -1.
         """
         n = len(X)
         stop = allowed.size
@@ -471,7 +676,14 @@ class SetNetwork:
         return order
 
     def save(self, path: Path, more: Mapping[str, Any]) -> None:
-        """Write parameters, layout, and `more` (plain JSON types) into one safetensors file."""
+        """Write parameters, layout and more into one safetensors file.
+
+        Parameters
+        ----------
+        path : Path
+        more : mapping of str to any
+            Plain JSON types, added to the description.
+        """
         from safetensors.numpy import save_file
 
         description = {
@@ -486,7 +698,19 @@ class SetNetwork:
 
     @classmethod
     def load(cls, path: Path, steps: int) -> tuple[SetNetwork, dict[str, Any]]:
-        """Read the network and the description that :meth:`save` wrote."""
+        """Read the network and the description that :meth:`save` wrote.
+
+        Parameters
+        ----------
+        path : Path
+        steps : int
+            Of the processing block; the file does not hold them.
+
+        Returns
+        -------
+        SetNetwork
+        dict of str to any
+        """
         metadata, tensors = read_tensors(path, "numpy")
         description = json.loads(metadata["dadi"])
         layout = Layout.restore(dict(description["groups"]), description["layout"])
@@ -508,8 +732,18 @@ def _quarters(gates: Float32) -> tuple[Float32, ...]:
 
 
 def best_actions(values: Float32, open_groups: Bool) -> Int:
-    """Action of the highest value, shape (n,), among the groups left to ask (n, G) and stopping,
-    the last.
+    """Action of the highest value among the groups left to ask and stopping, the last.
+
+    Parameters
+    ----------
+    values : ndarray of float32, shape (n, G + 1)
+    open_groups : ndarray of bool, shape (n, G)
+        Groups left to ask.
+
+    Returns
+    -------
+    ndarray of int, shape (n,)
+        G where no group has a higher value than stopping.
     """
     possible = np.where(open_groups, values[:, :-1], -np.inf)
     best = possible.argmax(axis=1)
@@ -523,5 +757,14 @@ def _chunks(n: int) -> Iterator[slice]:
 
 
 def probabilities(logits: Float32) -> Float:
-    """Softmax of each row, in float64."""
+    """Softmax of each row, in float64.
+
+    Parameters
+    ----------
+    logits : ndarray of float32, shape (n, K)
+
+    Returns
+    -------
+    ndarray of float, shape (n, K)
+    """
     return softmax(logits.astype(np.float64), axis=1)

@@ -156,12 +156,38 @@ class FAIASClassifier(Method):
         callback: Callback | None = None,
         checkpoint: str | Path | None = None,
     ) -> Self:
-        """Train; arguments as in :class:`evenhand.fairlib.methods.method_base.Method`.
+        """Train; as in :class:`evenhand.fairlib.methods.method_base.Method`.
 
-        ``sensitive_features`` may be a sequence of names: it says which feature groups are
-        sensitive, and their values are read from X. The callback is called every epoch. ValueError:
-        a sensitive feature that is no feature group, or constant; no other feature that varies;
-        groups that miss or repeat a column; too few rows.
+        Parameters
+        ----------
+        X : array-like, shape (n, d)
+            Training rows.
+        y : array-like, shape (n,)
+            Labels.
+        sensitive_features : mapping of str to array-like, DataFrame, Series or sequence of str
+            Which feature groups are sensitive, by name; their values are read from X.
+        sample_weight : array-like, shape (n,), or None
+            Weight of every row, at least 0; None: all count the same.
+        feature_groups : mapping of str to sequence of int, or None
+            Columns of X by table column; None: each column on its own, named x0, x1, ...
+        callback : callable or None
+            Called every epoch with (epoch, epochs, last entries of ``history_``). True ends the
+            training.
+        checkpoint : path or None
+            Folder of a file from which a later call with the same data and parameters continues.
+
+        Returns
+        -------
+        Self
+            The fitted estimator.
+
+        Raises
+        ------
+        ValueError
+            For a sensitive feature that is no feature group, or constant; no other feature that
+            varies; groups that miss or repeat a column; too few rows.
+        FloatingPointError
+            If a loss or a weight became NaN or infinite.
         """
         data, codes, weights = self._begin_fit(X, y, sample_weight)
         self.groups_ = check_feature_groups(feature_groups, data.shape[1])
@@ -291,10 +317,22 @@ class FAIASClassifier(Method):
             ) from None
 
     def selection_probabilities(self, X: ArrayLike) -> Float:
-        """Probability that the selector shows each feature group to the predictor, shape (n, G).
+        """Probability that the selector shows each feature group to the predictor.
 
-        X has the shape (n, d). Groups are in the order of ``groups_``; the sensitive ones have 0.
-        Rows are equal unless ``data_dependent``.
+        Parameters
+        ----------
+        X : array-like, shape (n, d)
+
+        Returns
+        -------
+        ndarray of float, shape (n, G)
+            Groups are in the order of ``groups_``; the sensitive ones have 0. Rows are equal unless
+            ``data_dependent``.
+
+        Raises
+        ------
+        sklearn.exceptions.NotFittedError
+            If the model is not fitted.
         """
         check_is_fitted(self)
         import torch

@@ -35,7 +35,19 @@ class Features:
 
     @classmethod
     def of(cls, groups: Mapping[str, Sequence[int]], sensitive: Sequence[str]) -> Self:
-        """Features of groups that partition the columns, with the names of the sensitive groups."""
+        """Features of groups that partition the columns.
+
+        Parameters
+        ----------
+        groups : mapping of str to sequence of int
+            Columns of each group.
+        sensitive : sequence of str
+            Names of the sensitive groups.
+
+        Returns
+        -------
+        Features
+        """
         names = list(groups)
         group_of = torch.empty(sum(map(len, groups.values())), dtype=torch.int64)
         for position, columns in enumerate(groups.values()):
@@ -51,18 +63,38 @@ class Features:
         return self.sensitive.any(0)
 
     def masked(self, x: Tensor, selection: Tensor) -> Tensor:
-        """Rows of x with the columns that are not selected at 0; the selection has shape (n or 1,
-        G).
+        """Rows with the columns that are not selected at 0.
+
+        Parameters
+        ----------
+        x : Tensor, shape (n, d)
+        selection : Tensor, shape (n or 1, G)
+            0 or 1.
+
+        Returns
+        -------
+        Tensor, shape (n, d)
         """
         return x * selection[:, self.group_of]
 
 
 def even_levels(n_masks: int, n_groups: int, generator: np.random.Generator) -> Float32:
-    """Levels in [0, 1), shape (M, G): for each group one in each M-th part of the interval, in
-    random order.
+    """Levels in [0, 1): for each group one in each M-th part of the interval, in random order.
 
     A group of probability p lies above p M of its M levels, up to one. Independent draws would be
     off by the root of that.
+
+    Parameters
+    ----------
+    n_masks : int
+        M, number of selections.
+    n_groups : int
+        G.
+    generator : numpy.random.Generator
+
+    Returns
+    -------
+    ndarray of float32, shape (M, G)
     """
     order = generator.permuted(np.tile(np.arange(n_masks)[:, None], (1, n_groups)), axis=0)
     levels = (order + generator.random((n_masks, n_groups))) / n_masks
@@ -70,8 +102,19 @@ def even_levels(n_masks: int, n_groups: int, generator: np.random.Generator) -> 
 
 
 def selections(levels: Float32, probabilities: Float32) -> tuple[Bool, Int]:
-    """Distinct selections of probabilities, shape (G,), and how often each occurs among the
-    levels.
+    """Distinct selections of probabilities, and how often each occurs among the levels.
+
+    Parameters
+    ----------
+    levels : ndarray of float32, shape (M, G)
+    probabilities : ndarray of float32, shape (G,)
+        A group is selected where its level is below its probability.
+
+    Returns
+    -------
+    ndarray of bool, shape (selections, G)
+    ndarray of int, shape (selections,)
+        They sum to M.
     """
     masks, counts = np.unique(levels < probabilities, axis=0, return_counts=True)
     return masks, counts.astype(np.int64)
@@ -81,9 +124,16 @@ class Selector(nn.Module):
     r"""Selection probabilities of G groups: :math:`\sigma(\theta)`, the same for all, or
     :math:`g_\theta(x)`.
 
-    Free groups start at `initial_probability` in (0, 1]; 1 stays 1. Others have probability 0. A
-    `network` :math:`g_\theta`, (n, d) to (n, G), reads the columns of x that are not sensitive;
-    without, there is one probability per group for all rows.
+    Free groups start at `initial_probability`. Others have probability 0.
+
+    Parameters
+    ----------
+    features : Features
+    initial_probability : float
+        In (0, 1]; 1 stays 1.
+    network : torch.nn.Sequential or None, default None
+        :math:`g_\theta`, (n, d) to (n, G), which reads the columns of x that are not sensitive.
+        None: there is one probability per group for all rows.
     """
 
     free: Tensor
@@ -109,24 +159,58 @@ class Selector(nn.Module):
                 last.bias.copy_(start)
 
     def logits(self, x: Tensor) -> Tensor:
-        """Log-odds, shape (n, G), or (1, G) where they are the same for all rows."""
+        """Log-odds of the selection of each group.
+
+        Parameters
+        ----------
+        x : Tensor, shape (n, d)
+
+        Returns
+        -------
+        Tensor, shape (n, G)
+            Shape (1, G) where they are the same for all rows.
+        """
         if self.network is not None:
             return self.network(x * self.readable)
         assert self.theta is not None
         return self.theta[None]
 
     def probabilities(self, logits: Tensor) -> Tensor:
-        """Probabilities of log-odds; 0 for groups that are never selected."""
+        """Probabilities of log-odds.
+
+        Parameters
+        ----------
+        logits : Tensor, shape (n or 1, G)
+
+        Returns
+        -------
+        Tensor, of the same shape
+            0 for groups that are never selected.
+        """
         return torch.sigmoid(logits) * self.free
 
 
 def score_function_gradient(losses: Tensor, selection: Tensor, probabilities: Tensor) -> Tensor:
-    r"""Score-function estimate (FAIAS, equation 6.10), shape (n, G).
+    r"""Score-function estimate (FAIAS, equation 6.10) of the gradient by the log-odds.
 
     .. math:: (L_i - b_i) \, \nabla_\theta \log \pi(s_i) = (L_i - b_i)(s_i - p_i)
 
     The baseline :math:`b_i` is the mean loss of the other rows. It does not depend on :math:`s_i`,
     so the estimate stays unbiased, with a far smaller variance.
+
+    Parameters
+    ----------
+    losses : Tensor, shape (n,)
+        :math:`L_i`.
+    selection : Tensor, shape (n, G)
+        :math:`s_i`, 0 or 1.
+    probabilities : Tensor, shape (n or 1, G)
+        :math:`p_i`.
+
+    Returns
+    -------
+    Tensor, shape (n, G)
+        A single row has the baseline 0.
     """
     n = len(losses)
     baseline = (losses.sum() - losses) / (n - 1) if n > 1 else torch.zeros_like(losses)
@@ -137,8 +221,14 @@ class Players(nn.Module):
     """Predictor f(x, s) and selector; a saved model has their parameters under the names that they
     have here.
 
-    The parameters of `config` for both networks are used. Without a generator the first weights are
-    undefined, to be loaded.
+    Parameters
+    ----------
+    features : Features
+    n_classes : int
+    config : FAIASClassifier
+        Its parameters for both networks are used.
+    generator : torch.Generator or None
+        The first weights are drawn from it. None: they are undefined, to be loaded.
     """
 
     def __init__(
@@ -159,10 +249,19 @@ class Players(nn.Module):
         self.selector = Selector(features, config.initial_probability, network)
 
     def mean_over_selections(self, levels: Float32, X: Float32) -> Float:
-        """Mean of the predictor's probabilities over selections, shape (n, K).
+        """Mean of the predictor's probabilities over selections.
 
-        `levels` have the shape (M, G), and X has the shape (n, d). The value of a row does not
-        depend on the other rows.
+        The value of a row does not depend on the other rows.
+
+        Parameters
+        ----------
+        levels : ndarray of float32, shape (M, G)
+            A group is selected where its level is below its probability (:func:`even_levels`).
+        X : ndarray of float32, shape (n, d)
+
+        Returns
+        -------
+        ndarray of float, shape (n, K)
         """
         with torch.no_grad():
             # a copy, because the rows may be read-only

@@ -41,8 +41,23 @@ def sensitivity(
     (FAIAS, equations 6.6 and 6.8, for each sensitive feature on its own; f are probabilities.)
     Where the two are equal the norm's subgradient 0 is taken.
 
-    `shown`, shape (n, d), are the selected features, the others 0; x has the shape (n, d), and
-    `sensitive`, bool, the shape (Q, d). Logits have the shape (n, K), the losses (n,).
+    Parameters
+    ----------
+    predictor : torch.nn.Module
+        (n, d) to (n, K) logits.
+    shown : Tensor, shape (n, d)
+        The selected features; the others are 0.
+    x : Tensor, shape (n, d)
+        All features.
+    sensitive : Tensor of bool, shape (Q, d)
+        Columns of each sensitive feature.
+
+    Returns
+    -------
+    Tensor, shape (n, K)
+        Logits from what is shown.
+    Tensor, shape (n,)
+        The sums of norms.
     """
     inputs = [shown, *(torch.where(columns, x, shown) for columns in sensitive)]
     logits, *others = predictor(torch.cat(inputs)).split(len(x))
@@ -52,7 +67,19 @@ def sensitivity(
 
 
 def class_weights(counts: Sequence[int], balance: float) -> Tensor:
-    r"""Weights proportional to :math:`n_k^{-\beta}`, of mean 1 over the rows."""
+    r"""Weights of the classes, of mean 1 over the rows.
+
+    Parameters
+    ----------
+    counts : sequence of int
+        Rows :math:`n_k` of each class, all above 0.
+    balance : float
+        :math:`\beta`: the weights are proportional to :math:`n_k^{-\beta}`.
+
+    Returns
+    -------
+    Tensor of float32, shape (K,)
+    """
     numbers = np.asarray(counts, dtype=np.float64)
     weights = numbers**-balance
     return torch.tensor(weights * numbers.sum() / (weights * numbers).sum(), dtype=torch.float32)
@@ -109,9 +136,19 @@ def log_loss_of(
 class Trainer:
     """The players, their optimizers, and the parameters of the best epoch so far.
 
-    The constructor parameters of `config` are used, and the players are trained in place on x,
-    shape (n, d), and `labels`, shape (n,). The generator is that of the shuffles and the
-    selections. `weights`, shape (n,), are those of the rows in both losses, of mean 1.
+    Parameters
+    ----------
+    config : FAIASClassifier
+        Its constructor parameters are used.
+    players : Players
+        Trained in place.
+    x : Tensor of float32, shape (n, d)
+    labels : Tensor of int64, shape (n,)
+        Class positions.
+    generator : torch.Generator
+        Of the shuffles and the selections.
+    weights : Tensor, shape (n,), or None, default None
+        Those of the rows in both losses, of mean 1; None: all count the same.
     """
 
     def __init__(
@@ -239,11 +276,31 @@ class Trainer:
         return enough
 
     def is_stale(self, epoch: int, patience: int | None) -> bool:
-        """Whether the last `patience` epochs were no better than the best one."""
+        """Whether the last `patience` epochs were no better than the best one.
+
+        Parameters
+        ----------
+        epoch : int
+            Number of epochs so far.
+        patience : int or None
+            None: never.
+
+        Returns
+        -------
+        bool
+        """
         return patience is not None and self.best_epoch > 0 and epoch - self.best_epoch >= patience
 
     def keep_if_best(self, epoch: int, score: Score) -> None:
-        """Keep a copy of the parameters if the score is the highest so far."""
+        """Keep a copy of the parameters if the score is the highest so far.
+
+        Parameters
+        ----------
+        epoch : int
+            Number of the epoch of the score.
+        score : (float, float)
+            The higher the better; the second number decides among equals in the first.
+        """
         if score > self.best_score:
             self.best_epoch = epoch
             self.best_score = score
@@ -320,7 +377,13 @@ class Trainer:
         return [value.detach().numpy().copy() for value in self.players.parameters()]
 
     def set_parameters(self, values: Sequence[Float32]) -> None:
-        """Load copies that :meth:`parameters` gave."""
+        """Load copies that :meth:`parameters` gave.
+
+        Parameters
+        ----------
+        values : sequence of ndarray of float32
+            One for each parameter of the players, in their order.
+        """
         with torch.no_grad():
             for value, copied in zip(self.players.parameters(), values, strict=True):
                 value.copy_(torch.from_numpy(copied))
@@ -346,8 +409,12 @@ class Trainer:
         }
 
     def restore(self, state: State) -> None:
-        """Continue from a loaded :meth:`state`: the rest of the training is the same, bit
-        for bit.
+        """Continue from a loaded :meth:`state`: the rest of the training is the same, bit for bit.
+
+        Parameters
+        ----------
+        state : dict
+            As a checkpoint loads it.
         """
         self.step = int(state["step"])
         self.generator.set_state(torch.from_numpy(state["generator"]))

@@ -40,12 +40,33 @@ RowLoss: TypeAlias = Callable[[Tensor, Tensor], Tensor]
 
 
 def log_loss(logits: Tensor, labels: Tensor) -> Tensor:
-    """Multinomial logistic loss (nats) of each row."""
+    """Multinomial logistic loss (nats) of each row.
+
+    Parameters
+    ----------
+    logits : Tensor, shape (b, K)
+    labels : Tensor of int64, shape (b,)
+        Positions of the classes.
+
+    Returns
+    -------
+    Tensor, shape (b,)
+    """
     return functional.cross_entropy(logits, labels, reduction="none")
 
 
 def squared_error(outputs: Tensor, targets: Tensor) -> Tensor:
-    """Squared error of each row's single output."""
+    """Squared error of each row's single output.
+
+    Parameters
+    ----------
+    outputs : Tensor, shape (b, 1)
+    targets : Tensor, shape (b,)
+
+    Returns
+    -------
+    Tensor, shape (b,)
+    """
     return (outputs[:, 0] - targets).square()
 
 
@@ -65,15 +86,47 @@ class Batch:
     row_loss: RowLoss = log_loss
 
     def mean(self, values: Tensor) -> Tensor:
-        """Mean of one value per row, weighted."""
+        """Mean of one value per row, weighted.
+
+        Parameters
+        ----------
+        values : Tensor, shape (b,)
+
+        Returns
+        -------
+        Tensor, shape ()
+            Mean of the values times ``weights``; the plain mean without weights.
+        """
         return values.mean() if self.weights is None else (values * self.weights).mean()
 
     def loss(self, outputs: Tensor) -> Tensor:
-        """Weighted mean loss of outputs, shape (b, K)."""
+        """Weighted mean loss of outputs.
+
+        Parameters
+        ----------
+        outputs : Tensor, shape (b, K)
+            The network's, for the rows of the batch.
+
+        Returns
+        -------
+        Tensor, shape ()
+            In the units of ``row_loss``: nats with the log loss.
+        """
         return self.mean(self.row_loss(outputs, self.labels))
 
     def parts(self, rows: int) -> Iterator[Batch]:
-        """The batch in parts of at most so many rows."""
+        """Divide the batch into consecutive parts.
+
+        Parameters
+        ----------
+        rows : int
+            Most rows of a part.
+
+        Yields
+        ------
+        Batch
+            Its weights are those of the whole batch, whose mean in a part need not be 1.
+        """
         for start in range(0, len(self.x), rows):
             part = slice(start, start + rows)
             weights = None if self.weights is None else self.weights[part]
@@ -97,8 +150,19 @@ class MeanLoss:
         """Value of the objective on rows that the training does not see: what early stopping
         minimises.
 
-        `network` is as it predicts. `shift`, shape (K,), is what the training added to the log-odds
-        of each class, which is taken off again.
+        Parameters
+        ----------
+        network : torch.nn.Module
+            As it predicts: without dropout, and with fixed batch statistics.
+        batch : Batch
+            The validation rows.
+        shift : Tensor of float64, shape (K,)
+            What the training added to the log-odds of each class, which is taken off again.
+
+        Returns
+        -------
+        float
+            In the units of the loss (nats with the log loss).
         """
         with torch.no_grad():
             return float(batch.loss(network(batch.x).double() - shift))
@@ -108,7 +172,13 @@ class MeanLoss:
         return {}
 
     def restore(self, state: State) -> None:
-        """Continue from a loaded :meth:`state`."""
+        """Continue from a loaded :meth:`state`.
+
+        Parameters
+        ----------
+        state : dict
+            As a checkpoint loads it.
+        """
 
 
 def build_network(
@@ -120,10 +190,31 @@ def build_network(
 ) -> nn.Sequential:
     """Fully connected network, linear at the end.
 
-    Biases start at 0. Weights are drawn from `generator` as the activation needs it: He uniform for
-    ReLU; for SELU normal with variance one over the number of inputs, with which its layers keep
-    mean and variance (Klambauer et al. 2017). Without a generator they are left undefined, to be
-    loaded.
+    Biases start at 0. Weights are drawn as the activation needs it: He uniform for ReLU; for SELU
+    normal with variance one over the number of inputs, with which its layers keep mean and variance
+    (Klambauer et al. 2017).
+
+    Parameters
+    ----------
+    n_inputs : int
+        Number of features.
+    hidden : sequence of int
+        Units of each hidden layer; empty for a linear model.
+    n_outputs : int
+        Number of outputs.
+    generator : torch.Generator or None
+        Weights are drawn from it. None: they are left undefined, to be loaded.
+    activation : type of torch.nn.Module, default torch.nn.ReLU
+        Follows every layer but the last.
+
+    Returns
+    -------
+    torch.nn.Sequential
+        (n, n_inputs) to (n, n_outputs).
+
+    References
+    ----------
+    Klambauer et al., "Self-Normalizing Neural Networks", NeurIPS 2017.
     """
     layers: list[nn.Module] = []
     for width, units in itertools.pairwise((n_inputs, *hidden, n_outputs)):
@@ -272,12 +363,27 @@ class Training:
     rows, the objective's value on them decides when to stop, and the weights of its best value are
     kept.
 
-    The batch size, class balance, learning rate, weight decay, patience, seed and device are the
-    estimator's, and the network is trained in place. `data` have the shape (n, d), and `targets`,
-    shape (n,), are class positions as whole numbers, or numbers of a regression, whose mini-batches
-    are drawn from all rows alike. `held` are positions of the validation rows, which no mini-batch
-    has, and `weights`, shape (n,), those of the rows in the loss. ValueError: a loss that does not
-    give one value per row, no such device.
+    Parameters
+    ----------
+    estimator : NeuralNetworkClassifier
+        Its batch size, class balance, learning rate, weight decay, patience, seed, device and loss
+        are used.
+    network : torch.nn.Module
+        Trained in place.
+    data : ndarray of float32, shape (n, d)
+    targets : ndarray of int or float, shape (n,)
+        Class positions as whole numbers, or numbers of a regression, whose mini-batches are drawn
+        from all rows alike.
+    objective : MeanLoss
+    held : ndarray of int or None, default None
+        Positions of the validation rows, which no mini-batch has.
+    weights : ndarray of float, shape (n,), or None, default None
+        Those of the rows in the loss; None: all count the same.
+
+    Raises
+    ------
+    ValueError
+        For a loss that does not give one value per row, or no such device.
     """
 
     def __init__(
@@ -380,8 +486,22 @@ class Training:
         """Train until `steps` mini-batches were taken, or the validation rows or the callback say
         enough.
 
-        FloatingPointError: the loss or a weight became NaN or infinite; the last checkpoint before
-        that stays.
+        With validation rows the network ends with the weights of the best value on them.
+
+        Parameters
+        ----------
+        steps : int
+            Number of mini-batches at most, those before a restored checkpoint included.
+        callback : callable or None
+            Called every 50 steps and after the last with (step, steps, last entries of
+            ``history``). True ends the training.
+        checkpoint : Checkpoint
+            Where the state is saved when a write is due.
+
+        Raises
+        ------
+        FloatingPointError
+            If the loss or a weight became NaN or infinite; the last checkpoint before that stays.
         """
         while self.step < steps and not self.is_stale():
             for name, value in self.advance().items():
@@ -474,8 +594,12 @@ class Training:
         }
 
     def restore(self, state: State) -> None:
-        """Continue from a loaded :meth:`state`: the rest of the training is the same, bit
-        for bit.
+        """Continue from a loaded :meth:`state`: the rest of the training is the same, bit for bit.
+
+        Parameters
+        ----------
+        state : dict
+            As a checkpoint loads it.
         """
         self.network.load_state_dict(tensors(state["network"]))
         load_moments(self.optimizer, state["moments"])
@@ -538,10 +662,22 @@ def default_batch_size(n: int) -> int:
 def class_shares(counts: Sequence[int], batch_size: int, balance: float) -> list[int]:
     r"""Rows of each class in a mini-batch, proportional to :math:`n_k^{1 - \beta}`.
 
-    `counts` are the training rows :math:`n_k` of each class. `balance` is :math:`\beta` in [0, 1]:
-    1 gives every class the same number of rows, 0 its share of the table. Shares are at least 1
-    each, and all equal if `balance` is 1; they sum to at most `batch_size`, which must be at least
-    the number of classes.
+    Shares are at least 1 each, and all equal if `balance` is 1.
+
+    Parameters
+    ----------
+    counts : sequence of int
+        Training rows :math:`n_k` of each class, all above 0.
+    batch_size : int
+        At least the number of classes.
+    balance : float
+        :math:`\beta` in [0, 1]: 1 gives every class the same number of rows, 0 its share of the
+        table.
+
+    Returns
+    -------
+    list of int
+        One by class; they sum to at most `batch_size`.
     """
     weights = np.asarray(counts, dtype=np.float64) ** (1.0 - balance)
     if balance == 1:
@@ -557,13 +693,30 @@ def class_shares(counts: Sequence[int], batch_size: int, balance: float) -> list
 
 
 def tensors(arrays: Mapping[str, NDArray[Any]]) -> dict[str, Tensor]:
-    """Loaded arrays as tensors."""
+    """Loaded arrays as tensors, which share their memory.
+
+    Parameters
+    ----------
+    arrays : mapping of str to ndarray
+
+    Returns
+    -------
+    dict of str to Tensor
+    """
     return {name: torch.from_numpy(value) for name, value in arrays.items()}
 
 
 def load_moments(
     optimizer: torch.optim.Optimizer, found: Mapping[str, Mapping[str, NDArray[Any]]]
 ) -> None:
-    """Load the ``state`` of an optimizer's ``state_dict``."""
+    """Load the ``state`` of an optimizer's ``state_dict``.
+
+    Parameters
+    ----------
+    optimizer : torch.optim.Optimizer
+        Changed in place; its options stay.
+    found : mapping of str to mapping of str to ndarray
+        By the number of the parameter, as text, what the optimizer keeps of it.
+    """
     moments = {int(index): tensors(arrays) for index, arrays in found.items()}
     optimizer.load_state_dict({**optimizer.state_dict(), "state": moments})

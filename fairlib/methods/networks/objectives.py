@@ -58,9 +58,26 @@ def next_multiplier(value: float, rate: float, budget: float, distance: float) -
 
     Yurochkin and Sun 2021, Algorithm 1.
 
-    `value`, `rate` and `budget` are :math:`\lambda_t`, :math:`\eta` (with SenSeI: times
-    :math:`\rho`) and
-    :math:`\epsilon`; `distance` is the mean squared fair distance of the mini-batch.
+    Parameters
+    ----------
+    value : float
+        :math:`\lambda_t`.
+    rate : float
+        :math:`\eta` (with SenSeI: times :math:`\rho`).
+    budget : float
+        :math:`\epsilon`, a mean squared fair distance.
+    distance : float
+        Mean squared fair distance of the mini-batch.
+
+    Returns
+    -------
+    float
+        :math:`\lambda_{t+1}`, at least 0.
+
+    References
+    ----------
+    Yurochkin and Sun, "SenSeI: Sensitive Set Invariance for Enforcing Individual Fairness", ICLR
+    2021.
     """
     return max(0.0, value - rate * (budget - distance))
 
@@ -75,7 +92,22 @@ def next_relative_multiplier(value: float, rate: float, budget: float, distance:
     the distance spent falls with :math:`1 / \lambda^2`: a multiplier that was pushed up by a few
     early mini-batches ends the search. Here it goes back by a share of itself.
 
-    Arguments are as for :func:`next_multiplier`.
+    Parameters
+    ----------
+    value : float
+        :math:`\lambda_t`.
+    rate : float
+        :math:`\eta`.
+    budget : float
+        :math:`\epsilon`, a mean squared fair distance. With 0 any distance above 0 counts as twice
+        the budget.
+    distance : float
+        Mean squared fair distance of the mini-batch.
+
+    Returns
+    -------
+    float
+        :math:`\lambda_{t+1}`, within ``MULTIPLIER_RANGE``.
     """
     # without a budget anything that is spent is too much
     excess = min(1.0, distance / budget - 1.0) if budget > 0 else float(np.sign(distance))
@@ -93,11 +125,21 @@ class IntervalBound:
     are those over the box of t and, for :math:`\delta`, the smaller of those over the box and over
     the ellipsoid :math:`\delta^\top \Sigma \delta \le r^2`, which for a row w of the weights is
     :math:`r (w P \Sigma^+ P w^\top)^{1/2}`. Every later layer maps centre c and half-width s of an
-    interval to :math:`W c + b` and :math:`|W| s` (Gowal et al., "On the Effectiveness of Interval
-    Bound Propagation for Training Verifiably Robust Models", 2018, section 3). The sets are those
+    interval to :math:`W c + b` and :math:`|W| s`. The sets are those
     of :class:`evenhand.fairlib.auditor.worst_case_search.SearchBounds`. Rounding in float32 is not
-    allowed for: it serves the training, and a certificate is proved afterwards. The metric is
-    fitted, and `radius` is r, a fair distance.
+    allowed for: it serves the training, and a certificate is proved afterwards.
+
+    Parameters
+    ----------
+    metric : Metric
+        Fitted.
+    radius : float
+        r, a fair distance.
+
+    References
+    ----------
+    Gowal et al., "On the Effectiveness of Interval Bound Propagation for Training Verifiably Robust
+    Models", 2018, section 3.
     """
 
     def __init__(self, metric: Metric, radius: float) -> None:
@@ -139,16 +181,36 @@ class IntervalBound:
 
 
 def largest(weights: Tensor, low: Tensor, high: Tensor) -> Tensor:
-    """Largest value, shape (b, h), of linear functions (h, d) over boxes with ends (b, d)."""
+    """Largest values of linear functions over boxes.
+
+    Parameters
+    ----------
+    weights : Tensor, shape (h, d)
+        Coefficients of each function.
+    low, high : Tensor, shape (b, d)
+        Ends of each box.
+
+    Returns
+    -------
+    Tensor, shape (b, h)
+    """
     return high @ functional.relu(weights).T - low @ functional.relu(-weights).T
 
 
 class Robustness(MeanLoss):
     """The loss at the worst comparable treatment of each row (SenSR).
 
-    The estimator's parameters of the search and of the multiplier, and its seed, are used. `budget`
-    is the mean squared fair distance that may be spent, and `rho` the weight of the search's
-    objective, which scales the rate of the absolute update of the multiplier.
+    Parameters
+    ----------
+    estimator : AuditedNetwork
+        Its parameters of the search and of the multiplier, and its seed, are used.
+    metric : Metric
+        Fitted.
+    budget : float
+        Mean squared fair distance that may be spent.
+    rho : float, default 1
+        Weight of the search's objective, which scales the rate of the absolute update of the
+        multiplier.
     """
 
     def __init__(
@@ -182,14 +244,41 @@ class Robustness(MeanLoss):
     def bounded(
         self, network: nn.Module, batch: Batch, loss: Tensor, logs: dict[str, float]
     ) -> tuple[Tensor, dict[str, float]]:
-        """Add the weighted mean of the proved bound on the output distance to a loss."""
+        """Add the weighted mean of the proved bound on the output distance to a loss.
+
+        Parameters
+        ----------
+        network : torch.nn.Module
+            Linear layers with ReLU, where the estimator has a `bound_weight`.
+        batch : Batch
+        loss : Tensor, shape ()
+        logs : dict of str to float
+            What the history records of the mini-batch.
+
+        Returns
+        -------
+        Tensor, shape ()
+        dict of str to float
+            `logs`, and ``output_bound``. Without a `bound_weight` both results are the arguments.
+        """
         if not self.bound_weight:
             return loss, logs
         bound = batch.mean(self.bound(network, batch.x, network(batch.x)))
         return loss + self.bound_weight * bound, logs | {"output_bound": float(bound.detach())}
 
     def search_objective(self, model: DifferentiableModel, batch: Batch) -> SearchObjective:
-        """What the search maximises."""
+        """What the search maximises: the loss of each row at its own label.
+
+        Parameters
+        ----------
+        model : DifferentiableModel
+            The network as it predicts.
+        batch : Batch
+
+        Returns
+        -------
+        SearchObjective
+        """
         own = batch.row_loss is not log_loss
         return RowObjective(batch.row_loss, batch.labels) if own else LogLoss(batch.labels)
 
@@ -199,6 +288,19 @@ class Robustness(MeanLoss):
         .. math:: E[\ell(y, h(x'))] + \lambda (\epsilon - E[d_X(x, x')])
 
         The searches draw the same random numbers every time, and change no state.
+
+        Parameters
+        ----------
+        network : torch.nn.Module
+            As it predicts.
+        batch : Batch
+            The validation rows.
+        shift : Tensor of float64, shape (K,)
+            What the training added to the log-odds of each class.
+
+        Returns
+        -------
+        float
         """
         model = as_differentiable(network)
         random = torch.Generator().manual_seed(self.validation_seed)
@@ -214,15 +316,43 @@ class Robustness(MeanLoss):
         return total / len(batch.x)
 
     def value(self, network: nn.Module, batch: Batch, found: WorstCase, shift: Tensor) -> float:
-        """The objective without its multiplier's part."""
+        """Give the objective without its multiplier's part: the loss at the points found.
+
+        Parameters
+        ----------
+        network : torch.nn.Module
+            As it predicts.
+        batch : Batch
+        found : WorstCase
+            Result of the search for the rows of the batch.
+        shift : Tensor of float64, shape (K,)
+            What the training added to the log-odds of each class.
+
+        Returns
+        -------
+        float
+        """
         return float(batch.loss(network(found.points).double() - shift))
 
     def worst_case(self, network: nn.Module, batch: Batch) -> tuple[Tensor, dict[str, float]]:
-        """Search at the current multiplier, then update it; returns the points found and what to
-        log.
+        """Search at the current multiplier, then update it.
 
         The search sees the network as it predicts: without dropout, and with fixed batch
         statistics.
+
+        Parameters
+        ----------
+        network : torch.nn.Module
+            Afterwards in training mode.
+        batch : Batch
+
+        Returns
+        -------
+        Tensor, shape (b, d)
+            The points found.
+        dict of str to float
+            What to log: ``spent``, the mean squared fair distance, and ``multiplier``, that of the
+            search.
         """
         # x' of Algorithm 1 (for SenSR the supremum of equation 2.5)
         network.eval()
@@ -241,7 +371,13 @@ class Robustness(MeanLoss):
         return {"multiplier": self.multiplier, "generator": self.generator.get_state()}
 
     def restore(self, state: State) -> None:
-        """Continue from a loaded :meth:`state`."""
+        """Continue from a loaded :meth:`state`.
+
+        Parameters
+        ----------
+        state : dict
+            As a checkpoint loads it.
+        """
         self.multiplier = float(state["multiplier"])
         self.generator.set_state(torch.from_numpy(state["generator"]))
 
@@ -268,7 +404,21 @@ class SetInvariance(Robustness):
         return self.bounded(network, batch, loss, logs | distances)
 
     def criterion(self, network: nn.Module, batch: Batch, shift: Tensor) -> float:
-        """As :meth:`Robustness.criterion`, with the mean over all counterfactuals."""
+        """As :meth:`Robustness.criterion`, with the mean over all counterfactuals.
+
+        Parameters
+        ----------
+        network : torch.nn.Module
+            As it predicts.
+        batch : Batch
+            The validation rows.
+        shift : Tensor of float64, shape (K,)
+            What the training added to the log-odds of each class.
+
+        Returns
+        -------
+        float
+        """
         found = super().criterion(network, batch, shift)
         return (
             found if self.pairing is None else found + self.pairing.penalty(network, batch, shift)
@@ -279,19 +429,52 @@ class SetInvariance(Robustness):
         return super().state() | ({} if self.pairing is None else {"pairing": self.pairing.state()})
 
     def restore(self, state: State) -> None:
-        """Continue from a loaded :meth:`state`."""
+        """Continue from a loaded :meth:`state`.
+
+        Parameters
+        ----------
+        state : dict
+            As a checkpoint loads it.
+        """
         super().restore(state)
         if self.pairing is not None:
             self.pairing.restore(state["pairing"])
 
     def search_objective(self, model: DifferentiableModel, batch: Batch) -> SearchObjective:
-        """What the search maximises."""
+        """What the search maximises: the distance of the outputs from those at the row itself.
+
+        Parameters
+        ----------
+        model : DifferentiableModel
+            The network as it predicts.
+        batch : Batch
+
+        Returns
+        -------
+        SearchObjective
+        """
         outputs = model.logits(batch.x)
         own = self.distance is not logit_distance
         return RowObjective(self.distance, outputs) if own else LogitDistance(outputs)
 
     def value(self, network: nn.Module, batch: Batch, found: WorstCase, shift: Tensor) -> float:
-        """The objective without its multiplier's part."""
+        """Give the objective without its multiplier's part: the loss at the rows themselves, plus
+        rho times the output distance found.
+
+        Parameters
+        ----------
+        network : torch.nn.Module
+            As it predicts.
+        batch : Batch
+        found : WorstCase
+            Result of the search for the rows of the batch.
+        shift : Tensor of float64, shape (K,)
+            What the training added to the log-odds of each class.
+
+        Returns
+        -------
+        float
+        """
         own = float(batch.loss(network(batch.x).double() - shift))
         return own + self.rho * float(batch.mean(found.value.double()))
 
@@ -299,10 +482,21 @@ class SetInvariance(Robustness):
 class LogitPairing(MeanLoss):
     """The loss plus rho times the distance of outputs from those of a random counterfactual (CLP).
 
-    With `augmentation` also its weighted loss at the counterfactual, with the row's own label.
-
-    `data` are the training rows, shape (n, d). Each of the `copies`, of the same shape, is read
-    once, and the columns that it changes are kept.
+    Parameters
+    ----------
+    data : ndarray of float32, shape (n, d)
+        Training rows.
+    copies : iterable of ndarray, shape (n, d) each
+        Counterfactuals of all rows. Each is read once, and the columns that it changes are kept.
+    rho : float
+        Weight of the distance.
+    seed : int or None
+        Of the draws.
+    distance : callable or None, default None
+        Of two tensors of outputs, shape (b, K), that gives shape (b,). None: the mean squared
+        difference.
+    augmentation : float, default 0
+        Weight of the loss at the counterfactual, with the row's own label.
     """
 
     def __init__(
@@ -330,7 +524,17 @@ class LogitPairing(MeanLoss):
         return _paired_loss(network, batch, others, self.rho, self.distance, self.augmentation)
 
     def drawn(self, batch: Batch) -> Tensor:
-        """A random counterfactual of each row, shape (b, d)."""
+        """Draw a counterfactual of each row.
+
+        Parameters
+        ----------
+        batch : Batch
+
+        Returns
+        -------
+        Tensor, shape (b, d)
+            Each row as in one of its copies, all of which are equally probable.
+        """
         drawn = torch.randint(len(self.copies), batch.rows.shape, generator=self.generator)
         others = batch.x.clone()
         for number, (changed, values) in enumerate(self.copies):
@@ -339,11 +543,40 @@ class LogitPairing(MeanLoss):
         return others
 
     def criterion(self, network: nn.Module, batch: Batch, shift: Tensor) -> float:
-        """As :meth:`MeanLoss.criterion`, with the mean over all counterfactuals."""
+        """As :meth:`MeanLoss.criterion`, with the mean over all counterfactuals.
+
+        Parameters
+        ----------
+        network : torch.nn.Module
+            As it predicts.
+        batch : Batch
+            The validation rows.
+        shift : Tensor of float64, shape (K,)
+            What the training added to the log-odds of each class.
+
+        Returns
+        -------
+        float
+        """
         return super().criterion(network, batch, shift) + self.penalty(network, batch, shift)
 
     def penalty(self, network: nn.Module, batch: Batch, shift: Tensor) -> float:
-        """What all counterfactuals add to the loss, on average."""
+        """What all counterfactuals add to the loss, on average.
+
+        Parameters
+        ----------
+        network : torch.nn.Module
+            As it predicts.
+        batch : Batch
+            Rows of the table from which the copies were read.
+        shift : Tensor of float64, shape (K,)
+            What the training added to the log-odds of each class; it matters for the loss at the
+            copies only.
+
+        Returns
+        -------
+        float
+        """
         with torch.no_grad():
             own = network(batch.x).double()
             total = own.new_zeros(len(batch.x))
@@ -361,7 +594,13 @@ class LogitPairing(MeanLoss):
         return {"generator": self.generator.get_state()}
 
     def restore(self, state: State) -> None:
-        """Continue from a loaded :meth:`state`."""
+        """Continue from a loaded :meth:`state`.
+
+        Parameters
+        ----------
+        state : dict
+            As a checkpoint loads it.
+        """
         self.generator.set_state(torch.from_numpy(state["generator"]))
 
 

@@ -116,21 +116,45 @@ class NeuralNetworkClassifier(Method):
         callback: Callback | None = None,
         checkpoint: str | Path | None = None,
     ) -> Self:
-        """Train; arguments as in :class:`evenhand.fairlib.methods.method_base.Method`.
-
-        ``sensitive_features`` are used only to fit a fair metric that is not fitted, by methods
-        that take one, and `counterfactuals` by methods that pair. These are copies of all rows,
-        shape (n, d) each, in their order, with changes that should not matter; a row may equal its
-        copy. The callback is called every 50 steps.
+        """Train; as in :class:`evenhand.fairlib.methods.method_base.Method`.
 
         X may be a ``torch.utils.data.DataLoader`` of (rows, labels) or (rows, labels, weights). It
         is read once, into a temporary file: the rows need no memory, and what its dataset draws at
         random is drawn once. The mini-batches are drawn here, whatever its batch size and order.
 
-        ValueError: a batch below one row per class, a network or loss of another shape, no fair
-        metric or one of another dimension, too few rows to hold some out; where copies are used,
-        none, one of another shape than X or not finite, or all equal to X; a loader of other
-        batches, or that shuffles where other arguments have a value for every row.
+        Parameters
+        ----------
+        X : array-like, shape (n, d), or DataLoader
+            Training rows.
+        y : array-like, shape (n,), or None
+            Labels; None with a loader, which gives them.
+        counterfactuals : sequence of array-like, shape (n, d) each, or None
+            Copies of all rows, in their order, with changes that should not matter; a row may equal
+            its copy. Only methods that pair use them.
+        sensitive_features : mapping of str to array-like, DataFrame, Series or array, of n rows
+            Used only to fit a fair metric that is not fitted, by methods that take one.
+        sample_weight : array-like, shape (n,), or None
+            Weight of every row, at least 0; None: all count the same. None with a loader.
+        callback : callable or None
+            Called every 50 steps with (step, steps, last entries of ``history_``). True ends the
+            training.
+        checkpoint : path or None
+            Folder of a file from which a later call with the same data and parameters continues.
+
+        Returns
+        -------
+        Self
+            The fitted estimator.
+
+        Raises
+        ------
+        ValueError
+            For a batch below one row per class, a network or loss of another shape, no fair metric
+            or one of another dimension, or too few rows to hold some out; where copies are used,
+            for none, one of another shape than X or not finite, or all equal to X; for a loader of
+            other batches, or one that shuffles where other arguments have a value for every row.
+        FloatingPointError
+            If the loss or a weight became NaN or infinite.
         """
         import torch
 
@@ -215,7 +239,22 @@ class NeuralNetworkClassifier(Method):
         return MeanLoss()
 
     def decision_logits(self, X: ArrayLike) -> Float32:
-        """Logits of all classes, float32 of shape (n, K), of rows, shape (n, d)."""
+        """Outputs of the network.
+
+        Parameters
+        ----------
+        X : array-like, shape (n, d)
+
+        Returns
+        -------
+        ndarray of float32, shape (n, K)
+            Logits of all classes.
+
+        Raises
+        ------
+        sklearn.exceptions.NotFittedError
+            If the model is not fitted.
+        """
         check_is_fitted(self)
         import torch
 

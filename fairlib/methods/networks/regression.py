@@ -68,7 +68,17 @@ class Regression(RegressorMixin):  # type: ignore[misc]
         )
 
     def predict(self: Any, X: ArrayLike) -> Float:
-        """Predicted values, shape (n,), of rows, shape (n, d)."""
+        """Predict numbers.
+
+        Parameters
+        ----------
+        X : array-like, shape (n, d)
+
+        Returns
+        -------
+        ndarray of float, shape (n,)
+            In the units of y.
+        """
         outputs = self.decision_logits(self._validated(X, reset=False))[:, 0]
         return outputs.astype(np.float64) * self.target_scale_ + self.target_mean_
 

@@ -181,8 +181,8 @@ def _has_rows_of_users(database: sqlite3.Connection) -> bool:
         if table == "alembic_version":
             continue
         initial = INITIAL_ROWS.get(table.removeprefix(UNFINISHED), "0")
-        others = f'select 1 from "{table}" where not ({initial}) limit 1'
-        if database.execute(others).fetchone() is not None:
+        rows_of_users = f'select 1 from "{table}" where not ({initial}) limit 1'
+        if database.execute(rows_of_users).fetchone() is not None:
             return True
     return False
 

@@ -140,8 +140,8 @@ class ListedCode(MetaPathFinder):
         """
         spec = ModuleSpec(PACKAGE, None, is_package=True)
         installed = PathFinder.find_spec(PACKAGE)
-        others = installed.submodule_search_locations if installed is not None else None
-        spec.submodule_search_locations = [str(ROOT / "code" / PACKAGE), *(others or ())]
+        installed_folders = installed.submodule_search_locations if installed is not None else None
+        spec.submodule_search_locations = [str(ROOT / "code" / PACKAGE), *(installed_folders or ())]
         return spec
 
 
@@ -184,11 +184,11 @@ def _classifier(folder: Path, labels: list[Any]) -> Answer:
 
     def answer(matrix: Any, rows: pd.DataFrame) -> dict[str, Any]:
         groups = None if model_groups is None else model_groups(rows)
-        decided, probability, asked = predictions_of(model, matrix, groups)
+        decided, probability, asked_counts = predictions_of(model, matrix, groups)
         return {
             "prediction": [labels[int(label)] for label in decided],
             "probability": probability,
-            **({} if asked is None else {"asked": asked}),
+            **({} if asked_counts is None else {"asked": asked_counts}),
         }
 
     return answer

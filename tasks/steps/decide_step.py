@@ -81,16 +81,16 @@ def chosen_rule(
     ``favourable`` label optionally. `groups` are those of the held-out rows, shape (m,). Raises
     `InputError` for a quota that equal probabilities make impossible, or groups with too few rows.
     """
-    wanted = parameters["decision"]
+    decision = parameters["decision"]
     p = calibration(held.probability)
-    threshold = wanted["threshold"]
-    if threshold is None and wanted["rate"] is None and wanted["costs"] is None:
+    threshold = decision["threshold"]
+    if threshold is None and decision["rate"] is None and decision["costs"] is None:
         threshold = "balanced"
     with input_errors("decision: "):
         if groups is not None:
             return _by_group(parameters, p, held.label, groups, threshold)
         return choose_threshold(
-            p, held.label, threshold=threshold, rate=wanted["rate"], costs=wanted["costs"]
+            p, held.label, threshold=threshold, rate=decision["rate"], costs=decision["costs"]
         )
 
 

@@ -56,8 +56,13 @@ def measure_model(context: StepContext) -> StepResult:
     people = _people(table, contract)
     decided = decide_table(models, features, counterfactuals, context.progress, people["sensitive"])
     outcomes = [
-        Outcomes(y_pred=each.predicted, score=each.score, consistent=each.consistent, **people)
-        for each in decided
+        Outcomes(
+            y_pred=model_decisions.predicted,
+            score=model_decisions.score,
+            consistent=model_decisions.consistent,
+            **people,
+        )
+        for model_decisions in decided
     ]
     evaluations = list[dict[str, Any]]()
     outputs = dict[str, Any]()

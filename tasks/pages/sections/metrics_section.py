@@ -96,11 +96,11 @@ def _differences(documents: Documents, interval: str) -> list[Block]:
     for _, text, names in by_scale(
         without_intersections(differences, documents["metrics"]["counts"])
     ):
-        shown = f"{text}: model less baseline"
+        chart_title = f"{text}: model less baseline"
         way = direction(names[0])
         blocks += [
             Heading(text),
-            difference_chart(shown, differences, names, interval, way, limits),
+            difference_chart(chart_title, differences, names, interval, way, limits),
         ]
     return blocks if len(blocks) > 1 else []
 

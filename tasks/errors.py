@@ -117,7 +117,7 @@ def without_secrets(url: str) -> str:
 def internal_fault(error: BaseException) -> EvenhandError:
     """Describe an unexpected error in one line: its type, and the line of our code that raised it.
 
-    A loop of symbolic links is the user's, whatever the call that found it.
+    A loop of symbolic links is an error of the user, in every call that detects it.
 
     The error's message is left out, because libraries quote the offending value, which may be a
     person's.

@@ -110,7 +110,7 @@ def copies_to_learn(
     """Rows with a term, and all their copies, to learn a fair metric from; also those of other
     columns.
 
-    With the input ``corpus``, a file of sentences, these stand in place of those of random training
+    With the input ``corpus``, a file of sentences, these replace the sentences of random training
     rows.
     """
     rows = []

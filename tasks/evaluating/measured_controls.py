@@ -24,7 +24,7 @@ Matrix = Float32
 
 @dataclass(frozen=True)
 class Majority:
-    """The commonest answer for everybody, with the labels' shares in the training rows as
+    """The majority-class baseline, with the labels' shares in the training rows as
     probabilities.
     """
 
@@ -35,7 +35,7 @@ class Majority:
         return np.tile(self.shares, (len(X), 1))
 
     def predict(self, X: Matrix) -> NDArray[Any]:
-        """Commonest label, shape (n,)."""
+        """Most frequent label, shape (n,)."""
         return np.full(len(X), int(np.argmax(self.shares)))
 
 

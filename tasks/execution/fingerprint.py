@@ -41,8 +41,8 @@ def source_closure(modules: Iterable[str]) -> dict[str, Path]:
     """Return the source files of our modules that `modules` (dotted names) import, directly or
     indirectly.
 
-    The keys are module names; the packages above each module are included. Imports count wherever
-    they stand in a file.
+    The keys are module names; the packages above each module are included. Imports count at
+    every place of a file.
     """
     source_files: dict[str, Path] = {}
     visited: set[str] = set()

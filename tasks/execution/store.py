@@ -418,7 +418,7 @@ class Store(Folder):
         return self._uri(self.path(*parts))
 
     def runs(self) -> list[str]:
-        """Ids of all runs, oldest first; files beside the runs' folders are ignored."""
+        """Ids of all runs, oldest first; other files in the same folder are ignored."""
         entries = self.filesystem.glob(self.path("runs", "*"), detail=True)
         return sorted(
             path.rsplit("/", 1)[-1] for path, facts in entries.items() if facts["type"] != "file"

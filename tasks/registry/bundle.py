@@ -136,7 +136,7 @@ class Bundle:
         classes = self.contract.label.classes
         if classes:
             raise InputError(
-                f"{self.uri} tells {len(classes)} labels apart, and {verb} takes models of two."
+                f"{self.uri} predicts {len(classes)} labels, and {verb} takes models of two."
             )
 
     @property

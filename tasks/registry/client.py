@@ -385,7 +385,7 @@ def _state(uri: str) -> str | None:
     registry.
 
     The header counts the changes (bytes 24 to 27), unless the database writes ahead (bytes 18 and
-    19 are 2). A journal beside the file means that a change is under way or was interrupted.
+    19 are 2). A journal next to the file means that a change is under way or was interrupted.
     """
     path = Path(uri.removeprefix(SQLITE))
     if not uri.startswith(SQLITE) or Path(f"{path}-journal").exists():

@@ -46,7 +46,7 @@ def _listed_source(path: str, listed: dict[str, str]) -> bytes:
 
 
 def _keep_kernels_elsewhere() -> None:
-    """Have Numba keep compiled kernels in the user's cache: it would execute those beside
+    """Have Numba keep compiled kernels in the user's cache: it would execute those next to
     the code.
     """
     base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
@@ -67,7 +67,7 @@ def _check_folder() -> dict[str, str]:
     """Compare the model's folder with its list, by the listed module that does it; return
     the list.
     """
-    # other files beside the listed packages must not be imported in place of installed ones
+    # other files next to the listed packages must not be imported in place of installed ones
     sys.path[:] = [place for place in sys.path if place != str(ROOT / "code")]
     # Python wrote this file's bytecode: the next process would execute it in place of this file
     cached = Path(globals().get("__cached__") or ROOT / "none")

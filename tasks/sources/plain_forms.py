@@ -93,7 +93,7 @@ def _check_columns(key: str, forms: Forms, schema: pa.Schema, name: str) -> None
 def _changes(
     open_table: Open, floats: Sequence[str], name: str, decimal: Forms, dates: Forms
 ) -> dict[str, _Change]:
-    """Tell which columns are rewritten, and the types that they then have."""
+    """Find the columns that are rewritten, and the types that they then have."""
     numbers, dated = count_forms(open_table, ())
     if floats:
         numbers |= count_forms(open_table, floats)[0]

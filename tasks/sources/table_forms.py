@@ -203,9 +203,9 @@ def _marks(columns: Mapping[str, NumberForms], delimiter: str | None) -> dict[st
 
 
 def _mark_by_others(forms: NumberForms, proven: set[str], delimiter: str | None) -> str:
-    """Mark of a column whose values have two readings, by that of the table's other columns.
+    """Mark of a column whose values can be parsed in two ways: that of the table's other columns.
 
-    Raises `InputError` if these do not tell.
+    Raises `InputError` if these do not determine it.
     """
     if len(proven) == 1:
         return next(iter(proven))

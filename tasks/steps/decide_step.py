@@ -110,7 +110,7 @@ def check_groups(parameters: Mapping[str, Any], everybody: Str, groups: Str, lab
     for group in np.unique(everybody):
         short += np.bincount(label[groups == group], minlength=2).min() < least
     if short:
-        # published rates of fewer rows would tell of single people
+        # published rates of fewer rows would disclose facts of single people
         raise InputError(
             f"decision.equal: {short} of {np.unique(everybody).size} groups of "
             f"{parameters['attribute']['name']!r} have fewer than {least} held-out rows of a "

@@ -86,7 +86,7 @@ def measure_model(context: StepContext) -> StepResult:
         )
     if len(models) > 1:
         outputs |= context.write_json("baseline", evaluations[1], "metrics")
-        # one version beside itself: that nothing differs is known, and no estimate
+        # one version compared with itself: nothing differs, and nothing is estimated
         identical = context.inputs["bundle"] == context.inputs["baseline"]
         compared = compare(*outcomes, **settings, identical=identical)
         outputs |= context.write_json("comparison", compared.to_json())

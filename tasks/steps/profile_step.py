@@ -210,7 +210,7 @@ def category_counts(values: pa.ChunkedArray) -> tuple[dict[str, int], int]:
 
 
 def leak_report(table: pa.Table, contract: Contract, rows: int) -> dict[str, Any]:
-    """Find leaks and stand-ins among the model inputs of a typed sample of a table of so many
+    """Find leaks and proxy features among the model inputs of a typed sample of a table of so many
     `rows`.
 
     `table` has the contract's columns, as after :func:`evenhand.data_contracts.arrow.coerce`.

@@ -143,7 +143,7 @@ def within(name: str) -> str:
 
 
 def plain_metrics(names: Iterable[str]) -> list[str]:
-    """Metrics that charts show: those of intersections stand in tables only."""
+    """Metrics that charts show: those of intersections are in tables only."""
     return [name for name in names if "&" not in name]
 
 

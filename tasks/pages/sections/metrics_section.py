@@ -257,9 +257,7 @@ FINDINGS = {
 
 
 def finding(name: str, difference: Json) -> str:
-    """What follows from a paired difference: only an interval without 0 tells model and baseline
-    apart.
-    """
+    """Finding from a paired difference: significant only if the interval does not contain 0."""
     low = difference.get("low")
     high = difference.get("high")
     value = difference["value"]

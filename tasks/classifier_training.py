@@ -59,7 +59,7 @@ class HeldOut:
 
 @dataclass(frozen=True)
 class Learner:
-    """A method with its arguments, and what its ``fit`` takes beside X and y.
+    """A method with its arguments, and what its ``fit`` takes in addition to X and y.
 
     `groups` are the sensitive groups of every row, `copies` the counterfactual copies of all rows.
     """

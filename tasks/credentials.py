@@ -211,16 +211,16 @@ def _end_of_key(text: str, end: int) -> int:
     if text[:end].endswith("PRIV"):
         block = _END_OF_BLOCK.search(text, end)
         return block.end() if block else len(text)
-    rest = _REST_OF_KEY.match(text, end)
-    return rest.end() if rest else end
+    key_end = _REST_OF_KEY.match(text, end)
+    return key_end.end() if key_end else end
 
 
 def _is_variable(value: str) -> bool:
     """Whether a value consists of names of environment variables, perhaps with signs
     between them.
     """
-    rest, variables = _VARIABLE.subn("", value)
-    return variables > 0 and not re.search(r"\w", rest)
+    constant_text, variables = _VARIABLE.subn("", value)
+    return variables > 0 and not re.search(r"\w", constant_text)
 
 
 def _is_token_of_user(scheme: str, user: str) -> bool:

@@ -101,23 +101,23 @@ def without_passwords(text: str) -> str:
     secrets.
     """
     # A password may hold a slash.
-    shown = re.sub(r"(\w://)[^\s/:@]*:\S*@", r"\1", text)
-    return without_credentials(shown)
+    masked = re.sub(r"(\w://)[^\s/:@]*:\S*@", r"\1", text)
+    return without_credentials(masked)
 
 
 def without_secrets(url: str) -> str:
     """Remove user, password and query, which may be a token, from the URLs of a text."""
-    shown = re.sub(r"(\w://)[^\s/:@]*:\S*@", r"\1", url)
-    shown = re.sub(r"//[^/\s]*@", "//", shown)
+    masked = re.sub(r"(\w://)[^\s/:@]*:\S*@", r"\1", url)
+    masked = re.sub(r"//[^/\s]*@", "//", masked)
     # Only URLs have queries: a question mark in a local path is a wildcard.
-    shown = re.sub(r"(\w://[^\s'\")?]*)\?[^\s'\")]*", r"\1", shown)
-    return without_credentials(shown)
+    masked = re.sub(r"(\w://[^\s'\")?]*)\?[^\s'\")]*", r"\1", masked)
+    return without_credentials(masked)
 
 
 def internal_fault(error: BaseException) -> EvenhandError:
     """Describe an unexpected error in one line: its type, and the line of our code that raised it.
 
-    A loop of symbolic links is the user's, whatever the call that found it.
+    A loop of symbolic links is an error of the user, in every call that detects it.
 
     The error's message is left out, because libraries quote the offending value, which may be a
     person's.
@@ -180,8 +180,8 @@ def waits_for_service(work: Callable[P, T]) -> Callable[P, T]:
 
 
 def _limit() -> float:
-    given = os.environ.get("EVENHAND_WAIT", "")
+    setting = os.environ.get("EVENHAND_WAIT", "")
     try:
-        return float(given or WAIT_S)
+        return float(setting or WAIT_S)
     except ValueError:
-        raise InputError(f"EVENHAND_WAIT is {given!r}: write a number of seconds.") from None
+        raise InputError(f"EVENHAND_WAIT is {setting!r}: write a number of seconds.") from None

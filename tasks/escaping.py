@@ -76,8 +76,8 @@ def markdown_code(value: Any) -> str:
 
 def markdown_of_person(text: str) -> str:
     """Let a text of a person keep its Markdown, but no HTML and no link that runs a script."""
-    shown = plain_text(text).replace("&", "&amp;").replace("<", "&lt;")
-    return _SCRIPT_LINK.sub(rf"\1{_BREAK}", shown)
+    escaped = plain_text(text).replace("&", "&amp;").replace("<", "&lt;")
+    return _SCRIPT_LINK.sub(rf"\1{_BREAK}", escaped)
 
 
 class PlainLines:

@@ -1,4 +1,4 @@
-"""Drift of model inputs, sensitive groups and labels: counts in a batch beside those of the
+"""Drift of model inputs, sensitive groups and labels: counts in a batch compared with those of the
 training rows.
 """
 

@@ -110,13 +110,13 @@ def copies_to_learn(
     """Rows with a term, and all their copies, to learn a fair metric from; also those of other
     columns.
 
-    With the input ``corpus``, a file of sentences, these stand in place of those of random training
+    With the input ``corpus``, a file of sentences, these replace the sentences of random training
     rows.
     """
     rows = []
     copies = []
     seed = context.parameters["seed"]
-    others = context.parameters["counterfactuals"].values()
+    column_changes = context.parameters["counterfactuals"].values()
     corpus = read_corpus(context.inputs["corpus"]) if "corpus" in context.inputs else None
     # every list of terms has its own rows, so there is one list only
     for terms in terms_of(context.parameters).values():
@@ -125,17 +125,22 @@ def copies_to_learn(
         mentions = Mentions.find(sentences, terms, MAX_LEARNED, seed)
         if not mentions.rows.size:
             raise no_mention(terms, "corpus" if corpus else "training rows")
-        own = (
+        originals = (
             data.X[mentions.rows] if corpus is None else mentions.in_rows_of(encoder, data.X, seed)
         )
-        rows.append(own)
-        copies.append(list(mentions.copies(encoder, own)))
+        rows.append(originals)
+        copies.append(list(mentions.copies(encoder, originals)))
     most = max(map(len, copies))
     # a row with fewer terms gets itself as a copy, which is no difference
-    filled = [each + [own] * (most - len(each)) for own, each in zip(rows, copies, strict=True)]
+    filled = [
+        row_copies + [originals] * (most - len(row_copies))
+        for originals, row_copies in zip(rows, copies, strict=True)
+    ]
     X = np.concatenate(rows)
     joined = [np.concatenate(parts) for parts in zip(*filled, strict=True)]
-    return X, joined + [copy for changes in others for copy in encoded_copies(encoder, X, changes)]
+    return X, joined + [
+        copy for changes in column_changes for copy in encoded_copies(encoder, X, changes)
+    ]
 
 
 def copies_to_pair(
@@ -144,18 +149,20 @@ def copies_to_pair(
     """Copies of all rows, each with a random term in place of its own; a row without a term is its
     copy.
     """
-    found: list[Float32] = []
+    copied_inputs: list[Float32] = []
     for name, terms in terms_of(context.parameters).items():
         sentences = sentences_of(context, data, terms.column)
-        named = Mentions.find(sentences, terms, len(sentences), seed)
+        mentions = Mentions.find(sentences, terms, len(sentences), seed)
         rng = generator(seed, "paired", name)
         for _ in range(PAIRED_COPIES):
-            drawn = rng.integers(len(terms.groups[0]), size=len(named.rows)).tolist()
-            changed = [terms.replaced(*pair) for pair in zip(named.sentences, drawn, strict=True)]
+            drawn = rng.integers(len(terms.groups[0]), size=len(mentions.rows)).tolist()
+            changed = [
+                terms.replaced(*pair) for pair in zip(mentions.sentences, drawn, strict=True)
+            ]
             copy = data.X.copy()
-            copy[named.rows] = named.encoded(encoder, data.X[named.rows], changed)
-            found.append(copy)
-    return found
+            copy[mentions.rows] = mentions.encoded(encoder, data.X[mentions.rows], changed)
+            copied_inputs.append(copy)
+    return copied_inputs
 
 
 def sentences_of(context: StepContext, data: Dataset, name: str) -> list[str | None]:

@@ -483,10 +483,10 @@ def _separates(person, moves, states, at, own, y, weighed, length):
     best = np.inf
     for _ in range(40):
         third = (last - first) / 3.0
-        left = _reach(moves, towards, weighed, first + third, person.radius * length)
-        right = _reach(moves, towards, weighed, last - third, person.radius * length)
-        best = min(best, left, right)
-        if left < right:
+        left_bound = _reach(moves, towards, weighed, first + third, person.radius * length)
+        right_bound = _reach(moves, towards, weighed, last - third, person.radius * length)
+        best = min(best, left_bound, right_bound)
+        if left_bound < right_bound:
             last -= third
         else:
             first += third
@@ -637,8 +637,8 @@ def search(trees, person, moves, own, most_nodes, found_point):
     own_leaves = np.empty(count, dtype=np.int64)
     for tree in range(count):
         own_leaves[tree] = _leaf(trees, trees.roots[tree], own)
-    found = tree_margins(trees, row)[0]
-    closed = found  # the largest bound of a state that cannot be divided
+    largest_found = tree_margins(trees, row)[0]
+    closed = largest_found  # the largest bound of a state that cannot be divided
     found_point[:] = moves.x
     point = np.empty(len(moves.x))
     # the whole region
@@ -663,7 +663,7 @@ def search(trees, person, moves, own, most_nodes, found_point):
         bound = _bound(trees, person, work, leaves, open_node, open_level)
         bound = min(bound, parent)
         looked += 1
-        if bound > found and not _nearest(person, work, first, t, missing):
+        if bound > largest_found and not _nearest(person, work, first, t, missing):
             for tree in range(count):
                 gain = trees.value[leaves[tree]] - trees.value[own_leaves[tree]]
                 weights[tree] = max(np.float64(gain), 0.0) + 1e-9
@@ -674,8 +674,8 @@ def search(trees, person, moves, own, most_nodes, found_point):
             attempts = ATTEMPTS if chosen < 0 else FEW_ATTEMPTS
             empty = _realise(person, moves, work, second, own, attempts, point, row[0])
             value = tree_margins(trees, row)[0]
-            if value > found:
-                found = value
+            if value > largest_found:
+                largest_found = value
                 found_point[:] = point
             if chosen >= 0 and size < most_nodes:
                 _copy(work, first, heap, size)
@@ -688,11 +688,11 @@ def search(trees, person, moves, own, most_nodes, found_point):
         # the other child, or the first one of the open state of the largest bound
         while True:
             if side == 2:
-                slot = _best_open(bounds, size, found)
+                slot = _best_open(bounds, size, largest_found)
                 if slot < 0:
-                    return found, max(closed, found), True
+                    return largest_found, max(closed, largest_found), True
                 if looked >= most_nodes:
-                    return found, max(closed, bounds[slot]), False
+                    return largest_found, max(closed, bounds[slot]), False
                 side = 0
                 parent = bounds[slot]
                 cut_rank = splits[slot]
@@ -762,7 +762,7 @@ def search_all(trees, people, moves, own, most_nodes):
     ndarray of float, shape (n, d)
         The points found.
     """
-    found = np.empty(len(own), dtype=np.float32)
+    largest_found = np.empty(len(own), dtype=np.float32)
     proved = np.empty(len(own), dtype=np.float32)
     done = np.empty(len(own), dtype=np.bool_)
     points = np.empty(moves.x.shape)
@@ -792,7 +792,7 @@ def search_all(trees, people, moves, own, most_nodes):
             rest=moves.rest,
             along=moves.along,
         )
-        found[i], proved[i], done[i] = search(
+        largest_found[i], proved[i], done[i] = search(
             trees, person, own_moves, own[i], most_nodes, points[i]
         )
-    return found, proved, done, points
+    return largest_found, proved, done, points

@@ -154,11 +154,11 @@ def decision_radii(rings: Sequence[Ring], threshold: float) -> tuple[Float, Floa
     tuple of two ndarrays, shape (n,)
         Proved and found radii, fair distances.
     """
-    own = rings[0].own[:, 0]
-    positive = own > threshold
+    own_score = rings[0].own[:, 0]
+    positive = own_score > threshold
     limit = np.where(positive, -threshold, threshold)
-    proved = np.zeros(len(own))
-    found = np.full(len(own), np.inf)
+    proved_radii = np.zeros(len(own_score))
+    found_radii = np.full(len(own_score), np.inf)
 
     def excess(ends: Float) -> Float:
         """How far the value that decides is above the limit; below 0 the decision holds."""
@@ -167,15 +167,17 @@ def decision_radii(rings: Sequence[Ring], threshold: float) -> tuple[Float, Floa
     for ring in rings:
         inner = excess(ring.inner_proved + ROUNDING)
         outer = excess(ring.proved + ROUNDING)
-        found = np.where(excess(ring.found) > 0, np.minimum(found, ring.radius), found)
+        found_radii = np.where(
+            excess(ring.found) > 0, np.minimum(found_radii, ring.radius), found_radii
+        )
         crosses = (inner < 0) & (outer >= 0)
         share = np.where(crosses, inner / np.where(crosses, inner - outer, 1.0), 0.0)
         width = 0.0
         if np.isfinite(ring.radius):
             width = ring.radius - ring.inner
         reached = np.where(outer < 0, ring.radius, (ring.inner + share * width) * crosses)
-        proved = np.maximum(proved, reached)
-    return proved * (1.0 - 1e-12), found
+        proved_radii = np.maximum(proved_radii, reached)
+    return proved_radii * (1.0 - 1e-12), found_radii
 
 
 def flipped_share(proved: Float, found: Float, budget: float) -> Interval:

@@ -45,8 +45,10 @@ def read_network(network: nn.Module) -> list[tuple[Float, Float]]:
     layers = perceptron_layers(network)
     if layers is None:
         names = [type(layer).__name__ for layer in [*network.children()] or [network]]
-        others = [name for name in names if name not in ("Linear", "ReLU")]
-        which = f"the layer {others[0]}" if others else "this order of layers"
+        unsupported_layers = [name for name in names if name not in ("Linear", "ReLU")]
+        which = (
+            f"the layer {unsupported_layers[0]}" if unsupported_layers else "this order of layers"
+        )
         raise NotProvedError(
             f"no bound is known for {which}, only for linear layers with ReLU between them"
         )
@@ -183,9 +185,9 @@ class LinearRelaxation:
         bounds: Bounds = []
         for depth, (weight, bias) in enumerate(self.layers[:-1]):
             if depth:
-                both = np.concatenate([weight, -weight])
-                both = np.broadcast_to(both, (len(part), *both.shape))
-                A, constant, _ = self.backward(both, bounds)
+                signed_weights = np.concatenate([weight, -weight])
+                signed_weights = np.broadcast_to(signed_weights, (len(part), *signed_weights.shape))
+                A, constant, _ = self.backward(signed_weights, bounds)
                 ends = part.support(A) + constant + np.concatenate([bias, -bias])
                 slack = self.slacks[depth][person]
                 high = ends[:, : len(weight)] + slack

@@ -125,28 +125,28 @@ def prove(
     proof = Proof(len(x), radius)
     margins = rings
     if not is_trees:
-        both = measures.mean_change(rings, measures.squared_gain, measures.squared_found)
-        dif = {"certificate.dif": _within(budget, both)}
-        proof = replace(proof, intervals=dif, hulls=both[1])
+        mean_bounds = measures.mean_change(rings, measures.squared_gain, measures.squared_found)
+        dif = {"certificate.dif": _within(budget, mean_bounds)}
+        proof = replace(proof, intervals=dif, hulls=mean_bounds[1])
         margins = [ring.columns(MARGIN, np.sqrt(2.0)) for ring in rings]
     try:
         score, threshold = _score_and_threshold(model)
     except NotProvedError as error:
         return replace(proof, reasons=dict.fromkeys(NAMES[1:], f"not proved: {error}"))
-    proved, found = measures.decision_radii(margins[: len(radii)], threshold)
+    proved_radii, found_radii = measures.decision_radii(margins[: len(radii)], threshold)
     ball = margins[radii.index(radius)]
-    median = measures.Interval(float(np.median(found)), float(np.median(proved)))
+    median = measures.Interval(float(np.median(found_radii)), float(np.median(proved_radii)))
     intervals = {
         **proof.intervals,
         "certificate.score": measures.score_change(ball, score),
-        "certificate.flips": measures.flipped_share(proved, found, budget),
+        "certificate.flips": measures.flipped_share(proved_radii, found_radii, budget),
         "certificate.radius": median,
     }
     if y is not None:
         rise = partial(measures.loss_rise, score=score, y=np.asarray(y))
-        both = measures.mean_change(margins, rise, lambda ring: rise(ring.own, ring.found))
-        intervals["certificate.loss"] = _within(budget, both)
-    unchanged = float((proved >= radius * (1.0 - 1e-9)).mean())
+        mean_bounds = measures.mean_change(margins, rise, lambda ring: rise(ring.own, ring.found))
+        intervals["certificate.loss"] = _within(budget, mean_bounds)
+    unchanged = float((proved_radii >= radius * (1.0 - 1e-9)).mean())
     return replace(proof, intervals=intervals, unchanged=unchanged)
 
 

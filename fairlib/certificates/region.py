@@ -320,8 +320,8 @@ class Region:
         for share in SHARES:
             h = share * part
             # both are orthogonal to B, and P makes no vector longer
-            left = G - h if self.is_projection else (G - h) @ self.factor
-            length = np.where(finite, np.linalg.norm(left, axis=-1), 0.0)
+            remainder = G - h if self.is_projection else (G - h) @ self.factor
+            length = np.where(finite, np.linalg.norm(remainder, axis=-1), 0.0)
             of_box = np.maximum(h * low, h * high).sum(axis=-1)
             value = np.where(finite, radius, 0.0) * length + of_box
             better = finite & (value < best)

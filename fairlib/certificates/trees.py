@@ -86,7 +86,7 @@ def read_trees(booster: xgb.Booster) -> tuple[kernels.TreeArrays, kernels.TreeAr
     base = empty.inplace_predict(np.zeros((1, width), dtype=np.float32), predict_type="margin")
 
     columns = [np.array(column) for column in zip(*nodes, strict=True)]
-    feature, above, left, right, value = columns
+    feature, above, left_child, right_child, value = columns
     split = feature >= 0
     features, feature[split] = np.unique(feature[split], return_inverse=True)
     cuts, rank = np.unique(np.stack([feature[split], above[split]]), axis=1, return_inverse=True)
@@ -96,15 +96,15 @@ def read_trees(booster: xgb.Booster) -> tuple[kernels.TreeArrays, kernels.TreeAr
     most = leaf.copy()
     least = leaf.copy()
     for node in np.flatnonzero(split)[::-1]:  # children follow their parents
-        most[node] = max(most[left[node]], most[right[node]])
-        least[node] = min(least[left[node]], least[right[node]])
+        most[node] = max(most[left_child[node]], most[right_child[node]])
+        least[node] = min(least[left_child[node]], least[right_child[node]])
     below = np.nextafter(above.astype(np.float32), np.float32(-np.inf)).astype(np.float64)
     start = np.float32(base.ravel()[0])
     trees = kernels.TreeArrays(
         roots=np.array(roots).astype(np.int64),
         feature=feature.astype(np.int64),
-        left=left.astype(np.int64),
-        right=right.astype(np.int64),
+        left=left_child.astype(np.int64),
+        right=right_child.astype(np.int64),
         rank=ranks.astype(np.int64),
         cut_features=cuts[0].astype(np.int64),
         below=below,
@@ -273,11 +273,13 @@ class TreeProver:
         stop = time.monotonic() + seconds
         rows = np.asarray(X, dtype=np.float32)
         region = Region.of(self.metric, rows, radius)
-        own = self.read(rows)
-        margin = self.sums(own)
-        if not np.array_equal(margin, self.booster.inplace_predict(own, predict_type="margin")):
+        own_rows = self.read(rows)
+        margin = self.sums(own_rows)
+        if not np.array_equal(
+            margin, self.booster.inplace_predict(own_rows, predict_type="margin")
+        ):
             raise NotProvedError("XGBoost adds the trees in another order than is assumed here.")
-        sides = [_Side(self, region, rows, own, margin, sign) for sign in (-1, 1)]
+        sides = [_Side(self, region, rows, own_rows, margin, sign) for sign in (-1, 1)]
         with ThreadPoolExecutor(jobs or available_cores()) as threads:
             for number, most in enumerate(rounds):
                 limit = np.inf if number == 0 else stop
@@ -350,22 +352,22 @@ class TreeProver:
             Found and proved margins, shape (n,), whether the search is complete, shape (n,), and
             points, shape (n, d).
         """
-        own = read[:, self.features].astype(np.float64, order="C")
+        own_features = read[:, self.features].astype(np.float64, order="C")
         basis = region.basis
         mixing = self.A @ basis
-        rest = self.A - mixing @ basis.T
-        spread = (rest @ region.factor) @ (rest @ region.factor).T
+        unprojected = self.A - mixing @ basis.T
+        spread = (unprojected @ region.factor) @ (unprojected @ region.factor).T
         reached = np.maximum(-region.free_low, region.free_high)
         small = np.abs(mixing) < NEGLIGIBLE
         pad = reached @ np.where(small, np.abs(mixing), 0.0).T
         mixing[small] = 0.0
         count = np.count_nonzero(mixing, axis=0)
-        up = region.reach(rest)[0]
-        down = -region.reach(-rest)[0]
+        up = region.reach(unprojected)[0]
+        down = -region.reach(-unprojected)[0]
         shift = reached @ np.abs(mixing).T
         moves = (up > down) | (shift > 0.0)
         slack = region.slack(self.A)
-        sizes = np.abs(own) + np.maximum(up, -down) + shift + slack
+        sizes = np.abs(own_features) + np.maximum(up, -down) + shift + slack
         if self.project is not None:
             # the rounding of x' and of the sums of its projection
             moves |= ((region.radius > 0.0) | (reached.max(axis=1, initial=0.0) > 0.0))[:, None]
@@ -378,8 +380,8 @@ class TreeProver:
         ends = (region.free_low[:, None] * single, region.free_high[:, None] * single)
         # one layout of all arrays: the kernels are compiled once
         people = kernels.Person(
-            near=own + np.minimum(*ends).sum(axis=-1) - pad,
-            far=own + np.maximum(*ends).sum(axis=-1) + pad,
+            near=own_features + np.minimum(*ends).sum(axis=-1) - pad,
+            far=own_features + np.maximum(*ends).sum(axis=-1) + pad,
             down=down,
             up=up,
             inset=pad,
@@ -400,12 +402,14 @@ class TreeProver:
             sigma=np.linalg.pinv(region.factor @ region.factor.T, rcond=STEP, hermitian=True),
             basis=basis,
             reads=self.A,
-            rest=rest,
+            rest=unprojected,
             along=mixing,
         )
         steps = kernels.Moves(*map(np.ascontiguousarray, steps))
-        found, proved, done, points = kernels.search_all(trees, people, steps, own, most)
-        return found, proved, done, points.astype(np.float32)
+        largest_found, proved, done, points = kernels.search_all(
+            trees, people, steps, own_features, most
+        )
+        return largest_found, proved, done, points.astype(np.float32)
 
 
 class _Side:
@@ -454,12 +458,12 @@ class _Side:
             return
         prover = self.prover
         region = self.region.rows(people)
-        found, proved, self.done[people], points = prover.search(
+        new_found, proved, self.done[people], points = prover.search(
             self.trees, region, self.own[people], most
         )
         self.proved[people] = np.minimum(self.proved[people], proved)
         # the margin that the model itself gives to the point
-        better = found > self.found[people]
+        better = new_found > self.found[people]
         if not better.any():
             return
         people = people[better]
@@ -501,15 +505,24 @@ def tree_rings(
         ``inner_proved`` equals ``proved``.
     """
     prover = TreeProver(model, metric)
-    own = prover.sums(prover.read(np.asarray(X, dtype=np.float32))).astype(np.float64)
+    own_margin = prover.sums(prover.read(np.asarray(X, dtype=np.float32))).astype(np.float64)
     rings: list[Ring] = []
     for done, radius in enumerate(radii):
         bounds = prover.margins(X, radius, rounds=rounds)
-        found = np.stack([bounds.found_high, -bounds.found_low], axis=1)
+        largest_found = np.stack([bounds.found_high, -bounds.found_low], axis=1)
         proved = np.stack([bounds.high, -bounds.low], axis=1)
         if rings:
             # what a smaller region holds, a larger one holds too
-            found = np.maximum(found, rings[-1].found)
+            largest_found = np.maximum(largest_found, rings[-1].found)
         inner = radii[max(done - 1, 0)]
-        rings.append(Ring(inner, radius, np.stack([own, -own], axis=1), found, proved, proved))
+        rings.append(
+            Ring(
+                inner,
+                radius,
+                np.stack([own_margin, -own_margin], axis=1),
+                largest_found,
+                proved,
+                proved,
+            )
+        )
     return rings

@@ -179,8 +179,8 @@ class EXPLORE(Metric):
         self._check_counts("max_iter", "max_pairs")
         data = check_array(X, dtype=np.float64)
         if (comparable is None) != (incomparable is None):
-            lacking = "comparable" if comparable is None else "incomparable"
-            raise ValueError(f"EXPLORE needs both sorts of pairs: {lacking} is missing.")
+            missing_kind = "comparable" if comparable is None else "incomparable"
+            raise ValueError(f"EXPLORE needs both sorts of pairs: {missing_kind} is missing.")
         check_source(
             "EXPLORE", comparable=comparable, groups=groups, counterfactuals=counterfactuals
         )

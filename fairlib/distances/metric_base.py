@@ -257,16 +257,18 @@ class Metric(ParameterChecks, BaseEstimator):  # type: ignore[misc]
         ndarray or torch.Tensor, shape (n, m)
             Distances.
         """
-        left = self.project(X)
-        right = left if Y is None else self.project(Y)
-        if _is_tensor(left):
+        projected_x = self.project(X)
+        projected_y = projected_x if Y is None else self.project(Y)
+        if _is_tensor(projected_x):
             # the Gram expansion cancels in single precision
             torch = sys.modules["torch"]
-            distances = torch.cdist(left, right, compute_mode="donot_use_mm_for_euclid_dist")
+            distances = torch.cdist(
+                projected_x, projected_y, compute_mode="donot_use_mm_for_euclid_dist"
+            )
             return distances * distances if squared else distances
         from scipy.spatial.distance import cdist
 
-        return cdist(left, right, "sqeuclidean" if squared else "euclidean")
+        return cdist(projected_x, projected_y, "sqeuclidean" if squared else "euclidean")
 
     def arrays(self) -> dict[str, Float]:
         """All learned arrays by name: the content of the file that :meth:`save` writes."""

@@ -160,9 +160,9 @@ def question_report(
     report = []
     for group, name in enumerate(questions.names):
         positions = questions.positions(group)
-        asked = positions > 0
-        count = int(asked.sum())
-        n = len(asked)
+        is_asked = positions > 0
+        count = int(is_asked.sum())
+        n = len(is_asked)
         low = 0.0
         high = 0.0
         # that nobody is asked a forbidden group is certain
@@ -170,13 +170,13 @@ def question_report(
             low, high = rate_interval(count, n, level)
         mean_position = None
         if count:
-            mean_position = float(positions[asked].mean())
+            mean_position = float(positions[is_asked].mean())
         by_label = {}
         for value in (0, 1):
-            by_label[str(value)] = _share(asked, label == value, min_cell)
+            by_label[str(value)] = _share(is_asked, label == value, min_cell)
         by_group = {}
         for attribute, groups in sensitive.items():
-            by_group[attribute] = _shares_by_group(asked, groups, min_cell)
+            by_group[attribute] = _shares_by_group(is_asked, groups, min_cell)
         report.append(
             {
                 "name": name,

@@ -248,12 +248,12 @@ def audit_losses(
     plan = solver.solve(losses)
     if callback is not None:
         callback(1, 1 + draws)
-    own = losses[problem.labels, np.arange(problem.n)]
-    gap = _gap(plan.value, float(own.mean()))
+    own_losses = losses[problem.labels, np.arange(problem.n)]
+    gap = _gap(plan.value, float(own_losses.mean()))
     low = high = None
     if draws:
         rng = generator(seed, "bootstrap", "audit")
-        resampled = _resample(solver, plan, own, draws, rng, shifted(callback, 1, 1 + draws))
+        resampled = _resample(solver, plan, own_losses, draws, rng, shifted(callback, 1, 1 + draws))
         low, high = percentile_interval(resampled, level, gap)
         if low is not None and low == high:
             # nobody, or everybody alike, gains by a move: some share of further people could gain
@@ -266,7 +266,7 @@ def audit_losses(
     moved = problem.places[problem.place_of] - problem.places[problem.place_of[target]]
     return Audit(
         budget=float(budget),
-        loss=float(own.mean()),
+        loss=float(own_losses.mean()),
         adversarial_loss=plan.value,
         low=low,
         high=high,
@@ -274,7 +274,7 @@ def audit_losses(
         spent=plan.spent,
         target=target,
         distance=np.sqrt(np.einsum("ij,ij->i", moved, moved)),
-        own_loss=own,
+        own_loss=own_losses,
         target_loss=losses[problem.labels, target],
     )
 

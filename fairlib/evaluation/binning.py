@@ -134,11 +134,11 @@ def merge_bins(
     while len(parts) > 1 and (min(sizes) < least or len(parts) > (most or len(parts))):
         smallest = sizes.index(min(sizes))
         partner = min(_partners(smallest, parts, ordered), key=sizes.__getitem__)
-        left = min(smallest, partner)
-        right = max(smallest, partner)
-        parts[left] = sorted(parts[left] + parts[right])
-        sizes[left] += sizes[right]
-        del parts[right], sizes[right]
+        first = min(smallest, partner)
+        second = max(smallest, partner)
+        parts[first] = sorted(parts[first] + parts[second])
+        sizes[first] += sizes[second]
+        del parts[second], sizes[second]
     return parts
 
 

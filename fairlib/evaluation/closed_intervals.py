@@ -84,12 +84,12 @@ def exact_interval(hits: ArrayLike, n: ArrayLike, level: float) -> Estimates:
     from scipy.special import betaincinv
 
     count, rows = np.broadcast_arrays(np.asarray(hits, np.float64), np.asarray(n, np.float64))
-    others = np.maximum(rows - count, 0.0)
+    misses = np.maximum(rows - count, 0.0)
     tail = (1.0 - level) / 2.0
     share = np.full(rows.shape, np.nan)
     np.divide(count, rows, out=share, where=rows > 0)
-    low = np.where(count > 0, betaincinv(np.maximum(count, LEAST), others + 1.0, tail), 0.0)
-    high = np.where(others > 0, betaincinv(count + 1.0, np.maximum(others, LEAST), 1.0 - tail), 1.0)
+    low = np.where(count > 0, betaincinv(np.maximum(count, LEAST), misses + 1.0, tail), 0.0)
+    high = np.where(misses > 0, betaincinv(count + 1.0, np.maximum(misses, LEAST), 1.0 - tail), 1.0)
     # rounding may leave a share just outside; fmin and fmax pass over the NaN of no rows
     return Estimates(share, np.fmin(low, share), np.fmax(high, share))
 
@@ -198,10 +198,10 @@ def largest_difference(narrow: Estimates, wide: Estimates) -> Estimates:
     Estimates
         Of shape (...).
     """
-    others = ~np.eye(narrow.value.shape[-1], dtype=bool)
+    off_diagonal = ~np.eye(narrow.value.shape[-1], dtype=bool)
     value = narrow.value.max(axis=-1) - narrow.value.min(axis=-1)
-    low = pairwise_differences(wide).low[..., others].max(axis=-1)
-    high = pairwise_differences(narrow).high[..., others].max(axis=-1)
+    low = pairwise_differences(wide).low[..., off_diagonal].max(axis=-1)
+    high = pairwise_differences(narrow).high[..., off_diagonal].max(axis=-1)
     return Estimates(value, np.maximum(low, 0.0), high)
 
 
@@ -303,12 +303,12 @@ def smallest_ratio(narrow: Estimates, wide: Estimates) -> Estimates:
     Estimates
         Of shape (...); NaN, with the ends 0 and 1, where all shares are 0.
     """
-    others = ~np.eye(narrow.value.shape[-1], dtype=bool)
+    off_diagonal = ~np.eye(narrow.value.shape[-1], dtype=bool)
     most = narrow.value.max(axis=-1)
     value = np.full(most.shape, np.nan)
     np.divide(narrow.value.min(axis=-1), most, out=value, where=most > 0)
-    low = pairwise_ratios(narrow).low[..., others].min(axis=-1)
-    high = pairwise_ratios(wide).high[..., others].min(axis=-1)
+    low = pairwise_ratios(narrow).low[..., off_diagonal].min(axis=-1)
+    high = pairwise_ratios(wide).high[..., off_diagonal].min(axis=-1)
     return Estimates(value, np.where(most > 0, low, 0.0), np.minimum(high, 1.0))
 
 

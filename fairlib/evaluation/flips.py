@@ -146,10 +146,10 @@ def _nearest_of_other_decision(points: Float, decided: Bool) -> Float:
         distinct.append(np.unique(points[decided == side], axis=0, return_inverse=True))
     for side in (False, True):
         rows, place = distinct[side]
-        others, _ = distinct[not side]
+        candidates, _ = distinct[not side]
         # the search subtracts squared norms, which are needlessly large far from the origin
-        centre = others.mean(axis=0)
-        closest = others[pairwise_distances_argmin(rows - centre, others - centre)]
+        centre = candidates.mean(axis=0)
+        closest = candidates[pairwise_distances_argmin(rows - centre, candidates - centre)]
         # directly, for the search's own distances carry the rounding of the norms
         nearest[decided == side] = ((rows - closest) ** 2).sum(axis=1)[place.ravel()]
     return nearest

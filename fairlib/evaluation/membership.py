@@ -208,11 +208,11 @@ def true_positive_rate(
     float
         In [0, 1].
     """
-    members, others = score_table(member.astype(np.int64), score)
+    members, non_members = score_table(member.astype(np.int64), score)
     members = members[::-1]
-    others = others[::-1]
+    non_members = non_members[::-1]
     # a count may be below a limit of whole rows by rounding alone
-    allowed = np.cumsum(others) <= false_positive_rate * others.sum() + 1e-9
+    allowed = np.cumsum(non_members) <= false_positive_rate * non_members.sum() + 1e-9
     return float(members[allowed].sum() / members.sum())
 
 
@@ -278,6 +278,6 @@ def stronger_attack(attacks: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
     dict
         The result with the larger AUC.
     """
-    both = (attacks["online"], attacks["offline"])
-    stronger = max(both, key=lambda attack: attack["auc"]["value"] or 0.0)
+    two_attacks = (attacks["online"], attacks["offline"])
+    stronger = max(two_attacks, key=lambda attack: attack["auc"]["value"] or 0.0)
     return dict(stronger)

@@ -486,8 +486,8 @@ def _impact(rate: Rate, largest: Rate, level: float, missing: bool) -> Rate:
     value = rate.value / largest.value
     if rate is largest:
         return Rate(rate.hits, rate.n, value)
-    both = exact_interval([rate.hits, largest.hits], [rate.n, largest.n], level)
-    ratios = pairwise_ratios(both)
+    rate_intervals = exact_interval([rate.hits, largest.hits], [rate.n, largest.n], level)
+    ratios = pairwise_ratios(rate_intervals)
     return Rate(rate.hits, rate.n, value, float(ratios.low[0, 1]), float(ratios.high[0, 1]))
 
 

@@ -330,8 +330,10 @@ def _certificates(
     flipped = flips(near, outcomes.y_pred[rows], budget, **chance)
     measured = {"certificate.flips": MetricValue(flipped.share, flipped.low, flipped.high)}
     if losses:
-        both = log_losses(np.stack([1.0 - outcomes.score[rows], outcomes.score[rows]], axis=1))
-        risen = audit_losses(both, near, outcomes.y_true[rows], budget, **chance)
+        losses_by_label = log_losses(
+            np.stack([1.0 - outcomes.score[rows], outcomes.score[rows]], axis=1)
+        )
+        risen = audit_losses(losses_by_label, near, outcomes.y_true[rows], budget, **chance)
         measured["certificate.drf"] = MetricValue(risen.gap, risen.low, risen.high)
     return measured, {"budget": budget, "compared": len(rows)}
 

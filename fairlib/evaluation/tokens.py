@@ -80,8 +80,8 @@ def token_gaps(
     """
     check_settings(draws, level, min_cell)
     count, k = copies.shape
-    others = own[:, None] != np.arange(k)
-    moved = np.where(others, copies - probability[:, None], 0.0)
+    is_other_term = own[:, None] != np.arange(k)
+    moved = np.where(is_other_term, copies - probability[:, None], 0.0)
     if count < min_cell:
         short = MetricValue.insufficient(
             f"only {count} sentences have a term, fewer than {min_cell}"
@@ -92,23 +92,25 @@ def token_gaps(
     people = rng.multinomial(count, np.full(count, 1 / count), draws)
     chosen = rng.multinomial(k, np.full(k, 1 / k), draws)
     sums = people @ size
-    pairs = people @ others
+    pairs = people @ is_other_term
     with np.errstate(divide="ignore", invalid="ignore"):
         by_term = sums / pairs
         means = (sums * chosen).sum(axis=1) / (pairs * chosen).sum(axis=1)
-    order = np.argsort(size[others], kind="stable")
-    ranked = size[others][order]
+    order = np.argsort(size[is_other_term], kind="stable")
+    ranked = size[is_other_term][order]
     tails = []
     for of_sentences, of_terms in zip(people, chosen, strict=True):
-        tails.append(_quantile(ranked, np.outer(of_sentences, of_terms)[others][order]))
+        tails.append(_quantile(ranked, np.outer(of_sentences, of_terms)[is_other_term][order]))
     metrics = {
-        "token_gap": _gap(float(size.sum() / others.sum()), means, count, level),
+        "token_gap": _gap(float(size.sum() / is_other_term.sum()), means, count, level),
         "token_gap_p95": _tail(
             _quantile(ranked, np.ones(len(ranked))), np.array(tails), count, level
         ),
     }
     return metrics, [
-        _of_term(names[t], size[:, t], moved[:, t], others[:, t], by_term[:, t], level, min_cell)
+        _of_term(
+            names[t], size[:, t], moved[:, t], is_other_term[:, t], by_term[:, t], level, min_cell
+        )
         for t in range(k)
     ]
 
@@ -295,6 +297,6 @@ def _aucs(weights: Float, label: Int, term: Int, ranked: Float, measured: Int) -
 def _below(weights: Float, ranked: Float, at: Float) -> Float:
     """Weight of what has a smaller score, and half of the ties, shape (draws, len(at))."""
     total = np.concatenate([np.zeros((len(weights), 1)), np.cumsum(weights, axis=1)], axis=1)
-    left = np.searchsorted(ranked, at, "left")
-    right = np.searchsorted(ranked, at, "right")
-    return np.asarray((total[:, left] + total[:, right]) / 2.0)
+    first = np.searchsorted(ranked, at, "left")
+    last = np.searchsorted(ranked, at, "right")
+    return np.asarray((total[:, first] + total[:, last]) / 2.0)

@@ -93,8 +93,16 @@ def write_documents(
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    known = (favourable_in_words, formats, glossary, make_suite, rule_texts, summary_of, title)
-    templates.globals |= {item.__name__.rpartition(".")[2]: item for item in known} | {
+    template_functions = (
+        favourable_in_words,
+        formats,
+        glossary,
+        make_suite,
+        rule_texts,
+        summary_of,
+        title,
+    )
+    templates.globals |= {item.__name__.rpartition(".")[2]: item for item in template_functions} | {
         "METHODS": METHODS
     }
     texts = {"model-card": card_markdown(facts["card"])}
@@ -105,9 +113,9 @@ def write_documents(
             f"{facts['bundle'].uri} is of another release, publish it again: ", UndefinedError
         ):
             text = templates.get_template(f"{name}.md.j2").render(facts)
-        text, open_points[name], found = _fill(text, notes)
+        text, open_points[name], gap_keys = _fill(text, notes)
         texts[name] = f"{text}\n\n## To be written by people\n\n{open_points[name]}\n"
-        keys += found
+        keys += gap_keys
     for key in notes:
         if key not in keys:
             raise not_known("the heading of a note", key, keys)
@@ -124,18 +132,18 @@ def _fill(text: str, notes: Mapping[str, str]) -> tuple[str, str, list[str]]:
     keys = []
     gaps = []
     started = 0
-    for level, first, rest, gap, body in zip(*[iter(parts)] * 5, strict=True):
+    for level, first, heading_rest, gap, body in zip(*[iter(parts)] * 5, strict=True):
         key = first.strip(",").lower()
-        known = body.strip()
-        blocks += filter(None, (f"{level} {first}{rest}", known))
-        keys += [key] if gap or known else []
+        filled_text = body.strip()
+        blocks += filter(None, (f"{level} {first}{heading_rest}", filled_text))
+        keys += [key] if gap or filled_text else []
         if key in notes:
             note = markdown_of_person(notes[key].strip())  # HTML in a note is shown, not obeyed
             blocks.append(f"*Written by a person:*\n\n{note}")
         elif gap:
             blocks.append(f"> **To be written** ({key}): {gap}")
-            gaps.append(f"- {key}{rest}: {gap}")
-            started += bool(known)
+            gaps.append(f"- {key}{heading_rest}: {gap}")
+            started += bool(filled_text)
     filled = f"{len(keys) - len(gaps)} of {len(keys)} points are filled, {started} more in part."
     return "\n\n".join(blocks), "\n".join([filled, "", *gaps]).strip(), keys
 

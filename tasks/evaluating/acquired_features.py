@@ -38,9 +38,9 @@ class FullInformation(Wrapped):
 
     def predict_proba(self, X: Float32) -> Float:
         """Class probabilities, shape (n, 2)."""
-        known = np.broadcast_to(self.model.allowed_, (len(X), len(self.model.allowed_)))
-        found: Float = self.model.predict_proba_known(X, known)
-        return found
+        allowed_cells = np.broadcast_to(self.model.allowed_, (len(X), len(self.model.allowed_)))
+        probabilities: Float = self.model.predict_proba_known(X, allowed_cells)
+        return probabilities
 
     def predict(self, X: Float32, groups: NDArray[Any] | None = None) -> NDArray[Any]:
         """Labels by the model's rule."""
@@ -83,11 +83,11 @@ def acquisition_content(
 
     It holds no row, and no share of fewer people than `min_cell`.
     """
-    found = model.feature_report_
-    alone = found.get("groups", {})
+    feature_report = model.feature_report_
+    alone = feature_report.get("groups", {})
     unknown = {"classifier_auc": None, "adversary_auc": None}
-    given = {"level": settings["level"], "min_cell": settings["min_cell"]}
-    report = question_report(questions, data.y, data.sensitive, **given)
+    report_settings = {"level": settings["level"], "min_cell": settings["min_cell"]}
+    report = question_report(questions, data.y, data.sensitive, **report_settings)
     return {
         "gamma": model.gamma,
         "criterion": model.criterion,
@@ -101,6 +101,6 @@ def acquisition_content(
             "high": asked.high,
             "histogram": asked_histogram(questions),
         },
-        "auc": {name: found.get(name, unknown) for name in ("all", "acquired")},
+        "auc": {name: feature_report.get(name, unknown) for name in ("all", "acquired")},
         "full_information": dict(full_information),
     }

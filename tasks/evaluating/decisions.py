@@ -46,7 +46,7 @@ class Decisions:
     @classmethod
     def concatenate(cls, parts: Sequence[Decisions]) -> Decisions:
         """Decisions about the rows of all parts, in their order."""
-        asked = [part.asked for part in parts if part.asked is not None]
+        asked_counts = [part.asked for part in parts if part.asked is not None]
         return cls(
             np.concatenate([part.score for part in parts]),
             np.concatenate([part.predicted for part in parts]),
@@ -54,7 +54,7 @@ class Decisions:
                 name: np.concatenate([part.consistent[name] for part in parts])
                 for name in parts[0].consistent
             },
-            np.concatenate(asked) if asked else None,
+            np.concatenate(asked_counts) if asked_counts else None,
         )
 
     def write(self, folder: Path, number: int) -> None:
@@ -96,13 +96,13 @@ def decide_rows(
     groups = groups_argument(model, sensitive)
     if acquired is None:
         # A model may have its own threshold.
-        asked = None
+        asked_counts = None
         score = _in_blocks(lambda part: _score(model.predict_proba(part)), X, {})
         predicted = _in_blocks(model.predict, X, groups)
     else:
         # The questions are asked once, so the label follows from the probability.
         score = acquired.probability
-        asked = (acquired.order >= 0).sum(axis=1)
+        asked_counts = (acquired.order >= 0).sum(axis=1)
         predicted = labels_of(model, score, X, **groups)
     report(1, total)
     consistent = {}
@@ -116,7 +116,7 @@ def decide_rows(
 
         consistent[name] = _in_blocks(agree, X, groups)
         report(done, total)
-    return Decisions(score, predicted.astype(np.int64), consistent, asked)
+    return Decisions(score, predicted.astype(np.int64), consistent, asked_counts)
 
 
 def _score(probabilities: Float) -> Float:

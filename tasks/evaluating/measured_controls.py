@@ -24,7 +24,7 @@ Matrix = Float32
 
 @dataclass(frozen=True)
 class Majority:
-    """The commonest answer for everybody, with the labels' shares in the training rows as
+    """The majority-class baseline, with the labels' shares in the training rows as
     probabilities.
     """
 
@@ -35,7 +35,7 @@ class Majority:
         return np.tile(self.shares, (len(X), 1))
 
     def predict(self, X: Matrix) -> NDArray[Any]:
-        """Commonest label, shape (n,)."""
+        """Most frequent label, shape (n,)."""
         return np.full(len(X), int(np.argmax(self.shares)))
 
 
@@ -59,13 +59,13 @@ class Blind(Wrapped):
 
     def predict_proba(self, X: Matrix) -> Float:
         """Class probabilities, shape (n, L)."""
-        found: Float = self.model.predict_proba(self._hidden(X))
-        return found
+        probabilities: Float = self.model.predict_proba(self._hidden(X))
+        return probabilities
 
     def predict(self, X: Matrix) -> NDArray[Any]:
         """Labels, shape (n,)."""
-        found: NDArray[Any] = self.model.predict(self._hidden(X))
-        return found
+        predictions: NDArray[Any] = self.model.predict(self._hidden(X))
+        return predictions
 
     def _hidden(self, X: Matrix) -> Matrix:
         copy = np.array(X, dtype=np.float32)
@@ -108,23 +108,27 @@ def controls_content(
     outcomes = own.outcomes
     certificates = own.certificates
     chance = {key: settings[key] for key in ("draws", "level", "min_cell", "seed")}
-    found = {}
+    content_by_control = {}
     for control in measured:
         compared, single = control.against or compared_with(outcomes, control.outcomes, settings)
         for name, value in certificates.items():
-            other = control.certificates.get(name)
-            if other is not None and value.value is not None and other.value is not None:
-                single[name] = other.value
-                compared[name] = {**vars(MetricValue(value.value - other.value))}
+            baseline_value = control.certificates.get(name)
+            if (
+                baseline_value is not None
+                and value.value is not None
+                and baseline_value.value is not None
+            ):
+                single[name] = baseline_value.value
+                compared[name] = {**vars(MetricValue(value.value - baseline_value.value))}
                 if name in own.by_sentence:
                     apart = own.by_sentence[name] - control.by_sentence[name]
                     compared[name] = {**vars(mean_of_people(apart, **chance, least=-1.0, most=1.0))}
-        found[control.name] = {
+        content_by_control[control.name] = {
             "same_as": control.same_as,
             "metrics": single,
             "differences": compared,
         }
-    return {"rows": outcomes.n, "level": settings["level"], "controls": found}
+    return {"rows": outcomes.n, "level": settings["level"], "controls": content_by_control}
 
 
 def compared_with(outcomes: Outcomes, control: Outcomes, settings: Mapping[str, Any]) -> Against:

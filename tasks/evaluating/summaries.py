@@ -128,7 +128,7 @@ def _document(
 def markdown_of_evaluation(
     run: Mapping[str, Any], documents: Mapping[str, Any], report: str
 ) -> str:
-    """Write the verdict, the gates, the metrics beside those of the baseline, the notes and the
+    """Write the verdict, the gates, the metrics next to those of the baseline, the notes and the
     run's id.
 
     `run` has ``status``, ``judged``, ``baseline``, ``data``, ``notes`` and ``id``; `documents` has

@@ -287,15 +287,15 @@ class StoredTable:
 
     def places(self) -> list[Block]:
         """The row groups in their order; of a table without any one block."""
-        found: list[Block] = []
+        blocks: list[Block] = []
         start = 0
         for file in self.files:
             footer = pq.read_metadata(file)
             for group in range(footer.num_row_groups):
                 end = start + footer.row_group(group).num_rows
-                found.append(Block(file, (group,), len(found), slice(start, end)))
+                blocks.append(Block(file, (group,), len(blocks), slice(start, end)))
                 start = end
-        return found or [Block(self.files[0], (), 0, slice(0, 0))]
+        return blocks or [Block(self.files[0], (), 0, slice(0, 0))]
 
     def blocks(self, names: Sequence[str] | None = None) -> Iterator[pa.Table]:
         """The blocks, with all columns or some, in their order."""

@@ -41,27 +41,27 @@ def source_closure(modules: Iterable[str]) -> dict[str, Path]:
     """Return the source files of our modules that `modules` (dotted names) import, directly or
     indirectly.
 
-    The keys are module names; the packages above each module are included. Imports count wherever
-    they stand in a file.
+    The keys are module names; the packages above each module are included. Imports count at
+    every place of a file.
     """
-    found: dict[str, Path] = {}
-    seen: set[str] = set()
+    source_files: dict[str, Path] = {}
+    visited: set[str] = set()
     waiting = list(modules)
     while waiting:
         name = waiting.pop()
-        if name in seen or name.partition(".")[0] != PACKAGE:
+        if name in visited or name.partition(".")[0] != PACKAGE:
             continue
-        seen.add(name)
+        visited.add(name)
         path = _source(ROOT, name)
         if (
             path is None or not path.is_file()
         ):  # an upgrade below a process that stays may have removed it
             continue
-        found[name] = path
+        source_files[name] = path
         waiting.append(name.rpartition(".")[0])
         waiting += _read(path)[1]
-    found.pop("", None)
-    return dict(sorted(found.items()))
+    source_files.pop("", None)
+    return dict(sorted(source_files.items()))
 
 
 @functools.cache
@@ -123,13 +123,13 @@ def library_versions(names: Iterable[str] = NUMERIC_LIBRARIES) -> dict[str, str]
     versions = {}
     for name in names:
         try:
-            found = metadata.distribution(name)
+            distribution = metadata.distribution(name)
         except metadata.PackageNotFoundError:
             continue
         # Reading this line alone takes a fifth of the time of parsing all metadata, and each step
         # asks.
-        line = VERSION.search(found.read_text("METADATA") or "")
-        versions[name] = line[1] if line else found.version
+        line = VERSION.search(distribution.read_text("METADATA") or "")
+        versions[name] = line[1] if line else distribution.version
     return versions
 
 

@@ -174,7 +174,7 @@ STEPS = {
         ),
         Step(
             "membership",
-            summary="Attack the model by shadow models, to tell training from test rows.",
+            summary="Attack the model by shadow models, to separate training from test rows.",
         ),
         Step(
             "evaluate", summary="Measure performance, group gaps and consistency on the test rows."

@@ -131,9 +131,9 @@ class Folder:
         try:
             self.filesystem, self.root = fsspec.core.url_to_fs(os.path.expanduser(url))
         except (ImportError, ValueError):
-            shown = without_secrets(url)
+            public_url = without_secrets(url)
             raise InputError(
-                f"the {what} {shown!r} cannot be opened: {missing_package(url)}"
+                f"the {what} {public_url!r} cannot be opened: {missing_package(url)}"
             ) from None
         self.is_local = is_local(self.filesystem)
 
@@ -244,8 +244,8 @@ class Store(Folder):
             or status.st_uid != os.getuid()
         ):
             return
-        found = {item.name for item in self.local.iterdir()}
-        if found <= FOLDERS | FILES or "artifacts" in found:
+        entries = {item.name for item in self.local.iterdir()}
+        if entries <= FOLDERS | FILES or "artifacts" in entries:
             self.local.chmod(0o700)
         else:
             for name in FOLDERS:
@@ -418,10 +418,10 @@ class Store(Folder):
         return self._uri(self.path(*parts))
 
     def runs(self) -> list[str]:
-        """Ids of all runs, oldest first; files beside the runs' folders are ignored."""
-        found = self.filesystem.glob(self.path("runs", "*"), detail=True)
+        """Ids of all runs, oldest first; other files in the same folder are ignored."""
+        entries = self.filesystem.glob(self.path("runs", "*"), detail=True)
         return sorted(
-            path.rsplit("/", 1)[-1] for path, facts in found.items() if facts["type"] != "file"
+            path.rsplit("/", 1)[-1] for path, facts in entries.items() if facts["type"] != "file"
         )
 
     def runs_with(self, name: str) -> dict[str, str]:
@@ -534,8 +534,10 @@ class Store(Folder):
         """Size of a file or folder, without files that are parts of other artifacts too."""
         if not self.is_local:
             return int(self.filesystem.du(path))
-        found = (item.stat() for item in (Path(path), *Path(path).rglob("*")) if item.is_file())
-        return sum(item.st_size for item in found if item.st_nlink == 1)
+        file_stats = (
+            item.stat() for item in (Path(path), *Path(path).rglob("*")) if item.is_file()
+        )
+        return sum(item.st_size for item in file_stats if item.st_nlink == 1)
 
     def _used(self, path: str) -> float:
         """Time of a file's last use or change."""

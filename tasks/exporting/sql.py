@@ -486,8 +486,10 @@ def _tree(trees: TreeArrays, node: int, splits: Mapping[int, str]) -> str:
     """A tree, or the part of one below a node, as a CASE."""
     if node not in splits:
         return literal(trees.value[node])
-    left, right = (_tree(trees, int(child[node]), splits) for child in (trees.left, trees.right))
-    return f"CASE WHEN {splits[node]} THEN {left} ELSE {right} END"
+    left_sql, right_sql = (
+        _tree(trees, int(child[node]), splits) for child in (trees.left, trees.right)
+    )
+    return f"CASE WHEN {splits[node]} THEN {left_sql} ELSE {right_sql} END"
 
 
 def classifier_query(bundle: Bundle, dialect: str, table: str) -> str:

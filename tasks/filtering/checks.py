@@ -54,9 +54,9 @@ class Judge(ABC):
     """Judges batches by a model; the result of a row depends on the row, the model and the settings
     alone.
 
-    `key` are columns that files need beside the model's features, and `added` those that the output
-    has behind the input's. `weights`, shape (groups,), make the number of expected rows from the
-    masses.
+    `key` are columns that files need in addition to the model's features, and `added` those that
+    the output has behind the input's. `weights`, shape (groups,), make the number of expected rows
+    from the masses.
     """
 
     key: tuple[str, ...] = ()

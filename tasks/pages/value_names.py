@@ -106,15 +106,15 @@ def _name_label(names: Names, documents: dict[str, Any]) -> None:
 
 def _name_classes(names: Names, column: str, metrics: dict[str, Any]) -> None:
     """Name more than two labels; a recall is also found under its label's name."""
-    shown = shown_names(names, column, metrics["settings"]["classes"])
-    metrics["settings"]["classes"] = list(shown.values())
-    recalls = {new: metrics["metrics"][f"recall.{old}"] for old, new in shown.items()}
+    class_names = shown_names(names, column, metrics["settings"]["classes"])
+    metrics["settings"]["classes"] = list(class_names.values())
+    recalls = {new: metrics["metrics"][f"recall.{old}"] for old, new in class_names.items()}
     for new, recall in recalls.items():
         metrics["metrics"][f"recall.{new}"] = recall
     for cells in metrics["counts"].values():
         for cell in cells:
-            cell["label"] = shown[cell["label"]]
-            cell["taken_for"] = [shown[label] for label in cell["taken_for"]]
+            cell["label"] = class_names[cell["label"]]
+            cell["taken_for"] = [class_names[label] for label in cell["taken_for"]]
 
 
 def label_name(names: Names, column: str, value: Any) -> Any:
@@ -126,13 +126,13 @@ def shown_names(names: Names, column: str, values: Iterable[str]) -> dict[str, s
     """Name of every distinct value of a column, or of the intersection ``a&b`` of two, in their
     order.
     """
-    shown = {value: _name(names, column, value) for value in values}
-    texts = list(shown.values())
-    for value, text in shown.items():
+    names_by_value = {value: _name(names, column, value) for value in values}
+    texts = list(names_by_value.values())
+    for value, text in names_by_value.items():
         # a name that is the code of another value would merge the two
         if text != value and texts.count(text) > 1:
-            shown[value] = f"{text} ({value})"
-    return shown
+            names_by_value[value] = f"{text} ({value})"
+    return names_by_value
 
 
 def _name(names: Names, column: str, value: str) -> str:
@@ -144,11 +144,11 @@ def _name(names: Names, column: str, value: str) -> str:
 
 
 def _keys(names: Names, column: str, groups: Json) -> dict[str, Any]:
-    shown = shown_names(names, column, groups)
-    return {shown[group]: content for group, content in groups.items()}
+    group_names = shown_names(names, column, groups)
+    return {group_names[group]: content for group, content in groups.items()}
 
 
 def _rename(names: Names, column: str, items: Iterable[dict[str, Any]], key: str) -> None:
-    shown = shown_names(names, column, [item[key] for item in items])
+    item_names = shown_names(names, column, [item[key] for item in items])
     for item in items:
-        item[key] = shown[item[key]]
+        item[key] = item_names[item[key]]

@@ -136,7 +136,7 @@ class Bundle:
         classes = self.contract.label.classes
         if classes:
             raise InputError(
-                f"{self.uri} tells {len(classes)} labels apart, and {verb} takes models of two."
+                f"{self.uri} predicts {len(classes)} labels, and {verb} takes models of two."
             )
 
     @property
@@ -207,14 +207,14 @@ def checked_folder(folder: Path, scratch: Path) -> tuple[Path, tuple[str, ...]]:
     older version or somebody else made, is not compared: then the bundle itself is returned, with a
     warning. Raises `InputError` for a folder that is not what was published.
     """
-    shown = without_secrets(str(folder))
+    public_path = without_secrets(str(folder))
     copy = scratch / "bundle-of-folder"
-    with unusable(f"the model {shown}"):
+    with unusable(f"the model {public_path}"):
         faults = model_faults(folder, copy_to=copy)
     if faults is None:
         inner = folder / BUNDLE
-        return (inner if inner.is_dir() else folder), (UNLISTED.format(model=shown),)
-    require_undamaged(shown, faults)
+        return (inner if inner.is_dir() else folder), (UNLISTED.format(model=public_path),)
+    require_undamaged(public_path, faults)
     return copy, ()
 
 
@@ -234,16 +234,16 @@ def read_bundle(folder: Path, name: str | None, version: str | None, uri: str) -
     """
     from evenhand.data_contracts.model import Contract
 
-    shown = without_secrets(uri)
-    lacking = [part for part in PARTS if not (folder / part).exists()]
-    if lacking:
-        raise InputError(f"{shown} is no published model: it lacks {lacking[0]}.")
+    public_uri = without_secrets(uri)
+    missing_parts = [part for part in PARTS if not (folder / part).exists()]
+    if missing_parts:
+        raise InputError(f"{public_uri} is no published model: it lacks {missing_parts[0]}.")
     if not (folder / "evaluation.json").is_file():
         raise InputError(
-            f"the model {shown} was published without its contract, by an older version: publish "
-            "it again."
+            f"the model {public_uri} was published without its contract, by an older version: "
+            "publish it again."
         )
-    with unusable(f"the model {shown}"):
+    with unusable(f"the model {public_uri}"):
         inputs = json.loads((folder / "inputs.json").read_text())
         evaluation = json.loads((folder / "evaluation.json").read_text())
         contract = Contract.from_dict(evaluation["contract"])

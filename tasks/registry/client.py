@@ -116,17 +116,18 @@ def registry_client(uri: str) -> Iterator[MlflowClient]:
         OSError,
     ) as error:
         # A database URI may hold a password, and the error's text may quote the URI.
-        shown = without_secrets(uri)
-        reason = without_secrets((str(error).splitlines() or [""])[0].replace(uri, shown))[:200]
+        public_uri = without_secrets(uri)
+        reason = without_secrets((str(error).splitlines() or [""])[0].replace(uri, public_uri))[
+            :200
+        ]
         if disk_is_full(error) or _has_no_space(uri):
             raise NotCarriedOut(
-                f"the disk of the model registry at {shown}, or that of temporary files, is full: "
-                "free some "
-                "space, then run again."
+                f"the disk of the model registry at {public_uri}, or that of temporary files, is "
+                "full: free some space, then run again."
             ) from None
         away = "://" in uri and not uri.startswith("sqlite:") and _may_pass(error)
         raise (ServiceAway if away else NotCarriedOut)(
-            f"the model registry at {shown} gave no valid answer ({type(error).__name__}: "
+            f"the model registry at {public_uri} gave no valid answer ({type(error).__name__}: "
             f"{reason}): "
             "check MLFLOW_TRACKING_URI and the server, then run again."
         ) from None
@@ -177,8 +178,8 @@ def published(uri: str, name: str, alias: str) -> Published | None:
     def look_up() -> Published | None:
         return _look_up(uri, lambda client: client.get_model_version_by_alias(name, alias))
 
-    found = ask_once(uri, f"version of {name}@{alias}", look_up)
-    return None if found is None else Published(*found)
+    answer = ask_once(uri, f"version of {name}@{alias}", look_up)
+    return None if answer is None else Published(*answer)
 
 
 def published_version(uri: str, name: str, version: str) -> Published | None:
@@ -295,15 +296,17 @@ def _files(uri: str, name: str, version: str) -> tuple[Path | None, str]:
             files = client.get_model_version(name, version).tags.get(FILES_TAG, "")
         return {"place": str(place_of(uri, name, version) or ""), "files": files}
 
-    found = ask_once(uri, f"files of {name}/{version}", look_up)
-    return (Path(found["place"]) if found["place"].startswith("/") else None), found["files"]
+    answer = ask_once(uri, f"files of {name}/{version}", look_up)
+    return (Path(answer["place"]) if answer["place"].startswith("/") else None), answer["files"]
 
 
 def listed_files(root: Path) -> str:
     """Digests of a model's files but those that its own list has, for the registry."""
     inner = json.loads((root / BUNDLE / LIST).read_text())
-    found = file_digests(root).items()
-    outer = {path: digest for path, digest in found if path not in inner and not is_of_others(path)}
+    digests = file_digests(root).items()
+    outer = {
+        path: digest for path, digest in digests if path not in inner and not is_of_others(path)
+    }
     return json.dumps(outer, sort_keys=True)
 
 
@@ -338,11 +341,11 @@ def read_card(uri: str, name: str, version: str) -> dict[str, Any] | None:
 def current_aliases(uri: str, names: Sequence[str]) -> dict[str, dict[str, str]]:
     """Version of every alias of each model; models that are not in the registry are left out."""
     with registry_client(uri) as client:
-        wanted = set(names)
+        unique_names = set(names)
         return {
             model.name: {alias: str(version) for alias, version in dict(model.aliases).items()}
             for model in client.search_registered_models(max_results=1000)
-            if model.name in wanted
+            if model.name in unique_names
         }
 
 
@@ -361,18 +364,18 @@ def ask_once(uri: str, question: str, ask: Callable[[], Any]) -> Any:
         return ask()
     file = Path(f"{uri.removeprefix(SQLITE)}.answers.json")
     try:
-        kept = json.loads(file.read_text())
+        cache = json.loads(file.read_text())
     except (OSError, ValueError):
-        kept = None
-    if not isinstance(kept, dict) or kept.get("state") != state:
-        kept = {"state": state, "answers": {}}
-    answers = kept["answers"]
+        cache = None
+    if not isinstance(cache, dict) or cache.get("state") != state:
+        cache = {"state": state, "answers": {}}
+    answers = cache["answers"]
     if question not in answers:
         answers[question] = ask()
         if answers[question] is not None and _state(uri) == state:
             part = file.with_name(f"{file.name}.{os.getpid()}.part")
             with suppress(OSError):  # a registry that this process may only read
-                part.write_text(json.dumps(kept))
+                part.write_text(json.dumps(cache))
                 part.replace(file)
     return answers[question]
 
@@ -382,7 +385,7 @@ def _state(uri: str) -> str | None:
     registry.
 
     The header counts the changes (bytes 24 to 27), unless the database writes ahead (bytes 18 and
-    19 are 2). A journal beside the file means that a change is under way or was interrupted.
+    19 are 2). A journal next to the file means that a change is under way or was interrupted.
     """
     path = Path(uri.removeprefix(SQLITE))
     if not uri.startswith(SQLITE) or Path(f"{path}-journal").exists():

@@ -371,9 +371,9 @@ def move_alias(
     version was `judged` by that chain, raises `EvidenceChangedError` where a policy or an
     evaluation of it was recorded since.
     """
-    seen = seen or settled_chain(client, name, alias)
-    before = seen.aliases.get(alias)
-    if before == version and not any(fault.startswith(f"{alias} is ") for fault in seen.faults):
+    chain = seen or settled_chain(client, name, alias)
+    before = chain.aliases.get(alias)
+    if before == version and not any(fault.startswith(f"{alias} is ") for fault in chain.faults):
         return None
 
     def check(record: Record) -> None:
@@ -398,11 +398,11 @@ def move_alias(
         "to_version": version,
         "reason": reason,
     }
-    made = next(iter(seen.moves(alias)[-1:]), None)
+    made = next(iter(chain.moves(alias)[-1:]), None)
     same = made is not None and made.who == actor() and content.items() <= made.content.items()
     if before == version or not same:
         content |= {"evaluation": dict(evaluation)}
-        made = append(client, name, "move", content, seen=seen, unless=check)
+        made = append(client, name, "move", content, seen=chain, unless=check)
     # else a kill or an outage came between the record and the move
     client.set_registered_model_alias(name, alias, version)
     # a process that was stopped before its move may make it after a later one

@@ -54,16 +54,16 @@ def _judge_and_move(uri: str, name: str, version: str, alias: str) -> Record | N
     meanwhile.
     """
     with registry_client(uri) as client:
-        seen = settled_chain(client, name, alias)
+        chain = settled_chain(client, name, alias)
         policy = None
         if alias != WAITING:
-            policy = seen.policy
-        evaluations = evaluations_of(client, seen, version)
+            policy = chain.policy
+        evaluations = evaluations_of(client, chain, version)
         if policy is not None:
-            allowed, reason = judge(policy, seen, version, evaluations)
+            allowed, reason = judge(policy, chain, version, evaluations)
         else:
-            allowed, reason = _without_policy(seen, version, alias, evaluations)
-        reason = reason or damage(uri, seen, version, required=policy is not None)
+            allowed, reason = _without_policy(chain, version, alias, evaluations)
+        reason = reason or damage(uri, chain, version, required=policy is not None)
         if reason:
             option = "--policy" if policy is not None else "--data … --gates …"
             raise InputError(
@@ -77,7 +77,7 @@ def _judge_and_move(uri: str, name: str, version: str, alias: str) -> Record | N
             version,
             reason="promote",
             evaluation=allowed,
-            seen=seen,
+            seen=chain,
             judged=True,
         )
 

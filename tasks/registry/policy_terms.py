@@ -186,9 +186,9 @@ def measured_otherwise(terms: Terms, evaluation: Mapping[str, Any]) -> str | Non
     The run that trained a model has a seed of its own, and may have measured more strictly.
     """
     settings = evaluation.get("settings") or {}
-    lacking = [key for key in SETTINGS if key not in settings]
-    if lacking:
-        return f"its record does not say with which {lacking[0]} it was measured"
+    missing_keys = [key for key in SETTINGS if key not in settings]
+    if missing_keys:
+        return f"its record does not say with which {missing_keys[0]} it was measured"
     trained = evaluation.get("kind") == "run"
     for key, pinned in terms.settings.items():
         value = settings[key]
@@ -238,17 +238,17 @@ def _first_difference(pinned: Mapping[str, Any] | None, judged: Mapping[str, Any
                     "`evenhand policy set --contract FILE` pins one"
                 )
         return None
-    wanted = {pinned["label"]["name"]: pinned["label"], **pinned["sensitive"]}
-    different = sorted(set(wanted) ^ set(columns))
+    pinned_columns = {pinned["label"]["name"]: pinned["label"], **pinned["sensitive"]}
+    different = sorted(set(pinned_columns) ^ set(columns))
     if different:
         verb = "has"
-        if different[0] in wanted:
+        if different[0] in pinned_columns:
             verb = "lacks"
         return (
             f"its contract {verb} the label or sensitive column {different[0]!r}, unlike the "
             "policy's"
         )
-    for name, column in wanted.items():
+    for name, column in pinned_columns.items():
         for key in sorted({*column, *columns[name]}):
             if column.get(key) != columns[name].get(key):
                 return f"its contract differs from the policy's in {key!r} of the column {name!r}"

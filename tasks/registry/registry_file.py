@@ -49,7 +49,7 @@ def prepare_registry_file(uri: str) -> None:
     schema.
 
     Nothing is done for a server, another database, a file of a newer MLflow, or a file that is up
-    to date. A file that holds rows of a user is kept beside the migrated one, under a name with
+    to date. A file that holds rows of a user is kept next to the migrated one, under a name with
     ``.bak``.
 
     Raises `NotCarriedOut` if another process migrates it for too long, or the migration fails: the
@@ -165,7 +165,7 @@ def _locked(path: Path) -> Iterator[sqlite3.Connection]:
     """Open a database that no other process writes within the block, and that has no journal of its
     own.
 
-    A journal beside the file that replaces it would be taken for the journal of that file.
+    A journal next to the file that replaces it would be taken for the journal of that file.
     """
     with closing(_connect(path)) as database:
         database.execute("pragma journal_mode = delete")
@@ -181,8 +181,8 @@ def _has_rows_of_users(database: sqlite3.Connection) -> bool:
         if table == "alembic_version":
             continue
         initial = INITIAL_ROWS.get(table.removeprefix(UNFINISHED), "0")
-        others = f'select 1 from "{table}" where not ({initial}) limit 1'
-        if database.execute(others).fetchone() is not None:
+        rows_of_users = f'select 1 from "{table}" where not ({initial}) limit 1'
+        if database.execute(rows_of_users).fetchone() is not None:
             return True
     return False
 

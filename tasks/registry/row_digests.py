@@ -47,8 +47,8 @@ def described_columns(contract: Contract) -> list[str]:
     """Columns by which two rows count as the same: inputs, sensitive columns and the label,
     no ids.
     """
-    wanted = (*contract.features, *contract.sensitive, contract.label)
-    return list(dict.fromkeys(column.name for column in wanted))
+    described = (*contract.features, *contract.sensitive, contract.label)
+    return list(dict.fromkeys(column.name for column in described))
 
 
 def membership(parts: Iterable[NDArray[np.uint8]], rows: int, contract: Contract) -> dict[str, Any]:

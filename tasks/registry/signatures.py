@@ -36,22 +36,24 @@ def read_public_keys(paths: Sequence[Path]) -> list[str]:
     none.
     """
     load = serialization.load_pem_public_key
-    wanted = Ed25519PublicKey
-    found = [_read(f"--signed-by {path}", path, load, wanted, "public key") for path in paths]
-    return [key.public_bytes_raw().hex() for key in found]
+    key_type = Ed25519PublicKey
+    public_keys = [
+        _read(f"--signed-by {path}", path, load, key_type, "public key") for path in paths
+    ]
+    return [key.public_bytes_raw().hex() for key in public_keys]
 
 
 def _read(option: str, path: Path, load: Callable[[bytes], Any], wanted: type, what: str) -> Any:
-    found = None
+    loaded = None
     try:
-        found = load(path.read_bytes())
+        loaded = load(path.read_bytes())
     except OSError as error:
         raise InputError(f"{option} cannot be read ({error.strerror}).") from None
     except (ValueError, TypeError):  # no PEM, a password
         pass
-    if not isinstance(found, wanted):
+    if not isinstance(loaded, wanted):
         raise InputError(f"{option} holds no {what} of Ed25519 without a password.")
-    return found
+    return loaded
 
 
 def signature(key: Ed25519PrivateKey, name: str, files: str) -> dict[str, str]:
@@ -66,10 +68,10 @@ def unsigned(chain: Chain, version: str, keys: Sequence[str]) -> str | None:
     """Describe the first key that has not signed a version's files; None if all have."""
     made = chain.of("signature", version)
     signed = {record.content["key"] for record in made if _holds(chain, record)}
-    lacking = next((key for key in keys if key not in signed), None)
-    other = any(record.content.get("key") == lacking for record in made)
-    what = "other files than its" if other else "nothing of it"
-    return lacking and f"the key {lacking[:SHOWN]} has signed {what}"
+    missing_key = next((key for key in keys if key not in signed), None)
+    signed_other_files = any(record.content.get("key") == missing_key for record in made)
+    what = "other files than its" if signed_other_files else "nothing of it"
+    return missing_key and f"the key {missing_key[:SHOWN]} has signed {what}"
 
 
 def false_signatures(chain: Chain) -> list[str]:

@@ -46,7 +46,7 @@ def _listed_source(path: str, listed: dict[str, str]) -> bytes:
 
 
 def _keep_kernels_elsewhere() -> None:
-    """Have Numba keep compiled kernels in the user's cache: it would execute those beside
+    """Have Numba keep compiled kernels in the user's cache: it would execute those next to
     the code.
     """
     base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
@@ -67,7 +67,7 @@ def _check_folder() -> dict[str, str]:
     """Compare the model's folder with its list, by the listed module that does it; return
     the list.
     """
-    # other files beside the listed packages must not be imported in place of installed ones
+    # other files next to the listed packages must not be imported in place of installed ones
     sys.path[:] = [place for place in sys.path if place != str(ROOT / "code")]
     # Python wrote this file's bytecode: the next process would execute it in place of this file
     cached = Path(globals().get("__cached__") or ROOT / "none")
@@ -140,8 +140,8 @@ class ListedCode(MetaPathFinder):
         """
         spec = ModuleSpec(PACKAGE, None, is_package=True)
         installed = PathFinder.find_spec(PACKAGE)
-        others = installed.submodule_search_locations if installed is not None else None
-        spec.submodule_search_locations = [str(ROOT / "code" / PACKAGE), *(others or ())]
+        installed_folders = installed.submodule_search_locations if installed is not None else None
+        spec.submodule_search_locations = [str(ROOT / "code" / PACKAGE), *(installed_folders or ())]
         return spec
 
 
@@ -184,11 +184,11 @@ def _classifier(folder: Path, labels: list[Any]) -> Answer:
 
     def answer(matrix: Any, rows: pd.DataFrame) -> dict[str, Any]:
         groups = None if model_groups is None else model_groups(rows)
-        decided, probability, asked = predictions_of(model, matrix, groups)
+        decided, probability, asked_counts = predictions_of(model, matrix, groups)
         return {
             "prediction": [labels[int(label)] for label in decided],
             "probability": probability,
-            **({} if asked is None else {"asked": asked}),
+            **({} if asked_counts is None else {"asked": asked_counts}),
         }
 
     return answer

@@ -45,8 +45,8 @@ def missing_package(address: str) -> str:
 
 def is_database(address: str) -> bool:
     """Whether an output is a table of a database: a URL of no file system, or ``$NAME#TABLE``."""
-    scheme, found, _ = address.partition("://")
-    if found and not scheme.startswith("$"):
+    scheme, separator, _ = address.partition("://")
+    if separator and not scheme.startswith("$"):
         return scheme.rpartition("::")[2] not in {
             *known_implementations,
             *registry,

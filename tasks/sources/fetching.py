@@ -111,12 +111,11 @@ def _check_digest(path: Path, expected: str, name: str) -> None:
         raise InputError(
             f"table.sha256 pins one file, but {name} is a folder: take it out of the job."
         )
-    found = sha256_of_file(path)
-    if found != expected:
+    digest = sha256_of_file(path)
+    if digest != expected:
         raise InputError(
-            f"{name} has sha256 {found[:12]}…, expected {expected[:12]}…: it is another version or "
-            "damaged; "
-            "fetch it again from its publisher."
+            f"{name} has sha256 {digest[:12]}…, expected {expected[:12]}…: it is another version "
+            "or damaged; fetch it again from its publisher."
         )
 
 
@@ -206,12 +205,12 @@ def _from_path(
     remote = "://" in location and not location.startswith("file://")
     with store.workdir() as folder:
         if remote:
-            shown = without_secrets(location)
+            public_path = without_secrets(location)
             path = folder / (Path(location.split("?")[0]).name or "table")
             _download(location, path, progress)
         else:
             path = Path(location.removeprefix("file://")).expanduser()
-            shown = str(path)
+            public_path = str(path)
             if not path.exists():
                 raise InputError(f"there is no file {path}: check the table's path in the job.")
         if path.is_dir():
@@ -219,10 +218,11 @@ def _from_path(
 
             if not lake_of(path) and not files_of(path):
                 raise InputError(
-                    f"{shown} holds no table: give a file, or a folder of Parquet or CSV files."
+                    f"{public_path} holds no table: give a file, or a folder of Parquet or CSV "
+                    "files."
                 )
         if source.get("sha256"):
-            _check_digest(path, source["sha256"], shown)
+            _check_digest(path, source["sha256"], public_path)
         return {path.name: store.put(path, "source") if remote else local_file(path)}
 
 

@@ -93,7 +93,7 @@ def _check_columns(key: str, forms: Forms, schema: pa.Schema, name: str) -> None
 def _changes(
     open_table: Open, floats: Sequence[str], name: str, decimal: Forms, dates: Forms
 ) -> dict[str, _Change]:
-    """Tell which columns are rewritten, and the types that they then have."""
+    """Find the columns that are rewritten, and the types that they then have."""
     numbers, dated = count_forms(open_table, ())
     if floats:
         numbers |= count_forms(open_table, floats)[0]
@@ -137,14 +137,14 @@ def _date_kind(forms: DateForms, order: str) -> pa.DataType:
 def _other_mark(
     column: str, name: str, line: str, count: int, mark: str, section: str
 ) -> InputError:
-    other = POINT if mark == COMMA else COMMA
+    other_mark = POINT if mark == COMMA else COMMA
     more = f" (and {count - 1:,} more)" if count > 1 else ""
     return InputError(
-        f"the column {column!r} of {name} has a number with a decimal {other} in line "
+        f"the column {column!r} of {name} has a number with a decimal {other_mark} in line "
         f"{line}{more}, "
         f"but {section}.decimal is {mark}: write one mark, or give {section}.decimal by column, as "
         "in "
-        f"{{{column}: {other}}}."
+        f"{{{column}: {other_mark}}}."
     )
 
 

@@ -133,19 +133,19 @@ def check_query(sql: str) -> None:
 
 
 def _writes(text: str) -> bool:
-    shown = _code(text)
-    if shown is None or _WRITING_FUNCTIONS.search(shown):
+    code = _code(text)
+    if code is None or _WRITING_FUNCTIONS.search(code):
         return True
     if _QUOTED_FUNCTIONS.search(text) or _CODED_NAME.search(text):
         return True
     begins = _BLANK.match(text)
     assert begins is not None  # it matches no characters too
-    if not _START.match(shown, begins.end()) or _PHRASES.search(shown):
+    if not _START.match(code, begins.end()) or _PHRASES.search(code):
         return True
-    for end in re.finditer(";", shown):
+    for end in re.finditer(";", code):
         if not _BLANK.fullmatch(text, end.start()):
             return True
-    return any(_is_writing(word, shown) for word in _WORD.finditer(shown))
+    return any(_is_writing(word, code) for word in _WORD.finditer(code))
 
 
 def _is_writing(match: re.Match[str], shown: str) -> bool:

@@ -72,9 +72,10 @@ def infer_forms(
         orders = _date_orders(dates)
         if orders:
             keys["dates"] = _shortened(orders)
-            named = ", ".join(f"{name} {order}" for name, order in orders.items())
+            described_orders = ", ".join(f"{name} {order}" for name, order in orders.items())
             notes.append(
-                f"dates are read as {named}; state another order with --dates (table.dates)"
+                f"dates are read as {described_orders}; state another order with --dates "
+                "(table.dates)"
             )
     return TableForms(keys, notes, _partly(numbers, dates))
 
@@ -202,9 +203,9 @@ def _marks(columns: Mapping[str, NumberForms], delimiter: str | None) -> dict[st
 
 
 def _mark_by_others(forms: NumberForms, proven: set[str], delimiter: str | None) -> str:
-    """Mark of a column whose values have two readings, by that of the table's other columns.
+    """Mark of a column whose values can be parsed in two ways: that of the table's other columns.
 
-    Raises `InputError` if these do not tell.
+    Raises `InputError` if these do not determine it.
     """
     if len(proven) == 1:
         return next(iter(proven))
@@ -261,14 +262,16 @@ def _proven_order(forms: DateForms) -> str | None:
             f"{line}): "
             "write four, as in 31.01.2024."
         )
-    seen = {
+    rows_by_order = {
         DAY_FIRST: forms.day_first,
         MONTH_FIRST: forms.month_first,
         YEAR_FIRST: forms.year_first,
     }
-    present = [order for order, part in seen.items() if part.count]
+    present = [order for order, part in rows_by_order.items() if part.count]
     if len(present) > 1:
-        places = " and ".join(f"{order} in line {line_of(seen[order].row)}" for order in present)
+        places = " and ".join(
+            f"{order} in line {line_of(rows_by_order[order].row)}" for order in present
+        )
         raise InputError(f"the column {forms.name!r} mixes dates: {places}: write one of them.")
     if present:
         return present[0]

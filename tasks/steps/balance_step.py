@@ -48,12 +48,12 @@ def balance(context: StepContext) -> StepResult:
         accepted = bundle.raw.evaluate(rows).probabilities
         numbers = bundle.uniforms(rows, key_columns(bundle, FilterSettings()), parameters["seed"])
     keep = numbers < accepted
-    kept = labels["label"].to_numpy()[keep]
+    kept_labels = labels["label"].to_numpy()[keep]
     cure = "use a proxy that keeps more, or more rows."
-    if len(kept) < MIN_ROWS:
-        few = f"{len(kept)} of {len(keep)} training rows, too few to learn from"
+    if len(kept_labels) < MIN_ROWS:
+        few = f"{len(kept_labels)} of {len(keep)} training rows, too few to learn from"
         raise InputError(f"balance.proxy {name!r} keeps {few}: {cure}")
-    if np.unique(kept).size < 2:
+    if np.unique(kept_labels).size < 2:
         raise InputError(
             f"balance.proxy {name!r} keeps training rows of one value of the label only: {cure}"
         )

@@ -81,16 +81,16 @@ def chosen_rule(
     ``favourable`` label optionally. `groups` are those of the held-out rows, shape (m,). Raises
     `InputError` for a quota that equal probabilities make impossible, or groups with too few rows.
     """
-    wanted = parameters["decision"]
+    decision = parameters["decision"]
     p = calibration(held.probability)
-    threshold = wanted["threshold"]
-    if threshold is None and wanted["rate"] is None and wanted["costs"] is None:
+    threshold = decision["threshold"]
+    if threshold is None and decision["rate"] is None and decision["costs"] is None:
         threshold = "balanced"
     with input_errors("decision: "):
         if groups is not None:
             return _by_group(parameters, p, held.label, groups, threshold)
         return choose_threshold(
-            p, held.label, threshold=threshold, rate=wanted["rate"], costs=wanted["costs"]
+            p, held.label, threshold=threshold, rate=decision["rate"], costs=decision["costs"]
         )
 
 
@@ -110,7 +110,7 @@ def check_groups(parameters: Mapping[str, Any], everybody: Str, groups: Str, lab
     for group in np.unique(everybody):
         short += np.bincount(label[groups == group], minlength=2).min() < least
     if short:
-        # published rates of fewer rows would tell of single people
+        # published rates of fewer rows would disclose facts of single people
         raise InputError(
             f"decision.equal: {short} of {np.unique(everybody).size} groups of "
             f"{parameters['attribute']['name']!r} have fewer than {least} held-out rows of a "

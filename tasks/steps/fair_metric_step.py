@@ -30,24 +30,24 @@ EXPLAINED_VARIANCE = 0.95
 def fair_metric(context: StepContext) -> StepResult:
     """Write ``metric/``, the fair metric that the job describes."""
     data = read_dataset(context.inputs["train"])
-    untold: list[str] = []
+    unlearned: list[str] = []
     with input_errors("the fair metric cannot be learned: "):
-        metric = _fit_metric(context, data, untold)
-    if not untold:
+        metric = _fit_metric(context, data, unlearned)
+    if not unlearned:
         _check_rank(metric)
     metric.save(context.workdir / "metric")
     facts = {
         "rank": int(metric.basis_.shape[1]),
         "mean_squared_distance": mean_squared_distance(metric, data.X),
-        "untold": untold,
+        "untold": unlearned,
     }
     return StepResult({"metric": (context.workdir / "metric", "metric")}, facts)
 
 
-def _fit_metric(context: StepContext, data: Dataset, untold: list[str]) -> Metric:
+def _fit_metric(context: StepContext, data: Dataset, unlearned: list[str]) -> Metric:
     parameters = context.parameters["fair_metric"]
     if parameters["kind"] == "sensitive-subspace":
-        return _subspace(data, parameters, untold)
+        return _subspace(data, parameters, unlearned)
     metric: FACE | EXPLORE
     if parameters["kind"] == "face":
         size = parameters["n_directions"]
@@ -75,8 +75,10 @@ def _fit_metric(context: StepContext, data: Dataset, untold: list[str]) -> Metri
     return metric.fit(data.X, groups=groups)
 
 
-def _subspace(data: Dataset, parameters: Mapping[str, Any], untold: list[str]) -> SensitiveSubspace:
-    """Learn the subspace; `untold` gets the attributes for which it has no learned direction."""
+def _subspace(
+    data: Dataset, parameters: Mapping[str, Any], unlearned: list[str]
+) -> SensitiveSubspace:
+    """Learn the subspace; `unlearned` gets the attributes for which it has no learned direction."""
     attributes = list(data.sensitive)
     indicators = parameters["indicators"]
     if indicators is None:
@@ -98,14 +100,14 @@ def _subspace(data: Dataset, parameters: Mapping[str, Any], untold: list[str]) -
     half = fixed + (inputs - fixed) // 2
     if by_default and metric.basis_.shape[1] > half > 0:
         # A table of few inputs has hardly more dimensions than directions. People must still differ
-        # in something: of the directions that tell an attribute at all, the leading ones are kept.
+        # in something: of the directions that predict an attribute, the leading ones are kept.
         predictive = []
         for direction in directions:
             columns = np.setdiff1d(np.arange(inputs), direction.excluded)
             if is_told(data.X[:, columns], targets[direction.attribute], metric.strength):
                 predictive.append(direction)
             else:
-                untold.append(direction.attribute)
+                unlearned.append(direction.attribute)
         metric.set_params(max_rank=half, learned=predictive)
         metric.fit(data.X, sensitive_features=targets)
     return metric

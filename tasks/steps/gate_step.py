@@ -49,7 +49,7 @@ LEAST_SPREAD = 0.01
 # One answer for everybody has 0.5.
 LEAST_BALANCED = 0.501
 # By the learner: what to change if its model is degenerate.
-MORE = "give more rows, or inputs that tell more about the label"
+MORE = "give more rows, or inputs that predict the label better"
 CURES = {
     "gbdt": (
         f"{MORE}, or raise method.eta or method.n_steps, or lower method.reg_lambda or the budget"
@@ -119,7 +119,7 @@ def judge(
 
 
 def default_gates(*, calibrated: bool, classes: int) -> dict[str, dict[str, Any]]:
-    """Limits for a job that sets none: better than the commonest answer for everybody."""
+    """Limits for a job that sets none: better than the majority-class baseline."""
     least = LEAST_BALANCED
     if classes:
         least = 1 / classes + 0.001
@@ -132,7 +132,7 @@ def default_gates(*, calibrated: bool, classes: int) -> dict[str, dict[str, Any]
 def degenerate(
     metrics: Mapping[str, Mapping[str, Any]], method: str, *, calibrated: bool
 ) -> str | None:
-    """Say why a model is of no use, whatever its gates: it does not tell people apart.
+    """Say why a model is of no use, whatever its gates: it has no discriminative power.
 
     Uncalibrated probabilities may lie close together and still order people well, so they are
     judged by their order alone. So may calibrated ones of a rare label: they are close together

@@ -56,8 +56,13 @@ def measure_model(context: StepContext) -> StepResult:
     people = _people(table, contract)
     decided = decide_table(models, features, counterfactuals, context.progress, people["sensitive"])
     outcomes = [
-        Outcomes(y_pred=each.predicted, score=each.score, consistent=each.consistent, **people)
-        for each in decided
+        Outcomes(
+            y_pred=model_decisions.predicted,
+            score=model_decisions.score,
+            consistent=model_decisions.consistent,
+            **people,
+        )
+        for model_decisions in decided
     ]
     evaluations = list[dict[str, Any]]()
     outputs = dict[str, Any]()
@@ -81,7 +86,7 @@ def measure_model(context: StepContext) -> StepResult:
         )
     if len(models) > 1:
         outputs |= context.write_json("baseline", evaluations[1], "metrics")
-        # one version beside itself: that nothing differs is known, and no estimate
+        # one version compared with itself: nothing differs, and nothing is estimated
         identical = context.inputs["bundle"] == context.inputs["baseline"]
         compared = compare(*outcomes, **settings, identical=identical)
         outputs |= context.write_json("comparison", compared.to_json())

@@ -199,8 +199,8 @@ def _outcome_of_probabilities(given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _names(given: Mapping[str, Any]) -> list[str]:
-    named = [given["prediction"], given["label"], *given["sensitive"], *given["features"]]
-    return list(dict.fromkeys(filter(None, named)))
+    column_names = [given["prediction"], given["label"], *given["sensitive"], *given["features"]]
+    return list(dict.fromkeys(filter(None, column_names)))
 
 
 def _points(
@@ -238,9 +238,9 @@ def _scores(
     Without a `name` they are a model's. Numbers are decisions if they are the label's two values.
     Raises `InputError` if words are not the label's, or none of them is known to be positive.
     """
-    shown = "the model's prediction"
+    description = "the model's prediction"
     if name:
-        shown = f"the column {name!r}"
+        description = f"the column {name!r}"
     name = name or "prediction"
     with input_errors("", ContractError):
         values = read_values(column, name)
@@ -249,18 +249,17 @@ def _scores(
         plain = read_values(column, name, plain=True)
     if plain.data.null_count:
         raise InputError(
-            f"{shown} is missing in {plain.data.null_count:,} of {len(plain.data):,} rows: predict "
-            "them, or "
-            "drop these rows."
+            f"{description} is missing in {plain.data.null_count:,} of {len(plain.data):,} rows: "
+            "predict them, or drop these rows."
         )
     if plain.kind == "boolean" and (label is None or label.logical_type != "boolean"):
         return _is(plain, [True])
     counts = {}
     for item in pc.value_counts(plain.data):
         counts[item["values"].as_py()] = item["counts"].as_py()
-    _check_decisions(counts, label, shown)
-    wanted = _positive_decision(counts, label, positive, shown)
-    wanted_word = in_words(wanted).lower()
+    _check_decisions(counts, label, description)
+    positive_value = _positive_decision(counts, label, positive, description)
+    wanted_word = in_words(positive_value).lower()
     return _is(plain, [value for value in counts if in_words(value).lower() == wanted_word])
 
 

@@ -161,7 +161,7 @@ def _balance(
 def _shown(shares: Float, hidden: Bool) -> list[float | None]:
     """Shares as JSON; null if hidden or undefined."""
     null = hidden | ~np.isfinite(shares)
-    shown: list[float | None] = [float(share) for share in shares]
+    public_shares: list[float | None] = [float(share) for share in shares]
     for place in np.flatnonzero(null):
-        shown[place] = None
-    return shown
+        public_shares[place] = None
+    return public_shares

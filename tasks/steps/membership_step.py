@@ -23,7 +23,7 @@ SCORE_BINS = 16
 
 
 def membership(context: StepContext) -> StepResult:
-    """Write ``membership.json``: how well each attack does, and how well outputs tell sensitive
+    """Write ``membership.json``: how well each attack does, and how well outputs predict sensitive
     groups.
 
     The attacked rows, the pool, are as many training rows as test rows, of each label as many. A
@@ -78,7 +78,7 @@ def membership(context: StepContext) -> StepResult:
 
 
 def warning(content: Mapping[str, Any]) -> str | None:
-    """Say that training rows can be told from others; None up to an AUC of ``WARNED_AUC``."""
+    """Warn that training rows can be identified; None up to an AUC of ``WARNED_AUC``."""
     auc = attack.stronger_attack(content["attacks"])["auc"]
     if auc["value"] is None or auc["value"] <= attack.WARNED_AUC:
         return None
@@ -92,9 +92,9 @@ def warning(content: Mapping[str, Any]) -> str | None:
 
 
 def inferred_attributes(data: Dataset, score: Any, min_cell: int) -> list[dict[str, Any]]:
-    """How well the true label, the score, and both tell the groups of each sensitive attribute.
+    """How well the true label, the score, and both predict the groups of each sensitive attribute.
 
-    Of each attribute and source the group that is told best: the cross-validated AUC of the rows'
+    Of each attribute and source the best-predicted group: the cross-validated AUC of the rows'
     bins of the source, and the group's share of rows. Groups of fewer than `min_cell` or twenty
     rows are left out.
     """

@@ -188,10 +188,10 @@ def _check_part(
         )
     if labels and len(present) < len(label.classes):
         absent = sorted({*range(len(label.classes))} - {*present.tolist()})
-        others = f" and {len(absent) - 1} more" if len(absent) > 1 else ""
+        more_classes = f" and {len(absent) - 1} more" if len(absent) > 1 else ""
         raise InputError(
-            f"the class {label.classes[absent[0]]}{others} of the label {label.name!r} has no "
-            f"{part} rows: collect rows, join it with another class, or use a stratified split."
+            f"the class {label.classes[absent[0]]}{more_classes} of the label {label.name!r} has "
+            f"no {part} rows: collect rows, join it with another class, or use a stratified split."
         )
     for column in contract.sensitive:
         _check_groups(column, targets.sensitive[column.name], rows, part)
@@ -332,11 +332,11 @@ def _encoded(inputs: _Inputs, encoder: TableEncoder, folder: Path, place: Block)
     block = place.read(inputs.names)
     trained = inputs.trained(place.rows)
     scans = {}
-    for name, taken in (("train", trained), ("test", ~trained)):
-        if taken.any():
+    for name, in_part in (("train", trained), ("test", ~trained)):
+        if in_part.any():
             with input_errors():
                 # by columns, which Arrow reads without a copy
-                matrix = encoder.transform(inputs.frame(block.filter(pa.array(taken))), order="F")
+                matrix = encoder.transform(inputs.frame(block.filter(pa.array(in_part))), order="F")
             part = matrix_table(matrix, encoder.feature_names_, encoder.groups_, encoder.kinds_)
             codes = []
             for column, kind in encoder.kinds_.items():

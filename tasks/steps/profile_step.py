@@ -121,12 +121,12 @@ class _Training:
                 counted["kind"] = "date"
         else:
             counts, missing = category_counts(values)
-            large, other = pool_small(dict(sorted(counts.items())), self.least)
+            large, other_count = pool_small(dict(sorted(counts.items())), self.least)
             counted = {
                 "kind": "category",
                 "names": list(large),
                 "counts": list(large.values()),
-                "other": other,
+                "other": other_count,
             }
         # Missing values of a sensitive attribute are a group; a small group's size is hidden.
         if column.role == "sensitive" and missing < self.least:
@@ -164,17 +164,17 @@ def _groups(
 ) -> dict[str, Any]:
     names, codes = group_codes(values, column)
     sizes = np.bincount(codes, minlength=len(names))
-    large, other = pool_small(dict(zip(names, sizes.tolist(), strict=True)), least)
+    large, other_count = pool_small(dict(zip(names, sizes.tolist(), strict=True)), least)
     # A smaller number of others would describe single people, so it is left out.
-    if other < least:
-        other = 0
-    counted = {"names": list(large), "counts": list(large.values()), "other": other}
+    if other_count < least:
+        other_count = 0
+    counted = {"names": list(large), "counts": list(large.values()), "other": other_count}
     if positive is None:
         return counted
     positives = np.bincount(codes, weights=positive, minlength=len(names)).astype(int)
     positives_of = dict(zip(names, positives.tolist(), strict=True))
     other_positives = 0
-    if other:
+    if other_count:
         other_positives = sum(n for name, n in positives_of.items() if name not in large)
     counted["positives"] = [positives_of[name] for name in large]
     counted["other_positives"] = other_positives
@@ -210,7 +210,7 @@ def category_counts(values: pa.ChunkedArray) -> tuple[dict[str, int], int]:
 
 
 def leak_report(table: pa.Table, contract: Contract, rows: int) -> dict[str, Any]:
-    """Find leaks and stand-ins among the model inputs of a typed sample of a table of so many
+    """Find leaks and proxy features among the model inputs of a typed sample of a table of so many
     `rows`.
 
     `table` has the contract's columns, as after :func:`evenhand.data_contracts.arrow.coerce`.

@@ -405,10 +405,10 @@ def _files_of_libraries_in(folder: Path) -> Iterator[None]:
     """Have libraries write their temporary files below `folder`, where `cache gc` finds those of a
     kill.
 
-    Python writes no bytecode meanwhile: MLflow executes the model's code beside it, and `verify`
-    knows only what we list. Nor does MLflow read the file lists of all installed packages, which
-    takes seconds and would only warn of versions other than the installed ones, from which ours are
-    taken.
+    Python writes no bytecode meanwhile: MLflow executes the model's code, bytecode would be written
+    next to it, and `verify` knows only the listed files. Nor does MLflow read the file lists of all
+    installed packages, which takes seconds and would only warn of versions other than the installed
+    ones, from which ours are taken.
     """
     from mlflow.utils import requirements_utils as mlflow_scan
 

@@ -368,9 +368,9 @@ class Study:
         pace: _Pace,
         show: Callable[[], None],
     ) -> bool:
-        """Judge a model under all rules, and tell the study; an error makes it a failed one.
+        """Judge a model under all rules, and report it to the study; an error makes it a failure.
 
-        Returns whether the study was told: a model that is stopped stays open, and is run again.
+        Returns whether it was reported: a stopped model stays open, and is run again.
         """
         aim = plan.aim
         rules = plan.rules(candidate)
@@ -452,7 +452,7 @@ class Study:
         *,
         kept: bool,
     ) -> None:
-        """Record the results of a model, and tell Optuna one of them.
+        """Record the results of a model, and report one of them to Optuna.
 
         It is the best one; where there are several objectives, one at random of those that no other
         beats.

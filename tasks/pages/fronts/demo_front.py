@@ -35,7 +35,7 @@ def depends(metrics: Json) -> dict[str, Any]:
     if same is None:
         return {"value": 0.0, "low": None, "high": None}
     exchanged = {"value": "value", "low": "high", "high": "low"}
-    return {end: 1.0 - same[other] for end, other in exchanged.items()}
+    return {end: 1.0 - same[other_end] for end, other_end in exchanged.items()}
 
 
 MEASURES: dict[str, Callable[[Json], Json]] = {
@@ -54,7 +54,7 @@ def front(documents: Documents) -> Front:
     accuracy, gaps = (
         [metrics[name]["value"] for metrics in measured] for name in ("accuracy", GAP)
     )
-    said = [
+    headline_texts = [
         f"{formats.count(run['rows'])} synthetic applicants were held out, whom no model had "
         "seen. Past recruiters preferred men to equally skilled women.",
         f"Plain trees decide differently about {formats.percent(shares[0])} of them if only "
@@ -70,7 +70,9 @@ def front(documents: Documents) -> Front:
         "decisions, which were unfair.",
     ]
     meta = ["Four runs on the table hiring"]
-    return Front("demonstration", "Equal skill, equal decision?", meta, said, run["created"])
+    return Front(
+        "demonstration", "Equal skill, equal decision?", meta, headline_texts, run["created"]
+    )
 
 
 def build(documents: Documents) -> list[Section]:
@@ -78,13 +80,13 @@ def build(documents: Documents) -> list[Section]:
     models = documents["models"]
     rows = []
     for model in models:
-        found = []
+        outcome_cells = []
         for measure in MEASURES.values():
             cell = estimate_cell(measure(model["metrics"]), formats.percent)
             if measure is depends and CONSISTENCY not in model["metrics"]:
                 cell = replace(cell, below=("by construction: it reads neither column",))
-            found.append(cell)
-        rows.append([Cell(model["label"], (model["name"],), href=model["href"]), *found])
+            outcome_cells.append(cell)
+        rows.append([Cell(model["label"], (model["name"],), href=model["href"]), *outcome_cells])
     blocks: list[Block] = [
         "Each value is measured on held-out applicants, with its 95% interval. A link leads to "
         "the model’s own report.",

@@ -49,12 +49,12 @@ def front(documents: Documents) -> Front:
     """Build the front; the second sentence of the headline is the answer."""
     run = documents["run"]
     model = run["judged"]
-    shown = Cell(texts.called(model), code=model["uri"])
-    facts = [("Model", shown), ("New rows", Cell(run["data"]["shown"]))]
-    named = f"{model['name']}, monitored"
+    model_cell = Cell(texts.called(model), code=model["uri"])
+    facts = [("Model", model_cell), ("New rows", Cell(run["data"]["shown"]))]
+    subject = f"{model['name']}, monitored"
     meta = [f"Run {run['id']}"]
     badge = STATUS[run["status"]]
-    return Front("drift report", named, meta, headline(documents), run["created"], badge, facts)
+    return Front("drift report", subject, meta, headline(documents), run["created"], badge, facts)
 
 
 def headline(documents: Documents) -> list[str]:

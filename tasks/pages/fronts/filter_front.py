@@ -37,9 +37,15 @@ def front(documents: Documents) -> Front:
     facts += [(name.capitalize(), Cell("", code=run[name])) for name in ("input", "output")]
     title = f"{run['job_name']}: filtered rows"
     meta = [f"Run {run['id']}"]
-    found = headline(documents)
+    headline_texts = headline(documents)
     return Front(
-        "filter report", title, meta, found, run["created"], badge=badge(documents), facts=facts
+        "filter report",
+        title,
+        meta,
+        headline_texts,
+        run["created"],
+        badge=badge(documents),
+        facts=facts,
     )
 
 
@@ -95,8 +101,8 @@ def _kept(summary: Json) -> str:
             "earlier run."
         )
     if summary["others"]:
-        others = formats.plural(summary["others"], "file is", "files are")
-        text += f" {others} of earlier runs and not in this input."
+        other_files = formats.plural(summary["others"], "file is", "files are")
+        text += f" {other_files} of earlier runs and not in this input."
     return text
 
 

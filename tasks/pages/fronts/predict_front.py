@@ -55,14 +55,14 @@ def build(documents: Documents) -> Iterator[Section]:
     """Rows, probabilities, files."""
     run = documents["run"]
     summary = documents["summary"]
-    found = [
+    name_counts = [
         ("Predicted", summary["rows_out"]),
         ("Set aside: they break the data contract", summary["quarantined"]),
         ("Left out: a sensitive model input is missing", summary["dropped"]),
         ("Predicted outside the bounds that were observed", summary.get("outside", 0)),
         ("All rows read", summary["rows_in"]),
     ]
-    counts: list[list[Any]] = [[name, count] for name, count in found if count]
+    counts: list[list[Any]] = [[name, count] for name, count in name_counts if count]
     blocks: list[Block] = [Table("Rows of all files in the output", ["Rows", "Number"], counts)]
     bins = [int(n) for n in summary["masses"][:-1]]
     least = run["min_cell"]

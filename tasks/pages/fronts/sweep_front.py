@@ -48,9 +48,9 @@ def front(documents: Documents) -> Front:
     badge = ("passed", "\u2713", "All runs finished")
     if failed:
         badge = ("refused", "\u2715", f"{failed} of {len(sweep['points'])} runs failed")
-    named = f"{sweep['job']} over {formats.join(sweep['keys'])}"
+    subject = f"{sweep['job']} over {formats.join(sweep['keys'])}"
     meta = [f"Job {sweep['job']}", f"sweep {run['id']}"]
-    return Front("sweep report", named, meta, headline(sweep), run["created"], badge=badge)
+    return Front("sweep report", subject, meta, headline(sweep), run["created"], badge=badge)
 
 
 def interval_name(sweep: Json) -> str:
@@ -143,7 +143,7 @@ def within(name: str) -> str:
 
 
 def plain_metrics(names: Iterable[str]) -> list[str]:
-    """Metrics that charts show: those of intersections stand in tables only."""
+    """Metrics that charts show: those of intersections are in tables only."""
     return [name for name in names if "&" not in name]
 
 

@@ -43,9 +43,9 @@ def front(documents: Documents) -> Front:
     badge = ("refused", "\u2715", "Nothing is within the limits: a compromise")
     if study["winner"] is not None:
         badge = ("passed", "\u2713", "A model is within the limits")
-    named = f"{study['job']}: {study['aim']}"
+    subject = f"{study['job']}: {study['aim']}"
     meta = [f"Job {study['job']}", f"study {study['study']}"]
-    return Front("tuning report", named, meta, headline(study), run["created"], badge=badge)
+    return Front("tuning report", subject, meta, headline(study), run["created"], badge=badge)
 
 
 def headline(study: Json) -> list[str]:

@@ -67,8 +67,8 @@ def _shown(cell: Json | None, least: int) -> float | None:
 def _sentences(
     acquisition: Json, allowed: Sequence[Json], about: str, settings: Json
 ) -> list[Block]:
-    asked = acquisition["asked"]
-    amount = _asked_amount(asked, len(allowed), settings)
+    asked_amounts = acquisition["asked"]
+    amount = _asked_amount(asked_amounts, len(allowed), settings)
     amount += (
         f" Its trade-off gamma is {acquisition['gamma']:g}: at 1 it asks for whatever helps to "
         f"predict, at 0 only for what does not reveal {about}"
@@ -84,7 +84,7 @@ def _sentences(
             f"features; random guessing gives 0.5. The AUC of the outcome is {outcome[0]} and "
             f"{outcome[1]}."
         )
-    if asked["mean"] == 0:
+    if asked_amounts["mean"] == 0:
         return texts
     sentences = _asked_features(acquisition["groups"], allowed, settings["min_cell"])
     if sentences:
@@ -291,7 +291,7 @@ def _amount(counts: Sequence[int]) -> list[Block]:
 
 def _all_features(acquisition: Json, metrics: Json, interval: str) -> list[Block]:
     """Every metric known both from the asked features and from all; no intersections."""
-    named = ("auc", f"demographic_parity_difference.{acquisition['attributes'][0]}")
+    metric_names = ("auc", f"demographic_parity_difference.{acquisition['attributes'][0]}")
     rows: list[list[Any]] = []
     changes = []
     for name, value in acquisition["full_information"].items():
@@ -301,7 +301,7 @@ def _all_features(acquisition: Json, metrics: Json, interval: str) -> list[Block
         difference = formats.signed(measured["value"] - value)
         way = direction(name) or "not stated"
         rows.append([metric_cell(name), estimate_cell(measured), value, difference, way])
-        if name in named:
+        if name in metric_names:
             instead = f"{formats.number(value)} instead of {formats.number(measured['value'])}"
             changes.append(f"{title(name)} {instead}")
     if not rows:

@@ -46,9 +46,9 @@ def _audit(documents: Documents) -> Section:
 
 def _apart(one: float, other: float) -> tuple[str, str]:
     """Two numbers, with more decimals where they would look the same."""
-    shown = formats.number(one), formats.number(other)
-    alike = shown[0] == shown[1] and abs(one - other) >= ROUNDING
-    return formats.apart(one, other) if alike else shown
+    rounded = formats.number(one), formats.number(other)
+    alike = rounded[0] == rounded[1] and abs(one - other) >= ROUNDING
+    return formats.apart(one, other) if alike else rounded
 
 
 def _certificate(audit: Json, interval: str) -> Iterator[Block]:

@@ -162,20 +162,20 @@ def _majority(controls: Mapping[str, Json], metrics: Json) -> str:
 def _table(
     controls: Mapping[str, Json], metrics: Mapping[str, Json], names: Sequence[str]
 ) -> Table:
-    shown = [name for name in COLUMNS if not _is_method(controls, name)]
+    shown_controls = [name for name in COLUMNS if not _is_method(controls, name)]
     titles = dict(COLUMNS)
     if controls["blind"]["same_as"] == "plain":
-        shown.remove("blind")
+        shown_controls.remove("blind")
         titles["plain"] = "Plain, blind too"
     columns = ["Metric", "This model"]
-    for control in shown:
+    for control in shown_controls:
         columns.append(titles[control])
         if control != "majority":
             columns.append("Difference")
     rows = []
     for name in names:
         row: list[Any] = [metric_cell(name), estimate_cell(ends(metrics[name]))]
-        for control in shown:
+        for control in shown_controls:
             row.append(known(controls[control]["metrics"].get(name), why="not measured"))
             if control != "majority":
                 row.append(difference_cell(name, controls[control]["differences"].get(name)))

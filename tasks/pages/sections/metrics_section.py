@@ -96,11 +96,11 @@ def _differences(documents: Documents, interval: str) -> list[Block]:
     for _, text, names in by_scale(
         without_intersections(differences, documents["metrics"]["counts"])
     ):
-        shown = f"{text}: model less baseline"
+        chart_title = f"{text}: model less baseline"
         way = direction(names[0])
         blocks += [
             Heading(text),
-            difference_chart(shown, differences, names, interval, way, limits),
+            difference_chart(chart_title, differences, names, interval, way, limits),
         ]
     return blocks if len(blocks) > 1 else []
 
@@ -257,9 +257,7 @@ FINDINGS = {
 
 
 def finding(name: str, difference: Json) -> str:
-    """What follows from a paired difference: only an interval without 0 tells model and baseline
-    apart.
-    """
+    """Finding from a paired difference: significant only if the interval does not contain 0."""
     low = difference.get("low")
     high = difference.get("high")
     value = difference["value"]

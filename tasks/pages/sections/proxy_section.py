@@ -27,14 +27,14 @@ def build(documents: Documents) -> Iterator[Section]:
     balance = documents.get("balance")
     metrics = documents["metrics"]
     if documents.get("kept_rows") is not None:
-        kept = documents["kept_rows"]
+        kept_rows = documents["kept_rows"]
         text = (
-            f"The model was trained on **{formats.count(kept['rows_after'])}** of "
-            f"{formats.count(kept['rows_before'])} training rows: those that the published proxy "
-            f"{kept['proxy']}, version {kept['version']}, kept. A row’s features determine the "
-            "probability that it is kept, and a hash of them decides; "
-            f"{formats.count(round(kept['rows_expected']))} rows were expected. None of the test "
-            "rows was left out."
+            f"The model was trained on **{formats.count(kept_rows['rows_after'])}** of "
+            f"{formats.count(kept_rows['rows_before'])} training rows: those that the published "
+            f"proxy {kept_rows['proxy']}, version {kept_rows['version']}, kept. A row’s features "
+            "determine the probability that it is kept, and a hash of them decides; "
+            f"{formats.count(round(kept_rows['rows_expected']))} rows were expected. None of the "
+            "test rows was left out."
         )
         yield Section("kept-rows", "Balanced training rows", [text])
     if balance is None:
@@ -61,18 +61,18 @@ def build(documents: Documents) -> Iterator[Section]:
 
 def proxy_sentences(documents: Documents) -> list[str]:
     """Say for the headline what the proxy does on the held-out rows."""
-    found = {name: metric["value"] for name, metric in documents["metrics"]["metrics"].items()}
+    values = {name: metric["value"] for name, metric in documents["metrics"]["metrics"].items()}
     sentences = []
-    if found["imbalance"] is not None:
+    if values["imbalance"] is not None:
         sentences.append(
-            f"It keeps {formats.percent(found['kept'])} of the rows. Their group shares are "
-            f"{formats.number(found['imbalance'])} from the target; those of all rows are "
-            f"{formats.number(found['imbalance_before'])} from it."
+            f"It keeps {formats.percent(values['kept'])} of the rows. Their group shares are "
+            f"{formats.number(values['imbalance'])} from the target; those of all rows are "
+            f"{formats.number(values['imbalance_before'])} from it."
         )
-    if found["disclosivity"] is not None:
+    if values["disclosivity"] is not None:
         sentences.append(
             "Within a proxy group, the share of a group differs by at most "
-            f"{formats.points(found['disclosivity'])} from its share among all rows, where there "
+            f"{formats.points(values['disclosivity'])} from its share among all rows, where there "
             "are enough rows to judge."
         )
     return sentences + share_sentences(_shares(documents["balance"]), "all rows", "those kept")
@@ -189,13 +189,13 @@ def _share_row(row: Json) -> list[Any]:
 
 
 def _support_rows(balance: Json, metrics: Json) -> list[Block]:
-    kept = sum(chance > NO_CHANCE for chance in balance["acceptance"])
+    keepable_groups = sum(chance > NO_CHANCE for chance in balance["acceptance"])
     groups = formats.plural(len(balance["acceptance"]), "proxy group")
     rows = [[METRICS[name].title, metrics[name]["value"]] for name in SUPPORT]
     return [
         "A sample can be balanced by keeping a few people of one kind. A model that is trained on "
-        "it then "
-        f"knows little about all others. **{kept} of {groups}** have a chance of being kept.",
+        f"it then knows little about all others. **{keepable_groups} of {groups}** have a chance "
+        "of being kept.",
         Table("Support on the held-out rows", ["Measure", "Value"], rows),
         *[METRICS[name].explanation for name in SUPPORT[-2:]],
     ]

@@ -13,7 +13,6 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from functools import cache
-from importlib import metadata
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -107,12 +106,17 @@ def _bring_up_to_date(path: Path) -> None:
     finally:
         part.unlink(missing_ok=True)
     if backup is not None:
-        version = metadata.version("mlflow")
         sys.stderr.write(
-            f"evenhand: the registry {path} now has the schema of MLflow {version}; the file as it "
-            "was "
-            f"is {backup.name}.\n"
+            f"evenhand: the registry {path} now has the schema of MLflow {_mlflow_version()}; the "
+            f"file as it was is {backup.name}.\n"
         )
+
+
+def _mlflow_version() -> str:
+    """Version of MLflow, whether the distribution mlflow or mlflow-skinny is installed."""
+    from mlflow.version import VERSION
+
+    return str(VERSION)
 
 
 def _revision(path: Path) -> str | None:
@@ -312,7 +316,7 @@ def _write_empty(part: Path) -> None:
 
 def _template() -> Path:
     """A migrated database without rows, made once for each user and version of MLflow."""
-    template = cache_folder(f"mlflow-{metadata.version('mlflow')}.db")
+    template = cache_folder(f"mlflow-{_mlflow_version()}.db")
     template.parent.mkdir(parents=True, exist_ok=True)
     with FileLock(f"{template}.lock", timeout=WAIT_S):
         if _revision(template) != _latest_revision():

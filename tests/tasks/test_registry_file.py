@@ -9,6 +9,7 @@ import sqlite3
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -236,3 +237,22 @@ def test_commands_that_start_together_find_one_registry(tmp_path: Path) -> None:
 )
 def test_only_files_of_sqlite_are_prepared(uri: str) -> None:
     assert registry_file.sqlite_file(uri) is None
+
+
+def test_the_core_has_mlflow_by_another_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Only mlflow-skinny is installed with the core: there is no distribution called mlflow."""
+    found = metadata.version
+
+    def version(name: str) -> str:
+        if name == "mlflow":
+            raise metadata.PackageNotFoundError(name)
+        return found(name)
+
+    monkeypatch.setattr(metadata, "version", version)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    path = tmp_path / "mlflow.db"
+    registry_file.prepare_registry_file(f"sqlite:///{path}")
+    assert path.stat().st_size > 0
+    assert len(list((tmp_path / "cache").rglob("mlflow-*.db"))) == 1

@@ -41,10 +41,12 @@ def options(
     """Turn a table of people into a gated, published, individually fair model, with proof."""
     from evenhand.flows import logs
 
+    level = None
     if os.environ.get("EVENHAND_LOG"):
-        logs.show(logging.DEBUG)
+        level = logging.DEBUG
     elif verbose:
-        logs.show(logging.INFO)
+        level = logging.INFO
+    logs.show(level)
 
 
 cache_app = typer.Typer(

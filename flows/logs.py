@@ -77,14 +77,16 @@ class _ToStderr(logging.Handler):
             sys.stderr.write(f"{record.levelname.lower():7} {record.name}: {message}\n")
 
 
-def show(level: int) -> None:
-    """Show the log of our modules on stderr from a level on."""
+def show(level: int | None) -> None:
+    """Show the log of our modules on stderr from a level on; None shows nothing."""
     ours = logging.getLogger("evenhand")
-    ours.setLevel(level)
-    if not any(isinstance(handler, _ToStderr) for handler in ours.handlers):
+    for handler in list(ours.handlers):
+        if isinstance(handler, _ToStderr):
+            ours.removeHandler(handler)
+    ours.setLevel(logging.NOTSET)
+    if level is not None:
+        ours.setLevel(level)
         ours.addHandler(_ToStderr())
-    # Prefect's server gets the log too, with the run that it belongs to
-    os.environ.setdefault("PREFECT_LOGGING_EXTRA_LOGGERS", "evenhand")
 
 
 def start() -> None:

@@ -157,6 +157,14 @@ def outcome_value(settings: Json) -> str:
     return f"{outcome['column']} = {outcome['favourable']}"
 
 
+def positive_means(settings: Json) -> str:
+    """Say which outcome is the positive label where it is the adverse one: ", where ..."."""
+    outcome = settings.get("outcome")
+    if not outcome or outcome["code"] == 1 or outcome["adverse"] is None:
+        return ""
+    return f", where positive means {outcome['column']} = {outcome['adverse']}"
+
+
 def treatment(metrics: Json) -> list[str]:
     """Say how often groups get the favourable outcome, widest differences first, and how
     consistently.

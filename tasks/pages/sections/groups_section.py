@@ -61,7 +61,7 @@ def _rates(metrics: Json, baseline: Json | None) -> Section:
         labels = (
             "The base rate is the share of a group whose true outcome is "
             f"{texts.outcome_value(settings)}. TPR and TNR are the shares of its true positives "
-            "and of its true negatives that are predicted right. "
+            f"and of its true negatives that are predicted right{texts.positive_means(settings)}. "
         )
     lead = (
         f"The selection rate is the share of a group that is {texts.selected_as(settings)}. The "

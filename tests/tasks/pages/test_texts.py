@@ -8,7 +8,7 @@ import pytest
 from page_examples import gate
 
 from evenhand.tasks.pages import formats
-from evenhand.tasks.pages.texts import gate_findings, selected_as
+from evenhand.tasks.pages.texts import gate_findings, positive_means, selected_as
 
 
 def test_findings_name_refusals_first_and_metrics_by_their_titles() -> None:
@@ -131,3 +131,10 @@ def test_links_stay_beside_the_page(href: str) -> None:
 def test_the_favourable_outcome_is_said_in_words(outcome: Any, words: str) -> None:
     settings = {} if outcome is None else {"outcome": outcome}
     assert selected_as(settings) == words
+
+
+def test_what_positive_means_is_said_where_it_is_adverse() -> None:
+    adverse = {"column": "denied", "code": 0, "favourable": "0", "adverse": "1", "stated": True}
+    assert positive_means({"outcome": adverse}) == ", where positive means denied = 1"
+    assert positive_means({"outcome": {**adverse, "code": 1}}) == ""
+    assert positive_means({}) == ""

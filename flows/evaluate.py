@@ -35,6 +35,7 @@ from evenhand.tasks.execution.store import Artifact, Store
 from evenhand.tasks.registry.bundle import Bundle, open_bundle, parse_address
 from evenhand.tasks.registry.client import registry_client, tracking_uri
 from evenhand.tasks.registry.ledger import actor, current_policy, record_evaluation
+from evenhand.tasks.registry.policy import unmet_terms
 from evenhand.tasks.registry.policy_terms import (
     SETTINGS,
     judged_columns,
@@ -450,6 +451,11 @@ def _record(verdict: Verdict, evaluation: Evaluation) -> None:
         content["holdout"] = digest_of_rows(raw, holdout["salt"])
     with registry_client(uri) as client:
         record_evaluation(client, model.name, model.version, content)
+    unmet = unmet_terms(policy, content) if policy else None
+    if unmet is not None:
+        verdict.notes.append(f"the policy does not accept this evaluation: {unmet}")
+        if verdict.exit_code == 0:
+            verdict.exit_code = 1
     if holdout and content["holdout"] != holdout["digest"]:
         verdict.notes.append(
             f"these are not the {holdout['rows']:,} rows of the policy's holdout: the evaluation "

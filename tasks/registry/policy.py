@@ -124,6 +124,20 @@ def judge(
     )
 
 
+def unmet_terms(rules: Mapping[str, Any], evaluation: Mapping[str, Any]) -> str | None:
+    """Why a policy would not accept an evaluation by its own gates, whatever these say; None if it
+    would, or if the evaluation was by other gates.
+    """
+    if not _counts(rules, evaluation):
+        return None
+    terms = terms_of(rules)
+    return (
+        measured_otherwise(terms, evaluation)
+        or judged_otherwise(terms, evaluation)
+        or _shares_rows(evaluation, rules["max_overlap"], required=bool(rules.get("holdout")))
+    )
+
+
 def _counts(rules: Mapping[str, Any], evaluation: Mapping[str, Any]) -> bool:
     """Whether an evaluation applied all gates of the policy, on its holdout."""
     applied = evaluation.get("gates")

@@ -34,8 +34,8 @@ from evenhand.tasks.filtering.predicting import RowPredictor
 from evenhand.tasks.filtering.reading import (
     Stream,
     parquet_footer,
-    read_csv,
     read_parquet,
+    read_rows,
     typed_batch,
 )
 from evenhand.tasks.filtering.summary import FileOutcome, RunSummary, common_fields, counts_of
@@ -59,7 +59,7 @@ class UnitSpec:
     output: str  # address of the run's output
     index: int  # of the first part that it writes
     last: bool  # whether the file ends with it
-    groups: tuple[int, int] | None  # the first row group and the one after the last; None: CSV
+    groups: tuple[int, int] | None  # the first row group and the one after the last; None: no Parquet
     threads: bool = False  # whether Arrow may decode with its own threads
 
 
@@ -77,7 +77,7 @@ def plan_units(file: InputFile, output: str, settings: FileSettings) -> list[Uni
     Parquet row groups are gathered while their rows fit into `rows_per_unit`; a file without rows
     is one unit. Raises `InputError` if the metadata cannot be read.
     """
-    if file.format == "csv":
+    if file.format != "parquet":
         return [UnitSpec(file, output, 0, True, None)]
     footer = parquet_footer(file)
     cuts = [0]
@@ -124,7 +124,7 @@ def process_unit(unit: UnitSpec, judge: Judge) -> UnitResult:
             if unit.groups is not None:
                 stream = read_parquet(unit.file, unit.groups, judge, files, threads=unit.threads)
             else:
-                stream = read_csv(unit.file, judge, files)
+                stream = read_rows(unit.file, judge, files)
             folder = files.enter_context(output.workdir())
             return UnitResult(tuple(_records(_Work(unit, stream, output, folder, judge))))
     except (InputError, ContractViolation) as error:
@@ -431,7 +431,7 @@ class _Run:
         except InputError as error:
             state.failure = (0, str(error))
             return []
-        if file.format == "csv":
+        if file.format != "parquet":
             first = next(index for index in range(len(done) + 1) if index not in done)
             units = [replace(units[0], index=first)]
         state.records = {

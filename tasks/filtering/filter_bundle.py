@@ -48,6 +48,8 @@ class FileSettings:
     dates: str | Mapping[str, str] | None = None  # order of dates in text
     sheet: str | int | None = None  # of Excel files; None: the first one with rows
     headers: str | None = None  # "numbered": of names that occur twice the second gets a number
+    # rows outside bounds that were only observed: "use" or "set_aside"
+    outside: str = "use"
     compression: str = "snappy"
     rows_per_unit: int = 1_000_000  # at most in one part; a Parquet row group is never divided
     workers: int | None = None  # threads; None: one per core
@@ -77,6 +79,8 @@ class FileSettings:
         }
         if content.get("hash") == "splitmix":
             del content["hash"]  # as the records of earlier versions have it
+        if content["outside"] == "use":
+            del content["outside"]  # as above
         for key in FORM_KEYS:
             if content[key] is None:
                 del content[key]  # as above

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
@@ -29,7 +30,6 @@ from evenhand.tasks.sources.spreadsheets import read_sheet, sheet_table
 from evenhand.tasks.sources.table_reader import (
     csv_arguments,
     csv_options,
-    decoded_head,
     is_gzipped,
     readable,
 )
@@ -398,7 +398,9 @@ def _header(
     """Column names, the delimiter, and whether the header is the whole file."""
     with ExitStack() as once, _readable(file):
         content = _text_stream(file, gzipped, once).read(HEADER_BYTES)
-    text = decoded_head(content, encoding).removeprefix("\ufeff")
+        # the last character may be incomplete
+        text = codecs.getincrementaldecoder(encoding or "utf-8")().decode(content)
+    text = text.removeprefix("\ufeff")
     if not text.strip():
         raise InputError(f"{file.name} has no header line: write the column names first.")
     is_whole = len(content) < HEADER_BYTES

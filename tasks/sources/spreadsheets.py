@@ -12,6 +12,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from evenhand.data_contracts.forms import COMMA, POINT, NumberForms, plain_numbers
 from evenhand.data_contracts.values import MISSING_TEXTS
 from evenhand.tasks.errors import InputError
 from evenhand.tasks.sources.headers import NUMBERED, check_unique, column_name, numbered_names
@@ -27,7 +28,8 @@ class Sheet:
     """Cells of a sheet: the header's texts, and the rows below it that are not empty."""
 
     name: str
-    others: tuple[str, ...]  # other sheets of the file that have rows
+    others: tuple[str, ...]  # the file's other sheets
+    is_only_one: bool  # whether no other sheet has rows below a header
     header: list[str]
     rows: Rows
 
@@ -64,7 +66,8 @@ def read_sheet(path: Path, shown: str, wanted: str | int | None = None) -> Sheet
     width = max(_width(row) for row in cells)
     header = [_text(cell) for cell in _padded(cells[0], width)]
     rows = [_padded(row, width) for row in cells[1:]]
-    return Sheet(chosen, tuple(name for name in with_rows if name != chosen), header, rows)
+    others = tuple(name for name in names if name != chosen)
+    return Sheet(chosen, others, not set(with_rows) & set(others), header, rows)
 
 
 def sheet_table(sheet: Sheet, shown: str, headers: str | None) -> pa.Table:
@@ -87,8 +90,9 @@ def sheet_table(sheet: Sheet, shown: str, headers: str | None) -> pa.Table:
 def column_of(cells: Sequence[Any]) -> pa.Array:
     """Cells of a column as an array of one type.
 
-    Texts for missing values do not count among numbers and dates. A column of other texts is one of
-    text, in which numbers and dates are written as in a CSV file.
+    Texts for missing values do not count among numbers and dates, nor do texts of numbers among
+    numbers. A column of other texts is one of text, in which numbers and dates are written as in a
+    CSV file.
     """
     present = [cell for cell in cells if not _is_blank(cell)]
     plain = [cell for cell in present if not _is_missing_text(cell)]
@@ -103,10 +107,40 @@ def column_of(cells: Sequence[Any]) -> pa.Array:
         if any(_has_time(cell) for cell in plain):
             return _typed(cells, _as_datetime, pa.timestamp("us"))
         return _typed(cells, _as_date, pa.date32())
+    numbers = _numbers_and_texts(plain)
+    if numbers is not None:
+        return _typed(cells, lambda cell: numbers[cell], pa.float64())
     texts = []
     for cell in cells:
         texts.append(None if _is_blank(cell) else _text(cell))
     return pa.array(texts, pa.string())
+
+
+def _numbers_and_texts(cells: Sequence[Any]) -> dict[Any, float] | None:
+    """The number of each cell where some cells are numbers, and the others texts of numbers; None
+    for other cells, and where a text may be read in two ways.
+    """
+    values: dict[Any, float] = {}
+    texts: list[str] = []
+    for cell in cells:
+        if _is_number(cell):
+            values[cell] = float(cell)
+        elif isinstance(cell, str):
+            texts.append(cell)
+        else:
+            return None
+    if not values or not texts:
+        return None
+    forms = NumberForms("")
+    forms.add(pa.array(texts, pa.string()), pa.array([], pa.string()))
+    unclear = forms.other.count or forms.either.count or forms.code.count
+    if unclear or (forms.comma.count and forms.point.count):
+        return None
+    mark = COMMA if forms.comma.count else POINT
+    plain = plain_numbers(pa.array(texts, pa.string()), mark)
+    for text, number in zip(texts, plain.cast(pa.float64()).to_pylist(), strict=True):
+        values[text] = number
+    return values
 
 
 def _sheet_name(names: Sequence[str], shown: str, wanted: str | int | None) -> str:

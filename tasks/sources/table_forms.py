@@ -128,12 +128,12 @@ def _previews(
         if name in dates and name not in numbers:
             order = form_of(orders, name)
             if order is not None:
-                previews.append(_preview(name, text, lambda text, order=order: iso_dates(text, order)))
+                previews.append(
+                    _preview(name, text, lambda text, order=order: iso_dates(text, order))
+                )
         elif name in numbers or name in commas:
             mark = form_of(decimal, name) or POINT
-            previews.append(
-                _preview(name, text, lambda text, mark=mark: plain_numbers(text, mark))
-            )
+            previews.append(_preview(name, text, lambda text, mark=mark: plain_numbers(text, mark)))
     return [preview for preview in previews if preview.before]
 
 

@@ -202,12 +202,13 @@ def _layout_of_sheet(path: Path, source: Mapping[str, Any]) -> TableForms:
     sheet = read_sheet(path, _shown_name(path, source), source.get("sheet"))
     keys: dict[str, Any] = {}
     notes: list[str] = []
-    if sheet.others:
+    if not sheet.is_only_one:
         keys["sheet"] = sheet.name
+    if sheet.others and source.get("sheet") is None:
         others = ", ".join(map(repr, sheet.others))
         notes.append(
-            f"the sheet {sheet.name!r} is read, and not {others}; state another with --sheet "
-            "(table.sheet)"
+            f"the sheet {sheet.name!r} is read, the first with rows, and not {others}; state "
+            "another with --sheet (table.sheet)"
         )
     return _with_headers(TableForms(keys, notes), sheet.header, source)
 

@@ -276,7 +276,7 @@ def test_shipped_contracts():
     assert hiring.unseen_categories == "error"
 
 
-def test_shipped_contracts_have_the_content_that_models_were_published_with():
+def test_shipped_contracts_keep_the_content_of_published_models():
     digests = {
         "adult": "d6ea794bdd3dca7b",
         "bank": "a941a9d1e9354cba",

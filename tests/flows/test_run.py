@@ -114,7 +114,7 @@ def test_a_refusal_outranks_lack_of_evidence(bench: Any) -> None:
     assert done.code == 1
 
 
-def test_no_registry_ends_with_4_and_leaves_nothing_half_registered(
+def test_no_registry_ends_with_4_and_registers_nothing(
     publishing: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://me:pass-word@127.0.0.1:9")
@@ -338,7 +338,7 @@ def test_json_has_the_documented_keys(bench: Any) -> None:
     )
 
 
-def test_an_interrupt_after_the_result_was_found_leaves_no_verdict(tmp_path: Path) -> None:
+def test_an_interrupt_after_the_result_leaves_no_verdict(tmp_path: Path) -> None:
     """SIGTERM between the decision and the pages: a verdict would name a report that does not
     exist.
     """

@@ -62,7 +62,7 @@ def test_differences_are_newcombes() -> None:
     assert (found.low[1, 0], found.high[1, 0]) == pytest.approx((-0.3339, -0.0524), abs=5e-5)
 
 
-def test_a_group_without_a_selection_has_a_ratio_with_an_interval() -> None:
+def test_a_ratio_without_a_selection_has_an_interval() -> None:
     # the fault: 0 of 20 gave the ratio 0 with the interval [0, 0]
     parts = rates([0, 50], [20, 100])
     found = smallest_ratio(parts, parts)

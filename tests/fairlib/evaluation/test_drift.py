@@ -168,7 +168,8 @@ def test_the_interval_covers_the_truth() -> None:
     assert above / 150 > 0.5  # an interval of all numbers would cover too
 
 
-def test_without_drift_the_interval_reaches_zero_and_nothing_is_refused() -> None:
+def test_without_drift_the_interval_reaches_zero() -> None:
+    """Nothing is refused."""
     rng = np.random.default_rng(5)
     law = rng.dirichlet(np.full(10, 5.0))
     for n in (80, 300, 2000):

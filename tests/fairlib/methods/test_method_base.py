@@ -273,7 +273,7 @@ def test_kamiran_calders_by_hand() -> None:
     np.testing.assert_allclose(kamiran_calders_weights(groups, labels), expected, rtol=1e-15)
 
 
-def test_kamiran_calders_makes_labels_equally_frequent_in_all_groups() -> None:
+def test_kamiran_calders_equalises_label_rates_of_all_groups() -> None:
     rng = np.random.default_rng(0)
     groups = rng.choice(4, 300, p=[0.5, 0.3, 0.15, 0.05])
     labels = (rng.random(300) < 0.2 + 0.15 * groups).astype(int)
@@ -387,9 +387,10 @@ def test_projecting_needs_something_to_project() -> None:
         ProjectedGBDTClassifier(metric).fit(np.eye(4), [0, 1, 0, 1])
 
 
-def test_projecting_fits_a_metric_that_is_not_fitted_and_leaves_the_given_one_alone(
+def test_projecting_fits_an_unfitted_metric(
     people: People,
 ) -> None:
+    """It leaves the given one alone."""
     X, y, _ = people(60)
     given = SensitiveSubspace(indicators=[0])
     model = ProjectedGBDTClassifier(given, n_steps=2).fit(X, y)

@@ -65,9 +65,7 @@ def test_ends_of_an_axis_are_reached_and_never_cut_a_number() -> None:
 @pytest.mark.parametrize(
     ("better", "words"), [("higher", "model better →"), ("lower", "← model better"), (None, "")]
 )
-def test_differences_lie_about_0_and_those_that_cannot_be_told_are_marked(
-    better: str, words: str
-) -> None:
+def test_differences_lie_about_0_and_uncertain_ones_are_marked(better: str, words: str) -> None:
     rows = [
         {
             "label": "a",
@@ -105,7 +103,8 @@ def rate(group: str, value: float | None, panel: str = "Selection rate") -> dict
 
 
 @WIDTHS
-def test_each_rate_has_a_panel_and_the_span_between_known_groups_is_shaded(width: int) -> None:
+def test_each_rate_has_a_panel_with_a_shaded_span(width: int) -> None:
+    """The span lies between the known groups."""
     rows = [rate("F", 0.2), rate(HOSTILE, 0.5), rate("few", None), rate("F", 0.7, "TPR")]
     spec = groups.group_rates(rows, width=width).to_dict()
     assert [panel["title"] for panel in spec["vconcat"]] == ["Selection rate", "TPR"]
@@ -151,9 +150,10 @@ def test_curves_leave_gaps_and_differ_in_colour_and_dash() -> None:
 
 
 @WIDTHS
-def test_reliability_has_a_point_and_an_interval_for_each_bin_beside_the_line_of_equality(
+def test_reliability_has_a_point_and_an_interval_per_bin(
     width: int,
 ) -> None:
+    """The line of equality is drawn, too."""
     rows = [
         {"series": "F", "mean": 0.2, "share": 0.3, "low": 0.25, "high": 0.35},
         {"series": HOSTILE, "mean": 0.6, "share": 0.5, "low": 0.4, "high": 0.6},
@@ -184,9 +184,7 @@ def test_reliability_has_a_point_and_an_interval_for_each_bin_beside_the_line_of
 
 @WIDTHS
 @pytest.mark.parametrize("marked", [None, 0.0, 0.3])
-def test_shares_by_threshold_are_lines_with_the_chosen_one_marked(
-    width: int, marked: float | None
-) -> None:
+def test_shares_by_threshold_mark_the_chosen_one(width: int, marked: float | None) -> None:
     names = ["accuracy", "balanced accuracy", "predicted positive"]
     rows = [
         {"threshold": t, "series": name, "value": t / 2 + 0.1 * i}
@@ -217,7 +215,8 @@ def mark(label: str, x: float, y: float, kind: str = "other", **others: Any) -> 
     return {"label": label, "x": x, "y": y, "kind": kind, "series": "", **ends, **others}
 
 
-def test_the_front_is_joined_in_the_order_of_x_and_limits_are_lines() -> None:
+def test_the_front_is_joined_in_order_of_x() -> None:
+    """Limits are lines."""
     rows = [mark("b", 0.2, 0.7, "front"), mark("a", 0.1, 0.6, "best"), mark("c", 0.3, 0.5)]
     spec = tradeoffs.tradeoff(rows, x_title="x", y_title="y", x_limits=[0.4]).to_dict()
     line = layer_of(spec, "line")

@@ -46,7 +46,7 @@ from evenhand.fairlib.tuning.study import (
 
 
 @pytest.mark.parametrize("name", [name for name, spec in METHODS.items() if installed(spec)])
-def test_a_space_has_parameters_of_its_method_and_holds_their_defaults(name: str) -> None:
+def test_a_space_has_its_methods_parameters_and_defaults(name: str) -> None:
     cls = method_class(name)
     for key, dimension in space_of(cls).items():
         assert key in cls._get_param_names()
@@ -199,7 +199,7 @@ def test_among_equals_a_control_wins_then_the_job_then_the_first(kinds: list[str
     assert order[3:] == [kind for kind in kinds if kind in ("search", "default")]
 
 
-def test_the_job_under_another_rule_is_no_simpler_than_a_candidate() -> None:
+def test_the_job_under_another_rule_is_no_simpler() -> None:
     first, job = trial(0, 0.8, 0.05), replace(trial(1, 0.8, 0.05, "job"), decision="balanced")
     assert best(AIM, [first, job]) is first
 
@@ -292,7 +292,8 @@ def test_a_model_that_no_rule_could_be_judged_of_does_not_go_on() -> None:
     assert not is_kept(AIM, [], [], 4.0)
 
 
-def test_a_trial_nearer_to_the_limits_is_ahead_whatever_the_objective() -> None:
+def test_a_trial_nearer_to_the_limits_is_ahead() -> None:
+    """The objective does not matter."""
     far, near = trial(0, 0.9, 0.5).metrics, trial(1, 0.6, 0.2).metrics
     assert is_kept(AIM, [near], [[far]] * 9, 4.0)
     assert not is_kept(AIM, [far], [[near]] * 9, 4.0)
@@ -351,7 +352,9 @@ def test_a_limit_is_held_against_the_end_that_the_bound_names() -> None:
         assert aim.found(upper, {"accuracy": {"value": 0.5}}) == 0.5
 
 
-def test_by_default_limits_hold_on_the_strictest_evidence_that_any_trial_has() -> None:
+def test_limits_hold_on_the_strictest_evidence_by_default() -> None:
+    """It is the strictest that any trial has."""
+
     def trial(model: int, auc: float, high: float, above: float) -> Trial:
         gap = {"value": 0.0, "high": high, "above": above}
         return Trial(model, "search", "judged", metrics={"auc": {"value": auc}, "gap_max.sex": gap})
@@ -419,7 +422,8 @@ def test_a_limit_is_kept_by_the_value_and_shown_by_the_interval() -> None:
     assert upper.end == 0.0
 
 
-def test_the_answer_is_the_best_compromise_where_nothing_is_within_the_limits() -> None:
+def test_the_answer_is_the_best_compromise_beyond_the_limits() -> None:
+    """Nothing is within the limits."""
     aim = Aim(("auc",), (parse_limit("gap_max.sex <= 0.1"),))
     near = Trial(3, "search", "judged", metrics={"auc": {"value": 0.7}, **gap_of(0.12, 0.2, 0.3)})
     far = Trial(4, "search", "judged", metrics={"auc": {"value": 0.9}, **gap_of(0.2, 0.3, 0.4)})
@@ -429,7 +433,8 @@ def test_the_answer_is_the_best_compromise_where_nothing_is_within_the_limits() 
     assert answer(aim, []) is None
 
 
-def test_a_trial_of_a_part_of_the_rows_keeps_limits_by_its_value_only() -> None:
+def test_a_partial_trial_keeps_limits_by_its_value_only() -> None:
+    """It is a trial of a part of the rows."""
     aim = Aim(("auc",), (parse_limit("gap_max.sex <= 0.1"),))
     metrics = {"auc": {"value": 0.7}, **gap_of(0.05, None, None)}
     partial = Trial(0, "default", "partial", metrics=metrics)

@@ -11,7 +11,7 @@ from evenhand.tasks.pages import formats
 from evenhand.tasks.pages.texts import gate_findings, positive_means, selected_as
 
 
-def test_findings_name_refusals_first_and_metrics_by_their_titles() -> None:
+def test_findings_name_refusals_first_and_metrics_by_title() -> None:
     results = [
         gate("auc", "min", 0.8, None),
         gate("accuracy", "max", 0.8, 0.9),

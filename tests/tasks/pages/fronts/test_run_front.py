@@ -110,7 +110,7 @@ def test_groups_are_not_compared_without_evidence(documents: dict[str, Any]) -> 
     assert not any(text.startswith("By sex: ") and "%" in text for text in found)
 
 
-def test_one_group_is_compared_with_none_and_equal_rates_are_named(
+def test_one_group_has_no_comparison_and_equal_rates_are_named(
     documents: dict[str, Any],
 ) -> None:
     del documents["metrics"]["metrics"]["demographic_parity_difference.sex"]
@@ -123,9 +123,10 @@ def test_one_group_is_compared_with_none_and_equal_rates_are_named(
     assert "By sex: 10.0% of every group are predicted positive." in headline(documents)
 
 
-def test_attributes_beyond_three_are_counted_and_intersections_are_not_named(
+def test_attributes_beyond_three_are_counted(
     documents: dict[str, Any],
 ) -> None:
+    """Intersections are not named."""
     sex = documents["metrics"]["counts"]["sex"]
     documents["metrics"]["counts"] |= {"d": sex, "e": sex, "sex&race": sex}
     found = headline(documents)
@@ -172,7 +173,7 @@ def test_the_front_names_model_contract_and_purpose(documents: dict[str, Any]) -
 # gates
 
 
-def test_gates_that_did_not_pass_come_first_with_what_was_asked_and_found(
+def test_failed_gates_come_first_with_the_wanted_and_the_value(
     documents: dict[str, Any],
 ) -> None:
     found = by_metric(table(page("run", documents)["gates"], "Every gate"))
@@ -226,7 +227,7 @@ def test_many_gates_are_folded_and_no_gate_is_a_sentence(documents: dict[str, An
 # metrics
 
 
-def test_every_metric_stands_in_the_table_with_interval_and_paper(
+def test_every_metric_is_in_the_table_with_interval_and_paper(
     documents: dict[str, Any],
 ) -> None:
     found = by_metric(
@@ -259,7 +260,7 @@ def test_without_a_paper_there_is_no_column_for_it(documents: dict[str, Any]) ->
     assert by_metric(table(section, "All metrics"))["auc"] == ["0.902 | 0.895 to 0.909"]
 
 
-def test_charts_hold_metrics_of_one_direction_and_no_intersections(
+def test_charts_hold_one_direction_and_no_intersections(
     documents: dict[str, Any],
 ) -> None:
     documents["metrics"]["metrics"] |= {
@@ -294,9 +295,10 @@ def test_a_run_without_metrics_has_no_such_section(documents: dict[str, Any]) ->
     assert "metrics" not in page("run", documents)
 
 
-def test_the_glossary_explains_a_kind_once_for_all_its_attributes(
+def test_the_glossary_explains_a_kind_once(
     documents: dict[str, Any],
 ) -> None:
+    """One entry serves all its attributes."""
     names = [
         "auc",
         "gap_max.sex",
@@ -355,9 +357,10 @@ def test_a_rate_over_too_few_rows_is_not_shown_but_its_group_is(documents: dict[
     assert drawn["True positive rate (TPR)", "<25"] is None
 
 
-def test_of_many_groups_the_largest_are_drawn_and_all_are_in_the_table(
+def test_of_many_groups_the_largest_are_drawn(
     documents: dict[str, Any],
 ) -> None:
+    """All are in the table."""
     cells = [
         {"group": f"g{i}", "label": 1, "n": 100 + i, "predicted_positive": 50} for i in range(11)
     ]

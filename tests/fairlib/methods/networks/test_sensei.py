@@ -12,8 +12,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
 from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
@@ -29,7 +27,7 @@ from evenhand.fairlib.methods.networks import (
     SenSeIClassifier,
     SenSRClassifier,
 )
-from evenhand.fairlib.methods.networks.network_training import Batch, build_network, class_shares
+from evenhand.fairlib.methods.networks.network_training import Batch, build_network
 from evenhand.fairlib.methods.networks.objectives import (
     LogitPairing,
     Robustness,
@@ -595,49 +593,6 @@ def test_layers_that_share_their_weights_are_saved_and_loaded(
     model.save(tmp_path)
     loaded = NeuralNetworkClassifier.load(tmp_path, network=network)
     np.testing.assert_array_equal(loaded.predict_proba(X), model.predict_proba(X))
-
-
-# --- mini-batches ---
-
-
-counts = st.lists(st.integers(1, 10_000), min_size=2, max_size=6)
-
-
-@given(counts=counts, batch_size=st.integers(6, 300), balance=st.floats(0, 1))
-def test_shares_of_classes_follow_the_balance(
-    counts: list[int], batch_size: int, balance: float
-) -> None:
-    shares = class_shares(counts, batch_size, balance)
-    powers = np.array(counts, dtype=float) ** (1 - balance)
-    exact = batch_size * powers / powers.sum()
-    assert min(shares) >= 1
-    assert sum(shares) <= batch_size
-    assert all(type(share) is int for share in shares)
-    if balance == 1:
-        assert shares == [batch_size // len(counts)] * len(counts)
-    elif exact.min() >= 1:
-        assert sum(shares) == batch_size
-        assert np.abs(shares - exact).max() < 1 + 1e-9
-    # a larger class never gets fewer rows
-    order = np.argsort(counts, kind="stable")
-    assert (np.diff(np.array(shares)[order]) >= -1).all()
-
-
-def test_shares_of_classes_by_hand() -> None:
-    assert class_shares([90, 10], 20, 1.0) == [10, 10]
-    assert class_shares([90, 10], 20, 0.0) == [18, 2]
-    # roots: 30 and 10
-    assert class_shares([900, 100], 20, 0.5) == [15, 5]
-    assert class_shares([5, 5, 5], 8, 1.0) == [2, 2, 2]
-    # 8 / 3 each: what is left goes to the first of equal remainders
-    assert class_shares([5, 5, 5], 8, 0.0) == [3, 3, 2]
-    assert class_shares([1000, 1], 10, 0.0) == [9, 1]
-
-
-def test_shares_never_sum_to_more_than_the_batch() -> None:
-    assert class_shares([990, 5, 5], 10, 0.0) == [8, 1, 1]
-    assert class_shares([5, 990, 5], 3, 0.0) == [1, 1, 1]
-    assert class_shares([1, 1, 1, 500, 400], 6, 0.0) == [1, 1, 1, 2, 1]
 
 
 @pytest.mark.parametrize(("balance", "expected"), [(1.0, [8, 8]), (0.5, [12, 4]), (0.0, [14, 2])])

@@ -105,7 +105,7 @@ def test_sigterm_is_an_interrupt() -> None:
         "import os, signal\n"
         "from evenhand.flows import cli\n"
         "from evenhand.flows.commands import lists_command\n"
-        "lists_command.jobs = lambda: os.kill(os.getpid(), signal.SIGTERM)\n"
+        "lists_command.jobs = lambda as_json: os.kill(os.getpid(), signal.SIGTERM)\n"
         "cli.app(['jobs'])\n"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)

@@ -129,7 +129,7 @@ def test_the_log_is_shown_on_demand(
         "from evenhand.flows import cli\n"
         "from evenhand.flows.commands import lists_command\n"
         "log = logging.getLogger('evenhand.tasks.execution.step')\n"
-        "def jobs():\n"
+        "def jobs(as_json):\n"
         "    log.info('train: computed with ghp_%s', 'a1B2c3D4e5' * 4)\n"
         "    log.debug('train: no result yet')\n"
         "lists_command.jobs = jobs\n"

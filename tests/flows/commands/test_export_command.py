@@ -95,7 +95,7 @@ def test_a_published_proxy_as_a_filter(published_proxy: Any, export: Any, tmp_pa
     ("arguments", "cause"),
     [
         (("people-gbdt", "--to", "pickle"), "give onnx, sql or pmml"),
-        (("people-gbdt", "--to", "pmml"), "--to pmml needs --output"),
+        (("people-gbdt", "--to", "pmml"), "--format pmml needs --output"),
         (
             ("people-gbdt", "--to", "pmml", "--output", "x", "--dialect", "duckdb"),
             "takes no --dialect",

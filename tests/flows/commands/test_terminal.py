@@ -107,7 +107,7 @@ def test_sigterm_is_an_interrupt() -> None:
         "import os, signal\n"
         "from evenhand.flows import cli\n"
         "from evenhand.flows.commands import lists_command\n"
-        "lists_command.jobs = lambda: os.kill(os.getpid(), signal.SIGTERM)\n"
+        "lists_command.jobs = lambda as_json: os.kill(os.getpid(), signal.SIGTERM)\n"
         "cli.app(['jobs'])\n"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
@@ -131,7 +131,7 @@ def test_the_log_is_shown_on_demand(
         "from evenhand.flows import cli\n"
         "from evenhand.flows.commands import lists_command\n"
         "log = logging.getLogger('evenhand.tasks.execution.step')\n"
-        "def jobs():\n"
+        "def jobs(as_json):\n"
         "    log.info('train: computed with ghp_%s', 'a1B2c3D4e5' * 4)\n"
         "    log.debug('train: no result yet')\n"
         "lists_command.jobs = jobs\n"

@@ -175,8 +175,7 @@ class EXPLORE(Metric):
         """
         from evenhand.fairlib.preprocessing.counterfactuals import check_copies
 
-        self._check_interval("(0, inf)", "strength", "tol")
-        self._check_counts("max_iter", "max_pairs")
+        self._check_parameters()
         data = check_array(X, dtype=np.float64)
         if (comparable is None) != (incomparable is None):
             missing_kind = "comparable" if comparable is None else "incomparable"
@@ -230,6 +229,12 @@ class EXPLORE(Metric):
         self.factor_ = np.ascontiguousarray(vectors[:, positive] * np.sqrt(values[positive]))
         self._remember(data, vectors[:, ~positive])
         return self
+
+    def _check_parameters(self) -> None:
+        """ValueError for a parameter out of its range."""
+        self._check_interval("(0, inf)", "strength", "tol")
+        self._check_counts("max_iter", "max_pairs")
+        self._check_seed("random_state")
 
     def _project(self, V: Any) -> Any:
         return V @ self._array_like(V, "factor")

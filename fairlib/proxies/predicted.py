@@ -55,6 +55,8 @@ class PredictedGroupProxy(BalancingProxy):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
+        self._check_interval("[0, 1]", "mixing")
+        self._check_seed("random_state")
         self._check_choice("model", ("tree", "regression"))
         self._check_choice("sampling", ("program", "equal"))
         self._check_counts("max_depth", optional=True)

@@ -74,6 +74,8 @@ class ProxyTree(BalancingProxy):
     ridge: float = 1.0
 
     def _check_parameters(self) -> None:
+        super()._check_parameters()
+        self._check_flags("relaxed")
         self._check_interval("[0, 1]", "alpha")
         self._check_interval("(0, 1)", "progress")
         self._check_interval("[0, inf)", "tolerance", "min_leaf", "support")

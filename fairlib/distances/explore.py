@@ -132,6 +132,16 @@ class EXPLORE(Metric):
         Mean log-likelihood reached, without the penalty. Not saved, like the next two.
     n_iter_ : int
     converged_ : bool
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> X = np.random.default_rng(0).normal(size=(40, 2))
+    >>> flipped = X * [-1.0, 1.0]
+    >>> metric = EXPLORE().fit(X, counterfactuals=[flipped])
+    >>> comparable = metric.squared(X, flipped).mean()
+    >>> bool(comparable < metric.squared(X, X[::-1]).mean())
+    True
     """
 
     kind: ClassVar[str] = "explore"
@@ -321,8 +331,10 @@ def maximise(
 
     References
     ----------
-    .. [1] A. Beck and M. Teboulle (2009), FISTA.
-    .. [2] B. O'Donoghue and E. Candes (2015), adaptive restart.
+    .. [1] A. Beck and M. Teboulle, "A Fast Iterative Shrinkage-Thresholding Algorithm for Linear
+       Inverse Problems", SIAM Journal on Imaging Sciences 2 (2009).
+    .. [2] B. O'Donoghue and E. Candes, "Adaptive Restart for Accelerated Gradient Schemes",
+       Foundations of Computational Mathematics 15 (2015).
     """
     current = ahead = start
     height = value(start)

@@ -41,6 +41,16 @@ class FACE(Metric):
     ----------
     explained_variance_ratio_ : ndarray of float64, shape (k,)
         Share of the squared differences that lies along each column of ``basis_``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> X = np.array([[0.0, 1.0], [1.0, 1.0], [0.0, 3.0], [1.0, 3.0]])
+    >>> metric = FACE(n_directions=1).fit(X, groups=["a", "a", "b", "b"])
+    >>> metric.distance(X[:1], X[1:2]).tolist()  # a comparable pair
+    [0.0]
+    >>> metric.distance(X[:1], X[2:3]).tolist()
+    [2.0]
     """
 
     kind: ClassVar[str] = "face"

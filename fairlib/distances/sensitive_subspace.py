@@ -53,6 +53,16 @@ class SensitiveSubspace(Metric):
         Largest dimension of the subspace, the indicators' included. Of more learned directions than
         fit, the leading right singular vectors of the models' coefficients are kept: the directions
         along which their predictions differ most. None: all directions are kept.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> X = np.array([[0.0, 1.0], [1.0, 1.0], [0.0, 3.0]])
+    >>> metric = SensitiveSubspace(indicators=[0], learned=[]).fit(X)
+    >>> metric.distance(X[:1], X[1:2]).tolist()  # they differ in the sensitive column only
+    [0.0]
+    >>> metric.distance(X[:1], X[2:]).tolist()
+    [2.0]
     """
 
     kind: ClassVar[str] = "sensitive-subspace"

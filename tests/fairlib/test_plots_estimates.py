@@ -82,7 +82,7 @@ def test_differences_lie_about_0_and_those_that_cannot_be_told_are_marked(
             "value": 0.1,
             "low": -0.1,
             "high": 0.2,
-            "finding": "no difference can be told",
+            "finding": "no significant difference",
         },
     ]
     spec = intervals.differences(rows, better=better).to_dict()

@@ -177,7 +177,7 @@ def test_a_batch_without_label_and_sensitive_columns(watch: Watch) -> None:
     gates = watch.gates({"group_share_change.sex": {"max": 0.1}})
     lacking = watch(data, "--gates", gates)
     assert lacking.code == 3
-    assert "the batch does not tell this attribute" in lacking.out
+    assert "the batch has no values of this attribute" in lacking.out
 
 
 def test_too_few_rows_are_no_evidence(watch: Watch) -> None:

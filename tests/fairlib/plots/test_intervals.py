@@ -76,7 +76,7 @@ def test_differences_lie_about_0_and_uncertain_ones_are_marked(better: str, word
             "value": 0.1,
             "low": -0.1,
             "high": 0.2,
-            "finding": "no difference can be told",
+            "finding": "no significant difference",
         },
     ]
     spec = intervals.differences(rows, better=better).to_dict()

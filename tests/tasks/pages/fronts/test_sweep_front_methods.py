@@ -73,11 +73,11 @@ def test_marks_are_means_with_a_standard_deviation() -> None:
 def test_sentences_and_tables_say_what_is_significant() -> None:
     documents = method_documents()
     assert findings(documents) == (
-        "Compared with gbdt, the reference, on the same 5 splits. nn: **no difference can be "
-        "told**. "
+        "Compared with gbdt, the reference, on the same 5 splits. nn: **no significant "
+        "difference**. "
         "reweigh: **better** in equal opportunity difference by sex (\u22120.150), and **worse** "
         "in accuracy "
-        "(\u22120.100); in the other measures no difference can be told."
+        "(\u22120.100); in the other measures no significant difference."
     )
     text = said(section(documents))
     assert "(Nadeau and Bengio 2003)" in text
@@ -86,8 +86,8 @@ def test_sentences_and_tables_say_what_is_significant() -> None:
     found = differences(documents, "reweigh")
     assert found["accuracy"].startswith("\u22120.100 | ")
     assert found["accuracy"].endswith("\u2715 worse")
-    assert found["theil_index"].endswith("no difference can be told")
-    assert differences(documents, "nn")["accuracy"].endswith("no difference can be told")
+    assert found["theil_index"].endswith("no significant difference")
+    assert differences(documents, "nn")["accuracy"].endswith("no significant difference")
     assert [row["label"] for row in chart(documents, "theil_index").data["rows"]][1:] == [
         "nn (n.s.)",
         "reweigh (n.s.)",
@@ -110,7 +110,7 @@ def test_every_number_stands_in_a_table() -> None:
 def test_fewer_than_two_splits_have_no_interval() -> None:
     # nn comes first: of its five splits one, then four, have no number
     some, most = (method_documents(lacking=lacking) for lacking in ((0,), (0, 1, 2, 3)))
-    assert differences(some, "nn")[EOD].endswith("no difference can be told")
+    assert differences(some, "nn")[EOD].endswith("no significant difference")
     assert differences(most, "nn")[EOD].endswith("no interval")
     assert differences(most, "reweigh")[EOD].endswith("better")
     assert "nn (n.s.)" in [row["label"] for row in chart(most, EOD).data["rows"]]

@@ -205,7 +205,8 @@ def ingest(
     """Fetch a table and convert it to one Parquet file: the step ``ingest``.
 
     `source` is a job's ``table``, its path absolute, and `seed` that of a generated table. With
-    `infer` the step finds the forms of text that `source` does not state. Returns the sha256 of each of the table's files; empty for a generated table.
+    `infer` the step finds the forms of text that `source` does not state. Returns the sha256 of
+    each of the table's files; empty for a generated table.
     """
     started = steps.clock()
     files = steps.engine.fetch(source)

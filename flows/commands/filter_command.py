@@ -132,9 +132,7 @@ def _print_warnings(metrics: Mapping[str, float | None], done: str) -> None:
     if broken:
         print(f"          {broken:,} set aside: they break the contract")
     if outside:
-        print(
-            f"WARNING   {outside:,} set aside: values outside the bounds that the training table had"
-        )
+        print(f"WARNING   {outside:,} set aside: outside the bounds that the training table had")
     if used:
         print(
             f"WARNING   {used:,} {done} with values outside the bounds that the training table had"

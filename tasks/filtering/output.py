@@ -255,14 +255,13 @@ def open_output(address: str) -> OutputFolder:
 def columns_of(schema: pa.Schema) -> list[sa.Column]:
     """Columns of a table for a file's; an `InputError` for a type that not every database has."""
     columns = []
-    for field in schema:
-        kind = next((sql for holds, sql in KINDS if holds(field.type)), None)
+    for item in schema:
+        kind = next((sql for holds, sql in KINDS if holds(item.type)), None)
         if kind is None:
             raise InputError(
-                f"the column {field.name!r} is {field.type}, which a table cannot take: write "
-                "files."
+                f"the column {item.name!r} is {item.type}, which a table cannot take: write files."
             )
-        columns.append(sa.Column(field.name, kind))
+        columns.append(sa.Column(item.name, kind))
     return columns
 
 

@@ -287,7 +287,7 @@ def _read_csv(file: InputFile, judge: Judge, files: ExitStack) -> Stream:
         options = csv_arguments(parse, convert, BLOCK_BYTES, encoding)
         if settings.headers == NUMBERED:
             options["read_options"].column_names = all_names
-            options["read_options"].skip_rows_after_names = 1
+            options["read_options"].skip_rows_after_names = header.rows
         reader = pyarrow.csv.open_csv(_text_stream(file, gzipped, files), **options)
     batches = _in_plain_forms(_guarded(reader, file), judge, file, header.delimiter)
     return Stream(batches, left_out, schema)
@@ -388,6 +388,7 @@ class _Header:
     """The first row of a CSV file."""
 
     names: list[str]
+    rows: int  # with blank ones before it
     delimiter: str
     is_whole_file: bool
 
@@ -405,9 +406,9 @@ def _header(
         raise InputError(f"{file.name} has no header line: write the column names first.")
     is_whole = len(content) < HEADER_BYTES
     mark = settings.delimiter or delimiter_of(text, file.name, is_whole=is_whole)
-    names = first_row(text, mark)
+    row = first_row(text, mark)
     _, _, remainder = text.strip("\r\n").partition("\n")
-    return _Header(names, mark, is_whole and not remainder.strip())
+    return _Header(row.fields, row.before + 1, mark, is_whole and not remainder.strip())
 
 
 def _guarded(batches: Iterable[pa.RecordBatch], file: InputFile) -> Iterator[pa.RecordBatch]:

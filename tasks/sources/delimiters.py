@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Iterator
+from typing import NamedTuple
 
 from evenhand.tasks.errors import InputError
 
@@ -23,7 +24,7 @@ def find_delimiter(content: bytes, name: str, encoding: str | None = None) -> st
 
 def delimiter_of(text: str, name: str, *, is_whole: bool = True) -> str:
     """The candidate that divides most of the first rows into as many fields as the header, and of
-    several of these the one with the most fields.
+    several of these the one with the most fields. Of a single column it is one that no row has.
 
     - `is_whole`: whether the text ends where its last row does
     """
@@ -41,15 +42,32 @@ def delimiter_of(text: str, name: str, *, is_whole: bool = True) -> str:
     return max(DELIMITERS, key=fitness)
 
 
-def first_row(text: str, mark: str) -> list[str]:
-    """Fields of the first row that is not empty; none of a text without one."""
-    return next(_rows(text, mark), [])
+class FirstRow(NamedTuple):
+    """The first row of a text with a field that is not blank."""
+
+    fields: list[str]
+    before: int  # rows before it, blank lines among them
+    follows_fields: bool  # whether some of these have delimiters
+
+
+def first_row(text: str, mark: str) -> FirstRow:
+    """The header of a text: its first row that is not blank; without fields if there is none."""
+    before = 0
+    follows_fields = False
+    for row in _rows(text, mark):
+        if any(field.strip() for field in row):
+            return FirstRow(row, before, follows_fields)
+        before += 1
+        follows_fields |= len(row) > 1
+    return FirstRow([], before, follows_fields)
 
 
 def _field_counts(text: str, mark: str, is_whole: bool) -> list[int]:
     """Fields of the first rows; without the last one, which may be cut off, of a longer text."""
     counts = []
     for row in _rows(text, mark):
+        if not any(field.strip() for field in row):
+            continue
         counts.append(len(row))
         if len(counts) > ROWS:
             return counts
@@ -59,10 +77,9 @@ def _field_counts(text: str, mark: str, is_whole: bool) -> list[int]:
 
 
 def _rows(text: str, mark: str) -> Iterator[list[str]]:
-    """Rows that are not empty, until one that is no CSV."""
+    """Rows, blank lines among them, until one that is no CSV."""
+    lines = io.StringIO(text.removeprefix("\ufeff"), newline="")
     try:
-        for row in csv.reader(io.StringIO(text.removeprefix("\ufeff"), newline=""), delimiter=mark):
-            if any(field.strip() for field in row):
-                yield row
+        yield from csv.reader(lines, delimiter=mark)
     except csv.Error:
         return

@@ -56,8 +56,8 @@ def encoding_by_content(
 ) -> str | None:
     """Encoding that a file is read with: what its bytes prove, else the stated one; None for UTF-8.
 
-    A byte order mark proves one. So do letters beyond ASCII in a file that is UTF-8 throughout: text
-    of another encoding never is, but for a word or two.
+    A byte order mark proves one. So do letters beyond ASCII in a file that is UTF-8 throughout:
+    text of another encoding never is, but for a word or two.
 
     - `opened`: opens the file's bytes, decompressed
     - `stated`: by the user, the job or the model

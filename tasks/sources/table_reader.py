@@ -194,7 +194,9 @@ def _layout_of_text(files: Sequence[Path], source: Mapping[str, Any]) -> TableFo
     with _input_stream(files[0], gzipped=_is_gzip(files[0])) as stream:
         head = stream.read(BLOCK_BYTES)
     header = first_row(decoded_head(head, encoding_of_file(files[0], encoding)), delimiter)
-    return _with_headers(TableForms(keys, notes), header, source)
+    return _with_headers(
+        TableForms(keys, notes), header.fields, source, is_late=header.follows_fields
+    )
 
 
 def _layout_of_sheet(path: Path, source: Mapping[str, Any]) -> TableForms:
@@ -214,13 +216,16 @@ def _layout_of_sheet(path: Path, source: Mapping[str, Any]) -> TableForms:
 
 
 def _with_headers(
-    layout: TableForms, header: Sequence[str], source: Mapping[str, Any]
+    layout: TableForms, header: Sequence[str], source: Mapping[str, Any], *, is_late: bool = False
 ) -> TableForms:
-    """Add that names get numbers, where the header has empty ones or one more than once."""
+    """Add that names get numbers, where the header has empty ones or one more than once, or comes
+    after rows of empty fields.
+    """
     repeated = names_twice([column_name(name) for name in header])
-    if not repeated or source.get("headers") is not None:
+    if not (repeated or is_late) or source.get("headers") is not None:
         return layout
-    note = f"{headers_note(header)} (table.headers); give each column a name of its own"
+    changes = headers_note(header) or "the header comes after rows of empty fields"
+    note = f"{changes} (table.headers); give each column a name of its own"
     return replace(
         layout,
         keys={**layout.keys, "headers": NUMBERED},
@@ -524,6 +529,7 @@ def _open_csv(
     encoding = encoding_of_file(path, source.get("encoding"))
     convert = csv_options(source.get("null_values"))
     names: list[str] = []
+    header_rows = 1
 
     def opened() -> pa.NativeFile:
         return _input_stream(path, gzipped=gzipped)
@@ -533,7 +539,7 @@ def _open_csv(
         arguments["read_options"].use_threads = False  # errors have the number of the row
         if names:
             arguments["read_options"].column_names = names
-            arguments["read_options"].skip_rows_after_names = 1
+            arguments["read_options"].skip_rows_after_names = header_rows
         if b"\n" in head:
             return pyarrow.csv.open_csv(opened(), **arguments)
         # a header alone is a table without rows
@@ -549,7 +555,8 @@ def _open_csv(
         parse["delimiter"] = source.get("delimiter") or find_delimiter(head, name, encoding)
         if source.get("headers") == NUMBERED:
             header = first_row(decoded_head(head, encoding), parse["delimiter"])
-            names.extend(numbered_names(header))
+            names.extend(numbered_names(header.fields))
+            header_rows += header.before
         if path not in types_of:
             types_of[path] = _csv_types(read)
             types_of[path] |= dict.fromkeys(_codes(read, types_of[path]), pa.string())

@@ -284,7 +284,7 @@ def test_a_batch_survives_one_row_that_init_never_saw(tmp_path: Path) -> None:
     done = run(tmp_path / "store", "people", tmp_path / "new.csv", tmp_path / "out")
     assert done.exit_code == 0, done.stderr
     assert "rows      399 of 400 predicted" in done.stdout
-    assert "WARNING   1 set aside: values outside the bounds" in done.stdout
+    assert "WARNING   1 set aside: outside the bounds" in done.stdout
     assert "in income (1) were set aside" in done.stdout
     (aside,) = (tmp_path / "out" / "_evenhand" / "quarantine").glob("*.parquet")
     assert pq.read_table(aside)["income"].to_pylist() == [-7.0]

@@ -55,6 +55,11 @@ SMALL_GROUP = 20
 # Fewest values of a column for a split by it.
 FEWEST_UNITS = 20
 SHOWN = 8
+FORMS_OF_LEAKS = {
+    "linear": "as a sum or difference",
+    "ratio": "as a ratio or product",
+    "pair": "as a pair of values",
+}
 
 
 @dataclass(frozen=True)
@@ -267,6 +272,17 @@ def _people(table: Columns, contract: Contract) -> str | None:
 
 def _reason(leak: Mapping[str, Any], label: str) -> str:
     cure = "to use it all the same, set its role to feature"
+    partners = " and ".join(map(repr, leak["partners"]))
+    if leak["kind"] == "sensitive_combined":
+        return (
+            f"together with {partners} it determines the sensitive column '{leak['attribute']}' "
+            f"({FORMS_OF_LEAKS[leak['form']]}); {cure}"
+        )
+    if leak["kind"] == "combined":
+        return (
+            f"LEAK, together with {partners} it predicts '{label}' almost perfectly "
+            f"({FORMS_OF_LEAKS[leak['form']]}, AUC {leak['auc']:.3f}); {cure}"
+        )
     if leak["kind"] == "sensitive":
         return f"computed from the sensitive column '{leak['attribute']}'; {cure}"
     how = {
@@ -323,6 +339,9 @@ def _parsing_warnings(contract: Contract) -> list[str]:
             missing.append(f"{column.name} {', '.join(map(repr, column.missing))}")
         if column.role == "ignore" and "too many" in column.description:
             too_wide.append(column.name)
+        if "lies far from all others" in column.description:
+            sentence = column.description.partition("values. ")[2].rstrip(".")
+            warnings.append(f"column {column.name}: {sentence}")
     if missing:
         warnings.append(f"read as missing: {'; '.join(missing)}")
     if too_wide:

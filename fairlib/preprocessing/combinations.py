@@ -369,7 +369,7 @@ def _crossed_codes(
 
 
 def _coarse(values: NDArray[Any]) -> Int:
-    """Codes from 0: categories, or bins of numbers with as many rows each; missing ones together."""
+    """Codes from 0: categories, or bins of numbers of as many rows; missing ones together."""
     if values.dtype.kind != "f":
         return np.unique(np.maximum(values, -1), return_inverse=True)[1].astype(np.int64)
     present = values[np.isfinite(values)]

@@ -34,7 +34,9 @@ from evenhand.flows.init_forms import (
     refuse_lost_columns,
     refuse_repeated,
     shown_previews,
+    spelling_warnings,
     stated_forms,
+    with_spellings,
     without_columns,
 )
 from evenhand.flows.job import NAME
@@ -96,6 +98,7 @@ def init(
     dates: Sequence[str] | None,
     ignore: Sequence[str] | None,
     sheet: str | None,
+    join_spellings: bool,
 ) -> None:
     """Write ``NAME.contract.yaml`` and ``NAME.yaml``, both or none, and print how columns were
     understood.
@@ -116,7 +119,10 @@ def init(
         _refuse_existing(contract_file, job_file)
     place = Path(table).expanduser().resolve()
     source |= stated_forms(encoding, decimal, dates, sheet)
-    with _stored(source, place) as (rows, forms), input_errors("", ContractError):
+    with (
+        _stored(source, place, join_spellings=join_spellings) as (rows, forms),
+        input_errors("", ContractError),
+    ):
         columns = rows.column_names
         refuse_repeated(forms, "--label", [label], table_name)
         refuse_repeated(forms, "--sensitive", _columns(sensitive, columns), table_name)
@@ -138,6 +144,7 @@ def init(
     refuse_lost_columns(contract)
     source |= forms.keys
     understanding.warnings.extend(partly_read(contract, forms.partly))
+    understanding.warnings.extend(spelling_warnings(contract, forms.spellings))
     flips: dict[str, Any] = {}
     if method not in PROXIES:
         check_labels(contract, method)
@@ -416,11 +423,14 @@ def _has_password(address: str) -> bool:
 
 
 @contextmanager
-def _stored(source: Mapping[str, Any], local: Path) -> Iterator[tuple[StoredTable, TableForms]]:
+def _stored(
+    source: Mapping[str, Any], local: Path, *, join_spellings: bool
+) -> Iterator[tuple[StoredTable, TableForms]]:
     """The table as a run reads it, a local one from its place, in a file that is removed again.
 
     With the forms of its text, which are inferred where `source` does not state them.
     """
+    from evenhand.data_contracts.spellings import find_spellings
     from evenhand.tasks.execution.dataset import StoredTable
     from evenhand.tasks.execution.store import Store
     from evenhand.tasks.sources.fetching import fetch_source
@@ -445,7 +455,17 @@ def _stored(source: Mapping[str, Any], local: Path) -> Iterator[tuple[StoredTabl
                 "and --sheet."
             )
         write_raw(read_source({**described, **forms.keys}, files, 0), stored)
-        yield StoredTable(stored), forms
+        table = StoredTable(stored)
+        spellings = find_spellings({name: table.column(name) for name in table.column_names})
+        is_file = bool(described.get("path"))
+        if spellings and join_spellings and is_file:
+            forms = with_spellings(forms, spellings)
+            stored = Path(scratch) / "joined"
+            write_raw(read_source({**described, **forms.keys}, files, 0), stored)
+            table = StoredTable(stored)
+        elif spellings and is_file:
+            forms = replace(forms, spellings=spellings)
+        yield table, forms
 
 
 def _write(folder: Path, files: Mapping[str, str]) -> None:

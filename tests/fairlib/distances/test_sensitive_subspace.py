@@ -50,7 +50,7 @@ def test_learned_normal_of_a_symmetric_plane_by_hand() -> None:
     np.testing.assert_allclose(metric.distance([3.0, 0.0], [0.0, 1.0]), [4 / np.sqrt(2)], rtol=1e-6)
 
 
-def test_projection_is_symmetric_idempotent_and_of_the_directions_rank(
+def test_projection_is_symmetric_idempotent_and_of_its_rank(
     data: tuple[np.ndarray, dict[str, np.ndarray]],
 ) -> None:
     X, groups = data
@@ -278,7 +278,8 @@ def test_other_shapes_are_refused(data: tuple[np.ndarray, dict[str, np.ndarray]]
         metric.distance(np.zeros((2, 6)), np.zeros((3, 6)))
 
 
-def test_the_largest_rank_keeps_the_directions_along_which_predictions_differ_most() -> None:
+def test_the_largest_rank_keeps_the_strongest_directions() -> None:
+    """Predictions differ most along these."""
     rng = np.random.default_rng(4)
     X = rng.normal(size=(4000, 3))
     groups = {

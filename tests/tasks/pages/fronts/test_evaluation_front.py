@@ -28,9 +28,10 @@ def identical() -> dict[str, Any]:
     return documents
 
 
-def test_every_difference_stands_in_the_table_with_interval_and_what_follows(
+def test_every_difference_is_in_the_table_with_its_interval(
     documents: dict[str, Any],
 ) -> None:
+    """The table also says what follows from it."""
     assert list(page("evaluation", documents)) == [
         *("gates", "metrics", "differences", "rates", "scores", "made")
     ]
@@ -50,7 +51,7 @@ def test_every_difference_stands_in_the_table_with_interval_and_what_follows(
     assert all(text.startswith("not enough evidence | age: 1 cell of 6") for text in lacking)
 
 
-def test_the_intervals_are_warned_of_and_only_differences_are_drawn_as_such(
+def test_intervals_are_warned_of_and_differences_drawn_as_such(
     documents: dict[str, Any],
 ) -> None:
     found = page("evaluation", documents)

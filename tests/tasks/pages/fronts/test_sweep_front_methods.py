@@ -44,7 +44,8 @@ def test_only_a_sweep_over_methods_has_the_section() -> None:
     assert "methods" not in page("sweep", sweep_documents())
 
 
-def test_a_chart_a_metric_for_all_attributes_and_none_for_intersections() -> None:
+def test_each_metric_has_one_chart_and_intersections_none() -> None:
+    """The chart has all attributes."""
     found = section(method_documents())
     assert headings(found) == ["Performance", "Differences and inequality"]
     assert [c.title.removesuffix(", method by method") for c in charts(found)] == [
@@ -57,7 +58,8 @@ def test_a_chart_a_metric_for_all_attributes_and_none_for_intersections() -> Non
     ]
 
 
-def test_marks_are_means_with_a_standard_deviation_to_either_side_beside_the_reference() -> None:
+def test_marks_are_means_with_a_standard_deviation() -> None:
+    """It goes to either side; the reference is drawn, too."""
     documents = method_documents()
     summaries = [documents["tradeoff"]["values"][i]["metrics"]["accuracy"] for i in (1, 0, 2)]
     found = chart(documents, "accuracy").data["rows"]
@@ -147,7 +149,8 @@ def test_another_key_is_named_in_sentences_and_labels() -> None:
     assert "method=reweigh, test=0.2: **better**" in text
 
 
-def test_of_many_values_the_first_are_drawn_and_all_are_in_the_tables() -> None:
+def test_of_many_values_the_first_are_drawn() -> None:
+    """All are in the tables."""
     shares = ",".join(f"0.{i}" for i in range(11, 20))
     documents = method_documents("method=gbdt,reweigh,nn", f"split.test={shares}", seeds=2)
     assert "The charts show the first values; the numbers of 3 more are in the tables." in said(

@@ -139,7 +139,7 @@ def execute(
             verdict.exit_code = 3
             verdict.error = nothing_judged(trials)
         else:
-            _measure_in_time(plan, chosen, rows, document, verdict, engine, store, budget)
+            _measure_in_time(plan, chosen, rows, document, verdict, engine, store, budget=budget)
             digest = hashlib.sha256(
                 json.dumps([rows.identity, document["trials"]]).encode()
             ).hexdigest()
@@ -196,7 +196,16 @@ def _searched(
                 if runner is not None:
                     # for the steps after the search; not before, as the first answer is waited for
                     on_answer = runner.warm_up
-                search(plan, rows, study, store, report, pool, budget, on_answer)
+                search(
+                    plan,
+                    rows,
+                    study,
+                    store,
+                    report,
+                    pool=pool,
+                    budget=budget,
+                    on_answer=on_answer,
+                )
             return rows, study, study.answered(plan.aim)
 
 
@@ -261,6 +270,7 @@ def _measure_in_time(
     verdict: Verdict,
     engine: Engine,
     store: Store,
+    *,
     budget: Budget,
 ) -> None:
     """Measure the chosen model on the test rows, and repeat that; say so where the time ended
@@ -384,6 +394,7 @@ def search(
     study: Study,
     store: Store,
     report: Report,
+    *,
     pool: Pool | None = None,
     budget: Budget | None = None,
     on_answer: Callable[[], None] | None = None,

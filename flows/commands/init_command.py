@@ -143,7 +143,14 @@ def init(
         flips["identity"] = {"terms": terms_path, "column": sentences[0]}
     source = {"name": name, **source}
     job = starter_job.job_text(
-        name, source, table_name, contract, contract_file.name, spec, keys, flips
+        name,
+        contract,
+        contract_file.name,
+        source=source,
+        shown=table_name,
+        spec=spec,
+        keys=keys,
+        flips=flips,
     )
     comments = list(understanding.warnings)
     if not contract.label.classes:

@@ -79,11 +79,10 @@ class Record:
             digest = hashlib.sha256(text.encode()).hexdigest()
             content = fields.pop("content", fields)
             record = cls(**head, content=content, digest=digest, place=place)
-            if record._is_valid():
-                return record
-            return None
+            is_valid = record._is_valid()
         except (ValueError, TypeError, AttributeError):
             return None
+        return record if is_valid else None
 
     def _is_valid(self) -> bool:
         """Whether all values are of their types, and none that the kind needs is missing."""

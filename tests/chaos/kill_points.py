@@ -115,8 +115,8 @@ def _carry_out(
     """Carry a command out, and send the points that it passed, its exit code and its outputs."""
     from typer.testing import CliRunner
 
-    import evenhand.tasks.pages.build as build
     from evenhand.flows.cli import app
+    from evenhand.tasks.pages import build
 
     os.chdir(folder)
     Path("scratch").mkdir(exist_ok=True)

@@ -160,7 +160,9 @@ def test_the_search_reads_no_test_row(
     other.folder.mkdir()
     search = tuning.search
 
-    def without_test_rows(plan: Any, rows: Any, study: Any, store: Any, *rest: Any) -> None:
+    def without_test_rows(
+        plan: Any, rows: Any, study: Any, store: Any, *rest: Any, **more: Any
+    ) -> None:
         test, raw = (
             Path(store.local, *place)
             for place in (
@@ -172,7 +174,7 @@ def test_the_search_reads_no_test_row(
         shutil.rmtree(test)
         shutil.rmtree(raw)
         shutil.rmtree(Path(store.local, "artifacts", "checked"))
-        search(plan, rows, study, store, *rest)
+        search(plan, rows, study, store, *rest, **more)
         raise Stop
 
     monkeypatch.setattr(tuning, "search", without_test_rows)

@@ -20,11 +20,11 @@ import pyarrow as pa
 import pytest
 import typer.main
 
-import evenhand.data_contracts.checking
+import evenhand.data_contracts.table_check
 import evenhand.flows.commands.terminal
 import evenhand.flows.engine
 import evenhand.flows.sweep
-import evenhand.flows.tune
+import evenhand.flows.tune_search
 import evenhand.flows.workers
 import evenhand.tasks.pages.build
 from evenhand.tasks.execution.step import Step, StepContext, StepResult, run_step
@@ -41,7 +41,7 @@ from tests.flows.people import (
 )
 
 draw_chart = evenhand.tasks.pages.build._svg
-run_suite = evenhand.data_contracts.checking.run_suite
+run_suite = evenhand.data_contracts.table_check.run_suite
 # Typer makes it anew for every call of a command, from the signatures of all
 command_of = functools.cache(typer.main.get_command)
 
@@ -138,9 +138,9 @@ def pytest_runtest_protocol(item: pytest.Item) -> Iterator[Any]:
         stash[REMEMBERED] = Remembered(item.config._tmp_path_factory.mktemp("remembered"))  # type: ignore[attr-defined]
     with pytest.MonkeyPatch.context() as patch:
         if "monkeypatch" not in getattr(item, "fixturenames", ()):
-            for module in (evenhand.flows.engine, evenhand.flows.tune):
+            for module in (evenhand.flows.engine, evenhand.flows.tune_search):
                 patch.setattr(module, "run_step", stash[REMEMBERED].run_step)
-        patch.setattr(evenhand.data_contracts.checking, "run_suite", stash[REMEMBERED].run_suite)
+        patch.setattr(evenhand.data_contracts.table_check, "run_suite", stash[REMEMBERED].run_suite)
         patch.setattr(evenhand.tasks.pages.build, "_svg", stash[REMEMBERED].draw)
         patch.setattr("typer.testing._get_command", command_of)
         return (yield)
@@ -250,6 +250,11 @@ def points_here() -> Iterator[None]:
         size = 1
 
         def run(self, function: Callable[..., Any], *arguments: Any) -> Any:
+            return function(*arguments)
+
+        def run_until(
+            self, is_over: Callable[[], bool], function: Callable[..., Any], *arguments: Any
+        ) -> Any:
             return function(*arguments)
 
         def close(self, *, kill: bool = False) -> None:

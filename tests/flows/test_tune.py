@@ -17,10 +17,11 @@ import evenhand.flows.tune as tuning
 from evenhand.fairlib.tuning.budget import Budget
 from evenhand.fairlib.tuning.study import Trial
 from evenhand.flows.cli import app
-from evenhand.flows.tune import tuning as document_of
-from evenhand.flows.tune_plan import make_plan
+from evenhand.flows.tune_plan import make_plan, plan_of_rows
+from evenhand.flows.tune_search import finishing_seconds, writing_seconds
 from evenhand.tasks.errors import OutOfTime
 from evenhand.tasks.execution.dataset import read_dataset
+from evenhand.tasks.tuning import study_document as documents
 from evenhand.tasks.tuning.judge import cells_of
 from evenhand.tasks.tuning.trial_search import Rule
 from tests.flows.people import Bench, make_people
@@ -382,10 +383,10 @@ def test_what_follows_from_the_standings_to_the_exit_code() -> None:
     kept = {"value": 0.1, "kept_by": "value"}
     missed = {"value": 0.3, "kept_by": None}
     unknown = {"value": None, "kept_by": None}
-    assert tuning.exit_code_of({"within_limits": True, "standings": [kept]}) == 0
-    assert tuning.exit_code_of({"within_limits": False, "standings": [kept, missed]}) == 1
-    assert tuning.exit_code_of({"within_limits": False, "standings": [kept]}) == 3
-    assert tuning.exit_code_of({"within_limits": False, "standings": [unknown]}) == 3
+    assert documents.exit_code_of({"within_limits": True, "standings": [kept]}) == 0
+    assert documents.exit_code_of({"within_limits": False, "standings": [kept, missed]}) == 1
+    assert documents.exit_code_of({"within_limits": False, "standings": [kept]}) == 3
+    assert documents.exit_code_of({"within_limits": False, "standings": [unknown]}) == 3
 
 
 def test_a_time_limit_keeps_an_answer_that_was_not_measured_on_test_rows(
@@ -438,22 +439,22 @@ def test_the_reserve_follows_from_what_judgements_took() -> None:
     quick = Trial(0, "default", "partial", seconds=1.0)
     judged = Trial(0, "default", "judged", seconds=8.0)
     slow = Trial(0, "default", "judged", seconds=800.0)
-    assert tuning.finishing_seconds([], None, budget) < 0  # the first answer may be a little late
-    assert tuning.finishing_seconds([quick], quick, budget) == 5.0
-    assert tuning.finishing_seconds([majority, judged], judged, budget) == 5.0 + 8.0 + 12.0
-    assert tuning.finishing_seconds([majority, slow], slow, budget) == 5.0 + 50.0
+    assert finishing_seconds([], None, budget) < 0  # the first answer may be a little late
+    assert finishing_seconds([quick], quick, budget) == 5.0
+    assert finishing_seconds([majority, judged], judged, budget) == 5.0 + 8.0 + 12.0
+    assert finishing_seconds([majority, slow], slow, budget) == 5.0 + 50.0
 
 
 @pytest.mark.parametrize(("slowness", "seconds"), [(1.0, 4.0), (5.0, 10.0), (50.0, 25.0)])
 def test_a_busy_machine_gets_more_time_for_writing(slowness: float, seconds: float) -> None:
-    assert tuning.writing_seconds(slowness, Budget(100.0)) == seconds
+    assert writing_seconds(slowness, Budget(100.0)) == seconds
 
 
 def test_with_a_limit_of_time_the_first_model_is_a_quick_one_under_all_rules(bench: Bench) -> None:
     bench.job["method"] = {"name": "sensei"}
     bench.job["tune"] = {"minutes": 1, "where": ["gap_max.sex <= 0.1"]}
     plan = make_plan(str(bench.write()))
-    order = [(one.kind, one.method) for one in tuning.plan_of_rows(plan, 300).fixed]
+    order = [(one.kind, one.method) for one in plan_of_rows(plan, 300).fixed]
     assert order == [
         ("default", "gbdt"),
         ("majority", None),
@@ -656,7 +657,7 @@ def test_a_run_starts_without_optuna() -> None:
 def test_the_compromise_is_said_with_its_value_and_the_end_of_its_interval() -> None:
     ends = {"value": 0.1, "low": 0.05, "high": 0.45}
     document = document_of_limit(ends, 0.2, "interval")
-    line = tuning.compromise(document, Path("people.tuned.yaml"))
+    line = documents.compromise(document, Path("people.tuned.yaml"))
     assert line == (
         "none of 1 trials is within the limits: the best compromise, number 3, is in "
         "people.tuned.yaml; "
@@ -667,7 +668,7 @@ def test_the_compromise_is_said_with_its_value_and_the_end_of_its_interval() -> 
     missed = document_of_limit(ends, 0.05, "auto")
     assert (
         "gap_max.sex <= 0.05: missed by 0.05 (value 0.1, end of the interval 0.45)."
-        in tuning.compromise(missed, Path("people.tuned.yaml"))
+        in documents.compromise(missed, Path("people.tuned.yaml"))
     )
 
 
@@ -678,7 +679,7 @@ def document_of_limit(ends: dict[str, float], value: float, bound: str) -> dict[
     limit = {"metric": "gap_max.sex", "sign": "<=", "value": value}
     aim = {"objectives": ["auc"], "limits": [limit], "bound": bound}
     keys = ("job", "level", "methods", "decisions", "halving")
-    return document_of({**dict.fromkeys(keys), "aim": aim}, None, "a-study", [trial])
+    return documents.study_document({**dict.fromkeys(keys), "aim": aim}, None, "a-study", [trial])
 
 
 def test_the_page_counts_misses_by_the_bound_that_auto_stands_for() -> None:
@@ -687,6 +688,8 @@ def test_the_page_counts_misses_by_the_bound_that_auto_stands_for() -> None:
     keys = ("job", "level", "methods", "decisions", "halving")
     limit = {"metric": "gap_max.sex", "sign": "<=", "value": 0.2}
     aim = {"objectives": ["auc"], "limits": [limit], "bound": "auto"}
-    document = document_of({**dict.fromkeys(keys), "aim": aim}, None, "a-study", [trial])
+    document = documents.study_document(
+        {**dict.fromkeys(keys), "aim": aim}, None, "a-study", [trial]
+    )
     assert (document["bound"], document["bound_asked"]) == ("interval", "auto")
     assert (document["winner"], document["trials"][0]["miss"]) == ("0", 0.0)

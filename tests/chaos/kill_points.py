@@ -191,7 +191,16 @@ def attempt(
     if answer is None:
         assert process.exitcode == -signal.SIGKILL, process.exitcode
         return Ended(killed=True, seconds=seconds)
-    return Ended(False, *answer, seconds)
+    points, code, out, err, state = answer
+    return Ended(
+        killed=False,
+        points=points,
+        code=code,
+        out=out,
+        err=err,
+        registry=state,
+        seconds=seconds,
+    )
 
 
 def make_bench(folder: Path, registry: Path) -> Path:

@@ -115,19 +115,13 @@ def measure(
         favourable=first_side.favourable,
     )
     rows = table.people()
-    # where people are numbered, they count in place of rows: with each label, and with any
-    by_label = rows
-    whole = None
-    if first_side.people is not None and first_side.counts_people:
-        by_label = _count_people(first_side, first_side.people, codes, weights, by_label=True)
-        whole = _count_people(first_side, first_side.people, codes, weights, by_label=False)
+    by_label, whole = _count_units(first_side, codes, weights, rows)
     if names is None:
         names = {name: list(map(str, range(size))) for name, (_, size) in codes.items()}
     selections = find_selections(by_label, whole, names, min_cell)
     shortages = find_shortages(by_label, selections, min_cell, whole)
     if not first_side.classes:
-        for side in sides:
-            shortages["ece"] = shortages["ece"] or ece_shortage(side, min_cell, weights)
+        shortages["ece"] = shortages["ece"] or _ece_shortage(sides, min_cell, weights)
 
     counts_of_sides = table.counts(table.weights)
     compared = {name: selections[f"calibration_gap.{name}"].positions for name in codes}
@@ -142,8 +136,7 @@ def measure(
     total = draws + draws if has_auc_draws else draws
     smoothing = None
     if smooth:
-        weight = float(counts_of_sides[0].overall.sum()) / _independent_rows(first_side, weights)
-        smoothing = Smoothing(random("smoothed"), weight)
+        smoothing = _smoothing(first_side, counts_of_sides[0], weights, random("smoothed"))
     resampled, smoothed = resample_metrics(
         table,
         draws,
@@ -171,6 +164,38 @@ def measure(
         resampled=resampled,
         smoothed=smoothed,
     )
+
+
+def _count_units(
+    outcomes: Outcomes, codes: Codes, weights: Float | None, rows: CellCounts
+) -> tuple[CellCounts, CellCounts | None]:
+    """Numbers of people with each label, and with any, where people are numbered and count in place
+    of rows; else those of rows, and None.
+    """
+    if outcomes.people is None or not outcomes.counts_people:
+        return rows, None
+    by_label = _count_people(outcomes, outcomes.people, codes, weights, by_label=True)
+    whole = _count_people(outcomes, outcomes.people, codes, weights, by_label=False)
+    return by_label, whole
+
+
+def _ece_shortage(sides: Sequence[Outcomes], min_cell: int, weights: Float | None) -> str:
+    """Why the rows do not suffice for the calibration error of a model; empty if they do for
+    all.
+    """
+    for side in sides:
+        shortage = ece_shortage(side, min_cell, weights)
+        if shortage:
+            return shortage
+    return ""
+
+
+def _smoothing(
+    outcomes: Outcomes, counts: CellCounts, weights: Float | None, rng: np.random.Generator
+) -> Smoothing:
+    """Add answers of the mean weight that one independent row stands for."""
+    weight = float(counts.overall.sum()) / _independent_rows(outcomes, weights)
+    return Smoothing(rng, weight)
 
 
 def _score_values(

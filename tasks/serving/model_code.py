@@ -177,7 +177,7 @@ Answer = Callable[[Any, pd.DataFrame], dict[str, Any]]
 
 def _booleans(values: pd.Series) -> pd.Series:
     """Convert the spellings of raw tables (true, yes, 1); the encoder refuses all other values."""
-    converted = []
+    converted: list[Any] = []
     for value in values:
         if pd.isna(value):
             converted.append(None)

@@ -13,7 +13,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from evenhand.fairlib.arrays import Float, Float32, Int
-from evenhand.fairlib.distances.metric_base import Metric, fitted_metric, mean_squared_distance
+from evenhand.fairlib.distances.metric_base import Metric, mean_squared_distance
+from evenhand.fairlib.distances.metric_kinds import fitted_metric
 from evenhand.fairlib.methods.checkpoint import FILE, Checkpoint, fingerprint
 from evenhand.fairlib.methods.gbdt import (
     GBDTClassifier,

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from evenhand.fairlib.arrays import Float, Float32, Int
-from evenhand.fairlib.distances.metric_base import load_metric
+from evenhand.fairlib.distances.metric_kinds import load_metric
 from evenhand.fairlib.evaluation.audit import Audit, audit, audit_losses, drawn_together
 from evenhand.fairlib.evaluation.drivers import drivers, explained_rows, selection_report
 from evenhand.fairlib.evaluation.evaluate import Evaluation, MetricValue

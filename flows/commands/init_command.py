@@ -336,7 +336,8 @@ def _parsing_warnings(contract: Contract) -> list[str]:
         warnings.append(f"read as missing: {'; '.join(missing)}")
     if too_wide:
         warnings.append(
-            f"ignored for too many categories, group them to use them: {', '.join(too_wide)}"
+            "ignored because of too many categories, group the values to use these columns: "
+            f"{', '.join(too_wide)}"
         )
     return warnings
 

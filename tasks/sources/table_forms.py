@@ -72,7 +72,7 @@ def infer_forms(
         orders = _date_orders(dates)
         if orders:
             keys["dates"] = _shortened(orders)
-            described_orders = ", ".join(f"{name} {order}" for name, order in orders.items())
+            described_orders = ", ".join(f"{order} in {name}" for name, order in orders.items())
             notes.append(
                 f"dates are read as {described_orders}; state another order with --dates "
                 "(table.dates)"

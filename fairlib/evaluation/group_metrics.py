@@ -123,8 +123,8 @@ def share_metric(cells: Cells, hit: Bool, rows: Bool | None = None) -> CellMetri
     -------
     CellMetric
     """
-    n = cells.counts(rows)
     if cells.is_plain:
+        n = cells.counts(rows)
         hits = cells.counts(hit if rows is None else hit & rows)
         share = np.full(len(n), np.nan)
         np.divide(hits, n, out=share, where=n > 0)
@@ -135,6 +135,7 @@ def share_metric(cells: Cells, hit: Bool, rows: Bool | None = None) -> CellMetri
         return CellMetric(share, n, exact)
     means = cells.means(hit.astype(np.float64), rows)
     share = means.mean
+    n = means.rows if cells.people is None else means.people
 
     def effective(level: float) -> Estimates:
         number = effective_number(means, share, level)

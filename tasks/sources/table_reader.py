@@ -498,13 +498,14 @@ def _csv_types(read: Callable[..., pyarrow.csv.CSVStreamingReader]) -> dict[str,
                 types = dict(zip(blocks.schema.names, blocks.schema.types, strict=True))
                 for _ in blocks:
                     pass
-            return types
         except pa.ArrowInvalid as error:
             place = re.match(r"In CSV column #(\d+): .*CSV conversion error", str(error))
             if not place:
                 raise
             column = list(types)[int(place[1])]
             types[column] = CSV_TYPES[CSV_TYPES.index(types[column]) + 1]
+        else:
+            return types
 
 
 def csv_options(null_values: Sequence[str] | None) -> dict[str, Any]:

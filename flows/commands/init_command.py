@@ -30,7 +30,10 @@ from evenhand.flows.commands.terminal import exact_stdout, print_table
 from evenhand.flows.data_source import KNOWN_TABLES
 from evenhand.flows.init_forms import (
     partly_read,
+    preview_lines,
     refuse_lost_columns,
+    refuse_repeated,
+    shown_previews,
     stated_forms,
     without_columns,
 )
@@ -87,6 +90,7 @@ def init(
     decimal: Sequence[str] | None,
     dates: Sequence[str] | None,
     ignore: Sequence[str] | None,
+    sheet: str | None,
 ) -> None:
     """Write ``NAME.contract.yaml`` and ``NAME.yaml``, both or none, and print how columns were
     understood.
@@ -106,9 +110,12 @@ def init(
     if not force:
         _refuse_existing(contract_file, job_file)
     place = Path(table).expanduser().resolve()
-    source |= stated_forms(encoding, decimal or (), dates or ())
+    source |= stated_forms(encoding, decimal, dates, sheet)
     with _stored(source, place) as (rows, forms), input_errors("", ContractError):
         columns = rows.column_names
+        refuse_repeated(forms, "--label", [label], table_name)
+        refuse_repeated(forms, "--sensitive", _columns(sensitive, columns), table_name)
+        refuse_repeated(forms, "--id", _columns(identifier, columns), table_name)
         sentences = _columns(text, columns)
         understanding = understand(
             rows,
@@ -148,6 +155,7 @@ def init(
     )
     _write(folder, {contract_file.name: _contract_text(understanding), job_file.name: job})
     document = _document(understanding, notes, contract_file, job_file, method)
+    document["previews"] = shown_previews(forms.previews, contract)
     if as_json:
         print(json.dumps(document))
     else:
@@ -432,7 +440,8 @@ def _stored(source: Mapping[str, Any], local: Path) -> Iterator[tuple[StoredTabl
             forms = infer_table_forms(file, described)
         elif any(described.get(key) for key in FORM_KEYS):
             raise InputError(
-                "a known table has a form of its own: leave out --encoding, --decimal and --dates."
+                "a known table has a form of its own: leave out --encoding, --decimal, --dates "
+                "and --sheet."
             )
         write_raw(read_source({**described, **forms.keys}, files, 0), stored)
         yield StoredTable(stored), forms
@@ -569,6 +578,10 @@ def _show(document: Mapping[str, Any]) -> None:
         print(f"WARNING  {warning}")
     for note in document["notes"]:
         print(f"note: {note}")
+    if document["previews"]:
+        print("\nvalues before and after they are read:")
+    for line in preview_lines(document["previews"]):
+        print(f"  {line}")
     print(
         f"\nwrote {document['contract']}  (the data contract: check roles, ranges and descriptions)"
     )

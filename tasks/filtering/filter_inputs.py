@@ -34,7 +34,7 @@ class InputFile:
     name: str  # path below the input's root; it names the file in records, and its parts
     size: int  # bytes
     version: str  # time of change, or the object store's tag
-    format: str  # "parquet" or "csv"
+    format: str  # "parquet", "csv" or "excel"
     section: str = "filter"  # of the settings, for messages
 
 
@@ -78,7 +78,7 @@ def list_inputs(
     waiting: list[str] = []
     for name, (place, info) in candidates.items():
         file_format = format or format_of(name)
-        if file_format not in ("csv", "parquet"):
+        if file_format not in ("csv", "parquet", "excel"):
             ignored.append(name)
         elif _is_unsettled(info, settle_seconds):
             waiting.append(name)
@@ -125,7 +125,7 @@ def _no_file(public_location: str, ignored: list[str], section: str) -> InputErr
     reason = "holds no file"
     if ignored:
         reason = f"has no ending of a known format: set {section}.format"
-    return InputError(f"{public_location} {reason} (Parquet and CSV can be read).")
+    return InputError(f"{public_location} {reason} (Parquet, CSV and Excel can be read).")
 
 
 def _listed(location: str) -> tuple[Any, str, str, FileInfos]:

@@ -5,11 +5,10 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from benchmarks.common import DOCS, RESULTS
+from benchmarks.common import DOCS, read_result
 from benchmarks.page_generators import (
     choose_page,
     dadi_page,
@@ -28,7 +27,8 @@ HEAD = """\
 # Benchmarks
 
 Measured figures, a page a method or topic. `make bench` makes all pages from `benchmarks/results/*.json`; each
-result keeps its machine, versions, commit and command. *Plain* is the baseline without mitigation, *blind* the
+result keeps its machine, versions, commit and command. Of a large result the repository has a summary: its command
+measures the whole again, into `benchmarks/results/whole/`. *Plain* is the baseline without mitigation, *blind* the
 baseline without sensitive features ([glossary](glossary.md#baselines-and-comparison)).
 """
 
@@ -55,35 +55,34 @@ TABLES = {"german": "German credit", "adult": "Adult", "compas": "COMPAS"}
 
 def main() -> None:
     """Write the pages and the pictures that they show."""
-    tables = json.loads((RESULTS / "tables.json").read_text())
-    speed = json.loads((RESULTS / "speed.json").read_text())
-    budro, sensei = _kept("budro"), _kept("sensei")
-    others = {"judged": _kept("proxies_judged"), "filtering": _kept("filtering")}
-    proxies = _kept("proxies") | {name: found for name, found in others.items() if found}
+    tables = read_result("tables")
+    speed = read_result("speed")
+    budro = read_result("budro")
+    sensei = read_result("sensei")
+    others = {"judged": read_result("proxies_judged"), "filtering": read_result("filtering")}
+    proxies = read_result("proxies") | {name: found for name, found in others.items() if found}
     proxies_page.write(proxies, DOCS)
-    dadi = _kept("dadi")
+    dadi = read_result("dadi")
     dadi_page.write(dadi, DOCS)
-    faias = _kept("faias")
+    faias = read_result("faias")
     faias_page.write(faias, DOCS)
-    untuned = untuned_page.understanding(_kept("init-corpus"), _kept("init-size"), _provenance)
-    untuned += untuned_page.sections(_kept("untuned"), _provenance)
-    untuned += membership_study.sections(_kept("membership"), _provenance)
-    untuned += tuning_page.sections(_kept("tuning"), _provenance)
-    untuned += tuned_jobs.sections(_kept("tuned_jobs"), _provenance)
-    operations = untuned + operations_page.sections(
-        _kept("evaluate"), _kept("services"), _kept("latency"), _provenance
+    untuned = untuned_page.understanding(
+        read_result("init-corpus"), read_result("init-size"), _provenance
     )
-    text = page(tables, speed, budro, sensei, proxies, dadi, faias, operations, _kept("judged"))
+    untuned += untuned_page.sections(read_result("untuned"), _provenance)
+    untuned += membership_study.sections(read_result("membership"), _provenance)
+    untuned += tuning_page.sections(read_result("tuning"), _provenance)
+    untuned += tuned_jobs.sections(read_result("tuned_jobs"), _provenance)
+    operations = untuned + operations_page.sections(
+        read_result("evaluate"), read_result("services"), read_result("latency"), _provenance
+    )
+    text = page(
+        tables, speed, budro, sensei, proxies, dadi, faias, operations, read_result("judged")
+    )
     split_page.write(text, DOCS)
-    kept = {name: _kept(name) for name in ("judged", "dadi", "faias", "proxies_judged")}
+    kept = {name: read_result(name) for name in ("judged", "dadi", "faias", "proxies_judged")}
     if all(kept.values()):
         choose_page.write(DOCS / "choose-a-method.md", kept)
-
-
-def _kept(name: str) -> dict[str, Any]:
-    path = RESULTS / f"{name}.json"
-    content: dict[str, Any] = json.loads(path.read_text()) if path.exists() else {}
-    return content
 
 
 def page(

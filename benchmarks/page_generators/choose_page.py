@@ -11,7 +11,6 @@ from typing import Any
 
 from benchmarks.page_generators.faias_page import ATTRIBUTES
 from benchmarks.page_generators.markdown_lines import shorten
-from benchmarks.studies.judged_methods import complete
 from benchmarks.studies.judged_proxies import TREE_FAMILIES
 
 BEGIN = "<!-- measured: made by `python -m benchmarks.page_generators.benchmark_pages`, do not edit below -->"
@@ -152,15 +151,10 @@ def comparable(judged: Mapping[str, Any]) -> list[Choice]:
     rows: dict[str, dict[str, dict[str, Row]]] = {learner: {} for learner in PLAIN}
     for name, case in judged["cases"].items():
         table, _, learner = name.partition(", ")
-        runs = complete(case)
-        rows[learner][table] = {
-            family: {
-                metric: summary([run[family][metric] for run in runs])
-                for metric, value in runs[0][family].items()
-                if isinstance(value, float)
-            }
-            for family in runs[0]
-        }
+        rows[learner][table] = {}
+        for family, row in case["rows"].items():
+            summaries = zip(row["mean"], row["deviation"], strict=True)
+            rows[learner][table][family] = dict(zip(case["metrics"], summaries, strict=True))
 
     def choice(method: str, learner: str, family: str, baseline: str = "blind") -> Choice:
         effects = {
@@ -322,7 +316,8 @@ have a probability of being kept above a tenth of the mean.
 |---|---|---|---|---|---|---|---|"""
     ]
     for table, limits in proxies["result"].items():
-        for alpha, runs in limits.items():
+        for alpha, found in limits.items():
+            runs = found["seeds"]
             for family in TREE_FAMILIES:
                 rows = [run[family] for run in runs]
                 before = statistics.fmean(run["no filter"]["imbalance"] for run in runs)

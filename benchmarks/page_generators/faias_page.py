@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import statistics
 import textwrap
 from collections.abc import Callable, Mapping, Sequence
@@ -11,6 +10,7 @@ from typing import Any
 
 from benchmarks.common import picture
 from benchmarks.page_generators.panels import bar_panels
+from benchmarks.summaries import standard_error
 from evenhand.fairlib.evaluation.comparison import holm
 from tests.oracles.resampled_comparison import corrected_t_test
 
@@ -105,13 +105,15 @@ def write(found: Mapping[str, Any], folder: Path) -> None:
 
 def values(runs: Runs, table: str, metric: str) -> list[float]:
     """A metric of one method on every split; differences are by the table's attribute."""
-    name = f"{metric}.{ATTRIBUTES[table]}" if metric.endswith("difference") else metric
+    name = values_name(metric, table)
     return [run[name] for run in runs]
 
 
-def standard_error(numbers: Sequence[float]) -> float:
-    """Of the mean over the splits."""
-    return statistics.stdev(numbers) / math.sqrt(len(numbers))
+def values_name(metric: str, table: str) -> str:
+    """The key of a metric in a run on a table."""
+    if metric.endswith("difference"):
+        return f"{metric}.{ATTRIBUTES[table]}"
+    return metric
 
 
 def _ordered(methods: Mapping[str, Runs]) -> list[str]:
@@ -238,17 +240,46 @@ def stand_ins(result: Mapping[str, Runs]) -> str:
 
 def beside_blind(runs: Runs, names: Sequence[str]) -> list[str]:
     """A row per family of settings that was measured in every run."""
+    return comparison_table(compared_with_blind(runs, names), names, len(runs))
+
+
+def compared_with_blind(runs: Runs, names: Sequence[str]) -> dict[str, dict[str, list[float]]]:
+    """Of every family and metric the mean over the runs, its standard deviation, the mean
+    difference from blind, and the standard error of that.
+
+    The two controls come first. A family that some runs lack is left out.
+    """
+    shared = [name for name in runs[0] if all(name in run for run in runs)]
+    methods = [name for name in shared if name not in ("plain", "blind")]
+    rows: dict[str, dict[str, list[float]]] = {}
+    for family in ["plain", "blind", *methods]:
+        row = {"mean": [], "deviation": [], "difference": [], "error": []}
+        for name in names:
+            numbers = [run[family][name] for run in runs]
+            apart = [run[family][name] - run["blind"][name] for run in runs]
+            row["mean"].append(statistics.fmean(numbers))
+            row["deviation"].append(statistics.stdev(numbers) if len(runs) > 1 else 0.0)
+            row["difference"].append(statistics.fmean(apart))
+            row["error"].append(standard_error(apart))
+        rows[family] = row
+    return rows
+
+
+def comparison_table(
+    rows: Mapping[str, Mapping[str, Sequence[float]]], names: Sequence[str], runs: int
+) -> list[str]:
+    """A row a family: means, and in brackets the mean differences from blind."""
     head = " | ".join(name.replace("_", " ") for name in names)
     lines = [f"| method | {head} |", "|---" * (len(names) + 1) + "|"]
-    shared = [name for name in runs[0] if all(name in run for run in runs)]
-    for family in ["plain", "blind", *(name for name in shared if name not in ("plain", "blind"))]:
+    for family, row in rows.items():
         cells = []
-        for name in names:
-            found = [run[family][name] for run in runs]
-            apart = [run[family][name] - run["blind"][name] for run in runs]
-            error = f" ± {standard_error(apart):.3f}" if len(runs) > 1 else ""
-            beside = "" if family == "blind" else f" ({statistics.fmean(apart):+.3f}{error})"
-            cells.append(f"{statistics.fmean(found):.3f}{beside}")
+        numbers = zip(row["mean"], row["difference"], row["error"], strict=True)
+        for mean, difference, error in numbers:
+            cell = f"{mean:.3f}"
+            if family != "blind":
+                spread = f" ± {error:.3f}" if runs > 1 else ""
+                cell += f" ({difference:+.3f}{spread})"
+            cells.append(cell)
         lines.append(f"| {family} | {' | '.join(cells)} |")
     return [*lines, ""]
 

@@ -89,7 +89,7 @@ relaxed program itself minimises its residual, which is smaller and may be what 
     for table, title in TABLES.items():
         for family in FAMILIES:
             if family in found[table]:
-                lines.append(_rows(title, family, found[table][family]["points"]))
+                lines.append(_rows(title, family, found[table][family]))
     lines.append(_dominance(found))
     return "\n".join(lines)
 
@@ -120,15 +120,12 @@ def _rows(title: str, family: str, points: Sequence[Mapping[str, Any]]) -> str:
         "|---|---|---|---|---|---|---|---|---|",
     ]
     for point in points:
-        if point["knob"] not in (0.0, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0):
-            continue
-        train, test = point["train"], point["test"]
         lines.append(
             f"| {point['method']} | {point['knob']} | {point['leaves']:.1f} | "
-            f"{_value(train['imbalance'])} "
-            f"| {train['disclosivity_largest']:.4f} | {_value(test['disclosivity'])} "
-            f"| {_value(test['imbalance'])} | {test['smallest_growth'][0]:.2f} ± "
-            f"{test['smallest_growth'][1]:.2f} | {100 * test['kept'][0]:.3g}% |"
+            f"{_value(point['train_imbalance'])} "
+            f"| {point['train_disclosivity_largest']:.4f} | {_value(point['disclosivity'])} "
+            f"| {_value(point['imbalance'])} | {point['smallest_growth'][0]:.2f} ± "
+            f"{point['smallest_growth'][1]:.2f} | {100 * point['kept']:.3g}% |"
         )
     return "\n".join(lines) + "\n"
 
@@ -195,14 +192,9 @@ def draw_curves(found: Mapping[str, Any]) -> str:
     for table, title in TABLES.items():
         for part, where in PARTS.items():
             for method, name in NAMES.items():
-                family = "paper" if "proxy" in method else "comparators"
-                points = sorted(
-                    (point["knob"], point[part]["disclosivity"][0], point[part]["imbalance"][0])
-                    for point in found[table][family]["points"]
-                    if point["method"] == method
-                )
                 panel = f"{title}, {where}: imbalance"
-                rows += [{"panel": panel, "series": name, "x": x, "y": y} for _, x, y in points]
+                points = found[table]["lines"][method][part]
+                rows += [{"panel": panel, "series": name, "x": x, "y": y} for x, y in points]
     return picture(
         series_panels(rows, x_title="disclosivity", zero="xy", width=980),
         "Disclosivity against imbalance",
@@ -381,26 +373,20 @@ above a tenth of the mean.
     heads += ["effective size", "shift within groups", "kept", "AUC", "AUC lost"]
     lines += [f"| {' | '.join(heads)} |", f"|{'---|' * len(heads)}"]
     for table, title in TABLES.items():
-        keys = {(row["alpha"], row["support"]) for row in found["rows"] if row["table"] == table}
-        for alpha, given_up in sorted(keys):
-            wanted = (table, alpha, given_up)
-            rows = [
-                row
-                for row in found["rows"]
-                if (row["table"], row["alpha"], row["support"]) == wanted
-            ]
-            measured = [row["measured"] for row in rows]
-            names = ("support", "support_none", "support_size", "support_shift", "kept")
-            cells = [_spread([row["train_imbalance"] for row in rows])]
-            cells += [_spread([row[name] for row in measured]) for name in ("imbalance", *names)]
-            cells += [_spread([row["auc"] for row in rows])]
-            cells += [_spread([row["auc_random"] - row["auc"] for row in rows])]
-            lines.append(f"| {title} | {alpha} | {given_up} | {' | '.join(cells)} |")
+        rows = [row for row in found["rows"] if row["table"] == table]
+        names = ("support", "support_none", "support_size", "support_shift", "kept")
+        for row in sorted(rows, key=lambda row: (row["alpha"], row["given_up"])):
+            cells = [_spread(row["train_imbalance"])]
+            cells += [_spread(row[name]) for name in ("imbalance", *names)]
+            cells += [_spread(row["auc"]), _spread(row["auc_lost"])]
+            lines.append(f"| {title} | {row['alpha']} | {row['given_up']} | {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"
 
 
 def _spread(values: Sequence[float]) -> str:
-    return f"{sum(values) / len(values):.3f} [{min(values):.3f}, {max(values):.3f}]"
+    """A mean, and in brackets the smallest and the largest value."""
+    mean, smallest, largest = values
+    return f"{mean:.3f} [{smallest:.3f}, {largest:.3f}]"
 
 
 def filtering(found: Mapping[str, Any]) -> str:

@@ -210,56 +210,156 @@ def volumes(results: Mapping[str, Splits], system: str) -> list[float]:
     return found
 
 
-# the page
+# the summary
 
 
-def sections(content: Content, provenance: Callable[[Any], str]) -> list[str]:
-    """The tables and the misses; nothing without results."""
-    if not content:
-        return []
+def summarise(content: Content) -> dict[str, Any]:
+    """What the page needs of every table: candidates, limits kept, volumes, and compared cells."""
     results: Mapping[str, Splits] = content["results"]
     ran = {
         system for splits in results.values() for entries in splits.values() for system in entries
     }
     systems = [name for name in NAMES if name in ran or (name in CELLS and OURS in ran)]
+    tables = {table: _of_table(table, splits, systems) for table, splits in results.items()}
+    # the versions of other tools are in benchmarks/peers/requirements-*.txt
+    others = {key: item for key, item in content.items() if key not in ("results", "peers")}
+    return {**others, "tables": tables}
+
+
+def _of_table(table: str, splits: Splits, systems: Sequence[str]) -> dict[str, Any]:
+    results = {table: splits}
+    peers = [name for name in systems if name != OURS and name not in CELLS]
+    candidates = {}
+    for name in systems:
+        if name not in CELLS:
+            candidates[name] = [
+                entries[name]["candidates"] for entries in splits.values() if _ran(entries, name)
+            ]
+    areas = {name: volumes(results, name) for name in systems}
+    compared = {name: compare(results, name) for name in systems if name != OURS}
+    cells = {}
+    for criterion, limit in grid(splits):
+        cell = cell_name(criterion, limit)
+        medians = {name: _median(accuracies(splits, name, cell)) for name in (OURS, *peers)}
+        best = max(
+            (name for name in peers if medians[name] is not None),
+            key=lambda name: medians[name] or 0,
+            default=None,
+        )
+        cells[cell] = {
+            "ours": _rounded(medians[OURS]),
+            "best": None if best is None else [best, _rounded(medians[best])],
+            "compared": [_of_items(items, criterion, limit) for items in compared.values()],
+        }
+    return {
+        "splits": len(splits),
+        "compared": list(compared),
+        "candidates": candidates,
+        "kept": {name: list(kept(results, name)) for name in systems},
+        "volumes": {
+            name: [_rounded(fmean(area)), len(area)] for name, area in areas.items() if area
+        },
+        "cells": cells,
+        "failed": [
+            [split, system, entry["error"]]
+            for split, entries in splits.items()
+            for system, entry in entries.items()
+            if "error" in entry
+        ],
+    }
+
+
+def _of_items(items: Sequence[Compared], criterion: str, limit: float) -> list[Any] | None:
+    for item in items:
+        if (item.criterion, item.limit) == (criterion, limit):
+            return [_rounded(item.difference), item.verdict, item.only_ours, item.only_peer]
+    return None
+
+
+def _rounded(value: float | None) -> float | None:
+    return None if value is None else round(value, 5)
+
+
+# the page
+
+
+Tables = Mapping[str, Mapping[str, Any]]
+NOT_MEASURED: Mapping[str, Any] = {"ours": None, "best": None}
+
+
+def sections(content: Content, provenance: Callable[[Any], str]) -> list[str]:
+    """The tables and the misses, from a summary; nothing without results."""
+    if not content:
+        return []
+    tables: Tables = content["tables"]
+    ran = {name for found in tables.values() for name in found["kept"]}
+    systems = [name for name in NAMES if name in ran]
     others = [name for name in systems if name != OURS]
-    compared = {name: compare(results, name) for name in others}
-    counts = ", ".join(f"{table} {len(splits)}" for table, splits in results.items())
+    compared = {name: compared_with(tables, name) for name in others}
+    counts = ", ".join(f"{table} {found['splits']}" for table, found in tables.items())
     spent = f"{content['seconds']:g} CPU seconds a search. Splits: {counts}. One split gives no verdict.\n"
     parts = [HEAD, spent, provenance(content)]
     parts += [
         "| system | candidates | kept | volume | ahead / tied / behind | difference | at worst | "
         "alone |",
         "|---|---|---|---|---|---|---|---|",
-        *(_system(results, name, compared.get(name, [])) for name in systems),
+        *(_system(tables, name, compared.get(name, [])) for name in systems),
         "",
     ]
     peers = [name for name in others if name not in CELLS]
     parts += [
-        *_cells(results, peers),
+        *_cells(tables),
         "",
-        *_misses(results, [item for name in peers for item in compared[name]]),
+        *_misses(tables, [item for name in peers for item in compared[name]]),
     ]
     return parts
 
 
-def _system(results: Mapping[str, Splits], name: str, cells: Sequence[Compared]) -> str:
+def compared_with(tables: Tables, name: str) -> list[Compared]:
+    """Our search beside another in the cells of a summary."""
+    cells = []
+    for table, found in tables.items():
+        for cell, row in found["cells"].items():
+            numbers = dict(zip(found["compared"], row["compared"], strict=True)).get(name)
+            if numbers is not None:
+                criterion, limit = _of_cell(cell)
+                difference, verdict, only_ours, only_peer = numbers
+                cells.append(
+                    Compared(
+                        table, criterion, limit, name, difference, verdict, only_ours, only_peer
+                    )
+                )
+    return cells
+
+
+def _of_cell(cell: str) -> tuple[str, float]:
+    """Criterion and limit, from their :func:`cell_name`."""
+    criterion, _, limit = cell.partition("@")
+    return criterion, float(limit)
+
+
+def _kept(tables: Tables, name: str) -> tuple[int, int]:
+    """How many limits are kept on test rows and on validation rows, over all tables."""
+    counts = [found["kept"][name] for found in tables.values() if name in found["kept"]]
+    return sum(within for within, _ in counts), sum(every for _, every in counts)
+
+
+def _system(tables: Tables, name: str, cells: Sequence[Compared]) -> str:
     key = OURS if name in CELLS else name
-    entries = [
-        entries[key]
-        for splits in results.values()
-        for entries in splits.values()
-        if _ran(entries, key)
+    candidates = [
+        number for found in tables.values() for number in found["candidates"].get(key, [])
     ]
-    within, said = kept(results, name)
-    volume = volumes(results, name)
+    within, said = _kept(tables, name)
+    areas = [found["volumes"][name] for found in tables.values() if name in found["volumes"]]
+    runs = sum(count for _, count in areas)
+    volume = f"{sum(mean * count for mean, count in areas) / runs:.3f}" if runs else ""
     differences = [cell.difference for cell in cells if cell.difference is not None]
     verdicts = [cell.verdict for cell in cells]
     columns = [
         NAMES[name],
-        f"{median(entry['candidates'] for entry in entries):.0f}" if entries else "none",
+        f"{median(candidates):.0f}" if candidates else "none",
         f"{within / said:.0%} of {said}" if said else "",
-        f"{fmean(volume):.3f}" if volume else "",
+        volume,
         " / ".join(str(verdicts.count(word)) for word in ("ahead", "tied", "behind"))
         if cells
         else "",
@@ -276,32 +376,25 @@ def _signed(value: float) -> str:
     return f"{value:+.3f}".replace("-", "−")
 
 
-def _cells(results: Mapping[str, Splits], peers: Sequence[str]) -> list[str]:
+def _cells(tables: Tables) -> list[str]:
     """Median test balanced accuracy of ours and of the best peer, a row a table and criterion."""
     parts = [
         "Median balanced accuracy on test rows at each limit, `tune` / the best other tool:\n",
         f"| table | criterion | {' | '.join(f'{limit:g}' for limit in LIMITS)} |",
         f"|---|---|{'---|' * len(LIMITS)}",
     ]
-    for table, splits in results.items():
-        for criterion in dict.fromkeys(criterion for criterion, _ in grid(splits)):
-            cells = []
+    for table, found in tables.items():
+        for criterion in dict.fromkeys(_of_cell(cell)[0] for cell in found["cells"]):
+            texts = []
             for limit in LIMITS:
-                medians = {
-                    name: _median(accuracies(splits, name, cell_name(criterion, limit)))
-                    for name in (OURS, *peers)
-                }
-                best = max(
-                    (name for name in peers if medians[name] is not None),
-                    key=lambda name: medians[name] or 0,
-                    default=None,
-                )
-                theirs = (
-                    "none" if best is None else f"{medians[best]:.3f} ({NAMES[best].split()[0]})"
-                )
-                ours = medians[OURS]
-                cells.append(f"{'none' if ours is None else f'{ours:.3f}'} / {theirs}")
-            parts.append(f"| {table} | {SHORT[criterion]} | {' | '.join(cells)} |")
+                cell = found["cells"].get(cell_name(criterion, limit), NOT_MEASURED)
+                ours = "none" if cell["ours"] is None else f"{cell['ours']:.3f}"
+                theirs = "none"
+                if cell["best"] is not None:
+                    name, value = cell["best"]
+                    theirs = f"{value:.3f} ({NAMES[name].split()[0]})"
+                texts.append(f"{ours} / {theirs}")
+            parts.append(f"| {table} | {SHORT[criterion]} | {' | '.join(texts)} |")
     return parts
 
 
@@ -310,14 +403,14 @@ def _median(values: Sequence[float | None]) -> float | None:
     return median(known) if known else None
 
 
-def _misses(results: Mapping[str, Splits], compared: Sequence[Compared]) -> list[str]:
+def _misses(tables: Tables, compared: Sequence[Compared]) -> list[str]:
     """The goals and in which cells they are missed."""
     cells: dict[tuple[str, str, float], list[Compared]] = {}
     for item in compared:
         cells.setdefault((item.table, item.criterion, item.limit), []).append(item)
     tested = {key: items for key, items in cells.items() if any(item.verdict for item in items)}
     good = sum(all(item.verdict != "behind" for item in items) for items in tested.values())
-    shares = {NAMES[name].removeprefix("`tune`, "): kept(results, name) for name in (OURS, *CELLS)}
+    shares = {NAMES[name].removeprefix("`tune`, "): _kept(tables, name) for name in (OURS, *CELLS)}
     parts = []
     if tested:
         share = f"{good} of {len(tested)} cells with a verdict ({good / len(tested):.0%}; the goal is 90 %)"
@@ -341,10 +434,8 @@ def _misses(results: Mapping[str, Splits], compared: Sequence[Compared]) -> list
         note = notes.get(item.verdict, " (tied)")
         parts.append(f"- {cell}, {NAMES[item.peer]}: {_signed(item.difference or 0)}{note}")
     failed = [
-        f"- {table}, split {split}, {NAMES[system]}: {entry['error']}"
-        for table, splits in results.items()
-        for split, entries in splits.items()
-        for system, entry in entries.items()
-        if "error" in entry
+        f"- {table}, split {split}, {NAMES[system]}: {error}"
+        for table, found in tables.items()
+        for split, system, error in found["failed"]
     ]
     return [*parts, "", *failed, ""]

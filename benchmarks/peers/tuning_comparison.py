@@ -48,7 +48,8 @@ from typing import Any
 
 import yaml
 
-from benchmarks.common import RESULTS, log, provenance, rounded, write_result
+from benchmarks.common import log, provenance, read_whole, rounded, whole_path, write_result
+from benchmarks.page_generators.tuning_page import summarise
 from benchmarks.peers.exchange import CRITERIA, cell_name, cells, cpu_seconds, write_rows
 from benchmarks.peers.exchange import Rows as ExchangedRows
 from benchmarks.studies import untuned_tables
@@ -123,15 +124,10 @@ def main() -> None:
         table, split = given.one[0], int(given.one[1])
         print(json.dumps(ours(table, split, given.seconds, work)))
         return
-    known = RESULTS / f"{given.result}.json"
-    content = (
-        json.loads(known.read_text())
-        if known.is_file()
-        else {"seconds": given.seconds, "results": {}}
-    )
+    content = read_whole(given.result, {"seconds": given.seconds, "results": {}})
     if content["seconds"] != given.seconds:
         sys.exit(
-            f"{known} has searches of {content['seconds']:g} s: give --seconds or another --result."
+            f"{whole_path(given.result)} has searches of {content['seconds']:g} s: give --seconds or another --result."
         )
     for table in given.tables:
         for split in map(str, given.splits):
@@ -151,7 +147,7 @@ def main() -> None:
                 content |= provenance("python -m benchmarks.peers.tuning_comparison") | {
                     "peers": versions(work)
                 }
-                write_result(given.result, content, compact=True)
+                write_result(given.result, content, summarise)
 
 
 def measured(system: str, table: str, split: int, seconds: float, work: Path) -> dict[str, Any]:

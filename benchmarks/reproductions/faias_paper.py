@@ -14,13 +14,12 @@ from __future__ import annotations
 
 import argparse
 import itertools
-import json
 import os
 import statistics
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -30,11 +29,20 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from benchmarks.common import RESULTS, code_state, log, provenance, run_unpublished, write_result
-from benchmarks.page_generators.faias_page import ATTRIBUTES
+from benchmarks.common import (
+    code_state,
+    log,
+    provenance,
+    read_whole,
+    rounded,
+    run_unpublished,
+    write_result,
+)
+from benchmarks.page_generators.faias_page import ATTRIBUTES, METRICS, values_name
 from benchmarks.peers.exchange import write_rows
 from benchmarks.peers.tuning_comparison import ONE_THREAD, ROOT, Table, environment, rows_of
 from benchmarks.reproductions.faias_gain import changes_part, stand_ins_part
+from benchmarks.summaries import by_column, only
 from evenhand.fairlib.evaluation.evaluate import evaluate
 from evenhand.fairlib.evaluation.outcomes import Outcomes
 from evenhand.fairlib.execution import one_thread
@@ -360,14 +368,51 @@ def speed_part(kept: dict[str, Any]) -> None:
     save("speed", kept)
 
 
+# Parts with runs of methods on tables, and parts with runs of families of settings.
+OF_TABLES = ("tables", "blind", "aif360")
+OF_FAMILIES = {
+    "changes": (
+        *("accuracy", "balanced_accuracy", "demographic_parity_difference"),
+        *("equal_opportunity_difference", "average_odds_difference"),
+    ),
+    "stand_ins": ("accuracy", "accuracy_on_fair_labels", "demographic_parity_difference"),
+}
+
+
 def save(part: str, kept: dict[str, Any]) -> None:
     """Write a part beside the others."""
-    path = RESULTS / f"{RESULT}.json"
-    content = json.loads(path.read_text()) if path.exists() else {}
+    content = read_whole(RESULT, {})
     content[part] = provenance(f"python -m benchmarks.reproductions.faias_paper {part}") | {
         "result": kept
     }
-    write_result(RESULT, content)
+    write_result(RESULT, content, summarise)
+
+
+def summarise(content: Mapping[str, Any]) -> dict[str, Any]:
+    """Every split and seed by column, with the metrics that the page shows."""
+    summary = {}
+    for name, part in content.items():
+        result = part["result"]
+        if name in OF_TABLES:
+            result = {
+                table: {method: by_column(shown(runs, table)) for method, runs in methods.items()}
+                for table, methods in result.items()
+            }
+        elif name in OF_FAMILIES:
+            result = {case: by_column(metrics_of(name, runs)) for case, runs in result.items()}
+        summary[name] = {**part, "result": rounded(result, 6)}
+    return summary
+
+
+def metrics_of(part: str, runs: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """The metrics of the families that the pages show, by seed."""
+    return [{family: only(row, OF_FAMILIES[part]) for family, row in run.items()} for run in runs]
+
+
+def shown(runs: Sequence[Mapping[str, Any]], table: str) -> list[dict[str, Any]]:
+    """The metrics of a method's splits that the page shows."""
+    names = [values_name(metric, table) for metric, _, _ in METRICS]
+    return [only(run, names) for run in runs]
 
 
 PARTS: dict[str, Callable[[dict[str, Any]], None]] = {
@@ -397,8 +442,7 @@ def main() -> None:
         parser.error(f"no part {unknown[0]!r}: {', '.join(parts)}; aif360 needs --environments")
     code_state()
     for name in wanted:
-        path = RESULTS / f"{RESULT}.json"
-        content = json.loads(path.read_text()) if path.exists() else {}
+        content = read_whole(RESULT, {})
         # finished runs of the tables are kept; the other parts are measured again
         kept = content.get(name, {}).get("result", {}) if name in RESUMED else {}
         parts[name](kept)

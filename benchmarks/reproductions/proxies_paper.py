@@ -10,7 +10,6 @@ Needs the raw files of Adult and Bank in EVENHAND_DATA.
 from __future__ import annotations
 
 import copy
-import json
 import os
 import sys
 import time
@@ -25,7 +24,8 @@ from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.metrics import roc_auc_score
 from sklearn.model_selection import train_test_split
 
-from benchmarks.common import RESULTS, log, provenance, write_result
+from benchmarks.common import log, provenance, read_whole, rounded, write_result
+from benchmarks.summaries import by_column, only, shown_alike
 from evenhand.fairlib.datasets.recipes import ADULT_COLUMNS
 from evenhand.fairlib.execution import available_cores
 from evenhand.fairlib.methods.registry import PROXIES, proxy_class
@@ -471,6 +471,7 @@ def _part_of_grid(task: tuple[str, str, Sequence[float]]) -> None:
         split.fit(method, alpha=alpha, **SETTINGS["paper"])
 
 
+NAME = "proxies"
 PARTS: dict[str, Callable[[], dict[str, Any]]] = {
     "points": points,
     "curves": curves,
@@ -487,12 +488,122 @@ def main(names: list[str]) -> None:
     """Measure the named parts (default: all)."""
     for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
         os.environ.setdefault(name, "1")
-    path = RESULTS / "proxies.json"
-    kept: dict[str, Any] = json.loads(path.read_text()) if path.exists() else {}
+    kept = read_whole(NAME, {})
     for name in names or PARTS:
         content = provenance(f"python -m benchmarks.reproductions.proxies_paper {name}")
         kept[name] = content | {"result": PARTS[name]()}
-        write_result("proxies", kept)
+        write_result(NAME, kept, summarise)
+
+
+# Limits and mixings that the page has rows of.
+SHOWN_KNOBS = (0.0, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0)
+
+
+def summarise(content: Mapping[str, Any]) -> dict[str, Any]:
+    """What the page and its pictures show of every part."""
+    makers: dict[str, Callable[[Any], Any]] = {
+        "points": lambda tables: {
+            table: {family: shown_rows(rows) for family, rows in families.items()}
+            for table, families in tables.items()
+        },
+        "curves": lambda tables: {table: shown_curves(found) for table, found in tables.items()},
+        "shares": shown_shares,
+        "equal": shown_at_equal_disclosivity,
+        "solvers": shown_solvers,
+        "support": shown_support,
+    }
+    result = {}
+    for name, part in content.items():
+        make = makers.get(name, dict)
+        result[name] = {**part, "result": make(part["result"])}
+    return result
+
+
+def shown_rows(points: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Rows of the trees at some limits, by column."""
+    rows = []
+    for point in points:
+        if point["knob"] not in SHOWN_KNOBS:
+            continue
+        row = only(point, ["method", "knob", "seeds", "leaves"])
+        row["train_imbalance"] = point["train"]["imbalance"]
+        row["train_disclosivity_largest"] = point["train"]["disclosivity_largest"]
+        for name in ("disclosivity", "imbalance", "smallest_growth"):
+            row[name] = point["test"][name]
+        row["kept"] = point["test"]["kept"][0]
+        rows.append(rounded(row, 4))
+    return by_column(rows)
+
+
+def shown_curves(families: Mapping[str, Any]) -> dict[str, Any]:
+    """Rows of the trees, the points of the picture's lines, and the comparison of the methods."""
+    summary_of: dict[str, Any] = {
+        family: shown_rows(families[family]["points"]) for family in families if family in SETTINGS
+    }
+    drawn = [*families["paper"]["points"], *families["comparators"]["points"]]
+    lines: dict[str, Any] = {}
+    for point in sorted(drawn, key=lambda point: float(point["knob"])):
+        line = lines.setdefault(point["method"], {"train": [], "test": []})
+        for part, pairs in line.items():
+            pairs.append([point[part]["disclosivity"][0], point[part]["imbalance"][0]])
+    return summary_of | {"lines": lines, "dominance": rounded(families["dominance"], 4)}
+
+
+def shown_shares(found: Mapping[str, Any]) -> dict[str, Any]:
+    """Shares of the groups on held-out rows."""
+    limits = {limit: {"test": item["test"]} for limit, item in found.items() if limit != "groups"}
+    return {"groups": found["groups"], **limits}
+
+
+def shown_at_equal_disclosivity(found: Mapping[str, Any]) -> dict[str, Any]:
+    """Means over the seeds of every comparator's point and of the tree beside it."""
+    keys = sorted({(row["method"], row["mixing"]) for row in found["rows"]})
+    means = []
+    for method, mixing in keys:
+        rows = [row for row in found["rows"] if (row["method"], row["mixing"]) == (method, mixing)]
+        mean = {"method": method, "mixing": mixing}
+        for name in ("disclosivity", "imbalance", "relaxed"):
+            mean[name] = sum(row[name] for row in rows) / len(rows)
+        means.append(mean)
+    return {**found, "rows": by_column(shown_alike(means))}
+
+
+def shown_solvers(tables: Mapping[str, Any]) -> dict[str, Any]:
+    """Every solver without the parts that the page does not show."""
+    summary_of: dict[str, Any] = {}
+    for table, limits in tables.items():
+        summary_of[table] = {}
+        for limit, runs in limits.items():
+            rows = {}
+            for name, run in runs.items():
+                rows[name] = only(run, ["seconds", "leaves", "halfspaces"])
+                for part in ("train", "test"):
+                    rows[name][part] = rounded(only(run[part], ["imbalance", "kept"]), 7)
+            summary_of[table][limit] = rows
+    return summary_of
+
+
+def shown_support(found: Mapping[str, Any]) -> dict[str, Any]:
+    """Mean, smallest and largest of the seeds of every table, limit and `support`."""
+    names = ("imbalance", "support", "support_none", "support_size", "support_shift", "kept")
+    groups: dict[tuple[Any, ...], list[Mapping[str, Any]]] = {}
+    for row in found["rows"]:
+        groups.setdefault((row["table"], row["alpha"], row["support"]), []).append(row)
+    spreads = []
+    for (table, alpha, given_up), rows in groups.items():
+        spread: dict[str, Any] = {"table": table, "alpha": alpha, "given_up": given_up}
+        spread["train_imbalance"] = ends([row["train_imbalance"] for row in rows])
+        for name in names:
+            spread[name] = ends([row["measured"][name] for row in rows])
+        spread["auc"] = ends([row["auc"] for row in rows])
+        spread["auc_lost"] = ends([row["auc_random"] - row["auc"] for row in rows])
+        spreads.append(spread)
+    return {**found, "rows": by_column(spreads)}
+
+
+def ends(values: Sequence[float]) -> list[float]:
+    """Mean, smallest and largest value."""
+    return [round(value, 7) for value in (sum(values) / len(values), min(values), max(values))]
 
 
 if __name__ == "__main__":

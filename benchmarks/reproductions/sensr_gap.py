@@ -59,7 +59,6 @@ def main() -> None:
         write_result(
             "sensr_gap",
             provenance("python -m benchmarks.reproductions.sensr_gap") | content,
-            compact=True,
         )
 
 

@@ -33,6 +33,7 @@ import sklearn
 import torch
 from sklearn.metrics import balanced_accuracy_score, roc_auc_score
 
+from benchmarks.summaries import text_of
 from evenhand.fairlib.methods.networks.plain import NeuralNetworkClassifier
 from evenhand.fairlib.methods.networks.sensei import (
     CLPClassifier,
@@ -77,7 +78,7 @@ def main() -> None:
         parts |= {"gain": partial(gain, given.encoder, given.tweets)}
     for name in parts.keys() & {*given.parts}:
         content[name] = {**about, "result": parts[name]()}
-    given.target.write_text(json.dumps(content, indent=1) + "\n")
+    given.target.write_text(text_of(content))
 
 
 def encoder(folder: Path, tweets: Path) -> list[dict[str, Any]]:

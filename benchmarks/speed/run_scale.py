@@ -40,7 +40,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import yaml
 
-from benchmarks.common import RESULTS, log, provenance, write_result
+from benchmarks.common import log, provenance, read_whole, rounded, write_result
 from evenhand.data_contracts.checking import check_table
 from evenhand.data_contracts.inference import infer_contract
 from evenhand.fairlib.execution import available_cores
@@ -105,8 +105,7 @@ def main() -> None:
     if chosen.step:
         print(json.dumps(one_evaluation(Path(chosen.step))))
         return
-    known = RESULTS / f"{NAME}.json"
-    results = json.loads(known.read_text())["results"] if known.is_file() else {}
+    results = read_whole(NAME, {"results": {}})["results"]
     name = chosen.method + (f", memory {chosen.memory}" if chosen.memory else "")
     name += f", {chosen.steps} steps" if chosen.steps else ""
     name += f" of depth {chosen.depth}" if chosen.depth else ""
@@ -148,7 +147,13 @@ def main() -> None:
 
 def save(results: Mapping[str, Any]) -> None:
     """Write all results."""
-    write_result(NAME, {"results": results, **provenance("python -m benchmarks.speed.run_scale")})
+    content = {"results": results, **provenance("python -m benchmarks.speed.run_scale")}
+    write_result(NAME, content, summarise)
+
+
+def summarise(content: Mapping[str, Any]) -> dict[str, Any]:
+    """Every run and step, rounded."""
+    return rounded(dict(content), 4)
 
 
 def measure(folder: Path, rows: int, keys: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,7 +1,6 @@
 """How often the intervals of rates, differences, ratios and gaps contain the truth, by simulation.
 
-    python -m benchmarks.studies.interval_coverage [--draws 4000] [--output
-    benchmarks/results/interval_coverage.json]
+    python -m benchmarks.studies.interval_coverage [--draws 4000] [--output interval_coverage]
 
 Every pair of the rates and sizes below is a cell: tables are drawn from it, and the share of tables
 whose interval contains the true value is the cell's coverage. Of a single rate it is computed

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import argparse
 import itertools
-import json
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -22,9 +21,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.common import RESULTS, log, provenance, rounded, write_result
-from benchmarks.page_generators.faias_page import beside_blind
+from benchmarks.common import log, provenance, read_whole, rounded, write_result
+from benchmarks.page_generators.faias_page import compared_with_blind, comparison_table
 from benchmarks.protocol import choosing_seed, inner_folds, selection_people
+from benchmarks.summaries import shown_alike
 from evenhand.fairlib.catalogue import better
 from evenhand.fairlib.distances.metric_base import Metric, mean_squared_distance
 from evenhand.fairlib.distances.sensitive_subspace import LearnedDirection, SensitiveSubspace
@@ -434,6 +434,7 @@ def goal_of(case: Case) -> Settings:
     return {name: row[0] for name, row in paper.row.items()}
 
 
+NAME = "judged"
 HEAD = """\
 ## Each method at the same operating point
 
@@ -460,15 +461,28 @@ def sections(content: Mapping[str, Any], provenance: Callable[[Any], str]) -> li
         return []
     parts = [HEAD, provenance(content)]
     for name, case in content["cases"].items():
-        runs = complete(case)
         goal = ", ".join(f"{key} {value:.3f}" for key, value in case["goal"].items())
-        names = [key for key in runs[0]["blind"] if key not in ("settings", "threshold")]
         parts += [
             f"### {name}\n",
-            f"{len(runs)} seeds. Goal: {goal}.\n",
-            *beside_blind(runs, names),
+            f"{case['seeds']} seeds. Goal: {goal}.\n",
+            *comparison_table(case["rows"], case["metrics"], case["seeds"]),
         ]
     return parts
+
+
+def summarise(content: Mapping[str, Any]) -> dict[str, Any]:
+    """Means, standard deviations and standard errors over the seeds of every case and family."""
+    cases = {}
+    for name, case in content["cases"].items():
+        runs = complete(case)
+        metrics_of_case = [key for key in runs[0]["blind"] if key not in ("settings", "threshold")]
+        cases[name] = {
+            "goal": case["goal"],
+            "seeds": len(runs),
+            "metrics": metrics_of_case,
+            "rows": shown_alike(compared_with_blind(runs, metrics_of_case)),
+        }
+    return {**content, "cases": cases}
 
 
 def complete(case: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -483,11 +497,10 @@ def main() -> None:
     parser.add_argument("--cases", nargs="*", default=list(CASES), choices=list(CASES))
     parser.add_argument("--seeds", type=int, default=SEEDS)
     given = parser.parse_args()
-    path = RESULTS / "judged.json"
     store = Store(os.environ.get("EVENHAND_STORE"))
     for seed in range(given.seeds):
         for name in given.cases:
-            content = json.loads(path.read_text()) if path.exists() else {"cases": {}}
+            content = read_whole(NAME, {"cases": {}})
             runs = content["cases"].setdefault(
                 name, {"goal": dict(goal_of(CASES[name])), "seeds": {}}
             )["seeds"]
@@ -497,11 +510,8 @@ def main() -> None:
             log(name, seed)
             runs[str(seed)] = found
             judged(store, CASES[name], seed, found)
-            write_result(
-                "judged",
-                content | provenance("python -m benchmarks.studies.judged_methods"),
-                compact=True,
-            )
+            content |= provenance("python -m benchmarks.studies.judged_methods")
+            write_result(NAME, content, summarise)
 
 
 if __name__ == "__main__":

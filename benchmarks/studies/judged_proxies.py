@@ -10,7 +10,6 @@ files of Adult and Bank in EVENHAND_DATA.
 from __future__ import annotations
 
 import copy
-import json
 import os
 import statistics
 import time
@@ -20,7 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.common import RESULTS, code_state, log, provenance, rounded, write_result
+from benchmarks.common import code_state, log, provenance, read_whole, rounded, write_result
 from benchmarks.protocol import Metrics, Rows, choose, choosing_seed, selection_people
 from benchmarks.reproductions.proxies_paper import (
     COMPARATORS,
@@ -30,6 +29,7 @@ from benchmarks.reproductions.proxies_paper import (
     outer_rows,
     remixed,
 )
+from benchmarks.summaries import by_column, only
 from evenhand.fairlib.proxies.proxy_base import BalancingProxy
 from evenhand.fairlib.proxies.proxy_evaluation import measure_proxy
 
@@ -216,15 +216,31 @@ def main() -> None:
     for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
         os.environ.setdefault(name, "1")
     code_state()
-    path = RESULTS / f"{RESULT}.json"
-    kept: dict[str, Any] = json.loads(path.read_text())["result"] if path.exists() else {}
+    kept: dict[str, Any] = read_whole(RESULT, {"result": {}})["result"]
     for table, alpha in [(table, alpha) for table, limits in LIMITS.items() for alpha in limits]:
         runs = kept.setdefault(table, {}).setdefault(str(alpha), [])
         for seed in range(len(runs), SEEDS):
             runs.append(rounded(judged(table, alpha, seed)))
             content = provenance("python -m benchmarks.studies.judged_proxies") | {"result": kept}
-            write_result(RESULT, content, compact=True)
+            write_result(RESULT, content, summarise)
             log(table, alpha, seed, {name: row["imbalance"] for name, row in runs[-1].items()})
+
+
+def summarise(content: Mapping[str, Any]) -> dict[str, Any]:
+    """Every seed by column, with the measures and the chosen settings that the page shows."""
+    result: dict[str, dict[str, Any]] = {}
+    for table, limits in content["result"].items():
+        result[table] = {}
+        for alpha, runs in limits.items():
+            seeds = by_column([shown(run) for run in runs])
+            result[table][alpha] = {"seeds": seeds, "chosen": choices(runs)}
+    return {**content, "result": result}
+
+
+def shown(run: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
+    """What the summary has of one seed."""
+    names = [*COLUMNS, "auc_random"]
+    return {family: only(row, names) for family, row in run.items()}
 
 
 # ------------------------------------------------------------------------------------------------
@@ -244,10 +260,11 @@ COLUMNS = {
 
 
 def section(result: Mapping[str, Any], titles: Mapping[str, str]) -> str:
-    """Rows of every limit: means over the seeds ± standard errors."""
+    """Rows of every limit, of a summary: means over the seeds ± standard errors."""
     lines = [HEAD.format(seeds=SEEDS)]
     for table, limits in result.items():
-        for alpha, runs in limits.items():
+        for alpha, found in limits.items():
+            runs = found["seeds"]
             lines += [
                 f"**{titles[table]}, α = {alpha}** ({len(runs)} splits; no filter: imbalance "
                 f"{cell([run['no filter']['imbalance'] for run in runs])})\n",
@@ -262,7 +279,7 @@ def section(result: Mapping[str, Any], titles: Mapping[str, str]) -> str:
                 lost = [row["auc_random"] - row["auc"] for row in rows if "auc" in row]
                 cells.append(cell(lost) if lost else "")
                 lines.append(f"| {family} | {' | '.join(cells)} |")
-            lines.append(f"\nChosen: {'; '.join(choices(runs))}.\n")
+            lines.append(f"\nChosen: {'; '.join(found['chosen'])}.\n")
     return "\n".join(lines)
 
 

@@ -6,7 +6,6 @@ Writes ``results/membership.json``. Jobs that are in it are not run again; remov
 from __future__ import annotations
 
 import argparse
-import json
 import tempfile
 import time
 from collections.abc import Callable, Mapping
@@ -15,7 +14,15 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 
-from benchmarks.common import RESULTS, log, provenance, run_unpublished, write_result
+from benchmarks.common import (
+    log,
+    provenance,
+    read_whole,
+    rounded,
+    run_unpublished,
+    write_result,
+)
+from benchmarks.summaries import only
 from evenhand.fairlib.arrays import Float, Int
 from evenhand.fairlib.evaluation import membership as attack
 from evenhand.fairlib.evaluation.membership import WARNED_AUC, stronger_attack
@@ -28,6 +35,7 @@ from evenhand.flows.run import execute, prepare
 from evenhand.tasks.execution.dataset import read_dataset
 from evenhand.tasks.execution.store import Store
 
+NAME = "membership"
 FIRST = ("german", "compas", "hiring", "loans", "bank", "adult", "tweets", "templates")
 
 
@@ -37,8 +45,7 @@ def main() -> None:
     parser.add_argument("--shadows", type=int, default=16)
     parser.add_argument("--jobs", nargs="*", default=every)
     chosen = parser.parse_args()
-    known = RESULTS / "membership.json"
-    rows: dict[str, Any] = json.loads(known.read_text())["rows"] if known.is_file() else {}
+    rows: dict[str, Any] = read_whole(NAME, {"rows": {}})["rows"]
     with tempfile.TemporaryDirectory() as folder:
         for job in chosen.jobs:
             if job in rows:
@@ -46,10 +53,36 @@ def main() -> None:
             rows[job] = measure(Store(folder), job, chosen.shadows)
             log(job, rows[job]["attacks"])
             ordered = {name: rows[name] for name in every if name in rows}
-            command = f"python -m benchmarks.studies.membership_study --shadows {chosen.shadows} --jobs {' '.join(ordered)}"
-            write_result(
-                "membership", {**provenance(command), "limit": WARNED_AUC, "rows": ordered}
-            )
+            command = f"python -m benchmarks.studies.membership_study --shadows {chosen.shadows}"
+            content = {**provenance(command), "limit": WARNED_AUC, "rows": ordered}
+            write_result(NAME, content, summarise)
+
+
+def summarise(content: Mapping[str, Any]) -> dict[str, Any]:
+    """Every attack with its AUC, and the best-predicted group of every job."""
+    rows = {job: shown(row) for job, row in content["rows"].items()}
+    return {**content, "rows": rounded(rows)}
+
+
+def shown(row: Mapping[str, Any]) -> dict[str, Any]:
+    """What the summary has of one job."""
+    attacks = {
+        name: {
+            "auc": only(found["auc"], ["value", "low", "high"]),
+            "true_positive_rate": found["true_positive_rate"],
+        }
+        for name, found in row["attacks"].items()
+    }
+    best = best_predicted(row)
+    attributes = [] if best is None else [best]
+    numbers = {name: item for name, item in row.items() if name not in ("attacks", "attributes")}
+    return {**numbers, "attacks": attacks, "attributes": attributes}
+
+
+def best_predicted(row: Mapping[str, Any]) -> Any:
+    """The sensitive group that the score alone predicts best; None without any."""
+    by_score = [item for item in row["attributes"] if item["source"] == "score"]
+    return max(by_score, key=lambda item: item["auc"], default=None)
 
 
 def attacked() -> list[str]:
@@ -160,11 +193,7 @@ def membership_auc(row: Mapping[str, Any]) -> float:
 
 def _row(job: str, row: Mapping[str, Any]) -> str:
     best, attacks = stronger_attack(row["attacks"]), row["attacks"]
-    told = max(
-        (item for item in row["attributes"] if item["source"] == "score"),
-        key=lambda item: item["auc"],
-        default=None,
-    )
+    told = best_predicted(row)
     cells = [
         job,
         row["shadows"],

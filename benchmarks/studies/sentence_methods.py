@@ -152,7 +152,7 @@ def main() -> None:
                 **provenance("python -m benchmarks.studies.sentence_methods --search"),
                 "rows": {"tweets": groups},
             }
-            write_result("text_search", rounded(content), compact=True)
+            write_result("text_search", rounded(content))
         return
     with tempfile.TemporaryDirectory() as folder:
         for table in chosen.tables:
@@ -176,7 +176,7 @@ def main() -> None:
                     command = f"python -m benchmarks.studies.sentence_methods --tables {table} --splits {chosen.splits} "
                     command += f"--methods {' '.join(chosen.methods)}"
                     command += f" --encoder {chosen.encoder}" if chosen.encoder else ""
-                    write_result(name, rounded({**provenance(command), "rows": rows}), compact=True)
+                    write_result(name, rounded({**provenance(command), "rows": rows}))
             print(as_table(table, rows[table]))
 
 

@@ -21,7 +21,14 @@ from typing import Any
 
 import yaml
 
-from benchmarks.common import RESULTS, log, provenance, run_unpublished, write_result
+from benchmarks.common import (
+    log,
+    provenance,
+    read_whole,
+    rounded,
+    run_unpublished,
+    write_result,
+)
 from evenhand.fairlib.catalogue import better
 from evenhand.fairlib.evaluation.gates import Gate, parse_gates
 from evenhand.flows.engine import DirectEngine, Steps, new_run_id
@@ -63,15 +70,17 @@ between the sexes.
 SLACK = 0.001
 
 
+NAME = "tuned_jobs"
+
+
 def main() -> None:
-    """Run what the file of results lacks."""
+    """Run what the whole results lack."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--jobs", nargs="*", default=list(OBJECTIVES), choices=list(OBJECTIVES))
     parser.add_argument("--minutes", type=float, default=60.0)
     parser.add_argument("--workers", type=int, default=None)
     given = parser.parse_args()
-    known = RESULTS / "tuned_jobs.json"
-    content = json.loads(known.read_text()) if known.is_file() else {"jobs": {}}
+    content = read_whole(NAME, {"jobs": {}})
     for name in given.jobs:
         if name in content["jobs"]:
             continue
@@ -79,10 +88,20 @@ def main() -> None:
         with tempfile.TemporaryDirectory() as folder:
             found = beside(name, given.minutes, given.workers, Path(folder))
         # another process may have added other jobs meanwhile
-        content = json.loads(known.read_text()) if known.is_file() else content
+        content = read_whole(NAME, content)
         content["jobs"][name] = found | {"minutes": given.minutes}
         log(" ", content["jobs"][name])
-        write_result("tuned_jobs", content | provenance("python -m benchmarks.studies.tuned_jobs"))
+        content |= provenance("python -m benchmarks.studies.tuned_jobs")
+        write_result(NAME, content, summarise)
+
+
+def summarise(content: Mapping[str, Any]) -> dict[str, Any]:
+    """Every job without the text of the job that the search wrote."""
+    jobs = {
+        name: {key: item for key, item in row.items() if key != "job"}
+        for name, row in content["jobs"].items()
+    }
+    return {**content, "jobs": rounded(jobs)}
 
 
 def beside(name: str, minutes: float, workers: int | None, folder: Path) -> dict[str, Any]:

@@ -16,7 +16,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -25,7 +25,8 @@ import numpy as np
 import pandas as pd
 import yaml
 
-from benchmarks.common import RESULTS, log, provenance, write_result
+from benchmarks.common import log, provenance, read_whole, rounded, write_result
+from benchmarks.summaries import only
 from evenhand.fairlib.datasets.generated import make_hiring
 from evenhand.fairlib.datasets.recipes import RECIPES
 from evenhand.fairlib.evaluation.evaluate import evaluate
@@ -68,8 +69,7 @@ def main() -> None:
     methods = [name for name, spec in METHODS.items() if installed(spec)]
     parser.add_argument("--methods", nargs="*", default=methods, choices=methods)
     chosen = parser.parse_args()
-    known = RESULTS / f"{NAME}.json"
-    results = json.loads(known.read_text())["results"] if known.is_file() else {}
+    results = read_whole(NAME, {"results": {}})["results"]
     with tempfile.TemporaryDirectory() as scratch:
         for table in chosen.tables:
             for method in chosen.methods:
@@ -85,7 +85,37 @@ def main() -> None:
                     **provenance("python -m benchmarks.studies.untuned_tables"),
                     "results": results,
                 }
-                write_result(NAME, content)
+                write_result(NAME, content, summarise)
+
+
+# What the summary has of a row, of a control and of the reference.
+SHOWN = (
+    *("status", "exit_code", "seconds", "rows", "accuracy", "balanced_accuracy", "auc", "ece"),
+    *("log_loss_gain", "certificate.flips", "certificate.drf_relative"),
+)
+OF_BLIND = ("balanced_accuracy", "auc", "certificate.flips", "same_as")
+OF_REFERENCE = ("auc", "ece")
+
+
+def summarise(content: Mapping[str, Any]) -> dict[str, Any]:
+    """What the page shows of every table and method; other controls and notes are left out."""
+    results = {
+        table: {method: shown(row) for method, row in methods.items()}
+        for table, methods in content["results"].items()
+    }
+    return {**content, "results": rounded(results, 7)}
+
+
+def shown(row: Mapping[str, Any]) -> dict[str, Any]:
+    """What the summary has of one run."""
+    entries = only(row, SHOWN)
+    if "steps" in row:
+        entries["steps"] = only(row["steps"], ["train"])
+    if "blind" in row:
+        entries["blind"] = only(row["blind"], OF_BLIND)
+    if "reference" in row:
+        entries["reference"] = only(row["reference"], OF_REFERENCE)
+    return entries
 
 
 def measure(table: str, method: str, scratch: Path) -> dict[str, Any]:

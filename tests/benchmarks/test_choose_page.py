@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
 
-from benchmarks.common import DOCS, RESULTS
+from benchmarks.common import DOCS, read_result
 from benchmarks.page_generators.choose_page import (
     BEGIN,
     Change,
@@ -70,7 +69,7 @@ def test_a_page_without_markers_is_refused(tmp_path: Path, text: str) -> None:
 
 def test_measured_part_is_that_of_the_kept_results() -> None:
     names = ("judged", "dadi", "faias", "proxies_judged")
-    results = {name: json.loads((RESULTS / f"{name}.json").read_text()) for name in names}
+    results = {name: read_result(name) for name in names}
     text = (DOCS / "choose-a-method.md").read_text(encoding="utf-8")
     renew = "run python -m benchmarks.page_generators.benchmark_pages"
     assert measured(results) in text, renew

@@ -17,6 +17,7 @@ from benchmarks.studies.judged_proxies import (
     measured,
     sampled,
 )
+from benchmarks.summaries import records_of
 from evenhand.fairlib.proxies.tree import ProxyTree
 
 
@@ -111,7 +112,8 @@ def test_the_page_counts_choices_and_misses() -> None:
         runs.append(
             run | {judged_proxies.KNOWN: row, "no filter": {"imbalance": 0.25 + 0.1 * seed}}
         )
-    page = judged_proxies.section({"bank": {"0.2": runs}}, {"bank": "Bank"})
+    summary = records_of(judged_proxies.summarise({"result": {"bank": {"0.2": runs}}}))
+    page = judged_proxies.section(summary["result"], {"bank": "Bank"})
     assert "no filter: imbalance 0.350 ± 0.058" in page
     assert "`qp-regression`: mixing 0.1 (2) / mixing 0.0 (1), 1 above the limit" in page
     assert page.count("| 0.000 ± 0.000 |") == 7

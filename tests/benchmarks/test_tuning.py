@@ -248,7 +248,7 @@ def test_cells_are_judged_by_the_interval(shift: float, verdict: str) -> None:
     content = _content([_entry(0.8 + shift + off) for off in offs], [_entry(0.8)] * 5)
     (cell,) = tuning_page.compare(content["results"], "fairgbm")
     assert (cell.difference, cell.verdict) == (pytest.approx(shift), verdict)
-    page = "\n".join(tuning_page.sections(content, lambda result: ""))
+    page = "\n".join(tuning_page.sections(tuning_page.summarise(content), lambda result: ""))
     assert f"`tune` is behind by more than 0.01: {1 if shift < 0 else 'none'}" in page
     assert f"In {int(shift > -0.019)} of 1 cells" in page
 

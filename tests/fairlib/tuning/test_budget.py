@@ -1,0 +1,75 @@
+"""The time of a search, with a clock that the tests turn."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from evenhand.fairlib.execution import contention
+from evenhand.fairlib.tuning.budget import Budget, Work
+
+
+class Clock:
+    """A clock that shows what it was set to."""
+
+    def __init__(self, now: float = 0.0) -> None:
+        self.now = now
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def test_time_counts_from_the_start_of_the_command() -> None:
+    """The reserve stays."""
+    clock = Clock(130.0)
+    budget = Budget(60.0, started=100.0, clock=clock, reserve=10.0)
+    assert (budget.spent, budget.left, budget.search_left) == (30.0, 30.0, 20.0)
+    clock.now = 165.0
+    assert (budget.left, budget.search_left) == (-5.0, -15.0)
+
+
+def test_without_a_limit_everything_is_admitted() -> None:
+    budget = Budget(clock=Clock(1e9))
+    budget.record(Work("gbdt"), 1e6)
+    assert not budget.is_limited
+    assert budget.left == math.inf
+    assert budget.admits(Work("gbdt"))
+
+
+def test_nothing_starts_that_would_not_end_in_time() -> None:
+    clock = Clock()
+    budget = Budget(60.0, clock=clock, reserve=10.0)
+    for seconds in (8.0, 2.0, 4.0, 6.0):
+        budget.record(Work("gbdt"), seconds)
+    assert budget.expected(Work("gbdt")) == 6.0
+    clock.now = 43.9
+    assert budget.admits(Work("gbdt"))
+    assert not budget.admits(Work("gbdt"), extra=0.2)
+    clock.now = 44.0
+    assert not budget.admits(Work("gbdt"))
+
+
+@pytest.mark.parametrize(("first", "expected"), [(False, 12.0), (True, 2.0)])
+def test_unmeasured_work_takes_twice_the_longest_of_its_rung(first: bool, expected: float) -> None:
+    """This is the expected time."""
+    budget = Budget(60.0, clock=Clock())
+    budget.record(Work("plain"), 6.0)
+    budget.record(Work("majority"), 2.0)
+    budget.record(Work("plain", first=True), 1.0)
+    assert budget.expected(Work("project", first=first)) == expected
+
+
+def test_the_first_work_of_all_is_admitted_while_there_is_time() -> None:
+    clock = Clock(59.0)
+    budget = Budget(60.0, clock=clock)
+    assert budget.expected(Work("gbdt")) is None
+    assert budget.admits(Work("gbdt"))
+    clock.now = 60.0
+    assert not budget.admits(Work("gbdt"))
+
+
+def test_contention_is_passed_time_by_computed_time() -> None:
+    wall = iter([100.0, 100.4])
+    cpu = iter([7.0, 7.04, 7.1])
+    assert contention(0.05, lambda: next(wall), lambda: next(cpu)) == pytest.approx(4.0)

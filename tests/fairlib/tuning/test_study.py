@@ -1,0 +1,326 @@
+"""What follows from trials: the front, the winner, pruning, the cost of limits."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from evenhand.fairlib.tuning.study import (
+    Aim,
+    Limit,
+    Trial,
+    answer,
+    best,
+    check_limits,
+    costs,
+    front,
+    is_kept,
+    leading,
+    nearest,
+    parse_limit,
+    settled,
+    standings,
+)
+
+# trials
+
+AIM = Aim(("accuracy",), (Limit("gap_max.sex", "<=", 0.1),), "interval")
+
+
+def trial(
+    number: int, accuracy: float | None, gap: float, kind: str = "search", half: float = 0.02
+) -> Trial:
+    metrics = {
+        "accuracy": {"value": accuracy, "low": None, "high": None},
+        "gap_max.sex": {"value": gap, "low": gap - half, "high": gap + half},
+    }
+    return Trial(number, kind, "judged", method="gbdt", metrics=metrics)
+
+
+def test_a_limit_holds_on_the_unfavourable_end_of_the_interval() -> None:
+    found = trial(0, 0.8, 0.09).metrics
+    assert AIM.miss(found) == pytest.approx(0.01)
+    assert Aim(AIM.objectives, AIM.limits, "point").miss(found) == 0.0
+    least = Aim(("accuracy",), (Limit("gap_max.sex", ">=", 0.08),), "interval")
+    assert least.miss(found) == pytest.approx(0.01)  # its low end is 0.07
+    assert Aim(("accuracy",), (Limit("auc", ">=", 0.5),)).miss(found) == 1.0  # no number
+
+
+def test_the_winner_is_the_best_within_the_limits() -> None:
+    trials = [
+        trial(0, 0.99, 0.0, "majority"),
+        trial(1, 0.80, 0.05, "plain"),
+        trial(2, 0.75, 0.0, "blind"),
+        trial(3, 0.80, 0.01),
+        trial(4, 0.95, 0.09),  # its interval ends at 0.11
+        trial(5, None, 0.0),
+    ]
+    found = best(AIM, trials)
+    assert found is trials[1]
+    assert best(Aim(AIM.objectives, AIM.limits, "point"), trials) is trials[4]
+    assert (
+        best(AIM, trials, "gap_max.sex") is trials[2]
+    )  # the control without sensitive columns may win
+    assert costs(AIM, trials) == [{"limit": "gap_max.sex <= 0.1", "with": 0.80, "without": 0.95}]
+
+
+@given(st.permutations(["search", "blind", "plain", "job", "default"]))
+def test_among_equals_a_control_wins_then_the_job_then_the_first(kinds: list[str]) -> None:
+    trials = [trial(number, 0.8, 0.05, kind) for number, kind in enumerate(kinds)]
+    order = []
+    while trials:
+        found = best(AIM, trials)
+        assert found is not None
+        order.append(found.kind)
+        trials.remove(found)
+    assert order[:3] == ["plain", "blind", "job"]
+    assert order[3:] == [kind for kind in kinds if kind in ("search", "default")]
+
+
+def test_the_job_under_another_rule_is_no_simpler() -> None:
+    first, job = trial(0, 0.8, 0.05), replace(trial(1, 0.8, 0.05, "job"), decision="balanced")
+    assert best(AIM, [first, job]) is first
+
+
+@given(st.permutations([(model, rule) for model in (2, 9, 10) for rule in (0, 2, 10)]))
+def test_among_equals_the_first_model_wins_under_its_first_rule(
+    places: list[tuple[int, int]],
+) -> None:
+    trials = [replace(trial(model, 0.8, 0.05), rule=rule) for model, rule in places]
+    order = []
+    while trials:
+        found = best(AIM, trials)
+        assert found is not None
+        order.append(found.number)
+        trials.remove(found)
+    assert order == ["2", "2.2", "2.10", "9", "9.2", "9.10", "10", "10.2", "10.10"]
+
+
+def test_the_nearest_trial_misses_least_and_then_is_best() -> None:
+    trials = [trial(0, 0.9, 0.3), trial(1, 0.7, 0.2), trial(2, 0.8, 0.2)]
+    assert best(AIM, trials) is None
+    assert nearest(AIM, trials) is trials[2]
+    assert nearest(AIM, []) is None
+
+
+@given(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 5)), min_size=1, max_size=12))
+def test_the_front_is_what_nobody_dominates(points: list[tuple[int, int]]) -> None:
+    """By brute force, within a limit that some points miss."""
+    aim = Aim(("accuracy", "gap_max.sex"), (Limit("gap_max.sex", "<=", 0.4),), "point")
+    trials = [trial(i, accuracy / 10, gap / 10) for i, (accuracy, gap) in enumerate(points)]
+    within = [(i, point) for i, point in enumerate(points) if point[1] <= 4]
+    expected = [
+        i
+        for i, (accuracy, gap) in within
+        if not any(
+            (a >= accuracy and g <= gap and (a, g) != (accuracy, gap)) for _, (a, g) in within
+        )
+    ]
+    assert [item.model for item in front(aim, trials)] == expected
+
+
+@given(st.lists(st.integers(0, 20), min_size=1, max_size=15), st.integers(2, 5))
+def test_one_in_so_many_goes_on(values: list[int], factor: int) -> None:
+    """With one objective, one rule and no limit: those of whom fewer than n / factor are better."""
+    aim = Aim(("accuracy",))
+    models = [[trial(i, value / 100, 0.0).metrics] for i, value in enumerate(values)]
+    for i, value in enumerate(values):
+        ahead = sum(other > value for other in values)
+        kept = is_kept(aim, models[i], [*models[:i], *models[i + 1 :]], factor)
+        assert kept == (ahead < max(1, len(values) / factor))
+
+
+POINT = st.tuples(st.integers(0, 4), st.integers(0, 4))
+
+
+def is_ahead(one: tuple[int, int], other: tuple[int, int]) -> bool:
+    """Whether one result beats another: (accuracy, gap) in tenths, with gaps up to 0.2 within the
+    limit.
+    """
+    ours, theirs = max(0, one[1] - 2), max(0, other[1] - 2)
+    return ours < theirs or (ours == theirs and one[0] > other[0])
+
+
+def results_of(points: list[tuple[int, int]]) -> list[Any]:
+    return [trial(0, accuracy / 10, gap / 10).metrics for accuracy, gap in points]
+
+
+@given(st.lists(st.lists(POINT, min_size=1, max_size=4), min_size=1, max_size=8))
+def test_a_model_counts_by_the_rule_with_the_fewest_models_ahead(
+    models: list[list[tuple[int, int]]],
+) -> None:
+    """By brute force; rules that another one of the model beats may be left out."""
+    aim = Aim(("accuracy",), (Limit("gap_max.sex", "<=", 0.2),), "point")
+    for i, own in enumerate(models):
+        others = models[:i] + models[i + 1 :]
+        ahead = min(
+            sum(any(is_ahead(one, rule) for one in other) for other in others) for rule in own
+        )
+        expected = ahead < max(1, len(models) / 3)
+        every = [results_of(other) for other in others]
+        assert is_kept(aim, results_of(own), every, 3.0) == expected
+        few = leading(aim, results_of(own))
+        assert few == results_of(
+            [rule for rule in own if not any(is_ahead(one, rule) for one in own)]
+        )
+        assert is_kept(aim, few, [leading(aim, other) for other in every], 3.0) == expected
+
+
+def test_a_model_that_no_rule_could_be_judged_of_does_not_go_on() -> None:
+    assert not is_kept(AIM, [], [], 4.0)
+
+
+def test_a_trial_nearer_to_the_limits_is_ahead() -> None:
+    """The objective does not matter."""
+    far, near = trial(0, 0.9, 0.5).metrics, trial(1, 0.6, 0.2).metrics
+    assert is_kept(AIM, [near], [[far]] * 9, 4.0)
+    assert not is_kept(AIM, [far], [[near]] * 9, 4.0)
+    assert is_kept(AIM, [far, near], [[near]] * 9, 4.0)
+
+
+@pytest.mark.parametrize(
+    ("limits", "message"),
+    [
+        ([("auc", ">=", 0.9), ("auc", "<=", 0.8)], "auc >= 0.9 contradicts auc <= 0.8"),
+        ([("auc", "<=", 0.8), ("auc", ">=", 0.9)], "auc >= 0.9 contradicts auc <= 0.8"),
+        ([("gap_max.sex", "<=", -0.1)], "cannot be met: the metric is between 0 and 1"),
+    ],
+)
+def test_limits_that_cannot_hold_are_refused(limits: list[Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        check_limits([Limit(*limit) for limit in limits])
+    check_limits([Limit("auc", ">=", 0.8), Limit("auc", "<=", 0.8), Limit("log_loss", "<=", 5.0)])
+
+
+NAMES = st.sampled_from(["accuracy", "consistency.a b", "gap_max.sex&race", "certificate.drf"])
+EIGHTHS = st.integers(-8, 8).map(lambda k: k / 8)
+
+
+@given(st.builds(Limit, NAMES, st.sampled_from([">=", "<="]), EIGHTHS))
+def test_a_limit_written_out_reads_back(limit: Limit) -> None:
+    assert parse_limit(str(limit)) == limit
+    assert parse_limit(f"  {limit.metric}{limit.sign}{limit.value:e} ") == limit
+
+
+@pytest.mark.parametrize(
+    "rest", ["", " < 0.1", " == 0.1", " <= x", " <= nan", " <= inf", " <= 0.1 and", " >= 0 >= 1"]
+)
+def test_a_limit_of_another_form_is_refused_in_one_line(rest: str) -> None:
+    with pytest.raises(ValueError, match="is not of the form METRIC >= NUMBER") as caught:
+        parse_limit(f"gap_max.sex{rest}")
+    assert "\n" not in str(caught.value)
+    with pytest.raises(ValueError, match="is not of the form"):
+        parse_limit("<= 0.1")
+
+
+def test_a_limit_is_held_against_the_end_that_the_bound_names() -> None:
+    metric = {"value": 0.5, "low": 0.4, "high": 0.6, "below": 0.3, "above": 0.7}
+    upper, lower = parse_limit("accuracy <= 0.5"), parse_limit("accuracy >= 0.5")
+    for bound, ends in (
+        ("point", (0.5, 0.5)),
+        ("interval", (0.6, 0.4)),
+        ("prediction", (0.7, 0.3)),
+    ):
+        aim = Aim(("auc",), (upper, lower), bound)  # type: ignore[arg-type]
+        assert (
+            aim.found(upper, {"accuracy": metric}),
+            aim.found(lower, {"accuracy": metric}),
+        ) == ends
+        # without intervals the value counts
+        assert aim.found(upper, {"accuracy": {"value": 0.5}}) == 0.5
+
+
+def test_limits_hold_on_the_strictest_evidence_by_default() -> None:
+    """It is the strictest that any trial has."""
+
+    def trial(model: int, auc: float, high: float, above: float) -> Trial:
+        gap = {"value": 0.0, "high": high, "above": above}
+        return Trial(model, "search", "judged", metrics={"auc": {"value": auc}, "gap_max.sex": gap})
+
+    aim = Aim(("auc",), (parse_limit("gap_max.sex <= 0.1"),))
+    lax, strict, outside = (
+        trial(3, 0.8, 0.1, 0.2),
+        trial(4, 0.7, 0.05, 0.1),
+        trial(5, 0.9, 0.15, 0.3),
+    )
+    assert settled(aim, [lax, strict, outside]).bound == "prediction"
+    assert best(aim, [lax, strict, outside]) == strict
+    assert front(aim, [lax, strict, outside]) == [strict]
+    assert costs(aim, [lax, strict, outside])[0] == {
+        "limit": "gap_max.sex <= 0.1",
+        "with": 0.7,
+        "without": 0.9,
+    }
+    assert settled(aim, [lax, outside]).bound == "interval"
+    assert best(aim, [lax, outside]) == lax
+    assert best(replace(aim, bound="prediction"), [lax, outside]) is None
+    # by the value alone, as its interval shows nothing
+    assert settled(aim, [outside]).bound == "point"
+    assert best(aim, [outside]) == outside
+    strict_aim = replace(aim, bound="interval")
+    assert best(strict_aim, [outside]) is None
+    # the nearest misses the end of the interval least
+    assert nearest(strict_aim, [outside, trial(6, 0.5, 0.2, 0.25)]) == outside
+
+
+def gap_of(
+    value: float | None, high: float | None, above: float | None
+) -> dict[str, dict[str, float | None]]:
+    return {"gap_max.sex": {"value": value, "low": 0.0, "high": high, "below": 0.0, "above": above}}
+
+
+def test_a_limit_is_kept_by_the_value_and_shown_by_the_interval() -> None:
+    """A gap of .03 with an interval that ends at .171, against a limit of .15: kept, and
+    not shown.
+    """
+    aim = Aim(("auc",), (parse_limit("gap_max.sex <= 0.15"),))
+    rows = {
+        "prediction": gap_of(0.03, 0.1, 0.14),
+        "interval": gap_of(0.03, 0.1, 0.2),
+        "value": gap_of(0.03, 0.171, 0.2),
+        None: gap_of(0.16, 0.2, 0.3),
+    }
+    for kept_by, metrics in rows.items():
+        (standing,) = standings(aim, metrics)
+        assert standing.kept_by == kept_by
+    (kept,) = standings(aim, rows["value"])
+    assert str(kept) == (
+        "gap_max.sex <= 0.15: kept by the value, not shown to hold (value 0.03, end of the "
+        "interval 0.171)"
+    )
+    (missed,) = standings(aim, rows[None])
+    assert missed.missed_by == pytest.approx(0.01)
+    assert (
+        str(missed) == "gap_max.sex <= 0.15: missed by 0.01 (value 0.16, end of the interval 0.2)"
+    )
+    (unknown,) = standings(aim, {})
+    assert str(unknown) == "gap_max.sex <= 0.15: not enough evidence for the metric"
+    (upper,) = standings(Aim(("auc",), (parse_limit("gap_max.sex >= 0.01"),)), rows["value"])
+    assert upper.kept_by == "value"
+    assert upper.end == 0.0
+
+
+def test_the_answer_is_the_best_compromise_beyond_the_limits() -> None:
+    """Nothing is within the limits."""
+    aim = Aim(("auc",), (parse_limit("gap_max.sex <= 0.1"),))
+    near = Trial(3, "search", "judged", metrics={"auc": {"value": 0.7}, **gap_of(0.12, 0.2, 0.3)})
+    far = Trial(4, "search", "judged", metrics={"auc": {"value": 0.9}, **gap_of(0.2, 0.3, 0.4)})
+    inside = Trial(5, "search", "judged", metrics={"auc": {"value": 0.6}, **gap_of(0.09, 0.2, 0.3)})
+    assert answer(aim, [far, near]) == near
+    assert answer(aim, [far, near, inside]) == inside
+    assert answer(aim, []) is None
+
+
+def test_a_partial_trial_keeps_limits_by_its_value_only() -> None:
+    """It is a trial of a part of the rows."""
+    aim = Aim(("auc",), (parse_limit("gap_max.sex <= 0.1"),))
+    metrics = {"auc": {"value": 0.7}, **gap_of(0.05, None, None)}
+    partial = Trial(0, "default", "partial", metrics=metrics)
+    assert settled(aim, [partial]).bound == "point"
+    assert best(aim, [partial]) == partial
+    assert best(replace(aim, bound="interval"), [partial]) is None
+    assert standings(aim, metrics)[0].kept_by == "value"

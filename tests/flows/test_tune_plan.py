@@ -1,0 +1,266 @@
+"""Sensitive columns that a job leaves out of the model inputs, by hand and as the result of a
+search.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow.csv
+import pytest
+import yaml
+from typer.testing import CliRunner
+
+from evenhand.fairlib.preprocessing.encoder import TableEncoder
+from evenhand.fairlib.tuning.space import Choice
+from evenhand.fairlib.tuning.study import Trial
+from evenhand.flows.cli import app
+from evenhand.flows.job_file import load_job
+from evenhand.flows.resolved_job import resolve
+from evenhand.flows.tune_plan import LEAVE_OUT, make_plan, tuned_job
+from evenhand.tasks.errors import InputError
+from tests.flows.people import Bench, predict
+
+SMALL = {"n_steps": 4, "max_depth": 2, "n_iter_no_change": None, "n_jobs": 1}
+
+
+@pytest.fixture
+def reading(publishing: Bench) -> Bench:
+    """A job whose model reads age and sex, and pay follows sex."""
+    for column in publishing.contract["schema"][0]["properties"]:
+        if column["name"] in ("age", "sex"):
+            column["customProperties"].append({"property": "use", "value": "feature"})
+    sex, paid = publishing.table["sex"].to_pylist(), publishing.table["paid"].to_pylist()
+    publishing.set(
+        "paid",
+        [
+            "yes" if s == "M" or (p == "yes" and i % 3) else "no"
+            for i, (s, p) in enumerate(zip(sex, paid, strict=True))
+        ],
+    )
+    publishing.job["method"] = {"name": "gbdt", **SMALL}
+    publishing.job["evaluate"] |= {
+        "min_cell": 2,
+        "counterfactuals": {
+            "sex": {"sex": "all"},
+            "both": {"sex": ["F", "M"], "income": [1000.0, 6000.0]},
+        },
+    }
+    publishing.job["tune"] = {
+        "trials": 4,
+        "folds": 2,
+        "workers": 1,
+        "methods": ["gbdt"],
+        "bound": "point",
+    }
+    return publishing
+
+
+def features_of(bench: Bench) -> set[str]:
+    """Columns that the newest encoder reads."""
+    paths = (bench.store / "steps" / "preprocess").iterdir()
+    record = json.loads(max(paths, key=lambda path: path.stat().st_mtime_ns).read_text())
+    return {*TableEncoder.load(Path(record["outputs"]["encoder"]["uri"])).groups_}
+
+
+@pytest.mark.long
+def test_a_job_leaves_a_column_out(reading: Bench) -> None:
+    reading.job["gates"] = {"consistency.sex": {"min": 1.0}}
+    reading.job[LEAVE_OUT] = ["sex"]
+    done = reading.run("--json")
+    assert done.code == 0, done.err
+    assert done.json["metrics"]["consistency.sex"] == 1.0
+    # the copies' other change is still measured
+    assert done.json["metrics"]["consistency.both"] < 1.0
+    assert features_of(reading) == {"age", "income", "job", "owner", "since"}
+    # groups by the column are measured all the same, and raw rows need none
+    assert "gap_max.sex" in done.json["metrics"]
+    table = reading.table.drop_columns(["sex", "paid", "key"])
+    pyarrow.csv.write_csv(table, reading.folder / "raw.csv")
+    (found,) = predict(reading.store, ("models:/people-gbdt/1", reading.folder / "raw.csv"))
+    assert len(next(iter(found.values()))) == table.num_rows
+    # the same again computes nothing
+    assert reading.run("--json", "--if-changed").json["status"] == "up_to_date"
+
+
+@pytest.mark.long
+def test_a_column_that_is_not_sensitive_is_left_out_too(reading: Bench) -> None:
+    reading.job["gates"] = {"auc": {"min": 0.01}}
+    reading.job[LEAVE_OUT] = ["income", "since"]
+    reading.job["evaluate"]["counterfactuals"]["richer"] = {"income": [1000, 5000]}
+    done = reading.run("--json")
+    assert done.code == 0, done.err
+    assert features_of(reading) == {"age", "sex", "job", "owner"}
+    # its copies change nothing, its groups are none
+    assert done.json["metrics"]["consistency.richer"] == 1.0
+    assert not [name for name in done.json["metrics"] if name.endswith(".income")]
+    # neither predictions nor exports need it
+    table = reading.table.drop_columns(["income", "since", "paid", "key"])
+    pyarrow.csv.write_csv(table, reading.folder / "raw.csv")
+    (found,) = predict(reading.store, ("models:/people-gbdt/1", reading.folder / "raw.csv"))
+    assert len(next(iter(found.values()))) == table.num_rows
+    exported = CliRunner().invoke(
+        app, ["export", "people-gbdt", "--to", "sql", "--store", str(reading.store)]
+    )
+    assert exported.exit_code == 0, exported.stderr
+    assert "owner" in exported.stdout
+    assert "income" not in exported.stdout
+
+
+def test_a_tuned_job_leaves_out_what_is_not_sensitive_too(reading: Bench) -> None:
+    reading.job[LEAVE_OUT] = ["income"]
+    plan = make_plan(str(reading.write()))
+    assert plan.methods["gbdt"][LEAVE_OUT] == Choice(((), ("age", "sex")), ())
+    trial = Trial(0, "search", "judged", method="gbdt", arguments={LEAVE_OUT: ["age"]})
+    assert tuned_job(plan, trial, 300).leave_out == ["income", "age"]
+    assert {column.name for column in plan.tuned(trial, 300).contract.features} == {
+        "sex",
+        "job",
+        "owner",
+        "since",
+    }
+
+
+WRONG: dict[str, tuple[dict[str, Any], str]] = {
+    "no column": (
+        {LEAVE_OUT: ["sexx"]},
+        "leave_out names 'sexx' (did you mean 'sex'?); the model inputs are age, ",
+    ),
+    "the label": ({LEAVE_OUT: ["paid"]}, "leave_out names 'paid'; the model inputs are age, "),
+    "all": ({LEAVE_OUT: ["age", "sex", "income", "job", "owner", "since"]}, "no column is a model input"),
+    "no list": ({LEAVE_OUT: "sex"}, "leave_out"),
+    "no copies": (
+        {LEAVE_OUT: ["sex"], "method": "clp", "evaluate": {"counterfactuals": {"sex": {"sex": "all"}}}},
+        "clp pairs people with their counterfactuals, and there are none",
+    ),
+    "one value": (
+        {LEAVE_OUT: ["age"], "evaluate": {"counterfactuals": {"job": {"job": ["cook"]}}}},
+        "lists one value of 'job'",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_a_wrong_column_gets_one_line(reading: Bench, name: str) -> None:
+    changes, message = WRONG[name]
+    reading.job |= changes
+    done = reading.run()
+    assert done.code == 2
+    assert message in done.err
+    assert len(done.err.strip().splitlines()) == 1
+    assert not (reading.store / "steps").exists()
+
+
+def test_a_copy_that_differs_in_left_out_columns_is_the_same(reading: Bench) -> None:
+    """The other value of such copies is the same in all of them."""
+    copies = {
+        "sex": {"sex": "all", "job": ["cook"]},
+        "job": {"sex": "all", "job": ["cook", "smith"]},
+    }
+    reading.job["evaluate"]["counterfactuals"] = copies
+    reading.job[LEAVE_OUT] = ["sex"]
+    found = resolve(*load_job(str(reading.write()))).job
+    assert found.evaluate.counterfactuals == {"sex": {}, "job": {"job": ["cook", "smith"]}}
+    assert resolve(found, str(reading.folder)).job == found
+
+
+@pytest.mark.long
+def test_the_blind_control_becomes_a_job_that_runs(reading: Bench) -> None:
+    reading.job["method"] = {"name": "reweigh", **SMALL}
+    reading.job["tune"] |= {
+        "methods": ["reweigh"],
+        "where": ["consistency.sex >= 0.99"],
+        "space": {"reweigh": {**SMALL, LEAVE_OUT: [[]]}, "decision": "job"},
+    }
+    # names the column, and no method of this search has a fair metric
+    reading.job["fair_metric"] = {"kind": "sensitive-subspace", "indicators": ["sex", "age"]}
+    given = ["tune", str(reading.write()), "--direct", "--json", "--store", str(reading.store)]
+    done = CliRunner().invoke(app, given)
+    assert done.exit_code == 0, done.stderr
+    content = json.loads(done.stdout)
+    study = content["tuning"]
+    assert [t["kind"] for t in study["trials"] if t["number"] == study["winner"]] == ["blind"]
+    assert content["notes"][0].startswith("leaving out the sensitive columns is enough")
+    target = reading.folder / "job.tuned.yaml"
+    written = yaml.safe_load(target.read_text())
+    assert written[LEAVE_OUT] == ["age", "sex"]
+    assert written["method"] == {"name": "gbdt", **SMALL}
+    run = reading.run("--json", job=target)
+    assert run.code == 0, run.err
+    assert run.json["metrics"]["consistency.sex"] == 1.0
+    assert run.json["metrics"]["balanced_accuracy"] == study["test"]["balanced_accuracy"]["value"]
+    assert features_of(reading) == {"income", "job", "owner", "since"}
+
+
+def test_a_candidate_without_the_columns_becomes_a_job_that_runs(reading: Bench) -> None:
+    reading.job["tune"] |= {
+        "where": ["consistency.sex >= 0.99"],
+        "space": {"gbdt": {**SMALL, LEAVE_OUT: [["sex"]]}, "decision": "job"},
+    }
+    given = ["tune", str(reading.write()), "--direct", "--json", "--store", str(reading.store)]
+    done = CliRunner().invoke(app, given)
+    assert done.exit_code == 0, done.stderr
+    trials = json.loads(done.stdout)["tuning"]["trials"]
+    candidates = [trial for trial in trials if trial["method"] == "gbdt"]
+    assert {trial["metrics"]["consistency.sex"]["value"] for trial in candidates} == {1.0}
+    assert trials[1]["metrics"]["consistency.sex"]["value"] < 0.7
+
+
+# the plan
+
+
+def test_a_tuned_job_keeps_what_the_job_left_out(reading: Bench) -> None:
+    reading.job[LEAVE_OUT] = ["sex"]
+    plan = make_plan(str(reading.write()))
+    assert plan.methods["gbdt"][LEAVE_OUT] == Choice(((), ("age",)), ())
+    expected = [
+        (Trial(0, "search", "judged", method="gbdt", arguments={LEAVE_OUT: []}), ["sex"]),
+        (
+            Trial(0, "search", "judged", method="gbdt", arguments={LEAVE_OUT: ["age"]}),
+            ["sex", "age"],
+        ),
+        (Trial(0, "plain", "judged"), ["sex"]),
+        (Trial(0, "blind", "judged"), ["sex", "age"]),
+        (Trial(0, "job", "judged"), ["sex"]),
+    ]
+    for winner, left_out in expected:
+        assert tuned_job(plan, winner, 300).leave_out == left_out
+        assert {column.name for column in plan.tuned(winner, 300).contract.features} == (
+            {"age", "sex", "income", "job", "owner", "since"} - {*left_out}
+        )
+
+
+def test_methods_that_read_the_columns_keep_them(reading: Bench) -> None:
+    """Of methods with a fair metric, with copies, and with groups among the model inputs."""
+    reading.job["tune"]["methods"] = ["gbdt", "reweigh", "nn", "budro", "clp", "faias"]
+    methods = make_plan(str(reading.write())).methods
+    assert {name for name, space in methods.items() if LEAVE_OUT in space} == {
+        "gbdt",
+        "reweigh",
+        "nn",
+    }
+
+
+def test_without_sensitive_inputs_there_is_nothing_to_leave_out(bench: Bench) -> None:
+    assert all(LEAVE_OUT not in space for space in make_plan(str(bench.write())).methods.values())
+
+
+def test_consistency_brings_a_method_for_it(reading: Bench) -> None:
+    del reading.job["tune"]["methods"]
+    assert [*make_plan(str(reading.write())).methods] == ["gbdt", "reweigh"]
+    reading.job["tune"]["where"] = ["consistency.sex >= 0.9"]
+    assert [*make_plan(str(reading.write())).methods] == ["gbdt", "reweigh", "project"]
+
+
+def test_a_space_that_names_no_lists_of_columns_is_refused(reading: Bench) -> None:
+    for given in ("sex", ["sex"], ["sex", "age"]):
+        reading.job["tune"]["space"] = {"gbdt": {LEAVE_OUT: given}}
+        with pytest.raises(
+            InputError, match=r"leave_out must be a list of lists of columns, such as \[\[\], \[age"
+        ):
+            make_plan(str(reading.write()))
+    reading.job["tune"]["space"] = {"gbdt": {LEAVE_OUT: [["sexx"]]}}
+    with pytest.raises(InputError, match="leave_out names 'sexx'"):
+        make_plan(str(reading.write()))

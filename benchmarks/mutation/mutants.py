@@ -93,7 +93,12 @@ GROUPS = {
             "tests/fairlib/test_hash_uniform.py",
             "tests/fairlib/test_raw_acceptance.py",
         ),
-        ("tests/tasks/**/test_proxy_steps.py", "tests/tasks/filtering/test_filter_rows.py"),
+        (
+            "tests/tasks/**/test_proxy_steps.py",
+            "tests/tasks/steps/test_*proxy_step*.py",
+            "tests/tasks/filtering/test_filter_rows.py",
+            "tests/tasks/filtering/test_filtered_rows*.py",
+        ),
     ),
     "auditor": Group(
         ("fairlib/auditor/*.py",),
@@ -106,7 +111,11 @@ GROUPS = {
     ),
     "aliases": Group(
         ("tasks/aliases.py|tasks/registry/client.py",),
-        ("tests/tasks/**/test_aliases*.py", "tests/tasks/**/test_registry*.py"),
+        (
+            "tests/tasks/**/test_aliases*.py",
+            "tests/tasks/**/test_registry*.py",
+            "tests/tasks/registry/test_client*.py",
+        ),
         ("tests/**/test_promote*.py", "tests/**/test_champion*.py"),
     ),
 }

@@ -66,6 +66,8 @@ def test_benchmarks_import_only_helpers_from_tests() -> None:
 
 def test_commands_in_docs_and_code_name_modules_that_exist() -> None:
     pages = [ROOT / "README.md", ROOT / "Makefile", *sorted((ROOT / "docs").rglob("*.md"))]
+    # the changes of earlier versions name what there was
+    pages = [page for page in pages if not page.name.startswith("changes-")]
     named = set()
     for path in [*pages, *files_below("benchmarks")]:
         # a long command may go over two lines

@@ -63,7 +63,7 @@ GROUPS = {
         (
             "tests/tasks/evaluating/test_*.py",
             "tests/tasks/monitoring/test_*.py",
-            "tests/**/test_proxy_verdicts.py",
+            "tests/**/test_*proxy_verdicts.py",
             "tests/**/test_monitor.py",
         ),
     ),
@@ -97,7 +97,7 @@ GROUPS = {
             "tests/tasks/**/test_proxy_steps.py",
             "tests/tasks/steps/test_*proxy_step*.py",
             "tests/tasks/filtering/test_filter_rows.py",
-            "tests/tasks/filtering/test_filtered_rows*.py",
+            "tests/tasks/filtering/test_filter_engine.py",
         ),
     ),
     "auditor": Group(
@@ -116,7 +116,7 @@ GROUPS = {
             "tests/tasks/**/test_registry*.py",
             "tests/tasks/registry/test_client*.py",
         ),
-        ("tests/**/test_promote*.py", "tests/**/test_champion*.py"),
+        ("tests/**/test_promote*.py", "tests/**/test_*champion*.py"),
     ),
 }
 ARITHMETIC = {"Add", "Sub", "Mul", "Div", "FloorDiv", "Mod", "Pow"}

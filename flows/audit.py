@@ -5,7 +5,7 @@ gates.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -44,8 +44,17 @@ class AuditPlan:
     threshold: float | str
     gates: dict[str, Any]
     limits: tuple[Gate, ...]
+    weight: str | None = None
+    person: str | None = None
+    control: tuple[str, ...] = ()
+    value_names: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     # columns of predictions that the same command audits: all must be in the table before one is
     together_with: tuple[str, ...] = ()
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether every row is a person of its own, of weight 1, without control features."""
+        return self.weight is None and self.person is None and not self.control
 
     @property
     def shown(self) -> str:
@@ -65,6 +74,10 @@ def plan_audit(
     threshold: str,
     gates: Mapping[str, Any] | str | None,
     overrides: Sequence[str],
+    weight: str | None = None,
+    person: str | None = None,
+    control: Sequence[str] | None = None,
+    value_names: Sequence[str] | None = None,
 ) -> AuditPlan:
     """Check the options, before anything is read.
 
@@ -83,7 +96,12 @@ def plan_audit(
         raise InputError(
             "--sensitive is missing: name the columns whose groups are to be compared."
         )
-    _check_roles(prediction, label, {*names, *compared})
+    controls = _listed(control or ())
+    others = [*names, *controls, *filter(None, (weight, person))]
+    for name in others:
+        if others.count(name) > 1:
+            raise InputError(f"the column {name!r} has two roles: name another for one of them.")
+    _check_roles(prediction, label, {*others, *compared})
     cut = _parse_threshold(threshold)
     chosen, limits = read_limits(gates, baseline=False)
     source = parse_data(data, overrides)
@@ -99,6 +117,10 @@ def plan_audit(
         threshold=cut,
         gates=chosen or {},
         limits=limits,
+        weight=weight,
+        person=person,
+        control=controls,
+        value_names=_parse_names(value_names or (), names),
     )
     _check_gates(plan, {**SETTINGS, **source.evaluate}["intersections"])
     return plan
@@ -124,6 +146,25 @@ def _parse_threshold(text: str) -> float | str:
     if not is_number or not 0 <= threshold <= 1:
         raise InputError(f"--threshold is {text!r}: give a number from 0 to 1, or median.")
     return threshold
+
+
+def _parse_names(texts: Sequence[str], columns: Sequence[str]) -> dict[str, dict[str, str]]:
+    """Parse names of values, each ``COLUMN:VALUE=NAME``."""
+    names: dict[str, dict[str, str]] = {}
+    for text in texts:
+        place, separator, name = text.partition("=")
+        column, colon, value = place.partition(":")
+        if not (separator and colon and name):
+            raise InputError(
+                f"--value-name is {text!r}: write COLUMN:VALUE=NAME, such as sex:1=women."
+            )
+        if column not in columns:
+            raise InputError(
+                f"--value-name {text!r}: {column!r} is no column of --sensitive "
+                f"({', '.join(columns)})."
+            )
+        names.setdefault(column, {})[value] = name
+    return names
 
 
 def _listed(texts: Sequence[str]) -> tuple[str, ...]:
@@ -169,6 +210,11 @@ def execute(plan: AuditPlan, store: Store, run_id: str, engine: Engine) -> Verdi
             "favourable": plan.favourable,
             "sensitive": list(plan.sensitive),
             "features": list(plan.features),
+            "weight": plan.weight,
+            "person": plan.person,
+            "control": list(plan.control),
+            "value_names": plan.value_names,
+            "compared_with": [name for name in plan.together_with if name != plan.prediction],
             "threshold": plan.threshold,
             "evaluate": {**SETTINGS, **source.evaluate},
             "seed": source.seed or 0,
@@ -179,7 +225,9 @@ def execute(plan: AuditPlan, store: Store, run_id: str, engine: Engine) -> Verdi
         decision = judge(documents["metrics"], plan.gates).to_json()
         judged = _described(plan, inputs.get("model", raw).sha256)
         fill_verdict(verdict, documents, decision, judged)
-        verdict.notes.append(_favourable_note(facts["outcome"]))
+        verdict.findings = documents["audit"]["verdict"]
+        if facts["outcome"] is not None:
+            verdict.notes.append(_favourable_note(facts["outcome"]))
         data: dict[str, Any] = {
             "shown": source.shown,
             "rows": facts["rows"],
@@ -192,7 +240,11 @@ def execute(plan: AuditPlan, store: Store, run_id: str, engine: Engine) -> Verdi
         page_facts = {"judged": judged, "baseline": None, "data": data, "value_names": {}}
         if plan.gates:
             documents |= {"decision": decision}
-        write_reports(verdict, steps, page_facts, documents, decision)
+        kind = "evaluation"
+        if facts["outcome"] is None or not plan.is_plain:
+            # the sections of an evaluation are of two labels, and of rows of one weight
+            kind = "group_audit"
+        write_reports(verdict, steps, page_facts, documents, decision, kind=kind)
     return verdict
 
 

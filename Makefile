@@ -38,6 +38,7 @@ lint: $(VENV)/.installed-dev
 	mkdir -p .mypy_cache/tree/evenhand
 	for name in flows tasks fairlib data_contracts; do ln -sfn ../../../$$name .mypy_cache/tree/evenhand/$$name; done
 	MYPYPATH=.mypy_cache/tree $(BIN)/mypy
+	MYPYPATH=.mypy_cache/tree:. $(BIN)/mypy --explicit-package-bases $$(find tests -name '*.py' ! -name 'test_*')
 	$(BIN)/lint-imports
 
 # The pages of docs/reference from the code, then the site in site/; a broken link fails the build.

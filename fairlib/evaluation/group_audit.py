@@ -375,7 +375,7 @@ def _in_fixed_order(rows: AuditRows) -> AuditRows:
     target = rows.target
     keys: list[Any] = []
     if target is not None:
-        keys += [column for column in target.y_pred.values()]
+        keys += list(target.y_pred.values())
         keys += [] if target.y_true is None else [target.y_true]
         keys += [score if score.ndim == 1 else score[:, 0] for score in target.score.values()]
     is_counted = target is not None and target.kind != "numbers" and not target.score

@@ -24,9 +24,9 @@ from evenhand.fairlib.evaluation.evaluate import (
     check_settings,
     encode_sensitive,
     estimates,
-    measure,
     reading_json,
 )
+from evenhand.fairlib.evaluation.measuring import measure
 from evenhand.fairlib.evaluation.metric_intervals import Interval, percentiles
 from evenhand.fairlib.evaluation.outcomes import Outcomes
 from evenhand.fairlib.evaluation.probabilities import centred

@@ -62,75 +62,76 @@ class AuditPlan:
         return self.prediction or without_secrets(str(self.model))
 
 
-def plan_audit(
-    data: str,
-    prediction: str | None,
-    model: str | None,
-    label: str | None,
-    positive: str | None,
-    favourable: str | None,
-    sensitive: Sequence[str],
-    features: Sequence[str] | None,
-    threshold: str,
-    gates: Mapping[str, Any] | str | None,
-    overrides: Sequence[str],
-    weight: str | None = None,
-    person: str | None = None,
-    control: Sequence[str] | None = None,
-    value_names: Sequence[str] | None = None,
-) -> AuditPlan:
+@dataclass(frozen=True)
+class AuditOptions:
+    """The options of `evenhand audit` for one column of predictions, or one model, as written."""
+
+    data: str
+    sensitive: Sequence[str]
+    prediction: str | None = None
+    model: str | None = None
+    label: str | None = None
+    positive: str | None = None
+    favourable: str | None = None
+    features: Sequence[str] | None = None
+    threshold: str = "0.5"
+    control: Sequence[str] | None = None
+    weight: str | None = None
+    person: str | None = None
+    value_names: Sequence[str] | None = None
+    gates: Mapping[str, Any] | str | None = None
+    overrides: Sequence[str] = ()
+
+
+def plan_audit(options: AuditOptions) -> AuditPlan:
     """Check the options, before anything is read.
 
     Raises `InputError` with one line that names what is wrong and the cure.
     """
-    if (prediction is None) == (model is None):
+    if (options.prediction is None) == (options.model is None):
         raise InputError(
             "give either --prediction, a column of the table, or --model, which predicts its rows."
         )
-    refuse_credentials(model or "", "--model")
-    names = _listed(sensitive)
-    compared = _listed(features or ())
-    if compared and label is None:
+    refuse_credentials(options.model or "", "--model")
+    names = _listed(options.sensitive)
+    compared = _listed(options.features or ())
+    if compared and options.label is None:
         raise InputError("--features needs --label: the certificate is of errors too.")
     if not names:
         raise InputError(
             "--sensitive is missing: name the columns whose groups are to be compared."
         )
-    controls = _listed(control or ())
-    others = [*names, *controls, *filter(None, (weight, person))]
-    for name in others:
-        if others.count(name) > 1:
-            raise InputError(f"the column {name!r} has two roles: name another for one of them.")
-    _check_roles(prediction, label, {*others, *compared})
-    cut = _parse_threshold(threshold)
-    chosen, limits = read_limits(gates, baseline=False)
-    source = parse_data(data, overrides)
+    controls = _listed(options.control or ())
+    _check_roles(options, (*names, *controls), compared)
+    chosen, limits = read_limits(options.gates, baseline=False)
+    source = parse_data(options.data, options.overrides)
     plan = AuditPlan(
         data=source,
-        prediction=prediction,
-        model=model,
-        label=label,
-        positive=positive,
-        favourable=favourable,
+        prediction=options.prediction,
+        model=options.model,
+        label=options.label,
+        positive=options.positive,
+        favourable=options.favourable,
         sensitive=names,
         features=compared,
-        threshold=cut,
+        threshold=_parse_threshold(options.threshold),
         gates=chosen or {},
         limits=limits,
-        weight=weight,
-        person=person,
+        weight=options.weight,
+        person=options.person,
         control=controls,
-        value_names=_parse_names(value_names or (), names),
+        value_names=_parse_names(options.value_names or (), names),
     )
     _check_gates(plan, {**SETTINGS, **source.evaluate}["intersections"])
     return plan
 
 
-def _check_roles(prediction: str | None, label: str | None, others: set[str]) -> None:
-    """Refuse a column that has two roles."""
-    repeated = {prediction, label} & others
-    if not repeated and label is not None and label == prediction:
-        repeated = {label}
+def _check_roles(options: AuditOptions, groups: Sequence[str], features: Sequence[str]) -> None:
+    """Refuse a column that has two roles; only a feature may be a sensitive one too."""
+    single = [options.prediction, options.label, options.weight, options.person]
+    roles = [name for name in (*single, *groups) if name is not None]
+    repeated = [name for name in roles if roles.count(name) > 1]
+    repeated += [name for name in single if name in features]
     if repeated:
         raise InputError(
             f"the column {min(map(str, repeated))!r} has two roles: name another for one of them."

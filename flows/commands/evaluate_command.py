@@ -165,20 +165,21 @@ def audit(
     def plan_column(column: str | None) -> terminal.Verb:
         if column == audited_columns[0]:
             files.check(table_name)
-        from evenhand.flows.audit import execute, plan_audit
+        from evenhand.flows.audit import AuditOptions, execute, plan_audit
 
         if several and options["model"] is not None:
             raise InputError("give either --prediction, columns of the table, or --model.")
         plans = {}
         # all of them: a wrong one ends the command before anything is measured
         for name in audited_columns:
-            plans[name] = plan_audit(
-                predictions,
-                name,
+            written = AuditOptions(
+                data=predictions,
+                prediction=name,
                 sensitive=sensitive or (),
                 overrides=list(overrides or ()),
                 **options,
             )
+            plans[name] = plan_audit(written)
         plan = replace(plans[column], together_with=tuple(columns))
         return terminal.Verb("audit", partial(execute, plan), "", {})
 

@@ -198,12 +198,12 @@ def audit(
 
     Examples
     --------
-    >>> approved = [1, 1, 1, 0, 1, 1, 0, 1, 0, 0] * 10
+    >>> approved = [1, 1, 1, 0, 1] * 10 + [1, 0, 1, 0, 0] * 10
     >>> sex = ["men"] * 50 + ["women"] * 50
     >>> result = audit(None, approved, sensitive_features={"sex": sex}, metrics="selection_rate")
     >>> result.by_group.to_dict()
     {'men': 0.8, 'women': 0.4}
-    >>> round(result.ratio(), 3)
+    >>> round(float(result.ratio()), 3)
     0.5
     """
     checker = RowChecker()

@@ -7,7 +7,8 @@ saved one of any kind.
 
 from evenhand.fairlib.distances.explore import EXPLORE
 from evenhand.fairlib.distances.face import FACE
-from evenhand.fairlib.distances.metric_base import FeatureBounds, Metric, load_metric
+from evenhand.fairlib.distances.metric_base import FeatureBounds, Metric
+from evenhand.fairlib.distances.metric_kinds import METRICS, load_metric
 from evenhand.fairlib.distances.sensitive_subspace import LearnedDirection, SensitiveSubspace
 
 __all__ = [
@@ -20,7 +21,3 @@ __all__ = [
     "SensitiveSubspace",
     "load_metric",
 ]
-
-METRICS: dict[str, type[Metric]] = {
-    metric.kind: metric for metric in (SensitiveSubspace, FACE, EXPLORE)
-}

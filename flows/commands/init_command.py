@@ -23,7 +23,7 @@ from evenhand.data_contracts.favourable import describe_outcome, guess_favourabl
 from evenhand.data_contracts.inference import Columns, ignored, in_words, infer_contract
 from evenhand.data_contracts.roles import PROTECTED, words_of
 from evenhand.data_contracts.values import sample_rows
-from evenhand.fairlib.methods.registry import PROXIES
+from evenhand.fairlib.methods.registry import PROXIES, MethodSpec
 from evenhand.flows import starter_job
 from evenhand.flows.classifier_jobs import check_labels
 from evenhand.flows.commands.terminal import exact_stdout, print_table
@@ -149,31 +149,48 @@ def init(
     if method not in PROXIES:
         check_labels(contract, method)
         flips |= understanding.flips
-    keys, notes = starter_job.method_needs(spec, contract, understanding.groups)
-    notes = [*forms.notes, *notes]
-    people = understanding.people
-    if people is not None:
-        keys["split"] = {"by": people}
-        notes.append(
-            f"rows with the same {people} stay together in training or test rows (split.by)"
-        )
     if terms is not None:
         terms_path = os.path.relpath(terms.resolve(), folder.resolve())
         flips["identity"] = {"terms": terms_path, "column": sentences[0]}
+    keys, notes = _needs(spec, understanding)
+    notes = [*forms.notes, *notes]
     source = {"name": name, **source}
     job = starter_job.job_text(
-        name, source, table_name, contract, contract_file.name, spec, keys, flips
+        name,
+        contract,
+        contract_file.name,
+        source=source,
+        shown=table_name,
+        spec=spec,
+        keys=keys,
+        flips=flips,
     )
-    comments = list(understanding.warnings)
-    if not contract.label.classes:
-        comments.append(_favourable(contract.label))
-    _write(folder, {contract_file.name: to_yaml(contract, comments), job_file.name: job})
+    _write(folder, {contract_file.name: _contract_text(understanding), job_file.name: job})
     document = _document(understanding, notes, contract_file, job_file, method)
     document["previews"] = shown_previews(forms.previews, contract)
     if as_json:
         print(json.dumps(document))
     else:
         _show(document)
+
+
+def _needs(spec: MethodSpec, understanding: Understanding) -> tuple[dict[str, Any], list[str]]:
+    """Keys of the job that the method and the table need, and notes about them."""
+    keys, notes = starter_job.method_needs(spec, understanding.contract, understanding.groups)
+    people = understanding.people
+    if people is None:
+        return keys, list(notes)
+    note = f"rows with the same {people} stay together in training or test rows (split.by)"
+    return {**keys, "split": {"by": people}}, [*notes, note]
+
+
+def _contract_text(understanding: Understanding) -> str:
+    """The contract as YAML; its comments are the warnings, and what a favourable outcome is."""
+    comments = list(understanding.warnings)
+    label = understanding.contract.label
+    if not label.classes:
+        comments.append(_favourable(label))
+    return to_yaml(understanding.contract, comments)
 
 
 def _check_name(name: str) -> None:
@@ -353,7 +370,8 @@ def _parsing_warnings(contract: Contract) -> list[str]:
         warnings.append(f"read as missing: {'; '.join(missing)}")
     if too_wide:
         warnings.append(
-            f"ignored for too many categories, group them to use them: {', '.join(too_wide)}"
+            "ignored because of too many categories, group the values to use these columns: "
+            f"{', '.join(too_wide)}"
         )
     return warnings
 

@@ -17,11 +17,10 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from evenhand.data_contracts.arrow import LARGEST, coerce, is_text
-from evenhand.data_contracts.checking import rule_texts
 from evenhand.data_contracts.column import Column
 from evenhand.data_contracts.errors import ContractViolation, Violation
 from evenhand.data_contracts.model import Contract
-from evenhand.data_contracts.suites import needs_value
+from evenhand.data_contracts.suites import needs_value, rule_texts
 from evenhand.fairlib.preprocessing.encoder import MISSING, TableEncoder, category_name
 from evenhand.tasks.errors import input_errors
 from evenhand.tasks.filtering.filter_bundle import (

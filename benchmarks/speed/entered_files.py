@@ -1,6 +1,7 @@
 """Count the files and functions of Evenhand that one run enters.
 
-Run ``EVENHAND_DATA=FOLDER python -m benchmarks.speed.entered_files [--list] [--at-most N] [COMMAND...]``.
+Run ``EVENHAND_DATA=FOLDER python -m benchmarks.speed.entered_files [--list] [--at-most N]
+[COMMAND...]``.
 The default command is ``run hiring-gbdt --direct``, on an empty store. A file counts if one of its
 functions is called in this process, also where that happens while modules are imported. Bodies of
 modules and classes do not count, nor do worker processes. With ``--at-most`` the exit code is 1

@@ -23,34 +23,9 @@ from typing import Any
 
 from benchmarks.common import log, provenance, write_result
 
-ROOT = Path(__file__).resolve().parents[2]
 LIBRARIES = "import prefect, mlflow, xgboost, sklearn.ensemble"
 START = "from evenhand.flows.cli import main; main()"
 RUN = ("run", "german-budro", "--direct")
-# Counts the files of the project in which a function is called; what runs at import does not count.
-TRACE = """
-import contextlib, io, sys, threading
-from pathlib import Path
-from evenhand.flows.cli import main
-
-root = Path(sys.argv.pop(1))
-roots = tuple(f"{root / name}/" for name in ("flows", "tasks", "fairlib", "data_contracts"))
-found = set()
-
-def trace(frame, event, argument):
-    code = frame.f_code
-    if code.co_flags & 1 and not (code.co_name.startswith("<") and "<locals>" not in code.co_qualname):
-        path = str(Path(code.co_filename).resolve())
-        if path.startswith(roots):
-            found.add(path)
-
-sys.settrace(trace)
-threading.settrace(trace)
-with contextlib.redirect_stdout(io.StringIO()), contextlib.suppress(SystemExit):
-    main()
-sys.settrace(None)
-print(len(found))
-"""
 
 
 def main() -> None:
@@ -65,9 +40,12 @@ def main() -> None:
         ours = [sys.executable, "-c", START]
         kept = Path(folder) / "kept"
         seconds(ours, RUN, kept)  # fills the caches
-        touched = int(
-            output([sys.executable, "-c", TRACE, str(ROOT)], RUN, Path(folder) / "traced")
+        counts = output(
+            [sys.executable, str(Path(__file__).with_name("entered_files.py"))],
+            RUN,
+            Path(folder) / "traced",
         )
+        touched = int(counts.split()[0])
         starts: dict[str, list[float]] = {"libraries": [], "help": [], "cached run": []}
         cold: dict[str, list[float]] = {"cold run": []}
         earlier = (

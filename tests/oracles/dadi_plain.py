@@ -226,6 +226,7 @@ class PlainDADI:
     def joint(self, iterations: int) -> dict[str, float]:
         """Train all networks; return the mean losses and the mean squared error of the values."""
         config, logs = self.config, np.zeros(3)
+        assert config.n_iterations is not None
         for _ in range(iterations):
             if self.iteration % config.target_every == 0:
                 self.target.load_state_dict(self.predictor.state_dict())
@@ -309,6 +310,7 @@ class PlainDADI:
     def _act(self, possible: NDArray[np.bool_], greedy: NDArray[np.int64]) -> NDArray[np.int64]:
         """Epsilon-greedy."""
         config = self.config
+        assert config.n_iterations is not None
         progress = min(1.0, self.iteration / max(1, config.n_iterations // 2))
         epsilon = config.exploration_start + progress * (
             config.exploration_end - config.exploration_start

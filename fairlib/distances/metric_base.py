@@ -402,7 +402,7 @@ def load_metric(folder: str | Path) -> Metric:
     ValueError
         If the folder holds a kind or a format that this version does not know.
     """
-    from evenhand.fairlib.distances import METRICS
+    from evenhand.fairlib.distances.metric_kinds import METRICS
 
     source = Path(folder)
     kind = json.loads((source / "metric.json").read_text()).get("kind")

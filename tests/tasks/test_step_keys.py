@@ -246,6 +246,13 @@ def test_a_comment_in_a_helper_touches_the_steps_that_depend_on_it(
     assert {name for name in STEPS if before[name] != after[name]} == touched
 
 
+def test_a_public_name_more_changes_no_key(copy_of_code: Path, roots: dict[str, list[str]]) -> None:
+    before = {name: code_digest(modules) for name, modules in roots.items()}
+    for path in copy_of_code.rglob("__init__.py"):
+        path.write_text(f"{path.read_text()}\nfrom evenhand.flows.cli import app\n")
+    assert {name: code_digest(modules) for name, modules in roots.items()} == before
+
+
 def test_imports_for_type_checkers_do_not_count(copy_of_code: Path) -> None:
     path = copy_of_code / "tasks/steps/gate_step.py"
     late = "from evenhand.fairlib.transport import dual\n"

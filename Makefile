@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 TEST_WORKERS ?= 2
 
-.PHONY: demo test test-all jobs lint docs bench constraints sbom clean
+.PHONY: demo test test-all test-lowest jobs lint docs bench constraints sbom clean
 
 demo: $(VENV)/.installed
 	$(BIN)/evenhand demo
@@ -21,6 +21,16 @@ test-all: $(VENV)/.installed-dev
 # them too. Some take minutes; JOBS="NAME NAME" runs these alone. Tables are downloaded, or read from EVENHAND_DATA.
 jobs: $(VENV)/.installed-dev
 	$(BIN)/python -m tests.e2e.shipped_jobs $(JOBS)
+
+# The lowest version of every direct dependency that pyproject.toml allows, in an environment of its own: the tests of
+# the library and of contracts, and one run. UV_TORCH_BACKEND=cpu spares the download of CUDA.
+test-lowest:
+	$(PYTHON) -m venv $(VENV)-lowest
+	$(VENV)-lowest/bin/python -m pip install -qq --disable-pip-version-check 'uv>=0.9'
+	$(VENV)-lowest/bin/uv pip install -q --python $(VENV)-lowest --resolution lowest-direct -e .
+	$(VENV)-lowest/bin/uv pip install -q --python $(VENV)-lowest pytest pytest-xdist hypothesis cvxpy fairlearn
+	$(VENV)-lowest/bin/evenhand run hiring-gbdt --direct --store $(VENV)-lowest/store
+	$(VENV)-lowest/bin/python -m pytest -n $(TEST_WORKERS) --dist worksteal tests/fairlib tests/data_contracts
 
 lint: $(VENV)/.installed-dev
 	$(BIN)/ruff check .

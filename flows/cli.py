@@ -14,6 +14,7 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from importlib import metadata
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -25,15 +26,50 @@ app = typer.Typer(
     name="evenhand",
     help="Turn a table of people into a gated, published, individually fair model, with proof.",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     epilog="Exit codes: 0 done, 1 a gate refused, 2 the job, data or contract is wrong, "
     "3 not enough evidence for a gate, 4 could not be carried out.",
 )
 
 
+# The groups of `evenhand --help`, in the order in which people need them.
+PANELS = {
+    "Start": ("demo", "init", "audit"),
+    "Train": ("run", "tune", "sweep", "filter"),
+    "Decide": ("predict", "evaluate", "ask", "monitor", "export"),
+    "Registry": ("promote", "approve", "sign", "policy", "history", "verify", "documents"),
+    "Operate": ("serve", "notify", "report", "cache"),
+    "Look up": ("jobs", "datasets", "methods", "metrics"),
+}
+
+
+def panel_of(name: str) -> str:
+    """Return the group of `--help` that a command belongs to.
+
+    Raises KeyError for a command that no group lists.
+    """
+    for panel, names in PANELS.items():
+        if name in names:
+            return panel
+    raise KeyError(name)
+
+
+def show_version(wanted: bool) -> None:
+    """Print the version and end."""
+    if wanted:
+        print(f"evenhand {metadata.version('evenhand')}")
+        raise typer.Exit
+
+
 @app.callback()
 def options(
+    version: bool = typer.Option(
+        False,
+        "--version",
+        is_eager=True,
+        callback=show_version,
+        help="Print the version and exit.",
+    ),
     verbose: bool = typer.Option(
         False, "--verbose", "-v", help="Show what is trained, computed and taken from the cache."
     ),
@@ -52,9 +88,9 @@ def options(
 cache_app = typer.Typer(
     help="List the store's cached steps, or delete some of them.", no_args_is_help=True
 )
-app.add_typer(cache_app, name="cache")
+app.add_typer(cache_app, name="cache", rich_help_panel=panel_of("cache"))
 policy_app = typer.Typer(help="Set or show what a model must have passed.", no_args_is_help=True)
-app.add_typer(policy_app, name="policy")
+app.add_typer(policy_app, name="policy", rich_help_panel=panel_of("policy"))
 
 JobName = Annotated[str, typer.Argument(help="Name of a shipped job, or path of a job file.")]
 Model = Annotated[
@@ -78,9 +114,12 @@ SignedBy = Annotated[
 ]
 
 
-def option(flag: str, text: str, default: Any = None, **limits: Any) -> Any:
-    """Declare an option of a command; the default `...` makes it required."""
-    return typer.Option(default, flag, help=text, **limits)
+def option(flags: str, text: str, default: Any = None, **limits: Any) -> Any:
+    """Declare an option of a command; the default `...` makes it required.
+
+    Of several flags, with spaces between, the first is today's name and the others are older ones.
+    """
+    return typer.Option(default, *flags.split(), help=text, **limits)
 
 
 # Options of many commands: type and default.
@@ -172,7 +211,11 @@ def command(
         call.__annotations__ = signature.__annotations__ | {
             key: kind for key, (kind, _) in more.items()
         }
-        to.command(name or signature.__name__)(call)
+        command_name = name or signature.__name__
+        panel = panel_of(command_name) if to is app else None
+        # a docstring's line breaks are no line breaks of the help
+        text = " ".join((signature.__doc__ or "").split())
+        to.command(command_name, rich_help_panel=panel, help=text)(call)
         return call
 
     return register
@@ -349,10 +392,10 @@ def monitor(
     """
 
 
-@command("export", "store_url")
+@command("export", "as_json", "store_url")
 def export(
     model: Model,
-    to: str = option("--to", "Format: onnx, sql or pmml.", ...),
+    to: str = option("--format --to", "Format: onnx, sql or pmml.", ...),
     output: Path | None = option("--output", "File to write (SQL: default is stdout)."),
     dialect: str | None = option(
         "--dialect", "SQL of duckdb (default), postgres, bigquery, snowflake or spark."
@@ -368,7 +411,7 @@ def export(
     """
 
 
-@command("documents", "store_url")
+@command("documents", "as_json", "store_url")
 def documents(
     model: str = typer.Argument(..., help="models:/NAME@ALIAS, models:/NAME/VERSION, or a name."),
     output: Path = option("--output", "Folder that gets a folder NAME-VERSION.", ...),
@@ -397,14 +440,14 @@ def promote(
     model: str = typer.Argument(
         ..., help="Version to promote: models:/NAME@ALIAS or models:/NAME/VERSION."
     ),
-    alias: str = option("--to", "Alias that the version gets.", "champion"),
+    alias: str = option("--alias --to", "Alias that the version gets.", "champion"),
 ) -> None:
     """Make a version champion, if its recorded evaluation passed. With an older version:
     roll back.
     """
 
 
-@command("promote", "store_url")
+@command("promote", "as_json", "store_url")
 def approve(
     model: str = typer.Argument(..., help="models:/NAME@ALIAS or models:/NAME/VERSION."),
 ) -> None:
@@ -413,7 +456,7 @@ def approve(
     """
 
 
-@command("promote", "store_url")
+@command("promote", "as_json", "store_url")
 def sign(
     model: str = typer.Argument(..., help="models:/NAME@ALIAS or models:/NAME/VERSION."),
     key: Path = option("--key", "PEM file with your private key (Ed25519).", ...),
@@ -442,7 +485,7 @@ def verify(
     """
 
 
-@command("promote", "store_url", name="set", to=policy_app)
+@command("promote", "as_json", "store_url", name="set", to=policy_app)
 def set_policy(
     model: ModelName,
     gates: str = option("--gates", "YAML file: metrics and their limits, as in a job.", ...),
@@ -470,19 +513,19 @@ def set_policy(
     """Set what a model's versions must have passed before one is promoted."""
 
 
-@command("promote", "store_url", name="show", to=policy_app)
+@command("promote", "as_json", "store_url", name="show", to=policy_app)
 def show_policy(model: ModelName) -> None:
     """Print a model's policy."""
 
 
-@command("services")
+@command("services", "as_json")
 def notify(
     config: Path = typer.Argument(..., help="Notifications, such as deploy/notify.yaml."),
 ) -> None:
     """Configure the Prefect server to notify people of failed runs."""
 
 
-@command("services", "store_url")
+@command("services", "as_json", "store_url")
 def serve(
     config: Path = typer.Argument(Path("deploy/prefect.yaml"), help="File with deployments."),
     limit: int = option("--limit", "Runs at a time.", 1, min=1),
@@ -510,7 +553,7 @@ def init(
     identifier: list[str] | None = option("--id", "Column that identifies people; never used."),
     name: str | None = option("--name", "Name of contract and job."),
     method: str = option("--method", "Method of the job.", "gbdt"),
-    folder: Path = option("--into", "Folder to write into.", Path()),
+    folder: Path = option("--output --into", "Folder to write into.", Path()),
     force: bool = option("--force", "Overwrite existing files.", False),
     use_sensitive: bool = option(
         "--use-sensitive", "Make the sensitive columns model inputs too.", False
@@ -540,36 +583,36 @@ def init(
     """Understand a new table column by column, and write a contract and a job that runs."""
 
 
-@command("demo", "store_url")
+@command("demo", "as_json", "store_url")
 def demo() -> None:
     """Compare three models on a generated table: plain, without the sensitive column, individually
     fair.
     """
 
 
-@command("lists")
+@command("lists", "as_json")
 def jobs() -> None:
     """List the shipped jobs."""
 
 
-@command("lists")
+@command("lists", "as_json")
 def datasets() -> None:
     """List the known tables."""
 
 
-@command("lists")
+@command("lists", "as_json")
 def methods(
     space: str | None = option("--space", "Method whose search space is shown instead."),
 ) -> None:
     """List the methods: classifiers by the kinds of label they predict, and proxies."""
 
 
-@command("lists")
+@command("lists", "as_json")
 def metrics() -> None:
     """List the metrics that gates may name."""
 
 
-@command("report", "store_url")
+@command("report", "as_json", "store_url")
 def report(
     run_id: str | None = typer.Argument(None, help="A run's id, or `latest` (the default)."),
     all_runs: bool = option(
@@ -584,8 +627,17 @@ def cached_steps() -> None:
     """List finished steps, newest first."""
 
 
-@command("lists", "store_url", name="gc", to=cache_app)
+@command("lists", "as_json", "store_url", name="gc", to=cache_app)
 def prune_cache(
     keep: int = option("--keep", "Newest records of each step to keep, 0 for none.", 5, min=0),
 ) -> None:
     """Delete all but the newest results of each step, and the artifacts that only they refer to."""
+
+
+def _help_position(command_info: Any) -> int:
+    """Place of a command in `--help`: as `PANELS` lists it."""
+    order = [name for names in PANELS.values() for name in names]
+    return order.index(command_info.name)
+
+
+app.registered_commands.sort(key=_help_position)

@@ -31,6 +31,8 @@ if "PYTEST_XDIST_WORKER" in os.environ:
     for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
         os.environ.setdefault(_name, "1")
 
+pytest_plugins = ["tests.flow_fixtures"]
+
 
 @pytest.fixture
 def data_folder() -> Path:

@@ -24,7 +24,7 @@ JOBS = {
 HEAD = ["", "accuracy", "depends on gender or club", "gap between groups"]
 
 
-def demo(store_url: str | None) -> int:
+def demo(store_url: str | None, as_json: bool = False) -> int:
     """Run the jobs, print the table, write the page; the exit code of the first run that gates
     refuse.
     """
@@ -33,23 +33,31 @@ def demo(store_url: str | None) -> int:
     models = []
     codes = []
     rows = [HEAD]
-    print("Past hiring decisions that favoured men, and four models that learn from them:\n")
+    say = _silent if as_json else print
+    say("Past hiring decisions that favoured men, and four models that learn from them:\n")
     for name, label in JOBS.items():
-        print(f"  {name:17} ", end="", flush=True)
+        say(f"  {name:17} ", end="", flush=True)
         run_id = new_run_id(name)
         verdict = retraining.execute(resolve(*load_job(name)), store, run_id, DirectEngine(store))
         codes.append(verdict.exit_code)
-        print(f"{sum(verdict.seconds.values()):6.1f} s")
+        say(f"{sum(verdict.seconds.values()):6.1f} s")
         measured = json.loads(store.read_text("runs", run_id, "metrics.json") or "{}")
         model = {"name": name, "label": label, "href": f"{run_id}/report.html"}
         models.append({**model, "metrics": measured["metrics"]})
         rows.append(
             [label, *(estimate(of(measured["metrics"]), ".1%") for of in MEASURES.values())]
         )
-    print()
-    print_table(rows, "  ")
-    print("\n  measured on held-out applicants; 95% intervals in brackets")
+    if not as_json:
+        print()
+        print_table(rows, "  ")
+        print("\n  measured on held-out applicants; 95% intervals in brackets")
     documents = {"models": models, "run": {"rows": measured["n"], "created": now()}}
     page = store.write_text(write_page("demo", documents, store), "runs", "demo.html")
-    print(f"\npage      {page}")
+    if as_json:
+        print(json.dumps({"page": page, "models": models}))
+    say(f"\npage      {page}")
     return next(filter(None, codes), 0)
+
+
+def _silent(*_: object, **__: object) -> None:
+    """Stand in for print where only JSON is wanted."""

@@ -4,6 +4,7 @@ PDF.
 
 from __future__ import annotations
 
+import json
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,12 @@ from evenhand.tasks.written_input import read_yaml
 
 
 def documents(
-    model: str, output: Path, notes: Path | None, pdf: bool, store_url: str | None
+    model: str,
+    output: Path,
+    notes: Path | None,
+    pdf: bool,
+    store_url: str | None,
+    as_json: bool = False,
 ) -> None:
     """Write a version's documents to the folder NAME-VERSION below `output`, and print what is
     missing.
@@ -41,6 +47,10 @@ def documents(
         files |= {f"{name}.pdf": to_pdf(text) for name, text in texts.items()}
     folder = output / f"{bundle.name}-{bundle.version}"
     _write(folder, files, bundle.digest)
+    if as_json:
+        paths = [str(folder / name) for name in files]
+        print(json.dumps({"files": paths, "open_points": open_points}))
+        return
     for name in files:
         print(folder / name)
     for name, points in open_points.items():

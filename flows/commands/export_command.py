@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import os
 import sys
 from collections.abc import Sequence
@@ -29,6 +30,7 @@ def export(
     job: str | None,
     overrides: Sequence[str] | None,
     store_url: str | None,
+    as_json: bool = False,
 ) -> None:
     """Write a published model in another format, or print its SQL."""
     _check_options(to, output, dialect)
@@ -52,23 +54,30 @@ def export(
             content = export_pmml(bundle)
         else:
             content = _sql(bundle, dialect or "duckdb", table, job, list(overrides or ())).encode()
-    if output is None:
-        exact_stdout().write(content.decode())
-    else:
+    if output is not None:
         _write(output, content)
+        if as_json:
+            document = {"format": to, "file": str(output), "bytes": len(content)}
+            print(json.dumps(document))
+    elif as_json:
+        print(json.dumps({"format": to, "query": content.decode()}))
+    else:
+        exact_stdout().write(content.decode())
 
 
 def _check_options(to: str, output: Path | None, dialect: str | None) -> None:
     """Raise `InputError` for an unknown format, a missing extra, or a path that cannot be."""
     if to not in NEEDS:
-        raise InputError(f"--to {to!r} is no format: give onnx, sql or pmml.")
+        raise InputError(f"--format {to!r} is no format: give onnx, sql or pmml.")
     library = NEEDS[to]
     if library is not None and importlib.util.find_spec(library) is None:
         raise InputError(
             "`evenhand export` needs an optional extra: pip install 'evenhand[export]'."
         )
     if to != "sql" and (output is None or dialect is not None):
-        raise InputError(f"--to {to} needs --output, the path of the file, and takes no --dialect.")
+        raise InputError(
+            f"--format {to} needs --output, the path of the file, and takes no --dialect."
+        )
     if output is not None and (output.is_dir() or not output.parent.is_dir()):
         raise InputError(
             f"--output {output} is no path of a file in a folder that exists: correct it."

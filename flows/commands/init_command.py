@@ -446,7 +446,7 @@ def _write(folder: Path, files: Mapping[str, str]) -> None:
         if isinstance(error, InputError):
             raise
         raise InputError(
-            f"{folder} cannot be written ({error.strerror}): choose another with --into."
+            f"{folder} cannot be written ({error.strerror}): choose another with --output."
         ) from None
 
 

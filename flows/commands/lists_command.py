@@ -4,37 +4,62 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
+from typing import Any
 
 from evenhand.tasks.execution.store import Store
 
 
-def jobs() -> None:
+def jobs(as_json: bool = False) -> None:
     """Print the shipped jobs with their descriptions."""
     from evenhand.flows.job_file import shipped_jobs
 
-    _print_pairs(shipped_jobs().items())
+    pairs = list(shipped_jobs().items())
+    if as_json:
+        _print_json("jobs", [{"name": name, "description": text} for name, text in pairs])
+        return
+    _print_pairs(pairs)
 
 
-def datasets() -> None:
+def datasets(as_json: bool = False) -> None:
     """Print the known tables with their summaries."""
     from evenhand.fairlib.datasets.generated import GENERATED
     from evenhand.fairlib.datasets.recipes import RECIPES
 
     rows = [(name, table.summary) for name, table in GENERATED.items()]
     rows += [(name, table.summary) for name, table in RECIPES.items()]
+    if as_json:
+        _print_json("datasets", [{"name": name, "summary": summary} for name, summary in rows])
+        return
     _print_pairs(rows)
 
 
-def methods(space: str | None = None) -> None:
+def methods(space: str | None = None, as_json: bool = False) -> None:
     """Print the methods with their summaries and kinds of label, or what `tune` tries of one of
     them.
     """
     from evenhand.fairlib.methods.registry import METHODS, PROXIES, installed
 
     if space is not None:
-        _print_space(space)
+        _print_space(space, as_json)
         return
 
+    if as_json:
+        entries: list[dict[str, Any]] = []
+        for name, spec in METHODS.items():
+            is_installed = installed(spec)
+            entries.append(
+                {
+                    "name": name,
+                    "kind": "classifier",
+                    "summary": spec.summary,
+                    "labels": list(spec.tasks),
+                    "installed": is_installed,
+                }
+            )
+        for name, proxy in PROXIES.items():
+            entries.append({"name": name, "kind": "proxy", "summary": proxy.summary})
+        _print_json("methods", entries)
+        return
     rows = []
     for name, spec in METHODS.items():
         text = f"{spec.summary} [{', '.join(spec.tasks)}]"
@@ -46,7 +71,7 @@ def methods(space: str | None = None) -> None:
     _print_pairs(rows)
 
 
-def _print_space(method: str) -> None:
+def _print_space(method: str, as_json: bool) -> None:
     """Print name, range, scale and default of each parameter that is searched."""
     from evenhand.fairlib.methods.registry import METHODS, method_class
     from evenhand.fairlib.tuning.space import rows_of, space_of
@@ -60,13 +85,31 @@ def _print_space(method: str) -> None:
             f"{', '.join(METHODS)}."
         )
     rows = rows_of(space_of(method_class(method)))
-    print_table([("parameter", "range", "scale", "default"), *rows])
+    head = ("parameter", "range", "scale", "default")
+    if as_json:
+        _print_json("space", [dict(zip(head, row, strict=True)) for row in rows])
+        return
+    print_table([head, *rows])
 
 
-def metrics() -> None:
+def metrics(as_json: bool = False) -> None:
     """Print the catalogue of metrics."""
     from evenhand.fairlib.catalogue import METRICS
 
+    if as_json:
+        entries = []
+        for name, info in METRICS.items():
+            entries.append(
+                {
+                    "name": name,
+                    "title": info.title,
+                    "direction": info.direction,
+                    "explanation": info.explanation.replace("{subject}", info.subject),
+                    "kind": info.kind,
+                }
+            )
+        _print_json("metrics", entries)
+        return
     rows = []
     for name, info in METRICS.items():
         text = info.title
@@ -92,12 +135,20 @@ def cached_steps(store_url: str | None, as_json: bool) -> None:
     print(f"{len(rows)} steps, {sum(row['bytes'] for row in rows) / 1e6:.2f} MB")
 
 
-def prune_cache(keep: int, store_url: str | None) -> None:
+def prune_cache(keep: int, store_url: str | None, as_json: bool = False) -> None:
     """Delete all but the newest `keep` records of each step, and the artifacts that only they refer
     to.
     """
     records, freed = Store(store_url).prune(keep)
+    if as_json:
+        print(json.dumps({"steps_removed": records, "bytes_freed": freed}))
+        return
     print(f"removed {records} steps, freed {freed / 1e6:.2f} MB")
+
+
+def _print_json(key: str, entries: list[dict[str, Any]]) -> None:
+    """Print a list under its name as one JSON object."""
+    print(json.dumps({key: entries}))
 
 
 def _print_pairs(pairs: Iterable[tuple[str, str]]) -> None:

@@ -56,7 +56,7 @@ def promote(model: str, alias: str, as_json: bool, store_url: str | None) -> Non
     try:
         check_alias(alias)
     except ValueError as error:
-        raise InputError(f"--to {alias}: {error}.") from None
+        raise InputError(f"--alias {alias}: {error}.") from None
     try:
         registry, name, version = _version(model, store_url)
         in_force = audit.current_policy(registry, name)
@@ -78,17 +78,23 @@ def promote(model: str, alias: str, as_json: bool, store_url: str | None) -> Non
         print(f"record {change.number}: {change.when}, {change.who}, {_describe(change)}")
 
 
-def approve(model: str, store_url: str | None) -> None:
+def approve(model: str, store_url: str | None, as_json: bool = False) -> None:
     """Record that the acting person approves a version."""
     registry, name, version = _version(model, store_url)
     made = policy.approve(registry, name, version)
+    if as_json:
+        print(json.dumps(redacted({"name": name, "record": _row(made)})))
+        return
     print(f"record {made.number}: {made.who} approves {name} version {version}")
 
 
-def sign(model: str, key: Path, store_url: str | None) -> None:
+def sign(model: str, key: Path, store_url: str | None, as_json: bool = False) -> None:
     """Record a signature of a version's files."""
     registry, name, version = _version(model, store_url)
     made = policy.sign(registry, name, version, key)
+    if as_json:
+        print(json.dumps(redacted({"name": name, "record": _row(made)})))
+        return
     print(f"record {made.number}: {made.who} signs {name} version {version}, {_describe(made)}")
 
 
@@ -230,6 +236,7 @@ def set_policy(
     contract: str | None,
     signed_by: Sequence[Path] | None,
     store_url: str | None,
+    as_json: bool = False,
     **rules: Any,
 ) -> None:
     """Check a policy, read its holdout, pin how it measures, add it to the model's chain, and print
@@ -261,6 +268,9 @@ def set_policy(
     refuse_credentials(without_keys, "the policy")
     with registry_client(registry) as client:
         made = audit.append(client, address.name, "policy", rules)
+    if as_json:
+        print(json.dumps(redacted({"name": address.name, "record": _row(made)})))
+        return
     print(f"record {made.number}: {made.who} sets the policy of {address.name}")
     print(f"measures  {terms_of(rules).described()}")
     print(f"judges    {pinned.source}")
@@ -420,8 +430,8 @@ def _holdout(store: Store, address: str, overrides: list[str]) -> dict[str, Any]
     }
 
 
-def show_policy(model: str, store_url: str | None) -> None:
-    """Print the policy of a model as JSON."""
+def show_policy(model: str, store_url: str | None, as_json: bool = False) -> None:
+    """Print the policy of a model as JSON, on one line for programs."""
     address, registry = _address(model, store_url)
     in_force = audit.current_policy(registry, address.name)
     if in_force is None:
@@ -432,7 +442,10 @@ def show_policy(model: str, store_url: str | None) -> None:
     if terms.older:
         print(f"evenhand: {older_policy(address.name, terms)}", file=sys.stderr)
     # an older version of this program has stored addresses with tokens
-    print(json.dumps(redacted(in_force), indent=1))
+    indent = None
+    if not as_json:
+        indent = 1
+    print(json.dumps(redacted(in_force), indent=indent))
 
 
 def _row(record: Record) -> dict[str, Any]:

@@ -12,14 +12,20 @@ from evenhand.tasks.execution.store import Store
 from evenhand.tasks.pages.build import write_page
 
 
-def report(run_id: str | None, store_url: str | None, all_runs: bool) -> None:
+def report(
+    run_id: str | None, store_url: str | None, all_runs: bool, as_json: bool = False
+) -> None:
     """Print the address of a run's report, or of the page over all runs."""
     if all_runs and run_id is not None:
         raise InputError(f"--all is about every run: leave out {run_id!r}.")
     if all_runs:
-        print(write_index(store_url))
+        address = write_index(store_url)
     else:
-        print(report_path(run_id or "latest", store_url))
+        address = report_path(run_id or "latest", store_url)
+    if as_json:
+        print(json.dumps({"report": address}))
+    else:
+        print(address)
 
 
 def report_path(run_id: str, store_url: str | None) -> str:

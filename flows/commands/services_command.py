@@ -4,6 +4,7 @@ failures.
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
 
@@ -12,7 +13,13 @@ from evenhand.tasks.errors import InputError
 from evenhand.tasks.execution.store import Store, default_store_url
 
 
-def serve(config: Path, limit: int, metrics_port: int | None, store_url: str | None) -> None:
+def serve(
+    config: Path,
+    limit: int,
+    metrics_port: int | None,
+    store_url: str | None,
+    as_json: bool = False,
+) -> None:
     """Serve the deployments of a file until Ctrl-C."""
     place = store_url or default_store_url()
     if "://" not in place:
@@ -30,22 +37,34 @@ def serve(config: Path, limit: int, metrics_port: int | None, store_url: str | N
         runtime.quiet_console()
         is_temporary = not os.environ.get("PREFECT_API_URL")
         runtime.start_temporary_server(runtime.SERVER_START_S, services=True)()
-        print(f"server    {os.environ['PREFECT_API_URL']}")
+        password_file = None
         if is_temporary:
-            print(f"password  {runtime.write_password(home)}")
-        print(f"store     {os.environ['EVENHAND_STORE']}")
+            password_file = runtime.write_password(home)
+        times = {}
         for item in deployments:
-            times = (
-                ", ".join(s.cron or f"every {s.interval:g} s" for s in item.schedules)
-                or "on demand"
-            )
-            print(f"serving   {item.name}: {times}", flush=True)
+            schedules = [s.cron or f"every {s.interval:g} s" for s in item.schedules]
+            times[item.name] = ", ".join(schedules) or "on demand"
+        if as_json:
+            document = {
+                "server": os.environ["PREFECT_API_URL"],
+                "password": password_file and str(password_file),
+                "store": os.environ["EVENHAND_STORE"],
+                "serving": times,
+            }
+            print(json.dumps(document), flush=True)
+        else:
+            print(f"server    {os.environ['PREFECT_API_URL']}")
+            if password_file is not None:
+                print(f"password  {password_file}")
+            print(f"store     {os.environ['EVENHAND_STORE']}")
+            for name, when in times.items():
+                print(f"serving   {name}: {when}", flush=True)
         serve_deployments(deployments, limit, metrics_port)
     except KeyboardInterrupt:
         return
 
 
-def notify(config: Path) -> None:
+def notify(config: Path, as_json: bool = False) -> None:
     """Configure the notifications of a file on the Prefect server, and print who is
     notified now.
     """
@@ -58,7 +77,10 @@ def notify(config: Path) -> None:
 
     notifications = read_notifications(config)
     channels = configure_server(notifications)
-    if channels:
+    if as_json:
+        states = list(notifications.states) if channels else []
+        print(json.dumps({"channels": channels, "states": states}))
+    elif channels:
         print(f"notifies by {' and '.join(channels)}: {', '.join(notifications.states)}")
     else:
         print("nobody is notified: the file names neither a webhook nor an e-mail address")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import vl_convert
 
 from benchmarks.panels import bar_panels, series_panels
-from tests.fairlib.test_plots_estimates import HOSTILE, values
+from tests.fairlib.plots.test_intervals import HOSTILE, values
 
 # series
 

@@ -36,13 +36,16 @@ def with_kubernetes(text: str) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("schema", "file"),
     [
-        ("vendor.compose-spec", "compose.yaml"),
-        ("vendor.github-workflows", "ci/github*.yaml"),
-        ("vendor.gitlab-ci", "ci/gitlab*.yaml"),
+        ("vendor.compose-spec", "deploy/compose.yaml"),
+        ("vendor.github-workflows", "deploy/ci/github*.yaml"),
+        ("vendor.github-workflows", ".github/workflows/*.yaml"),
+        ("vendor.github-issue-forms", ".github/ISSUE_TEMPLATE/*.yaml"),
+        ("vendor.citation-file-format", "CITATION.cff"),
+        ("vendor.gitlab-ci", "deploy/ci/gitlab*.yaml"),
     ],
 )
 def test_the_files_keep_their_published_schema(schema: str, file: str) -> None:
-    files = sorted(map(str, DEPLOY.glob(file)))
+    files = sorted(map(str, ROOT.glob(file)))
     assert files
     done = subprocess.run(
         [sys.executable, "-m", "check_jsonschema", "--builtin-schema", schema, *files],
@@ -54,7 +57,7 @@ def test_the_files_keep_their_published_schema(schema: str, file: str) -> None:
 
 def test_all_tests_run_nightly_and_before_a_release() -> None:
     # YAML 1.1 reads the key `on` as true
-    github = yaml.safe_load((DEPLOY / "ci/github-tests.yaml").read_text())
+    github = yaml.safe_load((ROOT / ".github/workflows/nightly.yaml").read_text())
     assert {"schedule", "push"} <= set(github[True])
     assert github[True]["push"]["tags"]
     assert "make test-all" in [step.get("run") for step in github["jobs"]["test-all"]["steps"]]

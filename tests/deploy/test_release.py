@@ -22,7 +22,7 @@ import yaml
 from tests.deploy.test_wheel import FOLDERS, copy_sources
 
 ROOT = Path(__file__).resolve().parents[2]
-RELEASE: dict[str, Any] = yaml.safe_load((ROOT / "deploy/ci/github-release.yaml").read_text())[
+RELEASE: dict[str, Any] = yaml.safe_load((ROOT / ".github/workflows/release.yaml").read_text())[
     "jobs"
 ]
 FILES = (".py", ".yaml", ".j2", ".css", ".typed")
@@ -105,7 +105,7 @@ def test_the_installed_wheel_runs(built: Path, tmp_path: Path) -> None:
     assert Path(found.stdout.strip()).is_relative_to(tmp_path / "venv"), found.stdout + found.stderr
 
 
-@pytest.mark.parametrize(("tag", "code"), [("v0.1.0", 0), ("v9.9.9", 2)])
+@pytest.mark.parametrize(("tag", "code"), [("v0.2.0", 0), ("v9.9.9", 2)])
 def test_a_release_has_the_files_that_were_built_and_the_tags_version(
     tag: str, code: int, tmp_path: Path
 ) -> None:
@@ -113,7 +113,7 @@ def test_a_release_has_the_files_that_were_built_and_the_tags_version(
     gh = tmp_path / "gh"
     gh.write_text(
         '#!/bin/sh\necho "$@" >> "$CALLS"\n[ "$1" = run ] || exit 0\nmkdir dist && cd dist\n'
-        "touch evenhand-0.1.0-py3-none-any.whl evenhand-0.1.0.tar.gz\n"
+        "touch evenhand-0.2.0-py3-none-any.whl evenhand-0.2.0.tar.gz\n"
         "sha256sum -- *.whl *.tar.gz > SHA256SUMS\n"
     )
     gh.chmod(0o755)
@@ -128,7 +128,7 @@ def test_a_release_has_the_files_that_were_built_and_the_tags_version(
     assert done.returncode == code, done.stderr
     calls = (tmp_path / "calls").read_text().splitlines()
     assert calls[0] == "run download 5 --name dist --dir dist"
-    files = "evenhand-0.1.0-py3-none-any.whl evenhand-0.1.0.tar.gz SHA256SUMS"
+    files = "evenhand-0.2.0-py3-none-any.whl evenhand-0.2.0.tar.gz SHA256SUMS"
     assert calls[1:] == (
         [] if code else [f"release create {tag} --verify-tag --generate-notes -- {files}"]
     )

@@ -13,12 +13,17 @@ import yaml
 
 ROOT = Path(__file__).resolve().parents[2]
 DEPLOY = ROOT / "deploy"
-WORKFLOWS = sorted((DEPLOY / "ci").glob("github*.yaml"))
+OUR_WORKFLOWS = sorted((ROOT / ".github/workflows").glob("*.yaml"))
+WORKFLOWS = [DEPLOY / "ci/github.yaml", *OUR_WORKFLOWS]
 MORE_PERMISSIONS = {
     ("github.yaml", "evaluate"): {"contents": "read", "pull-requests": "write"},
-    ("github-release.yaml", "publish"): {"actions": "read", "contents": "write"},
+    ("release.yaml", "publish"): {"actions": "read", "contents": "write"},
 }
-CI_FILES = [*sorted((DEPLOY / "ci").glob("*.yaml")), DEPLOY / "ci/action/action.yml"]
+CI_FILES = [
+    *sorted((DEPLOY / "ci").glob("*.yaml")),
+    *OUR_WORKFLOWS,
+    DEPLOY / "ci/action/action.yml",
+]
 HASHED = "pip install --require-hashes --no-deps --no-build-isolation"
 OURS = "pip install --no-index --no-deps --no-build-isolation"
 
@@ -150,7 +155,7 @@ def test_a_workflow_installs_by_digest_only(path: Path) -> None:
 
 
 def test_advisories_are_looked_up_every_night_and_nothing_is_skipped() -> None:
-    content = yaml.safe_load((DEPLOY / "ci/github-tests.yaml").read_text())
+    content = yaml.safe_load((ROOT / ".github/workflows/nightly.yaml").read_text())
     commands = [step.get("run", "") for step in content["jobs"]["advisories"]["steps"]]
     (audit,) = [command for command in commands if command.startswith("pip-audit")]
     assert {"--strict", "--require-hashes", "deploy/hashes-dev.txt"} <= set(audit.split())

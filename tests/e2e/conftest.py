@@ -22,6 +22,11 @@ ROOT = Path(__file__).resolve().parents[2]
 COMMAND = [sys.executable, "-c", "from evenhand.flows.cli import main; main()"]
 
 
+@pytest.fixture(autouse=True)
+def every_flow(flow_environment: None) -> None:
+    """Every test here runs in the environment of flows."""
+
+
 @dataclass
 class Cli:
     """The command line with a store of its own; `source` may be a changed copy of the project."""

@@ -1,6 +1,6 @@
 """Run all shipped jobs, each with one command, and compare how they end with what is announced.
 
-`make jobs` runs this file; ``tests/e2e/test_shipped_jobs.py`` calls it too.
+`make jobs` runs this file; ``tests/e2e/test_run_shipped_jobs.py`` calls it too.
 """
 
 from __future__ import annotations

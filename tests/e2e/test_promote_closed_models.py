@@ -1,0 +1,254 @@
+"""A model is the regular files of its list: every other entry is refused before it is used."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from evenhand.fairlib.file_digests import CHECKS, LISTED_KEY
+from tests.flows.commands.test_promote_command import MODEL, call
+from tests.flows.people import Done
+from tests.tasks.registry.test_policy import folder_of, refused
+
+BUNDLE = "artifacts/bundle"
+# what a stranger's code leaves when it is executed
+RAN = "ran.txt"
+
+
+def link_to_code(root: Path, aside: Path) -> None:
+    package = aside / "xgboost"
+    package.mkdir()
+    (package / "__init__.py").write_text(f"open({str(aside / RAN)!r}, 'w').close()")
+    (root / "code" / "xgboost").symlink_to(package)
+
+
+def link_to_equal_file(root: Path, aside: Path) -> None:
+    file = root / BUNDLE / "encoder.json"
+    shutil.move(file, aside / "encoder.json")
+    file.symlink_to(aside / "encoder.json")
+
+
+def linked_folder(root: Path, aside: Path) -> None:
+    shutil.move(root / "code", aside / "code")
+    (root / "code").symlink_to(aside / "code")
+
+
+def linked_artifacts(root: Path, aside: Path) -> None:
+    shutil.move(root / "artifacts", aside / "artifacts")
+    (root / "artifacts").symlink_to(aside / "artifacts")
+
+
+def linked_list(root: Path, aside: Path) -> None:
+    shutil.move(root / BUNDLE / "digests.json", aside / "digests.json")
+    (root / BUNDLE / "digests.json").symlink_to(aside / "digests.json")
+
+
+def pipe(root: Path, aside: Path) -> None:
+    os.mkfifo(root / BUNDLE / "model" / "pipe")
+
+
+def pipe_as_list(root: Path, aside: Path) -> None:
+    (root / BUNDLE / "digests.json").unlink()
+    os.mkfifo(root / BUNDLE / "digests.json")
+
+
+def added_file(root: Path, aside: Path) -> None:
+    (root / "code" / "xgboost.py").write_text(f"open({str(aside / RAN)!r}, 'w').close()")
+
+
+def added_folder(root: Path, aside: Path) -> None:
+    (root / "code" / "empty").mkdir()
+
+
+def bytecode(root: Path, aside: Path) -> None:
+    folder = root / "code" / "evenhand" / "fairlib" / "__pycache__"
+    folder.mkdir()
+    (folder / "catalogue.cpython-311.pyc").write_bytes(b"\0")
+
+
+def missing_file(root: Path, aside: Path) -> None:
+    (root / BUNDLE / "encoder.json").unlink()
+
+
+def missing_list(root: Path, aside: Path) -> None:
+    (root / BUNDLE / "digests.json").unlink()
+
+
+CHANGES: dict[Callable[[Path, Path], None], str] = {
+    link_to_code: "code/xgboost is a link",
+    link_to_equal_file: f"{BUNDLE}/encoder.json is a link",
+    linked_folder: "code is a link",
+    linked_artifacts: "artifacts is a link",
+    linked_list: f"{BUNDLE}/digests.json is a link",
+    pipe: f"{BUNDLE}/model/pipe is no regular file",
+    pipe_as_list: f"{BUNDLE}/digests.json is no regular file",
+    added_file: "code/xgboost.py was added",
+    added_folder: "code/empty was added",
+    bytecode: "__pycache__ was added",
+    missing_file: f"{BUNDLE}/encoder.json is missing",
+    missing_list: f"{BUNDLE}/digests.json is missing",
+}
+
+
+# most are long: each calls six commands, and the function that decides has a test of each change
+QUICK = (link_to_code, pipe, missing_list)
+EACH = [
+    change if change in QUICK else pytest.param(change, marks=pytest.mark.long)
+    for change in CHANGES
+]
+
+
+@pytest.mark.parametrize("change", EACH, ids=lambda change: change.__name__)
+def test_every_command_refuses_a_version(champion: Any, change: Any, tmp_path: Path) -> None:
+    """Takes a second: a store is copied, and six commands are called."""
+    champion.write()
+    aside = tmp_path / "aside"
+    aside.mkdir()
+    change(folder_of(champion.store, "1"), aside)
+    words = CHANGES[change]
+    done = call(champion.store, "verify", MODEL)
+    assert (done.exit_code, words in done.stderr) == (1, True), done.stderr
+    files = ("--input", "people.csv", "--output", "out")
+    for command in (
+        ("evaluate", MODEL, "--data", "people.csv", "--direct"),
+        ("monitor", MODEL, "--data", "people.csv", "--direct"),
+        ("predict", MODEL, *files),
+        ("export", MODEL, "--to", "sql"),
+        ("audit", "people.csv", "--model", f"models:/{MODEL}/1", "--sensitive", "sex"),
+        ("promote", f"{MODEL}/1", "--to", "other"),
+    ):
+        refused(champion.store, words, arguments=command)
+    assert not (aside / RAN).exists()
+    assert not Path("out").exists()
+
+
+@pytest.mark.parametrize("change", EACH, ids=lambda change: change.__name__)
+def test_every_command_refuses_a_folder(champion: Any, change: Any, tmp_path: Path) -> None:
+    champion.write()
+    aside = tmp_path / "aside"
+    aside.mkdir()
+    shutil.copytree(folder_of(champion.store, "1"), "folder")
+    change(Path("folder"), aside)
+    words = CHANGES[change]
+    for command in (
+        ("evaluate", "folder", "--data", "people.csv", "--direct"),
+        ("predict", "folder", "--input", "people.csv", "--output", "out"),
+        ("export", "folder", "--to", "sql"),
+        ("ask", "folder"),
+        ("audit", "people.csv", "--model", "folder", "--sensitive", "sex"),
+    ):
+        refused(champion.store, words, arguments=command)
+    assert not (aside / RAN).exists()
+    assert not Path("out").exists()
+
+
+def test_swapped_labels_in_a_folder_are_refused(champion: Any) -> None:
+    """Every prediction of `predict FOLDER` was inverted."""
+    champion.write()
+    shutil.copytree(folder_of(champion.store, "1") / BUNDLE, "bundle")
+    predict = ("predict", "bundle", "--input", "people.csv", "--output")
+    done = call(champion.store, *predict, "out")
+    assert done.exit_code == 0, done.stderr
+    assert "cannot be checked" not in done.stdout
+    inputs = Path("bundle/inputs.json")
+    content = json.loads(inputs.read_text())
+    inputs.write_text(json.dumps(content | {"label_values": content["label_values"][::-1]}))
+    refused(champion.store, "inputs.json was changed", arguments=(*predict, "other"))
+    Path("bundle/digests.json").unlink()
+    refused(champion.store, "digests.json is missing", arguments=(*predict, "other"))
+    assert not Path("other").exists()
+
+
+def test_an_audit_loads_no_other_code_than_the_listed(champion: Any) -> None:
+    """MLmodel, which no list of a folder has, could name a pickle or a folder of code anywhere."""
+    champion.write()
+    shutil.copytree(folder_of(champion.store, "1"), "folder")
+    described = Path("folder/MLmodel")
+    described.write_text(described.read_text().replace("code: code", "code: ../evil"))
+    audit = ("audit", "people.csv", "--model", "folder", "--sensitive", "sex")
+    refused(champion.store, "MLmodel was changed: it names other code", arguments=audit)
+
+
+def as_of_an_older_version(root: Path) -> None:
+    """Take out what only models with a list have."""
+    (root / BUNDLE / "digests.json").unlink()
+    (root / CHECKS).unlink()
+    evaluation = root / BUNDLE / "evaluation.json"
+    content = json.loads(evaluation.read_text())
+    del content[LISTED_KEY]
+    evaluation.write_text(json.dumps(content))
+
+
+def test_a_folder_of_an_older_version_is_used_with_a_warning(champion: Any) -> None:
+    champion.write()
+    shutil.copytree(folder_of(champion.store, "1"), "folder")
+    as_of_an_older_version(Path("folder"))
+    words = "the files of folder cannot be checked: it has no list of them"
+    predicted = call(
+        champion.store, "predict", "folder", "--input", "people.csv", "--output", "out"
+    )
+    assert (predicted.exit_code, predicted.stdout.count(words)) == (0, 1), predicted.stderr
+    evaluated = call(champion.store, "evaluate", "folder", "--data", "people.csv", "--direct")
+    assert (evaluated.exit_code, evaluated.stdout.count(words)) == (0, 1), evaluated.stderr
+    exported = call(champion.store, "export", "folder", "--to", "sql")
+    assert (exported.exit_code, exported.stderr.count(words)) == (0, 1), exported.stderr
+
+
+LOAD = """
+import sys
+import mlflow
+mlflow.pyfunc.load_model(sys.argv[1])
+print("loaded", [place for place in sys.path if place.endswith("code")])
+"""
+
+
+def load(folder: Path) -> subprocess.CompletedProcess[str]:
+    """Load a model by MLflow in a process of its own that writes bytecode."""
+    environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "", "MLFLOW_DISABLE_TELEMETRY": "true"}
+    return subprocess.run(
+        [sys.executable, "-c", LOAD, str(folder)],
+        check=False,
+        capture_output=True,
+        text=True,
+        env=environment,
+        timeout=120,
+    )
+
+
+# each starts a process that imports MLflow
+@pytest.mark.parametrize(
+    "change",
+    [link_to_code, *(pytest.param(change, marks=pytest.mark.long) for change in [*CHANGES][1:])],
+    ids=lambda change: change.__name__,
+)
+def test_mlflow_refuses_before_any_code_is_imported(
+    published: Done, change: Any, tmp_path: Path
+) -> None:
+    root, aside = tmp_path / "model", tmp_path / "aside"
+    aside.mkdir()
+    shutil.copytree(folder_of(published.store, "1"), root)
+    change(root, aside)
+    done = load(root)
+    assert done.returncode != 0
+    assert "the model is damaged: " in done.stderr
+    assert not (aside / RAN).exists()
+
+
+@pytest.mark.long
+def test_a_load_by_mlflow_leaves_the_folder_as_it_was(published: Done, tmp_path: Path) -> None:
+    """Python would execute the bytecode that it wrote, unchecked, at the next load."""
+    root = tmp_path / "model"
+    shutil.copytree(folder_of(published.store, "1"), root)
+    before = sorted(root.rglob("*"))
+    for _ in range(2):
+        done = load(root)
+        assert (done.returncode, "loaded []" in done.stdout) == (0, True), done.stderr
+        assert sorted(root.rglob("*")) == before

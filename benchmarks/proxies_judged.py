@@ -297,7 +297,7 @@ of at least 1, 300 and 1000 rows. *Known group* keeps by everybody's group as ma
 
 Imbalance is expected; *of samples* is that of drawn samples of the judged people, and *of random samples*
 that of random ones of equal size, which is the control without a filter. AUC: of boosted trees trained on
-samples of the training people, and *lost* beside random samples of equal size. Mean ± standard error over
+samples of the training people, and *lost* compared with random samples of equal size. Mean ± standard error over
 the seeds. The paper states for Bank at α = .2 near-perfect balance in sample and a smallest group about 4.5
 times as large out of sample, and for Adult that its regressions never have an imbalance below .70 in sample
 and .65 out of sample.

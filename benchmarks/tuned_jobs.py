@@ -45,7 +45,7 @@ OBJECTIVES = {
 }
 ACCURACY = "balanced_accuracy"
 NOTES = """\
-`adult-faias` ships as the search found it, with rounded numbers; the row shows the job before that.
+`adult-faias` ships with the parameters of the search, rounded; the row shows the job before that.
 `evenhand run adult-faias` then has a `gap_max.sex` .026 smaller than the control `blind` on the test
 rows, and a demographic parity difference .028 smaller. The others stay as they were. On COMPAS the
 search for consistency ends at the control `blind`: the same learner without the sensitive columns has a

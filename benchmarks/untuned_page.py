@@ -24,8 +24,8 @@ and the sensitive columns. Decisions have the default threshold (`balanced`). On
 "Difference from blind" is that of balanced accuracy from the same learner without mitigation and without the
 sensitive columns. "Difference from boosting" is that of AUC from scikit-learn's
 HistGradientBoostingClassifier with its defaults on the same encoded rows; in brackets its calibration error.
-"Training" is the step `train` in seconds. A method that is no better than blind in what it is meant for buys
-nothing there. `dadi` is not among them: its trees are newer than these measurements.
+"Training" is the step `train` in seconds. A method that is no better than blind in what it is meant for has
+no effect there. `dadi` is not among them: its trees are newer than these measurements.
 """
 
 

@@ -157,6 +157,16 @@ def check_table(
     ------
     CheckCrashed
         If a check could not be carried out.
+
+    Examples
+    --------
+    >>> from evenhand.data_contracts.inference import infer_contract
+    >>> hired = ["yes", "no", "no", "yes"] * 10
+    >>> table = pa.table({"sex": ["f", "m"] * 20, "points": range(40), "hired": hired})
+    >>> contract = infer_contract(table, "people", label="hired", sensitive=["sex"])
+    >>> result = check_table(table, contract)
+    >>> result.success, result.rows_kept
+    (True, 40)
     """
     check = _Check(table, contract.columns, contract)
     check.run(contract.min_rows, contract.max_rows, callback)

@@ -107,6 +107,16 @@ def infer_contract(
     ContractError
         If a named column does not exist, the label has other values, no column can be a model
         input, or a column has a type or values that no contract describes.
+
+    Examples
+    --------
+    >>> hired = ["yes", "no", "no", "yes"] * 10
+    >>> table = pa.table({"sex": ["f", "m"] * 20, "points": range(40), "hired": hired})
+    >>> contract = infer_contract(table, "people", label="hired", sensitive=["sex"])
+    >>> [column.name for column in contract.features]
+    ['points']
+    >>> contract.label.positive
+    'yes'
     """
     names = table.column_names
     if not table.num_rows:
@@ -406,6 +416,11 @@ def guess_positive(counts: Mapping[Any, int]) -> tuple[Any, str]:
         The positive one.
     reason : str
         Why, as part of a sentence.
+
+    Examples
+    --------
+    >>> guess_positive({"yes": 30, "no": 70})
+    ('yes', 'it reads as the positive value')
     """
     for value in sorted(counts, reverse=True):
         text = str(value).strip().lower()

@@ -257,6 +257,14 @@ def load_contract(name_or_path: str) -> Contract:
     ContractError
         If there is no such contract (the message has the nearest shipped name), or it is not
         valid.
+
+    Examples
+    --------
+    >>> contract = load_contract("german")
+    >>> contract.label.name
+    'credit'
+    >>> [column.name for column in contract.sensitive]
+    ['age']
     """
     name = str(name_or_path)
     if name in shipped_contracts():
@@ -277,7 +285,13 @@ def load_contract(name_or_path: str) -> Contract:
 
 
 def shipped_contracts() -> list[str]:
-    """Return the names of the contracts that ship with the package, sorted."""
+    """Return the names of the contracts that ship with the package, sorted.
+
+    Examples
+    --------
+    >>> "german" in shipped_contracts()
+    True
+    """
     files = (entry.name for entry in resources.files("evenhand.data_contracts").iterdir())
     return sorted(name.removesuffix(".yaml") for name in files if name.endswith(".yaml"))
 

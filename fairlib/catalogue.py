@@ -112,7 +112,7 @@ def _ends(
         )
 
     return (
-        end("found", "as a search found it"),
+        end("found", "the lower bound of a search"),
         end("proved", "as proved for all comparable points in the range"),
     )
 
@@ -171,7 +171,7 @@ _CLASSIFIER = (
         title="Log loss gain over the base rate",
         explanation=(
             "How much lower the log loss is than that of giving everybody the share of positives "
-            "of these rows; a model at or below 0 tells nothing about single people."
+            "of these rows; a model at or below 0 has no skill over the base rate."
         ),
         direction="higher",
         compares="the model's log loss and that of the base rate",
@@ -532,7 +532,8 @@ _CLASSIFIER = (
         name="leak_suspected",
         title="Columns suspected of a leak",
         explanation=(
-            "The number of model inputs that tell the label of the training rows almost perfectly."
+            "The number of model inputs that predict the label of the training rows almost "
+            "perfectly."
         ),
         direction="lower",
         compares="model inputs and the label",
@@ -558,9 +559,9 @@ _CLASSIFIER = (
         name="adversary_auc",
         title="Adversary's AUC",
         explanation=(
-            "How well the strongest of three classifiers tells the groups by {subject} from what "
-            "the model asked of people, learned and measured on different test rows; 0.5 is "
-            "chance."
+            "How well the strongest of three classifiers predicts the groups by {subject} from the "
+            "features that the model asked of people, learned and measured on different test rows; "
+            "0.5 is chance."
         ),
         direction="lower",
         compares="answers and groups",
@@ -583,7 +584,7 @@ _CLASSIFIER = (
         name="membership_auc",
         title="Membership inference AUC",
         explanation=(
-            "How well an attacker with shadow models tells the model's training rows from test "
+            "How well an attacker with shadow models separates the model's training rows from test "
             "rows: the probability that a training row gets a higher score than a test row; 0.5 is"
             " chance."
         ),

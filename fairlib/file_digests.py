@@ -211,14 +211,14 @@ def _entries(folder: Path) -> tuple[dict[str, bool], dict[str, str]]:
 
 def _without_bytecode_of(name: str, entries: Mapping[str, bool]) -> dict[str, bool]:
     """Leave out the bytecode of one file of the folder itself."""
-    others = {
+    other_files = {
         path: is_folder
         for path, is_folder in entries.items()
         if not path.startswith(f"{BYTECODE}/{name}.")
     }
-    if not any(path.startswith(f"{BYTECODE}/") for path in others):
-        others.pop(BYTECODE, None)
-    return others
+    if not any(path.startswith(f"{BYTECODE}/") for path in other_files):
+        other_files.pop(BYTECODE, None)
+    return other_files
 
 
 def _faults_without_list(

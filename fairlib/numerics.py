@@ -151,7 +151,8 @@ def wilson_interval(count: int, n: int, level: float) -> tuple[float, float]:
 
     References
     ----------
-    .. [1] E. B. Wilson (1927), the score interval.
+    .. [1] E. B. Wilson, "Probable Inference, the Law of Succession, and Statistical Inference",
+       Journal of the American Statistical Association 22 (1927).
     """
     if not 0 <= count <= n or n < 1:
         raise ValueError(f"count: got {count} of {n}, expected a part of at least one row")

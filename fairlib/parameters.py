@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+LARGEST_SEED = 2**32 - 1
 WORDS = {"[0, inf)": "finite and not negative", "(0, inf)": "positive and finite"}
 
 
@@ -41,6 +42,14 @@ class ParameterChecks:
             if value is not None and not _is_whole(value):
                 self._refuse(name, "a whole number", optional=True)
 
+    def _check_seed(self, name: str) -> None:
+        """A seed of numpy and scikit-learn: a whole number from 0 to 2^32 - 1, or None."""
+        value = getattr(self, name)
+        if value is None:
+            return
+        if not _is_whole(value) or not 0 <= value <= LARGEST_SEED:
+            self._refuse(name, f"a whole number from 0 to {LARGEST_SEED}", optional=True)
+
     def _check_interval(self, interval: str, *names: str, optional: bool = False) -> None:
         """Numbers in an interval, or None if `optional`.
 
@@ -62,6 +71,12 @@ class ParameterChecks:
                 raise ValueError(
                     f"{name} must list whole numbers of units, at least 1, got {value!r}."
                 )
+
+    def _check_positions(self, name: str) -> None:
+        """A sequence of positions of columns of X, which count from 0."""
+        value = getattr(self, name)
+        if not _is_sequence(value) or any(not _is_whole(item) or item < 0 for item in value):
+            self._refuse(name, "a list of column positions, which count from 0")
 
     def _check_choice(self, name: str, options: Sequence[str]) -> None:
         """One of the options."""
@@ -85,7 +100,9 @@ class ParameterChecks:
         """Sequences of names, or None; a single name is none."""
         for name in names:
             value = getattr(self, name)
-            if value is not None and not _is_sequence(value):
+            if value is None:
+                continue
+            if not _is_sequence(value) or not all(isinstance(item, str) for item in value):
                 self._refuse(name, "a list of names", optional=True)
 
     def _check_mapping(self, name: str) -> None:
@@ -102,9 +119,11 @@ class ParameterChecks:
                 self._refuse(name, "a function", optional=True)
 
     def _check_has(self, name: str, method: str, kind: str) -> None:
-        """An object with a method, described by `kind`, or None."""
+        """An object with a method, described by `kind`, or None; a class is no object of it."""
         value = getattr(self, name)
-        if value is not None and not hasattr(value, method):
+        if value is None:
+            return
+        if isinstance(value, type) or not hasattr(value, method):
             self._refuse(name, f"{kind} (an object with {method}())", optional=True)
 
 

@@ -63,6 +63,12 @@ def set_aside(
     ------
     ValueError
         If the second part lacks a label.
+
+    Examples
+    --------
+    >>> train, held_out = set_aside(np.array([0, 0, 0, 0, 1, 1]), 0.5, seed=0)
+    >>> len(train), len(held_out)
+    (3, 3)
     """
     first_row, person = _units(len(labels), people)
     second = _drawn(labels[first_row], share, generator(seed, "validation"))[person]
@@ -147,6 +153,13 @@ def hold_out(
     ------
     ValueError
         If not every class is on both sides.
+
+    Examples
+    --------
+    >>> codes = np.repeat([0, 1], 10)
+    >>> train, held_out = hold_out(codes, 0.2, seed=0)
+    >>> np.bincount(codes[held_out]).tolist()
+    [2, 2]
     """
     first_row, person = _units(len(codes), people)
     strata = codes[first_row]

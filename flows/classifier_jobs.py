@@ -506,7 +506,7 @@ def _notes(steps: Steps) -> list[str]:
     notes = list(steps.facts("preprocess").get("notes", []))
     if steps.facts("membership").get("warning"):
         notes.append(steps.facts("membership")["warning"])
-    unlearned = steps.facts("fair_metric").get("untold")
+    unlearned = steps.facts("fair_metric").get("unlearned")
     if unlearned:
         notes.append(
             f"the fair metric has no learned direction for {' and '.join(unlearned)}, which the "

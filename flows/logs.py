@@ -1,4 +1,4 @@
-"""What is written to stderr beside results: the log, and with ``EVENHAND_LOG_FORMAT=json`` every
+"""What is written to stderr, next to results: the log, and with ``EVENHAND_LOG_FORMAT=json`` every
 line as a JSON object.
 """
 

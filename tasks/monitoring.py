@@ -231,7 +231,7 @@ def _edge(edge: float, kind: str) -> str:
 # sensitive groups and labels
 
 NO_LABEL = MetricValue.insufficient("the batch has no label")
-NO_ATTRIBUTE = "the batch does not tell this attribute"
+NO_ATTRIBUTE = "the batch has no values of this attribute"
 
 
 @dataclass(frozen=True)

@@ -30,13 +30,24 @@ from tests.flows.people import (
 REMEMBERED = pytest.StashKey[Any]()
 
 
+def runs_flows(item: pytest.Item) -> bool:
+    """Whether a test asks for `flow_environment`."""
+    return "flow_environment" in getattr(item, "fixturenames", ())
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Tests of flows come last and together: few workers of xdist compute the same step, and threads
+    that flows leave behind disturb no other test.
+    """
+    items.sort(key=runs_flows)
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Iterator[Any]:
     """Remember steps in the tests that use `flow_environment`, but for those that use
     `monkeypatch`; draw few charts.
     """
-    fixtures = getattr(item, "fixturenames", ())
-    if "flow_environment" not in fixtures:
+    if not runs_flows(item):
         return (yield)
     import evenhand.data_contracts.checking
     import evenhand.flows.engine
@@ -48,7 +59,7 @@ def pytest_runtest_protocol(item: pytest.Item) -> Iterator[Any]:
     if REMEMBERED not in stash:
         stash[REMEMBERED] = Remembered(item.config._tmp_path_factory.mktemp("remembered"))  # type: ignore[attr-defined]
     with pytest.MonkeyPatch.context() as patch:
-        if "monkeypatch" not in fixtures:
+        if "monkeypatch" not in getattr(item, "fixturenames", ()):
             for module in (evenhand.flows.engine, evenhand.flows.tune):
                 patch.setattr(module, "run_step", stash[REMEMBERED].run_step)
         patch.setattr(evenhand.data_contracts.checking, "run_suite", stash[REMEMBERED].run_suite)

@@ -1,4 +1,4 @@
-"""Tests of this folder share the results of steps: without that they take minutes longer."""
+"""Tests of flows share the results of steps: without that they take minutes longer."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import pytest
 import evenhand.flows.engine
 import evenhand.tasks.pages.build
 from evenhand.tasks.execution.step import run_step
+from tests.flow_fixtures import runs_flows
 
 pytestmark = pytest.mark.usefixtures("flow_environment")
 
@@ -18,3 +19,8 @@ def test_steps_are_remembered_unless_a_test_asks_for_monkeypatch() -> None:
 
 def test_with_monkeypatch_every_step_is_computed(monkeypatch: object) -> None:
     assert evenhand.flows.engine.run_step is run_step
+
+
+def test_flows_run_after_all_other_tests(request: pytest.FixtureRequest) -> None:
+    in_order = [runs_flows(item) for item in request.session.items]
+    assert in_order == sorted(in_order)

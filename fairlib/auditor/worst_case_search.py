@@ -274,11 +274,11 @@ class SearchBounds:
             torch.as_tensor(np.asarray(bound), **like)
             for bound in (bounds.low, bounds.high, bounds.free_low, bounds.free_high)
         )
-        own = x @ self.basis
+        own_coordinates = x @ self.basis
         self.low = (low - x).clamp_(max=0.0)
         self.high = (high - x).clamp_(min=0.0)
-        self.free_low = (free_low - own).clamp_(max=0.0)
-        self.free_high = (free_high - own).clamp_(min=0.0)
+        self.free_low = (free_low - own_coordinates).clamp_(max=0.0)
+        self.free_high = (free_high - own_coordinates).clamp_(min=0.0)
 
     def points(self, z: Tensor, delta: Tensor) -> Tensor:
         """Points of some moves, (..., n, k) and (..., n, d); z is shortened by delta's move along
@@ -299,8 +299,8 @@ class SearchBounds:
         if not self.free:
             return self.x + delta
         along = delta @ self.basis
-        rest = torch.clamp(z + along, self.free_low, self.free_high).sub_(along)
-        return (self.x + delta).add_(rest @ self.basis.T)
+        remainder = torch.clamp(z + along, self.free_low, self.free_high).sub_(along)
+        return (self.x + delta).add_(remainder @ self.basis.T)
 
     def corners(self, towards: Tensor) -> Tensor:
         """Corner of each person's range of z that lies in the given directions, shape (...,

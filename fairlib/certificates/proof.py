@@ -91,6 +91,20 @@ def prove(
     -------
     Proof
         Intervals, and reasons where nothing is proved.
+
+    Examples
+    --------
+    >>> from evenhand.fairlib.distances.sensitive_subspace import SensitiveSubspace
+    >>> from evenhand.fairlib.methods.networks.plain import NeuralNetworkClassifier
+    >>> X = np.random.default_rng(0).normal(size=(20, 2))
+    >>> metric = SensitiveSubspace(indicators=[0], learned=[]).fit(X)
+    >>> model = NeuralNetworkClassifier(hidden=(4,), n_steps=20, random_state=0)
+    >>> proof = prove(model.fit(X, X[:, 1] > 0), X, metric, budget=0.01)
+    >>> proof.people
+    20
+    >>> interval = proof.intervals["certificate.flips"]
+    >>> 0 <= interval.found <= interval.proved <= 1
+    True
     """
     is_trees = hasattr(model, "booster_")
     x = np.asarray(X, dtype=np.float64)

@@ -197,6 +197,14 @@ def make_hiring(n: int = 8_000, *, seed: int = 0) -> pd.DataFrame:
     ------
     ValueError
         If n is below 1.
+
+    Examples
+    --------
+    >>> frame = make_hiring(100, seed=0)
+    >>> len(frame)
+    100
+    >>> sorted(frame.columns)[:3]
+    ['break_months', 'club', 'experience']
     """
     import pandas as pd
 
@@ -316,7 +324,7 @@ GENERATED = {
         "synthetic hiring decisions that favour one gender, generated", 8_000, make_hiring
     ),
     "bios-generated": GeneratedTable(
-        "synthetic biographies of 28 occupations, a stand-in for bios, generated", 2_000, make_bios
+        "synthetic biographies of 28 occupations, in place of bios, generated", 2_000, make_bios
     ),
 }
 """By name in a job's ``table``."""

@@ -132,6 +132,16 @@ class EXPLORE(Metric):
         Mean log-likelihood reached, without the penalty. Not saved, like the next two.
     n_iter_ : int
     converged_ : bool
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> X = np.random.default_rng(0).normal(size=(40, 2))
+    >>> flipped = X * [-1.0, 1.0]
+    >>> metric = EXPLORE().fit(X, counterfactuals=[flipped])
+    >>> comparable = metric.squared(X, flipped).mean()
+    >>> bool(comparable < metric.squared(X, X[::-1]).mean())
+    True
     """
 
     kind: ClassVar[str] = "explore"
@@ -183,8 +193,7 @@ class EXPLORE(Metric):
         """
         from evenhand.fairlib.preprocessing.counterfactuals import check_copies
 
-        self._check_interval("(0, inf)", "strength", "tol")
-        self._check_counts("max_iter", "max_pairs")
+        self._check_parameters()
         data = check_array(X, dtype=np.float64)
         if (comparable is None) != (incomparable is None):
             missing_kind = "comparable" if comparable is None else "incomparable"
@@ -238,6 +247,12 @@ class EXPLORE(Metric):
         self.factor_ = np.ascontiguousarray(vectors[:, positive] * np.sqrt(values[positive]))
         self._remember(data, vectors[:, ~positive])
         return self
+
+    def _check_parameters(self) -> None:
+        """ValueError for a parameter out of its range."""
+        self._check_interval("(0, inf)", "strength", "tol")
+        self._check_counts("max_iter", "max_pairs")
+        self._check_seed("random_state")
 
     def _project(self, V: Any) -> Any:
         return V @ self._array_like(V, "factor")
@@ -324,8 +339,10 @@ def maximise(
 
     References
     ----------
-    .. [1] A. Beck and M. Teboulle (2009), FISTA.
-    .. [2] B. O'Donoghue and E. Candes (2015), adaptive restart.
+    .. [1] A. Beck and M. Teboulle, "A Fast Iterative Shrinkage-Thresholding Algorithm for Linear
+       Inverse Problems", SIAM Journal on Imaging Sciences 2 (2009).
+    .. [2] B. O'Donoghue and E. Candes, "Adaptive Restart for Accelerated Gradient Schemes",
+       Foundations of Computational Mathematics 15 (2015).
     """
     current = ahead = start
     height = value(start)

@@ -41,6 +41,16 @@ class FACE(Metric):
     ----------
     explained_variance_ratio_ : ndarray of float64, shape (k,)
         Share of the squared differences that lies along each column of ``basis_``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> X = np.array([[0.0, 1.0], [1.0, 1.0], [0.0, 3.0], [1.0, 3.0]])
+    >>> metric = FACE(n_directions=1).fit(X, groups=["a", "a", "b", "b"])
+    >>> metric.distance(X[:1], X[1:2]).tolist()  # a comparable pair
+    [0.0]
+    >>> metric.distance(X[:1], X[2:3]).tolist()
+    [2.0]
     """
 
     kind: ClassVar[str] = "face"
@@ -83,7 +93,7 @@ class FACE(Metric):
         """
         from evenhand.fairlib.preprocessing.counterfactuals import check_copies
 
-        self._check_size()
+        self._check_parameters()
         data = check_array(X, dtype=np.float64)
         check_source("FACE", groups=groups, counterfactuals=counterfactuals)
         if groups is not None:
@@ -109,15 +119,15 @@ class FACE(Metric):
         self._remember(data, directions[:, :size])
         return self
 
-    def _check_size(self) -> None:
-        """ValueError unless the number of directions is chosen in exactly one way."""
+    def _check_parameters(self) -> None:
+        """ValueError for a parameter out of its range, or both or neither of the two."""
+        self._check_counts("n_directions", optional=True)
+        self._check_interval("(0, 1]", "explained_variance", optional=True)
         size = self.n_directions
         share = self.explained_variance
         if (size is None) == (share is None):
             received = "neither" if size is None else "both"
             raise ValueError(f"give n_directions or explained_variance, got {received}.")
-        self._check_counts("n_directions", optional=True)
-        self._check_interval("(0, 1]", "explained_variance", optional=True)
 
     def _size(self, variances: Float) -> int:
         """Number of directions to keep of those that the differences span."""

@@ -53,6 +53,16 @@ class SensitiveSubspace(Metric):
         Largest dimension of the subspace, the indicators' included. Of more learned directions than
         fit, the leading right singular vectors of the models' coefficients are kept: the directions
         along which their predictions differ most. None: all directions are kept.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> X = np.array([[0.0, 1.0], [1.0, 1.0], [0.0, 3.0]])
+    >>> metric = SensitiveSubspace(indicators=[0], learned=[]).fit(X)
+    >>> metric.distance(X[:1], X[1:2]).tolist()  # they differ in the sensitive column only
+    [0.0]
+    >>> metric.distance(X[:1], X[2:]).tolist()
+    [2.0]
     """
 
     kind: ClassVar[str] = "sensitive-subspace"
@@ -93,6 +103,7 @@ class SensitiveSubspace(Metric):
             For an indicator or excluded column outside X, a missing or constant attribute, a
             penalty that is not positive and finite, fewer dimensions than indicators.
         """
+        self._check_parameters()
         data = check_array(X, dtype=np.float64)
         width = data.shape[1]
         attributes = sensitive_columns(sensitive_features)
@@ -100,7 +111,7 @@ class SensitiveSubspace(Metric):
         if learned is None:
             learned = [LearnedDirection(name) for name in attributes]
         indicators = sorted(set(self.indicators))
-        self._check_parameters(learned, width, len(indicators))
+        self._check_columns(learned, width)
         directions: list[Float] = []
         for item in learned:
             if item.attribute not in attributes:
@@ -128,11 +139,19 @@ class SensitiveSubspace(Metric):
         self._remember(data, np.concatenate([units, basis], axis=1))
         return self
 
-    def _check_parameters(
-        self, learned: Sequence[LearnedDirection], width: int, indicators: int
-    ) -> None:
-        """ValueError for a parameter out of its range, for rows of this width."""
+    def _check_parameters(self) -> None:
+        """ValueError for a parameter out of its range."""
         self._check_interval("(0, inf)", "strength")
+        self._check_positions("indicators")
+        learned = self.learned
+        if learned is not None:
+            is_sequence = isinstance(learned, Sequence) and not isinstance(learned, str)
+            if not is_sequence or not all(isinstance(item, LearnedDirection) for item in learned):
+                self._refuse("learned", "a list of LearnedDirection", optional=True)
+        self._check_counts("max_rank", least=max(len(set(self.indicators)), 1), optional=True)
+
+    def _check_columns(self, learned: Sequence[LearnedDirection], width: int) -> None:
+        """ValueError for a column that rows of this width lack."""
         columns = list(self.indicators)
         for item in learned:
             columns += item.excluded
@@ -140,9 +159,6 @@ class SensitiveSubspace(Metric):
             raise ValueError(
                 f"indicators and excluded must be columns of X, 0 to {width - 1}, got {columns}."
             )
-        least = max(indicators, 1)
-        if self.max_rank is not None and self.max_rank < least:
-            raise ValueError(f"max_rank must be at least {least} here, got {self.max_rank!r}.")
 
     def _normals(self, data: Float, target: NDArray[Any], item: LearnedDirection) -> list[Float]:
         """Normals of the models that predict `target`, with zeros in the excluded columns."""
@@ -180,7 +196,7 @@ def _models(target: NDArray[Any], strength: float) -> list[tuple[Any, NDArray[An
     ]
 
 
-def is_told(X: ArrayLike, target: NDArray[Any], strength: float = 0.1) -> bool:
+def predicts_attribute(X: ArrayLike, target: NDArray[Any], strength: float = 0.1) -> bool:
     """Whether linear models predict an attribute better than chance on rows that they were not
     trained on.
 

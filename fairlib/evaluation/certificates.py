@@ -176,6 +176,18 @@ def certify(
     References
     ----------
     .. [1] M. Yurochkin and Y. Sun, "SenSeI", ICLR 2021, theorem 2.4.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from evenhand.fairlib.distances.sensitive_subspace import SensitiveSubspace
+    >>> X = np.array([[0.0, 1.0], [1.0, 2.0], [0.0, 3.0], [1.0, 4.0]])
+    >>> metric = SensitiveSubspace(indicators=[0], learned=[]).fit(X)
+    >>> network = torch.nn.Linear(2, 2)
+    >>> with torch.no_grad():
+    ...     _ = network.weight.zero_()
+    >>> certify(network, X, metric, [0.5], draws=0).values.tolist()  # it ignores all columns
+    [0.0]
     """
     check_is_fitted(metric)
     rows = torch.tensor(np.asarray(X, dtype=np.float32))

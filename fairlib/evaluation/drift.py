@@ -211,6 +211,13 @@ def column_drift(
     ----------
     .. [1] A. C. Davison and D. V. Hinkley, "Bootstrap Methods and their Application" (1997),
        section 5.2.
+
+    Examples
+    --------
+    >>> drift = column_drift([600, 400], [500, 500], draws=100, level=0.95,
+    ...                      random=np.random.default_rng(0))
+    >>> round(drift.psi.value, 3)
+    0.04
     """
     from scipy.stats import chi2_contingency
 

@@ -61,8 +61,9 @@ def drivers(
 
     References
     ----------
-    .. [1] S. M. Lundberg et al. (2020), TreeSHAP.
-    .. [2] L. Breiman (2001), permutation importance.
+    .. [1] S. M. Lundberg et al., "From Local Explanations to Global Understanding with Explainable
+       AI for Trees", Nature Machine Intelligence 2 (2020).
+    .. [2] L. Breiman, "Random Forests", Machine Learning 45 (2001).
     """
     data = np.asarray(X, dtype=np.float32)
     labels = np.asarray(y, dtype=np.int64)

@@ -207,6 +207,13 @@ def true_positive_rate(
     -------
     float
         In [0, 1].
+
+    Examples
+    --------
+    >>> score = np.array([0.9, 0.8, 0.7, 0.6, 0.5])
+    >>> member = np.array([True, True, False, True, False])
+    >>> round(true_positive_rate(score, member, 0.0), 4)
+    0.6667
     """
     members, non_members = score_table(member.astype(np.int64), score)
     members = members[::-1]

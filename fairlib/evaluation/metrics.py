@@ -152,6 +152,12 @@ def gap_max(counts: Array) -> Float:
     -------
     ndarray of float64, shape (...)
         NaN where a group has no row of a label.
+
+    Examples
+    --------
+    >>> counts = np.array([[[40.0, 10.0], [10.0, 40.0]], [[45.0, 5.0], [25.0, 25.0]]])
+    >>> round(float(gap_max(counts)), 3)
+    0.3
     """
     return np.max(label_gaps(counts), axis=-1)
 
@@ -184,6 +190,12 @@ def demographic_parity_difference(counts: Array) -> Float:
     -------
     ndarray of float64, shape (...)
         NaN where a group has no row.
+
+    Examples
+    --------
+    >>> counts = np.array([[[40.0, 10.0], [10.0, 40.0]], [[45.0, 5.0], [25.0, 25.0]]])
+    >>> round(float(demographic_parity_difference(counts)), 3)
+    0.2
     """
     return spread(selection_rates(counts))
 
@@ -200,6 +212,12 @@ def impact_ratio(counts: Array) -> Float:
     -------
     ndarray of float64, shape (...)
         In [0, 1]; NaN where a group has no row.
+
+    Examples
+    --------
+    >>> counts = np.array([[[40.0, 10.0], [10.0, 40.0]], [[45.0, 5.0], [25.0, 25.0]]])
+    >>> round(float(impact_ratio(counts)), 3)
+    0.6
     """
     rates = selection_rates(counts)
     return ratio(np.min(rates, axis=-1), np.max(rates, axis=-1))
@@ -222,6 +240,12 @@ def equal_opportunity_difference(counts: Array) -> Float:
     ----------
     .. [1] M. Hardt, E. Price and N. Srebro, "Equality of Opportunity in Supervised Learning",
        NeurIPS 2016.
+
+    Examples
+    --------
+    >>> counts = np.array([[[40.0, 10.0], [10.0, 40.0]], [[45.0, 5.0], [25.0, 25.0]]])
+    >>> round(float(equal_opportunity_difference(counts)), 3)
+    0.3
     """
     return spread(recalls(counts)[..., 1])
 
@@ -318,7 +342,7 @@ def theil_index(counts: Array) -> Float:
 
     References
     ----------
-    .. [1] T. Speicher et al., KDD 2018.
+    .. [1] T. Speicher et al., "A Unified Approach to Quantifying Algorithmic Unfairness", KDD 2018.
     """
     n = counts.sum(axis=(-2, -1))
     right = counts[..., 0, 0] + counts[..., 1, 1]

@@ -318,8 +318,8 @@ def debiased_calibration_error(residuals: Float, variances: Float, n: Float) -> 
               + \mu (1 - 2 \Phi(-\mu / \sigma))
 
     with the share :math:`w_b` of rows in bin b, the mean probability minus the share of positives
-    :math:`d_b`, and the standard error :math:`s_b` of that share under the probabilities. After the
-    normal-debiased error of Kumar, Liang and Ma, "Verified Uncertainty Calibration", NeurIPS 2019.
+    :math:`d_b`, and the standard error :math:`s_b` of that share under the probabilities. It is a
+    debiased error as in Kumar, Liang and Ma, "Verified Uncertainty Calibration", NeurIPS 2019.
 
     Parameters
     ----------

@@ -76,7 +76,8 @@ def token_gaps(
 
     References
     ----------
-    .. [1] S. Garg et al., AIES 2019.
+    .. [1] S. Garg et al., "Counterfactual Fairness in Text Classification through Robustness", AIES
+       2019.
     """
     check_settings(draws, level, min_cell)
     count, k = copies.shape
@@ -188,7 +189,7 @@ def mention_aucs(
 
     ``subgroup_auc`` is that of a term's sentences; ``bpsn_auc`` that of its negative and the
     others' positive ones, ``bnsp_auc`` that of its positive and the others' negative ones (Borkan
-    et al. 2019, section 4.1). A small second one says that harmless sentences with the term have
+    et al. 2019). A small second one says that harmless sentences with the term have
     high scores. `label`, `score` and `term` have the shape (n,); `term` is the position of a
     sentence's term among `names`, or -1. A term needs `min_cell` sentences of each label, and so do
     the others.
@@ -225,7 +226,8 @@ def mention_aucs(
 
     References
     ----------
-    .. [1] D. Borkan et al., WWW 2019, section 4.1.
+    .. [1] D. Borkan et al., "Nuanced Metrics for Measuring Unintended Bias with Real Data for Text
+       Classification", companion of WWW 2019.
     """
     check_settings(draws, level, min_cell)
     order = np.argsort(score, kind="stable")

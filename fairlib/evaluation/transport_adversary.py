@@ -123,6 +123,20 @@ def transport_audit(
     References
     ----------
     .. [1] A. Vargo et al., "Individually Fair Gradient Boosting", ICLR 2021, equation 3.2.
+
+    Examples
+    --------
+    >>> from evenhand.fairlib.distances.sensitive_subspace import SensitiveSubspace
+    >>> from evenhand.fairlib.methods.comparators.logistic import LogisticClassifier
+    >>> X = np.array([[0.0, 1.0], [1.0, 2.0], [0.0, 3.0], [1.0, 4.0]])
+    >>> y = np.array([0, 0, 1, 1])
+    >>> metric = SensitiveSubspace(indicators=[0], learned=[]).fit(X)
+    >>> model = LogisticClassifier().fit(X, y)
+    >>> result = transport_audit(model, X, y, metric, budget=1.0, draws=0)
+    >>> bool(result.adversarial_loss >= result.loss)
+    True
+    >>> result.spent <= 1.0 + 1e-9
+    True
     """
     probabilities = np.asarray(model.predict_proba(X), dtype=np.float64)
     if not np.isfinite(probabilities).all():

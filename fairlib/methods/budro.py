@@ -122,6 +122,22 @@ class BudroClassifier(GBDTClassifier):
         ``validation``.
     best_step_ : int
         Fair steps in the model: fewer than were taken if it stopped early.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> sex = np.repeat([0, 1], 100)
+    >>> merit = rng.normal(size=200)
+    >>> X = np.column_stack([sex, merit + sex])
+    >>> y = (merit + rng.normal(scale=0.3, size=200) > 0).astype(int)
+    >>> from evenhand.fairlib.distances.sensitive_subspace import SensitiveSubspace
+    >>> metric = SensitiveSubspace(indicators=[0], learned=[])  # only the first column is free
+    >>> model = BudroClassifier(metric, n_steps=20, max_depth=2, random_state=0).fit(X, y)
+    >>> flipped = np.column_stack([1 - sex, X[:, 1]])
+    >>> same = model.predict(X) == model.predict(flipped)
+    >>> bool(same.mean() > 0.8)
+    True
     """
 
     # a distance between people needs numbers: encode categories
@@ -206,7 +222,9 @@ class BudroClassifier(GBDTClassifier):
         folds = [] if self.n_iter_no_change is None else self._folds(codes)
         everybody: tuple[Int | slice, Int] = slice(None), np.arange(0)
         parted: Sequence[tuple[Int | slice, Int]] = folds or [everybody]
-        sides = [_Side(self, people, points, kept, held_out) for kept, held_out in parted]
+        sides = [
+            _Side(self, people, points, train_rows, held_out) for train_rows, held_out in parted
+        ]
         cross_validated = len(folds) > 1
         if not cross_validated:
             # of a large table: twice the memory of its rows

@@ -138,6 +138,15 @@ def fit_calibration(
         Cross-validated log loss (nats) of each kind that took part; empty for a given kind, and
         where a label has fewer rows than there are folds, which are too few for any kind but
         ``none``.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> probability = rng.uniform(size=500)
+    >>> y = rng.uniform(size=500) < probability**2  # the model overestimates
+    >>> calibration, losses = fit_calibration(probability, y, "beta")
+    >>> bool(calibration(np.array([0.5]))[0] < 0.4)
+    True
     """
     from sklearn.model_selection import StratifiedKFold
 

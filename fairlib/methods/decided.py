@@ -510,6 +510,12 @@ def choose_threshold(
     References
     ----------
     Elkan, "The foundations of cost-sensitive learning", IJCAI 2001.
+
+    Examples
+    --------
+    >>> costs = {"false_positive": 3.0, "false_negative": 1.0}
+    >>> choose_threshold([0.2, 0.4, 0.6, 0.9], [0, 1, 0, 1], costs=costs).threshold
+    0.75
     """
     p = np.asarray(probability, dtype=np.float64)
     labels = np.asarray(y)

@@ -128,6 +128,20 @@ class GBDTClassifier(Method):
     booster_ : xgboost.Booster
     best_step_ : int
         Steps in the model.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> sex = np.repeat([0, 1], 100)
+    >>> merit = rng.normal(size=200)
+    >>> X = np.column_stack([sex, merit + sex])
+    >>> y = (merit + rng.normal(scale=0.3, size=200) > 0).astype(int)
+    >>> model = GBDTClassifier(n_steps=20, max_depth=2, random_state=0).fit(X, y)
+    >>> model.predict_proba(X).shape
+    (200, 2)
+    >>> bool(model.score(X, y) > 0.8)
+    True
     """
 
     multiclass: ClassVar[bool] = True
@@ -428,8 +442,8 @@ class GBDTClassifier(Method):
             return _Choice(growths[-1], self.n_steps, None, None)
         threads = parameters["nthread"]
         matrices = []
-        for kept, held_out in folds:
-            training = people.matrix(threads, kept)
+        for train_rows, held_out in folds:
+            training = people.matrix(threads, train_rows)
             validation = people.matrix(threads, held_out, bins=training)
             matrices.append((training, validation, len(held_out)))
         judged = np.concatenate([held_out for _, held_out in folds])

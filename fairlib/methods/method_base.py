@@ -436,9 +436,9 @@ def check_feature_groups(
     """
     if groups is None:
         return {f"x{j}": [j] for j in range(n_columns)}
-    named = {str(name): [int(j) for j in columns] for name, columns in groups.items()}
+    columns_of_group = {str(name): [int(j) for j in columns] for name, columns in groups.items()}
     listed: list[int] = []
-    for name, columns in named.items():
+    for name, columns in columns_of_group.items():
         if not columns:
             raise ValueError(f"feature_groups: the group {name!r} has no column.")
         listed += columns
@@ -456,4 +456,4 @@ def check_feature_groups(
         raise ValueError(
             f"feature_groups misses column {missing[0]}: every column belongs to one group."
         )
-    return named
+    return columns_of_group

@@ -143,14 +143,16 @@ def mean_row(encoder: TableEncoder, counts: Mapping[str, Mapping[str, Any]]) -> 
     for item in encoder.fitted_:
         columns = encoder.groups_[item.name]
         of_column = counts[item.name]
-        other = int(of_column.get("other", 0))
-        total = max(sum(of_column["counts"]) + other + of_column["missing"], 1)
+        other_count = int(of_column.get("other", 0))
+        total = max(sum(of_column["counts"]) + other_count + of_column["missing"], 1)
         if item.kind in ("onehot", "binary"):
-            named = dict(zip(of_column["names"], of_column["counts"], strict=True)) | {
+            count_of_name = dict(zip(of_column["names"], of_column["counts"], strict=True)) | {
                 MISSING: of_column["missing"]
             }
-            rest = other / max(sum(name not in named for name in item.categories), 1)
-            shares = [named.get(name, rest) / total for name in item.categories]
+            other_share = other_count / max(
+                sum(name not in count_of_name for name in item.categories), 1
+            )
+            shares = [count_of_name.get(name, other_share) / total for name in item.categories]
             row[columns] = shares if item.kind == "onehot" else shares[1]
             continue
         if item.kind == "unit":

@@ -48,6 +48,6 @@ def of_all(values: NDArray[Any], rows: int) -> NDArray[Any]:
     """
     if collective.get_world_size() == 1:
         return values
-    found = np.zeros((rows, *values.shape[1:]), dtype=values.dtype)
-    found[share(rows)] = values
-    return collective.allreduce(found, collective.Op.SUM).reshape(found.shape)
+    sums = np.zeros((rows, *values.shape[1:]), dtype=values.dtype)
+    sums[share(rows)] = values
+    return collective.allreduce(sums, collective.Op.SUM).reshape(sums.shape)

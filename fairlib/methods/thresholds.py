@@ -95,8 +95,8 @@ def _numeric_splits(trees: list[dict[str, Any]]) -> dict[int, _Splits]:
     """Numeric splits by feature, of trees as XGBoost's JSON has them."""
     splits: dict[int, _Splits] = {}
     for tree in trees:
-        for node, left in enumerate(tree["left_children"]):
-            is_leaf = left < 0
+        for node, left_child in enumerate(tree["left_children"]):
+            is_leaf = left_child < 0
             is_categorical = bool(tree["split_type"][node])
             if is_leaf or is_categorical:
                 continue

@@ -197,7 +197,7 @@ def _kind_encodings(titles: Mapping[str, str]) -> list[Any]:
 # Name in the legend, colour and shape of each kind of mark.
 KINDS = {
     "value": ("this model", colour("c0"), "circle"),
-    "unclear": ("no difference can be told", colour("muted"), "diamond"),
+    "unclear": ("no significant difference", colour("muted"), "diamond"),
     "baseline": ("baseline", colour("c1"), "square"),
     "paper": ("paper", colour("c1"), "diamond"),
     "limit": ("limit of a gate", colour("ink"), UPRIGHT),

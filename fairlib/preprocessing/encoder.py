@@ -182,6 +182,16 @@ class TableEncoder:
         Matrix columns of each table column.
     kinds_ : dict of str to str
         For each matrix column: ``"standard"``, ``"unit"``, ``"onehot"`` or ``"binary"``.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> frame = pd.DataFrame({"age": [20, 30, 40], "city": ["Rome", "Oslo", "Rome"]})
+    >>> encoder = TableEncoder([ColumnSpec("age", "standard"), ColumnSpec("city", "onehot")])
+    >>> encoder.fit(frame).transform(frame).astype(float).round(2).tolist()
+    [[-1.22, 0.0, 1.0], [0.0, 1.0, 0.0], [1.22, 0.0, 1.0]]
+    >>> encoder.feature_names_
+    ['age', 'city=Oslo', 'city=Rome']
     """
 
     def __init__(

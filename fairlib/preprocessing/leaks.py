@@ -179,6 +179,11 @@ def rank_auc(values: Float, positive: Bool) -> float:
     -------
     float
         From .5 to 1.
+
+    Examples
+    --------
+    >>> rank_auc(np.array([1.0, 2.0, 3.0, 4.0]), np.array([False, False, True, True]))
+    1.0
     """
     best = 0.5
     for end in (-np.inf, np.inf):

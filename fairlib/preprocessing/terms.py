@@ -37,6 +37,12 @@ class Terms:
     ValueError
         If there is no group, a group has one term, groups have several sizes, or a term is repeated
         or empty.
+
+    Examples
+    --------
+    >>> terms = Terms.read("text", "he, she")
+    >>> [version[0] for version in terms.copies(["she teaches"])]
+    ['he teaches', 'she teaches']
     """
 
     column: str

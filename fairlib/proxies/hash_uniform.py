@@ -89,6 +89,14 @@ def hash_uniforms(rows: Rows, columns: Sequence[str], seed: int) -> NDArray[np.f
     ----------
     G. L. Steele, D. Lea, C. H. Flood, "Fast Splittable Pseudorandom Number Generators", OOPSLA
     2014.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> rows = pa.table({"id": [1, 2, 3]})
+    >>> numbers = hash_uniforms(rows, ["id"], seed=0)
+    >>> numbers.round(4).tolist()
+    [0.5002, 0.8269, 0.927]
     """
     if not columns or len(set(columns)) < len(columns):
         raise ValueError("the key needs at least one column, and each only once.")

@@ -43,6 +43,16 @@ class PredictedGroupProxy(BalancingProxy):
         training row.
     random_state : int or None
         Of the tree's ties.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> sex = np.repeat(["f", "m"], [50, 150])
+    >>> X = rng.normal(size=(200, 1)) + 2.0 * (sex == "f")[:, None]
+    >>> proxy = PredictedGroupProxy(max_depth=1).fit(X, sensitive_features={"sex": sex})
+    >>> bool(proxy.shares_[0] > 0.3)  # the share of women among the kept rows; it was .25
+    True
     """
 
     model: Literal["tree", "regression"] = "tree"
@@ -55,6 +65,8 @@ class PredictedGroupProxy(BalancingProxy):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
+        self._check_interval("[0, 1]", "mixing")
+        self._check_seed("random_state")
         self._check_choice("model", ("tree", "regression"))
         self._check_choice("sampling", ("program", "equal"))
         self._check_counts("max_depth", optional=True)

@@ -123,7 +123,8 @@ class BalancingProxy(ParameterChecks, BaseEstimator):  # type: ignore[misc]
         """Learn the graph from rows and their group indicators, shape (n, K)."""
 
     def _check_parameters(self) -> None:
-        self._check_interval("[0, 1]", "mixing")
+        """ValueError for a parameter out of its range."""
+        self._check_mapping("target")
 
     def _sampling_plan(self, seen: Index) -> SamplingPlan:
         """Sampling probabilities of the proxy groups `seen`, which have training rows."""

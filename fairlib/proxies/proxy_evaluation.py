@@ -119,6 +119,17 @@ def measure_proxy(
     ValueError
         For draws without a generator, a missing attribute, or a group that the proxy was not
         fitted on.
+
+    Examples
+    --------
+    >>> from evenhand.fairlib.proxies.tree import ProxyTree
+    >>> rng = np.random.default_rng(0)
+    >>> sex = np.repeat(["f", "m"], [50, 150])
+    >>> X = rng.normal(size=(200, 1)) + (sex == "f")[:, None]
+    >>> proxy = ProxyTree(alpha=0.4).fit(X, sensitive_features={"sex": sex})
+    >>> measures = measure_proxy(proxy, X, {"sex": sex}, draws=0)
+    >>> bool(measures.values["disclosivity"] <= 0.4 + 1e-6)
+    True
     """
     if draws > 0 and rng is None:
         raise ValueError("an interval needs a generator: give rng, or draws=0.")

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from numbers import Real
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -121,6 +122,11 @@ def target_shares(names: Names, target: Target | None) -> Float:
 
 
 def _check_shares(name: str, groups: Sequence[str], shares: Mapping[str, float]) -> None:
+    if not isinstance(shares, Mapping):
+        raise ValueError(f"target must map the groups of {name!r} to their shares, got {shares!r}.")
+    for group, share in shares.items():
+        if isinstance(share, bool) or not isinstance(share, Real):
+            raise ValueError(f"the target share of {group!r} must be a number, got {share!r}.")
     # an absent group is reported before a group that was left out
     for group in shares:
         if group not in groups:

@@ -75,6 +75,11 @@ def nearest_mixture(compositions: ArrayLike, target: ArrayLike, *, relaxed: bool
     Returns
     -------
     ndarray of float64, shape (l,)
+
+    Examples
+    --------
+    >>> nearest_mixture([[0.8, 0.2], [0.2, 0.8]], [0.5, 0.5]).round(6).tolist()
+    [0.5, 0.5]
     """
     rows = np.asarray(compositions, np.float64)
     goal = np.asarray(target, np.float64)
@@ -127,6 +132,14 @@ def sampling_plan(
     ------
     ValueError
         If a mass is 0.
+
+    Examples
+    --------
+    >>> plan = sampling_plan([[0.8, 0.2], [0.2, 0.8]], masses=[0.75, 0.25], target=[0.5, 0.5])
+    >>> plan.acceptance.round(4).tolist()
+    [0.3333, 1.0]
+    >>> round(plan.rate, 4)
+    0.5
     """
     rows = np.asarray(compositions, np.float64)
     goal = np.asarray(target, np.float64)

@@ -59,6 +59,17 @@ class ProxyTree(BalancingProxy):
     least_alpha_ : float or None
         If no split was found: the smallest alpha (to .001) under which one is found, None if there
         is none.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> sex = np.repeat(["f", "m"], [50, 150])
+    >>> X = rng.normal(size=(200, 1)) + (sex == "f")[:, None]
+    >>> proxy = ProxyTree(alpha=0.4).fit(X, sensitive_features={"sex": sex})
+    >>> acceptance = proxy.acceptance(X)
+    >>> bool(acceptance[sex == "f"].mean() > acceptance[sex == "m"].mean())
+    True
     """
 
     saved_facts: ClassVar[tuple[str, ...]] = ("distances", "least_alpha")
@@ -74,6 +85,8 @@ class ProxyTree(BalancingProxy):
     ridge: float = 1.0
 
     def _check_parameters(self) -> None:
+        super()._check_parameters()
+        self._check_flags("relaxed")
         self._check_interval("[0, 1]", "alpha")
         self._check_interval("(0, 1)", "progress")
         self._check_interval("[0, inf)", "tolerance", "min_leaf", "support")

@@ -437,7 +437,7 @@ def _search(query, here, gain, top, single, cells, distances, limits, kept, enve
     unit = cells.unit
     begin = cells.begin
     end = cells.end
-    own = lead[:, here if square > 0.0 else 0]
+    own_lead = lead[:, here if square > 0.0 else 0]
     low = limits.low
     high = limits.high
     rates = np.float32(min(low * square, 1e30)), np.float32(min(high * square, 1e30))
@@ -474,7 +474,7 @@ def _search(query, here, gain, top, single, cells, distances, limits, kept, enve
                 until = min(block + BLOCK, end[c])
                 if square > 0.0:
                     # lower bounds of the costs of many rows at once, by the leading coordinates
-                    most = _leading(own, lead, single, rates, block, until, distances)
+                    most = _leading(own_lead, lead, single, rates, block, until, distances)
                     if most[0] + low * slack < at_low and most[1] + high * slack < at_high:
                         continue
                 for row in range(block, until):
@@ -767,10 +767,10 @@ def lower_margins(products, cell_of, least):
         Lowered in place.
     """
     for i in range(products.shape[0]):
-        own = cell_of[i]
+        own_cell = cell_of[i]
         row = products[i]
-        mine = row[own]
-        low = least[own]
+        mine = row[own_cell]
+        low = least[own_cell]
         for c in range(len(row)):
             low[c] = min(low[c], mine - row[c])
 

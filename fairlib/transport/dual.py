@@ -88,6 +88,14 @@ class DualSolver(ParameterChecks):
     References
     ----------
     Vargo, Zhang, Yurochkin and Sun, "Individually fair gradient boosting", ICLR 2021.
+
+    Examples
+    --------
+    >>> problem = TransportProblem([[0.0], [1.0]], labels=[0, 0], budget=0.25)
+    >>> losses = [[0.0, 1.0]]  # of both rows under label 0
+    >>> plan = DualSolver(problem).solve(losses)
+    >>> plan.loss, plan.value, plan.spent  # half of the first row is treated as the second
+    (0.5, 0.75, 0.25)
     """
 
     # attributes that the next call builds on
@@ -352,10 +360,10 @@ def plan_of(search: ColumnSearch, envelopes: Envelopes, allocation: Allocation) 
         upto = np.cumsum(problem.mass[of_query])
         whole = int(np.searchsorted(upto, allocation.columns, side="right"))
         vertex[of_query[:whole]] += 1
-        rest = allocation.columns - (upto[whole - 1] if whole else 0.0)
-        if rest > 0 and whole < len(of_query):
+        last_part = allocation.columns - (upto[whole - 1] if whole else 0.0)
+        if last_part > 0 and whole < len(of_query):
             column = int(of_query[whole])
-            part = float(rest / problem.mass[column])
+            part = float(last_part / problem.mass[column])
     target = search.members(envelopes.place[vertex], problem.labels, columns)
     cost = envelopes.cost[vertex]
     loss = envelopes.loss[vertex]

@@ -53,6 +53,12 @@ class TransportProblem:
     References
     ----------
     Vargo, Zhang, Yurochkin and Sun, "Individually fair gradient boosting", ICLR 2021.
+
+    Examples
+    --------
+    >>> problem = TransportProblem([[0.0], [1.0], [1.0]], labels=[0, 0, 1], budget=0.5)
+    >>> problem.n, problem.n_places  # the last two rows are at one place
+    (3, 2)
     """
 
     def __init__(

@@ -138,7 +138,7 @@ def markdown_of_evaluation(
     status = run["status"]
     model = run["judged"]
     baseline = run["baseline"]
-    against = f", beside {_named(baseline)}" if baseline else ""
+    against = f", compared with {_named(baseline)}" if baseline else ""
     lines = [
         f"## {SYMBOLS[status]} {_named(model)} {TEXTS[status]}",
         "",

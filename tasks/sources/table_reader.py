@@ -238,7 +238,7 @@ def _open_table(
     kind = source.get("format") or format_of(name)
     if kind is None:
         raise InputError(
-            f"{name} has no ending that tells its format: set table.format to csv or parquet."
+            f"{name} has an ending of no known format: set table.format to csv or parquet."
         )
     if path.stat().st_size == 0:
         raise InputError(f"{name} is empty: check where it is written.")

@@ -14,7 +14,7 @@ from evenhand.fairlib.distances.metric_base import FeatureBounds, Metric, mean_s
 from evenhand.fairlib.distances.sensitive_subspace import (
     LearnedDirection,
     SensitiveSubspace,
-    is_told,
+    predicts_attribute,
 )
 from evenhand.fairlib.execution import derive_seed
 from evenhand.fairlib.preprocessing.counterfactuals import all_copies
@@ -39,7 +39,7 @@ def fair_metric(context: StepContext) -> StepResult:
     facts = {
         "rank": int(metric.basis_.shape[1]),
         "mean_squared_distance": mean_squared_distance(metric, data.X),
-        "untold": unlearned,
+        "unlearned": unlearned,
     }
     return StepResult({"metric": (context.workdir / "metric", "metric")}, facts)
 
@@ -104,7 +104,9 @@ def _subspace(
         predictive = []
         for direction in directions:
             columns = np.setdiff1d(np.arange(inputs), direction.excluded)
-            if is_told(data.X[:, columns], targets[direction.attribute], metric.strength):
+            if predicts_attribute(
+                data.X[:, columns], targets[direction.attribute], metric.strength
+            ):
                 predictive.append(direction)
             else:
                 unlearned.append(direction.attribute)

@@ -112,7 +112,7 @@ def test_words_with_markup_characters_stay_words() -> None:
 # page
 
 
-def test_a_missing_part_is_left_out_and_the_rest_of_the_page_stays() -> None:
+def test_a_missing_part_is_left_out_and_the_rest_stays() -> None:
     results = budro_results()
     bare, full = page_of({}), page_of(results)
     assert "BuDRO at full scale" not in bare
@@ -178,7 +178,7 @@ def example() -> two_clusters.Example:
 
 
 @pytest.mark.parametrize("seed", [0, 1, 2])
-def test_labels_follow_the_two_diagonals_of_the_rectangle_before_the_shift(seed: int) -> None:
+def test_labels_follow_the_diagonals_before_the_shift(seed: int) -> None:
     X, y, majority = two_clusters.people(seed)
     assert (len(X), int(majority.sum())) == (150, 125)
     X = X + np.where(majority, 2.0, -2.0)[:, None] * [1.0, 0.0]
@@ -197,7 +197,7 @@ def test_people_are_drawn_from_the_seed_alone() -> None:
 
 
 @pytest.mark.long
-def test_the_arrows_are_the_transport_that_the_last_step_answered(
+def test_arrows_are_the_transport_of_the_last_step(
     example: two_clusters.Example,
 ) -> None:
     history = example.fair.history_
@@ -236,9 +236,10 @@ def test_the_share_of_answers_that_change_is_counted_over_people() -> None:
 
 
 @pytest.mark.long
-def test_the_picture_is_small_well_formed_and_shows_everybody_in_every_panel(
+def test_the_picture_shows_every_person_in_every_panel(
     example: two_clusters.Example,
 ) -> None:
+    """The picture is small and well formed."""
     svg = two_clusters.draw(example)
     root = parsed(svg)
     assert len(svg.encode()) < 200_000

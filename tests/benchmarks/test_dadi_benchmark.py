@@ -12,7 +12,7 @@ from benchmarks import dadi
 @pytest.mark.parametrize(
     ("kept", "measured"), [([], [0, 1, 2]), (["old"], [1, 2]), (["old"] * 3, [0, 1, 2])]
 )
-def test_an_interrupted_part_goes_on_and_a_complete_one_starts_again(
+def test_interrupted_parts_continue_and_complete_ones_restart(
     kept: list[Any], measured: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen: list[int] = []

@@ -69,7 +69,7 @@ def test_labels_depend_on_both_features_alike(seed: int) -> None:
 
 
 @pytest.mark.long
-def test_sensei_goes_from_a_tilted_surface_to_a_level_one_as_its_weight_grows(
+def test_sensei_levels_a_tilted_surface_as_its_weight_grows(
     sensei: list[Panel],
 ) -> None:
     assert [panel.title for panel in sensei] == ["ρ = 0", "ρ = 0.3", "ρ = 1", "ρ = 30"]
@@ -100,7 +100,8 @@ def test_accuracy_pays_for_invariance(sensei: list[Panel]) -> None:
     assert right[0] > right[-1] + 0.1
 
 
-def test_the_picture_is_small_well_formed_and_shows_everybody_in_every_panel() -> None:
+def test_the_picture_shows_every_person_in_every_panel() -> None:
+    """The picture is small and well formed."""
     X, y = surfaces.people()
     formulas: dict[str, Any] = {"ρ = 0": lambda a, b: 4 * (a + b), "ρ = 1": lambda a, b: 4 * b}
     panels = [Panel(title, _Formula(formula)) for title, formula in formulas.items()]

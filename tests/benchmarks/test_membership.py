@@ -48,7 +48,7 @@ def test_what_is_in_the_file_is_not_run_again(
     assert kept["command"].endswith("--jobs german-gbdt german-nn compas-gbdt")
 
 
-def test_the_table_names_jobs_above_the_limit_and_those_not_measured() -> None:
+def test_the_table_names_jobs_above_the_limit_and_unmeasured() -> None:
     content = {"limit": 0.55, "rows": {"german-gbdt": row(0.551), "german-nn": row(0.55)}}
     text = "\n".join(membership.sections(content, lambda found: ""))
     (line,) = (line for line in text.splitlines() if line.startswith("| german-gbdt |"))

@@ -39,7 +39,7 @@ def test_series_differ_in_colour_shape_and_dash() -> None:
     assert not hollow["mark"].get("filled", False)
 
 
-def test_axes_can_be_logarithmic_start_at_0_and_have_titles_of_their_own() -> None:
+def test_axes_can_be_logarithmic_or_start_at_0_and_have_titles() -> None:
     (panel, _) = series_panels(ROWS, x_title={"one": "gamma", HOSTILE: "AUC"}, log=True).to_dict()[
         "concat"
     ]
@@ -53,7 +53,7 @@ def test_axes_can_be_logarithmic_start_at_0_and_have_titles_of_their_own() -> No
 # bars
 
 
-def test_a_row_of_panels_has_a_bar_with_its_whisker_for_each_method() -> None:
+def test_a_row_of_panels_has_a_bar_and_whisker_per_method() -> None:
     rows = [
         {"row": row, "column": column, "series": series, "value": 0.5, "low": 0.4, "high": 0.6}
         for row in ("accuracy", HOSTILE)

@@ -17,7 +17,8 @@ def mean(disclosivity: float, imbalance: float, support: float = 1.0) -> dict[st
     return {"disclosivity": disclosivity, "imbalance": imbalance, "support": support}
 
 
-def test_the_most_balanced_candidate_within_a_quarter_above_the_limit_is_chosen() -> None:
+def test_the_most_balanced_candidate_near_the_limit_is_chosen() -> None:
+    """A candidate is near up to a quarter above the limit."""
     means = [mean(0.1, 0.5), mean(0.25, 0.3), mean(0.26, 0.1), mean(0.2, 0.2, support=0.59)]
     assert least_imbalance(0.2, 0.0)(means) == 3
     assert least_imbalance(0.2, 0.6)(means) == 1
@@ -71,7 +72,7 @@ def test_a_tree_is_grown_once_for_all_supports() -> None:
     assert people.fits == 3
 
 
-def test_drawn_samples_by_known_group_are_balanced_and_random_ones_are_not() -> None:
+def test_samples_by_known_group_are_balanced_random_ones_are_not() -> None:
     people = split()
     rare = float((people.groups[1] == "few").mean())
     chances = np.where(people.groups[1] == "few", 1.0, rare / (1 - rare))

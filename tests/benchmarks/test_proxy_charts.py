@@ -52,7 +52,7 @@ def test_several_results_stand_side_by_side_on_one_scale(width: int) -> None:
     assert not any(bar["name"] for bar in bars if bar["column"] == "0.2")
 
 
-def test_panels_share_their_colours_and_a_common_scale_can_be_given() -> None:
+def test_panels_share_colours_and_can_share_a_scale() -> None:
     rows = cells({"g": [0.1]}, panel="one") + cells({HOSTILE: [-0.4, 0.4]}, panel=HOSTILE)
     spec = heat_map(rows, x_title="x").to_dict()
     assert [panel["title"] for panel in spec["vconcat"]] == ["one", HOSTILE]

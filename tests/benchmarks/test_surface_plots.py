@@ -57,7 +57,8 @@ def test_everybody_is_shown_with_the_label() -> None:
     ]
 
 
-def test_an_arrow_goes_from_the_person_towards_the_target_and_nobody_who_stays_has_one() -> None:
+def test_an_arrow_points_from_a_person_to_the_target() -> None:
+    """Nobody who stays has an arrow."""
     _, line, head, _ = layers(panel(np.full((2, 2), 0.2), targets=[1, 1, 0]))
     first, second = line["data"]["values"]
     assert (first["x"], first["y"], first["label"]) == (0.0, 0.0, "label 0")

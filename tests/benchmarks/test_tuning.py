@@ -188,7 +188,7 @@ def test_a_search_trains_on_its_rows_and_chooses_by_validation(tmp_path: Path) -
     json.dumps(found, allow_nan=False)
 
 
-def test_the_chosen_candidates_are_trained_again_only_where_asked() -> None:
+def test_chosen_candidates_are_retrained_only_on_request() -> None:
     rng = np.random.default_rng(7)
     train, test = _rows(rng, 100), _rows(rng, 100)
 
@@ -261,7 +261,7 @@ def test_a_missing_candidate_decides_in_most_splits() -> None:
         assert (other.verdict, other.only_ours) == (verdict.replace("behind", "ahead"), missing)
 
 
-def test_limits_kept_are_counted_among_those_that_held_in_validation() -> None:
+def test_kept_limits_are_counted_where_validation_kept_them() -> None:
     theirs = [_entry(0.8, 0.05), _entry(0.8, 0.051), _entry(0.8, 0.0, within=False)]
     content = _content([_entry(0.8)] * 3, theirs)
     assert tuning_page.kept(content["results"], "fairgbm") == (1, 2)

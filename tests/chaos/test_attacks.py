@@ -36,7 +36,7 @@ FINDINGS = {
             "a_run_obeys_the_policy",
         ],
         "tests/tasks/registry/test_ledger.py": [
-            "a_version_is_promoted_only_where_its_evaluation_allows_it"
+            "a_version_is_promoted_where_its_evaluation_allows_it"
         ],
     },
     # two promotions at once

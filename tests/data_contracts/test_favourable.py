@@ -70,7 +70,7 @@ def test_words_say_which_outcome_is_favourable(
     assert guess_favourable(name, values[::-1]) == guess
 
 
-def test_the_contract_states_it_by_value_or_by_what_the_positive_is() -> None:
+def test_the_contract_states_it_by_value_or_by_the_positive() -> None:
     adverse = replace(DENIED, favourable={"positive": "adverse"})
     assert adverse.favourable == "no"
     assert replace(DENIED, favourable="no") == adverse
@@ -158,7 +158,7 @@ def test_shipped_contracts_say_it() -> None:
     assert load_contract("compas-charges").label.favourable_code == 1
 
 
-def test_an_inferred_contract_states_what_words_say_or_what_was_asked() -> None:
+def test_an_inferred_contract_states_the_words_or_the_option() -> None:
     table = pa.table({"x": [k % 7 for k in range(100)], "denied": ["yes", "no", "no", "no"] * 25})
     assert infer_contract(table, "t", "denied", []).label.favourable == "no"
     assert infer_contract(table, "t", "denied", [], favourable="YES").label.favourable == "yes"

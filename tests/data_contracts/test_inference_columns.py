@@ -224,7 +224,7 @@ def test_a_table_of_ignored_columns_is_refused_in_one_line() -> None:
     assert "\n" not in str(caught.value)
 
 
-def test_a_contract_without_spellings_of_missing_values_has_no_such_key() -> None:
+def test_without_missing_spellings_a_contract_has_no_such_key() -> None:
     contract = infer(pick("a", "b"))
     assert all("missing" not in column for column in contract.to_dict()["columns"])
     assert Contract.from_dict(contract.to_dict()) == contract

@@ -1,13 +1,12 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 
 import pytest
 
 from evenhand.data_contracts.contract_yaml import to_yaml
-from evenhand.data_contracts.errors import ContractError, ContractViolation, Violation, nearest
-from evenhand.data_contracts.model import Column, Contract
+from evenhand.data_contracts.errors import ContractError
+from evenhand.data_contracts.model import Contract
 from evenhand.data_contracts.odcs import load_contract, parse_contract, shipped_contracts
 
 
@@ -37,25 +36,6 @@ def test_reads_every_part(contract):
     assert contract.column("job").allowed == ("clerk", "smith", "no")
     assert (contract.unseen_categories, contract.on_violation) == ("error", "stop")
     assert (contract.quarantine_share, contract.missing_sensitive) == (0.05, "error")
-
-
-def test_json_round_trip_and_digest(contract, people_yaml):
-    again = Contract.from_dict(json.loads(json.dumps(contract.to_dict())))
-    assert again == contract
-    assert again.digest == contract.digest
-    commented = "# a comment\n" + people_yaml.replace(
-        "    logicalType: number\n    required: true\n",
-        "    required: true\n    logicalType: number\n",
-    )
-    assert commented != people_yaml
-    assert parse_contract(commented).digest == contract.digest
-    changed = parse_contract(people_yaml.replace("maximum: 99", "maximum: 98"))
-    assert changed.digest != contract.digest
-
-
-def test_frozen(contract):
-    with pytest.raises(dataclasses.FrozenInstanceError):
-        contract.name = "other"
 
 
 @pytest.mark.parametrize(
@@ -105,77 +85,6 @@ def test_not_a_contract_at_all(text):
         parse_contract(text)
 
 
-def test_no_feature():
-    label = Column("y", "integer", True, role="label", positive=1)
-    with pytest.raises(ContractError, match="no column is a model input"):
-        Contract("t", "1", "", (label,))
-
-
-def _with(column: Column, **options: object) -> Contract:
-    label = Column("y", "integer", True, role="label", positive=1)
-    return Contract("t", "1", "", (label, column), **options)  # type: ignore[arg-type]
-
-
-def test_rules_of_encoding():
-    with pytest.raises(ContractError, match="standard does not fit a string"):
-        Column("c", "string", role="feature", is_feature=True, encoding="standard")
-    with pytest.raises(ContractError, match="binary needs positive"):
-        Column(
-            "c", "string", role="feature", is_feature=True, encoding="binary", allowed=("a", "b")
-        )
-    with pytest.raises(ContractError, match="exactly two values"):
-        Column(
-            "c",
-            "string",
-            role="feature",
-            is_feature=True,
-            encoding="binary",
-            positive="a",
-            allowed=("a", "b", "c"),
-        )
-    with pytest.raises(ContractError, match="positive is not among"):
-        Column(
-            "c",
-            "string",
-            role="feature",
-            is_feature=True,
-            encoding="binary",
-            positive="z",
-            allowed=("a", "b"),
-        )
-    flag = Column("c", "boolean", role="feature", is_feature=True, encoding="binary")
-    assert flag.positive is True
-    with pytest.raises(ContractError, match="encoding is for model inputs"):
-        Column("c", "string", role="id", encoding="onehot")
-
-
-def test_an_ignored_column_may_keep_its_encoding() -> None:
-    kept = Column("c", "string", role="ignore", encoding="onehot")
-    assert kept.encoding is None
-    assert kept == Column("c", "string", role="ignore")
-
-
-def test_a_unit_encoding_needs_both_bounds():
-    def column(kind: str = "number", **bounds: object) -> Column:
-        return Column("x", kind, role="feature", is_feature=True, encoding="unit", **bounds)  # type: ignore[arg-type]
-
-    assert column(minimum=-1, maximum=3.5).encoding == "unit"
-    assert column("integer", minimum=0, maximum=1).encoding == "unit"
-    needed = "^column 'x': encoding: unit needs logicalTypeOptions with a minimum below its maximum"
-    for bounds in ({}, {"minimum": 0}, {"maximum": 3}, {"minimum": 2, "maximum": 2}):
-        with pytest.raises(ContractError, match=needed):
-            column(**bounds)
-    with pytest.raises(ContractError, match=needed):
-        column(minimum=-1e308, maximum=1e308)  # their distance is no finite number
-    with pytest.raises(ContractError, match="minimum is above maximum"):
-        column(minimum=3, maximum=2)
-    for kind in ("string", "boolean", "date"):
-        with pytest.raises(ContractError, match=f"unit does not fit a {kind}"):
-            column(kind)
-    with pytest.raises(ContractError, match="positive is for the label"):
-        column(minimum=0, maximum=1, positive=1)
-
-
 def test_a_unit_encoding_survives_its_forms(people_yaml):
     plain = "logicalTypeOptions: {minimum: 18, maximum: 99}\n    customProperties:\n"
     given = people_yaml.replace(plain, plain + "    - {property: encoding, value: unit}\n")
@@ -194,32 +103,6 @@ def test_a_unit_encoding_survives_its_forms(people_yaml):
         ContractError, match="^contract text: column 'income': encoding: unit needs"
     ):
         parse_contract(lacking)
-
-
-def test_sensitive_rules():
-    with pytest.raises(ContractError, match="date cannot be sensitive"):
-        Column("born", "date", role="sensitive")
-    Column(
-        "code", "integer", role="sensitive", allowed=(0, 1)
-    )  # few values are groups by themselves
-    age = Column("age", "integer", role="sensitive", is_feature=True, bins=(25,))
-    with pytest.raises(ContractError, match="own_group cannot encode a missing 'age'"):
-        _with(age, missing_sensitive="own_group")
-    with pytest.raises(ContractError, match="missingSensitive is 'keep'"):
-        _with(age, missing_sensitive="keep")
-    with pytest.raises(ContractError, match="quarantineShare is 1.5"):
-        _with(age, quarantine_share=1.5)
-
-
-def test_label_must_be_required():
-    feature = Column("x", "number", role="feature", is_feature=True)
-    with pytest.raises(ContractError, match="required: true"):
-        Contract("t", "1", "", (Column("y", "integer", role="label", positive=1), feature))
-
-
-def test_column_lookup_names_the_nearest(contract):
-    with pytest.raises(ContractError, match="'incme'; did you mean 'income'"):
-        contract.column("incme")
 
 
 def test_shipped_contracts():
@@ -276,7 +159,7 @@ def test_shipped_contracts():
     assert hiring.unseen_categories == "error"
 
 
-def test_shipped_contracts_have_the_content_that_models_were_published_with():
+def test_shipped_contracts_keep_the_content_of_published_models():
     digests = {
         "adult": "d6ea794bdd3dca7b",
         "bank": "a941a9d1e9354cba",
@@ -397,72 +280,6 @@ def test_unknown_names_and_paths(tmp_path, people_yaml):
     path = tmp_path / "people.yaml"
     path.write_text(people_yaml)
     assert load_contract(str(path)) == parse_contract(people_yaml)
-
-
-def test_nearest_minds_neither_case_nor_small_slips():
-    assert nearest("AGE", ["age", "income"]) == "age"
-    assert nearest("zzz", ["age"]) is None
-
-
-def test_violation_message_is_one_line():
-    first = Violation(
-        "a", "no missing values", 2, ("'x\ny'",), "fill them", found="2 of 3 rows without a value"
-    )
-    error = ContractViolation([first, first, first], "people")
-    assert str(error) == (
-        "contract 'people': column 'a': expected no missing values, found 2 of 3 rows without a "
-        "value "
-        "(for example 'x y'); fill them (and 2 more violations)"
-    )
-    assert isinstance(error, ValueError)
-    assert len(error.violations) == 3
-
-
-def test_other_columns_can_be_the_sensitive_ones() -> None:
-    adult = load_contract("adult").with_attributes(["race"])
-    assert [column.name for column in adult.sensitive] == ["race"]
-    # sex was sensitive and an input: it stays an input
-    assert adult.column("sex").role == "feature"
-    bank = load_contract("bank").with_attributes(["job"])
-    assert [column.name for column in bank.sensitive] == ["job"]
-    assert (bank.column("age").role, bank.column("age").bins) == ("feature", None)
-    assert "job" not in [column.name for column in bank.features]
-    assert bank.column("job").encoding is None
-    assert Contract.from_dict(bank.to_dict()) == bank
-    assert bank.digest != load_contract("bank").digest
-
-
-def test_a_column_can_be_sensitive_beside_the_others() -> None:
-    bank = load_contract("bank")
-    both = bank.with_sensitive(["job"])
-    assert [column.name for column in both.sensitive] == ["age", "job"]
-    assert both.column("age") == bank.column("age")
-    assert not both.column("job").shows_values
-    assert not both.column("job").is_feature
-
-
-def test_a_sensitive_column_that_was_no_input_is_ignored() -> None:
-    bank = load_contract("bank")
-    apart = dataclasses.replace(bank.column("age"), is_feature=False, encoding=None)
-    columns = tuple(apart if column.name == "age" else column for column in bank.columns)
-    seen = dataclasses.replace(bank, columns=columns).with_attributes(["job"])
-    assert (seen.column("age").role, seen.column("age").bins) == ("ignore", None)
-
-
-def test_a_binary_input_can_be_sensitive() -> None:
-    bank = load_contract("bank").with_attributes(["default", "age"])
-    assert bank.column("default").positive is None
-    assert bank.column("age").bins == (25, 60)
-    assert not {"default", "age"} & {column.name for column in bank.features}
-
-
-@pytest.mark.parametrize(
-    ("name", "words"),
-    [("y", "is the label"), ("balance", "number without groups"), ("jobb", "did you mean 'job'")],
-)
-def test_columns_that_cannot_be_sensitive(name: str, words: str) -> None:
-    with pytest.raises(ContractError, match=words):
-        load_contract("bank").with_attributes([name])
 
 
 def test_rules_say_whether_a_person_states_them():

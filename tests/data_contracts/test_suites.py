@@ -87,7 +87,8 @@ def test_missing_column_is_a_crash_not_a_violation():
         )
 
 
-def test_exception_inside_an_expectation_is_a_crash_and_quotes_no_value():
+def test_an_exception_in_an_expectation_quotes_no_value():
+    """The exception is a crash, not a failed check."""
     frame = pd.DataFrame({"c": ["hidden-value", 3]}, dtype=object)
     with pytest.raises(CheckCrashed) as caught:
         run_suite(frame, [Rule("between", "c", {"min_value": 0, "max_value": 1})])
@@ -194,7 +195,7 @@ def test_rules_of_an_encoded_matrix(monkeypatch):
     }  # fmt: skip
 
 
-def test_a_contract_without_rules_about_values_is_checked_all_the_same():
+def test_a_contract_without_rules_about_values_is_checked():
     label = Column("y", "integer", True, role="label", positive=1)
     contract = Contract("t", "1", "", (Column("x", "number", is_feature=True), label))
     assert check_batch(pa.table({"x": [1.0, None]}), contract).success

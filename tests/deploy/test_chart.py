@@ -276,7 +276,8 @@ def test_the_trial_runs_what_compose_runs() -> None:
         assert words(one.get("args", []))[: len(expected)] == expected
 
 
-def test_the_trials_s3_server_has_the_options_and_keys_of_compose() -> None:
+def test_the_trial_s3_server_has_the_options_of_compose() -> None:
+    """Its keys are those of compose, too."""
     content = yaml.safe_load((DEPLOY / "compose.yaml").read_text())
     script = container(pods(render(True))["s3"])["command"][-1]
     assert SERVICES["s3"]["command"].replace("/etc/seaweedfs", "/tmp") in script
@@ -313,7 +314,7 @@ def test_the_pods_have_the_variables_of_compose() -> None:
     assert variables(False)["mlflow"]["MLFLOW_S3_ENDPOINT_URL"] == "https://s3.example.org"
 
 
-def test_the_servers_of_prefect_ask_for_the_password_that_their_clients_have() -> None:
+def test_prefect_servers_ask_for_the_password_of_their_clients() -> None:
     password = SERVICES["worker"]["environment"]["PREFECT_API_AUTH_STRING"]
     assert re.fullmatch(r"\$\{PREFECT_API_AUTH_STRING:\?[^}]+\}", password)
     server = SERVICES["prefect"]["environment"]

@@ -81,7 +81,8 @@ def test_a_wrong_manifest_does_not_keep_it() -> None:
         kubernetes_validate.validate(manifest, VERSION, strict=True)
 
 
-def test_a_run_in_kubernetes_is_closed_and_has_its_volumes_and_secrets() -> None:
+def test_a_run_in_kubernetes_is_closed_and_has_its_secrets() -> None:
+    """It has its volumes, too."""
     pod = job()["spec"]["template"]["spec"]
     (container,) = pod["containers"]
     assert container["image"] == IMAGE

@@ -106,7 +106,7 @@ def test_the_installed_wheel_runs(built: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("tag", "code"), [("v0.2.0", 0), ("v9.9.9", 2)])
-def test_a_release_has_the_files_that_were_built_and_the_tags_version(
+def test_a_release_has_the_built_files_and_the_tags_version(
     tag: str, code: int, tmp_path: Path
 ) -> None:
     """The step "Release", with a program in place of `gh` that notes how it was called."""

@@ -139,7 +139,7 @@ def texts(value: Any) -> list[str]:
     )
 
 
-def test_the_action_names_actions_by_the_commits_of_the_workflows() -> None:
+def test_the_action_pins_the_commits_of_the_workflows() -> None:
     text = (DEPLOY / "ci/action/action.yml").read_text()
     known = {line for path in WORKFLOWS for line in re.findall(r"uses: (.*)", path.read_text())}
     used = re.findall(r"^\s+- uses: (.*)", text, re.MULTILINE)
@@ -154,7 +154,8 @@ def test_a_workflow_installs_by_digest_only(path: Path) -> None:
         assert " ".join(command.split()).startswith((HASHED, OURS)), command
 
 
-def test_advisories_are_looked_up_every_night_and_nothing_is_skipped() -> None:
+def test_advisories_are_looked_up_every_night() -> None:
+    """No advisory is skipped."""
     content = yaml.safe_load((ROOT / ".github/workflows/nightly.yaml").read_text())
     commands = [step.get("run", "") for step in content["jobs"]["advisories"]["steps"]]
     (audit,) = [command for command in commands if command.startswith("pip-audit")]
@@ -163,7 +164,7 @@ def test_advisories_are_looked_up_every_night_and_nothing_is_skipped() -> None:
     assert "continue-on-error" not in str(content)
 
 
-def test_our_containers_have_a_read_only_root_and_no_capabilities() -> None:
+def test_containers_have_a_read_only_root_and_no_capabilities() -> None:
     services = yaml.safe_load((DEPLOY / "compose.yaml").read_text())["services"]
     assert all("no-new-privileges:true" in service["security_opt"] for service in services.values())
     assert not any(

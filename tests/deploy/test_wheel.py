@@ -296,7 +296,7 @@ def run(installed: Path, program: str, *arguments: str) -> subprocess.CompletedP
 
 
 @pytest.mark.long
-def test_every_shipped_jobs_first_step_with_core_dependencies_only(installed: Path) -> None:
+def test_first_steps_of_shipped_jobs_need_core_dependencies_only(installed: Path) -> None:
     done = run(installed, "python", "-c", FIRST_STEPS, str(installed / "store"))
     assert done.returncode == 0, done.stderr[-2000:]
     answer = json.loads(done.stdout)

@@ -112,9 +112,7 @@ def test_a_page_shows_tables_pictures_and_text(path: Path, hook: ModuleType) -> 
 
 @every_notebook
 @pytest.mark.long  # half a minute each
-def test_a_notebook_runs_and_every_cell_with_a_chart_is_described(
-    path: Path, hook: ModuleType
-) -> None:
+def test_a_notebook_runs_and_its_charts_are_described(path: Path, hook: ModuleType) -> None:
     pytest.importorskip("nbclient", reason="what executes notebooks is in the extra `docs`")
     notebook: Any = hook.read_notebook(path)
     hook.execute(notebook, path.name)

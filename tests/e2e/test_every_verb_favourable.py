@@ -86,7 +86,8 @@ def test_a_run_marks_the_group_that_is_denied_more(place: Path) -> None:
     assert "favourable outcome: denied = 0" in card
 
 
-def test_a_contract_that_does_not_say_it_goes_on_with_one_warning(place: Path) -> None:
+def test_a_silent_contract_goes_on_with_one_warning(place: Path) -> None:
+    """The contract does not say which outcome is favourable."""
     command("init", "people.csv", "--label", "denied", "--sensitive", "gender")
     contract = yaml.safe_load((place / "people.contract.yaml").read_text())
     label = contract["schema"][0]["properties"][-1]

@@ -146,9 +146,8 @@ def test_versions_are_evaluated_promoted_and_watched(older: Path, unpacked: Path
     assert drift["status"] == "monitored"
 
 
-def test_a_filter_goes_on_in_an_older_output_and_gives_the_same_rows(
-    older: Path, unpacked: Path
-) -> None:
+def test_a_filter_continues_in_an_older_output(older: Path, unpacked: Path) -> None:
+    """It gives the same rows."""
     shutil.copytree(unpacked / "kept", older / "kept")
     given = (
         "filter",

@@ -46,9 +46,7 @@ def wait_for_records(folder: Path, count: int, process: subprocess.Popen[str]) -
         time.sleep(0.002)
 
 
-def test_killed_twice_and_run_again_the_folder_has_the_bytes_of_an_unbroken_run(
-    cli: Any, published: Path
-) -> None:
+def test_a_filter_killed_twice_has_the_bytes_of_a_whole_run(cli: Any, published: Path) -> None:
     source, output = published.parent / "in", published.parent / "out"
     for number in range(3):
         put_loans(source / f"{number}.parquet", 100_000, number)

@@ -60,9 +60,7 @@ def keys_of(folder: Path) -> set[str]:
 
 @pytest.mark.long
 @pytest.mark.parametrize("ending", ["parquet", pytest.param("csv", marks=pytest.mark.long)])
-def test_a_filter_keeps_the_training_rows_that_a_balanced_classifier_keeps(
-    published: Any, ending: str
-) -> None:
+def test_a_filter_keeps_the_rows_of_a_balanced_classifier(published: Any, ending: str) -> None:
     assert published.run().code == 0
     job = published.folder / "balanced.yaml"
     job.write_text(
@@ -85,7 +83,8 @@ def test_a_filter_keeps_the_training_rows_that_a_balanced_classifier_keeps(
 
 
 @pytest.mark.long
-def test_a_new_version_filters_again_and_the_old_one_too_when_it_comes_back(published: Any) -> None:
+def test_a_new_version_filters_again(published: Any) -> None:
+    """The old one filters again when it comes back."""
     assert published.run().code == 0
     filtered(published)
     first = contents(published.folder / "out")
@@ -143,7 +142,7 @@ def test_a_classifier_has_nothing_to_filter_with(published: Any) -> None:
 
 
 @pytest.mark.long
-def test_settings_of_the_filter_change_nothing_in_a_run_of_the_job(published: Any) -> None:
+def test_filter_settings_change_nothing_in_a_run_of_the_job(published: Any) -> None:
     published.write()
     job = published.folder / "job.yaml"
     first = published.run("--json", job=job)

@@ -40,9 +40,7 @@ def artifact(verdict: dict[str, Any], name: str) -> Path:
 
 @pytest.mark.long
 @pytest.mark.data
-def test_adult_is_published_cached_and_rerun_only_from_where_it_changed(
-    cli: Any, data_folder: Path
-) -> None:
+def test_adult_is_published_cached_and_rerun_where_it_changed(cli: Any, data_folder: Path) -> None:
     first = cli.json("adult-gbdt", *QUICK)
     assert first["status"] == "published", first["error"]
     assert first["cached"] == []
@@ -69,9 +67,8 @@ def test_adult_is_published_cached_and_rerun_only_from_where_it_changed(
 
 @pytest.mark.long  # with made-up people in tests/tasks/steps/test_publish_step.py
 @pytest.mark.data
-def test_the_published_model_predicts_the_same_from_raw_columns_in_a_fresh_process(
-    cli: Any, data_folder: Path
-) -> None:
+def test_the_model_predicts_the_same_in_a_fresh_process(cli: Any, data_folder: Path) -> None:
+    """It predicts from raw columns."""
     import pyarrow.parquet as pq
 
     verdict = cli.json("german-budro", "--direct", *QUICK)

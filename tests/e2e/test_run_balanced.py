@@ -62,9 +62,8 @@ def test_a_proxy_that_is_not_published_is_named_with_the_cure(
 
 
 @pytest.mark.long
-def test_a_classifier_learns_from_exactly_the_rows_whose_number_falls_below_their_probability(
-    proxies: Any, classifier: Path
-) -> None:
+def test_a_classifier_learns_from_the_accepted_rows(proxies: Any, classifier: Path) -> None:
+    """A row is accepted where its number falls below its probability."""
     proxy = proxies.run("--json").json["artifacts"]
     done = proxies.run("--json", job=classifier)
     assert done.code == 0, done.err

@@ -144,7 +144,7 @@ def test_a_published_model_is_evaluated_on_other_people(
         assert len(done.output.strip().splitlines()) == 1
 
 
-def test_new_people_are_held_against_the_training_rows_label_by_label(
+def test_new_people_are_compared_with_training_label_by_label(
     published: tuple[Path, dict[str, Any]], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     folder, verdict = published

@@ -66,7 +66,7 @@ def model_of(done: Any) -> Any:
     return mlflow.pyfunc.load_model(done.json["model"]["uri"])
 
 
-def test_what_is_reported_is_what_the_model_asks_of_the_test_rows(asked: Done) -> None:
+def test_reported_questions_are_those_asked_on_test_rows(asked: Done) -> None:
     done = asked
     found, artifacts = acquisition(done), done.json["artifacts"]
     model = load_model(artifacts["decide.model"])
@@ -251,7 +251,7 @@ def test_what_cannot_be_is_refused_before_anything_runs(
     refused(agents, *words, arguments=("--set", setting))
 
 
-def test_a_table_without_sensitive_columns_gives_the_adversary_nothing_to_guess(
+def test_without_sensitive_columns_nothing_is_left_to_guess(
     agents: Any,
 ) -> None:
     for name in ("age", "sex"):

@@ -67,7 +67,7 @@ def kill_twice(cluster: Any, ended: threading.Event, killed: list[str]) -> None:
             time.sleep(0.02)
 
 
-def test_workers_give_the_same_artifacts_also_when_two_are_killed(
+def test_workers_give_the_same_artifacts_though_two_are_killed(
     cluster: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(evenhand.flows.workers, "SMALL", 0)
@@ -111,7 +111,7 @@ def refused(kind: type[EvenhandError], folder: Path | str, address: str) -> str:
     return str(caught.value)
 
 
-def test_a_cluster_that_cannot_carry_a_run_is_refused_before_its_steps(
+def test_an_unfit_cluster_is_refused_before_its_steps(
     cluster: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(evenhand.flows.workers, "DASK_TIMEOUT_S", 1)

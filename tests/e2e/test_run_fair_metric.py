@@ -118,7 +118,7 @@ def test_only_the_listed_counterfactuals_count(bench: Any) -> None:
 
 
 @pytest.mark.long
-def test_a_metric_is_learned_again_only_if_what_it_learns_from_changed(bench: Any) -> None:
+def test_a_metric_is_relearned_only_if_its_inputs_changed(bench: Any) -> None:
     subspace = "fair_metric={indicators: [], learned: [sex]}"
     face = "fair_metric={kind: face, counterfactuals: [work]}"
     fewer = "evaluate.counterfactuals={work: {job: [cook, smith]}}"

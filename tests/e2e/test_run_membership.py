@@ -29,9 +29,10 @@ MEMORISING = {
 MEMORISING["n_iter_no_change"] = None
 
 
-def test_a_gate_refuses_a_model_that_discloses_training_rows_and_the_page_says_so(
+def test_a_gate_refuses_a_model_that_discloses_training_rows(
     bench: Bench,
 ) -> None:
+    """The page says so."""
     bench.job["method"] = MEMORISING
     bench.job["gates"] = {"auc": {"min": 0.3}, "membership_auc": {"max": 0.55, "bound": "interval"}}
     bench.job["evaluate"]["membership"] = {"shadows": 4}
@@ -75,7 +76,7 @@ def test_other_tables_are_measured_without_the_attack(bench: Bench) -> None:
     }
 
 
-def test_shadow_models_have_the_strength_that_the_model_was_trained_with(bench: Bench) -> None:
+def test_shadow_models_have_the_strength_of_the_model(bench: Bench) -> None:
     bench.job |= {
         "method": {"name": "budro"},
         "evaluate": {"membership": {"shadows": 6}, "draws": 20},

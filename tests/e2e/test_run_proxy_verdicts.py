@@ -17,9 +17,10 @@ def unpublished(store: Path) -> bool:
 
 @pytest.mark.long
 @pytest.mark.parametrize("alpha", [pytest.param(0.0, marks=pytest.mark.long), 0.002])
-def test_a_limit_that_allows_no_split_ends_with_1_and_names_the_least_that_does(
+def test_a_limit_without_a_split_names_the_least_that_allows_one(
     proxies: Any, alpha: float
 ) -> None:
+    """The run ends with 1."""
     done = proxies.run("--set", f"method.alpha={alpha}")
     assert done.code == 1
     assert unpublished(done.store)
@@ -56,7 +57,7 @@ def test_a_sample_that_is_balanced_already_needs_no_split(proxies: Any) -> None:
     assert done.json["metrics"]["kept"] == 1
 
 
-def test_a_proxy_that_balances_nothing_is_warned_of_and_a_gate_refuses_it(proxies: Any) -> None:
+def test_a_proxy_that_balances_nothing_is_warned_of_and_refused(proxies: Any) -> None:
     # a whole imbalance given up: everybody is kept
     given = ("--set", "method.support=1", "--json")
     done = proxies.run(*given)

@@ -231,7 +231,7 @@ def test_a_search_keeps_a_limit_on_the_token_gap(folder: Path, registry: Path) -
     ("terms", "words"),
     [("gay\n", "has one entry"), ("he, she\na\n", "one entry"), ("gay\ngay\n", "repeated term")],
 )
-def test_a_list_of_terms_that_exchanges_nothing_is_refused_at_once(
+def test_a_list_of_terms_that_exchanges_nothing_is_refused(
     folder: Path, terms: str, words: str
 ) -> None:
     (folder / "terms.txt").write_text(terms)

@@ -77,9 +77,10 @@ def runs(tmp_path_factory: pytest.TempPathFactory, registry: Path) -> dict[str, 
     return found
 
 
-def test_naming_repeats_no_step_but_the_publication_and_makes_no_version(
+def test_naming_repeats_only_the_publication(
     runs: dict[str, Any],
 ) -> None:
+    """It makes no version."""
     plain = runs["plain"][0]
     trained = {
         key for key in plain["artifacts"] if key.startswith(("preprocess.", "train.", "evaluate."))

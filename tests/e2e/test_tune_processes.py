@@ -69,7 +69,7 @@ def searched(bench: Bench, store: Path, *arguments: str) -> list[Any]:
 
 
 @pytest.mark.long
-def test_a_search_that_is_killed_ten_times_ends_as_one_that_was_not(searching: Bench) -> None:
+def test_a_search_killed_ten_times_ends_as_one_that_was_not(searching: Bench) -> None:
     """At random moments of a real process; nothing finished is lost, and only what ran is
     repeated.
     """

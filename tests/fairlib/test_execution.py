@@ -24,7 +24,8 @@ def test_labels_are_not_merely_joined() -> None:
     assert derive_seed(1, "ab", "c") != derive_seed(1, "a", "bc")
 
 
-def test_generator_repeats_itself_and_leaves_the_global_state_alone() -> None:
+def test_a_generator_repeats_itself() -> None:
+    """It leaves the global state alone."""
     before = np.random.get_state()[1].copy()  # noqa: NPY002 - the state that must stay untouched
     np.testing.assert_array_equal(generator(3, "x").random(5), generator(3, "x").random(5))
     assert not np.array_equal(generator(3, "x").random(5), generator(4, "x").random(5))

@@ -101,7 +101,8 @@ def test_bytecode_is_a_fault_but_that_of_the_running_file(model: Path) -> None:
     assert len(model_faults(model, running="model_code") or []) == 1
 
 
-def test_a_folder_without_a_list_is_not_compared_unless_it_must_have_one(model: Path) -> None:
+def test_a_folder_without_a_list_is_not_compared(model: Path) -> None:
+    """It is compared where it must have a list."""
     (model / BUNDLE / LIST).unlink()
     assert model_faults(model) is None
     assert model_faults(model, json.dumps({"MLmodel": digest("m")})) == [

@@ -21,9 +21,8 @@ def test_a_known_table_needs_no_path() -> None:
     assert (found.shown, found.evaluate, found.seed) == ("adult", {}, None)
 
 
-def test_a_file_is_meant_from_here_and_a_known_name_goes_before_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_file_is_relative_to_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A known name goes before it."""
     monkeypatch.chdir(tmp_path)
     for name in ("adult", "new.csv"):
         (tmp_path / name).write_text("a\n1\n")

@@ -142,9 +142,7 @@ def suite_of(path: Path) -> ElementTree.Element:
     return suite
 
 
-def test_without_gates_it_measures_what_the_published_model_decides(
-    desk: Desk, tmp_path: Path
-) -> None:
+def test_without_gates_it_measures_the_published_decisions(desk: Desk, tmp_path: Path) -> None:
     verdict = desk.json(CHAMPION)
     assert (verdict["status"], verdict["exit_code"], verdict["error"]) == ("evaluated", 0, None)
     assert list(verdict["seconds"]) == ["ingest", "contract", "measure_model"]
@@ -239,7 +237,7 @@ def test_the_record_tells_which_gates_data_and_metrics(desk: Desk) -> None:
 
 
 @pytest.mark.parametrize("how", ["no gates", "--no-record", "folder"])
-def test_what_is_not_judged_by_gates_in_the_registry_leaves_no_record(
+def test_without_gates_in_the_registry_there_is_no_record(
     desk: Desk, how: str, tmp_path: Path
 ) -> None:
     before = desk.recorded()
@@ -258,9 +256,10 @@ def test_what_is_not_judged_by_gates_in_the_registry_leaves_no_record(
         assert (verdict["model"]["version"], verdict["model"]["name"]) == (None, "people-gbdt")
 
 
-def test_a_baseline_is_measured_on_the_same_rows_with_the_models_counterfactuals(
+def test_a_baseline_is_measured_on_the_same_rows(
     desk: Desk,
 ) -> None:
+    """The counterfactuals are the model's."""
     gates = desk.gates(
         {"auc": {"no_worse_than_baseline": "5e-1"}, "accuracy": {"no_worse_than_baseline": 0}}
     )
@@ -480,7 +479,7 @@ def _secret(table: pa.Table) -> pa.Table:
         (_secret, "column 'sex'"),
     ],
 )
-def test_a_table_that_breaks_the_models_contract_ends_as_in_a_run(
+def test_a_table_that_breaks_the_contract_ends_as_in_a_run(
     desk: Desk, change: Callable[[pa.Table], pa.Table], words: str
 ) -> None:
     junit, markdown = desk.folder / "j.xml", desk.folder / "s.md"

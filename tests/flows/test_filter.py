@@ -152,7 +152,7 @@ def test_a_run_filters_and_says_so_in_one_object(desk: Desk) -> None:
     assert ANOTHER_PROXY not in page
 
 
-def test_a_person_reads_how_many_rows_were_kept_and_where_they_are(
+def test_a_person_reads_the_count_of_kept_rows_and_the_place(
     desk: Desk, capsys: pytest.CaptureFixture[str]
 ) -> None:
     desk.put("a.parquet")
@@ -231,7 +231,8 @@ def test_a_mended_file_is_filtered_by_the_next_run(desk: Desk) -> None:
     assert done.stdout.startswith("files     1 filtered, 1 done before\n")
 
 
-def test_many_bad_files_are_counted_and_a_run_without_a_good_one_has_failed(desk: Desk) -> None:
+def test_many_bad_files_are_counted(desk: Desk) -> None:
+    """A run without a good one has failed."""
     for number in range(5):
         desk.put(f"{number}.csv", rows=50, job="astronaut")
     done = desk("--json")
@@ -245,7 +246,8 @@ def test_many_bad_files_are_counted_and_a_run_without_a_good_one_has_failed(desk
     assert "0 of 0 kept\n" in spoken.stdout
 
 
-def test_nobodys_id_row_or_sensitive_value_is_in_anything_but_the_parts(desk: Desk) -> None:
+def test_nothing_but_the_parts_holds_a_persons_value(desk: Desk) -> None:
+    """There is no id, row or sensitive value."""
     before = {path for path in desk.store.rglob("*") if path.is_file()}
     desk.put("a.parquet", key=PLANTED_ID, income=PLANTED_NUMBER, sex=PLANTED_GROUP)
     desk.put("b.csv", key=PLANTED_ID, income=PLANTED_NUMBER, sex=PLANTED_GROUP, job=PLANTED_ID)

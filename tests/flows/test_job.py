@@ -286,7 +286,7 @@ def test_what_a_method_refuses_ends_a_run_before_it_begins(
         resolve(*load_job(job, [change]))
 
 
-def test_what_a_split_names_is_a_person_unless_the_job_says_a_group() -> None:
+def test_a_split_names_a_person_unless_the_job_says_a_group() -> None:
     people = Split(by="nr")
     # the key of the step is that of a job without the key
     assert people.parameters() == {"test": 0.2, "by": "nr", "hash": None, "stratify": True}

@@ -55,7 +55,7 @@ def test_mappings_merge_key_by_key_and_all_else_is_replaced(merged: Any) -> None
     assert (job.sensitive, job.table.rows, job.evaluate.draws) == (["other"], 400, 200)
 
 
-def test_a_base_does_not_say_what_the_job_is_called_nor_what_it_was_tuned_for(merged: Any) -> None:
+def test_a_base_gives_neither_the_name_nor_the_tuning_of_a_job(merged: Any) -> None:
     assert (merged().name, merged().description, merged().tuned) == ("own", "", None)
     with pytest.raises(InputError, match="the key 'name' is missing"):
         merged(name=None)
@@ -75,7 +75,8 @@ def test_null_removes_a_key_and_is_a_value_of_a_methods(merged: Any) -> None:
     assert (job.evaluate.draws, job.evaluate.level) == (1000, 0.95)
 
 
-def test_another_method_table_or_kind_of_metric_replaces_the_section(merged: Any) -> None:
+def test_another_method_or_table_replaces_the_section(merged: Any) -> None:
+    """Another kind of metric replaces it, too."""
     assert merged(method={"name": "reweigh", "eta": 0.2}).method == {"name": "reweigh", "eta": 0.2}
     assert merged(method="gbdt").method == {"name": "gbdt"}
     assert merged(table={"name": "loans"}).table.rows is None
@@ -160,9 +161,8 @@ def test_a_later_base_has_its_keys_over_those_of_an_earlier_one(
         merged(base=["base.yaml", "own.yaml"])
 
 
-def test_a_base_may_have_a_papers_table_and_a_job_shows_the_row_of_its_method(
-    merged: Any, tmp_path: Path
-) -> None:
+def test_a_base_may_have_a_papers_table(merged: Any, tmp_path: Path) -> None:
+    """A job shows the row of its method."""
     table = {"auc": [[0.7, 0.1], [0.8, None]], "ece": [[0.1, 0.0], [0.2, 0.0]]}
     paper = {"source": "a paper", "methods": ["reweigh", "gbdt"], "table": table}
     (tmp_path / "base.yaml").write_text(yaml.safe_dump(BASE | {"paper": paper}))
@@ -204,9 +204,10 @@ def split_in_two(bench: Bench) -> Path:
 
 
 @pytest.mark.long
-def test_a_run_keeps_the_whole_job_and_shares_the_steps_of_the_job_in_one_file(
+def test_a_run_keeps_the_whole_job_and_shares_its_steps(
     bench: Bench,
 ) -> None:
+    """It shares them with the same job in one file."""
     whole = bench.run("--json", "--set", "description=one").json
     done = bench.run("--json", "--set", "description=one", job=split_in_two(bench))
     assert set(done.json["cached"]) == set(done.json["seconds"]), done.err
@@ -215,7 +216,8 @@ def test_a_run_keeps_the_whole_job_and_shares_the_steps_of_the_job_in_one_file(
     assert "base" not in kept
 
 
-def test_a_tuned_job_is_whole_and_paths_are_meant_from_the_jobs_folder(bench: Bench) -> None:
+def test_a_tuned_job_is_whole(bench: Bench) -> None:
+    """Its paths are relative to the job's folder."""
     plan = make_plan(str(split_in_two(bench)))
     assert plan.target == bench.folder / "job.tuned.yaml"
     text = tuned_text(plan, Trial(0, JOB, "judged"), 300, {"study": "s", "digest": "0" * 64})

@@ -93,7 +93,8 @@ def test_the_memory_of_budro_is_a_little_more_than_it_took() -> None:
     assert METHODS["budro"].lists == (budro.LISTED[-1], budro.NEIGHBOURS)
 
 
-def test_a_method_that_needs_all_rows_is_refused_with_an_alternative() -> None:
+def test_a_method_that_needs_all_rows_gets_an_alternative() -> None:
+    """It is refused."""
     with pytest.raises(
         InputError, match=r"^method project needs .* GB of memory .* memory is 8GB: use gbdt"
     ):

@@ -122,7 +122,7 @@ def test_a_shifted_number_refuses(watch: Watch) -> None:
     assert "“income”" in report
 
 
-def test_the_rate_of_predictions_is_compared_with_the_training_runs(watch: Watch) -> None:
+def test_the_rate_of_predictions_is_compared_with_training(watch: Watch) -> None:
     done = watch(watch.batch(), "--json").json
     drift = json.loads(Path(done["artifacts"]["drift"]).read_text())["prediction"]
     newest = max(
@@ -177,7 +177,7 @@ def test_a_batch_without_label_and_sensitive_columns(watch: Watch) -> None:
     gates = watch.gates({"group_share_change.sex": {"max": 0.1}})
     lacking = watch(data, "--gates", gates)
     assert lacking.code == 3
-    assert "the batch does not tell this attribute" in lacking.out
+    assert "the batch has no values of this attribute" in lacking.out
 
 
 def test_too_few_rows_are_no_evidence(watch: Watch) -> None:
@@ -233,9 +233,7 @@ def test_a_wrong_model_or_table_is_exit_2(watch: Watch) -> None:
     assert "there is no file" in done.err
 
 
-def test_a_model_without_the_counts_of_its_training_rows_is_refused(
-    watch: Watch, tmp_path: Path
-) -> None:
+def test_a_model_without_counts_of_training_rows_is_refused(watch: Watch, tmp_path: Path) -> None:
     from evenhand.tasks.registry.bundle import open_bundle
 
     bundle = open_bundle(MODEL, Store(str(watch.store)), tmp_path)

@@ -124,9 +124,10 @@ def test_the_contracts_sensitive_columns_are_the_default(proxies: Any) -> None:
     assert [column.name for column in resolved.contract.sensitive] == ["age", "sex"]
 
 
-def test_a_feature_can_be_the_attribute_and_the_other_sensitive_ones_follow_their_use(
+def test_a_feature_can_be_the_attribute(
     proxies: Any,
 ) -> None:
+    """The other sensitive ones follow their use."""
     proxies.properties["age"]["customProperties"].append({"property": "use", "value": "feature"})
     proxies.job["sensitive"] = ["job"]
     done = proxies.run("--set", "gates={}", "--json")
@@ -137,7 +138,7 @@ def test_a_feature_can_be_the_attribute_and_the_other_sensitive_ones_follow_thei
     assert not {"job", "sex", "key", "paid"} & set(data.groups)
 
 
-def test_the_report_tells_of_groups_and_leaves_and_not_of_predictions(published_proxy: Any) -> None:
+def test_the_report_has_groups_and_leaves_and_no_predictions(published_proxy: Any) -> None:
     done = published_proxy
     page = Path(done.json["artifacts"]["report"]).read_text()
     for title in (

@@ -87,7 +87,7 @@ def test_a_group_without_rows_is_named(proxies: Any) -> None:
     refused(proxies, "the group 'F' of the sensitive column 'sex' has no training rows")
 
 
-def test_a_group_of_one_row_that_the_contract_does_not_name_is_not_quoted(proxies: Any) -> None:
+def test_an_undeclared_group_of_one_row_is_not_quoted(proxies: Any) -> None:
     del proxies.properties["sex"]["quality"]
     proxies.put("sex", 7, "zzyzx-group")
     line = refused(proxies, "a group of the sensitive column 'sex' has no")

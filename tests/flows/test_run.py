@@ -13,14 +13,6 @@ import pytest
 
 import evenhand.flows.run
 from evenhand.flows.commands import terminal
-from evenhand.flows.engine import (
-    CacheMiss,
-    DirectEngine,
-    Verdict,
-    read_verdict,
-    recorded_verdict,
-    write_verdict,
-)
 from evenhand.tasks.errors import (
     MAX_MESSAGE,
     InputError,
@@ -114,7 +106,7 @@ def test_a_refusal_outranks_lack_of_evidence(bench: Any) -> None:
     assert done.code == 1
 
 
-def test_no_registry_ends_with_4_and_leaves_nothing_half_registered(
+def test_no_registry_ends_with_4_and_registers_nothing(
     publishing: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://me:pass-word@127.0.0.1:9")
@@ -221,20 +213,6 @@ def test_an_interruption_ends_with_4_and_not_1(bench: Any, monkeypatch: pytest.M
     assert "interrupted: run again" in done.json["error"]
 
 
-def test_looking_things_up_leaves_no_verdict(bench: Any) -> None:
-    from evenhand.flows.job_file import load_job
-    from evenhand.flows.resolved_job import resolve
-
-    job = bench.write()
-    store = Store(str(bench.store))
-    with pytest.raises(CacheMiss):
-        evenhand.flows.run.execute(
-            resolve(*load_job(str(job))), store, "r", DirectEngine(store, cached_only=True)
-        )
-    assert read_verdict(store, "r") is None
-    assert list(bench.store.glob("runs/*")) == []
-
-
 @pytest.mark.parametrize(
     "arguments",
     [
@@ -264,17 +242,6 @@ def test_no_command_ends_with_1_for_a_fault_of_ours(
     assert done.exit_code == 4
     assert "internal fault (KeyError" in done.stderr
     assert "secret-value" not in done.stderr
-
-
-# the verdict file and the errors themselves
-
-
-def test_a_verdict_survives_its_file(tmp_path: Path) -> None:
-    store = Store(str(tmp_path / "store"))
-    verdict = Verdict("r", "gated", 3, metrics={"auc": 0.5, "gap_max.sex": None}, cached=["train"])
-    write_verdict(store, verdict)
-    assert read_verdict(store, "r") == verdict
-    assert read_verdict(store, "other") is None
 
 
 def test_an_error_is_one_line_of_bearable_length() -> None:
@@ -336,19 +303,3 @@ def test_json_has_the_documented_keys(bench: Any) -> None:
     assert {"auc", "auc.low", "auc.high", "gap_max.sex", "consistency.work"} <= set(
         done.json["metrics"]
     )
-
-
-def test_an_interrupt_after_the_result_was_found_leaves_no_verdict(tmp_path: Path) -> None:
-    """SIGTERM between the decision and the pages: a verdict would name a report that does not
-    exist.
-    """
-    store = Store(str(tmp_path / "store"))
-
-    def interrupted() -> None:
-        with recorded_verdict(store, "some-run") as verdict:
-            verdict.status, verdict.exit_code = "evaluated", 3
-            raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        interrupted()
-    assert read_verdict(store, "some-run") is None

@@ -153,7 +153,8 @@ def test_another_user_lists_changes_and_starts_nothing(guarded: Guarded) -> None
     assert not any(secret in line for line in lines)
 
 
-def test_a_page_of_another_origin_lists_changes_and_starts_nothing(guarded: Guarded) -> None:
+def test_a_page_of_another_origin_changes_and_starts_nothing(guarded: Guarded) -> None:
+    """It lists nothing either."""
     for method, path, content in REQUESTS:
         code, headers = guarded.ask(method, path, content, Origin=OTHER)
         assert (code, headers.get("access-control-allow-origin")) == (401, None)

@@ -241,7 +241,7 @@ def test_all_runs_failed_is_still_told(tmp_path: Path) -> None:
     assert pq.read_table(verdict.artifacts["sweep"])["status"].to_pylist() == ["failed", "failed"]
 
 
-def test_swept_values_keep_their_type_in_the_table_and_mixtures_become_text() -> None:
+def test_swept_values_keep_their_type_and_mixtures_become_text() -> None:
     grid = make_grid(
         "german-gbdt",
         [

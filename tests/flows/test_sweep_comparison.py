@@ -47,7 +47,7 @@ def expected(method: str, metric: str, ratio: float, level: float = 0.95) -> dic
     return asdict(mean_difference(apart, ratio=ratio, level=level))
 
 
-def test_every_method_is_compared_with_the_jobs_own_on_the_same_splits() -> None:
+def test_methods_are_compared_with_the_jobs_own_by_split() -> None:
     found = compared("method=reweigh,gbdt,nn", overrides=("split.test=0.25",))
     assert (found["reference"], found["splits"], found["metrics"]) == ("gbdt", 4, ["accuracy", GAP])
     assert [(entry["value"], entry["against"]) for entry in found["values"]] == [
@@ -89,7 +89,8 @@ def test_the_reference_is_the_jobs_own_method_or_else_the_first(over: str, refer
     assert [entry["against"] is None for entry in found["values"]].count(True) == 1
 
 
-def test_where_another_key_is_swept_too_only_like_is_compared_with_like() -> None:
+def test_other_swept_keys_divide_the_comparisons() -> None:
+    """Only points of equal keys are compared."""
     found = compared("split.test=0.2,0.5", "method=nn,gbdt")
     # the reference stands before what is compared with it
     assert [(entry["value"], entry["against"]) for entry in found["values"]] == [
@@ -126,7 +127,8 @@ def test_without_two_methods_nothing_is_compared(over: str) -> None:
     assert compared(over) is None
 
 
-def test_intersections_and_all_attributes_are_compared_and_other_metrics_are_not() -> None:
+def test_intersections_and_all_attributes_are_compared() -> None:
+    """Other metrics are not compared."""
     grid = make_grid("loans-gbdt", ["method=gbdt,nn"], seeds=2)
     names = [
         "theil_index",

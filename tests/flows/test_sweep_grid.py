@@ -94,7 +94,8 @@ def test_another_axis_is_refused_in_one_line(text: str, words: str) -> None:
     assert words in str(caught.value)
 
 
-def test_every_combination_and_seed_is_one_point_and_neighbours_differ_in_their_seed() -> None:
+def test_each_combination_and_seed_is_a_point() -> None:
+    """Neighbours differ in their seed."""
     grid = make_grid(
         "loans-gbdt",
         ["method.eta=0.1,0.2", "split.test=0.2,0.3,0.4"],
@@ -123,7 +124,8 @@ def test_a_point_is_the_job_that_a_run_with_the_same_set_has() -> None:
     assert grid.points[1].resolved == expected
 
 
-def test_a_swept_key_wins_over_a_set_one_and_sections_go_before_their_parts() -> None:
+def test_a_swept_key_wins_over_a_set_one() -> None:
+    """Sections go before their parts."""
     grid = make_grid(
         "loans-gbdt",
         ["method.eta=0.3", "method=budro"],
@@ -133,7 +135,8 @@ def test_a_swept_key_wins_over_a_set_one_and_sections_go_before_their_parts() ->
     assert (point.resolved.method, point.resolved.arguments) == ("budro", {"eta": 0.3})
 
 
-def test_a_swapped_method_drops_arguments_and_the_own_one_keeps_them() -> None:
+def test_a_swapped_method_drops_arguments() -> None:
+    """The job's own method keeps them."""
     own = resolve(*load_job("german-gbdt", ["method.eta=0.25"]))
     grid = make_grid(
         "german-gbdt",

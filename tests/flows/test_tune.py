@@ -81,7 +81,7 @@ def searching(publishing: Bench) -> Bench:
     return publishing
 
 
-def test_a_tuned_job_runs_and_publishes_with_its_study_in_the_provenance(searching: Bench) -> None:
+def test_a_tuned_job_publishes_with_its_study_in_provenance(searching: Bench) -> None:
     content = study_of(searching)
     study = content["tuning"]
     assert content["status"] == "evaluated"
@@ -191,7 +191,7 @@ def test_the_search_reads_no_test_row(
     ]
 
 
-def test_a_judgement_is_that_of_models_which_did_not_see_the_judged_rows(searching: Bench) -> None:
+def test_a_judgement_is_of_models_that_did_not_see_its_rows(searching: Bench) -> None:
     """The plain control by hand: a model of each half, and the decisions about all rows
     together.
     """
@@ -216,7 +216,7 @@ def test_a_judgement_is_that_of_models_which_did_not_see_the_judged_rows(searchi
     assert found["low"] < found["value"] < found["high"]
 
 
-def test_a_search_goes_on_and_ends_as_one_that_was_not_interrupted(searching: Bench) -> None:
+def test_an_interrupted_search_ends_as_an_uninterrupted_one(searching: Bench) -> None:
     first = study_of(searching, "--study", "s", "--trials", "5")["tuning"]
     assert models_of(first) == 5
     more = study_of(searching, "--study", "s", "--trials", "6", "--force")["tuning"]
@@ -265,7 +265,7 @@ def test_a_preference_chooses_from_the_front_without_new_trials(searching: Bench
 
 
 @pytest.mark.long
-def test_thresholds_by_group_compete_where_a_metric_of_groups_is_limited(searching: Bench) -> None:
+def test_thresholds_by_group_compete_under_limits_of_groups(searching: Bench) -> None:
     del searching.job["method"][
         "n_iter_no_change"
     ]  # all rows choose the thresholds, by cross-validation
@@ -323,9 +323,10 @@ def test_thresholds_by_group_are_tried_at_tolerances(
     assert rules[0] == Rule()
 
 
-def test_limits_that_no_value_meets_end_with_one_and_the_best_compromise_is_written(
+def test_limits_that_no_value_meets_end_with_1(
     searching: Bench,
 ) -> None:
+    """The best compromise is written."""
     done = tune(searching, "--where", "balanced_accuracy >= 0.99", "--trials", "6", code=1)
     assert "none of 6 trials is within the limits: the best compromise, number " in done.stderr
     assert "balanced_accuracy >= 0.99: missed by 0." in done.stderr
@@ -349,7 +350,7 @@ def test_limits_that_no_value_meets_end_with_one_and_the_best_compromise_is_writ
     assert searching.run("--json", job=target).json["status"] == "published"
 
 
-def test_a_limit_that_a_value_keeps_and_no_interval_shows_is_kept_and_that_is_said(
+def test_a_limit_kept_by_the_value_alone_is_said(
     searching: Bench,
 ) -> None:
     """A gap below the limit whose interval ends above it was refused; the small table shows
@@ -386,7 +387,7 @@ def test_what_follows_from_the_standings_to_the_exit_code() -> None:
     assert tuning.exit_code_of({"within_limits": False, "standings": [unknown]}) == 3
 
 
-def test_a_time_limit_keeps_an_answer_that_was_not_measured_on_test_rows(
+def test_a_time_limit_keeps_an_answer_without_test_rows(
     searching: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As if the time ended in the training of the winner."""
@@ -406,7 +407,7 @@ def test_a_time_limit_keeps_an_answer_that_was_not_measured_on_test_rows(
     assert searching.run("--json", job=target).json["status"] == "published"
 
 
-def test_a_table_that_is_not_read_in_time_gets_one_line_with_the_cure(
+def test_a_table_not_read_in_time_gets_one_line_with_the_cure(
     searching: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def too_late(*_: Any) -> Any:
@@ -421,9 +422,10 @@ def test_a_table_that_is_not_read_in_time_gets_one_line_with_the_cure(
     assert not (searching.folder / "job.tuned.yaml").exists()
 
 
-def test_a_search_without_one_judged_model_ends_with_four_and_goes_on_later(
+def test_a_search_without_a_judged_model_ends_with_4(
     searching: Bench,
 ) -> None:
+    """It goes on later."""
     done = tune(searching, "--trials", "1", code=4)
     assert "no model but the majority-class baseline was judged: give more --trials." in done.stderr
     assert not (searching.folder / "job.tuned.yaml").exists()
@@ -447,7 +449,8 @@ def test_a_busy_machine_gets_more_time_for_writing(slowness: float, seconds: flo
     assert tuning.writing_seconds(slowness, Budget(100.0)) == seconds
 
 
-def test_with_a_limit_of_time_the_first_model_is_a_quick_one_under_all_rules(bench: Bench) -> None:
+def test_the_first_model_under_a_time_limit_is_a_quick_one(bench: Bench) -> None:
+    """It is judged under all rules."""
     bench.job["method"] = {"name": "sensei"}
     bench.job["tune"] = {"minutes": 1, "where": ["gap_max.sex <= 0.1"]}
     plan = make_plan(str(bench.write()))
@@ -482,7 +485,8 @@ def test_the_control_without_mitigation_can_win_and_that_is_said(searching: Benc
     assert written["method"] == {"name": "gbdt", **SMALL}
 
 
-def test_repeats_train_the_winner_with_other_seeds_on_the_same_rows(searching: Bench) -> None:
+def test_repeats_train_the_winner_with_other_seeds(searching: Bench) -> None:
+    """The rows are the same."""
     searching.job["gates"] = {"auc": {"min": 0.999}}
     content = study_of(searching, "--trials", "4", "--repeats", "2")
     study = content["tuning"]
@@ -497,7 +501,7 @@ def test_repeats_train_the_winner_with_other_seeds_on_the_same_rows(searching: B
     assert "The winner with several seeds" in page.read_text()
 
 
-def test_the_status_is_that_of_the_study_whatever_the_command_asks(searching: Bench) -> None:
+def test_the_status_is_of_the_study_whatever_the_command_asks(searching: Bench) -> None:
     study_of(searching)
     shown = json.loads(tune(searching, "--status", "--json", "--where", "auc >= 0.2").stdout)
     assert shown["aim"] == f"balanced_accuracy where {LIMIT}"
@@ -651,7 +655,7 @@ def test_a_run_starts_without_optuna() -> None:
     assert done.stdout.strip() == "False"
 
 
-def test_the_compromise_is_said_with_its_value_and_the_end_of_its_interval() -> None:
+def test_the_compromise_has_its_value_and_its_intervals_end() -> None:
     ends = {"value": 0.1, "low": 0.05, "high": 0.45}
     document = document_of_limit(ends, 0.2, "interval")
     line = tuning.compromise(document, Path("people.tuned.yaml"))
@@ -679,7 +683,7 @@ def document_of_limit(ends: dict[str, float], value: float, bound: str) -> dict[
     return document_of({**dict.fromkeys(keys), "aim": aim}, None, "a-study", [trial])
 
 
-def test_the_page_counts_misses_by_the_bound_that_auto_stands_for() -> None:
+def test_the_page_counts_misses_by_the_bound_of_auto() -> None:
     ends = {"value": 0.1, "low": 0.05, "high": 0.15, "below": 0.0, "above": 0.3}
     trial = Trial(0, "search", "judged", metrics={"gap_max.sex": ends, "auc": {"value": 0.7}})
     keys = ("job", "level", "methods", "decisions", "halving")

@@ -153,7 +153,7 @@ def test_a_wrong_column_gets_one_line(reading: Bench, name: str) -> None:
     assert not (reading.store / "steps").exists()
 
 
-def test_a_copy_that_differs_only_in_what_is_left_out_changes_nothing(reading: Bench) -> None:
+def test_a_copy_that_differs_in_left_out_columns_is_the_same(reading: Bench) -> None:
     """The other value of such copies is the same in all of them."""
     copies = {
         "sex": {"sex": "all", "job": ["cook"]},
@@ -243,7 +243,7 @@ def test_methods_that_read_the_columns_keep_them(reading: Bench) -> None:
     }
 
 
-def test_a_contract_without_sensitive_model_inputs_has_nothing_to_leave_out(bench: Bench) -> None:
+def test_without_sensitive_inputs_there_is_nothing_to_leave_out(bench: Bench) -> None:
     assert all(LEAVE_OUT not in space for space in make_plan(str(bench.write())).methods.values())
 
 

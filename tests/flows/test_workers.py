@@ -24,7 +24,8 @@ pytestmark = pytest.mark.skipif(
 )
 
 
-def test_workers_have_a_core_and_a_thread_each_and_a_dead_one_is_replaced() -> None:
+def test_workers_have_a_core_each_and_dead_ones_are_replaced() -> None:
+    """Each has one thread, too."""
     mine = os.sched_getaffinity(0)
     pool = WorkerPool(2)
     try:
@@ -54,7 +55,8 @@ def has_ended(process: int) -> bool:
     return status.rpartition(")")[2].split()[0] in ("Z", "X")
 
 
-def test_a_call_whose_time_is_up_is_killed_and_the_next_one_gets_a_new_process() -> None:
+def test_a_call_whose_time_is_up_is_killed() -> None:
+    """The next one gets a new process."""
     pool = WorkerPool(1, modules=())
     try:
         first = pool.run(os.getpid)
@@ -77,7 +79,7 @@ def test_a_call_whose_time_is_up_is_killed_and_the_next_one_gets_a_new_process()
         pool.close(kill=True)
 
 
-def test_steps_with_a_limit_of_time_run_in_a_process_that_is_killed(tmp_path: Path) -> None:
+def test_steps_with_a_time_limit_run_in_a_process_to_kill(tmp_path: Path) -> None:
     store, pool = Store(str(tmp_path)), WorkerPool(1, modules=())
     try:
         pool.run(os.getpid)
@@ -98,9 +100,10 @@ def test_a_worker_alone_keeps_all_cores() -> None:
         pool.close()
 
 
-def test_a_pool_is_no_larger_than_the_work_and_a_running_cluster_is_used_whole(
+def test_a_pool_is_no_larger_than_the_work(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    """A running cluster is used whole."""
     made: list[tuple[str | None, int | None]] = []
     monkeypatch.setattr(evenhand.flows.workers, "cores", lambda: [0, 1, 2, 3])
     monkeypatch.setattr(
@@ -115,7 +118,7 @@ def test_a_pool_is_no_larger_than_the_work_and_a_running_cluster_is_used_whole(
     assert made == [*here, ("tcp://h:1", None), ("tcp://h:1", 9), ("here", 4)]
 
 
-def test_an_engine_that_is_not_installed_is_named_with_its_section(
+def test_an_engine_not_installed_is_named_with_its_section(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)

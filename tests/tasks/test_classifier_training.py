@@ -111,7 +111,7 @@ def test_every_strength_is_an_argument_with_a_positive_default() -> None:
         assert taken[names[0]].default > 0
 
 
-def test_controls_give_the_plain_rows_only_where_they_are_asked_for(tmp_path: Path) -> None:
+def test_controls_give_the_plain_rows_on_request_only(tmp_path: Path) -> None:
     wanted = {"calibration": "none", "decision": RULE | {"threshold": "own"}, "seed": 0}
     wanted |= {"method": "reweigh-logistic", "arguments": {}}
     found = controls(context(tmp_path / "a", wanted, encoded())).outputs

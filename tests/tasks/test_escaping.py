@@ -117,7 +117,8 @@ def test_neither_terminal_nor_page_gets_a_control(text: str) -> None:
     assert plain_text("tab\tand\nline") == terminal_text("tab\tand\nline") == "tab\tand\nline"
 
 
-def test_junit_and_summaries_of_ci_hold_no_control_and_notify_nobody() -> None:
+def test_ci_reports_hold_no_control_and_notify_nobody() -> None:
+    """These are JUnit files and summaries."""
     error = f"column '@team {ESCAPE}{REORDERED}' https://evil.example ]]> <b>"
     xml = junit_of_failure(
         error, model=REORDERED, created="2026-01-01T00:00:00", properties={"a": ESCAPE}

@@ -292,7 +292,8 @@ def test_metrics_are_those_that_gates_may_name(measure: Measure) -> None:
         check_drift_gates(parse_gates({"prediction_rate": {"max": 1}}), known)
 
 
-def test_of_three_labels_the_largest_change_counts_and_labels_not_named_are_together() -> None:
+def test_of_three_labels_the_largest_change_counts() -> None:
+    """Labels that are not named are together."""
     table = pa.table({"job": ["dj"] * 10 + ["nurse"] * 30 + ["poet"] * 9 + ["clown", None]})
     label = Column("job", "string", True, "", role="label", allowed=("dj", "nurse", "poet"))
     labels = labels_of(table, Contract("jobs", "1", "", (contract().columns[0], label)), {})

@@ -69,6 +69,19 @@ class AdversarialClassifier(GroupComparator):
     ----------
     weights_, biases_ : list of ndarray of float32
         Of each layer of the predictor, shapes (in, out) and (out,).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> sex = np.repeat([0, 1], 100)
+    >>> merit = rng.normal(size=200)
+    >>> X = np.column_stack([sex, merit + sex])
+    >>> y = (merit + rng.normal(scale=0.3, size=200) > 0).astype(int)
+    >>> model = AdversarialClassifier(hidden=(4,), n_epochs=5, random_state=0)
+    >>> model = model.fit(X, y, sensitive_features={"sex": sex})
+    >>> model.predict_proba(X).shape
+    (200, 2)
     """
 
     space: ClassVar[Space] = {
@@ -167,11 +180,11 @@ class AdversarialClassifier(GroupComparator):
         """Probabilities in float64: the rounding of a float32 network would depend on the other
         rows.
         """
-        found: Float = X.astype(np.float64)
+        hidden_units: Float = X.astype(np.float64)
         *inner, last = zip(self.weights_, self.biases_, strict=True)
         for weights, biases in inner:
-            found = np.maximum(found @ weights + biases, 0.0)
-        return expit(found @ last[0] + last[1])[:, 0]
+            hidden_units = np.maximum(hidden_units @ weights + biases, 0.0)
+        return expit(hidden_units @ last[0] + last[1])[:, 0]
 
     def _arrays(self) -> Arrays:
         return {

@@ -36,8 +36,8 @@ class Linear:
     def logits(self, X: NDArray[Any]) -> Float:
         """:math:`X w + b`.
 
-        Every row is summed by itself. A matrix product rounds differently with other rows beside a
-        row, and the decision on a row at a threshold would depend on them.
+        Every row is summed by itself. A matrix product rounds a row differently when other rows are
+        multiplied with it, and the decision on a row at a threshold would depend on them.
 
         Parameters
         ----------
@@ -119,6 +119,18 @@ class LogisticClassifier(Comparator):
     linear_ : Linear
     n_iter_ : int
         Steps of its solver.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> sex = np.repeat([0, 1], 100)
+    >>> merit = rng.normal(size=200)
+    >>> X = np.column_stack([sex, merit + sex])
+    >>> y = (merit + rng.normal(scale=0.3, size=200) > 0).astype(int)
+    >>> model = LogisticClassifier(C=10.0).fit(X, y)
+    >>> bool(model.score(X, y) > 0.8)
+    True
     """
 
     space: ClassVar[Space] = {"C": Real(0.001, 100.0, log=True)}
@@ -180,6 +192,19 @@ class ReweighedLogisticClassifier(GroupComparator, LogisticClassifier):
     ----------
     threshold_ : float
         A row is predicted ``classes_[1]`` where that class's probability is at least this.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> sex = np.repeat([0, 1], 100)
+    >>> merit = rng.normal(size=200)
+    >>> X = np.column_stack([sex, merit + sex])
+    >>> y = (merit + rng.normal(scale=0.3, size=200) > 0).astype(int)
+    >>> model = ReweighedLogisticClassifier(random_state=0)
+    >>> model = model.fit(X, y, sensitive_features={"sex": sex})
+    >>> 0 < model.threshold_ < 1
+    True
     """
 
     threshold: float | None = None
@@ -198,8 +223,8 @@ class ReweighedLogisticClassifier(GroupComparator, LogisticClassifier):
         train = held = np.arange(len(codes))
         if self.threshold is None:
             train, held = set_aside(codes, self.validation_share, self.random_state, self.people)
-        given = None if weights is None else weights[train]
-        balanced = kamiran_calders_weights(groups.codes[train], codes[train], given)
+        train_weights = None if weights is None else weights[train]
+        balanced = kamiran_calders_weights(groups.codes[train], codes[train], train_weights)
         self.linear_ = self._fit_linear(data[train], codes[train], balanced)
         if self.threshold is None:
             self.threshold_ = best_threshold(codes[held], self._positive_probability(data[held]))

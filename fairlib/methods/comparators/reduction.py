@@ -64,6 +64,20 @@ class ExponentiatedGradientClassifier(GroupComparator):
     votes_ : list of Linear
     n_iter_ : int
         Iterations of the reduction.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> sex = np.repeat([0, 1], 100)
+    >>> merit = rng.normal(size=200)
+    >>> X = np.column_stack([sex, merit + sex])
+    >>> y = (merit + rng.normal(scale=0.3, size=200) > 0).astype(int)
+    >>> model = ExponentiatedGradientClassifier(constraint="demographic_parity", max_iter=10)
+    >>> model = model.fit(X, y, sensitive_features={"sex": sex})
+    >>> rates = [model.predict(X)[sex == group].mean() for group in (0, 1)]
+    >>> bool(abs(rates[0] - rates[1]) < 0.1)
+    True
     """
 
     space: ClassVar[Space] = {
@@ -106,9 +120,11 @@ class ExponentiatedGradientClassifier(GroupComparator):
                 data[rows].astype(np.float64), codes[rows], sensitive_features=groups.codes[rows]
             )
         shares = reduction.weights_.sort_index()
-        kept = shares.index[shares > 0]
-        self.weights_ = shares[kept].to_numpy(np.float64)
-        self.votes_ = [_linear(reduction.predictors_[index], data.shape[1]) for index in kept]
+        used_predictors = shares.index[shares > 0]
+        self.weights_ = shares[used_predictors].to_numpy(np.float64)
+        self.votes_ = [
+            _linear(reduction.predictors_[index], data.shape[1]) for index in used_predictors
+        ]
         self.n_iter_ = reduction.last_iter_ + 1
         callback(1, 1, {})
 

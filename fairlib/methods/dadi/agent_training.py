@@ -328,8 +328,8 @@ class JointTraining:
         if not math.isfinite(R.sum()):
             raise self._not_finite("loss", self.iteration)
         ended = action == problem.allowed.size
-        asked = known[:-1].sum(axis=2)
-        earned = np.where(ended, R[:-1], R[1:]) - np.where(asked > 0, R[:-1], 0.0)
+        asked_counts = known[:-1].sum(axis=2)
+        earned = np.where(ended, R[:-1], R[1:]) - np.where(asked_counts > 0, R[:-1], 0.0)
         reward = config.value_scale * (earned - np.append(problem.costs, 0.0)[action])
         # double Q-learning: the target network's value of the policy's best action
         fixed = self.target.read(self.target.memory(rows), slot, seen).readings
@@ -360,7 +360,7 @@ class JointTraining:
         self._learners[0].step(memory, sets, mine, rate)
         self._learners[1].step(theirs, their_sets, {"classify": (guesses, d_attribute)}, rate)
         means = label[learned].mean(), attribute[learned].mean(), np.square(error).mean()
-        return np.array([*means, R[:-1][ended].sum(), asked[ended].sum(), ended.sum()])
+        return np.array([*means, R[:-1][ended].sum(), asked_counts[ended].sum(), ended.sum()])
 
     def _episodes(self, rows: Rows, memory: Memory) -> tuple[Int, Bool, Int, Int, Sets]:
         """Let every agent ask or stop n times, from what is known of its person.
@@ -382,13 +382,13 @@ class JointTraining:
             seen = problem.layout.known(rows.take(slots[-1]), known[-1])
             sets.append(policy.read(memory, slots[-1], seen))
             values = policy.head("policy", sets[-1].readings).outputs
-            left = problem.allowed & ~known[-1]
-            greedy.append(best_actions(values, left))
+            unanswered = problem.allowed & ~known[-1]
+            greedy.append(best_actions(values, unanswered))
             if len(actions) == config.n_step:
                 action = np.stack(actions)
                 best = np.stack(greedy)
                 return np.stack(slots), np.stack(known), action, best, Sets.joined(sets)
-            action = self._explore(left, greedy[-1])
+            action = self._explore(unanswered, greedy[-1])
             actions.append(action)
             # ask, or stop and take the next person
             ended = action == problem.allowed.size
@@ -503,19 +503,21 @@ def train(
         If a loss, or an output of the trained networks, became NaN or infinite.
     """
     history: dict[str, list[float]] = {}
-    found = checkpoint.load()
-    if found is None:
+    saved_state = checkpoint.load()
+    if saved_state is None:
         pretrained = pretrain(problem, config)
     else:
         predictor, adversary = (
-            SetNetwork(shape, found["pretrained"][name], problem.layout, config.processing_steps)
+            SetNetwork(
+                shape, saved_state["pretrained"][name], problem.layout, config.processing_steps
+            )
             for shape, name in zip(network_shapes(config, problem), NAMES, strict=True)
         )
         pretrained = predictor, adversary
     joint = JointTraining(problem, config, pretrained)
-    if found is not None:
-        joint.restore(found)
-        history = {name: values.tolist() for name, values in found["history"].items()}
+    if saved_state is not None:
+        joint.restore(saved_state)
+        history = {name: values.tolist() for name, values in saved_state["history"].items()}
     while joint.iteration < joint.iterations:
         logs = joint.advance(REPORT_EVERY)
         for name, value in {"step": float(joint.iteration), **logs}.items():
@@ -523,7 +525,9 @@ def train(
         if callback is not None and callback(joint.iteration, joint.iterations, logs):
             break
         if checkpoint.due():
-            kept = {name: network.vector for name, network in zip(NAMES, pretrained, strict=True)}
-            checkpoint.save(joint.state() | {"pretrained": kept, "history": history})
+            pretrained_vectors = {
+                name: network.vector for name, network in zip(NAMES, pretrained, strict=True)
+            }
+            checkpoint.save(joint.state() | {"pretrained": pretrained_vectors, "history": history})
     joint.check()
     return pretrained, joint.networks, history

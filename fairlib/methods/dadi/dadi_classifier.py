@@ -96,7 +96,7 @@ class DADIClassifier(Method):
         Length of memory vectors and of the LSTM; steps of attention.
     pretrain_iterations : int or None
         Of both classifiers alone; may be 0. None: 4,000, and so few that at most 100 people are
-        drawn per training row: of a small table more are learned by heart.
+        drawn per training row: with more, the classifiers memorise a small table.
     n_iterations : int or None
         Of joint training; may be 0. None: 80,000 divided by the number of groups that may be asked,
         within 1,000 and 4,000, because an iteration takes longer with more of them; at most as
@@ -136,6 +136,23 @@ class DADIClassifier(Method):
         ``step`` and, over the iterations up to it, ``classification_loss``, ``adversary_loss``,
         ``value_error``, ``reward`` and ``asked``
         (:meth:`evenhand.fairlib.methods.dadi.agent_training.JointTraining.advance`).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> sex = np.repeat([0, 1], 100)
+    >>> merit = rng.normal(size=200)
+    >>> X = np.column_stack([sex, merit + sex])
+    >>> y = (merit + rng.normal(scale=0.3, size=200) > 0).astype(int)
+    >>> model = DADIClassifier(
+    ...     hidden=(8, 8), memory_size=8, pretrain_iterations=20, n_iterations=20, agents=8,
+    ...     trees_weight=0.0, random_state=0,
+    ... )
+    >>> model = model.fit(X, y, sensitive_features={"sex": sex})
+    >>> acquired = model.acquire(X[:3])
+    >>> acquired.known.shape
+    (3, 2)
     """
 
     space: ClassVar[Space] = {

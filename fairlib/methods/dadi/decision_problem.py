@@ -305,15 +305,15 @@ def prepare(
             "more "
             "rows or a smaller validation_share."
         )
-    own = None if weights is None else weights[train]
+    train_weights = None if weights is None else weights[train]
     attribute_of_rows = attribute._replace(
         code=group[train], weight=attribute.weight[train], start=attribute.start[train]
     )
     problem = Problem(
         layout,
         layout.rows(X[train]),
-        with_weights(label_outcome(codes[train], config.class_balance), own),
-        with_weights(attribute_of_rows, own),
+        with_weights(label_outcome(codes[train], config.class_balance), train_weights),
+        with_weights(attribute_of_rows, train_weights),
         allowed,
         _costs(config.costs, list(feature_groups)),
     )

@@ -211,7 +211,7 @@ class Layout:
 
     @property
     def constant(self) -> list[str]:
-        """Groups whose columns are all constant: asking them tells nothing."""
+        """Groups whose columns are all constant: their answers are known beforehand."""
         fixed = set(self.two[self.low == self.high])
         return [name for name, columns in self.groups.items() if fixed.issuperset(columns)]
 

@@ -42,7 +42,7 @@ class FAIASClassifier(Method):
 
     A selector draws which feature groups s the predictor f sees, the others being 0. It learns to
     draw those with which the sensitive feature k would change the prediction most: features that
-    already tell k are left out. The predictor learns to predict well and to be changed little,
+    already predict k are left out. The predictor learns to predict well and to be changed little,
 
     .. math:: \min_\phi \;
               E\left[-\log f_y(x, s) + \lambda \|f(x, s \cup \{k\}) - f(x, s)\|\right],
@@ -94,9 +94,9 @@ class FAIASClassifier(Method):
     validation_criterion : {"log_loss", "balanced_accuracy"}
         What decides: the log loss, with probabilities corrected for `class_balance`, from the step
         on at which a selection probability can have come from its start to one half, so that the
-        selector has had its say; or the balanced accuracy, among equals the mean over the classes
+        selector has had an effect; or the balanced accuracy, among equals the mean over the classes
         of their log loss. Balanced accuracy stays at 1 / K for as long as a small class is never
-        the likeliest.
+        the most probable.
     patience : int or None
         End after so many epochs without a better one. None: never.
     random_state : int or None
@@ -113,6 +113,23 @@ class FAIASClassifier(Method):
     history_ : dict of str to list of float
         Per ``epoch``: ``prediction_loss``, ``sensitivity_loss`` and, with validation rows,
         ``validation_log_loss`` or ``validation_balanced_accuracy``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> sex = np.repeat([0, 1], 100)
+    >>> merit = rng.normal(size=200)
+    >>> X = np.column_stack([sex, merit + sex])
+    >>> y = (merit + rng.normal(scale=0.3, size=200) > 0).astype(int)
+    >>> model = FAIASClassifier(hidden=(8,), n_epochs=5, random_state=0)
+    >>> columns = {"sex": [0], "test": [1]}
+    >>> model = model.fit(X, y, sensitive_features={"sex": sex}, feature_groups=columns)
+    >>> model.predict_proba(X).shape
+    (200, 2)
+    >>> flipped = np.column_stack([1 - sex, X[:, 1]])
+    >>> bool(np.array_equal(model.predict(X), model.predict(flipped)))
+    True
     """
 
     multiclass = True
@@ -225,8 +242,8 @@ class FAIASClassifier(Method):
 
             self.history_ = trainer.run(score if len(held) else None, callback, stored)
         with torch.no_grad():
-            # the predictor never reads the sensitive columns: their weights only tell of the
-            # training rows
+            # the predictor never reads the sensitive columns: their weights would only
+            # disclose training rows
             first: nn.Linear = players.predictor[0]  # type: ignore[assignment]
             first.weight[:, players.features.hidden] = 0.0
         self.best_epoch_ = trainer.best_epoch
@@ -267,23 +284,24 @@ class FAIASClassifier(Method):
     def _sensitive(self, data: Float32, sensitive_features: Any) -> list[str]:
         """Names of the sensitive feature groups: each must vary, and so must another group."""
         if isinstance(sensitive_features, list | tuple):
-            known = [str(name) for name in sensitive_features]
+            sensitive_names = [str(name) for name in sensitive_features]
         else:
-            known = list(sensitive_columns(sensitive_features))
-        if not known:
+            sensitive_names = list(sensitive_columns(sensitive_features))
+        if not sensitive_names:
             raise ValueError(
                 "sensitive_features is missing: the selector needs to know what to hide."
             )
-        names = list(dict.fromkeys(known if self.attributes is None else self.attributes))
+        names = list(dict.fromkeys(sensitive_names if self.attributes is None else self.attributes))
         if not names:
             raise ValueError("attributes is empty: name at least one sensitive feature.")
         varies = {
             name: bool(np.ptp(data[:, cols], axis=0).any()) for name, cols in self.groups_.items()
         }
         for name in names:
-            if name not in known:
+            if name not in sensitive_names:
                 raise ValueError(
-                    f"attributes names {name!r}, and sensitive_features has {', '.join(known)}."
+                    f"attributes names {name!r}, and sensitive_features has "
+                    f"{', '.join(sensitive_names)}."
                 )
             if name not in self.groups_:
                 raise ValueError(
@@ -339,9 +357,9 @@ class FAIASClassifier(Method):
 
         data = self._validated(X, reset=False)
         with torch.no_grad():
-            found = self.selector_.probabilities(self.selector_.logits(torch.tensor(data)))
+            probabilities = self.selector_.probabilities(self.selector_.logits(torch.tensor(data)))
         shape = (len(data), len(self.groups_))
-        return np.broadcast_to(found.numpy().astype(np.float64), shape).copy()
+        return np.broadcast_to(probabilities.numpy().astype(np.float64), shape).copy()
 
     def _probabilities(self, X: Float32) -> Float:
         return self._players.mean_over_selections(self._levels, X)

@@ -282,6 +282,6 @@ class Players(nn.Module):
         # mean of f(x, s) over the selections s
         total: Tensor = torch.zeros(())
         for mask, count in zip(masks, counts, strict=True):
-            shown = self.features.masked(x, mask.to(x.dtype))
-            total = total + float(count) * self.predictor(shown).double().softmax(1)
+            masked_rows = self.features.masked(x, mask.to(x.dtype))
+            total = total + float(count) * self.predictor(masked_rows).double().softmax(1)
         return (total / float(counts.sum())).numpy()

@@ -60,9 +60,11 @@ def sensitivity(
         The sums of norms.
     """
     inputs = [shown, *(torch.where(columns, x, shown) for columns in sensitive)]
-    logits, *others = predictor(torch.cat(inputs)).split(len(x))
+    logits, *other_logits = predictor(torch.cat(inputs)).split(len(x))
     probabilities = logits.softmax(1)
-    losses = [torch.linalg.vector_norm(other.softmax(1) - probabilities, dim=1) for other in others]
+    losses = [
+        torch.linalg.vector_norm(other.softmax(1) - probabilities, dim=1) for other in other_logits
+    ]
     return logits, torch.stack(losses).sum(0)
 
 
@@ -333,8 +335,8 @@ class Trainer:
         selection = (draws < probabilities).to(x.dtype)
         # prediction loss (6.9) and sensitivity loss (6.8) of every row
         features = players.features
-        shown = features.masked(x, selection)
-        outputs, changes = sensitivity(players.predictor, shown, x, features.sensitive)
+        masked_rows = features.masked(x, selection)
+        outputs, changes = sensitivity(players.predictor, masked_rows, x, features.sensitive)
         # a weighted mean would count a small class by its share of the batch
         row_losses = functional.cross_entropy(outputs, labels, reduction="none")
         row_losses = row_losses * self.class_weights[labels]
@@ -360,9 +362,9 @@ class Trainer:
         """Update the exponential moving averages, over fewer steps at first (Polyak averaging)."""
         self.step += 1
         decay = self.config.averaging
-        kept = min(decay, self.step / (self.step + 9)) if decay else 0.0
+        old_share = min(decay, self.step / (self.step + 9)) if decay else 0.0
         with torch.no_grad():
-            torch._foreach_lerp_(self.averages, list(self.players.parameters()), 1.0 - kept)
+            torch._foreach_lerp_(self.averages, list(self.players.parameters()), 1.0 - old_share)
 
     def exchange(self) -> None:
         """Exchange the parameters and their averages; a second call undoes it."""

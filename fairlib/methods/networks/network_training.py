@@ -563,8 +563,8 @@ class Training:
 
     def _record(self) -> dict[str, float]:
         """Append the means since the last record to the history, and return them."""
-        taken = (self.step - 1) % REPORT_EVERY + 1
-        progress = {name: total / taken for name, total in self._sums.items()}
+        steps_of_report = (self.step - 1) % REPORT_EVERY + 1
+        progress = {name: total / steps_of_report for name, total in self._sums.items()}
         self._sums = {}
         if not all(np.isfinite(value) for value in progress.values()):
             raise self._not_finite("loss is")

@@ -307,10 +307,10 @@ class Robustness(MeanLoss):
         total = 0.0
         for part in batch.parts(CHUNK_ROWS):
             objective = self.search_objective(model, part)
-            found = self.auditor.search(model, part.x, objective, self.multiplier, random)
-            spent = float(part.mean(found.squared_distance.double()))
+            worst_case = self.auditor.search(model, part.x, objective, self.multiplier, random)
+            spent = float(part.mean(worst_case.squared_distance.double()))
             with torch.no_grad():
-                value = self.value(network, part, found, shift)
+                value = self.value(network, part, worst_case, shift)
                 value = float(self.bounded(network, part, torch.tensor(value), {})[0])
             total += len(part.x) * (value + self.rho * self.multiplier * (self.budget - spent))
         return total / len(batch.x)
@@ -358,13 +358,13 @@ class Robustness(MeanLoss):
         network.eval()
         model = as_differentiable(network)
         objective = self.search_objective(model, batch)
-        found = self.auditor.search(model, batch.x, objective, self.multiplier, self.generator)
+        worst_case = self.auditor.search(model, batch.x, objective, self.multiplier, self.generator)
         network.train()
-        spent = float(batch.mean(found.squared_distance.double()))
+        spent = float(batch.mean(worst_case.squared_distance.double()))
         logs = {"spent": spent, "multiplier": self.multiplier}
         update = next_relative_multiplier if self.relative else next_multiplier
         self.multiplier = update(self.multiplier, self.rate, self.budget, spent)
-        return found.points, logs
+        return worst_case.points, logs
 
     def state(self) -> State:
         """Give all that the next mini-batch depends on."""
@@ -395,10 +395,10 @@ class SetInvariance(Robustness):
         points, logs = self.worst_case(network, batch)
         loss, distances = _paired_loss(network, batch, points, self.rho, self.distance)
         if self.pairing is not None:
-            own, paired = network(torch.cat([batch.x, self.pairing.drawn(batch)])).split(
+            own_logits, paired = network(torch.cat([batch.x, self.pairing.drawn(batch)])).split(
                 len(batch.x)
             )
-            distance = batch.mean(self.distance(own, paired))
+            distance = batch.mean(self.distance(own_logits, paired))
             loss = loss + self.pairing.rho * distance
             logs["paired_distance"] = float(distance.detach())
         return self.bounded(network, batch, loss, logs | distances)
@@ -419,9 +419,11 @@ class SetInvariance(Robustness):
         -------
         float
         """
-        found = super().criterion(network, batch, shift)
+        criterion = super().criterion(network, batch, shift)
         return (
-            found if self.pairing is None else found + self.pairing.penalty(network, batch, shift)
+            criterion
+            if self.pairing is None
+            else criterion + self.pairing.penalty(network, batch, shift)
         )
 
     def state(self) -> State:
@@ -475,8 +477,8 @@ class SetInvariance(Robustness):
         -------
         float
         """
-        own = float(batch.loss(network(batch.x).double() - shift))
-        return own + self.rho * float(batch.mean(found.value.double()))
+        own_loss = float(batch.loss(network(batch.x).double() - shift))
+        return own_loss + self.rho * float(batch.mean(found.value.double()))
 
 
 class LogitPairing(MeanLoss):
@@ -520,8 +522,8 @@ class LogitPairing(MeanLoss):
 
     def __call__(self, network: nn.Module, batch: Batch) -> tuple[Tensor, dict[str, float]]:
         """Loss of a mini-batch with its graph, and its logs."""
-        others = self.drawn(batch)
-        return _paired_loss(network, batch, others, self.rho, self.distance, self.augmentation)
+        pair_rows = self.drawn(batch)
+        return _paired_loss(network, batch, pair_rows, self.rho, self.distance, self.augmentation)
 
     def drawn(self, batch: Batch) -> Tensor:
         """Draw a counterfactual of each row.
@@ -536,11 +538,11 @@ class LogitPairing(MeanLoss):
             Each row as in one of its copies, all of which are equally probable.
         """
         drawn = torch.randint(len(self.copies), batch.rows.shape, generator=self.generator)
-        others = batch.x.clone()
+        pair_rows = batch.x.clone()
         for number, (changed, values) in enumerate(self.copies):
             mine = torch.nonzero(drawn == number)
-            others[mine, changed] = values[batch.rows[mine[:, 0]]].to(others.device)
-        return others
+            pair_rows[mine, changed] = values[batch.rows[mine[:, 0]]].to(pair_rows.device)
+        return pair_rows
 
     def criterion(self, network: nn.Module, batch: Batch, shift: Tensor) -> float:
         """As :meth:`MeanLoss.criterion`, with the mean over all counterfactuals.
@@ -578,13 +580,13 @@ class LogitPairing(MeanLoss):
         float
         """
         with torch.no_grad():
-            own = network(batch.x).double()
-            total = own.new_zeros(len(batch.x))
+            own_logits = network(batch.x).double()
+            total = own_logits.new_zeros(len(batch.x))
             for changed, values in self.copies:
-                others = batch.x.clone()
-                others[:, changed] = values[batch.rows].to(others.device)
-                outputs = network(others).double()
-                total += self.rho * self.distance(own, outputs)
+                pair_rows = batch.x.clone()
+                pair_rows[:, changed] = values[batch.rows].to(pair_rows.device)
+                outputs = network(pair_rows).double()
+                total += self.rho * self.distance(own_logits, outputs)
                 if self.augmentation:
                     total += self.augmentation * batch.row_loss(outputs - shift, batch.labels)
             return float(batch.mean(total / len(self.copies)))
@@ -615,9 +617,9 @@ def _paired_loss(
     """The loss, rho times the mean distance d_Y of outputs at the rows and at others, and the loss
     there.
     """
-    own, paired = network(torch.cat([batch.x, others])).split(len(batch.x))
-    loss = batch.loss(own)
-    distance = batch.mean(distance_of(own, paired))
+    own_logits, paired = network(torch.cat([batch.x, others])).split(len(batch.x))
+    loss = batch.loss(own_logits)
+    distance = batch.mean(distance_of(own_logits, paired))
     logs = {
         "classification_loss": float(loss.detach()),
         "output_distance": float(distance.detach()),

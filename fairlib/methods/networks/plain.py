@@ -82,6 +82,18 @@ class NeuralNetworkClassifier(Method):
         Means over the 50 steps up to each ``step``: ``loss``, the minimised objective. With
         validation rows also ``validation_loss``, the objective on them at the last evaluation, with
         log-odds corrected for the class balance of the mini-batches.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> sex = np.repeat([0, 1], 100)
+    >>> merit = rng.normal(size=200)
+    >>> X = np.column_stack([sex, merit + sex])
+    >>> y = (merit + rng.normal(scale=0.3, size=200) > 0).astype(int)
+    >>> model = NeuralNetworkClassifier(hidden=(8,), n_steps=200, learning_rate=0.01)
+    >>> bool(model.fit(X, y).score(X, y) > 0.8)
+    True
     """
 
     multiclass = True

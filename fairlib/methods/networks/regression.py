@@ -96,19 +96,80 @@ class Regression(RegressorMixin):  # type: ignore[misc]
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class NeuralNetworkRegressor(Regression, NeuralNetworkClassifier):
-    """As :class:`NeuralNetworkClassifier`, for numbers (:class:`Regression`)."""
+    """As :class:`NeuralNetworkClassifier`, for numbers (:class:`Regression`).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> sex = np.repeat([0, 1], 100)
+    >>> merit = rng.normal(size=200)
+    >>> X = np.column_stack([sex, merit + sex])
+    >>> y = (merit + rng.normal(scale=0.3, size=200) > 0).astype(int)
+    >>> model = NeuralNetworkRegressor(hidden=(8,), n_steps=200, learning_rate=0.01, random_state=0)
+    >>> model.fit(X, merit).predict(X).shape
+    (200,)
+    >>> bool(model.score(X, merit) > 0.5)
+    True
+    """
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class SenSeIRegressor(Regression, SenSeIClassifier):
-    """As :class:`SenSeIClassifier`, for numbers (:class:`Regression`)."""
+    """As :class:`SenSeIClassifier`, for numbers (:class:`Regression`).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> sex = np.repeat([0, 1], 100)
+    >>> merit = rng.normal(size=200)
+    >>> X = np.column_stack([sex, merit + sex])
+    >>> y = (merit + rng.normal(scale=0.3, size=200) > 0).astype(int)
+    >>> from evenhand.fairlib.distances.sensitive_subspace import SensitiveSubspace
+    >>> metric = SensitiveSubspace(indicators=[0], learned=[]).fit(X)
+    >>> model = SenSeIRegressor(metric, hidden=(8,), rho=5.0, n_steps=50, random_state=0)
+    >>> model.fit(X, merit).predict(X).shape
+    (200,)
+    >>> "output_distance" in model.history_
+    True
+    """
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class SenSRRegressor(Regression, SenSRClassifier):
-    """As :class:`SenSRClassifier`, for numbers (:class:`Regression`)."""
+    """As :class:`SenSRClassifier`, for numbers (:class:`Regression`).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> sex = np.repeat([0, 1], 100)
+    >>> merit = rng.normal(size=200)
+    >>> X = np.column_stack([sex, merit + sex])
+    >>> y = (merit + rng.normal(scale=0.3, size=200) > 0).astype(int)
+    >>> from evenhand.fairlib.distances.sensitive_subspace import SensitiveSubspace
+    >>> metric = SensitiveSubspace(indicators=[0], learned=[]).fit(X)
+    >>> model = SenSRRegressor(metric, hidden=(8,), n_steps=50, random_state=0)
+    >>> model.fit(X, merit).predict(X).shape
+    (200,)
+    """
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class CLPRegressor(Regression, CLPClassifier):
-    """As :class:`CLPClassifier`, for numbers (:class:`Regression`)."""
+    """As :class:`CLPClassifier`, for numbers (:class:`Regression`).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> sex = np.repeat([0, 1], 100)
+    >>> merit = rng.normal(size=200)
+    >>> X = np.column_stack([sex, merit + sex])
+    >>> y = (merit + rng.normal(scale=0.3, size=200) > 0).astype(int)
+    >>> copies = [np.column_stack([1 - sex, X[:, 1]])]
+    >>> model = CLPRegressor(hidden=(8,), rho=5.0, n_steps=50, random_state=0)
+    >>> model.fit(X, merit, counterfactuals=copies).predict(X).shape
+    (200,)
+    """

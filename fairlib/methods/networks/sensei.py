@@ -155,6 +155,22 @@ class SenSeIClassifier(AuditedNetwork):
     history_ : dict of str to list of float
         Also ``classification_loss`` (nats) and ``output_distance``, the two terms of ``loss``; with
         a `pair_weight` also ``paired_distance``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> sex = np.repeat([0, 1], 100)
+    >>> merit = rng.normal(size=200)
+    >>> X = np.column_stack([sex, merit + sex])
+    >>> y = (merit + rng.normal(scale=0.3, size=200) > 0).astype(int)
+    >>> from evenhand.fairlib.distances.sensitive_subspace import SensitiveSubspace
+    >>> metric = SensitiveSubspace(indicators=[0], learned=[]).fit(X)
+    >>> model = SenSeIClassifier(metric, hidden=(8,), rho=5.0, n_steps=50, random_state=0)
+    >>> model.fit(X, y).predict_proba(X).shape
+    (200, 2)
+    >>> "output_distance" in model.history_
+    True
     """
 
     space: ClassVar[Space] = {**AuditedNetwork.space, "rho": Real(0.1, 100.0, log=True)}
@@ -183,8 +199,8 @@ class SenSeIClassifier(AuditedNetwork):
         objective = SetInvariance(self, self.metric_, self.perturbation_budget_, self.rho)
         if self.pair_weight:
             copies = check_copies(data, counterfactuals)
-            given = self.pair_weight, self.random_state, self.output_distance
-            objective.pairing = LogitPairing(data, copies, *given)
+            pairing_arguments = self.pair_weight, self.random_state, self.output_distance
+            objective.pairing = LogitPairing(data, copies, *pairing_arguments)
         return objective
 
 
@@ -200,12 +216,26 @@ class SenSRClassifier(AuditedNetwork):
     with :math:`d_X` the squared fair distance: equation 2.5 of Yurochkin and Sun 2021, who compare
     SenSeI with it. One mini-batch: the auditor finds the worst :math:`x'` of every row, the network
     descends on the loss there (nats), and :math:`\lambda` moves towards the budget.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> sex = np.repeat([0, 1], 100)
+    >>> merit = rng.normal(size=200)
+    >>> X = np.column_stack([sex, merit + sex])
+    >>> y = (merit + rng.normal(scale=0.3, size=200) > 0).astype(int)
+    >>> from evenhand.fairlib.distances.sensitive_subspace import SensitiveSubspace
+    >>> metric = SensitiveSubspace(indicators=[0], learned=[]).fit(X)
+    >>> model = SenSRClassifier(metric, hidden=(8,), n_steps=50, random_state=0)
+    >>> model.fit(X, y).predict_proba(X).shape
+    (200, 2)
     """
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class CLPClassifier(NeuralNetworkClassifier):
-    r"""Counterfactual logit pairing (Garg et al. 2018), for any number of classes.
+    r"""Counterfactual logit pairing (Garg et al. 2019), for any number of classes.
 
     .. math:: \min_\theta E[\ell(y, h_\theta(x))] + \rho E[d_Y(h_\theta(x), h_\theta(x^c))]
 
@@ -226,6 +256,19 @@ class CLPClassifier(NeuralNetworkClassifier):
     ----------
     history_ : dict of str to list of float
         Also ``classification_loss`` (nats) and ``output_distance``, which rho weighs in ``loss``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> sex = np.repeat([0, 1], 100)
+    >>> merit = rng.normal(size=200)
+    >>> X = np.column_stack([sex, merit + sex])
+    >>> y = (merit + rng.normal(scale=0.3, size=200) > 0).astype(int)
+    >>> copies = [np.column_stack([1 - sex, X[:, 1]])]
+    >>> model = CLPClassifier(hidden=(8,), rho=5.0, n_steps=50, random_state=0)
+    >>> model.fit(X, y, counterfactuals=copies).predict_proba(X).shape
+    (200, 2)
     """
 
     space: ClassVar[Space] = {**NeuralNetworkClassifier.space, "rho": Real(0.1, 100.0, log=True)}
@@ -245,5 +288,5 @@ class CLPClassifier(NeuralNetworkClassifier):
         if self.rho == 0 and self.augmentation == 0:
             return super()._objective(data, sensitive_features, counterfactuals)
         copies = check_copies(data, counterfactuals)
-        given = self.rho, self.random_state, self.output_distance, self.augmentation
-        return LogitPairing(data, copies, *given)
+        pairing_arguments = self.rho, self.random_state, self.output_distance, self.augmentation
+        return LogitPairing(data, copies, *pairing_arguments)

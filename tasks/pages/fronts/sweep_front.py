@@ -214,11 +214,11 @@ def mark(label: str, kind: str, x: Json, y: Json, series: str = "") -> dict[str,
 
 
 def tradeoff_chart(
-    x: str, y: str, rows: list[dict[str, Any]], said: str, caption: str = "", **more: Any
+    x: str, y: str, rows: list[dict[str, Any]], text: str, caption: str = "", **more: Any
 ) -> Chart:
     """Marks of one metric against another; `more` are further arguments of the plot."""
     data = {"rows": rows, "x_title": of_axis(x), "y_title": of_axis(y), **more}
-    return Chart("tradeoffs.tradeoff", data, f"{title(y)} against {title(x)}", said, caption)
+    return Chart("tradeoffs.tradeoff", data, f"{title(y)} against {title(x)}", text, caption)
 
 
 def build(documents: Documents) -> Iterator[Section]:
@@ -484,7 +484,7 @@ def _numbers(sweep: Json) -> list[Block]:
     if without:
         blocks.append(f"Left out, because no run had enough evidence: {', '.join(without)}.")
     if len(plain_metrics(sweep["metrics"])) < len(sweep["metrics"]):
-        blocks.append("The metrics of intersections of attributes stand in the tables only.")
+        blocks.append("The metrics of intersections of attributes are in the tables only.")
     return blocks
 
 

@@ -251,7 +251,7 @@ FINDINGS = {
     "worse": "worse",
     "other": "differs",
     "same": "the same",
-    "unclear": "no difference can be told",
+    "unclear": "no significant difference",
     "lacking": "not enough evidence",
 }
 

@@ -20,7 +20,6 @@ from torch.nn import functional
 
 from evenhand.fairlib.auditor.differentiable_model import (
     DifferentiableModel,
-    PerceptronModel,
     as_differentiable,
 )
 from evenhand.fairlib.auditor.worst_case_search import (
@@ -96,9 +95,7 @@ def goal_of(goal: str, network: nn.Module, x: Tensor, labels: Tensor) -> SearchO
 
 @pytest.mark.parametrize("classes", [1, 2, 3])
 @pytest.mark.parametrize("multiplier", [1.1, 2.0, 20.0])
-def test_a_linear_network_within_the_box_is_moved_as_the_closed_form_says(
-    multiplier: float, classes: int
-) -> None:
+def test_a_linear_network_in_the_box_has_the_closed_form(multiplier: float, classes: int) -> None:
     # each logit is 0.3 x_0 + 0.8 x_1: the mean over logits is the square of one, whatever K
     x = within([-1.0, -1.0], [1.0, 1.0], 20, seed=1)
     network = linear([[0.3, 0.8]] * classes)
@@ -129,7 +126,7 @@ def test_the_distance_is_a_mean_over_the_logits_and_not_a_sum() -> None:
 
 
 @pytest.mark.parametrize("multiplier", [0.0, 0.1, 0.5])
-def test_where_moving_pays_more_than_it_costs_the_corner_of_the_box_is_taken(
+def test_the_corner_is_taken_where_moving_pays_more(
     multiplier: float,
 ) -> None:
     # 0.8^2 > multiplier: the further, the better
@@ -158,7 +155,7 @@ def test_without_a_free_direction_people_move_only_where_it_pays() -> None:
 
 
 @pytest.mark.parametrize("free", [(), (0,)])
-def test_without_a_price_everyone_goes_to_the_corner_that_hurts_most(free: tuple[int, ...]) -> None:
+def test_without_a_price_everyone_moves_to_the_worst_corner(free: tuple[int, ...]) -> None:
     x = within([-1.0, -2.0, 0.0], [1.0, 2.0, 3.0], 15, seed=2)
     labels = torch.arange(15) % 2
     network = linear([[0.0, 0.0, 0.0], [1.0, -0.5, 0.2]])
@@ -174,9 +171,10 @@ def test_without_a_price_everyone_goes_to_the_corner_that_hurts_most(free: tuple
 
 
 @pytest.mark.parametrize("multiplier", [0.0, 0.6, 1.0, 5.0])
-def test_the_log_loss_of_two_classes_and_a_linear_network_is_as_bad_as_brute_force(
+def test_log_loss_of_a_linear_network_equals_brute_force(
     multiplier: float,
 ) -> None:
+    """The network has two classes."""
     # of curvature at most 2^2 / 4 along the paid side: from a multiplier of 1/2 on there is one
     # maximum
     x = within([-1.0, -2.0], [1.0, 2.0], 40, seed=3)
@@ -191,9 +189,7 @@ def test_the_log_loss_of_two_classes_and_a_linear_network_is_as_bad_as_brute_for
 
 @pytest.mark.parametrize("goal", ["distance", "loss"])
 @pytest.mark.parametrize("classes", [2, 3])
-def test_hidden_layers_are_searched_nearly_as_well_as_by_brute_force(
-    classes: int, goal: str
-) -> None:
+def test_hidden_layers_come_close_to_brute_force(classes: int, goal: str) -> None:
     metric = box([-1.0, -2.0], [1.0, 2.0])
     for multiplier in (5.0, 20.0):
         gained, possible = [], []
@@ -297,7 +293,7 @@ class First:
         return torch.tensor([1.0, 0.0]).expand_as(logits)
 
 
-def test_climbs_reach_the_optimum_of_a_linear_function_that_the_box_cuts() -> None:
+def test_climbs_reach_a_linear_optimum_that_the_box_cuts() -> None:
     # what the corner of the box has along the free direction, about (1, -1, 0), costs nothing
     metric = SensitiveSubspace(learned=[LearnedDirection("a")])
     rng = np.random.default_rng(0)
@@ -355,7 +351,8 @@ def test_many_free_directions_are_searched_by_the_gradient() -> None:
 
 
 @pytest.mark.parametrize("goal", ["distance", "loss"])
-def test_many_free_directions_of_a_hidden_layer_come_close_to_the_best_corner(goal: str) -> None:
+def test_many_free_directions_come_close_to_the_best_corner(goal: str) -> None:
+    """The network has a hidden layer."""
     metric = box([-1.0] * 8, [1.0] * 8, free=tuple(range(6)))
     shares = []
     for seed in range(5):
@@ -381,7 +378,7 @@ def test_many_free_directions_of_a_hidden_layer_come_close_to_the_best_corner(go
 @pytest.mark.parametrize("random_start", [False, True])
 @pytest.mark.parametrize("multiplier", [0.0, 0.02, 1.0, 1e4])
 @pytest.mark.parametrize("goal", ["distance", "loss"])
-def test_what_is_found_is_what_its_points_give_and_no_better_than_staying(
+def test_the_result_is_what_its_points_give_or_staying(
     goal: str, multiplier: float, random_start: bool
 ) -> None:
     rng = np.random.default_rng(6)
@@ -447,9 +444,10 @@ def test_points_stay_within_the_domain(
 @given(
     seed=st.integers(0, 10_000), multiplier=st.sampled_from([0.0, 0.5]), random_start=st.booleans()
 )
-def test_points_along_a_learned_direction_stay_within_its_range_and_the_features(
+def test_points_along_a_learned_direction_stay_within_bounds(
     seed: int, multiplier: float, random_start: bool
 ) -> None:
+    """They keep to its range and to the features' bounds."""
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(10, 3))
     metric = SensitiveSubspace().fit(X, sensitive_features={"g": X[:, 0] + X[:, 1]})
@@ -534,7 +532,7 @@ def test_the_same_seed_searches_alike_and_another_one_elsewhere() -> None:
     assert torch.equal(points(1, False), points(2, False))
 
 
-def test_random_starts_are_spread_over_the_whole_range_of_the_free_direction() -> None:
+def test_random_starts_spread_over_the_range_of_a_free_direction() -> None:
     x = torch.zeros(400, 2)
     view = as_differentiable(linear([[1.0, 0.0]] * 2))
     auditor = Auditor(box([-1.0, -1.0], [3.0, 1.0]), subspace_steps=1, full_steps=0)
@@ -598,9 +596,8 @@ class Towards:
 @pytest.mark.parametrize(
     ("target", "slope"), [(0.1, 0.004), (1.0, 0.004), (0.02, 0.004), (2.0, 0.4)]
 )
-def test_the_first_move_is_the_best_of_the_gradients_own_length_and_two_others(
-    target: float, slope: float
-) -> None:
+def test_the_first_move_is_the_best_of_three_lengths(target: float, slope: float) -> None:
+    """One is the length of the gradient itself."""
     # the stationary point of a slope is slope / (2 multiplier): 0.02 or 2; the other lengths are
     # 0.1 and 1
     view = as_differentiable(linear([[1.0, 0.0], [0.0, 0.0]]))
@@ -627,7 +624,8 @@ def test_later_steps_go_their_share_of_the_way(rate: float, ends: float) -> None
     torch.testing.assert_close(found.points, torch.tensor([[1.0 + 0.2 * rate, 0.0]]))
 
 
-def test_a_random_start_is_anywhere_along_the_free_direction_and_near_in_full_space() -> None:
+def test_a_random_start_is_free_along_the_free_direction() -> None:
+    """In the full space it is near the row."""
     bounds = SearchBounds(
         box([-2.0, -3.0, -0.05], [6.0, 3.0, 0.02], free=(0,)), torch.zeros(4000, 3)
     )
@@ -641,7 +639,8 @@ def test_a_random_start_is_anywhere_along_the_free_direction_and_near_in_full_sp
     assert (float(delta[:, 2].min()), float(delta[:, 2].max())) == pytest.approx((-0.05, 0.02))
 
 
-def test_bounds_of_moves_are_the_ranges_less_the_row_and_never_exclude_the_row() -> None:
+def test_bounds_of_moves_are_ranges_less_the_row() -> None:
+    """They never exclude the row."""
     x = torch.tensor([[0.5, 1.0], [5.0, 9.0], [-5.0, -9.0]])
     bounds = SearchBounds(box([-1.0, -2.0], [1.0, 2.0], free=(0,)), x)
     torch.testing.assert_close(bounds.low, torch.tensor([[-1.5, -3.0], [-6.0, -11.0], [0.0, 0.0]]))
@@ -651,7 +650,7 @@ def test_bounds_of_moves_are_the_ranges_less_the_row_and_never_exclude_the_row()
         torch.testing.assert_close(bounds.free_high, torch.tensor([[0.5], [0.0], [6.0]]))
 
 
-def test_a_move_along_the_free_direction_counts_what_delta_does_along_it() -> None:
+def test_moves_along_the_free_direction_count_as_delta_does() -> None:
     bounds = SearchBounds(box([-1.0, -1.0], [1.0, 1.0], free=(0,)), torch.tensor([[0.5, 0.25]]))
     assert bounds.free == 1
     delta = torch.tensor([[0.25, 0.5]])
@@ -714,9 +713,8 @@ def test_the_default_search_is_that_of_the_published_models() -> None:
 
 
 @pytest.mark.parametrize(("free", "calls"), [(3, 2), (4, 9)])
-def test_all_corners_are_tried_at_once_where_they_are_no_more_than_the_steps(
-    free: int, calls: int
-) -> None:
+def test_all_corners_are_tried_where_they_are_few(free: int, calls: int) -> None:
+    """Few means no more than the steps."""
     # eight corners at once, or eight steps from corner to corner; and the people themselves
     network = build_network(5, (6,), 2, seeded(25))
     view, x = Counting(network), within([-1.0] * 5, [1.0] * 5, 10, seed=25)
@@ -777,72 +775,6 @@ def test_a_multiplier_that_is_no_number_is_refused() -> None:
     assert "\n" not in str(told.value)
 
 
-# --- views and goals ---
-
-
-@pytest.mark.parametrize("hidden", [(), (7,), (7, 5)])
-@pytest.mark.parametrize("classes", [1, 2, 3])
-def test_the_perceptrons_own_derivative_is_that_of_autograd(
-    hidden: tuple[int, ...], classes: int
-) -> None:
-    network = build_network(4, hidden, classes, seeded(11))
-    for layer in network:
-        if isinstance(layer, nn.Linear):
-            nn.init.normal_(layer.bias, generator=seeded(12))
-    quick, general = as_differentiable(network), DifferentiableModel(network)
-    assert type(quick) is PerceptronModel
-    x = torch.randn(9, 4, generator=seeded(13))
-    weights = torch.randn(9, classes, generator=seeded(14))
-    expected_input = x.clone().requires_grad_()
-    expected = network(expected_input)
-    (gradient,) = torch.autograd.grad((expected * weights).sum(), expected_input)
-    for view in (quick, general):
-        torch.testing.assert_close(view.logits(x), expected.detach())
-        torch.testing.assert_close(view.forward(x), expected.detach())
-        torch.testing.assert_close(view.backward(weights), gradient)
-        assert not view.logits(x).requires_grad
-
-
-def hooked() -> nn.Sequential:
-    """A chain of layers that gives something else than its layers do."""
-    network = build_network(3, (4,), 2, seeded(24))
-    network[0].register_forward_hook(lambda layer, given, output: output + 1)
-    return network
-
-
-@pytest.mark.parametrize(
-    "network",
-    [
-        nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 2)),
-        nn.Sequential(nn.Linear(3, 4, bias=False), nn.ReLU(), nn.Linear(4, 2)),
-        nn.Sequential(nn.Linear(3, 2), nn.ReLU()),
-        nn.Sequential(nn.ReLU(), nn.Linear(3, 2)),
-        nn.Sequential(
-            nn.Linear(3, 4), nn.ReLU(), nn.utils.parametrizations.weight_norm(nn.Linear(4, 2))
-        ),
-        nn.Sequential(),
-        hooked(),
-        nn.Linear(3, 2),
-    ],
-    ids=str,
-)
-def test_only_a_chain_of_linear_layers_and_relu_is_differentiated_by_hand(
-    network: nn.Module,
-) -> None:
-    assert type(as_differentiable(network)) is DifferentiableModel
-
-
-def test_views_follow_the_networks_training() -> None:
-    network = build_network(3, (5,), 2, seeded(15))
-    x = torch.randn(4, 3, generator=seeded(16))
-    views = [as_differentiable(network), DifferentiableModel(network)]
-    with torch.no_grad():
-        for parameter in network.parameters():
-            parameter.add_(0.5)
-    for view in views:
-        torch.testing.assert_close(view.logits(x), network(x).detach())
-
-
 @pytest.mark.parametrize("classes", [2, 3])
 def test_gradients_of_the_goals_are_their_finite_differences(classes: int) -> None:
     logits = torch.randn(5, classes, generator=seeded(17), dtype=torch.float64)
@@ -866,7 +798,7 @@ def test_goals_by_hand() -> None:
     torch.testing.assert_close(LogLoss(torch.tensor([0, 1])).value(logits), expected)
 
 
-def test_values_of_several_points_of_each_row_are_those_of_each_point() -> None:
+def test_values_of_several_points_of_a_row_are_those_of_each() -> None:
     logits = torch.randn(3, 2, 3, generator=seeded(19))
     for goal in (
         LogitDistance(torch.randn(2, 3, generator=seeded(20))),

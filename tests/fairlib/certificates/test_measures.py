@@ -35,7 +35,7 @@ def ring(
     return Ring(inner, radius, both, both + far, both + sure, both + sure / 2)
 
 
-def test_the_change_of_a_score_is_that_of_the_worst_person_and_direction() -> None:
+def test_the_change_of_a_score_is_of_the_worst_person() -> None:
     margins = ring(0.0, 1.0, [0.0, 3.0], [0.5, 1.0], [1.0, 2.0])
     found = score_change(margins, lambda margin: np.asarray(expit(margin)))
     assert found.found == pytest.approx(max(expit(0.5) - 0.5, expit(3) - expit(2)))
@@ -61,7 +61,7 @@ def test_radii_of_decisions_are_the_hand_computed_ones() -> None:
     np.testing.assert_allclose(decision_radii(rings[:2], 0.55)[0][:2], [0.0, 1.0], atol=1e-7)
 
 
-def test_the_share_of_flipped_decisions_takes_the_cheapest_people_first() -> None:
+def test_the_share_of_flips_takes_the_cheapest_people_first() -> None:
     proved = np.array([0.0, 1.0, 2.0, np.inf])
     found = np.array([1.0, 2.0, np.inf, np.inf])
     # four people and a mean budget of 1.25: 5 in all; proved costs 0 + 1 + 4, found costs 1 + 4
@@ -147,7 +147,7 @@ def test_the_rise_of_the_loss_is_that_towards_the_wrong_label() -> None:
 
 
 @pytest.mark.parametrize("budget", [0.05, 0.6, 2.0])
-def test_no_plan_of_moves_raises_the_mean_loss_above_the_proved_rise(budget: float) -> None:
+def test_no_plan_raises_the_mean_loss_above_the_proved_rise(budget: float) -> None:
     # margins move by s r within distance r: plans with this mean squared distance, drawn at random
     random = np.random.default_rng(2)
     own, slopes, y = random.normal(size=30), random.uniform(0, 2, 30), random.integers(0, 2, 30)

@@ -191,7 +191,7 @@ def test_no_attack_is_above_the_bounds_at_any_time(hidden: tuple[int, ...], part
 
 
 @pytest.mark.parametrize("hidden", [(12,), (6, 6)], ids=str)
-def test_the_bound_of_a_part_holds_for_all_points_whose_units_have_its_signs(
+def test_a_parts_bound_holds_for_all_points_of_its_signs(
     hidden: tuple[int, ...],
 ) -> None:
     layers, X, random = read_network(network(7, 3, hidden)), people(3, 6), np.random.default_rng(4)
@@ -245,7 +245,7 @@ def test_a_linear_network_has_the_hand_computed_bound() -> None:
     np.testing.assert_allclose(np.sqrt(2.0) * ring.own[0, list(MARGIN)], [1.0, -1.0])
 
 
-def test_a_network_without_a_known_bound_is_refused_with_the_reason() -> None:
+def test_a_network_without_a_known_bound_is_refused() -> None:
     for layers, reason in (
         ([nn.Linear(2, 3), nn.SELU(), nn.Linear(3, 2)], "the layer SELU"),
         ([nn.BatchNorm1d(2), nn.Linear(2, 2)], "the layer BatchNorm1d"),

@@ -173,7 +173,7 @@ def test_limits_of_states_and_of_time_only_widen_the_bounds() -> None:
     assert np.array_equal(again.high, few.high)
 
 
-def test_a_model_of_projected_rows_does_not_change_along_the_projected_direction() -> None:
+def test_a_projected_model_is_constant_along_the_projection() -> None:
     random = np.random.default_rng(8)
     X = random.normal(size=(200, 4)).astype(np.float32)
     basis = np.linalg.qr(random.normal(size=(4, 1)))[0]
@@ -434,7 +434,7 @@ def test_models_without_a_proof_are_refused() -> None:
         TreeProver(sets, metric)
 
 
-def test_the_mean_loss_counts_a_few_people_who_move_beyond_the_radii() -> None:
+def test_the_mean_loss_counts_moves_beyond_the_radii() -> None:
     # all are five times the budget's root away from the only threshold, and radii up to four times
     # it are looked at; but the mean budget pays for two of the 50 people who move there
     random = np.random.default_rng(0)

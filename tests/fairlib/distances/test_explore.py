@@ -248,7 +248,7 @@ def test_a_planted_subspace_is_free(form: str) -> None:
     assert apart < 0.01
 
 
-def test_people_who_differ_only_where_copies_do_are_not_taken_for_incomparable() -> None:
+def test_people_who_differ_as_copies_do_stay_comparable() -> None:
     # two kinds of people, each in two groups: rows differ in nothing else
     X = np.array([[0.0, 0.0], [0.0, 1.0], [1.0, 0.0], [1.0, 1.0]] * 10)
     flipped = X.copy()
@@ -259,7 +259,7 @@ def test_people_who_differ_only_where_copies_do_are_not_taken_for_incomparable()
         EXPLORE().fit(X[:2], counterfactuals=[flipped[:2]])
 
 
-def test_pairs_drawn_are_a_choice_of_the_seed_and_no_more_than_allowed() -> None:
+def test_drawn_pairs_follow_the_seed_and_the_maximum() -> None:
     rng = np.random.default_rng(0)
     X, groups = rng.normal(size=(200, 3)), rng.integers(0, 50, 200)
     one, again, other = (EXPLORE(random_state=seed).fit(X, groups=groups) for seed in (1, 1, 2))

@@ -135,7 +135,7 @@ def test_rounding_costs_no_direction() -> None:
     assert FACE(explained_variance=7 / 8).fit(X, groups=np.arange(16) // 2).basis_.shape == (8, 7)
 
 
-def test_columns_that_differ_freely_project_to_zero_and_the_others_stay_as_they_are() -> None:
+def test_free_columns_project_to_zero_and_others_stay() -> None:
     rng = np.random.default_rng(0)
     X = rng.normal(size=(100, 5))
     copy = X.copy()

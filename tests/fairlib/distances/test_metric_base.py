@@ -121,7 +121,7 @@ def test_an_outlier_leaves_near_points_apart() -> None:
     assert got[0, 1] == pytest.approx(1e-6, rel=1e-9)
 
 
-def test_free_directions_do_not_count_and_unweigh_undoes_weigh_on_the_rest(
+def test_free_directions_do_not_count_and_unweigh_undoes_weigh(
     metric: Metric, rows: np.ndarray
 ) -> None:
     B = metric.basis_
@@ -173,9 +173,10 @@ def test_leading_axes_of_tensors_broadcast(metric: Metric, rows: np.ndarray) -> 
     assert metric.squared(X[0], X[1]).shape == ()
 
 
-def test_gradient_of_the_squared_distance_is_twice_the_weighed_difference(
+def test_gradient_of_squared_distance_is_twice_the_difference(
     metric: Metric, rows: np.ndarray
 ) -> None:
+    """The difference is weighed by the metric."""
     X = torch.tensor(rows, requires_grad=True)
     other = torch.tensor(rows[::-1].copy())
     metric.squared(X, other).sum().backward()
@@ -189,7 +190,7 @@ def test_gradient_of_a_distance_of_zero_is_zero(metric: Metric, rows: np.ndarray
     np.testing.assert_array_equal(X.grad, np.zeros_like(rows))
 
 
-def test_a_tensor_made_while_nothing_is_differentiated_can_be_differentiated_later() -> None:
+def test_a_tensor_made_without_gradients_can_have_them_later() -> None:
     metric = fitted("face")
     with torch.inference_mode():
         metric.project(torch.ones(2, WIDTH))
@@ -388,7 +389,7 @@ def test_zero_is_not_negative() -> None:
 
 @settings(max_examples=300, deadline=None)
 @given(st.lists(st.floats(allow_nan=False, allow_infinity=False), min_size=1, max_size=5))
-def test_every_row_lies_within_the_bounds_and_these_are_hardly_wider(values: list[float]) -> None:
+def test_rows_lie_within_the_bounds_and_these_are_hardly_wider(values: list[float]) -> None:
     low, high = bounds_of(*values)
     assert low <= min(values)
     assert max(values) <= high

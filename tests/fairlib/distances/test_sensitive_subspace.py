@@ -12,7 +12,7 @@ from scipy.spatial.distance import cdist
 from sklearn.linear_model import RidgeCV
 
 from evenhand.fairlib.distances import LearnedDirection, SensitiveSubspace
-from evenhand.fairlib.distances.sensitive_subspace import is_told
+from evenhand.fairlib.distances.sensitive_subspace import predicts_attribute
 
 
 @pytest.fixture(scope="module")
@@ -50,7 +50,7 @@ def test_learned_normal_of_a_symmetric_plane_by_hand() -> None:
     np.testing.assert_allclose(metric.distance([3.0, 0.0], [0.0, 1.0]), [4 / np.sqrt(2)], rtol=1e-6)
 
 
-def test_projection_is_symmetric_idempotent_and_of_the_directions_rank(
+def test_projection_is_symmetric_idempotent_and_of_its_rank(
     data: tuple[np.ndarray, dict[str, np.ndarray]],
 ) -> None:
     X, groups = data
@@ -243,7 +243,7 @@ def test_load_refuses_another_kind(tmp_path: Path) -> None:
     ("arguments", "groups", "message"),
     [
         ({"indicators": [6]}, {}, "columns of X, 0 to 5"),
-        ({"indicators": [-1]}, {}, "columns of X, 0 to 5"),
+        ({"indicators": [-1]}, {}, "column positions, which count from 0"),
         ({"learned": [LearnedDirection("sex", (9,))]}, None, "columns of X, 0 to 5"),
         (
             {"learned": [LearnedDirection("height")]},
@@ -278,7 +278,8 @@ def test_other_shapes_are_refused(data: tuple[np.ndarray, dict[str, np.ndarray]]
         metric.distance(np.zeros((2, 6)), np.zeros((3, 6)))
 
 
-def test_the_largest_rank_keeps_the_directions_along_which_predictions_differ_most() -> None:
+def test_the_largest_rank_keeps_the_strongest_directions() -> None:
+    """Predictions differ most along these."""
     rng = np.random.default_rng(4)
     X = rng.normal(size=(4000, 3))
     groups = {
@@ -306,26 +307,26 @@ def test_indicators_count_to_the_largest_rank(
     enough = SensitiveSubspace(indicators=[0, 5], max_rank=6).fit(X, sensitive_features=groups)
     free = SensitiveSubspace(indicators=[0, 5]).fit(X, sensitive_features=groups)
     np.testing.assert_array_equal(enough.basis_, free.basis_)
-    with pytest.raises(ValueError, match="max_rank must be at least 2"):
+    with pytest.raises(ValueError, match="max_rank must be a whole number, at least 2"):
         SensitiveSubspace(indicators=[0, 5], max_rank=1).fit(X, sensitive_features=groups)
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_only_what_predicts_other_rows_is_told(seed: int) -> None:
+def test_an_attribute_is_predicted_on_other_rows(seed: int) -> None:
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(600, 4))
     noise = rng.normal(size=600)
-    assert is_told(X, (X[:, 0] + noise > 0).astype(str))
-    assert is_told(X, X[:, 1] + 2.0 * noise)
-    assert not is_told(X, (noise > 0).astype(str))
-    assert not is_told(X, noise)
+    assert predicts_attribute(X, (X[:, 0] + noise > 0).astype(str))
+    assert predicts_attribute(X, X[:, 1] + 2.0 * noise)
+    assert not predicts_attribute(X, (noise > 0).astype(str))
+    assert not predicts_attribute(X, noise)
     # a wide table fits its training rows, which is not to tell
-    assert not is_told(rng.normal(size=(600, 200)), (noise > 0).astype(str))
-    assert not is_told(X, np.array(["a"] * 597 + ["b"] * 3))
+    assert not predicts_attribute(rng.normal(size=(600, 200)), (noise > 0).astype(str))
+    assert not predicts_attribute(X, np.array(["a"] * 597 + ["b"] * 3))
 
 
 def test_one_of_three_groups_suffices_to_be_told() -> None:
     rng = np.random.default_rng(1)
     region = rng.choice(["n", "s", "w"], 900)
     X = np.column_stack([(region == "w") + 0.7 * rng.normal(size=900), rng.normal(size=900)])
-    assert is_told(X, region)
+    assert predicts_attribute(X, region)

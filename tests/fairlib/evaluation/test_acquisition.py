@@ -124,7 +124,8 @@ def test_the_mean_number_asked_has_the_intervals_of_a_mean() -> None:
     assert again == found
 
 
-def test_a_mean_without_draws_has_no_interval_and_one_of_few_people_no_number() -> None:
+def test_a_mean_without_draws_or_of_few_people_is_not_shown() -> None:
+    """Without draws it has no interval; of few people it has no number."""
     bare = mean_of_people(np.array([1, 2, 6]), draws=0, level=0.95, min_cell=3, seed=0)
     assert (bare.value, bare.low, bare.high) == (3.0, None, None)
     few = mean_of_people(np.array([1, 2]), draws=50, level=0.95, min_cell=3, seed=0)

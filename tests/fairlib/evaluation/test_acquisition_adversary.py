@@ -23,7 +23,7 @@ def test_only_answers_are_seen_and_which_were_asked() -> None:
     assert seen.tolist() == [[1, 0, 3, 1, 0], [0, 5, 0, 0, 1]]
 
 
-def test_a_column_that_tells_a_group_gives_1_and_an_independent_one_chance() -> None:
+def test_a_telling_column_gives_1_and_an_independent_one_chance() -> None:
     told = np.resize([0, 1], 400).astype(np.float32)
     group = np.where(told == 1, "F", "M")
     assert adversary_auc(told[:, None], group, **SETTINGS).value == 1.0
@@ -44,7 +44,7 @@ def test_the_hand_computed_auc_of_one_binary_answer() -> None:
     assert adversary_auc(answer, group, **SETTINGS).value == pytest.approx(0.75, abs=0.01)
 
 
-def test_the_strongest_is_taken_and_the_rows_that_are_measured_are_not_learned() -> None:
+def test_the_strongest_is_taken_and_no_measured_row_is_learned() -> None:
     # which of two signs agree cannot be told by a line: trees or the network can
     X = RNG.normal(size=(600, 2)).astype(np.float32)
     group = np.where(X[:, 0] * X[:, 1] > 0, "F", "M")

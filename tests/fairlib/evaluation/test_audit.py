@@ -187,7 +187,7 @@ def test_one_far_person_does_not_make_all_others_one() -> None:
         assert rich.spent == pytest.approx(3.0, rel=1e-4)
 
 
-def test_a_divided_person_is_treated_as_the_one_with_more_of_them() -> None:
+def test_a_divided_person_is_treated_as_the_larger_part() -> None:
     losses = np.array([[0.0, 1.0], [1.0, 0.0]])
     most = audit_losses(losses, [[0.0], [1.0]], [0, 0], 0.49, draws=0)
     np.testing.assert_array_equal(most.target, [1, 1])
@@ -231,7 +231,7 @@ def test_bad_input_is_refused_in_one_line(change: dict[str, Any], message: str) 
 
 
 @pytest.mark.parametrize("share", [0.0, 0.2, 0.7, 1.0])
-def test_probabilities_are_drawn_together_to_the_loss_of_known_ones(share: float) -> None:
+def test_probabilities_are_scaled_together_to_a_known_loss(share: float) -> None:
     rng = np.random.default_rng(1)
     y = (rng.random(400) < 0.3).astype(np.int64)
     p = expit(1.5 * (y - 0.3) - 0.8 + 0.5 * rng.normal(size=400))
@@ -247,7 +247,8 @@ def test_two_probabilities_are_drawn_together_by_hand() -> None:
     np.testing.assert_allclose(found, [0.75, 0.25], atol=1e-9)
 
 
-def test_probabilities_that_are_no_better_stay_and_no_loss_is_above_the_base_rates() -> None:
+def test_probabilities_no_better_than_base_rates_stay() -> None:
+    """No loss is above the base rates'."""
     p, y = np.array([0.9, 0.4, 0.2, 0.1]), [1, 0, 1, 0]
     np.testing.assert_array_equal(drawn_together(p, y, log_loss(y, p) - 0.01), p)
     np.testing.assert_allclose(drawn_together([0.9, 0.3, 0.2, 0.1], [1, 0, 0, 0], 5.0), 0.25)

@@ -99,9 +99,10 @@ def one_thread() -> Iterator[None]:
     [[[2.0, 0.0], [0.0, 1.0]], [[1.0, 2.0], [-1.0, 0.5]], [[2.0, 0.0], [0.0, 1.0], [0.3, 0.3]]],
     ids=str,
 )
-def test_a_linear_network_without_free_directions_has_its_largest_singular_value(
+def test_a_linear_network_has_its_largest_singular_value(
     weights: list[list[float]],
 ) -> None:
+    """No direction is free."""
     budgets = np.array([0.01, 0.1, 1.0])
     metric = box([-50.0, -50.0], [50.0, 50.0], free=())
     found = certify(linear(weights), rows(0), metric, budgets, draws=0)
@@ -111,7 +112,8 @@ def test_a_linear_network_without_free_directions_has_its_largest_singular_value
 
 
 @pytest.mark.parametrize("classes", [1, 2, 3])
-def test_a_linear_network_with_a_free_direction_has_the_closed_form(classes: int) -> None:
+def test_a_free_direction_gives_the_closed_form(classes: int) -> None:
+    """The network is linear."""
     # one logit moves by a_i + s t: inf_lambda lambda eps + mean(a^2) lambda / (lambda - s^2)
     budgets = np.array([0.0, 0.01, 0.1, 1.0, 10.0])
     X = rows(1)
@@ -135,7 +137,7 @@ def test_prices_are_looked_for_at_any_scale_of_the_budget(budget: float) -> None
     assert 0.8 * possible < gained < 1.01 * possible
 
 
-def test_a_budget_of_zero_still_lets_people_move_where_moving_is_free() -> None:
+def test_a_budget_of_zero_allows_moves_that_cost_nothing() -> None:
     network, X = hidden_layer(3), rows(3)
     once, more = (certify(network, X, SQUARE, [0.0], draws=0, restarts=k).values[0] for k in (1, 6))
     sides = np.linspace(-1, 1, 401)
@@ -167,7 +169,8 @@ def test_an_invariant_network_is_certified_at_zero() -> None:
 
 
 @pytest.mark.parametrize("classes", [2, pytest.param(3, marks=pytest.mark.long)])
-def test_certificates_come_close_to_brute_force_and_never_exceed_it(classes: int) -> None:
+def test_certificates_come_close_to_brute_force(classes: int) -> None:
+    """They never exceed it."""
     shares = []
     for seed in range(5):
         network, X = hidden_layer(seed, classes), rows(seed)
@@ -180,7 +183,7 @@ def test_certificates_come_close_to_brute_force_and_never_exceed_it(classes: int
     assert np.min(shares) > 0.85
 
 
-def test_certificates_with_restarts_never_exceed_brute_force_either() -> None:
+def test_certificates_with_restarts_never_exceed_brute_force() -> None:
     for seed in range(3):
         network, X = hidden_layer(seed), rows(seed)
         found = certify(network, X, SQUARE, BUDGETS, draws=0, restarts=4).values
@@ -299,7 +302,7 @@ def test_people_are_weighed_alike_in_any_order_and_number() -> None:
 
 
 @pytest.mark.long
-def test_an_invariant_training_is_certified_lower_than_a_plain_one() -> None:
+def test_an_invariant_training_is_certified_lower() -> None:
     rng = np.random.default_rng(0)
     X = rng.normal(size=(300, 3)).astype(np.float32)
     X[:, 0] = rng.integers(0, 2, 300)
@@ -357,9 +360,8 @@ def test_a_factor_of_odds_must_be_above_one(factor: float) -> None:
 @pytest.mark.long
 @pytest.mark.parametrize("classes", [2, 3])
 @pytest.mark.parametrize("seed", range(3))
-def test_no_more_people_than_the_bound_says_have_a_comparable_other_that_far_away(
-    seed: int, classes: int
-) -> None:
+def test_no_more_people_than_the_bound_are_that_far_away(seed: int, classes: int) -> None:
+    """The distance is that to a comparable other person."""
     network, X = hidden_layer(seed, classes), rows(seed, 60)
     certificate = certify(network, X, SQUARE, BUDGETS, draws=0)
     assert certificate.classes == classes

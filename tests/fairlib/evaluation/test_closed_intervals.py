@@ -24,7 +24,6 @@ from evenhand.fairlib.evaluation.closed_intervals import (
     rate_interval,
     smallest_ratio,
 )
-from evenhand.fairlib.evaluation.effective_rows import cell_means, effective_rows
 
 
 def rates(hits: list[int], n: list[int], level: float = 0.95) -> Estimates:
@@ -62,7 +61,7 @@ def test_differences_are_newcombes() -> None:
     assert (found.low[1, 0], found.high[1, 0]) == pytest.approx((-0.3339, -0.0524), abs=5e-5)
 
 
-def test_a_group_without_a_selection_has_a_ratio_with_an_interval() -> None:
+def test_a_ratio_without_a_selection_has_an_interval() -> None:
     # the fault: 0 of 20 gave the ratio 0 with the interval [0, 0]
     parts = rates([0, 50], [20, 100])
     found = smallest_ratio(parts, parts)
@@ -125,31 +124,3 @@ def test_a_mean_of_equal_numbers_has_the_interval_of_a_share() -> None:
         (3 * 0.832, 3.0), abs=1e-2
     )
     assert bounded_mean_interval(1.0, 20, 0.95, least=1.0, most=1.0) == (1.0, 1.0)
-
-
-def test_rows_of_one_person_count_as_one_where_they_agree() -> None:
-    people = np.repeat(np.arange(30), 8)
-    cell = np.zeros(240, dtype=np.int64)
-    alike = np.repeat(np.arange(30) % 3 == 0, 8)
-    random = np.random.default_rng(0).random(240) < 1 / 3
-    assert effective_rows(cell, 1, alike, 0.95, people=people)[0] == pytest.approx(
-        29 * 0.92, rel=0.03
-    )
-    assert effective_rows(cell, 1, random, 0.95, people=people)[0] > 150
-    # of equal answers nothing is known of how alike the rows of a person are
-    assert effective_rows(cell, 1, random | True, 0.95, people=people)[0] == pytest.approx(
-        27.5, rel=0.05
-    )
-    assert effective_rows(cell, 1, alike, 0.95)[0] == 240
-
-
-def test_unequal_weights_are_worth_fewer_rows() -> None:
-    rng = np.random.default_rng(1)
-    weights, hit = rng.gamma(1.0, 1.0, 4000), rng.random(4000) < 0.3
-    cell = np.zeros(4000, dtype=np.int64)
-    # weights of a coefficient of variation of 1 halve the number of rows
-    assert effective_rows(cell, 1, hit, 0.95, weights=weights)[0] == pytest.approx(2000, rel=0.1)
-    assert effective_rows(cell, 1, hit, 0.95, weights=np.full(4000, 7.0))[0] == 4000
-    means = cell_means(cell, 2, hit.astype(float), weights)
-    assert means.mean[0] == pytest.approx(np.average(hit, weights=weights))
-    assert np.isnan(means.mean[1])

@@ -84,9 +84,10 @@ def test_holm_by_hand() -> None:
 
 
 @given(st.lists(st.floats(0, 1), max_size=8), st.randoms())
-def test_holm_is_between_the_p_value_and_bonferronis_whatever_the_order(
+def test_holm_lies_between_the_p_value_and_bonferronis(
     p_values: list[float], random: object
 ) -> None:
+    """The order of the p-values does not matter."""
     corrected = holm(p_values)
     for p, found in zip(p_values, corrected, strict=True):
         assert found is not None

@@ -26,7 +26,7 @@ TABLES = st.integers(1, 3).flatmap(
 DIFFERENCES = [kind for kind in GROUP_METRICS if kind != "impact_ratio"]
 
 
-def test_every_metric_that_a_job_can_have_has_a_direction_but_the_spread() -> None:
+def test_every_metric_of_a_job_has_a_direction_but_the_spread() -> None:
     assert [name for name in names_of("classifier") if direction(name) is None] == [
         "probability_spread"
     ]
@@ -47,7 +47,8 @@ def test_which_way_is_better() -> None:
     assert {name: better(name) for name in higher} == dict.fromkeys(higher, "higher")
 
 
-def test_every_metric_of_a_proxy_has_a_direction_but_the_one_to_compare_with() -> None:
+def test_every_metric_of_a_proxy_has_a_direction_but_one() -> None:
+    """The one to compare with has none."""
     undirected = [name for name in names_of("proxy") if direction(name) is None]
     assert undirected == ["imbalance_before"]
 
@@ -59,7 +60,8 @@ def test_every_metric_of_a_proxy_has_a_direction_but_the_one_to_compare_with() -
         *("imbalance_before", "imbalance_after", "disclosivity_x", "keptt"),
     ],
 )
-def test_a_metric_to_compare_with_or_of_no_known_kind_has_no_direction(name: str) -> None:
+def test_a_metric_to_compare_with_has_no_direction(name: str) -> None:
+    """A metric of no known kind has none either."""
     with pytest.raises(ValueError, match="no direction"):
         better(name)
 

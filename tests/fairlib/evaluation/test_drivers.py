@@ -84,7 +84,7 @@ def test_a_calibrated_model_is_explained_as_its_trees(trees: GBDTClassifier) -> 
     assert drivers(decided, X, y, COLUMNS, sensitive) == drivers(trees, X, y, COLUMNS, sensitive)
 
 
-def test_trees_on_projected_features_are_explained_by_permutation() -> None:
+def test_projected_trees_are_explained_by_permutation() -> None:
     X, y, sensitive = people()
     metric = SensitiveSubspace(indicators=[3]).fit(X, sensitive_features={})
     model = ProjectedGBDTClassifier(metric, n_steps=5, max_depth=2, n_jobs=1).fit(X, y)
@@ -139,7 +139,8 @@ def test_a_group_with_few_rows_has_no_number() -> None:
             assert entry["groups"]["g"]["five"] is not None
 
 
-def test_large_tables_are_sampled_by_the_seed_and_reruns_give_the_same() -> None:
+def test_large_tables_are_sampled_by_the_seed() -> None:
+    """Reruns give the same sample."""
     X, y, sensitive = people(MAX_ROWS + 500)
     model = Linear(2.0, 1.0, 0.0, 0.0)
     one = drivers(model, X, y, COLUMNS, sensitive, seed=1)

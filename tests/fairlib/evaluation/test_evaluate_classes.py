@@ -79,7 +79,7 @@ def test_two_labels_have_the_gaps_that_they_had() -> None:
     assert "recall.nurse" not in found
 
 
-def test_intervals_contain_the_estimates_and_do_not_depend_on_the_order() -> None:
+def test_intervals_contain_estimates_in_any_order_of_classes() -> None:
     outcomes = people()
     found = evaluate(outcomes, draws=200)
     for name, metric in found.metrics.items():

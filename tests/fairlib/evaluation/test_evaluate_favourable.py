@@ -125,7 +125,7 @@ def test_an_audit_takes_the_value() -> None:
     assert found.rates("sex")["selected"].tolist() == pytest.approx(rates)
 
 
-def test_thresholds_of_equal_opportunity_equalise_the_favourable_label() -> None:
+def test_equal_opportunity_equalises_the_favourable_label() -> None:
     rng = np.random.default_rng(1)
     n = 4000
     group = rng.choice(["f", "m"], n)

@@ -82,7 +82,7 @@ def test_equal_weights_of_one_change_nothing(random_outcomes: Build) -> None:
     assert evaluate(outcomes, draws=40, intersections=True, sample_weight=np.ones(300)) == plain
 
 
-def test_only_the_calibration_error_depends_on_the_sum_of_the_weights(
+def test_only_the_calibration_error_depends_on_the_sum(
     random_outcomes: Build,
 ) -> None:
     outcomes, weights = random_outcomes(300, 2), weighted(300)

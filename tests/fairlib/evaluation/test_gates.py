@@ -115,7 +115,7 @@ def test_rounding_never_hides_a_refusal() -> None:
         (0.7, 0.7, "0.700", "0.700"),
     ],
 )
-def test_numbers_are_printed_with_the_decimals_that_tell_them_apart(
+def test_numbers_have_the_decimals_that_tell_them_apart(
     value: float, limit: float, shown: str, allowed: str
 ) -> None:
     evaluation = Evaluation({"auc": MetricValue(value)}, {}, 10)
@@ -152,7 +152,8 @@ def test_a_maximum_is_judged_by_what_is_proved(
     assert decide(evaluation, parse_gates({name: limit})).verdict == verdict
 
 
-def test_the_words_name_the_proved_end_and_without_proof_there_is_no_verdict() -> None:
+def test_without_proof_there_is_no_verdict() -> None:
+    """The words name the proved end."""
     gates = parse_gates({"certificate.dif": {"max": 0.2}})
     (result,) = decide(between(0.1, MetricValue(0.3)), gates).results
     assert result.text == (
@@ -356,7 +357,8 @@ def test_no_difference_is_zero_and_not_minus_zero() -> None:
     assert repr(decide(BOTH, [gate], COMPARISON).results[0].value) == "0.0"
 
 
-def test_a_difference_as_large_as_the_tolerance_passes_whatever_the_rounding() -> None:
+def test_a_difference_equal_to_the_tolerance_passes() -> None:
+    """Rounding does not matter."""
     # 79 of 100 rows right beside 80: the computer's 0.8 - 0.79 is a little more than its 0.01
     comparison = Comparison({"auc": MetricValue(0.79 - 0.80)}, 100)
     assert 0.80 - 0.79 > 0.01

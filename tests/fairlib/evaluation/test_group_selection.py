@@ -108,9 +108,10 @@ def test_an_audit_compares_no_missing_values() -> None:
     ]
 
 
-def test_nobody_selected_is_no_evidence_and_one_group_without_selection_not_certain(
+def test_nobody_selected_is_no_evidence(
     from_cells: Build,
 ) -> None:
+    """One group without a selection is not certain."""
     cells = {("F", 0, 0): 10, ("F", 1, 0): 10, ("M", 0, 0): 20, ("M", 1, 1): 20}
     found = evaluate(from_cells(cells), draws=50).metrics
     ratio = found["impact_ratio.sex"]

@@ -215,7 +215,7 @@ def test_no_rule_on_a_grid_is_cheaper() -> None:
 
 
 @pytest.mark.parametrize("criterion", CRITERIA)
-def test_cost_falls_with_the_tolerance_to_that_of_each_groups_own_threshold(criterion: Any) -> None:
+def test_cost_falls_with_the_tolerance_to_the_groups_optimum(criterion: Any) -> None:
     probability, label, group = rows = people(400, 7)
     rules = [
         fit_group_thresholds(
@@ -253,7 +253,8 @@ def test_decisions_have_the_rates_of_the_fit() -> None:
     assert any(len(mixture) > 1 for mixture in rule.thresholds.values())
 
 
-def test_a_decision_depends_on_the_person_alone_and_rises_with_the_probability() -> None:
+def test_a_decision_rises_with_the_probability() -> None:
+    """It depends on the person alone."""
     rule = GroupThresholds(
         "sex",
         "equalized_odds",

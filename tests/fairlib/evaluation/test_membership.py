@@ -195,7 +195,8 @@ def test_the_pool_has_as_many_members_as_others_of_each_label(seed: int, share: 
         assert drawn == [min(available)] * 2
 
 
-def test_wrong_shapes_and_rows_without_one_kind_of_model_are_refused() -> None:
+def test_wrong_shapes_and_rows_without_a_model_are_refused() -> None:
+    """Each row needs models of both kinds."""
     observed, shadows, included, _ = game(1.0, models=4, n=6)
     with pytest.raises(ValueError, match="shape"):
         likelihood_ratios(observed[1:], shadows, included)

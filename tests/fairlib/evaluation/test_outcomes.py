@@ -151,7 +151,8 @@ def test_a_cell_with_more_rows_than_the_minimum_has_enough() -> None:
     ]
 
 
-def test_the_impact_ratio_of_a_group_has_an_interval_even_where_nobody_is_selected() -> None:
+def test_an_impact_ratio_of_zero_has_an_interval() -> None:
+    """This holds even where nobody is selected."""
     # selected 30 of 100 and 60 of 120: the ratio is 0.6, the variance of its logarithm
     # 1/30-1/100+1/60-1/120
     one, most, none = group_rates(

@@ -89,7 +89,7 @@ def test_by_hand() -> None:
     }
 
 
-def test_interval_of_a_difference_of_shares_is_that_of_the_rows_that_change() -> None:
+def test_the_interval_of_a_difference_is_of_the_changed_rows() -> None:
     # accuracy differs by (gained - lost) / n, whose variance McNemar gives: only changed rows count
     n, gained, lost = 2000, 100, 60
     model, baseline = np.ones(n, dtype=int), np.ones(n, dtype=int)

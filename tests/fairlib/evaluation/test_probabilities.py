@@ -254,7 +254,7 @@ def test_reliability_by_hand() -> None:
         reliability(Outcomes(label, label, score, {}), bins=0)
 
 
-def test_reliability_covers_the_rows_in_bins_of_about_equal_count() -> None:
+def test_reliability_has_bins_of_about_equal_count() -> None:
     rows = calibrated(1003, 4)
     found = reliability(rows)
     assert len(found["overall"]) == 10

@@ -25,7 +25,8 @@ def test_gaps_by_hand() -> None:
     assert [term["shift"] for term in terms] == pytest.approx([0.0, -0.05, -0.2])
 
 
-def test_the_95th_percentile_is_the_least_value_that_95_percent_do_not_exceed() -> None:
+def test_the_95th_percentile_is_the_least_value_not_exceeded() -> None:
+    """95 percent of the values do not exceed it."""
     moved = np.arange(1, 41) / 100
     copies = np.stack([np.zeros(40), moved], axis=1)
     metrics, _ = token_gaps(

@@ -307,7 +307,7 @@ def test_history_is_plain_json(classes: int, people: People) -> None:
         assert all(0 <= value <= 1 for value in again["proven"])
 
 
-def test_a_metric_that_ignores_a_column_makes_the_model_use_it_less() -> None:
+def test_a_column_that_the_metric_ignores_is_used_less() -> None:
     rng = np.random.default_rng(0)
     n = 400
     group = rng.integers(0, 2, n)
@@ -432,9 +432,10 @@ def halves(monkeypatch: pytest.MonkeyPatch) -> list[tuple[NDArray[Any], NDArray[
 
 
 @pytest.mark.parametrize("classes", [2, 3])
-def test_stopped_model_is_the_one_of_that_many_steps_on_the_kept_rows(
+def test_a_stopped_model_is_one_of_that_many_steps(
     classes: int, people: People, halves: list[tuple[NDArray[Any], NDArray[Any]]]
 ) -> None:
+    """It is trained on the rows that were kept."""
     X, y = many_classes(people, n=200)
     y = np.minimum(y, classes - 1)
     # eager trees, which soon fit the kept rows better than the others
@@ -583,9 +584,8 @@ def test_scale_pos_weight_is_what_balancing_does_by_itself(people: People) -> No
 
 
 @pytest.mark.parametrize("absent", [pytest.param(False, marks=pytest.mark.long), True])
-def test_missing_numbers_have_a_branch_and_the_mean_as_coordinate(
-    absent: bool, recorded: Recorded
-) -> None:
+def test_missing_numbers_have_a_branch_and_the_mean(absent: bool, recorded: Recorded) -> None:
+    """The mean is their coordinate."""
     rng = np.random.default_rng(3)
     X = rng.standard_normal((300, 3))
     y = ((X[:, 0] > 0) ^ (rng.random(300) < 0.1)).astype(int)

@@ -135,7 +135,8 @@ def test_no_map_decreases_or_leaves_zero_to_one(kind: Kind, shift: float) -> Non
     assert (mapped <= 1).all()
 
 
-def test_a_beta_map_never_decreases_even_where_the_likelihood_would() -> None:
+def test_a_beta_map_never_decreases() -> None:
+    """This holds even where the likelihood would decrease it."""
     rng = np.random.default_rng(0)
     # people at both ends are positive: the unlimited maximum has one negative coefficient
     p = rng.random(4000)
@@ -172,14 +173,15 @@ def test_auto_takes_the_smallest_loss_of_the_same_folds() -> None:
     assert losses["none"] > truth + 0.1
 
 
-def test_auto_leaves_calibrated_probabilities_alone_where_nothing_is_better() -> None:
+def test_auto_leaves_calibrated_probabilities_alone() -> None:
+    """No calibration is better there."""
     p, y = rows(seed=3)
     found, losses = fit_calibration(p, y)
     assert min(losses.values()) >= losses["none"] - 2e-3
     assert found(p) == pytest.approx(p, abs=0.05)
 
 
-def test_the_order_of_people_with_equal_losses_and_reruns_change_nothing() -> None:
+def test_ties_of_losses_and_reruns_change_nothing() -> None:
     p, y = rows(slope=2.0)
     assert fit_calibration(p, y) == fit_calibration(p.copy(), y.copy())
     assert fit_calibration(p.tolist(), y.tolist()) == fit_calibration(p, y)
@@ -194,9 +196,7 @@ def test_isotonic_regression_needs_a_thousand_rows_in_auto() -> None:
 
 @pytest.mark.parametrize("kind", ["auto", *KINDS])
 @pytest.mark.parametrize("label", [0, 1])
-def test_too_few_rows_of_a_label_leave_the_class_weights_corrected_only(
-    kind: Kind, label: int
-) -> None:
+def test_too_few_rows_of_a_label_correct_class_weights_only(kind: Kind, label: int) -> None:
     y = np.full(40, label)
     y[:4] = 1 - label
     p = rows(40)[0]

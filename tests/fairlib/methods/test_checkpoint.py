@@ -82,9 +82,10 @@ def same(first: BudroClassifier, second: BudroClassifier) -> None:
     assert first.best_step_ == second.best_step_
 
 
-def test_a_callback_ends_the_last_training_before_the_number_of_steps_chosen(
+def test_a_callback_ends_the_last_training_early(
     people: People,
 ) -> None:
+    """It ends before the chosen number of steps."""
     X, y = table(people, 2, 150)
     settings = SETTINGS | {"n_iter_no_change": STEPS}
     straight = BudroClassifier(**settings).fit(X, y)

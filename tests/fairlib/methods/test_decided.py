@@ -96,7 +96,8 @@ def test_words_and_numbers() -> None:
     assert choose_threshold(p, y, threshold=0).threshold == 0.0
 
 
-def test_the_balanced_threshold_has_nearly_the_largest_balanced_accuracy() -> None:
+def test_the_balanced_threshold_has_nearly_the_best_accuracy() -> None:
+    """The accuracy is the balanced one."""
     rng = np.random.default_rng(1)
     p = rng.beta(0.5, 4.0, 20_000)
     y = (rng.random(20_000) < p).astype(np.int64)
@@ -118,7 +119,7 @@ def test_a_quota_is_met_to_the_nearest_person(rate: float) -> None:
     assert rule.threshold not in p
 
 
-def test_a_quota_with_ties_takes_the_nearest_share_or_says_that_there_is_none() -> None:
+def test_a_quota_with_ties_takes_the_nearest_share_or_says_so() -> None:
     p = np.array([0.9] * 19 + [0.5] * 40 + [0.1] * 41)
     rule = choose_threshold(p, np.zeros(100), rate=0.2)
     assert (p >= rule.threshold).mean() == 0.19
@@ -129,7 +130,7 @@ def test_a_quota_with_ties_takes_the_nearest_share_or_says_that_there_is_none() 
         choose_threshold(np.full(50, 0.3), np.zeros(50), rate=0.5)
 
 
-def test_a_quota_between_neighbouring_floats_leaves_the_lower_one_out() -> None:
+def test_a_quota_between_neighbouring_floats_drops_the_lower() -> None:
     low = 0.3
     high = np.nextafter(low, 1.0)
     p = np.array([low] * 50 + [high] * 50)
@@ -206,7 +207,7 @@ def test_own_calibrated_probabilities_decide_by_the_rule(base: LogisticClassifie
     "calibration",
     [Calibration(), Calibration("none", 2.0), SIGMOID, Calibration("beta", -1.0, (0.5, 2.0, 1))],
 )
-def test_the_methods_own_decision_stays_it_whatever_the_calibration(
+def test_a_methods_own_decision_ignores_calibration(
     base: LogisticClassifier, calibration: Calibration
 ) -> None:
     X = people(300, seed=6)[0]
@@ -300,7 +301,8 @@ def test_groups_of_raw_rows_are_named_as_in_training() -> None:
     assert cut.groups_of(pd.DataFrame({"g": ["24.9", "70"]})).tolist() == [expected[0], expected[5]]
 
 
-def test_raw_rows_without_usable_groups_are_refused_without_quoting_them() -> None:
+def test_raw_rows_without_usable_groups_are_not_quoted() -> None:
+    """They are refused."""
     rule = GroupRule("g", None, "", 0, (10.0,), ("<10", ">=10"))
     with pytest.raises(ValueError, match="lacks the column 'g'"):
         rule.groups_of(pd.DataFrame({"h": [1]}))

@@ -83,7 +83,8 @@ def routing() -> Any:
 @pytest.mark.long
 @pytest.mark.usefixtures("routing")
 @pytest.mark.parametrize("name", ROUTED)
-def test_every_method_works_in_searches_and_pipelines_with_routed_arguments(name: str) -> None:
+def test_every_method_works_in_searches_and_pipelines(name: str) -> None:
+    """Arguments are routed."""
     X, y, sensitive = table()
     if name == "dadi":
         # it asks an array for its next questions
@@ -123,7 +124,8 @@ def test_every_method_has_a_picture_and_clones(name: str) -> None:
 
 
 @pytest.mark.parametrize("kind", ["arrow", "series", "array", "mapping"])
-def test_sensitive_features_and_rows_of_any_form_give_the_same_model(kind: str) -> None:
+def test_rows_of_any_form_give_the_same_model(kind: str) -> None:
+    """Sensitive features may have any form, too."""
     X, y, sensitive = table()
     forms: dict[str, Any] = {
         "arrow": pa.Table.from_pandas(sensitive),
@@ -153,7 +155,8 @@ def test_names_of_sensitive_columns() -> None:
     assert list(sensitive_columns(pd.Series([1, 2], name="sex"))) == ["sex"]
 
 
-def test_a_clone_keeps_what_a_metric_learned_and_refits_one_that_learned_nothing() -> None:
+def test_a_clone_keeps_what_a_metric_learned() -> None:
+    """A metric that learned nothing is fitted again."""
     X, y, sensitive = table()
     metric = SensitiveSubspace().fit(X.to_numpy(), sensitive_features=sensitive)
     copied = clone(BudroClassifier(metric, n_steps=2))
@@ -420,7 +423,7 @@ def test_the_budget_is_a_share_of_the_mean_squared_distance(tmp_path: Any) -> No
     assert given.fit(X.to_numpy(), y).perturbation_budget_ == 0.3
 
 
-def test_scaled_features_and_repeated_rows_give_the_same_default_steps() -> None:
+def test_scaled_or_repeated_rows_give_the_same_default_steps() -> None:
     X, y, _ = table(400)
     scaled = X.to_numpy() * 64.0
     options: dict[str, Any] = {"n_steps": 10, "n_iter_no_change": None, "random_state": 0}

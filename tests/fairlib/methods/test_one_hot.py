@@ -87,7 +87,7 @@ def test_trees_of_budro_are_those_of_the_columns(monkeypatch: pytest.MonkeyPatch
     assert history == model.history_
 
 
-def test_a_rare_category_keeps_its_code_where_bins_come_from_a_sample(
+def test_a_rare_category_keeps_its_code_with_sampled_bins(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     X, y = people()

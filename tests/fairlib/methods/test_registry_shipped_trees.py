@@ -77,7 +77,7 @@ def boosted(
 @pytest.mark.parametrize(
     "job", [name for name, method in METHODS.items() if method["name"] != "budro"]
 )
-def test_boosted_trees_are_those_of_xgboost_with_the_former_defaults(job: str) -> None:
+def test_boosted_trees_are_xgboosts_with_the_former_defaults(job: str) -> None:
     name, arguments = as_the_job_says(METHODS[job])
     X, y, sensitive = table()
     metric = SensitiveSubspace(indicators=[0]).fit(X)

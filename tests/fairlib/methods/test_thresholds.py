@@ -55,7 +55,8 @@ def test_the_shortest_decimal_of_the_gap_by_hand() -> None:
     assert np.float32(found[6]) == np.float32(3.0000002)
 
 
-def test_training_rows_take_the_same_way_and_no_threshold_is_a_value(people: Any) -> None:
+def test_no_threshold_is_a_value_of_a_training_row(people: Any) -> None:
+    """Training rows still take the same way."""
     X, y = people
     matrix = xgb.QuantileDMatrix(X, label=y)
     trained = xgb.train({"objective": "binary:logistic", "max_depth": 6, "eta": 0.3}, matrix, 25)

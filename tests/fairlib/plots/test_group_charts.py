@@ -50,7 +50,7 @@ def layers(chart: Any) -> list[dict[str, Any]]:
 
 
 @WIDTHS
-def test_a_histogram_has_a_bar_for_each_bin_and_texts_where_they_fit(width: int) -> None:
+def test_a_histogram_has_a_bar_per_bin_and_texts_that_fit(width: int) -> None:
     bars = values(histogram([0.0, 0.5, 1.0, 1.5], [10, 0, 40], x_title="distance", width=width))
     assert [(bar["left"], bar["right"], bar["height"], bar["text"]) for bar in bars] == [
         (0.0, 0.5, 10, "10"),
@@ -100,7 +100,8 @@ def test_ranked_bars_keep_their_order_and_have_a_reference(width: int) -> None:
 # curve
 
 
-def test_a_budget_curve_has_logarithmic_axes_and_a_band_that_stays_above_0() -> None:
+def test_a_budget_curve_has_logarithmic_axes() -> None:
+    """Its band stays above 0."""
     rows = [
         {"budget": 0.001, "value": 0.02, "low": 0.0, "high": 0.03},
         {"budget": 0.01, "value": 0.05, "low": None, "high": None},
@@ -158,9 +159,8 @@ def test_aucs_are_above_the_shares(width: int) -> None:
 
 @WIDTHS
 @pytest.mark.parametrize("count", [1, 26])
-def test_without_an_auc_there_is_one_panel_and_columns_fit_the_width(
-    count: int, width: int
-) -> None:
+def test_without_an_auc_there_is_one_panel(count: int, width: int) -> None:
+    """The columns fit the width."""
     rows = [
         question(f"a feature with a long name {i}", 0.4, classifier_auc=None) for i in range(count)
     ]
@@ -180,7 +180,8 @@ SHARES = [
 
 
 @WIDTHS
-def test_each_group_has_two_bars_with_their_shares_and_a_mark_at_the_target(width: int) -> None:
+def test_each_group_has_two_bars_and_a_mark_at_the_target(width: int) -> None:
+    """The bars are the group's shares."""
     chart = group_shares(SHARES, width=width)
     bars = values(chart)
     assert [(bar["group"], bar["kind"], bar["share"], bar["text"]) for bar in bars] == [
@@ -227,7 +228,7 @@ def test_cells_are_the_darker_the_larger_on_either_side_of_0() -> None:
 
 
 @WIDTHS
-def test_a_map_of_many_columns_stays_within_the_width_and_leaves_texts_out(width: int) -> None:
+def test_a_map_of_many_columns_fits_and_leaves_texts_out(width: int) -> None:
     panel = heat_map(cells({"g": [0.1] * 30}), x_title="x", width=width).to_dict()
     assert panel["width"] <= width
     assert len(panel["layer"]) == (1 if width == 330 else 2)

@@ -131,7 +131,7 @@ def test_a_loaded_encoder_makes_the_same_copies(
         np.testing.assert_array_equal(one, other)
 
 
-def test_a_category_unseen_in_training_is_zeros_where_the_contract_says_so(
+def test_an_unseen_category_is_zeros_where_the_contract_says_so(
     frame: pd.DataFrame,
 ) -> None:
     lenient = TableEncoder(SPECS, "ignore").fit(frame.iloc[:40])

@@ -112,7 +112,8 @@ def test_a_unit_column_is_the_same_for_every_split() -> None:
     np.testing.assert_allclose(one[:, 0], (frame["x"] + 4) / 105, rtol=1e-6)
 
 
-def test_a_missing_number_of_a_unit_column_becomes_the_training_mean_and_is_marked() -> None:
+def test_a_missing_number_becomes_the_mean_and_is_marked() -> None:
+    """The column is one of the unit interval."""
     encoder = TableEncoder([unit(0, 8)]).fit(pd.DataFrame({"x": [1.0, np.nan, 3.0]}))
     assert encoder.feature_names_ == ["x", "x=(missing)"]
     assert encoder.kinds_ == {"x": "unit", "x=(missing)": "onehot"}
@@ -140,7 +141,7 @@ FLOATS = st.floats(-1e300, 1e300)
 
 @settings(max_examples=200, deadline=None)
 @given(st.lists(st.one_of(FLOATS, st.none()), min_size=1, max_size=20), FLOATS, FLOATS)
-def test_a_unit_column_stays_in_the_unit_interval_and_keeps_the_order(
+def test_a_unit_column_stays_in_the_interval_and_keeps_the_order(
     values: list[float | None], one: float, other: float
 ) -> None:
     known = [value for value in [*values, one, other] if value is not None]
@@ -191,7 +192,7 @@ def test_a_tiny_scale_is_still_a_scale() -> None:
     np.testing.assert_allclose(got, [[-1.0], [1.0]], rtol=1e-6)
 
 
-def test_unseen_category_is_an_error_naming_the_column_and_no_value(frame: pd.DataFrame) -> None:
+def test_an_unseen_category_names_the_column_and_no_value(frame: pd.DataFrame) -> None:
     encoder = TableEncoder(SPECS).fit(frame)
     with pytest.raises(ValueError, match="column 'job' has 1 rows") as caught:
         encoder.transform(frame.assign(job=["cook", "acrobat", "cook", "cook"]))
@@ -236,7 +237,7 @@ def test_booleans_are_named_alike_with_and_without_missing_ones() -> None:
         )
 
 
-def test_numeric_categories_keep_every_digit_and_are_named_alike_in_any_type() -> None:
+def test_numeric_categories_keep_digits_and_names_in_any_type() -> None:
     codes = [1234567, 1234568, 10**17 + 1]
     encoder = TableEncoder([ColumnSpec("zip", "onehot")]).fit(pd.DataFrame({"zip": codes}))
     assert encoder.categories_["zip"] == ("100000000000000001", "1234567", "1234568")
@@ -313,7 +314,7 @@ def test_saved_encoder_encodes_alike_and_holds_no_row(tmp_path: Path) -> None:
     assert "1998.7654" not in text
 
 
-def test_an_encoder_saved_before_there_were_unit_columns_still_loads(
+def test_an_encoder_saved_before_unit_columns_still_loads(
     tmp_path: Path, frame: pd.DataFrame
 ) -> None:
     encoder = TableEncoder(SPECS).fit(frame)

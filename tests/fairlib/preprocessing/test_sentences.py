@@ -47,7 +47,8 @@ def frame() -> pd.DataFrame:
     return pd.DataFrame({"age": np.arange(25.0), "note": TEXTS})
 
 
-def test_tfidf_has_the_weights_of_scikit_learn_and_keeps_the_leading_directions() -> None:
+def test_tfidf_has_the_weights_of_scikit_learn() -> None:
+    """It keeps the leading directions."""
     found = TfidfEncoder.fit(TEXTS, 4)
     vectorizer = TfidfVectorizer(min_df=5, sublinear_tf=True)
     whole = vectorizer.fit_transform(TEXTS).toarray()

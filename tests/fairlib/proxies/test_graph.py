@@ -120,7 +120,7 @@ def test_a_row_is_carried_alike_in_any_company() -> None:
         np.testing.assert_array_equal(graph.shares(X.astype(np.float64)), whole)
 
 
-def test_weights_that_sum_to_a_little_more_than_one_leave_no_negative_share() -> None:
+def test_weights_above_one_by_rounding_leave_no_negative_share() -> None:
     weights, starts = np.full(10, 0.1 + 1e-15), np.array([0, 10])
     graph = SplittingGraph(
         np.ones((10, 1)), np.ones(10), weights, starts, np.array([-1]), np.array([-2])

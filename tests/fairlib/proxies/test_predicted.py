@@ -69,14 +69,15 @@ def test_a_tree_without_a_split_is_one_proxy_group() -> None:
 
 
 @pytest.mark.parametrize("sampling", ["program", "equal"])
-def test_where_all_are_predicted_to_be_in_the_wanted_group_all_are_kept(sampling: str) -> None:
+def test_all_are_kept_where_all_are_in_the_wanted_group(sampling: str) -> None:
+    """The groups are predicted."""
     X, group = np.ones((30, 2)), (np.arange(30) % 3 > 0).astype(int)
     proxy = fit(X, group, sampling=sampling, target={"group": {"a": 0.0, "b": 1.0}})
     np.testing.assert_array_equal(proxy.acceptance(X), 1.0)
 
 
 @pytest.mark.parametrize("groups", [2, 3, 5])
-def test_the_graph_of_a_regression_predicts_what_the_regression_predicts(groups: int) -> None:
+def test_the_graph_of_a_regression_predicts_as_it_does(groups: int) -> None:
     for seed in range(4):
         X, group = people(seed, groups)
         model = LogisticRegression(max_iter=500).fit(X.astype(np.float64), group)
@@ -170,7 +171,7 @@ def test_mixed_labels_by_hand() -> None:
 
 
 @pytest.mark.parametrize("sampling", ["equal", "program"])
-def test_labels_drawn_at_random_tell_nothing_and_keep_everyone_alike(sampling: str) -> None:
+def test_random_labels_tell_nothing_and_keep_everyone_alike(sampling: str) -> None:
     for proxy in (
         by_hand(1.0, sampling),
         fit(*people(3), mixing=1.0, sampling=sampling, max_depth=4),
@@ -228,7 +229,7 @@ def test_mixing_is_what_redrawing_labels_does(sampling: str) -> None:
     np.testing.assert_allclose(counts.sum(axis=1), rows, atol=0.006)
 
 
-def test_a_predicted_group_that_was_never_seen_is_kept_by_chance_labels_only() -> None:
+def test_an_unseen_predicted_group_is_kept_by_chance_labels_only() -> None:
     # two groups are rare and never predicted
     rng = np.random.default_rng(0)
     group = rng.choice(4, 500, p=[0.48, 0.48, 0.02, 0.02])

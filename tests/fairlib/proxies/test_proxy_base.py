@@ -125,7 +125,8 @@ def test_no_row_or_persons_group_is_in_a_saved_proxy(name: str, tmp_path: Path) 
     assert text.count("cedar") == 1
 
 
-def test_a_proxy_of_an_earlier_version_with_more_parameters_loads(tmp_path: Path) -> None:
+def test_a_proxy_of_an_earlier_version_loads(tmp_path: Path) -> None:
+    """It has more parameters."""
     X, group = people()
     proxy = train("proxy", X, group)
     proxy.save(tmp_path)

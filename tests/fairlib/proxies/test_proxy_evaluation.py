@@ -117,7 +117,7 @@ def test_measures_are_those_of_counting_row_by_row() -> None:
         assert measured.values["kept"] == pytest.approx(kept.mean())
 
 
-def test_on_its_training_rows_a_tree_tells_no_more_than_its_limit() -> None:
+def test_on_training_rows_a_tree_tells_no_more_than_its_limit() -> None:
     proxy = tree(3)
     X, group = people(500, 3)
     measured = measure_proxy(proxy, X, {"g": group}, draws=0)
@@ -127,7 +127,7 @@ def test_on_its_training_rows_a_tree_tells_no_more_than_its_limit() -> None:
     np.testing.assert_allclose(measured.compositions, proxy.compositions_, atol=1e-9)
 
 
-def test_what_a_probability_tells_is_counted_over_rows_that_share_it() -> None:
+def test_a_probability_is_counted_over_rows_that_share_it() -> None:
     # 100 rows of probability 1 / 4, 60 of 1: 70 and 15 are in the first group
     X, groups = blocks((0.0, 72, 8), (1.0, 5, 15))
     proxy = PredictedGroupProxy(sampling="equal").fit(X, sensitive_features=groups)
@@ -178,7 +178,8 @@ def test_two_attributes_are_measured_in_one_row_of_shares() -> None:
     )
 
 
-def test_proxy_groups_of_few_rows_do_not_count_for_the_disclosivity() -> None:
+def test_proxy_groups_of_few_rows_do_not_count() -> None:
+    """They are left out of the disclosivity."""
     X, groups = blocks((0.0, 72, 8), (1.0, 5, 15))
     proxy = PredictedGroupProxy().fit(X, sensitive_features=groups)
     measured = [
@@ -296,7 +297,8 @@ def test_the_same_generator_gives_the_same_intervals() -> None:
     assert first.lows != other.lows
 
 
-def test_the_interval_of_the_disclosivity_is_as_wide_as_its_noise_and_ends_at_one() -> None:
+def test_the_interval_of_the_disclosivity_is_its_noise() -> None:
+    """It ends at one."""
     rng = np.random.default_rng(5)
     X = rng.normal(size=(4000, 2))
     group = np.where(rng.random(4000) < np.where(X[:, 0] > 0, 0.7, 0.2), "a", "b")

@@ -114,7 +114,7 @@ def test_a_target_beyond_both_proxy_groups_by_hand() -> None:
     np.testing.assert_allclose(relaxed.mixture, [0, 0.5 / 0.68], atol=1e-6)
 
 
-def test_pure_proxy_groups_are_kept_in_inverse_proportion_to_their_size() -> None:
+def test_pure_groups_are_kept_in_inverse_proportion_to_size() -> None:
     plan = sampling_plan(np.eye(3), [0.7, 0.2, 0.1], np.full(3, 1 / 3))
     np.testing.assert_allclose(plan.acceptance, [1 / 7, 0.5, 1], atol=1e-6)
     assert plan.rate == pytest.approx(0.3, abs=1e-6)
@@ -133,7 +133,8 @@ def test_everyone_is_kept_where_the_proxy_groups_balance_already() -> None:
 
 
 @FORMS
-def test_of_the_nearest_mixtures_the_one_that_keeps_most_is_taken(relaxed: bool) -> None:
+def test_of_the_nearest_mixtures_the_fullest_is_taken(relaxed: bool) -> None:
+    """The fullest one keeps the most people."""
     for seed in range(40):
         rows, masses, target = draw(seed)
         plan = sampling_plan(rows, masses, target, relaxed=relaxed)
@@ -201,7 +202,7 @@ def test_a_plan_is_what_its_definitions_say(seeds: int) -> None:
 
 
 @pytest.mark.parametrize("seeds", [40, pytest.param(200, marks=pytest.mark.long)])
-def test_both_forms_keep_the_same_shares_where_the_target_is_uniform(seeds: int) -> None:
+def test_both_forms_keep_the_same_shares_for_a_uniform_target(seeds: int) -> None:
     for seed in range(seeds):
         rows, masses, target = draw(seed, uniform=True)
         exact = sampling_plan(rows, masses, target)
@@ -237,7 +238,8 @@ def test_a_proxy_group_without_people_is_refused() -> None:
         sampling_plan([[0.5, 0.5], [0.2, 0.8]], [1.0, 0.0], [0.5, 0.5])
 
 
-def test_a_million_draws_are_kept_as_planned_and_come_out_balanced() -> None:
+def test_a_million_draws_come_out_balanced() -> None:
+    """They are kept as planned."""
     rng = np.random.default_rng(3)
     rows = np.array([[0.7, 0.2, 0.1], [0.3, 0.6, 0.1], [0.4, 0.1, 0.5], [0.1, 0.3, 0.6]])
     masses = np.array([0.5, 0.3, 0.15, 0.05])

@@ -173,7 +173,8 @@ def test_tallies_of_a_sweep_are_what_its_halfspaces_select() -> None:
             assert tally[-1] == pytest.approx(selected.sum(), rel=1e-9, abs=1e-12)
 
 
-def test_a_sweep_leaves_rows_on_both_sides_and_reaches_small_parts() -> None:
+def test_a_sweep_leaves_rows_on_both_sides() -> None:
+    """It reaches small parts."""
     rng = np.random.default_rng(0)
     pool = Hypotheses(
         rng.normal(size=(5000, 3)), np.eye(3)[rng.integers(0, 3, 5000)], np.ones(5000)
@@ -219,9 +220,10 @@ def test_dropping_hypotheses_leaves_the_others_unchanged() -> None:
 
 @pytest.mark.parametrize("least_rows", [None, pytest.param(1e-6, marks=pytest.mark.long)])
 @pytest.mark.parametrize("seeds", [80, pytest.param(300, marks=pytest.mark.long)])
-def test_the_program_over_all_subsets_is_the_best_randomised_split(
+def test_the_program_over_all_subsets_is_the_best_split(
     seeds: int, least_rows: float | None
 ) -> None:
+    """It is the best randomised split."""
     solved_ones = infeasible = 0
     for seed in range(seeds):
         pool, limits, direction, offset = vertex(seed)
@@ -304,7 +306,8 @@ def test_the_constraints_hold_to_rounding_on_large_vertices(seeds: int) -> None:
     assert split > 5 * seeds
 
 
-def test_under_the_prices_and_a_charge_for_rows_the_chosen_hypotheses_are_the_best() -> None:
+def test_chosen_hypotheses_are_the_best_under_the_prices() -> None:
+    """The charge for rows counts, too."""
     # the duals' sign and size: they must leave no other hypothesis of the pool with more to give
     for seed in range(80):
         pool, limits, direction, offset = vertex(seed)
@@ -344,9 +347,10 @@ def test_limits_that_nothing_meets_give_no_mixture() -> None:
     )
 
 
-def test_a_mixture_beyond_the_limit_is_solved_again_under_a_stricter_one(
+def test_a_mixture_beyond_the_limit_is_solved_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    """The second limit is stricter."""
     # of ten rows, half of each group: the mixture selects shares that are 0.1 + broken off
     pool = Hypotheses(np.eye(2)[np.arange(10) % 2], np.eye(2)[np.arange(10) % 2], np.ones(10))
     limits = Limits(np.array([0.5, 0.5]), 0.1, 1.0)
@@ -407,7 +411,8 @@ def game_value(seed: int, rounds: int) -> float | None:
     return float(gains_of(one[None], pool.total, towards, 0.05)[0])
 
 
-def test_the_game_comes_near_the_programs_value_as_its_rounds_grow() -> None:
+def test_the_game_approaches_the_programs_value() -> None:
+    """It comes nearer as its rounds grow."""
     gaps: dict[int, list[float]] = {30: [], 2000: []}
     for seed in range(8):
         pool, limits, towards = cells(seed)

@@ -33,7 +33,7 @@ def test_scores_are_ridge_regressions_of_the_indicators() -> None:
         np.testing.assert_allclose(scores.values.sum(axis=1), 1, atol=1e-4)
 
 
-def test_the_regression_of_any_costs_is_the_scores_times_the_costs() -> None:
+def test_the_regression_of_costs_is_scores_times_costs() -> None:
     # definition 14 fits the costs themselves; every cost of a group's rows must come to the same
     X, group = people(3)
     weights = np.random.default_rng(0).random(len(X))
@@ -54,7 +54,7 @@ def test_rows_with_a_weight_of_two_count_twice() -> None:
     np.testing.assert_allclose(weighted.coefficients, repeated.coefficients, atol=1e-5)
 
 
-def test_a_halfspace_selects_the_rows_whose_score_is_above_the_cut() -> None:
+def test_a_halfspace_selects_rows_with_scores_above_the_cut() -> None:
     X, group = people(1)
     scores = fit_scores(X, np.eye(3)[group], np.ones(len(X)), 1.0)
     direction = np.array([0.5, -1.0, 0.25])

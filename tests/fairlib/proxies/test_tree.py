@@ -154,7 +154,7 @@ def test_one_binary_feature_is_split_where_it_balances(share: float) -> None:
     assert np.linalg.norm(proxy.shares_ - 0.5) <= 1e-3
 
 
-def test_one_hot_features_give_the_splits_that_their_categories_allow() -> None:
+def test_one_hot_features_give_splits_by_category() -> None:
     for seed in range(8):
         rng = np.random.default_rng(seed)
         category = rng.choice(4, 800, p=[0.4, 0.3, 0.2, 0.1])
@@ -176,7 +176,8 @@ def test_an_alpha_of_zero_keeps_everyone() -> None:
         np.testing.assert_allclose(proxy.shares_, np.bincount(group) / len(group))
 
 
-def test_an_alpha_of_one_balances_groups_that_features_tell_apart() -> None:
+def test_an_alpha_of_one_balances_separable_groups() -> None:
+    """Features tell these groups apart."""
     for groups in (2, 3, 4):
         rng = np.random.default_rng(groups)
         group = rng.choice(groups, 600, p=np.r_[np.full(groups - 1, 0.1), 1.1 - 0.1 * groups])
@@ -245,7 +246,7 @@ def test_two_attributes_are_balanced_at_once() -> None:
 @pytest.mark.parametrize(
     "seed", [0, *(pytest.param(seed, marks=pytest.mark.long) for seed in (2, 7, 23))]
 )
-def test_the_least_alpha_is_where_the_first_split_becomes_possible(seed: int) -> None:
+def test_the_least_alpha_allows_the_first_split(seed: int) -> None:
     X, group = table(seed, n=120, groups=2 + seed % 3)
     least = fit(X, group, alpha=0.0, tolerance=0.01).least_alpha_
     assert least is not None

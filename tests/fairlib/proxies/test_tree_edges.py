@@ -69,7 +69,7 @@ def test_one_feature_and_repeated_rows_are_enough() -> None:
     np.testing.assert_array_equal(shares, np.repeat(shares[:, :1], 5, axis=1))
 
 
-def test_people_who_differ_in_their_group_only_cannot_be_told_apart() -> None:
+def test_people_who_differ_in_their_group_only_stay_together() -> None:
     group = np.where(np.arange(40) % 4 == 0, "few", "many")
     proxy = fit(np.ones((40, 2)), group, alpha=1.0)
     assert proxy.shares_ == pytest.approx([0.25, 0.75])

@@ -85,7 +85,7 @@ def test_losses_may_have_any_sign(transport_instance: Draw, transport_matrix: Re
         certify(case, plan, transport_matrix(plan), seed)
 
 
-def test_the_divided_column_is_divided_between_two_of_its_maximisers(
+def test_the_divided_column_has_two_of_its_maximisers(
     transport_instance: Draw, transport_matrix: Rebuild
 ) -> None:
     divided = 0
@@ -316,7 +316,7 @@ def test_the_first_bracket_is_about_the_predicted_multiplier(
     assert Spied(*multipliers).solve()[0] == pytest.approx(first, rel=1e-12)
 
 
-def test_a_bracket_without_the_optimum_is_moved_by_growing_factors() -> None:
+def test_a_bracket_without_the_optimum_moves_by_growing_factors() -> None:
     over, under = 1 - 1e-9, 1 + 1e-9
     upwards = [(0.005, 0.02), (0.02 * over, 0.08), (0.08 * over, 1.28)]
     np.testing.assert_allclose(Spied(0.01).solve(), upwards, rtol=1e-12)
@@ -360,7 +360,7 @@ def test_brackets_become_as_narrow_as_the_predictions_are_good() -> None:
 
 
 @pytest.mark.parametrize("n", [256, 257])
-def test_the_first_multiplier_of_many_queries_is_that_of_a_sample(n: int) -> None:
+def test_the_first_multiplier_of_many_queries_is_a_samples(n: int) -> None:
     rng = np.random.default_rng(n)
     problem = TransportProblem(rng.normal(size=(n, 3)), np.zeros(n, dtype=int), 0.2)
     solver: Any = DualSolver(problem, seed=3)
@@ -451,9 +451,8 @@ def boosted(losses: np.ndarray, steps: int) -> Iterator[np.ndarray]:
         table = table * change
 
 
-def test_plans_from_lists_are_certified_and_do_not_depend_on_them(
-    larger: dict[str, Any], transport_matrix: Rebuild
-) -> None:
+def test_plans_from_lists_are_certified(larger: dict[str, Any], transport_matrix: Rebuild) -> None:
+    """They do not depend on the lists."""
     problem = problem_of(larger)
     solver = DualSolver(problem, seed=4)
     states, plans = [], []
@@ -574,7 +573,7 @@ def test_ties_fall_alike_however_places_are_grouped(
 @pytest.mark.parametrize(
     "seed", [*range(40), *(pytest.param(seed, marks=pytest.mark.long) for seed in range(40, 200))]
 )
-def test_losses_that_differ_by_rounding_alone_keep_the_bound_and_the_sign(seed: int) -> None:
+def test_losses_that_differ_by_rounding_keep_bound_and_sign(seed: int) -> None:
     rng = np.random.default_rng(seed)
     n = int(rng.integers(3, 12))
     points = rng.integers(0, 3, (n, 2)) * 1.0

@@ -158,9 +158,7 @@ def test_envelopes_of_lists_are_those_of_all_rows() -> None:
 # Single precision makes one of some of the places of "norms" and "far"; a test of its own is about
 # that.
 @pytest.mark.filterwarnings("ignore:Number of distinct clusters")
-def test_envelopes_are_those_of_all_rows_where_cells_hold_several(
-    kind: str, n: int, d: int
-) -> None:
+def test_envelopes_cover_all_rows_of_cells_that_hold_several(kind: str, n: int, d: int) -> None:
     rng = np.random.default_rng(n)
     problem = TransportProblem(cloud(kind, rng, n, d), rng.integers(0, 2, n), 1.0)
     search = ColumnSearch(problem)

@@ -20,7 +20,8 @@ class Clock:
         return self.now
 
 
-def test_the_time_is_counted_from_the_start_of_the_command_and_the_reserve_stays() -> None:
+def test_time_counts_from_the_start_of_the_command() -> None:
+    """The reserve stays."""
     clock = Clock(130.0)
     budget = Budget(60.0, started=100.0, clock=clock, reserve=10.0)
     assert (budget.spent, budget.left, budget.search_left) == (30.0, 30.0, 20.0)
@@ -50,9 +51,8 @@ def test_nothing_starts_that_would_not_end_in_time() -> None:
 
 
 @pytest.mark.parametrize(("first", "expected"), [(False, 12.0), (True, 2.0)])
-def test_work_that_was_never_measured_is_expected_to_take_twice_the_longest_of_its_rung(
-    first: bool, expected: float
-) -> None:
+def test_unmeasured_work_takes_twice_the_longest_of_its_rung(first: bool, expected: float) -> None:
+    """This is the expected time."""
     budget = Budget(60.0, clock=Clock())
     budget.record(Work("plain"), 6.0)
     budget.record(Work("majority"), 2.0)
@@ -69,7 +69,7 @@ def test_the_first_work_of_all_is_admitted_while_there_is_time() -> None:
     assert not budget.admits(Work("gbdt"))
 
 
-def test_contention_is_the_time_that_passes_by_the_time_that_was_computed() -> None:
+def test_contention_is_passed_time_by_computed_time() -> None:
     wall = iter([100.0, 100.4])
     cpu = iter([7.0, 7.04, 7.1])
     assert contention(0.05, lambda: next(wall), lambda: next(cpu)) == pytest.approx(4.0)

@@ -1,30 +1,14 @@
-"""Search spaces, folds, and what follows from trials: the front, the winner, pruning, the cost of
-limits.
-"""
+"""What follows from trials: the front, the winner, pruning, the cost of limits."""
 
 from __future__ import annotations
 
-import itertools
-import math
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evenhand.fairlib.methods.registry import METHODS, installed, method_class
-from evenhand.fairlib.methods.row_groups import fold_of_rows, joint_cells
-from evenhand.fairlib.tuning.space import (
-    Choice,
-    Real,
-    Whole,
-    restricted,
-    rows_of,
-    space_of,
-    with_default,
-)
 from evenhand.fairlib.tuning.study import (
     Aim,
     Limit,
@@ -41,108 +25,6 @@ from evenhand.fairlib.tuning.study import (
     settled,
     standings,
 )
-
-# spaces
-
-
-@pytest.mark.parametrize("name", [name for name, spec in METHODS.items() if installed(spec)])
-def test_a_space_has_parameters_of_its_method_and_holds_their_defaults(name: str) -> None:
-    cls = method_class(name)
-    for key, dimension in space_of(cls).items():
-        assert key in cls._get_param_names()
-        assert dimension.holds(dimension.default)
-    assert [row[0] for row in rows_of(space_of(cls))] == list(cls.space)
-
-
-def test_a_method_that_has_parameters_to_tune_declares_them() -> None:
-    assert all(method_class(name).space for name in METHODS if installed(METHODS[name]))
-
-
-def test_a_default_outside_a_range_widens_it() -> None:
-    assert with_default(Real(0.01, 0.3, log=True), 0.5) == Real(0.01, 0.5, True, 0.5)
-    assert with_default(Whole(2, 8), 1) == Whole(1, 8, False, 1)
-    assert with_default(Choice((1, 2)), 3) == Choice((1, 2, 3), 3)
-    assert with_default(Real(0.0, 1.0, default=0.2), 5.0) == Real(0.0, 1.0, default=0.2)
-
-
-def test_a_default_that_a_scale_cannot_have_is_its_middle() -> None:
-    assert with_default(Real(0.01, 1.0, log=True), 0.0).default == pytest.approx(0.1)
-    assert with_default(Real(0.0, 1.0), None).default == 0.5
-    assert with_default(Whole(1, 4), None).default == 2
-
-
-@pytest.mark.parametrize(
-    ("dimension", "wanted", "default", "expected"),
-    [
-        (Real(0.01, 0.3, True, 0.05), 0.1, 0.05, Choice((0.1,), 0.1)),
-        (Real(0.01, 0.3, True, 0.05), [0.02, 0.1], 0.05, Real(0.02, 0.1, True, 0.05)),
-        (Real(0.01, 0.3, True, 0.05), [0.1, 0.4], 0.05, Real(0.1, 0.4, True, math.sqrt(0.04))),
-        (Real(0.01, 0.3, True, 0.05), {"low": 0.0, "high": 1.0}, 0.05, Real(0.0, 1.0, False, 0.05)),
-        (Real(0.01, 0.3, True, 0.05), [0.1, 0.2, 0.3], 0.05, Choice((0.1, 0.2, 0.3), 0.1)),
-        (Choice((None, 2, 3), None), [2, 3], None, Choice((2, 3), 2)),
-        (Choice(((50,), (100,)), (100,)), [[50], [100]], (100,), Choice(([50], [100]), [100])),
-        (None, [10, 20], 15, Whole(10, 20, False, 15)),
-        (None, [0.5, 0.9], 0.7, Real(0.5, 0.9, False, 0.7)),
-        (None, [True, False], False, Choice((True, False), False)),
-    ],
-)
-def test_a_job_restricts_and_widens(
-    dimension: Any, wanted: Any, default: Any, expected: Any
-) -> None:
-    found = restricted(dimension, wanted, default)
-    assert found == expected
-    assert type(found) is type(expected)
-
-
-@pytest.mark.parametrize(
-    ("dimension", "wanted", "message"),
-    [
-        (Real(0.0, 1.0), [2.0, 1.0], "is empty"),
-        (Real(0.1, 1.0, log=True), [0.0, 1.0], "begin above 0"),
-        (Whole(1, 5), [0.5, 3], "whole ends"),
-        (Real(0.0, 1.0), [], "list is empty"),
-        (Real(0.0, 1.0), {"low": 0.0, "top": 1.0}, "has the keys"),
-        (Real(0.0, 1.0), {"low": 0.0, "high": math.inf}, "finite numbers"),
-    ],
-)
-def test_an_impossible_range_is_refused(dimension: Any, wanted: Any, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        restricted(dimension, wanted)
-
-
-# folds
-
-
-@given(
-    st.lists(
-        st.tuples(st.integers(0, 1), st.sampled_from("abc"), st.sampled_from("xy")),
-        min_size=1,
-        max_size=80,
-    ),
-    st.integers(2, 7),
-    st.integers(0, 99),
-)
-def test_every_fold_has_its_part_of_every_cell(
-    rows: list[tuple[int, str, str]], folds: int, seed: int
-) -> None:
-    y, first, second = (np.array(column) for column in zip(*rows, strict=True))
-    cells = joint_cells(y, [first, second])
-    assert len(set(cells.tolist())) == len(set(rows))
-    for row, other in itertools.combinations(range(len(rows)), 2):
-        assert (cells[row] == cells[other]) == (rows[row] == rows[other])
-    fold = fold_of_rows(cells, folds, seed)
-    assert np.array_equal(fold, fold_of_rows(cells, folds, seed))
-    sizes = np.bincount(fold, minlength=folds)
-    assert sizes.max() - sizes.min() <= 1
-    for cell in set(cells.tolist()):
-        counts = np.bincount(fold[cells == cell], minlength=folds)
-        assert counts.max() - counts.min() <= 1
-
-
-def test_another_seed_gives_other_folds() -> None:
-    cells = joint_cells(np.arange(200) % 2)
-    assert not np.array_equal(fold_of_rows(cells, 5, 0), fold_of_rows(cells, 5, 1))
-
 
 # trials
 
@@ -199,7 +81,7 @@ def test_among_equals_a_control_wins_then_the_job_then_the_first(kinds: list[str
     assert order[3:] == [kind for kind in kinds if kind in ("search", "default")]
 
 
-def test_the_job_under_another_rule_is_no_simpler_than_a_candidate() -> None:
+def test_the_job_under_another_rule_is_no_simpler() -> None:
     first, job = trial(0, 0.8, 0.05), replace(trial(1, 0.8, 0.05, "job"), decision="balanced")
     assert best(AIM, [first, job]) is first
 
@@ -292,7 +174,8 @@ def test_a_model_that_no_rule_could_be_judged_of_does_not_go_on() -> None:
     assert not is_kept(AIM, [], [], 4.0)
 
 
-def test_a_trial_nearer_to_the_limits_is_ahead_whatever_the_objective() -> None:
+def test_a_trial_nearer_to_the_limits_is_ahead() -> None:
+    """The objective does not matter."""
     far, near = trial(0, 0.9, 0.5).metrics, trial(1, 0.6, 0.2).metrics
     assert is_kept(AIM, [near], [[far]] * 9, 4.0)
     assert not is_kept(AIM, [far], [[near]] * 9, 4.0)
@@ -351,7 +234,9 @@ def test_a_limit_is_held_against_the_end_that_the_bound_names() -> None:
         assert aim.found(upper, {"accuracy": {"value": 0.5}}) == 0.5
 
 
-def test_by_default_limits_hold_on_the_strictest_evidence_that_any_trial_has() -> None:
+def test_limits_hold_on_the_strictest_evidence_by_default() -> None:
+    """It is the strictest that any trial has."""
+
     def trial(model: int, auc: float, high: float, above: float) -> Trial:
         gap = {"value": 0.0, "high": high, "above": above}
         return Trial(model, "search", "judged", metrics={"auc": {"value": auc}, "gap_max.sex": gap})
@@ -419,7 +304,8 @@ def test_a_limit_is_kept_by_the_value_and_shown_by_the_interval() -> None:
     assert upper.end == 0.0
 
 
-def test_the_answer_is_the_best_compromise_where_nothing_is_within_the_limits() -> None:
+def test_the_answer_is_the_best_compromise_beyond_the_limits() -> None:
+    """Nothing is within the limits."""
     aim = Aim(("auc",), (parse_limit("gap_max.sex <= 0.1"),))
     near = Trial(3, "search", "judged", metrics={"auc": {"value": 0.7}, **gap_of(0.12, 0.2, 0.3)})
     far = Trial(4, "search", "judged", metrics={"auc": {"value": 0.9}, **gap_of(0.2, 0.3, 0.4)})
@@ -429,7 +315,8 @@ def test_the_answer_is_the_best_compromise_where_nothing_is_within_the_limits() 
     assert answer(aim, []) is None
 
 
-def test_a_trial_of_a_part_of_the_rows_keeps_limits_by_its_value_only() -> None:
+def test_a_partial_trial_keeps_limits_by_its_value_only() -> None:
+    """It is a trial of a part of the rows."""
     aim = Aim(("auc",), (parse_limit("gap_max.sex <= 0.1"),))
     metrics = {"auc": {"value": 0.7}, **gap_of(0.05, None, None)}
     partial = Trial(0, "default", "partial", metrics=metrics)

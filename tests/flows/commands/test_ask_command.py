@@ -111,7 +111,7 @@ def test_whoever_would_rather_not_say_is_asked_the_next_best(
     assert "declined     income\n" in shown
 
 
-def test_whoever_says_nothing_gets_the_prediction_of_nobody_known(
+def test_without_answers_the_prediction_is_of_nobody_known(
     bundle: Path, asking: Questionnaire
 ) -> None:
     said = json.loads(ask(bundle, "--json", typed="\n" * 3).stdout)
@@ -294,7 +294,7 @@ def test_asking_from_a_folder_needs_neither_registry_nor_engine(bundle: Path) ->
     assert "prediction" in done.stdout
 
 
-def test_the_answer_has_the_name_that_the_version_was_published_with(
+def test_the_answer_has_the_name_of_the_published_version(
     agent_store: Path, tmp_path: Path
 ) -> None:
     store = copy_store(agent_store, tmp_path / "store")

@@ -40,7 +40,8 @@ def shown(bar: Bars) -> str:
     return console.file.getvalue()  # type: ignore[attr-defined]
 
 
-def test_a_step_has_a_bar_as_long_as_it_runs_and_a_count_once_it_counts(at_once: None) -> None:
+def test_a_step_has_a_bar_and_a_count_once_it_counts(at_once: None) -> None:
+    """The bar lasts as long as the step runs."""
     with Bars(Console(file=Terminal())) as bar:
         with bar.working("publish"):
             assert "publish" in shown(bar)

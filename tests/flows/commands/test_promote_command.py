@@ -156,7 +156,7 @@ def test_what_was_done_past_us_shows(two: Any) -> None:
     assert "before number 7" in call(two.store, "history", MODEL).stderr
 
 
-def test_an_evaluation_beside_a_champion_of_the_past_does_not_count(two: Any) -> None:
+def test_an_evaluation_with_a_former_champion_does_not_count(two: Any) -> None:
     """Version 3 was held against version 1; version 2 is champion since. The way back needs no
     baseline.
     """
@@ -305,7 +305,7 @@ def test_the_page_over_all_runs_shows_what_was_promoted(two: Any) -> None:
     assert "version 1 is champion" in page
 
 
-def test_up_to_date_names_the_alias_only_while_its_version_has_it(two: Any) -> None:
+def test_up_to_date_names_the_alias_while_its_version_has_it(two: Any) -> None:
     assert two.run("--json", "--if-changed").json["model"]["alias"] == "champion"
     call(two.store, "promote", f"models:/{MODEL}/2")
     assert two.run("--json", "--if-changed").json["model"] == {

@@ -39,9 +39,10 @@ def test_an_error_with_an_exit_code_is_kept_as_it_is(error: Exception) -> None:
     assert caught.error is error
 
 
-def test_a_fault_of_ours_says_the_innermost_place_and_not_the_value(
+def test_an_internal_fault_names_the_innermost_place(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    """It does not quote the value."""
     monkeypatch.delenv("EVENHAND_LOG", raising=False)
     with one_line_errors() as caught:
         fail_inside_a_module_of_ours()
@@ -54,9 +55,10 @@ def test_a_fault_of_ours_says_the_innermost_place_and_not_the_value(
     assert capsys.readouterr() == ("", "")
 
 
-def test_tracebacks_of_faults_and_causes_are_shown_on_demand_only(
+def test_tracebacks_are_shown_on_demand_only(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    """This holds for faults and for their causes."""
     monkeypatch.delenv("EVENHAND_LOG", raising=False)
     with one_line_errors():
         refuse_with_a_cause()
@@ -88,7 +90,7 @@ def test_an_exit_that_was_asked_for_is_let_through() -> None:
         raise SystemExit(3)
 
 
-def test_a_signal_that_prefect_turned_into_an_exception_is_an_interrupt() -> None:
+def test_a_signal_that_prefect_converted_is_an_interrupt() -> None:
     from prefect.exceptions import TerminationSignal
 
     with one_line_errors(interrupted="stopped") as caught:

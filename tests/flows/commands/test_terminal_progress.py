@@ -139,7 +139,7 @@ def test_a_run_shorter_than_twenty_seconds_writes_nothing(
     assert capsys.readouterr() == ("", "")
 
 
-def test_a_line_is_written_again_and_again_and_never_after_the_end(
+def test_a_line_is_repeated_and_never_after_the_end(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(terminal, "EVERY_S", AT_ONCE)

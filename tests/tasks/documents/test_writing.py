@@ -276,7 +276,7 @@ def test_notes_that_fit_nothing(
     assert not (tmp_path / "out").exists()
 
 
-def test_documents_are_written_again_but_not_over_those_of_another(
+def test_documents_are_rewritten_but_not_over_another_models(
     published: Any, documents: Any, tmp_path: Path
 ) -> None:
     notes = tmp_path / "notes.yaml"

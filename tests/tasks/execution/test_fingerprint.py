@@ -50,7 +50,8 @@ def test_the_closure_follows_imports_and_names_packages(tree: Path) -> None:
     }
 
 
-def test_the_digest_is_that_of_the_names_and_digests_with_a_packages_templates(tree: Path) -> None:
+def test_the_digest_is_of_names_digests_and_templates(tree: Path) -> None:
+    """The templates are those of the package."""
     listed = [
         line(tree, "evenhand.fairlib.texts", "fairlib/texts.py"),
         line(tree, "evenhand.tasks.late", "tasks/late.py"),

@@ -21,7 +21,8 @@ def slow(context: StepContext) -> StepResult:
     return StepResult({"total": (context.workdir / "total.json", "total")})
 
 
-def test_a_killed_step_finds_what_it_left_and_nothing_stays_at_the_end(tmp_path: Path) -> None:
+def test_a_killed_step_finds_what_it_left(tmp_path: Path) -> None:
+    """Nothing stays at the end."""
     store = Store(str(tmp_path / "store"))
     step = Step("slow", slow)
     for _ in range(2):

@@ -232,7 +232,7 @@ def test_a_step_depends_on_the_helpers_that_it_imports(
     assert {name for name in STEPS if path in files[name]} == touched
 
 
-def test_a_comment_in_a_helper_touches_the_steps_that_depend_on_it(
+def test_a_comment_in_a_helper_touches_dependent_steps(
     copy_of_code: Path, roots: dict[str, list[str]]
 ) -> None:
     def digests() -> dict[str, str]:

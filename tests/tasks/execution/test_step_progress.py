@@ -71,7 +71,8 @@ def test_a_plain_callback_hears_only_counts() -> None:
     assert heard == [("train", 2, 3)]
 
 
-def test_stages_make_one_count_that_never_falls_and_ends_at_its_total() -> None:
+def test_stages_make_one_count_that_never_falls() -> None:
+    """It ends at its total."""
     heard: list[tuple[int, int]] = []
     stages = Stages(lambda done, total, values: heard.append((done, total)), 3)
     first = stages.next()
@@ -117,9 +118,10 @@ def artifacts(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
     return kept
 
 
-def test_a_progress_artifact_appears_after_three_seconds_and_is_renewed_as_often(
+def test_a_progress_artifact_appears_after_three_seconds(
     artifacts: SimpleNamespace,
 ) -> None:
+    """It is renewed every three seconds."""
     heard: list[tuple[int, int]] = []
     with listen(lambda step, done, total, values: heard.append((done, total))):
         report = report_progress("learn_proxy", prefect=True)
@@ -166,7 +168,7 @@ def test_a_quick_step_has_no_progress_artifact(artifacts: SimpleNamespace) -> No
     assert artifacts.calls == []
 
 
-def test_a_step_reports_its_progress_and_the_seconds_that_it_took(
+def test_a_step_reports_its_progress_and_its_seconds(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     clock = iter([50.0, 52.5])
@@ -201,7 +203,7 @@ def test_a_document_is_written_as_json_without_nan(tmp_path: Path) -> None:
         context.write_json("bad", float("nan"))
 
 
-def test_a_step_is_the_function_of_its_name_unless_another_is_given() -> None:
+def test_a_step_is_the_function_of_its_name_by_default() -> None:
     assert Step("gate").module == "evenhand.tasks.steps.gate_step"
 
     def function(context: StepContext) -> StepResult:

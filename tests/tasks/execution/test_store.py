@@ -154,7 +154,7 @@ def test_content_that_another_run_put_a_moment_ago_is_taken(
     assert local.fetch(put_file(local)).read_text() == "content"
 
 
-def test_a_damaged_local_copy_of_a_remote_artifact_is_fetched_again(
+def test_a_damaged_copy_of_a_remote_artifact_is_fetched_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
@@ -195,9 +195,7 @@ def test_a_missing_artifact_makes_its_step_run_again(store: Store) -> None:
 @pytest.mark.parametrize(
     "content", ["", "{", "[]", "null", "{}", '{"step": 1}', '{"outputs": 3}', "\x00"]
 )
-def test_a_damaged_record_is_a_miss_and_goes_with_the_next_cleaning(
-    store: Store, content: str
-) -> None:
+def test_a_damaged_record_is_a_miss_and_is_cleaned_away(store: Store, content: str) -> None:
     calls: list[int] = []
     step = writes("x", calls=calls)
     run_step(store, step, "k", {}, {})
@@ -224,7 +222,7 @@ def test_a_crash_in_a_step_leaves_nothing(store: Store) -> None:
     assert list(store.scratch().iterdir()) == []
 
 
-def test_a_step_that_promises_a_file_it_did_not_write_leaves_no_record(local: Store) -> None:
+def test_a_step_without_its_promised_file_leaves_no_record(local: Store) -> None:
     step = Step("probe", lambda context: StepResult({"out": (context.workdir / "none", "out")}))
     with pytest.raises(FileNotFoundError):
         run_step(local, step, "k", {}, {})
@@ -253,7 +251,7 @@ def test_a_changed_input_stops_a_step_before_it_runs(local: Store) -> None:
     assert calls == []
 
 
-def test_a_record_that_another_run_wrote_while_this_one_waited_is_taken(
+def test_a_record_written_while_this_run_waited_is_taken(
     local: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     calls: list[int] = []
@@ -343,7 +341,8 @@ def test_a_killed_process_does_not_keep_its_lock(tmp_path: Path) -> None:
 # housekeeping
 
 
-def test_cleaning_keeps_the_newest_of_each_step_and_what_they_point_at(store: Store) -> None:
+def test_cleaning_keeps_the_newest_of_each_step(store: Store) -> None:
+    """What they point at is kept, too."""
     records = {}
     for index in range(3):
         records[index], _ = run_step(store, writes(f"text {index}"), f"k{index}", {}, {})
@@ -361,7 +360,8 @@ def test_cleaning_keeps_the_newest_of_each_step_and_what_they_point_at(store: St
     assert store.prune(0) == (0, 0)
 
 
-def test_cleaning_keeps_what_two_records_share_until_both_are_gone(store: Store) -> None:
+def test_cleaning_keeps_what_two_records_share(store: Store) -> None:
+    """It goes when both records are gone."""
     run_step(store, writes("same"), "k0", {}, {})
     time.sleep(0.02)
     record, _ = run_step(store, writes("same"), "k1", {}, {})
@@ -369,7 +369,8 @@ def test_cleaning_keeps_what_two_records_share_until_both_are_gone(store: Store)
     assert store.is_whole(record.outputs["out"])
 
 
-def test_cleaning_removes_what_killed_runs_left_but_nothing_in_use(local: Store) -> None:
+def test_cleaning_removes_leftovers_of_killed_runs(local: Store) -> None:
+    """It removes nothing that is in use."""
     # of three days and a minute, and of a minute less than three days
     for name, seconds in (("old", 72 * 3600 + 60), ("young", 72 * 3600 - 60)):
         (local.scratch() / name).mkdir()

@@ -28,7 +28,8 @@ def test_a_store_that_exists_is_closed_to_others(tmp_path: Path, inside: str | N
     assert mode(place) == 0o700
 
 
-def test_a_folder_with_other_things_stays_open_but_not_the_stores_own(tmp_path: Path) -> None:
+def test_a_folder_with_other_things_stays_open(tmp_path: Path) -> None:
+    """The store's own folders are closed."""
     place = tmp_path / "home"
     place.mkdir(mode=0o755)
     (place / "letter.txt").write_text("mine")

@@ -83,9 +83,7 @@ def test_a_row_alone_and_labels_that_are_whole_numbers(publish: Any, people: Any
         assert found["prediction"].tolist() == [7 if model.positive[row] else 0]
 
 
-def test_an_unseen_category_and_an_infinite_number_have_no_answer(
-    publish: Any, people: Any
-) -> None:
+def test_unseen_categories_and_infinite_numbers_have_no_answer(publish: Any, people: Any) -> None:
     rows = people.rows.slice(0, 3).to_pandas().astype({"job": object})
     rows.loc[0, "job"], rows.loc[1, "income"] = "pilot", np.inf
     table = pa.Table.from_pandas(rows, schema=people.rows.schema)

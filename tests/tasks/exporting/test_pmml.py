@@ -153,7 +153,7 @@ def test_rows_at_the_very_cuts_of_a_split(publish: Any) -> None:
 @pytest.mark.parametrize(
     ("method", "parameters"), [("gbdt", TREES | {"n_steps": 5}), ("logistic", {})]
 )
-def test_an_unseen_category_and_an_infinite_number_have_no_answer(
+def test_unseen_categories_and_infinite_numbers_have_no_answer(
     publish: Any, people: Any, method: str, parameters: dict[str, Any]
 ) -> None:
     rows = rows_of(people.rows.slice(0, 5))

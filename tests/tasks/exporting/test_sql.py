@@ -147,9 +147,7 @@ def test_other_dialects_say_the_same(publish: Any, people: Any, dialect: str, me
     assert ("may be decided otherwise" in query) == (dialect != "spark")
 
 
-def test_an_unseen_category_and_an_infinite_number_have_no_answer(
-    publish: Any, people: Any
-) -> None:
+def test_unseen_categories_and_infinite_numbers_have_no_answer(publish: Any, people: Any) -> None:
     rows = people.rows.slice(0, 4).to_pandas().astype({"job": object})
     rows.loc[0, "job"], rows.loc[1, "income"], rows.loc[2, "code"] = "pilot", np.inf, 4
     table = pa.Table.from_pandas(rows, schema=people.rows.schema)

@@ -83,7 +83,7 @@ def test_it_finds_the_rows_that_check_batch_finds(
         np.testing.assert_array_equal(again, quick.bad)
 
 
-def test_sensitive_features_without_a_value_are_judged_as_check_batch_judges_them(
+def test_missing_sensitive_features_are_judged_as_check_batch(
     make_bundle: Callable[..., ProxyBundle], people: Make
 ) -> None:
     base = make_bundle(unseen_categories="error")
@@ -127,7 +127,7 @@ def test_a_bound_beyond_a_narrow_type_is_no_fault(
     assert verdict.bad.tolist() == [False, False, True]
 
 
-def test_a_missing_value_is_not_taken_for_the_first_of_the_dictionary(
+def test_a_missing_value_is_not_the_first_of_the_dictionary(
     make_bundle: Callable[..., ProxyBundle], people: Make
 ) -> None:
     base = make_bundle()
@@ -143,7 +143,7 @@ def test_a_missing_value_is_not_taken_for_the_first_of_the_dictionary(
 
 
 @pytest.mark.parametrize("value", ["moon", None])
-def test_an_unseen_category_breaks_the_contract_unless_it_is_ignored(
+def test_an_unseen_category_breaks_the_contract_unless_ignored(
     value: str | None, make_bundle: Callable[..., ProxyBundle], people: Make
 ) -> None:
     strict = make_bundle(unseen_categories="error")
@@ -162,7 +162,7 @@ def test_an_unseen_category_breaks_the_contract_unless_it_is_ignored(
         assert np.flatnonzero(found).tolist() == [7]
 
 
-def test_a_missing_value_that_training_never_lacked_is_an_unseen_category(
+def test_a_missing_value_unseen_in_training_is_a_new_category(
     make_bundle: Callable[..., ProxyBundle], people: Make
 ) -> None:
     base = make_bundle(unseen_categories="error")
@@ -259,7 +259,7 @@ def test_set_aside_rows_do_not_change_the_fate_of_others(
     assert set(kept(tmp_path / "again" / "out")["id"].to_pylist()) == expected
 
 
-def test_values_that_cannot_become_the_type_fail_the_file_without_being_told(
+def test_values_of_a_wrong_type_fail_the_file_unquoted(
     bundle: ProxyBundle, people: Make, tmp_path: Path
 ) -> None:
     table = people(100)

@@ -168,7 +168,7 @@ def test_another_seed_keeps_other_rows(
     assert 0.3 < both / len(chosen) < 0.8
 
 
-def test_a_million_rows_are_kept_as_often_as_their_probability_says(
+def test_a_million_rows_are_kept_as_their_probability_says(
     people: Make, bundle: ProxyBundle, put: Put, kept: Kept, tmp_path: Path
 ) -> None:
     some = people(2000)
@@ -219,7 +219,7 @@ def test_types_of_the_output_are_those_of_the_input(
         assert table["unique"].cast(pa.string()).equals(texts)
 
 
-def test_csv_columns_get_the_types_of_the_contract_and_others_stay_text(
+def test_csv_columns_get_contract_types_and_others_stay_text(
     rows: pa.Table, bundle: ProxyBundle, put: Put, kept: Kept, tmp_path: Path
 ) -> None:
     put(rows.append_column("zip", pa.array(["01234"] * 6000)), tmp_path / "in" / "a.csv")
@@ -283,7 +283,7 @@ def test_a_sensitive_column_is_never_part_of_the_key(bundle: ProxyBundle, tmp_pa
     assert not (tmp_path / "out").exists()
 
 
-def test_a_sensitive_feature_is_kept_but_no_part_of_the_usual_key(bundle: ProxyBundle) -> None:
+def test_a_sensitive_feature_is_kept_outside_the_usual_key(bundle: ProxyBundle) -> None:
     other = replace(bundle, sensitive=frozenset({"sex", "region"}))
     assert key_columns(bundle, FilterSettings()) == (
         "age",
@@ -299,9 +299,10 @@ def test_a_sensitive_feature_is_kept_but_no_part_of_the_usual_key(bundle: ProxyB
         key_columns(replace(bundle, sensitive=frozenset(bundle.features)), FilterSettings())
 
 
-def test_text_is_written_with_one_dictionary_though_row_groups_had_several(
+def test_text_is_written_with_one_dictionary(
     people: Make, bundle: ProxyBundle, put: Put, tmp_path: Path
 ) -> None:
+    """The row groups that were read had several."""
     parts = [
         people(500).set_column(4, "job", pa.array([job] * 500))
         for job in ("clerk", "smith", "baker")

@@ -50,9 +50,10 @@ def records_of(folder: Path) -> int:
 
 
 @pytest.mark.parametrize("kills", [1, pytest.param(5, marks=pytest.mark.long)])
-def test_killed_at_any_moment_the_output_has_the_bytes_of_an_unbroken_run(
+def test_killed_runs_end_with_the_bytes_of_an_unbroken_one(
     kills: int, people: Make, put: Put, bundle: ProxyBundle, bundle_folder: Path, tmp_path: Path
 ) -> None:
+    """They are killed at any moment."""
     for file in range(3):
         put(people(9000, file, 9000 * file), tmp_path / "in" / f"{file}.parquet", row_group=300)
     put(people(6000, 3, 27_000), tmp_path / "in" / "3.csv.gz")

@@ -229,9 +229,10 @@ def test_any_order_and_any_worker_gives_the_same_bytes(
     assert outputs[0] == outputs[1] == outputs[2]
 
 
-def test_too_many_bad_rows_are_noticed_though_the_run_ended_before_it_could(
+def test_too_many_bad_rows_are_noticed_after_an_early_end(
     people: Make, put: Put, make_bundle: Callable[..., ProxyBundle], tmp_path: Path
 ) -> None:
+    """The run ended before it could notice."""
     bundle = make_bundle(on_violation="quarantine", quarantine_share=0.01)
     table = people(3000)
     table = table.set_column(

@@ -37,7 +37,8 @@ def reason_of(summary: FilterSummary, name: str) -> str:
 # what is found
 
 
-def test_a_folder_is_searched_to_any_depth_but_not_in_hidden_places(tmp_path: Path) -> None:
+def test_a_folder_is_searched_to_any_depth(tmp_path: Path) -> None:
+    """Hidden places are left out."""
     for name in (
         "b.parquet", "a/y.csv.gz", "a/x.csv", "z.PARQUET", "_SUCCESS", "_tmp/c.parquet", ".hidden.csv",
         "a/.x/d.csv", "notes.md", "e.tsv",
@@ -136,7 +137,7 @@ def test_input_and_output_may_be_anywhere(
 # bad files
 
 
-def test_a_truncated_file_in_the_middle_leaves_no_part_and_spoils_no_other(
+def test_a_truncated_file_leaves_no_part_and_spoils_no_other(
     bundle: ProxyBundle, people: Make, put: Put, tmp_path: Path
 ) -> None:
     for name in "abcdef":
@@ -268,7 +269,7 @@ def test_files_without_rows_are_done_and_leave_no_part(
     assert "column 'age'" in reason_of(run(bundle, tmp_path), "e.parquet")
 
 
-def test_empty_row_groups_and_columns_without_values_are_no_obstacle(
+def test_empty_row_groups_and_empty_columns_are_no_obstacle(
     bundle: ProxyBundle, people: Make, tmp_path: Path
 ) -> None:
     table = people(40)

@@ -274,7 +274,7 @@ def test_an_output_that_cannot_be_opened_gets_one_line(address: str, words: str)
         open_output(address)
 
 
-def test_a_database_that_cannot_be_written_gets_one_line_without_credentials(
+def test_an_unwritable_database_gets_a_line_without_credentials(
     people: Make, put: Put, bundle: ProxyBundle, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     put(people(300), tmp_path / "a.parquet")

@@ -29,7 +29,8 @@ def texts(most: int, negative: Any = None) -> list[str | None]:
     return found
 
 
-def test_the_largest_contributions_come_first_in_the_contracts_words() -> None:
+def test_the_largest_contributions_come_first() -> None:
+    """They are in the contract's words."""
     assert texts(2) == [
         "hours per week: 60 (+0.41); job kind: clerk (-0.20)",
         # of equal ones the first column
@@ -42,7 +43,7 @@ def test_the_largest_contributions_come_first_in_the_contracts_words() -> None:
     )
 
 
-def test_principal_reasons_are_those_that_lowered_a_negative_decision() -> None:
+def test_principal_reasons_lowered_a_negative_decision() -> None:
     assert texts(4, np.array([False, True, True])) == [
         None,
         "principal reasons: member: false; hours per week: missing",

@@ -102,7 +102,7 @@ def test_the_interval_covers_the_truth_as_often_as_it_says() -> None:
     assert hits.min() < 300
 
 
-def test_what_is_not_told_of_a_proxy_group_is_taken_from_training() -> None:
+def test_what_a_proxy_group_lacks_is_taken_from_training() -> None:
     hidden = {
         **BALANCE,
         "compositions": [[0.5, 0.3, 0.2], None],

@@ -115,7 +115,7 @@ def own_section(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Non
 
 
 @pytest.mark.usefixtures("own_section")
-def test_a_new_file_is_a_section_of_its_pages_where_its_documents_are_there() -> None:
+def test_a_new_file_is_a_section_where_its_documents_are() -> None:
     documents = index_documents()
     assert list(page("index", {**documents, "own": "text"})) == ["runs", "jobs", "own"]
     for own in ({}, {"own": None}, {"own": "nothing"}, {"own": "empty"}):
@@ -308,7 +308,7 @@ def test_values_of_a_table_are_written_by_their_type() -> None:
     ]
 
 
-def test_columns_of_numbers_are_aligned_and_rows_have_a_cell_a_column() -> None:
+def test_number_columns_are_aligned_and_rows_have_every_cell() -> None:
     rows = [["a", 1.5, "12%", "x"], ["b", None, Cell("too few", kind="lack"), "3"]]
     assert system.numeric_columns(Table("t", ["h", "n", "p", "x"], rows)) == [
         False,

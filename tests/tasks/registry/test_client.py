@@ -41,7 +41,7 @@ def test_the_users_own_registry_stays_the_address(
     assert tracking_uri(stores[0]) == "http://127.0.0.1:9"
 
 
-def test_an_error_of_the_registry_is_one_line_without_its_password(
+def test_a_registry_error_is_one_line_without_its_password(
     stores: tuple[Store, Store], tmp_path: Path
 ) -> None:
     uri = "http://me:secret@127.0.0.1:9"

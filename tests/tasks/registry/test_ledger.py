@@ -337,7 +337,7 @@ def test_an_alias_that_was_moved_without_a_record_is_a_fault(client: Client) -> 
         (PASSED, "it was compared with version 1, and version 2 is champion now"),
     ],
 )
-def test_a_version_is_promoted_only_where_its_evaluation_allows_it(
+def test_a_version_is_promoted_where_its_evaluation_allows_it(
     client: Client, evaluation: dict[str, Any] | None, words: str
 ) -> None:
     move(client, "2")
@@ -364,7 +364,7 @@ def test_a_version_is_promoted_only_where_its_evaluation_allows_it(
         ("models:/loans/1", "32"),  # it had the alias before: a way back
     ],
 )
-def test_a_baseline_that_no_longer_counts_stops_only_what_was_judged_beside_it(
+def test_a_stale_baseline_stops_only_what_was_judged_with_it(
     client: Client, baseline: str | None, before: str
 ) -> None:
     for version in before:

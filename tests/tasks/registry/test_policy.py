@@ -67,7 +67,7 @@ def refused(
         assert word in line, line
 
 
-def test_what_has_passed_on_the_holdout_is_promoted_and_nothing_else(desk: Any) -> None:
+def test_only_what_passed_on_the_holdout_is_promoted(desk: Any) -> None:
     refused(
         desk.store,
         "no evaluation of it by the policy's gates on the agreed holdout",
@@ -396,7 +396,8 @@ def test_an_anchor_finds_a_record_that_was_taken_from_the_end(desk: Any) -> None
 
 
 @pytest.mark.long
-def test_an_older_version_without_a_list_loads_and_verify_says_so(champion: Any) -> None:
+def test_an_older_version_without_a_list_loads(champion: Any) -> None:
+    """`verify` says that it has no list."""
     from tests.e2e.test_promote_closed_models import as_of_an_older_version
 
     as_of_an_older_version(folder_of(champion.store, "1"))

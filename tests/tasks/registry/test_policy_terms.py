@@ -120,7 +120,7 @@ def test_an_evaluation_by_other_settings_counts_for_nothing(setting: Any, words:
     assert reason(PASSED, {**with_settings(**setting), "verdict": "refused"}) is None
 
 
-def test_a_record_of_an_older_version_does_not_say_how_it_was_measured() -> None:
+def test_an_older_record_does_not_say_how_it_was_measured() -> None:
     older = {key: value for key, value in PASSED.items() if key not in ("judged", "copies", "kept")}
     assert "does not say by which contract" in str(reason(older))
     older["settings"] = {
@@ -176,7 +176,8 @@ def test_too_few_kept_rows_of_all_or_of_a_group_are_refused() -> None:
     )
 
 
-def test_the_kept_share_is_that_of_the_smallest_group_before_rows_were_set_aside() -> None:
+def test_the_kept_share_is_of_the_smallest_group() -> None:
+    """It is that before rows were set aside."""
     raw = pa.table(
         {
             "sex": ["F"] * 60 + ["M"] * 30 + ["X"] * 8 + [None] * 2,
@@ -196,7 +197,7 @@ def test_the_kept_share_is_that_of_the_smallest_group_before_rows_were_set_aside
     }
 
 
-def test_an_older_policy_has_the_defaults_and_what_its_holdout_says() -> None:
+def test_an_older_policy_has_defaults_and_its_holdouts_terms() -> None:
     new = ("measure", "min_kept", "judged", "copies")
     older = {key: value for key, value in POLICY.items() if key not in new}
     terms = terms_of(older)

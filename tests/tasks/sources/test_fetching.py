@@ -563,7 +563,9 @@ def test_a_password_in_a_connection_stays_out_of_the_run_folder(bench: Any) -> N
         assert "timeout=31" not in path.read_text(), path.name
 
 
-def test_an_address_with_a_slash_in_its_query_is_read_by_its_ending(bench: Any) -> None:
+def test_an_address_with_a_slash_in_its_query_has_an_ending(bench: Any) -> None:
+    """It is read by that ending."""
+
     class Listed(fsspec.AbstractFileSystem):  # a server that serves one file under any query
         protocol = "listed"
 

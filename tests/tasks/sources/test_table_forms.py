@@ -14,10 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from evenhand.data_contracts.forms import iso_dates, plain_numbers
 from evenhand.tasks.errors import InputError
-from evenhand.tasks.sources.encodings import encoding_of
-from evenhand.tasks.sources.plain_forms import Wanted, refuse_two_readings, rewrite_batch
 from evenhand.tasks.sources.table_reader import infer_table_forms, open_table
 
 GERMAN = (
@@ -55,24 +52,6 @@ def test_a_western_european_file_is_read(tmp_path: Path, name: str) -> None:
 def test_an_ordinary_file_has_nothing_to_state(tmp_path: Path) -> None:
     text = 'a,b,c,d\n"14,168",x,1.5,2024-01-31\n"1,500",é,2,2024-02-28\n'
     assert infer_table_forms(written(tmp_path, text), {}).keys == {}
-
-
-@pytest.mark.parametrize("encoding", ["utf-16", "utf-8-sig", "utf-32"])
-def test_a_byte_order_mark_tells_the_encoding(tmp_path: Path, encoding: str) -> None:
-    path = written(tmp_path, "a;Größe\n1;ü\n2;ß\n", encoding)
-    assert read(path)[1] == {"a": [1, 2], "Größe": ["ü", "ß"]}
-
-
-@pytest.mark.parametrize("encoding", ["cp1251", "cp1250", "utf-16-le"])
-def test_what_is_not_western_asks_for_the_encoding(tmp_path: Path, encoding: str) -> None:
-    words = "привет\nдень" if encoding == "cp1251" else "Wąsak\nKąsik"
-    path = written(tmp_path, f"a\n{words}\n", encoding)
-    with pytest.raises(InputError, match="--encoding"):
-        infer_table_forms(path, {})
-    stated = infer_table_forms(path, {"encoding": encoding})
-    assert stated.keys == {}
-    table = open_table(path, {"encoding": encoding}).read_all()
-    assert table["a"].to_pylist() == words.split("\n")
 
 
 def test_a_run_without_the_key_names_it(tmp_path: Path) -> None:
@@ -200,47 +179,3 @@ def test_many_rows_are_judged_as_a_whole(tmp_path: Path) -> None:
     keys, rows = read(path)
     assert keys == {"decimal": "comma"}
     assert (rows["a"][1], rows["a"][-1], len(rows["a"])) == (2.001, 0.5, 200_001)
-
-
-def test_numbers_and_dates_by_hand() -> None:
-    numbers = pa.array(
-        ["1.234,56", "-5", "−5,5", "12 %", "7,", ",5", "1,5e3", "1.2.3", "007", None, ""]
-    )
-    plain = ["1234.56", "-5", "-5.5", "12", "7", ".5", "1.5e3", "1.2.3", "007", None, ""]
-    assert plain_numbers(numbers, "comma").to_pylist() == plain
-    dates = pa.array(["1.2.2024 12:30", "31/12/1999", "32.01.2024", "2024-01-31", None])
-    iso = ["2024-02-01 12:30", "1999-12-31", "32.01.2024", "2024-01-31", None]
-    assert iso_dates(dates, "day-first").to_pylist() == iso
-
-
-def test_batches_of_a_file_are_rewritten_by_the_contract() -> None:
-    batch = pa.RecordBatch.from_pydict(
-        {"a": ["1.234,5", "7"], "d": ["31.12.2024", None], "t": ["1,5", "x"]}
-    )
-    kinds = {"a": "number", "d": "date", "t": "string"}
-    rows = rewrite_batch(
-        batch, Wanted("comma", "day-first", kinds), 0, "t.csv", "predict"
-    ).to_pydict()
-    assert rows == {"a": ["1234.5", "7"], "d": ["2024-12-31", None], "t": ["1,5", "x"]}
-    with pytest.raises(InputError, match=r"comma in line 102.*predict\.decimal is point.*a: comma"):
-        rewrite_batch(batch, Wanted("point", None, kinds), 100, "t.csv", "predict")
-
-
-def test_a_file_to_predict_with_two_readings_is_refused() -> None:
-    batch = pa.RecordBatch.from_pydict({"a": ["7", "14,168"], "t": ["14,168", "x"]})
-    refuse_two_readings(batch, {"a": "string", "t": "string"}, 0, "t.csv", "predict")
-    with pytest.raises(
-        InputError, match=r"'a' of t.csv has two readings .line 3 .*set predict\.decimal"
-    ):
-        refuse_two_readings(batch, {"a": "number", "t": "string"}, 0, "t.csv", "predict")
-
-
-def test_one_stray_byte_is_a_mistake_and_no_other_encoding(tmp_path: Path) -> None:
-    rows = "Straße,Geschlecht\n" + "Köln,männlich\n" * 20
-    content = rows.encode() + "Bonn,männlich\n".encode("latin-1")
-    file = tmp_path / "a.csv"
-    file.write_bytes(content)
-    with pytest.raises(InputError, match="a.csv is UTF-8 but for a byte in line 22: correct it"):
-        encoding_of([file])
-    file.write_bytes(rows.encode("latin-1"))
-    assert encoding_of([file]) == "cp1252"

@@ -80,7 +80,8 @@ def test_plain_is_the_learner_of_the_method_on_all_columns(tmp_path: Path) -> No
     assert np.array_equal(found.base.predict_proba(data.X), direct.predict_proba(data.X))
 
 
-def test_blind_cannot_see_the_sensitive_column_in_training_or_after(tmp_path: Path) -> None:
+def test_blind_never_sees_the_sensitive_column(tmp_path: Path) -> None:
+    """It sees it neither in training nor after."""
     data = encoded()
     found = load_model(trained(tmp_path)["blind"])
     hidden = method_class("logistic")().fit(without_columns(data, [0]).X, data.y)
@@ -110,7 +111,7 @@ def test_leaving_columns_out_leaves_the_rows_as_they_were() -> None:
     assert hidden.X.dtype == np.float32
 
 
-def test_a_job_that_decides_nothing_has_controls_that_do_not_either(tmp_path: Path) -> None:
+def test_a_job_without_decisions_has_controls_without_them(tmp_path: Path) -> None:
     own = {"calibration": "none", "decision": RULE | {"threshold": "own"}}
     assert not isinstance(load_model(trained(tmp_path, **own)["blind"]), DecidedModel)
     calibrated = {**own, "calibration": "sigmoid"}
@@ -162,7 +163,7 @@ def test_a_comparison_with_itself_needs_no_draws(draws: int) -> None:
     assert None in own.values()
 
 
-def test_differences_are_paired_and_a_control_less_than_itself_is_zero() -> None:
+def test_differences_are_paired_and_zero_against_itself() -> None:
     model, plain = outcomes(0), outcomes(1)
     own = {"certificate.drf": MetricValue(0.5, 0.4, 0.6), "certificate.dif": MetricValue(0.2)}
     measured = [

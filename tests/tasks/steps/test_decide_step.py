@@ -47,7 +47,8 @@ def test_held_out_rows_are_written_and_read_bit_for_bit(tmp_path: Path) -> None:
         assert np.array_equal(getattr(again, name), getattr(found, name))
 
 
-def test_a_method_without_validation_rows_is_trained_once_more_without_a_share() -> None:
+def test_without_validation_rows_a_method_is_trained_once_more() -> None:
+    """No share of the rows is left out."""
     data = encoded(400)
     one = learner()
     model = one.fit(data)
@@ -76,9 +77,10 @@ def test_validation_rows_of_early_stopping_are_used_as_they_are() -> None:
 
 
 @pytest.mark.parametrize("method", ["logistic", "gbdt"])
-def test_with_folds_every_row_is_predicted_once_by_a_model_of_the_others(
+def test_with_folds_every_row_is_predicted_once(
     monkeypatch: pytest.MonkeyPatch, method: str
 ) -> None:
+    """The model learned from the other rows."""
     data = encoded(300)
     arguments = {"n_steps": 5, "max_depth": 2, "n_jobs": 1} if method == "gbdt" else {}
     one = learner(method, **arguments)
@@ -104,7 +106,8 @@ def test_with_folds_every_row_is_predicted_once_by_a_model_of_the_others(
         one.held_out(model, data, seed=3, folds=4)
 
 
-def test_trees_may_keep_the_model_of_the_rows_that_were_not_held_out() -> None:
+def test_trees_may_keep_the_model_of_the_other_rows() -> None:
+    """These are the rows that were not held out."""
     data = encoded(400)
     given: dict[str, Any] = {
         "n_steps": 20,
@@ -132,7 +135,7 @@ def test_trees_may_keep_the_model_of_the_rows_that_were_not_held_out() -> None:
     assert np.array_equal(*both)
 
 
-def test_too_few_rows_to_hold_some_out_are_one_line_with_the_keys() -> None:
+def test_too_few_rows_to_hold_out_are_one_line_with_the_keys() -> None:
     data = encoded(6)
     data.y[:] = [0, 0, 0, 0, 0, 1]
     one = learner()
@@ -222,9 +225,8 @@ def test_without_validate_nothing_is_held_out(tmp_path: Path) -> None:
     assert set(train(context(tmp_path, parameters, encoded())).outputs) == {"model"}
 
 
-def test_the_step_adds_the_rule_to_the_model_and_leaves_the_trained_one(
-    tmp_path: Path, trained: Path
-) -> None:
+def test_the_step_adds_the_rule_to_the_model(tmp_path: Path, trained: Path) -> None:
+    """It leaves the trained one."""
     before = {path.name: path.read_bytes() for path in (trained / "model").iterdir()}
     found = run(tmp_path, trained)
     model = load_model(found.outputs["model"][0])
@@ -242,9 +244,8 @@ def test_the_step_adds_the_rule_to_the_model_and_leaves_the_trained_one(
             assert path.read_bytes() == twin.read_bytes()
 
 
-def test_thresholds_by_group_keep_their_promise_on_the_held_out_rows(
-    tmp_path: Path, trained: Path
-) -> None:
+def test_thresholds_by_group_keep_their_promise(tmp_path: Path, trained: Path) -> None:
+    """They keep it on the held-out rows."""
     found = run(tmp_path, trained, decision=RULE | {"equal": EQUAL}, attribute=SEX)
     model = load_model(found.outputs["model"][0])
     assert isinstance(model.rule, GroupRule)

@@ -46,7 +46,8 @@ def test_the_whole() -> None:
     ]
 
 
-def test_a_data_dependent_one_has_quartiles_of_enough_people_only() -> None:
+def test_a_data_dependent_selector_has_quartiles() -> None:
+    """They are given of enough people only."""
     many, few = (written(Selector(data_dependent=True), n)["groups"][2] for n in (41, 10))
     assert [many[key] for key in ("q1", "median", "q3")] == pytest.approx([0.25, 0.5, 0.75])
     assert [few[key] for key in ("sd", "q1", "median", "q3")] == [None] * 4

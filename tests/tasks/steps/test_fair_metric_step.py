@@ -45,14 +45,14 @@ def learned(folder: Path, data: Dataset, **changed: Any) -> tuple[Any, dict[str,
 
 def test_what_tells_a_group_is_ignored_and_the_rest_counts(tmp_path: Path) -> None:
     metric, facts = learned(tmp_path, few_inputs(told=1.5))
-    assert (facts["rank"], facts["untold"]) == (1, ["age"])
+    assert (facts["rank"], facts["unlearned"]) == (1, ["age"])
     assert np.linalg.norm(metric.project([[1.0, 0.0, 0.0]])) < 0.1
     assert np.linalg.norm(metric.project([[0.0, 1.0, 0.0]])) > 0.99
 
 
 def test_if_nothing_is_told_nothing_is_ignored(tmp_path: Path) -> None:
     metric, facts = learned(tmp_path, few_inputs(told=0.0))
-    assert (facts["rank"], facts["untold"]) == (0, ["gender", "age"])
+    assert (facts["rank"], facts["unlearned"]) == (0, ["gender", "age"])
     assert metric.distance([[0.0, 0.0, 0.0]], [[1.0, 2.0, 2.0]]) == pytest.approx([3.0])
 
 

@@ -335,7 +335,7 @@ def test_no_note_of_many_or_long_values_or_none(tmp_path: Path) -> None:
         assert noted_scan(tmp_path / "t.parquet", CONTRACT.columns) is None
 
 
-def test_the_digest_of_a_block_depends_on_its_rows_and_types_alone(tmp_path: Path) -> None:
+def test_a_blocks_digest_depends_on_its_rows_and_types_alone(tmp_path: Path) -> None:
     one, two = people(0), people(1)
     orders = {"a": [one, two], "b": [two, one], "c": [two, one[:59]]}
     digests = {}

@@ -1,6 +1,4 @@
-"""Parts of a proxy's steps: strata, what is written of small groups, the guard against its own
-attribute.
-"""
+"""Parts of a proxy's steps: strata, progress, the guard against its own attribute."""
 
 from __future__ import annotations
 
@@ -13,7 +11,7 @@ import pytest
 
 from evenhand.fairlib.proxies.tree import ProxyTree
 from evenhand.tasks.errors import InputError
-from evenhand.tasks.execution.dataset import Dataset, StoredTable, filter_dataset, read_dataset
+from evenhand.tasks.execution.dataset import Dataset
 from evenhand.tasks.execution.step import StepContext
 from evenhand.tasks.steps.learn_proxy_step import learn_proxy
 from evenhand.tasks.steps.measure_proxy_step import measure_proxy
@@ -67,20 +65,6 @@ def test_rows_that_are_alone_in_their_group_share_a_stratum(values: str, sizes: 
     assert sorted(np.unique(found, return_counts=True)[1].tolist()) == sizes
 
 
-def test_a_part_of_a_dataset_is_a_dataset(tmp_path: Path) -> None:
-    whole = read_dataset(dataset(tmp_path / "whole"))
-    keep = np.arange(ROWS) % 3 == 0
-    filter_dataset(tmp_path / "whole", tmp_path / "part", keep)
-    part = read_dataset(tmp_path / "part")
-    np.testing.assert_array_equal(part.X, whole.X[keep])
-    np.testing.assert_array_equal(part.y, whole.y[keep])
-    np.testing.assert_array_equal(part.rows, whole.rows[keep])
-    np.testing.assert_array_equal(part.numbers["v"], whole.numbers["v"][keep])
-    assert part.sensitive["g"].tolist() == whole.sensitive["g"][keep].tolist()
-    assert (part.names, part.groups) == (whole.names, whole.groups)
-    assert StoredTable(tmp_path / "part" / "X").schema.metadata
-
-
 def test_a_proxy_may_not_see_its_own_attribute(tmp_path: Path) -> None:
     train = dataset(tmp_path / "train", names=("a", "g"))
     given = context(
@@ -129,42 +113,3 @@ def measured(
         json.loads(done.outputs[name][0].read_text()) for name in ("metrics", "balance")
     )
     return metrics, balance
-
-
-def test_proxy_groups_with_few_rows_have_no_composition(tmp_path: Path) -> None:
-    _, balance = measured(tmp_path, 45)
-    rows = np.array(balance["rows"])
-    assert (rows < 45).any()
-    assert (rows >= 45).any()
-    for count, composition in zip(rows, balance["compositions"], strict=True):
-        assert (composition is None) == (count < 45)
-        assert composition is None or sum(composition) == pytest.approx(1)
-    train = np.array(balance["masses"]) * ROWS
-    for count, composition in zip(train, balance["compositions_train"], strict=True):
-        assert (composition is None) == (count < 45)
-
-
-def test_a_group_with_few_rows_has_no_share_anywhere(tmp_path: Path) -> None:
-    group = np.where(np.arange(ROWS) < 4, "x", np.where(np.arange(ROWS) < 100, "z", "y"))
-    metrics, balance = measured(tmp_path, 5, group=group)
-    for name in ("base_rates", "shares_before", "shares_after"):
-        assert balance[name][0] is None
-        assert balance[name][1] is not None
-    assert {composition[0] for composition in balance["compositions"] if composition} == {None}
-    # of the training rows there are enough
-    assert None not in balance["shares_after_train"] + balance["base_rates_train"]
-    assert metrics["metrics"]["imbalance"]["value"] is not None
-
-
-def test_metrics_have_the_form_of_every_evaluation(tmp_path: Path) -> None:
-    from evenhand.fairlib.evaluation.evaluate import Evaluation
-
-    metrics, balance = measured(tmp_path, 5)
-    evaluation = Evaluation.from_json(metrics)
-    assert evaluation.n == ROWS
-    assert evaluation.settings["level"] == 0.9
-    assert list(evaluation.metrics)[0] == "disclosivity"
-    for name in ("disclosivity", "imbalance", "kept"):
-        assert evaluation.metrics[name].low is not None
-    train = evaluation.metrics["disclosivity.train"]
-    assert (train.low, train.status) == (None, "ok")

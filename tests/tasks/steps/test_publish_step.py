@@ -179,9 +179,8 @@ def test_bad_rows_are_refused_by_name(published: Done) -> None:
     pd.testing.assert_frame_equal(frame, before)
 
 
-def test_nothing_changed_is_no_new_version_and_an_older_job_brings_its_model_back(
-    champion: Any, published: Done
-) -> None:
+def test_an_unchanged_job_makes_no_new_version(champion: Any, published: Done) -> None:
+    """An older job brings its model back."""
     first = published.json["model"]
     assert aliases(champion.store) == (1, [("champion", 1)])
     second = champion.run("--json", "--set", "method.n_steps=2").json["model"]
@@ -219,7 +218,7 @@ def test_what_a_version_says_of_itself_is_true(champion: Any) -> None:
     assert card["intended_use"] == "Loans only"
 
 
-def test_the_registry_has_the_metrics_of_the_run_and_of_the_model(published: Done) -> None:
+def test_the_registry_has_metrics_of_the_run_and_the_model(published: Done) -> None:
     card = json.loads(Path(published.json["artifacts"]["model_card.json"]).read_text())
     tables = {"latest_metrics": "key, value", "logged_model_metrics": "metric_name, metric_value"}
     for table, columns in tables.items():

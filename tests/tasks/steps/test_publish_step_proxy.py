@@ -49,9 +49,7 @@ def bundle_of(done: Any, folder: Path) -> Path:
 
 
 @pytest.mark.long
-def test_a_fresh_process_gives_the_probabilities_that_were_measured(
-    proxies: Any, done: Any
-) -> None:
+def test_a_fresh_process_gives_the_measured_probabilities(proxies: Any, done: Any) -> None:
     """Raw rows without the sensitive columns, the label and the id."""
     data = read_dataset(Path(done.json["artifacts"]["preprocess.test"]))
     raw = proxies.table.take(data.rows).drop_columns(["sex", "age", "paid", "key"])

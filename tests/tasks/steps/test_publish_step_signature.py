@@ -63,7 +63,7 @@ def required(place: Path) -> set[str]:
     return {line.partition("==")[0].replace("xgboost-cpu", "xgboost") for line in lines}
 
 
-def test_a_classifier_describes_its_columns_and_predicts_its_example(published: Done) -> None:
+def test_a_classifier_describes_columns_and_predicts_its_example(published: Done) -> None:
     place = folder(published.store)
     found = signature(place)
     assert [(item["name"], item["required"]) for item in found["inputs"]] == [

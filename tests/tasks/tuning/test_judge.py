@@ -160,9 +160,8 @@ def test_each_row_is_judged_once_by_a_model_of_the_other_folds(
     )
 
 
-def test_the_first_rung_is_one_fold_judged_by_a_model_of_a_third_of_the_others(
-    tmp_path: Path, trained: list[Any]
-) -> None:
+def test_the_first_rung_is_one_fold(tmp_path: Path, trained: list[Any]) -> None:
+    """It is judged by a model of a third of the others."""
     content = judged(tmp_path, first=True)
     (rows,) = trained
     assert content["rows"] == 100
@@ -172,7 +171,7 @@ def test_the_first_rung_is_one_fold_judged_by_a_model_of_a_third_of_the_others(
     assert content["metrics"]["balanced_accuracy"]["low"] is None
 
 
-def test_answers_about_terms_keep_their_rows_and_are_decided_by_the_rows_rule() -> None:
+def test_answers_about_terms_keep_their_rows() -> None:
     """Two folds of two rows; the second row of each has a term, and so has the first row of the
     second.
     """
@@ -201,9 +200,10 @@ def test_answers_about_terms_keep_their_rows_and_are_decided_by_the_rows_rule() 
     assert metrics["consistency.identity"].value == pytest.approx(1 / 3)
 
 
-def test_of_three_labels_each_has_its_probability_and_the_likeliest_is_the_answer(
+def test_each_of_three_labels_has_a_probability(
     tmp_path: Path,
 ) -> None:
+    """The most probable is the answer."""
     data, names = data_of(), ["dj", "nurse", "poet"]
     data = dataclasses.replace(data, y=data.y + (data.X[:, 1] > 1.0))
     found = judged(
@@ -225,7 +225,7 @@ def test_of_three_labels_each_has_its_probability_and_the_likeliest_is_the_answe
     assert majority["balanced_accuracy"]["value"] == pytest.approx(1 / 3)
 
 
-def test_the_move_among_three_labels_is_half_the_sum_of_all_changes() -> None:
+def test_the_move_among_three_labels_is_half_of_all_changes() -> None:
     assert moved_to(np.array([0.4]), np.array([0.9])).tolist() == [0.4]
     own, copies = (
         np.array([[0.5, 0.3, 0.2], [1.0, 0.0, 0.0]]),
@@ -246,7 +246,7 @@ def exchanged(score: Any, rows: Any, own: Any, versions: Any, copies: Any) -> Pr
 
 
 @pytest.mark.parametrize("calibration", ["none", "sigmoid"])
-def test_the_label_of_a_row_decides_nothing_about_the_rows_of_its_part(calibration: str) -> None:
+def test_a_rows_label_decides_nothing_about_its_part(calibration: str) -> None:
     """Calibration and rules are chosen on the other parts: there the label does count."""
     data, rng = data_of(), np.random.default_rng(1)
     score, uniform = rng.random((2, 1, ROWS))
@@ -283,7 +283,7 @@ def test_trees_are_trained_once_a_fold(tmp_path: Path, monkeypatch: pytest.Monke
     assert found == [(160, step) for step in range(4)] * FOLDS
 
 
-def test_blind_does_not_use_the_sensitive_column_and_majority_nothing(tmp_path: Path) -> None:
+def test_blind_ignores_the_sensitive_column_and_majority_all(tmp_path: Path) -> None:
     found = {
         kind: judged(tmp_path, kind=kind)["metrics"] for kind in ("plain", "blind", "majority")
     }
@@ -372,9 +372,10 @@ def test_a_rule_by_hand(tmp_path: Path) -> None:
     assert found["consistency.both"]["value"] == 0.0
 
 
-def test_thresholds_by_group_keep_their_tolerance_on_rows_that_they_were_not_chosen_on(
+def test_thresholds_by_group_keep_their_tolerance_elsewhere(
     tmp_path: Path,
 ) -> None:
+    """They keep it on rows that they were not chosen on."""
     rules = [BALANCED, *(by_sex("demographic_parity", tolerance) for tolerance in (0.0, 0.1, 0.3))]
     data = data_of(3000)
     found = judged(tmp_path, data, calibration="sigmoid", rules=rules)["rules"]
@@ -473,7 +474,7 @@ def test_what_test_rows_may_show_is_wider_than_the_interval(tmp_path: Path) -> N
     assert ratios == pytest.approx([reach(0.2, None), reach(0.2, FOLDS)])
 
 
-def test_a_prediction_holds_the_difference_of_validation_and_test() -> None:
+def test_a_prediction_has_the_gap_of_validation_and_test() -> None:
     """Of many drawn shares, so many test rows are below the upper end as the interval's
     level says.
     """

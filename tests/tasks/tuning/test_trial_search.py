@@ -111,7 +111,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> list[Trial]:
     return searched(tmp_path_factory.mktemp("whole"), 40)
 
 
-def test_the_controls_are_the_first_trials_and_the_defaults_follow(whole: list[Trial]) -> None:
+def test_controls_are_the_first_trials_and_defaults_follow(whole: list[Trial]) -> None:
     assert [trial.number for trial in whole] == [str(model) for model in range(40)]
     assert [trial.kind for trial in whole[:5]] == [
         "majority",
@@ -250,7 +250,8 @@ def test_optuna_is_told_the_best_result_of_a_model(tmp_path: Path) -> None:
         assert (item.constraints["gap_max.sex <= 0.07"], -item.value) == pytest.approx(min(order))
 
 
-def test_of_several_objectives_optuna_is_told_one_result_of_a_models_front(tmp_path: Path) -> None:
+def test_optuna_gets_one_result_of_a_models_front(tmp_path: Path) -> None:
+    """The search has several objectives."""
     aim = Aim(("accuracy", "gap_max.sex"))
     trials = searched(tmp_path, 30, plan_of(aim=aim, rules=RULES))
     places, most = [], 0
@@ -275,7 +276,7 @@ class Stop(BaseException):
 @pytest.mark.parametrize("amid", [False, True])
 @pytest.mark.parametrize("halving", [False, True])
 @pytest.mark.parametrize("objectives", [("accuracy",), ("accuracy", "gap_max.sex")])
-def test_a_search_that_ends_after_each_of_its_writes_loses_and_repeats_none(
+def test_a_search_that_ends_after_any_write_loses_no_trial(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     halving: bool,
@@ -328,9 +329,10 @@ def test_a_search_that_ends_after_each_of_its_writes_loses_and_repeats_none(
     assert {trial.model for trial in found} == {*range(9)}
 
 
-def test_a_model_whose_process_ends_before_it_is_told_is_judged_again(
+def test_a_model_that_ended_untold_is_judged_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Its process ended before the study had the result."""
     plan, calls = plan_of(rules=RULES), list[Candidate]()
 
     def counted(candidate: Candidate, rules: Sequence[Rule], first: bool) -> Judged:
@@ -438,9 +440,11 @@ def test_a_trial_that_cannot_be_judged_fails_alone_and_says_why(tmp_path: Path) 
     assert sum(trial.method == "b" for trial in trials[20:]) <= 6  # the search avoids it
 
 
-def test_the_search_avoids_what_fails_also_where_nothing_is_within_the_limits(
+def test_the_search_avoids_failures_beyond_the_limits_too(
     tmp_path: Path,
 ) -> None:
+    """Nothing is within the limits."""
+
     def failing(candidate: Candidate, rules: Sequence[Rule], first: bool) -> Judged:
         if candidate.method == "b":
             raise InputError("method b: too few rows")
@@ -451,7 +455,8 @@ def test_the_search_avoids_what_fails_also_where_nothing_is_within_the_limits(
     assert sum(trial.method == "b" for trial in trials[20:]) <= 6
 
 
-def test_bad_trials_are_pruned_on_the_first_rung_and_fixed_ones_never(tmp_path: Path) -> None:
+def test_bad_trials_are_pruned_on_the_first_rung_only(tmp_path: Path) -> None:
+    """Fixed trials are never pruned."""
     calls: list[tuple[str, bool]] = []
 
     def counted(candidate: Candidate, rules: Sequence[Rule], first: bool) -> Judged:
@@ -488,7 +493,7 @@ def test_threads_judge_side_by_side_and_each_model_once(tmp_path: Path) -> None:
     assert len({trial.number for trial in trials}) == len(trials) == 3 + 9 * 6
 
 
-def test_an_interrupt_ends_the_models_that_run_and_they_are_run_again(tmp_path: Path) -> None:
+def test_an_interrupt_ends_running_models_and_they_run_again(tmp_path: Path) -> None:
     """Two threads: one waits in its model when the other is interrupted."""
     waiting, ended = threading.Event(), threading.Event()
 
@@ -595,7 +600,7 @@ def search_in(folder: Path, timed: Timed, plan: Plan, **options: Any) -> Study:
     return study
 
 
-def test_a_search_ends_before_its_time_does_and_the_reserve_stays(tmp_path: Path) -> None:
+def test_a_search_ends_before_its_time_and_the_reserve_stays(tmp_path: Path) -> None:
     timed = Timed(100.0, reserve=20.0)
     study = search_in(tmp_path, timed, plan_of())
     assert timed.now <= 80.0
@@ -612,9 +617,10 @@ def test_with_no_time_not_even_the_controls_run(tmp_path: Path) -> None:
     assert timed.calls == []
 
 
-def test_a_model_that_would_not_end_in_time_is_postponed_and_a_quicker_one_is_tried(
+def test_a_slow_model_is_postponed_for_a_quicker_one(
     tmp_path: Path,
 ) -> None:
+    """The slow one would not end in time."""
     timed = Timed(60.0)
     timed.slow = {"b": 45.0}
     study = search_in(tmp_path, timed, plan_of())
@@ -637,9 +643,10 @@ def test_the_compilation_of_a_method_counts_once(tmp_path: Path) -> None:
     assert [method for _, method, _ in later.calls].count("a") > 2
 
 
-def test_a_model_that_runs_when_the_time_is_up_stays_open_and_its_first_look_is_an_answer(
+def test_a_model_out_of_time_stays_open_with_its_first_look(
     tmp_path: Path,
 ) -> None:
+    """Its first look is an answer."""
     timed = Timed(20.0)
     timed.slow = {None: 50.0}
     plan = plan_of()
@@ -660,7 +667,7 @@ def test_a_model_that_runs_when_the_time_is_up_stays_open_and_its_first_look_is_
     assert "partial" not in {trial.state for trial in again.answered(plan.aim)}
 
 
-def test_of_a_model_whose_second_rung_has_no_time_only_the_first_is_judged(tmp_path: Path) -> None:
+def test_without_time_for_rung_two_only_the_first_is_judged(tmp_path: Path) -> None:
     timed = Timed(100.0)
     plan = plan_of(halving=True)
     study = search_in(tmp_path, timed, plan)

@@ -11,9 +11,7 @@ from tests.tasks.tuning.test_trial_search import RULES, facts_of, plan_of, rules
 
 
 @pytest.mark.parametrize("sampler", ["nsga2", "nsga3"])
-def test_a_genetic_search_goes_on_as_if_it_had_not_been_interrupted(
-    tmp_path: Path, sampler: str
-) -> None:
+def test_a_genetic_search_continues_as_if_uninterrupted(tmp_path: Path, sampler: str) -> None:
     aim = Aim(("accuracy", "gap_max.sex"))
     plan = plan_of(aim=aim, rules=RULES, sampler=sampler)
     whole = searched(tmp_path / "whole", 25, plan)

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from comparator_samples import NAMES, draw_people, fit_comparator, fitted
+from comparator_samples import INPUTS, NAMES, draw_people, fit_comparator, fitted
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.base import clone
@@ -311,3 +311,9 @@ def test_too_few_rows_to_set_some_aside() -> None:
         fit_comparator(
             "reweigh-logistic", X, np.array([0, 0, 1]), {"sex": np.array(["a", "b", "a"])}
         )
+
+
+def test_inputs_of_the_samples_are_all_columns() -> None:
+    assert sorted(j for columns in INPUTS.values() for j in columns) == list(
+        range(draw_people(5)[0].shape[1])
+    )

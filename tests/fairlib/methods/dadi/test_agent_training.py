@@ -277,7 +277,7 @@ def path() -> list[DADIClassifier]:
 
 
 @pytest.mark.long
-def test_gamma_0_asks_nothing_that_reveals_and_gamma_1_what_predicts(
+def test_gamma_0_reveals_nothing_and_gamma_1_predicts(
     path: list[DADIClassifier],
 ) -> None:
     fair, accurate = (model.acquire(_people(seed=1)[0]).known.mean(axis=0) for model in path)
@@ -416,7 +416,7 @@ def test_another_version_of_numpy_does_not_take_up_a_checkpoint(
         (GROUPS, "merit"),  # a group of the attribute's name is never asked
     ],
 )
-def test_a_training_with_other_actions_does_not_take_up_a_checkpoint(
+def test_other_actions_do_not_take_up_a_checkpoint(
     tmp_path: Path, groups: dict[str, list[int]], attribute: str
 ) -> None:
     with pytest.raises(Interrupted):
@@ -428,7 +428,7 @@ def test_a_training_with_other_actions_does_not_take_up_a_checkpoint(
 
 
 @pytest.mark.long
-def test_trade_offs_trained_side_by_side_are_those_of_single_fits() -> None:
+def test_trade_offs_trained_together_are_those_of_single_fits() -> None:
     with ThreadPoolExecutor(2) as threads:
         models = list(threads.map(_fit, (0.2, 0.8)))
     assert [model.gamma for model in models] == [0.2, 0.8]
@@ -438,7 +438,7 @@ def test_trade_offs_trained_side_by_side_are_those_of_single_fits() -> None:
 
 
 @pytest.mark.long
-def test_another_seed_gives_another_model_and_the_same_seed_the_same() -> None:
+def test_the_seed_decides_the_model() -> None:
     first, again, other = _fit(), _fit(), _fit(random_state=4)
     _same(first, again)
     assert first.history_["value_error"] != other.history_["value_error"]
@@ -458,7 +458,7 @@ def test_a_loss_that_is_no_number_stops_the_training(options: dict[str, Any], wh
 
 
 @pytest.mark.parametrize("iterations", [1, 2])
-def test_a_step_that_breaks_everything_is_noticed_even_if_it_is_the_last(iterations: int) -> None:
+def test_a_breaking_step_is_noticed_even_if_it_is_the_last(iterations: int) -> None:
     with pytest.raises(FloatingPointError, match="lower the learning rate"):
         _fit(learning_rate=1e30, pretrain_iterations=0, n_iterations=iterations)
 
@@ -475,7 +475,7 @@ def test_a_training_that_broke_leaves_no_fitted_model() -> None:
 
 
 @pytest.mark.usefixtures("eager")
-def test_after_a_loss_that_is_no_number_the_last_checkpoint_stays(
+def test_the_last_checkpoint_stays_after_a_loss_that_is_nan(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     real = training_module.weighted_losses
@@ -520,7 +520,7 @@ def test_demographic_parity_gives_every_group_the_same_weight() -> None:
     assert outcome.classes == 3
 
 
-def test_equal_opportunity_weighs_the_groups_of_the_positive_label() -> None:
+def test_equal_opportunity_weighs_groups_of_the_positive_label() -> None:
     outcome = attribute_outcome(B, Y, "equal_opportunity")
     # 4 positives of 8: three in one group, one in the other
     np.testing.assert_allclose(outcome.weight, [4 / 3, 4 / 3, 4 / 3, 0, 4, 0, 0, 0], rtol=1e-6)
@@ -543,7 +543,7 @@ def test_a_group_without_the_label_that_counts_is_refused(criterion: str) -> Non
         attribute_outcome(B, y, criterion)
 
 
-def test_several_attributes_give_the_groups_of_their_intersection() -> None:
+def test_several_attributes_give_groups_of_intersections() -> None:
     features: dict[str, Any] = {
         "sex": ["f", "f", "m", "m", "f"],
         "old": [True, False, True, True, True],

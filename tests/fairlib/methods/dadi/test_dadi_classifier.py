@@ -201,9 +201,10 @@ def next_action(model: DADIClassifier, person: np.ndarray, known: np.ndarray) ->
     return int(np.argmax(groups)) if max(groups) > stop else 5
 
 
-def test_acquisition_is_one_question_after_another_until_to_stop_is_best(
+def test_acquisition_goes_on_until_stopping_is_best(
     model: DADIClassifier,
 ) -> None:
+    """It asks one question after another."""
     X = _people(seed=1)[0]
     result = model.acquire(X)
     assert result.asked.max() > 1
@@ -233,7 +234,7 @@ def test_predictions_are_from_what_was_acquired(model: DADIClassifier) -> None:
 
 @pytest.mark.long
 @pytest.mark.parametrize("margin", [0.02, -0.02])
-def test_a_margin_is_what_a_question_must_be_worth_beyond_stopping(
+def test_a_margin_is_the_worth_of_a_question_beyond_stopping(
     model: DADIClassifier, margin: float
 ) -> None:
     X = _people(seed=1)[0]
@@ -268,9 +269,10 @@ def both() -> tuple[DADIClassifier, DADIClassifier]:
     return models[0], models[1]
 
 
-def test_trees_learn_what_the_network_did_not_and_change_no_question(
+def test_trees_learn_what_the_network_did_not(
     both: tuple[DADIClassifier, DADIClassifier],
 ) -> None:
+    """They change no question."""
     trees, network = both
     X = _people(1000, seed=1)[0]
     y = (X[:, 0] > 0) ^ (X[:, 3] > 0)
@@ -311,7 +313,7 @@ def test_the_weight_of_the_trees_is_in_the_log_odds(
     )
 
 
-def test_the_weight_is_the_best_one_on_the_rows_that_were_held_out(
+def test_the_weight_is_the_best_one_on_held_out_rows(
     both: tuple[DADIClassifier, DADIClassifier],
 ) -> None:
     trees = both[0]
@@ -327,9 +329,10 @@ def test_the_weight_is_the_best_one_on_the_rows_that_were_held_out(
     assert told == pytest.approx(max(aucs), abs=1e-9)
 
 
-def test_trees_see_what_the_agent_acquires_with_the_weights_of_its_loss(
+def test_trees_see_what_the_agent_acquires(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    """They have the weights of its loss."""
     seen: list[Any] = []
     fit = GBDTClassifier.fit
 

@@ -225,7 +225,8 @@ def test_gradients_of_one_loss_alone_are_those_of_autograd(value_weight: float) 
             assert (mine.grad - theirs).abs().max() <= 1e-4 * mine.grad.abs().max()
 
 
-def test_autograd_of_the_plain_network_agrees_with_finite_differences() -> None:
+def test_autograd_agrees_with_finite_differences() -> None:
+    """The gradients are those of the plain network."""
     problem = _problem("mixed", "equalized_odds", groups=3)
     shape = NetworkShape(6, 6, 5, (4, 3), 3)
     network = _plain(shape, _vector(shape)).double()

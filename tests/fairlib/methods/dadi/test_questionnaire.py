@@ -144,7 +144,7 @@ def test_what_is_unknown_has_no_influence(
     assert asking.predict({"income": 4000, "job": "smith"}) != before[0]
 
 
-def test_an_agent_asks_everything_that_it_may_where_stopping_is_never_best(
+def test_an_agent_that_never_stops_asks_everything_it_may(
     asking: Questionnaire, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     values = np.array([[3.0, 1.0, 2.0, 7.0, 5.0, 6.0, 4.0, -np.inf, 0.0]])
@@ -256,7 +256,7 @@ def test_choices_are_those_that_the_encoder_takes(asking: Questionnaire) -> None
             asking.check(name, None if choice == "(missing)" else choice)
 
 
-def test_categories_that_are_ignored_where_unseen_are_choices_too(
+def test_categories_ignored_where_unseen_are_choices_too(
     made: tuple[TableEncoder, DADIClassifier],
 ) -> None:
     encoder, model = made

@@ -401,9 +401,8 @@ def test_nothing_is_predicted_before_fit() -> None:
 
 
 @pytest.mark.parametrize("share", [0.0, 0.25])
-def test_a_training_that_broke_names_the_epoch_and_leaves_no_fitted_model(
-    share: float, tmp_path: Path
-) -> None:
+def test_a_broken_training_names_the_epoch(share: float, tmp_path: Path) -> None:
+    """It leaves no fitted model."""
     X, y = _people()
     model = _fit(validation_share=share)
     model.set_params(learning_rate=1e30)
@@ -487,7 +486,7 @@ def test_the_weights_are_those_of_the_rows_trained_on(monkeypatch: pytest.Monkey
     assert seen == [([120, 30], 0.5)]
 
 
-def test_the_best_epoch_is_chosen_on_rows_that_were_not_trained_on() -> None:
+def test_the_best_epoch_is_chosen_on_rows_not_trained_on() -> None:
     X, y = _people(400)
     rng = np.random.default_rng(0)
     y = np.where(rng.random(400) < 0.3, 1 - y, y)

@@ -162,7 +162,7 @@ def test_first_probabilities_are_those_given(probability: float) -> None:
     assert (found[0, FREE] == 1.0).all() == (probability == 1.0)
 
 
-def test_probabilities_of_rows_do_not_depend_on_what_may_not_be_read() -> None:
+def test_probabilities_depend_on_readable_features_only() -> None:
     selector = Selector(FEATURES, 0.5, build_network(6, (8,), 5, _seeds(), torch.nn.SELU))
     x = X.float()
     other, moved = x.clone(), x.clone()

@@ -110,7 +110,7 @@ def test_sensitivity_of_a_linear_model_by_hand() -> None:
     )
 
 
-def test_where_nothing_changes_the_gradient_is_zero_and_not_infinite() -> None:
+def test_a_constant_output_has_gradient_zero_and_not_infinite() -> None:
     predictor = build_network(6, (8,), 3, _seeds(3), nn.SELU).double()
     x, _ = _rows()
     x[:, FEATURES.hidden] = 0.0

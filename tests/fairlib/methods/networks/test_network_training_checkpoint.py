@@ -137,7 +137,7 @@ def test_an_interrupted_training_goes_on_bit_by_bit(
 
 
 @pytest.mark.parametrize("name", ["sensei", "sensr"])
-def test_the_multiplier_and_the_searches_continue_where_they_were(
+def test_the_multiplier_and_the_searches_continue(
     name: str, people: People, tmp_path: Path, eager: None
 ) -> None:
     X, y, _ = people(60, seed=5)
@@ -238,9 +238,10 @@ def test_a_checkpoint_of_other_free_directions_is_ignored(
 
 
 @pytest.mark.parametrize(("name", "kind"), [("sensei", "matrix"), ("sensr", "bounds")])
-def test_a_checkpoint_of_another_metric_with_the_same_free_directions_is_ignored(
+def test_a_checkpoint_of_another_metric_is_ignored(
     name: str, kind: str, people: People, tmp_path: Path, eager: None
 ) -> None:
+    """This holds even with the same free directions."""
     X, y, _ = people(60)
     if kind == "matrix":
         rng = np.random.default_rng(0)

@@ -147,9 +147,8 @@ def test_every_shipped_job_of_these_methods_is_compared() -> None:
 
 @pytest.mark.long
 @pytest.mark.parametrize("name", ALL)
-def test_validation_rows_are_predicted_by_a_model_that_did_not_see_them(
-    name: str, tmp_path: Path
-) -> None:
+def test_validation_rows_are_predicted_by_another_model(name: str, tmp_path: Path) -> None:
+    """That model did not see them."""
     X, y = table()
     model = quick(name, X, y)
     rows, probability = model.validation_.rows, model.validation_.probability
@@ -195,7 +194,7 @@ def test_the_weights_of_the_best_evaluation_are_kept(name: str) -> None:
 
 @pytest.mark.long
 @pytest.mark.parametrize("name", NETWORKS)
-def test_an_early_stopping_that_was_interrupted_goes_on_bit_by_bit(
+def test_interrupted_early_stopping_continues_bit_by_bit(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
@@ -246,7 +245,7 @@ def test_mini_batches_grow_with_the_table(n: int, expected: int) -> None:
 # --- what early stopping minimises ---
 
 
-def test_the_log_loss_of_validation_rows_is_corrected_for_the_balance_of_classes() -> None:
+def test_the_validation_log_loss_undoes_class_balancing() -> None:
     # odds 3 with twice the weight on class 1: corrected 1.5, probabilities .4 and .6
     network = nn.Linear(1, 2)
     with torch.no_grad():
@@ -372,9 +371,7 @@ def test_sensitive_features_may_be_a_table(name: str, kind: Callable[[Any], Any]
 
 
 @pytest.mark.parametrize("name", ["sensei", "sensr"])
-def test_the_budget_is_a_share_of_the_distance_between_random_people(
-    name: str, tmp_path: Path
-) -> None:
+def test_the_budget_is_a_share_of_the_distance_of_random_people(name: str, tmp_path: Path) -> None:
     X, y = table()
     metric = SensitiveSubspace(indicators=[0]).fit(X)
     model = quick(name, X, y, budget_share=0.01)

@@ -12,8 +12,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
 from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
@@ -29,7 +27,7 @@ from evenhand.fairlib.methods.networks import (
     SenSeIClassifier,
     SenSRClassifier,
 )
-from evenhand.fairlib.methods.networks.network_training import Batch, build_network, class_shares
+from evenhand.fairlib.methods.networks.network_training import Batch, build_network
 from evenhand.fairlib.methods.networks.objectives import (
     LogitPairing,
     Robustness,
@@ -125,7 +123,7 @@ def test_pairing_needs_no_counterfactuals_without_weight(people: People) -> None
     assert same_weights(model, train(NeuralNetworkClassifier, X, y))
 
 
-def test_the_multiplier_moves_towards_the_budget_and_never_below_zero() -> None:
+def test_the_multiplier_follows_the_budget_and_is_not_negative() -> None:
     # 1 - 0.5 (0.2 - 1) = 1.4; 1.4 - 0.5 (0.2 - 0.2) = 1.4; 1.4 - 0.5 (0.2 - 0) = 1.3; then to the
     # floor
     value = 1.0
@@ -204,7 +202,8 @@ def check_gradient(network: nn.Module, formula: Callable[[nn.Module], Tensor]) -
 
 
 @pytest.mark.parametrize("classes", [2, 3])
-def test_sensei_descends_on_the_loss_plus_rho_times_the_worst_output_distance(classes: int) -> None:
+def test_sensei_descends_on_the_loss_plus_the_worst_distance(classes: int) -> None:
+    """The output distance is multiplied by rho."""
     network, batch, metric = mini_batch(classes)
     other = worst_points(
         network, batch, metric, LogitDistance(as_differentiable(network).logits(batch.x))
@@ -252,7 +251,8 @@ def test_sensr_descends_on_the_loss_at_the_worst_points_alone(classes: int) -> N
 
 
 @pytest.mark.parametrize("classes", [2, 3])
-def test_pairing_descends_on_the_loss_plus_rho_times_the_distance_of_outputs(classes: int) -> None:
+def test_pairing_descends_on_the_loss_plus_output_distances(classes: int) -> None:
+    """They are multiplied by rho."""
     network, batch, _ = mini_batch(classes)
     everyone = torch.randn(30, 3, generator=torch.Generator().manual_seed(9))
     rows = torch.arange(12) * 2
@@ -322,7 +322,7 @@ def recorder(inputs: list[Tensor], width: int, classes: int) -> nn.Module:
     return Recorder()
 
 
-def test_pairs_are_drawn_only_among_the_copies_given_of_the_same_row() -> None:
+def test_pairs_are_drawn_among_copies_of_the_same_row() -> None:
     # the second column tells which row it is, the first which copy: 0 is the row itself
     X = np.column_stack([np.zeros(20), np.arange(20)]).astype(np.float32)
     copies = [X + np.array([number, 0], dtype=np.float32) for number in (1, 2, 3)]
@@ -379,7 +379,8 @@ def consistency(model: Any, X: NDArray[Any]) -> float:
 
 @pytest.mark.long
 @pytest.mark.parametrize("method", [SenSeIClassifier, CLPClassifier])
-def test_more_weight_on_invariance_gives_closer_outputs_and_more_consistency(method: Any) -> None:
+def test_more_weight_on_invariance_gives_more_consistency(method: Any) -> None:
+    """Outputs are closer, too."""
     X, y = biased()
     options = {"n_steps": 400, "batch_size": 32, "learning_rate": 0.01}
     slight, strong = (train(method, X, y, rho=rho, **options) for rho in (0.001, 20.0))
@@ -388,7 +389,7 @@ def test_more_weight_on_invariance_gives_closer_outputs_and_more_consistency(met
     assert consistency(strong, X) > 0.95
 
 
-def test_training_on_the_worst_case_makes_predictions_more_consistent() -> None:
+def test_training_on_the_worst_case_gives_more_consistency() -> None:
     X, y = biased()
     options = {"n_steps": 250, "batch_size": 32, "learning_rate": 0.01}
     plain = train(NeuralNetworkClassifier, X, y, **options)
@@ -442,9 +443,7 @@ def test_three_classes_are_learned(method: Any) -> None:
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_the_same_seed_gives_the_same_network_and_another_one_another(
-    method: Any, people: People
-) -> None:
+def test_the_seed_decides_the_network(method: Any, people: People) -> None:
     X, y, _ = people(80)
     first, again, other = (train(method, X, y, random_state=seed) for seed in (1, 1, 2))
     assert same_weights(first, again)
@@ -460,7 +459,7 @@ def test_training_leaves_the_global_generator_alone(method: Any, people: People)
     assert torch.equal(torch.get_rng_state(), state)
 
 
-def test_probabilities_of_a_row_do_not_depend_on_the_rows_beside_it(people: People) -> None:
+def test_probabilities_of_a_row_do_not_depend_on_other_rows(people: People) -> None:
     X, y, _ = people(80)
     model = train(NeuralNetworkClassifier, X, y, hidden=(100,), n_steps=100)
     single = np.concatenate([model.predict_proba(row[None]) for row in X])
@@ -492,9 +491,7 @@ def test_a_template_is_fitted_and_a_fitted_metric_used_as_it_is(
 
 
 @pytest.mark.parametrize("method", WITH_METRIC)
-def test_without_a_metric_one_is_learned_from_the_sensitive_features(
-    method: Any, people: People
-) -> None:
+def test_the_default_metric_is_learned_from_sensitive_features(method: Any, people: People) -> None:
     X, y, group = people(80)
     model = method(**SMALL).fit(X, y, sensitive_features={"g": group})
     expected = SensitiveSubspace().fit(X, sensitive_features={"g": group})
@@ -598,49 +595,6 @@ def test_layers_that_share_their_weights_are_saved_and_loaded(
     np.testing.assert_array_equal(loaded.predict_proba(X), model.predict_proba(X))
 
 
-# --- mini-batches ---
-
-
-counts = st.lists(st.integers(1, 10_000), min_size=2, max_size=6)
-
-
-@given(counts=counts, batch_size=st.integers(6, 300), balance=st.floats(0, 1))
-def test_shares_of_classes_follow_the_balance(
-    counts: list[int], batch_size: int, balance: float
-) -> None:
-    shares = class_shares(counts, batch_size, balance)
-    powers = np.array(counts, dtype=float) ** (1 - balance)
-    exact = batch_size * powers / powers.sum()
-    assert min(shares) >= 1
-    assert sum(shares) <= batch_size
-    assert all(type(share) is int for share in shares)
-    if balance == 1:
-        assert shares == [batch_size // len(counts)] * len(counts)
-    elif exact.min() >= 1:
-        assert sum(shares) == batch_size
-        assert np.abs(shares - exact).max() < 1 + 1e-9
-    # a larger class never gets fewer rows
-    order = np.argsort(counts, kind="stable")
-    assert (np.diff(np.array(shares)[order]) >= -1).all()
-
-
-def test_shares_of_classes_by_hand() -> None:
-    assert class_shares([90, 10], 20, 1.0) == [10, 10]
-    assert class_shares([90, 10], 20, 0.0) == [18, 2]
-    # roots: 30 and 10
-    assert class_shares([900, 100], 20, 0.5) == [15, 5]
-    assert class_shares([5, 5, 5], 8, 1.0) == [2, 2, 2]
-    # 8 / 3 each: what is left goes to the first of equal remainders
-    assert class_shares([5, 5, 5], 8, 0.0) == [3, 3, 2]
-    assert class_shares([1000, 1], 10, 0.0) == [9, 1]
-
-
-def test_shares_never_sum_to_more_than_the_batch() -> None:
-    assert class_shares([990, 5, 5], 10, 0.0) == [8, 1, 1]
-    assert class_shares([5, 990, 5], 3, 0.0) == [1, 1, 1]
-    assert class_shares([1, 1, 1, 500, 400], 6, 0.0) == [1, 1, 1, 2, 1]
-
-
 @pytest.mark.parametrize(("balance", "expected"), [(1.0, [8, 8]), (0.5, [12, 4]), (0.0, [14, 2])])
 def test_mini_batches_hold_the_shares_of_their_classes(balance: float, expected: list[int]) -> None:
     y = np.repeat([0, 1], [90, 10])
@@ -678,9 +632,10 @@ class Failing(nn.Module):
         return logits if self.left >= 0 else logits * float("nan")
 
 
-def test_training_that_diverges_names_the_step_and_keeps_the_last_good_checkpoint(
+def test_a_diverging_training_names_the_step(
     people: People, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """It keeps the last good checkpoint."""
     monkeypatch.setattr(
         "evenhand.fairlib.methods.method_base.Checkpoint", partial(Checkpoint, every_s=0.0)
     )

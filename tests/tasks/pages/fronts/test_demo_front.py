@@ -32,7 +32,7 @@ def test_the_headline_has_the_numbers_and_what_fairness_costs() -> None:
     )
 
 
-def test_every_number_stands_in_the_table_with_its_interval_and_a_link() -> None:
+def test_every_number_is_in_the_table_with_interval_and_link() -> None:
     section = page("demo", demo_documents())["models"]
     found = table(section, "Four models on the same table")
     assert rows(found)["trees | hiring-gbdt"] == [
@@ -55,7 +55,7 @@ def test_a_chart_a_number_has_all_models_with_their_intervals() -> None:
     assert (accuracy.data["floor"], gap.data["floor"]) == (0.5, 0.0)
 
 
-def test_dependence_is_1_less_consistency_with_the_ends_exchanged() -> None:
+def test_dependence_is_1_less_consistency_with_ends_exchanged() -> None:
     found = depends({CONSISTENCY: {"value": 0.9, "low": 0.85, "high": 0.97}})
     assert [found[end] for end in ("value", "low", "high")] == pytest.approx([0.1, 0.03, 0.15])
     # a model that reads no changed column is not measured: there is no interval, not one of width 0

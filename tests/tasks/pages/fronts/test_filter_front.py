@@ -151,7 +151,7 @@ def test_badge_and_first_sentence_say_how_it_ended(
     assert (badge(documents)[0] == "failed") == (documents["run"]["status"] == "failed")
 
 
-def test_nothing_to_do_is_said_only_if_all_files_were_done_before() -> None:
+def test_nothing_to_do_means_that_all_files_were_done_before() -> None:
     words = "All files of the input were filtered before and have not changed."
     assert words in headline(ALL_SKIPPED)[0]
     assert words not in headline(filter_documents(FINE))[0]
@@ -212,7 +212,8 @@ def test_failed_files_stand_before_the_others() -> None:
     )
 
 
-def test_of_very_many_failed_files_the_first_are_named_and_all_are_counted() -> None:
+def test_of_many_failed_files_the_first_are_named() -> None:
+    """All are counted."""
     section = parts(filter_documents(failing(MOST_FILES + 1)))["files"]
     assert (
         len(in_order(section, f"The first {MOST_FILES} of {MOST_FILES + 1} failed files"))
@@ -220,7 +221,8 @@ def test_of_very_many_failed_files_the_first_are_named_and_all_are_counted() -> 
     )
 
 
-def test_of_very_many_files_the_first_are_listed_and_all_are_counted() -> None:
+def test_of_many_files_the_first_are_listed() -> None:
+    """All are counted."""
     section = parts(filter_documents(many(MOST_FILES + 40)))["files"]
     caption = next(
         item.caption for item in tables(section) if item.caption.startswith("Files of the input")
@@ -288,7 +290,8 @@ def test_shares_stand_beside_those_of_training_and_the_target() -> None:
     assert "The 95% interval covers the number of those rows only." in said(section)
 
 
-def test_a_group_with_too_few_training_rows_has_no_share_and_is_never_the_rarest() -> None:
+def test_a_group_with_few_training_rows_has_no_share() -> None:
+    """It is never the rarest."""
     documents = filter_documents(FINE)
     documents["balance"]["base_rates_train"][3] = None
     section = parts(documents)["shares"]
@@ -327,7 +330,8 @@ def test_proxy_groups_are_numbered_by_their_size_in_training() -> None:
     assert "group 1 from 50.0% to 20.0%" in chart.description
 
 
-def test_the_test_of_the_drift_stands_under_the_table_and_its_index_in_the_headline() -> None:
+def test_the_drift_test_is_under_the_table() -> None:
+    """Its index is in the headline."""
     documents = filter_documents(FINE, DRIFTED)
     drift = documents["summary"]["drift"]
     text = said(parts(documents)["groups"])
@@ -339,7 +343,7 @@ def test_the_test_of_the_drift_stands_under_the_table_and_its_index_in_the_headl
     )
 
 
-def test_without_the_measurements_of_the_proxy_only_the_batch_is_shown() -> None:
+def test_without_the_proxys_measurements_only_the_batch_shows() -> None:
     assert "shares" not in parts(WITHOUT_BALANCE)
     assert "published without the measurements" in " ".join(headline(WITHOUT_BALANCE))
     section = parts(WITHOUT_BALANCE)["groups"]
@@ -351,7 +355,7 @@ def test_without_the_measurements_of_the_proxy_only_the_batch_is_shown() -> None
     assert "the proxy’s own page" not in said(section)
 
 
-def test_without_a_judged_row_neither_drift_nor_balance_is_claimed() -> None:
+def test_without_a_judged_row_no_drift_or_balance_is_claimed() -> None:
     lacking = filter_documents(FINE, drift=None, masses=[0.0] * 4, expected_by_group=[0.0] * 4)
     assert any("Drift cannot be judged" in sentence for sentence in headline(lacking))
     assert "groups" not in parts(lacking)

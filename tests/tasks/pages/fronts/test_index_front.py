@@ -54,7 +54,8 @@ def front(documents: dict[str, Any]) -> Front:
 # the runs
 
 
-def test_every_run_has_one_row_newest_first_with_a_link_beside_the_page() -> None:
+def test_every_run_has_one_row_newest_first() -> None:
+    """Each has a link to its page."""
     documents = index_documents(200)
     heads = [row[0] for row in every_run(documents).rows]
     times = [head.time for head in heads]

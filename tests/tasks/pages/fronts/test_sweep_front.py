@@ -80,7 +80,7 @@ def test_the_intervals_are_named_for_what_they_are() -> None:
 # the trade-offs
 
 
-def test_each_fairness_metric_has_a_chart_with_marks_at_the_means() -> None:
+def test_each_fairness_metric_has_a_chart_with_its_means() -> None:
     documents = sweep_documents()
     section = parts(documents)["tradeoffs"]
     assert [chart.title for chart in charts(section)] == [
@@ -127,7 +127,7 @@ def test_the_features_asked_stand_in_the_numbers() -> None:
 # the numbers
 
 
-def test_every_number_stands_in_a_table_under_its_value_and_metric() -> None:
+def test_every_number_is_in_a_table_by_value_and_metric() -> None:
     sweep = sweep_documents()["tradeoff"]
     sections = parts(sweep_documents())
     means = {
@@ -161,7 +161,7 @@ def test_what_no_run_could_measure_is_named_and_not_drawn() -> None:
     assert any("sex and race" in found.caption for found in tables(sections["numbers"]))
 
 
-def test_what_is_drawn_where_it_was_measured_is_not_where_it_was_not() -> None:
+def test_charts_leave_out_values_that_were_not_measured() -> None:
     grid = make_grid("adult-gbdt", ["method.eta=0.4,0.1"], seeds=1)
     results = [trained(point.resolved.arguments["eta"], point.seed) for point in grid.points]
     assert "Largest gap in error rates by sex" in titles(

@@ -65,8 +65,8 @@ def test_a_cell_says_better_worse_or_neither() -> None:
     found = differences(documents())
     assert list(found) == ["accuracy", "gap_max.sex"], "the answer is not about other metrics"
     assert found["accuracy"] == [
-        "+0.030 | \u22120.00286 to +0.063 | no difference can be told",
-        "\u22120.010 | \u22120.128 to +0.108 | no difference can be told",
+        "+0.030 | \u22120.00286 to +0.063 | no significant difference",
+        "\u22120.010 | \u22120.128 to +0.108 | no significant difference",
         "\u22120.020 | no interval",
     ]
     # a larger gap is worse

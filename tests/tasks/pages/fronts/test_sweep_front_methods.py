@@ -44,7 +44,8 @@ def test_only_a_sweep_over_methods_has_the_section() -> None:
     assert "methods" not in page("sweep", sweep_documents())
 
 
-def test_a_chart_a_metric_for_all_attributes_and_none_for_intersections() -> None:
+def test_each_metric_has_one_chart_and_intersections_none() -> None:
+    """The chart has all attributes."""
     found = section(method_documents())
     assert headings(found) == ["Performance", "Differences and inequality"]
     assert [c.title.removesuffix(", method by method") for c in charts(found)] == [
@@ -57,7 +58,8 @@ def test_a_chart_a_metric_for_all_attributes_and_none_for_intersections() -> Non
     ]
 
 
-def test_marks_are_means_with_a_standard_deviation_to_either_side_beside_the_reference() -> None:
+def test_marks_are_means_with_a_standard_deviation() -> None:
+    """It goes to either side; the reference is drawn, too."""
     documents = method_documents()
     summaries = [documents["tradeoff"]["values"][i]["metrics"]["accuracy"] for i in (1, 0, 2)]
     found = chart(documents, "accuracy").data["rows"]
@@ -71,11 +73,11 @@ def test_marks_are_means_with_a_standard_deviation_to_either_side_beside_the_ref
 def test_sentences_and_tables_say_what_is_significant() -> None:
     documents = method_documents()
     assert findings(documents) == (
-        "Compared with gbdt, the reference, on the same 5 splits. nn: **no difference can be "
-        "told**. "
+        "Compared with gbdt, the reference, on the same 5 splits. nn: **no significant "
+        "difference**. "
         "reweigh: **better** in equal opportunity difference by sex (\u22120.150), and **worse** "
         "in accuracy "
-        "(\u22120.100); in the other measures no difference can be told."
+        "(\u22120.100); in the other measures no significant difference."
     )
     text = said(section(documents))
     assert "(Nadeau and Bengio 2003)" in text
@@ -84,8 +86,8 @@ def test_sentences_and_tables_say_what_is_significant() -> None:
     found = differences(documents, "reweigh")
     assert found["accuracy"].startswith("\u22120.100 | ")
     assert found["accuracy"].endswith("\u2715 worse")
-    assert found["theil_index"].endswith("no difference can be told")
-    assert differences(documents, "nn")["accuracy"].endswith("no difference can be told")
+    assert found["theil_index"].endswith("no significant difference")
+    assert differences(documents, "nn")["accuracy"].endswith("no significant difference")
     assert [row["label"] for row in chart(documents, "theil_index").data["rows"]][1:] == [
         "nn (n.s.)",
         "reweigh (n.s.)",
@@ -108,7 +110,7 @@ def test_every_number_stands_in_a_table() -> None:
 def test_fewer_than_two_splits_have_no_interval() -> None:
     # nn comes first: of its five splits one, then four, have no number
     some, most = (method_documents(lacking=lacking) for lacking in ((0,), (0, 1, 2, 3)))
-    assert differences(some, "nn")[EOD].endswith("no difference can be told")
+    assert differences(some, "nn")[EOD].endswith("no significant difference")
     assert differences(most, "nn")[EOD].endswith("no interval")
     assert differences(most, "reweigh")[EOD].endswith("better")
     assert "nn (n.s.)" in [row["label"] for row in chart(most, EOD).data["rows"]]
@@ -147,7 +149,8 @@ def test_another_key_is_named_in_sentences_and_labels() -> None:
     assert "method=reweigh, test=0.2: **better**" in text
 
 
-def test_of_many_values_the_first_are_drawn_and_all_are_in_the_tables() -> None:
+def test_of_many_values_the_first_are_drawn() -> None:
+    """All are in the tables."""
     shares = ",".join(f"0.{i}" for i in range(11, 20))
     documents = method_documents("method=gbdt,reweigh,nn", f"split.test={shares}", seeds=2)
     assert "The charts show the first values; the numbers of 3 more are in the tables." in said(

@@ -21,7 +21,8 @@ def section(documents: dict[str, Any], name: str) -> Section:
     return page("sweep", documents)[name]
 
 
-def test_both_trade_offs_are_drawn_on_equal_axes_held_out_and_in_training() -> None:
+def test_both_trade_offs_are_drawn_on_equal_axes() -> None:
+    """One is held out, the other in training."""
     documents = proxy_documents()
     sweep = documents["tradeoff"]
     assert sweep["fronts"] == {"disclosivity": [0, 1, 2], "disclosivity.train": [0, 1, 2]}
@@ -55,7 +56,7 @@ def test_one_line_joins_the_values_of_each_method() -> None:
 
 
 @pytest.mark.parametrize("over", ["method=proxy,relaxed-proxy", "method.alpha=0.1,0.2"])
-def test_without_several_values_of_a_method_the_line_is_the_front(over: str) -> None:
+def test_with_one_value_per_method_the_line_is_the_front(over: str) -> None:
     found = section(proxy_documents(over), "tradeoffs")
     assert "dashed line joins the Pareto front" in said(found)
     assert {mark["series"] for chart in charts(found) for mark in chart.data["rows"]} == {""}

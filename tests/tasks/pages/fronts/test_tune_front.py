@@ -41,7 +41,8 @@ def test_the_front_names_the_winner_and_its_number_on_test_rows() -> None:
     ]
 
 
-def test_a_study_without_a_winner_shows_the_best_compromise_and_what_it_misses() -> None:
+def test_without_a_winner_the_best_compromise_is_shown() -> None:
+    """The page says what it misses."""
     documents = tune_documents(winner=None)
     documents["tuning"]["standings"] = [standing(None, 0.25, 0.3)]
     found = front(documents)

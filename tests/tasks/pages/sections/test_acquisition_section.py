@@ -106,7 +106,8 @@ def features(section: Section) -> dict[str, list[str]]:
     return rows(table(section, "Every feature"))
 
 
-def test_the_sentences_say_how_much_what_of_whom_and_what_it_reveals() -> None:
+def test_the_sentences_say_what_is_asked_and_what_it_reveals() -> None:
+    """They say of whom, and how much."""
     found = sections(example())
     assert list(found) == ["asked", "asked-of", "amount", "all-features"]
     for text in (
@@ -262,7 +263,8 @@ def test_what_may_not_be_asked_is_named_but_not_drawn() -> None:
     assert "X1" not in rows(table(found["asked-of"], "Share of people asked"))
 
 
-def test_of_many_features_the_chart_has_those_asked_most_and_the_table_all() -> None:
+def test_of_many_features_the_chart_has_those_asked_most() -> None:
+    """The table has all."""
     acquisition = example()
     acquisition["groups"] = [
         feature("X1", {"a": 4990, "b": 5010}) | {"name": f"f{i}", "share": i / 40}

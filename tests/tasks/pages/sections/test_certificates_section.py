@@ -110,7 +110,8 @@ def by_age(section: Section) -> dict[str, list[str]]:
     return rows(table(section, "Part of each group by age"))
 
 
-def test_every_part_with_data_is_on_the_page_in_the_order_of_reading() -> None:
+def test_every_part_with_data_is_on_the_page_in_order() -> None:
+    """The order is that of reading."""
     found = sections()
     assert list(found) == ["audit"]
     assert headings(found["audit"]) == [BY_AGE, PAIRS]
@@ -190,7 +191,7 @@ def test_a_budget_of_0_is_not_called_spent() -> None:
     assert "spent" not in text
 
 
-def test_twice_the_budget_raises_the_loss_no_more_than_the_price_says() -> None:
+def test_twice_the_budget_raises_the_loss_by_the_price_at_most() -> None:
     rng = np.random.default_rng(0)
     losses, points = rng.exponential(size=(2, 60)), rng.normal(size=(60, 2))
     labels = rng.integers(0, 2, 60)
@@ -198,7 +199,8 @@ def test_twice_the_budget_raises_the_loss_no_more_than_the_price_says() -> None:
     assert 0 < twice.gap - once.gap <= once.multiplier * once.budget + 1e-12
 
 
-def test_the_chart_says_what_it_shows_and_its_numbers_are_in_a_table() -> None:
+def test_the_charts_numbers_are_in_a_table() -> None:
+    """The chart says what it shows."""
     (chart,) = charts(sections()["audit"])
     assert chart.plot == "group_charts.histogram"
     assert "The fullest range is 1.000 to 1.500, with 40 of 50 people." in chart.description
@@ -234,7 +236,8 @@ def test_a_map_where_nobody_crosses_says_so() -> None:
     assert "Nobody is treated as a person of another group by age." in text
 
 
-def test_a_small_number_hides_its_row_and_the_sum_says_only_at_least() -> None:
+def test_a_small_number_hides_its_row() -> None:
+    """The sum says only "at least"."""
     section = sections(flow([[None, None], [20, 140]]))["audit"]
     assert by_age(section) == {
         "“<25”": ["not shown", "not shown"],
@@ -244,13 +247,14 @@ def test_a_small_number_hides_its_row_and_the_sum_says_only_at_least() -> None:
     assert "fewer than 5 people" in said(section)
 
 
-def test_nothing_is_claimed_where_every_number_of_another_group_is_hidden() -> None:
+def test_hidden_numbers_of_another_group_allow_no_claim() -> None:
+    """Every number of that group is hidden."""
     text = said(sections(flow([[None, None], [None, None]]))["audit"])
     assert "Nobody" not in text
     assert "cannot be shown" in text
 
 
-def test_rows_whose_size_the_page_does_not_show_have_counts_alone() -> None:
+def test_rows_of_hidden_size_have_counts_alone() -> None:
     found = flow([[50, None, None], [0, 70, 7], [8, 6, 40]], "a", "b", "c")
     section = sections(found, metrics={**METRICS, "counts": {}})["audit"]
     assert by_age(section)["“a”"] == ["50", "not shown", "not shown"]
@@ -268,9 +272,8 @@ def splits(n: int, parts: int) -> Iterator[tuple[int, ...]]:
 
 
 @pytest.mark.parametrize(("groups", "min_cell"), [*itertools.product((2, 3), (3, 4, 5)), (4, 5)])
-def test_no_hidden_small_number_follows_from_the_page_even_for_those_who_know_the_rule(
-    groups: int, min_cell: int
-) -> None:
+def test_no_hidden_number_follows_from_the_page(groups: int, min_cell: int) -> None:
+    """This holds even for readers who know the rule."""
     names = [f"g{i}" for i in range(groups)]
     counts: list[list[int | None]] = [
         [20 if i == j else 0 for j in range(groups)] for i in range(groups)

@@ -166,7 +166,8 @@ def test_people_drawn_from_more_are_called_so() -> None:
     assert "drawn" not in said(section())
 
 
-def test_without_draws_there_is_one_budget_no_interval_and_no_chart() -> None:
+def test_without_draws_there_is_one_budget_and_no_chart() -> None:
+    """There is no interval either."""
     found = section(curve={"budgets": [0.01], "values": [VALUE], "low": None, "high": None})
     assert "The outputs change by 0.030: the mean" in said(found)
     assert "interval" not in said(found).partition("What the search proves")[0]
@@ -204,7 +205,7 @@ def test_a_network_that_nothing_moves_is_said_to_stand_still(noise: float) -> No
     assert len(rows(table(found, CURVE))) == 4
 
 
-def test_a_budget_of_0_has_its_own_words_and_no_mark_in_the_chart() -> None:
+def test_a_budget_of_0_has_its_own_words_and_no_mark() -> None:
     found = section(budget=0.0, value=0.0125, multiplier=8.0)
     text = said(found)
     assert "The budget is 0: people may be exchanged only where the fair distance is 0" in text
@@ -221,7 +222,8 @@ def test_the_chart_leaves_a_budget_of_0_to_the_table() -> None:
     assert "From 0.020 at a budget of 0.001 to 0.090 at a budget of 0.1" in chart.description
 
 
-def test_what_a_real_certificate_says_holds_for_every_exchange_within_the_budget() -> None:
+def test_a_real_certificate_holds_for_every_exchange() -> None:
+    """The exchanges are within the budget."""
     rng = np.random.default_rng(0)
     X = rng.uniform(-1, 1, size=(40, 2)).astype(np.float32)
     metric = SensitiveSubspace(indicators=[0]).fit(X)
@@ -298,7 +300,8 @@ def test_what_is_not_proved_has_its_reason_once() -> None:
     assert "(proved)" not in text
 
 
-def test_of_trees_the_proof_alone_is_shown_and_a_radius_without_a_find_has_no_number() -> None:
+def test_of_trees_the_proof_alone_is_shown() -> None:
+    """A radius without a find has no number."""
     intervals = {
         "certificate.score": Interval(0.0, 0.02),
         "certificate.flips": Interval(0.0, 0.5),

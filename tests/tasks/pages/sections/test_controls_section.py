@@ -53,18 +53,18 @@ def documents(controls: dict[str, Any], **metrics: float) -> dict[str, Any]:
             {"gap_max.sex": difference(0.1, 0.05, 0.15)},
             "**worse** in largest gap in error rates by sex",
         ),
-        ({"accuracy": difference(0.1, -0.01, 0.15)}, "**no difference can be told**"),
-        ({"accuracy": difference(0.1, 0.0, 0.15)}, "**no difference can be told**"),
+        ({"accuracy": difference(0.1, -0.01, 0.15)}, "**no significant difference**"),
+        ({"accuracy": difference(0.1, 0.0, 0.15)}, "**no significant difference**"),
         ({"accuracy": difference(None)}, "no intervals"),
         ({"accuracy": difference(0.1)}, "no intervals"),
         # an interval of another metric is one: a certificate's difference never has any
         (
             {"accuracy": difference(0.0, -0.1, 0.1), "certificate.drf": difference(-0.5)},
-            "**no difference can be told**",
+            "**no significant difference**",
         ),
         (
             {"gap_max.sex&race": difference(0.1, 0.05, 0.15), "accuracy": SAME},
-            "**no difference can be told**",
+            "**no significant difference**",
         ),
     ],
 )
@@ -80,7 +80,7 @@ def test_both_sides_are_said() -> None:
     )
     assert text == (
         "**better** in log loss (\u22120.100), and **worse** in accuracy (\u22120.100); "
-        "in the other measures no difference can be told"
+        "in the other measures no significant difference"
     )
 
 
@@ -98,7 +98,7 @@ def told(plain: str | None, blind: str | None) -> str:
 
 
 def test_who_is_whose_control() -> None:
-    better = "**better** in accuracy (+0.100); in the other measures no difference can be told"
+    better = "**better** in accuracy (+0.100); in the other measures no significant difference"
     assert told(None, None) == f"Compared with blind: {better}. Compared with plain: {better}."
     assert told(None, "plain") == (
         f"Compared with blind and plain: {better}. No sensitive column is a model input, so plain "

@@ -34,7 +34,7 @@ def stand_in(name: str, auc: float) -> dict[str, Any]:
     return {"name": name, "group": "F", "auc": auc}
 
 
-def test_every_suspected_column_stands_with_its_reason_and_its_auc() -> None:
+def test_every_suspected_column_has_its_reason_and_its_auc() -> None:
     found = build(
         documents(
             suspect("outcome_code", "label"),
@@ -70,7 +70,8 @@ def test_no_reason_has_a_gap_left_in_it(kind: str) -> None:
     assert ("race" in reason) == (kind == "sensitive")
 
 
-def test_stand_ins_are_listed_by_attribute_with_the_group_that_they_tell() -> None:
+def test_proxy_features_are_listed_by_attribute_with_a_group() -> None:
+    """It is the group that they predict best."""
     found = build(
         documents(sex=[stand_in("club", 0.93), stand_in("shoe", 0.8)], race=[], age_group=[])
     )
@@ -83,7 +84,8 @@ def test_stand_ins_are_listed_by_attribute_with_the_group_that_they_tell() -> No
     assert "may leak" not in said(found)
 
 
-def test_of_many_stand_ins_the_first_are_shown_and_all_are_counted() -> None:
+def test_of_many_proxy_features_the_first_are_shown() -> None:
+    """All are counted."""
     many = [stand_in(f"c{i}", 0.9 - i / 100) for i in range(MOST + 3)]
     found = build(documents(sex=many, race=many[:MOST]))
     assert found is not None

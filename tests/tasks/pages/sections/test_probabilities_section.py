@@ -75,7 +75,8 @@ def test_reliability_is_drawn_and_written_overall_and_by_group() -> None:
     assert "by up to 10.0 percentage points (0.080 to 0.120)" in text
 
 
-def test_of_many_groups_the_largest_are_drawn_and_all_are_in_the_table() -> None:
+def test_of_many_groups_the_largest_are_drawn() -> None:
+    """All are in the table."""
     groups = {f"g{i}": [bin_of(0.1, 0.1, 10 + i)] for i in range(9)}
     found, _ = build(documents(reliability={"overall": [], "groups": {"job": groups}}))
     assert "There are too few people for a chart." in said(found)

@@ -87,9 +87,10 @@ def test_the_curve_of_the_training_starts_before_the_first_split(documents: dict
         assert "training" not in sections(documents)
 
 
-def test_shares_have_before_after_and_how_many_times_in_chart_and_table(
+def test_shares_before_and_after_are_in_chart_and_table(
     documents: dict[str, Any],
 ) -> None:
+    """So is the factor between them."""
     section = sections(documents)["shares"]
     first, second = charts(section)
     assert first.data["rows"][0] == {"group": "F", "before": 0.2, "after": 0.45, "target": 0.5}
@@ -118,9 +119,10 @@ def test_the_table_of_proxy_groups_names_the_largest_difference(documents: dict[
     )
 
 
-def test_the_map_has_a_cell_for_each_group_and_proxy_group_the_largest_first(
+def test_the_map_has_a_cell_for_each_group_and_proxy_group(
     documents: dict[str, Any],
 ) -> None:
+    """The largest groups come first."""
     (chart,) = charts(sections(documents)["disclosivity"])
     cells = {(cell["row"], cell["column"]): cell["value"] for cell in chart.data["rows"]}
     assert len(cells) == 15
@@ -139,9 +141,10 @@ def test_with_one_attribute_its_name_is_not_repeated(documents: dict[str, Any]) 
     assert {cell["row"] for cell in chart.data["rows"]} == {"F", "M"}
 
 
-def test_many_proxy_groups_are_folded_and_the_map_has_the_largest(
+def test_many_proxy_groups_are_folded(
     documents: dict[str, Any],
 ) -> None:
+    """The map has the largest."""
     for name in ("compositions", "compositions_train", "rows", "masses", "acceptance"):
         documents["balance"][name] = documents["balance"][name] * 15
     section = sections(documents)["disclosivity"]

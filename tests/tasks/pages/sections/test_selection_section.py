@@ -76,7 +76,7 @@ def test_people_who_differ_give_whiskers_between_the_quartiles() -> None:
     assert "bars are means over 41 test rows" in said(found)
 
 
-def test_the_features_that_are_seldom_selected_are_named_with_caution() -> None:
+def test_seldom_selected_features_are_named_with_caution() -> None:
     found = section(selection())
     assert (
         "Found to reveal most about sex: savings (0.100) and status_of_checking_account (0.150)."
@@ -87,7 +87,8 @@ def test_the_features_that_are_seldom_selected_are_named_with_caution() -> None:
     assert "it is not a proof" in said(found)
 
 
-def test_at_most_three_are_named_and_none_that_is_selected_as_often_as_not() -> None:
+def test_at_most_three_are_named() -> None:
+    """None is named that is selected as often as not."""
     many = said(section(selection({"sex": 0.0, "a": 0.4, "b": 0.3, "c": 0.1, "d": 0.2})))
     assert "most about sex: c (0.100), d (0.200) and b (0.300)." in many
     none = said(section(selection({"sex": 0.0, "job": 0.51, "housing": 0.5})))
@@ -103,7 +104,7 @@ def test_of_too_few_people_nothing_is_drawn_or_ranked() -> None:
     assert not any("low" in bar for bar in charts(few)[0].data["rows"])
 
 
-def test_of_only_sensitive_attributes_nothing_is_said_but_what_they_are() -> None:
+def test_only_sensitive_attributes_are_named_and_nothing_more() -> None:
     found = section(selection({"sex": 0.0, "race": 0.0}))
     assert "a person’s sex and race" in said(found)
     assert "as often as not" not in said(found)

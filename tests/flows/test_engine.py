@@ -1,0 +1,60 @@
+"""Verdicts of the engine: written, read again, and recorded only when they are complete."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import evenhand.flows.run
+from evenhand.flows.engine import (
+    CacheMiss,
+    DirectEngine,
+    Verdict,
+    read_verdict,
+    recorded_verdict,
+    write_verdict,
+)
+from evenhand.tasks.execution.store import Store
+
+
+def test_looking_things_up_leaves_no_verdict(bench: Any) -> None:
+    from evenhand.flows.job_file import load_job
+    from evenhand.flows.resolved_job import resolve
+
+    job = bench.write()
+    store = Store(str(bench.store))
+    with pytest.raises(CacheMiss):
+        evenhand.flows.run.execute(
+            resolve(*load_job(str(job))), store, "r", DirectEngine(store, cached_only=True)
+        )
+    assert read_verdict(store, "r") is None
+    assert list(bench.store.glob("runs/*")) == []
+
+
+# the verdict file and the errors themselves
+
+
+def test_a_verdict_survives_its_file(tmp_path: Path) -> None:
+    store = Store(str(tmp_path / "store"))
+    verdict = Verdict("r", "gated", 3, metrics={"auc": 0.5, "gap_max.sex": None}, cached=["train"])
+    write_verdict(store, verdict)
+    assert read_verdict(store, "r") == verdict
+    assert read_verdict(store, "other") is None
+
+
+def test_an_interrupt_after_the_result_leaves_no_verdict(tmp_path: Path) -> None:
+    """SIGTERM between the decision and the pages: a verdict would name a report that does not
+    exist.
+    """
+    store = Store(str(tmp_path / "store"))
+
+    def interrupted() -> None:
+        with recorded_verdict(store, "some-run") as verdict:
+            verdict.status, verdict.exit_code = "evaluated", 3
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
+    assert read_verdict(store, "some-run") is None

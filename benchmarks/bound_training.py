@@ -33,7 +33,7 @@ from sklearn.metrics import balanced_accuracy_score
 from benchmarks.certificates import ball, mean
 from benchmarks.common import RESULTS, log, provenance, run_unpublished, write_result
 from benchmarks.sensei import SPEED_SETTINGS, Peer
-from evenhand.fairlib.distances.metric_base import load_metric
+from evenhand.fairlib.distances.metric_kinds import load_metric
 from evenhand.fairlib.methods.registry import method_class
 from evenhand.fairlib.splits import hold_out
 from evenhand.flows.job_file import load_job

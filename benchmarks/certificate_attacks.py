@@ -37,7 +37,8 @@ from benchmarks.common import RESULTS, log, provenance, run_unpublished, write_r
 from evenhand.fairlib.certificates.branching import MARGIN, network_rings
 from evenhand.fairlib.certificates.measures import Ring, decision_radii, squared_length
 from evenhand.fairlib.certificates.trees import tree_rings
-from evenhand.fairlib.distances.metric_base import Metric, load_metric
+from evenhand.fairlib.distances.metric_base import Metric
+from evenhand.fairlib.distances.metric_kinds import load_metric
 from evenhand.fairlib.methods.registry import METHODS, method_class
 from evenhand.fairlib.preprocessing.counterfactuals import encoded_copies
 from evenhand.fairlib.preprocessing.encoder import TableEncoder

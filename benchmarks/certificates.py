@@ -18,7 +18,7 @@ from benchmarks.common import log, provenance, run_unpublished, write_result
 from evenhand.fairlib.certificates.branching import MARGIN, network_rings
 from evenhand.fairlib.certificates.measures import score_change, squared_length
 from evenhand.fairlib.certificates.proof import prove
-from evenhand.fairlib.distances.metric_base import load_metric
+from evenhand.fairlib.distances.metric_kinds import load_metric
 from evenhand.fairlib.methods.registry import load_model
 from evenhand.tasks.execution.dataset import read_dataset
 from evenhand.tasks.execution.store import Store

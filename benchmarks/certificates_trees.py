@@ -25,7 +25,7 @@ from benchmarks.common import RESULTS, log, provenance, run_unpublished, write_r
 from evenhand.fairlib.arrays import Float32
 from evenhand.fairlib.certificates.networks import NotProvedError
 from evenhand.fairlib.certificates.trees import MarginBounds, TreeProver
-from evenhand.fairlib.distances.metric_base import load_metric
+from evenhand.fairlib.distances.metric_kinds import load_metric
 from evenhand.fairlib.methods.registry import load_model
 from evenhand.fairlib.preprocessing.counterfactuals import encoded_copies
 from evenhand.fairlib.preprocessing.encoder import TableEncoder

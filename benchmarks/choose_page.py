@@ -366,8 +366,8 @@ INTRO = """\
 ## Measured cost
 
 Change of balanced accuracy compared with the baseline in the second column. *Blind* is the baseline without
-sensitive features: the same learner without the sensitive columns. So an effect that a method shares with it
-needs no method. Settings and thresholds were chosen on other people; the [rows](benchmarks/operating-point.md)
+sensitive features: the same learner without the sensitive columns. An effect that *blind* has too needs no
+mitigation. Settings and thresholds were chosen on other people; the [rows](benchmarks/operating-point.md)
 have the number of splits. Brackets mark differences below the standard deviation over the splits.
 """
 

@@ -23,7 +23,8 @@ import numpy as np
 
 from benchmarks.common import log, provenance, write_result
 from evenhand.fairlib.evaluation.bootstrap import CellCounts, score_table
-from evenhand.fairlib.evaluation.evaluate import evaluate, metric_values
+from evenhand.fairlib.evaluation.evaluate import evaluate
+from evenhand.fairlib.evaluation.measuring import metric_values
 from evenhand.fairlib.evaluation.metrics import auc
 from evenhand.fairlib.evaluation.outcomes import Outcomes, encode_groups, with_intersections
 from evenhand.fairlib.evaluation.paired import compare

@@ -711,7 +711,7 @@ def as_read(frame: pd.DataFrame, through_csv: bool) -> pa.Table:
     """Return a table as `init` reads it from a CSV file, or from a typed one."""
     if not through_csv:
         columns = []
-        for _, series in frame.items():
+        for _, series in frame.items():  # noqa: PERF102 - a table may have a name twice
             try:
                 columns.append(pa.array(series, from_pandas=True))
             except pa.ArrowException:  # numbers among texts

@@ -371,7 +371,7 @@ def solvers() -> dict[str, Any]:
                     "seconds": round(time.perf_counter() - started, 2),
                     "leaves": len(proxy.masses_),
                     "halfspaces": len(proxy.graph_.mixture),
-                    **{part: values for part, values in split.measure(proxy).items()},
+                    **dict(split.measure(proxy).items()),
                 }
     return found
 

@@ -31,7 +31,8 @@ from benchmarks.certificate_attacks import Comparable
 from benchmarks.common import RESULTS, log, provenance, run_unpublished, write_result
 from evenhand.fairlib.certificates.branching import network_rings
 from evenhand.fairlib.certificates.proof import prove
-from evenhand.fairlib.distances.metric_base import Metric, load_metric
+from evenhand.fairlib.distances.metric_base import Metric
+from evenhand.fairlib.distances.metric_kinds import load_metric
 from evenhand.fairlib.evaluation.budget_allocation import concave_hulls
 from evenhand.fairlib.evaluation.certificates import certify
 from evenhand.fairlib.methods.registry import load_model

@@ -20,7 +20,8 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from benchmarks.common import RESULTS, log, provenance, run_unpublished, write_result
-from evenhand.fairlib.distances.metric_base import Metric, load_metric
+from evenhand.fairlib.distances.metric_base import Metric
+from evenhand.fairlib.distances.metric_kinds import load_metric
 from evenhand.fairlib.evaluation.certificates import certify
 from evenhand.fairlib.methods.networks import NeuralNetworkClassifier, SenSeIClassifier
 from evenhand.fairlib.methods.networks.network_training import build_network

@@ -22,7 +22,7 @@ from evenhand.fairlib.certificates.branching import Branching
 from evenhand.fairlib.certificates.networks import LinearRelaxation, read_network, upper_line
 from evenhand.fairlib.certificates.proof import _score_and_threshold
 from evenhand.fairlib.certificates.region import Region
-from evenhand.fairlib.distances.metric_base import load_metric
+from evenhand.fairlib.distances.metric_kinds import load_metric
 from evenhand.fairlib.methods.registry import load_model
 from evenhand.fairlib.preprocessing.encoder import TableEncoder
 from evenhand.fairlib.preprocessing.sentences import from_text

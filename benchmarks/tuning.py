@@ -62,8 +62,8 @@ from evenhand.flows.engine import DirectEngine, Steps
 from evenhand.flows.job_file import load_job
 from evenhand.flows.resolved_job import resolve
 from evenhand.flows.run import prepare
-from evenhand.flows.tune import STUDIES, Rows, judging, search
 from evenhand.flows.tune_plan import TunePlan, make_plan
+from evenhand.flows.tune_search import STUDIES, Rows, judging, search
 from evenhand.tasks.classifier_training import HeldOut
 from evenhand.tasks.execution.dataset import Dataset, read_dataset
 from evenhand.tasks.execution.store import Store

@@ -28,8 +28,8 @@ from benchmarks.common import log, provenance, write_result
 from evenhand.flows.commands.init_command import init
 from evenhand.flows.engine import DirectEngine, Steps
 from evenhand.flows.run import prepare
-from evenhand.flows.tune import STUDIES, Rows
 from evenhand.flows.tune_plan import make_plan
+from evenhand.flows.tune_search import STUDIES, Rows
 from evenhand.tasks.execution.store import Store
 from evenhand.tasks.tuning.trial_search import Candidate, Rule, Study
 

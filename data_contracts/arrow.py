@@ -345,6 +345,13 @@ def _convert(values: pa.ChunkedArray, column: Column, unsigned: bool = False) ->
     source = logical_type_of(values.type)
     if column.is_text:
         return _sentences(values, source)
+    return _convert_type(values, source, column, unsigned)
+
+
+def _convert_type(
+    values: pa.ChunkedArray, source: str | None, column: Column, unsigned: bool
+) -> pa.ChunkedArray:
+    """Convert values of the logical type `source` to the column's, another one or a wider one."""
     match source, column.logical_type:
         case _, "string" if source is not None:
             return _as_text(values, source, column)

@@ -113,6 +113,8 @@ class NumberForms:
     point: Seen = field(default_factory=Seen)  # a number with a decimal point only, such as 1,234.5
     either: Seen = field(default_factory=Seen)  # 14,168 and 1.234 have both readings
     grouped: Seen = field(default_factory=Seen)  # those of them with a comma, as in 14,168
+    long_whole: Seen = field(default_factory=Seen)  # digits only, four or more
+    round_either: Seen = field(default_factory=Seen)  # those of both readings that end with a zero
     # 1 234, 12 € and 12-: numbers, though not plain ones
     spaced: Seen = field(default_factory=Seen)
     code: Seen = field(default_factory=Seen)  # 01234
@@ -172,6 +174,8 @@ def _number_masks(text: pa.Array, present: pa.Array) -> dict[str, pa.Array]:
         "point": pc.and_not(point, comma),
         "either": pc.and_(has_both_forms, marked),
         "grouped": pc.and_(pc.and_(has_both_forms, marked), has_comma),
+        "long_whole": pc.and_(whole, _matches(text, r"\d{4}")),
+        "round_either": pc.and_(pc.and_(has_both_forms, marked), _matches(text, r"0$")),
         "spaced": pc.and_not(pc.and_not(has_both_forms, marked), whole),
         "code": pc.and_(_matches(text, _CODE), pc.and_(present, _matches(text, r"^[+-]?\d+$"))),
         "plain": pc.and_(

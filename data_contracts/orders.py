@@ -236,13 +236,10 @@ def _ranks(values: Sequence[str], name: str) -> dict[str, int] | None:
     shared = set.intersection(*(set(text.split("-")) for text in words.values()))
     # "low risk", "high risk": the word that all have says nothing
     short = {value: _without_words(text, shared) for value, text in words.items()}
-    for texts in (words, short):
-        # "(3) high", "1. low": a number before the word
-        plain = {value: re.sub(r"^\d+-(?=[a-z])", "", text) for value, text in texts.items()}
-        for form in (texts, plain):
-            ranks = _ranks_in_scales(form)
-            if ranks is not None:
-                return ranks
+    for texts in (words, _without_numbers(words), short, _without_numbers(short)):
+        ranks = _ranks_in_scales(texts)
+        if ranks is not None:
+            return ranks
     if shared & _STEP_WORDS and all(re.fullmatch(r"\d+", text) for text in short.values()):
         return {value: int(text) for value, text in short.items()}
     name_words = set(re.split(r"[^a-z]+", name.lower()))
@@ -250,6 +247,11 @@ def _ranks(values: Sequence[str], name: str) -> dict[str, int] | None:
     if names_grade and all(map(_GRADE.fullmatch, values)):
         return {value: _grade_rank(value) for value in values}
     return None
+
+
+def _without_numbers(texts: dict[str, str]) -> dict[str, str]:
+    """Leave out a number before the word: "(3) high", "1. low"."""
+    return {value: re.sub(r"^\d+-(?=[a-z])", "", text) for value, text in texts.items()}
 
 
 def _without_words(text: str, left_out: set[str]) -> str:

@@ -265,3 +265,44 @@ def _raised(info: Any) -> bool:
     if not isinstance(info, Mapping):
         return False
     return bool(info.get("raised_exception")) or any(map(_raised, info.values()))
+
+
+def rule_texts(kind: str, column: Column) -> tuple[str, str, str]:
+    """Return expectation, finding and cure of a rule about values, without values of the data.
+
+    Parameters
+    ----------
+    kind : {"not_null", "in_set", "between"}
+        Kind of the rule.
+    column : Column
+
+    Returns
+    -------
+    expectation, finding, cure : str
+        Parts of a message.
+    """
+    if kind == "not_null":
+        cure = "fill the values, drop the rows, or set required: false in the contract"
+        if column.role == "sensitive":
+            cure = "fill the values, or set missingSensitive to own_group or drop in the contract"
+        elif column.role == "label":
+            cure = "fill the values or drop the rows: a row without its outcome cannot be used"
+        return "no missing values", "without a value", cure
+    if kind == "in_set":
+        cure = "correct the values, or add them to validValues in the contract"
+        return f"one of {len(column.allowed or ())} allowed values", "with another value", cure
+    low = _bound_text(column.minimum)
+    high = _bound_text(column.maximum)
+    if column.maximum is None:
+        expectation = f"values of at least {low}"
+    elif column.minimum is None:
+        expectation = f"values of at most {high}"
+    else:
+        expectation = f"values from {low} to {high}"
+    return expectation, "outside", "correct the values, or widen logicalTypeOptions in the contract"
+
+
+def _bound_text(bound: Any) -> str:
+    if isinstance(bound, float):
+        return f"{bound:.15g}"
+    return str(bound)

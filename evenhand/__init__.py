@@ -11,7 +11,7 @@ from evenhand.fairlib.lazy_exports import lazy_dir, lazy_getattr
 if TYPE_CHECKING:
     from evenhand.fairlib.distances.explore import EXPLORE
     from evenhand.fairlib.distances.face import FACE
-    from evenhand.fairlib.distances.metric_base import load_metric
+    from evenhand.fairlib.distances.metric_kinds import load_metric
     from evenhand.fairlib.distances.sensitive_subspace import LearnedDirection, SensitiveSubspace
     from evenhand.fairlib.evaluation.group_audit import audit
     from evenhand.fairlib.evaluation.predictions import audit_predictions
@@ -100,7 +100,7 @@ if not TYPE_CHECKING:
         "FAIASClassifier": "evenhand.fairlib.methods.faias.faias_classifier",
         "GBDTClassifier": "evenhand.fairlib.methods.gbdt",
         "LearnedDirection": "evenhand.fairlib.distances.sensitive_subspace",
-        "load_metric": "evenhand.fairlib.distances.metric_base",
+        "load_metric": "evenhand.fairlib.distances.metric_kinds",
         "load_model": "evenhand.fairlib.methods.registry",
         "load_proxy": "evenhand.fairlib.methods.registry",
         "LogisticClassifier": "evenhand.fairlib.methods.comparators.logistic",

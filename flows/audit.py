@@ -14,7 +14,7 @@ from evenhand.fairlib.evaluation.gates import Gate
 from evenhand.flows.data_source import DataSource, parse_data
 from evenhand.flows.engine import Engine, Steps, Verdict, recorded_verdict
 from evenhand.flows.evaluate import fill_verdict, write_reports
-from evenhand.flows.run import ingest
+from evenhand.flows.run import ingest, reading_notes
 from evenhand.tasks.errors import InputError, without_secrets
 from evenhand.tasks.execution.store import Store
 from evenhand.tasks.sources.model_fetching import fetch_model
@@ -156,7 +156,8 @@ def execute(plan: AuditPlan, store: Store, run_id: str, engine: Engine) -> Verdi
     steps = Steps(store, engine)
     source = plan.data
     with recorded_verdict(store, run_id, steps) as verdict, store.workdir() as scratch:
-        ingest(source.source, source.seed or 0, steps)
+        ingest(source.source, source.seed or 0, steps, infer=True)
+        _refuse_repeated(plan, steps.facts("ingest").get("repeated", []))
         raw = steps.output("ingest", "raw")
         check_columns(plan.together_with, pq.read_schema(store.fetch(raw)).names)
         inputs = {"raw": raw}
@@ -179,6 +180,7 @@ def execute(plan: AuditPlan, store: Store, run_id: str, engine: Engine) -> Verdi
         decision = judge(documents["metrics"], plan.gates).to_json()
         judged = _described(plan, inputs.get("model", raw).sha256)
         fill_verdict(verdict, documents, decision, judged)
+        verdict.notes += reading_notes(steps)
         verdict.notes.append(_favourable_note(facts["outcome"]))
         data: dict[str, Any] = {
             "shown": source.shown,
@@ -194,6 +196,16 @@ def execute(plan: AuditPlan, store: Store, run_id: str, engine: Engine) -> Verdi
             documents |= {"decision": decision}
         write_reports(verdict, steps, page_facts, documents, decision)
     return verdict
+
+
+def _refuse_repeated(plan: AuditPlan, repeated: Sequence[str]) -> None:
+    """Raise `InputError` where an option names a column whose name the header has twice."""
+    columns = [plan.prediction, plan.label, *plan.sensitive, *plan.features]
+    for name in columns:
+        if name in repeated:
+            raise InputError(
+                f"the column name {name!r} occurs more than once in the table: rename all but one."
+            )
 
 
 def _described(plan: AuditPlan, content: str) -> dict[str, Any]:

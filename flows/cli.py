@@ -131,6 +131,26 @@ SHARED: dict[str, tuple[Any, Any]] = {
     ),
     "direct": (bool, option("--direct", "Run the steps without Prefect.", False)),
 }
+# Options on how the text of a table is written.
+FORMS = {
+    "encoding": (
+        str | None,
+        option("--encoding", "Encoding of a CSV file, such as cp1252; default: by its bytes."),
+    ),
+    "decimal": (
+        list[str] | None,
+        option("--decimal", "Decimal mark: comma or point; of one column: COLUMN=comma."),
+    ),
+    "dates": (
+        list[str] | None,
+        option("--dates", "day-first, month-first or year-first; of a column: COLUMN=day-first."),
+    ),
+    "sheet": (
+        str | None,
+        option("--sheet", "Sheet of an Excel file, its name or its number from 1."),
+    ),
+}
+SHARED |= FORMS
 
 
 def _end_as_interrupted() -> None:
@@ -171,11 +191,28 @@ def plain_stdout() -> Iterator[None]:
         sys.stdout = before
 
 
+def _state_forms(options: dict[str, Any], section: str) -> None:
+    """Replace the options on forms by overrides of the keys of a section."""
+    values = {key: options.pop(key) for key in FORMS}
+    if not any(values.values()):
+        return
+    from evenhand.flows.init_forms import form_overrides, stated_forms
+
+    stated = form_overrides(section, stated_forms(**values))
+    options["overrides"] = [*(options["overrides"] or ()), *stated]
+
+
 def command(
-    module: str, *shared: str, name: str | None = None, to: typer.Typer = app
+    module: str,
+    *shared: str,
+    name: str | None = None,
+    to: typer.Typer = app,
+    reads: str | None = None,
 ) -> Callable[..., Any]:
     """Register a function's signature, with `shared` options behind it, and its docstring as a
     command.
+
+    A command that `reads` a table has the options on forms too, as keys of that section.
 
     The command calls the function of the same name in `flows.commands.MODULE_command` with its
     options. The return value is the exit code (None: 0); an exception becomes one line on stderr
@@ -188,6 +225,8 @@ def command(
             try:
                 _end_as_interrupted()
                 target = importlib.import_module(f"evenhand.flows.commands.{module}_command")
+                if reads is not None:
+                    _state_forms(options, reads)
                 with plain_stdout():
                     code = getattr(target, signature.__name__)(**options)
             except BrokenPipeError:  # the reader of our output, such as `head`, has closed it
@@ -202,6 +241,8 @@ def command(
 
         declared = inspect.signature(signature, eval_str=True)
         more = {key: SHARED[key] for key in shared}
+        if reads is not None:
+            more |= FORMS
         added = [
             inspect.Parameter(key, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=kind)
             for key, (kind, default) in more.items()
@@ -221,7 +262,7 @@ def command(
     return register
 
 
-@command("run", "as_json", "store_url", "direct")
+@command("run", "as_json", "store_url", "direct", reads="table")
 def run(
     job: JobName,
     overrides: Overrides = None,
@@ -232,7 +273,7 @@ def run(
     """Run a job: ingest, contract, preprocess, train, evaluate, gate, publish."""
 
 
-@command("sweep", "as_json", "store_url", "direct")
+@command("sweep", "as_json", "store_url", "direct", reads="table")
 def sweep(
     job: JobName,
     over: list[str] = option(
@@ -245,7 +286,7 @@ def sweep(
     """Run a job over a grid of its keys and seeds, and report the trade-offs between metrics."""
 
 
-@command("tune", "as_json", "store_url", "direct")
+@command("tune", "as_json", "store_url", "direct", reads="table")
 def tune(
     job: JobName,
     minutes: float | None = option(
@@ -281,7 +322,7 @@ def tune(
     """
 
 
-@command("filter", "as_json", "store_url", "direct", name="filter")
+@command("filter", "as_json", "store_url", "direct", name="filter", reads="filter")
 def run_filter(
     job: str = typer.Argument(..., help="Job whose published proxy decides, such as bank-proxy."),
     input_url: str = option("--input", "File, folder or glob of Parquet or CSV; any URL.", ...),
@@ -293,7 +334,7 @@ def run_filter(
     """Filter rows into a balanced sample with a published proxy; continue an interrupted run."""
 
 
-@command("filter", "as_json", "store_url", "direct")
+@command("filter", "as_json", "store_url", "direct", reads="predict")
 def predict(
     model: Model,
     input_url: str = option("--input", "File, folder or glob of Parquet or CSV; any URL.", ...),
@@ -313,7 +354,7 @@ def predict(
     """
 
 
-@command("evaluate", "as_json", "store_url", "direct")
+@command("evaluate", "as_json", "store_url", "direct", reads="table")
 def evaluate(
     model: Model,
     data: str | None = option(
@@ -339,7 +380,7 @@ def evaluate(
     """
 
 
-@command("evaluate", "as_json", "store_url")
+@command("evaluate", "as_json", "store_url", reads="table")
 def audit(
     predictions: Annotated[
         str, typer.Argument(help="Table of the predictions: a file, a folder or a URL.")
@@ -380,7 +421,7 @@ def audit(
     """
 
 
-@command("monitor", "as_json", "store_url", "direct")
+@command("monitor", "as_json", "store_url", "direct", reads="table")
 def monitor(
     model: Model,
     data: str = option("--data", "Known table, file, folder or URL of new rows.", ...),
@@ -536,7 +577,7 @@ def serve(
     """Run the deployments of a file on their schedules, on this machine and with no work pool."""
 
 
-@command("init", "as_json")
+@command("init", "as_json", *FORMS)
 def init(
     table: str = typer.Argument(
         ..., help="File, folder or URL of a table, a known table, or with --sql a name for it."
@@ -566,16 +607,6 @@ def init(
         "--text", "Column of sentences; repeat, or put commas between."
     ),
     terms: Path | None = option("--terms", "List of terms that are exchanged in the sentences."),
-    encoding: str | None = option(
-        "--encoding", "Encoding of a CSV file; default: UTF-8, else cp1252."
-    ),
-    decimal: list[str] | None = option(
-        "--decimal", "Decimal mark, comma or point; of one column: COLUMN=comma; default: inferred."
-    ),
-    dates: list[str] | None = option(
-        "--dates",
-        "day-first, month-first or year-first; of one column: COLUMN=day-first; default: inferred.",
-    ),
     ignore: list[str] | None = option(
         "--ignore", "Column that is no model input; repeat, or put commas between."
     ),

@@ -50,6 +50,8 @@ class CacheMiss(Exception):
 class Engine(Protocol):
     """Interface of the engines, which run single steps."""
 
+    execution: ExecutionContext  # where the steps run
+
     def fetch(self, source: Json) -> dict[str, Artifact]:
         """Copy the table's files into the store."""
 

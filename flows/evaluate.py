@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +27,7 @@ from evenhand.flows.engine import (
     Verdict,
     recorded_verdict,
 )
-from evenhand.flows.run import ingest
+from evenhand.flows.run import ingest, reading_notes
 from evenhand.tasks.errors import InputError, input_errors, waits_for_service
 from evenhand.tasks.evaluating.summaries import junit_of_decision, markdown_of_evaluation
 from evenhand.tasks.execution.fingerprint import code_digest, now
@@ -237,8 +237,11 @@ def _measure(evaluation: Evaluation, scratch: Path) -> None:
     model = evaluation.model
     ingest(with_forms(evaluation.plan.data.source, model.evaluation), evaluation.seed, steps)
     contract = model.contract.to_dict()
-    checked_by = model.contract.without_favourable().to_dict()
-    steps("contract", {"contract": checked_by}, {"raw": steps.output("ingest", "raw")})
+    checked_by = model.contract.without_favourable()
+    if checked_by.rules_observed:
+        # what nobody stated sets rows aside and does not refuse a table
+        checked_by = replace(checked_by, on_violation="quarantine")
+    steps("contract", {"contract": checked_by.to_dict()}, {"raw": steps.output("ingest", "raw")})
     inputs = {"checked": steps.output("contract", "checked")}
     modules = set()
     for name, bundle in evaluation.bundles.items():
@@ -279,6 +282,7 @@ def _fill(verdict: Verdict, evaluation: Evaluation) -> None:
             "metrics": {name: metric["value"] for name, metric in metrics.items()},
             "differences": documents["comparison"]["differences"],
         }
+    verdict.notes += reading_notes(evaluation.steps)
     verdict.notes += _notes_on("model", model, evaluation.fingerprint)
     if baseline is not None:
         verdict.notes += _notes_on("baseline", baseline, evaluation.fingerprint)

@@ -174,17 +174,35 @@ def _fill(verdict: Verdict, plan: FilesPlan, summary: RunSummary, judge: Any) ->
         )
         if len(failed) == len(summary.files):
             verdict.status = "failed"
+    if summary.outside_columns:
+        verdict.notes.append(_outside_note(plan, summary))
     verdict.seconds = {plan.verb: round(summary.seconds, 3)}
     verdict.metrics = {
         "rows_in": summary.rows_in,
         "rows_out": summary.rows_out,
         "rows_set_aside": summary.quarantined,
         "rows_outside_bounds": summary.outside,
+        "rows_outside_used": 0 if plan.settings.outside == "set_aside" else summary.outside,
         f"files_{plan.done}": sum(file.status == "done" for file in summary.files),
         "files_done_before": sum(file.status == "skipped" for file in summary.files),
         "files_failed": len(failed),
         **plan.metrics(summary, judge),
     }
+
+
+def _outside_note(plan: FilesPlan, summary: RunSummary) -> str:
+    """Say in which columns rows are outside the bounds that the training table had."""
+    columns = []
+    for name, rows in sorted(summary.outside_columns.items()):
+        columns.append(f"{name} ({rows:,})")
+    names = ", ".join(columns)
+    if plan.settings.outside == "set_aside":
+        return (
+            f"rows outside the bounds that the training table had in {names} were set aside, in "
+            "_evenhand/quarantine of the output: correct the bounds in the contract and publish "
+            f"again, or use such rows by --set {plan.verb}.outside=use"
+        )
+    return f"rows outside the bounds that the training table had in {names} were used"
 
 
 def _reasons(failed: Sequence[FileOutcome]) -> str:

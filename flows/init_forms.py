@@ -1,7 +1,8 @@
-"""Options of `evenhand init` on how a table's text is read, and columns that would be lost."""
+"""Options on how a table's text is read, and what `evenhand init` says of it."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -9,11 +10,12 @@ from typing import TYPE_CHECKING, Any
 from evenhand.data_contracts.errors import ContractError, did_you_mean
 from evenhand.data_contracts.inference import ignored
 from evenhand.flows.data_source import checked_section
-from evenhand.flows.job import TableSource
+from evenhand.flows.job import TableSource, check_encoding
 from evenhand.tasks.errors import InputError
 
 if TYPE_CHECKING:
     from evenhand.data_contracts.model import Contract
+    from evenhand.tasks.sources.table_forms import Preview, TableForms
 
 # So many columns of too many categories, and this share of the possible model inputs, are no
 # accident.
@@ -25,7 +27,10 @@ ORDERS = ("day-first", "month-first", "year-first")
 
 
 def stated_forms(
-    encoding: str | None, decimal: Sequence[str], dates: Sequence[str]
+    encoding: str | None,
+    decimal: Sequence[str] | None,
+    dates: Sequence[str] | None,
+    sheet: str | None = None,
 ) -> dict[str, Any]:
     """Return the keys of a job's ``table`` that the options state.
 
@@ -33,13 +38,35 @@ def stated_forms(
     """
     forms: dict[str, Any] = {}
     if encoding is not None:
-        forms["encoding"] = encoding
+        try:
+            forms["encoding"] = check_encoding(encoding)
+        except ValueError as error:
+            raise InputError(f"--encoding {error}.") from None
     if decimal:
         forms["decimal"] = _by_column("--decimal", decimal, MARKS)
     if dates:
         forms["dates"] = _by_column("--dates", dates, ORDERS)
+    if sheet is not None:
+        if not sheet.strip():
+            raise InputError("--sheet is empty: give a sheet's name, or its number from 1.")
+        forms["sheet"] = sheet
     checked_section(TableSource, "table", {"name": "table", **forms})
     return forms
+
+
+def form_overrides(section: str, forms: Mapping[str, Any]) -> list[str]:
+    """Return the options on forms as ``KEY=VALUE`` strings of a section, such as ``table``."""
+    return [f"{section}.{key}={json.dumps(form)}" for key, form in forms.items()]
+
+
+def refuse_repeated(forms: TableForms, option: str, names: Sequence[str], table: str) -> None:
+    """Raise `InputError` where an option names a column whose name the header has twice."""
+    for name in names:
+        if name in forms.repeated:
+            raise InputError(
+                f"{option} {name!r}: the column name occurs more than once in {table}: rename all "
+                "but one."
+            )
 
 
 def _by_column(option: str, given: Sequence[str], known: Sequence[str]) -> str | dict[str, str]:
@@ -110,3 +137,25 @@ def partly_read(contract: Contract, partly: Mapping[str, str]) -> list[str]:
     """Return warnings on ignored columns that would be numbers or dates but for some values."""
     names = [column.name for column in contract.columns if column.role == "ignore"]
     return [f"{partly[name]}, so it is ignored: correct them" for name in names if name in partly]
+
+
+def shown_previews(previews: Sequence[Preview], contract: Contract) -> list[dict[str, Any]]:
+    """Return the values of columns before and after they are read, of those that may be quoted."""
+    quotable = {column.name for column in contract.columns if column.shows_values}
+    documents = []
+    for preview in previews:
+        if preview.column in quotable:
+            documents.append(
+                {"column": preview.column, "before": preview.before, "after": preview.after}
+            )
+    return documents
+
+
+def preview_lines(previews: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return a line for each column: its first values, each with what it is read as."""
+    lines = []
+    for preview in previews:
+        pairs = zip(preview["before"], preview["after"], strict=True)
+        values = "  ".join(f"{before.strip()} → {after}" for before, after in pairs)
+        lines.append(f"{preview['column']}: {values}")
+    return lines

@@ -93,6 +93,7 @@ def check_encoding(value: str) -> str:
 
 
 Encoding = Annotated[str, AfterValidator(check_encoding)]
+Sheet = Annotated[int, Field(ge=1)] | Annotated[str, Field(min_length=1)]
 
 
 class TableSource(Section):
@@ -102,7 +103,7 @@ class TableSource(Section):
     """A known table (`evenhand datasets`), or a name for the table."""
     path: str | None = None
     """File, folder of Parquet files or URL; relative to the job file. A known table needs none."""
-    format: Literal["csv", "parquet"] | None = None
+    format: Literal["csv", "parquet", "excel"] | None = None
     """Default: by the file's ending."""
     delimiter: Annotated[str, Field(min_length=1, max_length=1)] | None = None
     """Delimiter of a CSV file; default: detected from its header."""
@@ -117,6 +118,12 @@ class TableSource(Section):
     dates: Order | Annotated[dict[str, Order], Field(min_length=1)] | None = None
     """Order of dates in text, `day-first` (31.12.2024), `month-first` or `year-first` (2024/12/31),
     of all columns or by column. Default: ISO dates only, such as 2024-12-31.
+    """
+    sheet: Sheet | None = None
+    """Sheet of an Excel file, its name or its number from 1; default: the first one with rows."""
+    headers: Literal["numbered"] | None = None
+    """`numbered`: where a CSV file or a sheet has a column name twice, the second column is called
+    NAME_2, and one without a name `unnamed`. Default: such a file is refused.
     """
     sha256: Annotated[str, Field(pattern="^[0-9a-f]{64}$")] | None = None
     """Digest that the file must have."""
@@ -433,7 +440,7 @@ class Balance(Section):
 class FileSection(ParallelSection):
     """How files are read and written, and the engine: threads of this process, or Dask."""
 
-    format: Literal["parquet", "csv"] | None = None
+    format: Literal["parquet", "csv", "excel"] | None = None
     """Format of the input; default: by each file's ending."""
     delimiter: Annotated[str, Field(min_length=1, max_length=1)] | None = None
     """Delimiter of CSV input; default: detected from the header."""
@@ -449,6 +456,12 @@ class FileSection(ParallelSection):
     """Order of dates in text, `day-first` (31.12.2024), `month-first` or `year-first` (2024/12/31),
     of all columns or by column. Default: as the model's table.
     """
+    sheet: Sheet | None = None
+    """Sheet of Excel files, its name or its number from 1; default: as the model's table, or the
+    first one with rows.
+    """
+    headers: Literal["numbered"] | None = None
+    """Whether a column name that occurs twice gets a number; default: as the model's table."""
     compression: Literal["snappy", "zstd", "gzip", "lz4", "none"] = "snappy"
     """Compression of the output."""
     rows_per_unit: Annotated[int, Field(ge=1)] = 1_000_000

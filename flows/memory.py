@@ -6,8 +6,7 @@ import json
 import os
 import re
 import shutil
-from collections.abc import Mapping
-from contextvars import ContextVar
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -41,12 +40,6 @@ LARGE_FILES = 64e6
 # Bytes of the artifacts `raw`, `checked` and `dataset`, in those of the table's Parquet files.
 COPIES = 3.3
 DASK_VARIABLE = "DASK_SCHEDULER_ADDRESS"
-# Bytes that each worker of this run's cluster may still take; empty without one, or until it is
-# asked.
-WORKERS_FREE: ContextVar[list[float]] = ContextVar(
-    "WORKERS_FREE",
-    default=[],  # noqa: B039 - never changed
-)
 
 
 @dataclass(frozen=True)
@@ -67,25 +60,25 @@ class Place:
         return {"on_disk": self.kind}
 
 
-def budget(memory: str | None) -> float:
+def budget(memory: str | None, workers_free: Sequence[float] = ()) -> float:
     """Bytes that a run may use: the job's key ``memory``, or what is free next to this process or a
     worker.
     """
     if memory is None:
-        return PROCESS + min(WORKERS_FREE.get() or [free_memory()])
+        return PROCESS + min(workers_free or [free_memory()])
     match = re.fullmatch(r"([\d.]+) ?(\w+)", memory)
     assert match is not None, "the job's key has a number and a unit"
     number, unit = match.groups()
     return float(number) * UNITS[unit]
 
 
-def training_workers(method: str) -> int:
+def training_workers(method: str, workers_free: Sequence[float]) -> int:
     """Workers that train such a method together where its rows are in files, each with a share of
     them.
     """
     if not METHODS[method].paged:
         return 1
-    return max(len(WORKERS_FREE.get()), 1)
+    return max(len(workers_free), 1)
 
 
 def place_for(
@@ -94,19 +87,23 @@ def place_for(
     width: int,
     memory: str | None,
     arguments: Mapping[str, Any] | None = None,
+    *,
+    workers_free: Sequence[float] = (),
 ) -> Place:
     """Choose where so many encoded training rows are: in memory where they fit.
 
-    Raises `InputError` if the method cannot train on them within the memory.
+    `workers_free` are the bytes that each worker of the run's cluster may still take. Raises
+    `InputError` if the method cannot train on them within the memory.
     """
-    limit = budget(memory)
+    limit = budget(memory, workers_free)
     matrix = 4.0 * rows * width
-    options = _options(method, rows, width, arguments)
+    workers = training_workers(method, workers_free)
+    options = _options(method, rows, width, arguments, workers=workers)
     chosen = next((kind for kind, needed in options.items() if needed <= limit), None)
     size = f"{rows:,} training rows of {width:,} numbers"
     if chosen is None:
         least = min(options.values())
-        cure = _cure(method, rows, width, limit)
+        cure = _cure(method, rows, width, limit, workers_free)
         raise InputError(
             f"method {method} needs {_text(least)} of memory for {size}, and "
             f"{_limit(memory, limit)}: "
@@ -125,21 +122,27 @@ def place_for(
     return Place(chosen, options[chosen], note)
 
 
-def _cure(method: str, rows: int, width: int, limit: float) -> str:
+def _cure(method: str, rows: int, width: int, limit: float, workers_free: Sequence[float]) -> str:
     """Name a similar method that can train on the rows within the limit, or else a sample."""
     for name in (METHODS[method].plain, "reweigh", "gbdt"):
-        if name != method and min(_options(name, rows, width).values()) <= limit:
+        workers = training_workers(name, workers_free)
+        least = min(_options(name, rows, width, workers=workers).values())
+        if name != method and least <= limit:
             return f"use {name}"
     return "draw a sample of the table by a query"
 
 
 def _options(
-    method: str, rows: int, width: int, arguments: Mapping[str, Any] | None = None
+    method: str,
+    rows: int,
+    width: int,
+    arguments: Mapping[str, Any] | None = None,
+    *,
+    workers: int = 1,
 ) -> dict[str, float]:
     """Bytes that a training needs, by where its rows are; the places that the method knows."""
     spec = METHODS[method]
     matrix = 4.0 * rows * width
-    workers = training_workers(method)
     most, nearest = spec.lists
     neighbours = (arguments or {}).get("neighbours", "auto")
     if neighbours != "auto":
@@ -168,9 +171,18 @@ def place_of(resolved: CheckedJob, steps: Steps) -> Place:
     rows = facts["train_rows"]
     width = facts["features"]
     rows = steps.facts("balance").get("rows_after", rows)
-    place = place_for(resolved.method, rows, width, resolved.job.memory, resolved.arguments)
+    workers_free = steps.engine.execution.workers_free
+    place = place_for(
+        resolved.method,
+        rows,
+        width,
+        resolved.job.memory,
+        resolved.arguments,
+        workers_free=workers_free,
+    )
     if place.kind != "memory":
-        needed = training_workers(resolved.method) * _on_disk(resolved, place, rows, width)
+        workers = training_workers(resolved.method, workers_free)
+        needed = workers * _on_disk(resolved, place, rows, width)
         _check_disk(needed, "the training rows need", steps.store.scratch())
     return place
 

@@ -22,7 +22,7 @@ from evenhand.flows.engine import (
     recorded_verdict,
 )
 from evenhand.flows.evaluate import stored
-from evenhand.flows.run import ingest
+from evenhand.flows.run import ingest, reading_notes
 from evenhand.tasks.errors import InputError
 from evenhand.tasks.execution.store import Store
 from evenhand.tasks.registry.bundle import Bundle, open_bundle, parse_address
@@ -86,6 +86,7 @@ def execute(plan: MonitorPlan, store: Store, run_id: str, engine: Engine) -> Ver
         verdict.add_metrics(documents["metrics"]["metrics"])
         verdict.gates = decision
         verdict.model = bundle.described()
+        verdict.notes += reading_notes(steps)
         verdict.notes += bundle.notes
         if plan.gates is None:
             verdict.notes.append(DEFAULT_GATES)

@@ -28,6 +28,10 @@ class Predict(FileSection):
 
     sensitive: Literal["keep", "drop", "refuse"] = "keep"
     """Keep sensitive columns in the output, leave them out, or refuse a file that has one."""
+    outside: Literal["set_aside", "use"] = "set_aside"
+    """Whether rows outside bounds that `init` only observed (`rules: observed` in the contract) are
+    set aside, or predicted all the same; either way they are counted.
+    """
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -81,6 +81,7 @@ def execute(resolved: ResolvedJob, store: Store, run_id: str, engine: Engine) ->
         verdict.exit_code = EXIT_OF_VERDICT[judged.decision["verdict"]]
         verdict.gates = judged.decision
         verdict.error = judged.measured.refusal
+        verdict.notes += reading_notes(steps)
         verdict.notes += judged.measured.notes
         documents = steps.documents()
         suspected = [item["name"] for item in documents["leaks"]["columns"]]
@@ -198,11 +199,14 @@ def text_parameters(job: Job) -> dict[str, Any]:
     return {"text": text, "terms": job.evaluate.model_dump()["terms"]}
 
 
-def ingest(source: Mapping[str, Any], seed: int, steps: Steps) -> dict[str, str]:
+def ingest(
+    source: Mapping[str, Any], seed: int, steps: Steps, *, infer: bool = False
+) -> dict[str, str]:
     """Fetch a table and convert it to one Parquet file: the step ``ingest``.
 
-    `source` is a job's ``table``, its path absolute, and `seed` that of a generated table. Returns
-    the sha256 of each of the table's files; empty for a generated table.
+    `source` is a job's ``table``, its path absolute, and `seed` that of a generated table. With
+    `infer` the step finds the forms of text that `source` does not state. Returns the sha256 of
+    each of the table's files; empty for a generated table.
     """
     started = steps.clock()
     files = steps.engine.fetch(source)
@@ -215,8 +219,16 @@ def ingest(source: Mapping[str, Any], seed: int, steps: Steps) -> dict[str, str]
     parameters: dict[str, Any] = {"source": reading, "seed": None}
     if not files:
         parameters["seed"] = seed
+    if infer and reading["path"]:
+        parameters["infer"] = True
     steps("ingest", parameters, files, started=started)
     return {name: artifact.sha256 for name, artifact in files.items()}
+
+
+def reading_notes(steps: Steps) -> list[str]:
+    """Return sentences on how the table's text was read, where nobody stated it so."""
+    notes: list[str] = steps.facts("ingest").get("notes", [])
+    return notes
 
 
 def _stated_forms(source: Mapping[str, Any]) -> dict[str, Any]:

@@ -155,10 +155,11 @@ def _flips(values: pa.ChunkedArray, column: Column) -> Any:
 
 def job_text(
     name: str,
-    source: Mapping[str, Any],
-    shown: str,
     contract: Contract,
     contract_file: str,
+    *,
+    source: Mapping[str, Any],
+    shown: str,
     spec: MethodSpec,
     keys: Mapping[str, Any],
     flips: Mapping[str, Any],

@@ -360,8 +360,8 @@ def steps_on(address: str | None, store: Store) -> Iterator[ExecutionContext]:
     A step gets names and paths, never a table. It is repeated elsewhere when its worker dies. The
     cluster is asked when the first step runs.
     """
-    from evenhand.flows.memory import DASK_VARIABLE, WORKERS_FREE, training_workers
-    from evenhand.tasks.execution.step import IN_THIS_PROCESS, ExecutionContext, within
+    from evenhand.flows.memory import DASK_VARIABLE, training_workers
+    from evenhand.tasks.execution.step import IN_THIS_PROCESS, ExecutionContext
 
     address = address or os.environ.get(DASK_VARIABLE)
     with contextlib.ExitStack() as stack:
@@ -380,15 +380,15 @@ def steps_on(address: str | None, store: Store) -> Iterator[ExecutionContext]:
                 return False
             together = 1
             if "method" in parameters and "on_disk" in parameters:
-                together = training_workers(parameters["method"])
+                together = training_workers(parameters["method"], free)
             pools[0].run(
                 _run_step, _shared(store), name, key, dict(parameters), dict(inputs), together
             )
             return True
 
-        stack.enter_context(within(WORKERS_FREE, free))
         if address:
-            yield ExecutionContext(carry=carry)
+            # the list is filled when the cluster is asked
+            yield ExecutionContext(carry=carry, workers_free=free)
         else:
             yield IN_THIS_PROCESS
 

@@ -200,6 +200,12 @@ def _credentials(text: str) -> list[tuple[int, int]]:
         group = str(match.lastgroup)
         if not _is_variable(match[group]):
             spans.append(match.span(group))
+    return spans + _keys_of_services(text)
+
+
+def _keys_of_services(text: str) -> list[tuple[int, int]]:
+    """Return where keys begin and end that are recognised by their form alone."""
+    spans = []
     for pattern in (_FORMS, _HOOKS):
         for match in pattern.finditer(text):
             spans.append((match.start(), _end_of_key(text, match.end())))

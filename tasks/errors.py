@@ -34,7 +34,9 @@ class EvenhandError(Exception):
         line = without_passwords(" ".join(str(message).split()))
         # a name from a file may hold codes that a terminal obeys
         line = "".join(character if character.isprintable() else "?" for character in line)
-        super().__init__(line if len(line) <= MAX_MESSAGE else f"{line[: MAX_MESSAGE - 1]}…")
+        if len(line) > MAX_MESSAGE:
+            line = f"{line[: MAX_MESSAGE - 1]}…"
+        super().__init__(line)
 
 
 class InputError(EvenhandError, ValueError):
@@ -124,12 +126,12 @@ def internal_fault(error: BaseException) -> EvenhandError:
     """
     if getattr(error, "errno", None) == errno.ELOOP or str(error).startswith("Symlink loop"):
         return InputError("a path is a symbolic link that leads back to itself: correct the link.")
-    places = [
-        f"{Path(frame.filename).relative_to(ROOT)}:{frame.lineno}"
-        for frame in traceback.extract_tb(error.__traceback__)
-        if any(Path(frame.filename).is_relative_to(ROOT / package) for package in PACKAGES)
-    ]
-    place = f" at {places[-1]}" if places else ""
+    place = ""
+    for frame in traceback.extract_tb(error.__traceback__):
+        file = Path(frame.filename)
+        if any(file.is_relative_to(ROOT / package) for package in PACKAGES):
+            # the last of our lines raised it, or called what raised it
+            place = f" at {file.relative_to(ROOT)}:{frame.lineno}"
     return NotCarriedOut(
         f"internal fault ({type(error).__name__}{place}): run again with EVENHAND_LOG=1 to see the "
         "traceback."

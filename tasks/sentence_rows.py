@@ -47,11 +47,10 @@ def read_encoder(context: StepContext) -> TableEncoder:
 
 def terms_of(parameters: Mapping[str, Any]) -> dict[str, Terms]:
     """Lists of terms by name, from a step's parameters."""
-    swaps = parameters.get("terms", {})
-    return {
-        name: Terms(swap["column"], tuple(tuple(group) for group in swap["terms"]))
-        for name, swap in swaps.items()
-    }
+    terms = {}
+    for name, swap in parameters.get("terms", {}).items():
+        terms[name] = Terms(swap["column"], tuple(map(tuple, swap["terms"])))
+    return terms
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,34 +112,42 @@ def copies_to_learn(
     With the input ``corpus``, a file of sentences, these replace the sentences of random training
     rows.
     """
+    seed = context.parameters["seed"]
+    corpus = None
+    if "corpus" in context.inputs:
+        corpus = read_corpus(context.inputs["corpus"])
     rows = []
     copies = []
-    seed = context.parameters["seed"]
-    column_changes = context.parameters["counterfactuals"].values()
-    corpus = read_corpus(context.inputs["corpus"]) if "corpus" in context.inputs else None
     # every list of terms has its own rows, so there is one list only
     for terms in terms_of(context.parameters).values():
-        lines = corpus and [line.replace(SLOT, terms.groups[0][0]) for line in corpus]
-        sentences = lines or sentences_of(context, data, terms.column)
-        mentions = Mentions.find(sentences, terms, MAX_LEARNED, seed)
-        if not mentions.rows.size:
-            raise no_mention(terms, "corpus" if corpus else "training rows")
-        originals = (
-            data.X[mentions.rows] if corpus is None else mentions.in_rows_of(encoder, data.X, seed)
-        )
+        if corpus is None:
+            sentences = sentences_of(context, data, terms.column)
+            mentions = Mentions.find(sentences, terms, MAX_LEARNED, seed)
+            _refuse_none(mentions, "training rows")
+            originals = data.X[mentions.rows]
+        else:
+            lines = [line.replace(SLOT, terms.groups[0][0]) for line in corpus]
+            mentions = Mentions.find(lines, terms, MAX_LEARNED, seed)
+            _refuse_none(mentions, "corpus")
+            originals = mentions.in_rows_of(encoder, data.X, seed)
         rows.append(originals)
         copies.append(list(mentions.copies(encoder, originals)))
     most = max(map(len, copies))
-    # a row with fewer terms gets itself as a copy, which is no difference
-    filled = [
-        row_copies + [originals] * (most - len(row_copies))
-        for originals, row_copies in zip(rows, copies, strict=True)
-    ]
+    filled = []
+    for originals, row_copies in zip(rows, copies, strict=True):
+        # a row with fewer terms gets itself as a copy, which is no difference
+        filled.append(row_copies + [originals] * (most - len(row_copies)))
     X = np.concatenate(rows)
     joined = [np.concatenate(parts) for parts in zip(*filled, strict=True)]
-    return X, joined + [
-        copy for changes in column_changes for copy in encoded_copies(encoder, X, changes)
-    ]
+    for changes in context.parameters["counterfactuals"].values():
+        joined += encoded_copies(encoder, X, changes)
+    return X, joined
+
+
+def _refuse_none(mentions: Mentions, where: str) -> None:
+    """Refuse terms that no sentence has."""
+    if not mentions.rows.size:
+        raise no_mention(mentions.terms, where)
 
 
 def copies_to_pair(
@@ -156,9 +163,7 @@ def copies_to_pair(
         rng = generator(seed, "paired", name)
         for _ in range(PAIRED_COPIES):
             drawn = rng.integers(len(terms.groups[0]), size=len(mentions.rows)).tolist()
-            changed = [
-                terms.replaced(*pair) for pair in zip(mentions.sentences, drawn, strict=True)
-            ]
+            changed = list(map(terms.replaced, mentions.sentences, drawn))
             copy = data.X.copy()
             copy[mentions.rows] = mentions.encoded(encoder, data.X[mentions.rows], changed)
             copied_inputs.append(copy)

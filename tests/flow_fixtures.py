@@ -49,9 +49,9 @@ def pytest_runtest_protocol(item: pytest.Item) -> Iterator[Any]:
     """
     if not runs_flows(item):
         return (yield)
-    import evenhand.data_contracts.checking
+    import evenhand.data_contracts.table_check
     import evenhand.flows.engine
-    import evenhand.flows.tune
+    import evenhand.flows.tune_search
     import evenhand.tasks.pages.build
     from tests.flows.remembered import Remembered, command_of
 
@@ -60,9 +60,9 @@ def pytest_runtest_protocol(item: pytest.Item) -> Iterator[Any]:
         stash[REMEMBERED] = Remembered(item.config._tmp_path_factory.mktemp("remembered"))  # type: ignore[attr-defined]
     with pytest.MonkeyPatch.context() as patch:
         if "monkeypatch" not in getattr(item, "fixturenames", ()):
-            for module in (evenhand.flows.engine, evenhand.flows.tune):
+            for module in (evenhand.flows.engine, evenhand.flows.tune_search):
                 patch.setattr(module, "run_step", stash[REMEMBERED].run_step)
-        patch.setattr(evenhand.data_contracts.checking, "run_suite", stash[REMEMBERED].run_suite)
+        patch.setattr(evenhand.data_contracts.table_check, "run_suite", stash[REMEMBERED].run_suite)
         patch.setattr(evenhand.tasks.pages.build, "_svg", stash[REMEMBERED].draw)
         patch.setattr("typer.testing._get_command", command_of)
         return (yield)
@@ -172,6 +172,11 @@ def points_here() -> Iterator[None]:
         size = 1
 
         def run(self, function: Callable[..., Any], *arguments: Any) -> Any:
+            return function(*arguments)
+
+        def run_until(
+            self, is_over: Callable[[], bool], function: Callable[..., Any], *arguments: Any
+        ) -> Any:
             return function(*arguments)
 
         def close(self, *, kill: bool = False) -> None:

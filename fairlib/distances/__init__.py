@@ -12,8 +12,8 @@ from evenhand.fairlib.lazy_exports import lazy_dir, lazy_getattr
 if TYPE_CHECKING:
     from evenhand.fairlib.distances.explore import EXPLORE
     from evenhand.fairlib.distances.face import FACE
-    from evenhand.fairlib.distances.metric_base import FeatureBounds, Metric, load_metric
-    from evenhand.fairlib.distances.metric_kinds import METRICS
+    from evenhand.fairlib.distances.metric_base import FeatureBounds, Metric
+    from evenhand.fairlib.distances.metric_kinds import METRICS, load_metric
     from evenhand.fairlib.distances.sensitive_subspace import LearnedDirection, SensitiveSubspace
 
 __all__ = [
@@ -33,7 +33,7 @@ if not TYPE_CHECKING:
         "FACE": "evenhand.fairlib.distances.face",
         "FeatureBounds": "evenhand.fairlib.distances.metric_base",
         "LearnedDirection": "evenhand.fairlib.distances.sensitive_subspace",
-        "load_metric": "evenhand.fairlib.distances.metric_base",
+        "load_metric": "evenhand.fairlib.distances.metric_kinds",
         "Metric": "evenhand.fairlib.distances.metric_base",
         "METRICS": "evenhand.fairlib.distances.metric_kinds",
         "SensitiveSubspace": "evenhand.fairlib.distances.sensitive_subspace",

@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, clone
+from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_array, check_is_fitted
 
 from evenhand.fairlib.arrays import Float, Index
@@ -383,36 +383,6 @@ def _is_tensor(value: Any) -> bool:
     return torch is not None and isinstance(value, torch.Tensor)
 
 
-def load_metric(folder: str | Path) -> Metric:
-    """Read a saved metric of any kind.
-    ValueError: the folder holds a kind or a format that this version does not know.
-
-    Parameters
-    ----------
-    folder : str or Path
-        Folder of the metric.
-
-    Returns
-    -------
-    Metric
-        A metric of the saved kind.
-
-    Raises
-    ------
-    ValueError
-        If the folder holds a kind or a format that this version does not know.
-    """
-    from evenhand.fairlib.distances.metric_kinds import METRICS
-
-    source = Path(folder)
-    kind = json.loads((source / "metric.json").read_text()).get("kind")
-    if kind not in METRICS:
-        raise ValueError(
-            f"{source} holds a metric of the kind {kind!r}; known: {', '.join(METRICS)}."
-        )
-    return METRICS[kind].load(source)
-
-
 def mean_squared_distance(metric: Metric | None, X: ArrayLike) -> float:
     r"""Mean squared fair distance between two random people, the unit of a relative budget.
 
@@ -469,47 +439,6 @@ def sensitive_columns(sensitive_features: Any) -> dict[str, NDArray[Any]]:
         return {f"group{j}": values[:, j] for j in range(values.shape[1])}
     name = getattr(features, "name", None)
     return {"group" if name is None else str(name): values}
-
-
-def fitted_metric(metric: Metric | None, X: ArrayLike, sensitive_features: Any) -> Metric:
-    """The metric itself if it is fitted, else a fitted clone; without one the fitted sensitive
-    subspace.
-
-    Parameters
-    ----------
-    metric : Metric, optional
-        A fair metric, fitted or not; None for the sensitive subspace.
-    X : array-like, shape (n, d)
-        Rows.
-    sensitive_features : mapping, DataFrame, Series or array-like
-        As in :func:`sensitive_columns`; needed where a metric is to be fitted.
-
-    Returns
-    -------
-    Metric
-        A fitted metric.
-
-    Raises
-    ------
-    ValueError
-        If there is no metric and there are no sensitive features to learn one from, or for a metric
-        of another dimension.
-    """
-    from evenhand.fairlib.distances.sensitive_subspace import SensitiveSubspace
-
-    if metric is None and sensitive_features is None:
-        raise ValueError(
-            "metric is None: give a fair metric, or sensitive_features to learn one from."
-        )
-    fitted: Metric = SensitiveSubspace() if metric is None else metric
-    if not hasattr(fitted, "n_features_in_"):
-        fitted = clone(fitted).fit(X, sensitive_features=sensitive_features)
-    width = np.shape(X)[1]
-    if fitted.n_features_in_ != width:
-        raise ValueError(
-            f"X has {width} features, but the metric was fitted on {fitted.n_features_in_}."
-        )
-    return fitted
 
 
 def check_source(title: str, **sources: Any) -> None:

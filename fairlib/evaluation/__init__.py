@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from evenhand.fairlib.evaluation.certificates import Certificate, certify
     from evenhand.fairlib.evaluation.evaluate import Evaluation, MetricValue
     from evenhand.fairlib.evaluation.gates import Decision, Gate, GateResult, decide, parse_gates
-    from evenhand.fairlib.evaluation.group_audit import audit
+    from evenhand.fairlib.evaluation.group_audit import GroupAudit, audit
     from evenhand.fairlib.evaluation.group_thresholds import GroupThresholds, fit_group_thresholds
     from evenhand.fairlib.evaluation.outcomes import Outcomes
     from evenhand.fairlib.evaluation.paired import Comparison, compare
@@ -32,6 +32,7 @@ __all__ = [
     "fit_group_thresholds",
     "Gate",
     "GateResult",
+    "GroupAudit",
     "GroupThresholds",
     "MetricValue",
     "Outcomes",
@@ -55,6 +56,7 @@ if not TYPE_CHECKING:
         "fit_group_thresholds": "evenhand.fairlib.evaluation.group_thresholds",
         "Gate": "evenhand.fairlib.evaluation.gates",
         "GateResult": "evenhand.fairlib.evaluation.gates",
+        "GroupAudit": "evenhand.fairlib.evaluation.group_audit",
         "GroupThresholds": "evenhand.fairlib.evaluation.group_thresholds",
         "MetricValue": "evenhand.fairlib.evaluation.evaluate",
         "Outcomes": "evenhand.fairlib.evaluation.outcomes",

@@ -297,17 +297,50 @@ def adversary_auc(
     large = np.flatnonzero(np.minimum(counts, len(first_row) - counts) >= least)
     if large.size == 0:
         return MetricValue.insufficient(f"fewer than two groups of {least} {unit} to compare")
-    # the other groups are one class, or part of a large one where they are too few for all folds
+    target, predicted = _classes(codes, large, first_row)
+    folds = _folds(target, first_row, person, seed)
+    value, strongest = _strongest(answers, codes, target, predicted, folds, seed)
+    rng = generator(seed, "bootstrap", "adversary")
+    drawn = []
+    for part in strongest:
+        people_of_part = None if people is None else people[part.rows]
+        drawn += auc_draws(part.truth, [part.score], draws, rng, people=people_of_part)
+    low, high = percentile_interval(np.mean(drawn, axis=0), level, value)
+    if low is not None and high is not None and low == high:
+        smallest = counts[large].min()
+        ends = auc_interval(value, float(smallest), float(len(first_row) - smallest), level)
+        low = min(ends[0], value)
+        high = max(ends[1], value)
+    return MetricValue(value, low, high)
+
+
+def _classes(codes: Int, large: Int, first_row: Int) -> tuple[Int, list[tuple[int, int]]]:
+    """Class of each row, and the classes to measure: their places among all, and their groups.
+
+    A `large` group is a class. The other groups are one class together, or part of a large one
+    where they are too few for all folds.
+    """
     small = ~np.isin(codes, large)
     class_of_small = large[0]
     if small[first_row].sum() >= FOLDS:
-        class_of_small = len(names)
+        class_of_small = codes.max() + 1
     classes, target = np.unique(np.where(small, class_of_small, codes), return_inverse=True)
     predicted = [(column, group) for column, group in enumerate(classes) if group in large]
     if len(classes) == 2:
         # of two groups, either against the rest is the same
         predicted = predicted[-1:]
-    folds = _folds(target, first_row, person, seed)
+    return target, predicted
+
+
+def _strongest(
+    answers: Float32,
+    codes: Int,
+    target: Int,
+    predicted: list[tuple[int, int]],
+    folds: list[tuple[Int, Int]],
+    seed: int,
+) -> tuple[float, list[_Scores]]:
+    """AUC of the strongest adversary, and its scores by group and fold."""
     value = -math.inf
     strongest: list[_Scores] = []
     for learner in _learners(derive_seed(seed, "adversary")):
@@ -321,18 +354,7 @@ def adversary_auc(
         if area > value:
             value = area
             strongest = scores
-    rng = generator(seed, "bootstrap", "adversary")
-    drawn = []
-    for part in strongest:
-        people_of_part = None if people is None else people[part.rows]
-        drawn += auc_draws(part.truth, [part.score], draws, rng, people=people_of_part)
-    low, high = percentile_interval(np.mean(drawn, axis=0), level, value)
-    if low is not None and high is not None and low == high:
-        smallest = counts[large].min()
-        ends = auc_interval(value, float(smallest), float(len(first_row) - smallest), level)
-        low = min(ends[0], value)
-        high = max(ends[1], value)
-    return MetricValue(value, low, high)
+    return value, strongest
 
 
 class _Scores(NamedTuple):

@@ -230,6 +230,7 @@ class JointTable:
         predictions: Sequence[Int],
         codes: Codes,
         consistent: Sequence[Flags],
+        *,
         sample_weight: Float | None = None,
         classes: tuple[str, ...] = (),
         people: Int | None = None,

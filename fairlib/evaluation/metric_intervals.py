@@ -33,7 +33,7 @@ from evenhand.fairlib.evaluation.probabilities import OVERALL, calibration_gap_i
 from evenhand.fairlib.numerics import MAX_LOG_LOSS
 
 if TYPE_CHECKING:
-    from evenhand.fairlib.evaluation.evaluate import Measured
+    from evenhand.fairlib.evaluation.measuring import Measured
 
 
 class RateCells(NamedTuple):

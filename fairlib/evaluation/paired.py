@@ -15,7 +15,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from evenhand.fairlib.arrays import Float
 from evenhand.fairlib.evaluation.closed_intervals import rate_interval
@@ -24,14 +24,15 @@ from evenhand.fairlib.evaluation.evaluate import (
     check_settings,
     encode_sensitive,
     estimates,
-    measure,
     reading_json,
 )
+from evenhand.fairlib.evaluation.measuring import measure
 from evenhand.fairlib.evaluation.metric_intervals import Interval, percentiles
 from evenhand.fairlib.evaluation.outcomes import Outcomes
 from evenhand.fairlib.evaluation.probabilities import centred
 from evenhand.fairlib.execution import generator
 from evenhand.fairlib.numerics import MAX_LOG_LOSS, log_losses
+from evenhand.fairlib.parameters import check_sample_weight
 
 
 @dataclass(frozen=True)
@@ -78,6 +79,7 @@ def compare(
     outcomes: Outcomes,
     baseline: Outcomes,
     *,
+    sample_weight: ArrayLike | None = None,
     draws: int = 1000,
     level: float = 0.95,
     min_cell: int = 5,
@@ -116,6 +118,8 @@ def compare(
         Rows as the model predicts them.
     baseline : Outcomes
         The same rows, in the same order, as the baseline predicts them.
+    sample_weight : array-like, shape (n,), optional
+        Weights of the rows, as of :func:`evenhand.fairlib.evaluation.evaluate.evaluate`.
     draws : int, default 1000
         Bootstrap draws; 0 for none (no intervals).
     level : float, default 0.95
@@ -166,6 +170,7 @@ def compare(
         [outcomes, baseline],
         codes,
         names,
+        weights=check_sample_weight(sample_weight, outcomes.n),
         draws=draws,
         min_cell=min_cell,
         random=partial(generator, seed, "paired bootstrap"),

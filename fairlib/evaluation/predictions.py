@@ -240,7 +240,7 @@ def audit_predictions(
         score_intervals=is_scored and is_labelled,
         callback=callback,
     )
-    metrics = _measurable(evaluation.metrics, is_labelled=is_labelled, is_scored=is_scored)
+    metrics = measurable(evaluation.metrics, is_labelled=is_labelled, is_scored=is_scored)
     compared = {name: parts for name, parts in evaluation.groups.items() if name in metrics}
     settings = {**evaluation.settings, "labelled": is_labelled, "threshold": threshold}
     if points is not None:
@@ -305,10 +305,22 @@ def _consistency(
     return consistent
 
 
-def _measurable(
+def measurable(
     metrics: Mapping[str, MetricValue], *, is_labelled: bool, is_scored: bool
 ) -> dict[str, MetricValue]:
-    """The metrics that follow from decisions alone, and those of the labels and scores given."""
+    """Choose the metrics that follow from decisions alone, and those of the labels and scores.
+
+    Parameters
+    ----------
+    metrics : mapping
+        Metrics by flat name.
+    is_labelled, is_scored : bool
+        Whether there are true labels, and probabilities.
+
+    Returns
+    -------
+    dict
+    """
     measurable = {}
     for name, value in metrics.items():
         kind = name.partition(".")[0]

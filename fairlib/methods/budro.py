@@ -13,7 +13,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from evenhand.fairlib.arrays import Float, Float32, Int
-from evenhand.fairlib.distances.metric_base import Metric, fitted_metric, mean_squared_distance
+from evenhand.fairlib.distances.metric_base import Metric, mean_squared_distance
+from evenhand.fairlib.distances.metric_kinds import fitted_metric
 from evenhand.fairlib.methods.checkpoint import FILE, Checkpoint, fingerprint
 from evenhand.fairlib.methods.gbdt import (
     GBDTClassifier,
@@ -217,46 +218,32 @@ class BudroClassifier(GBDTClassifier):
         people, runs = self._tree_rows(data, codes, weights)
         points = self._points(filled)
         self.perturbation_budget_ = self._budget(points)
-        mark = None if checkpoint is None else fingerprint(points)
-        parts = xgb.__version__, data, codes, mark, weights
         folds = [] if self.n_iter_no_change is None else self._folds(codes)
+        growths = self._growths(data)
+        if not folds:
+            growths = growths[-1:]
         everybody: tuple[Int | slice, Int] = slice(None), np.arange(0)
         parted: Sequence[tuple[Int | slice, Int]] = folds or [everybody]
         sides = [
             _Side(self, people, points, train_rows, held_out) for train_rows, held_out in parted
         ]
         cross_validated = len(folds) > 1
-        if not cross_validated:
+        mark = None if checkpoint is None else fingerprint(points)
+        rounds = _Rounds(
+            model=self,
+            total=self.n_steps * (len(growths) + cross_validated),
+            callback=callback,
+            checkpoint=checkpoint,
+            checkpoint_parts=(xgb.__version__, data, codes, mark, weights),
+        )
+        if cross_validated:
+            best = rounds.best_growth(sides, growths, with_checkpoints=False)
+            training = rounds.train_all(_Side(self, people, points, *everybody), best)
+        else:
             # of a large table: twice the memory of its rows
             del points
-        growths = self._growths(data)
-        if not folds:
-            growths = growths[-1:]
-        total = self.n_steps * (len(growths) + cross_validated)
-        files: list[Checkpoint] = []
-        best: list[_Training] = []
-        for number, growth in enumerate(growths):
-            trainings = [_Training(self, side, growth) for side in sides]
-            if not cross_validated:
-                name = FILE if number == 0 else f"{FILE}-{number}"
-                files.append(self._checkpoint(checkpoint, *parts, name=name))
-            done = number * self.n_steps
-            enough = self._run(trainings, self.n_steps, done, total, callback, files[number:])
-            if not best or max(_mean_scores(trainings)) > max(_mean_scores(best)):
-                best = trainings
-            if enough:
-                callback = None
-                break
-        training = best[0]
-        if cross_validated:
-            # the growth and the number of steps are chosen by all folds together; then all rows
-            # train
-            scores = _mean_scores(best)
-            steps = int(np.argmax(scores)) + 1
-            training = _Training(self, _Side(self, people, points, *everybody), best[0].growth)
-            files.append(self._checkpoint(checkpoint, *parts))
-            self._run([training], steps, total - self.n_steps, total, callback, files)
-            training.history["validation"] = scores[: training.step]
+            best = rounds.best_growth(sides, growths, with_checkpoints=True)
+            training = best[0]
         self.validation_ = _predictions(best, training.best_step) if folds else None
         self.history_ = training.history
         self.best_step_ = training.best_step
@@ -265,8 +252,7 @@ class BudroClassifier(GBDTClassifier):
         self.booster_ = between_values(training.booster[: self.best_step_ + 1], people.data, runs)
         self.booster_.set_attr(perturbation_budget=repr(self.perturbation_budget_))
         self.prior_shift_ = prior_shift(training.side.class_weights)
-        for file in files:
-            file.remove()
+        rounds.remove_checkpoints()
         return self
 
     def _budget(self, points: Float) -> float:
@@ -274,36 +260,6 @@ class BudroClassifier(GBDTClassifier):
         if self.perturbation_budget is None:
             return self.budget_share * mean_squared_distance(None, points)
         return float(self.perturbation_budget)
-
-    def _run(
-        self,
-        trainings: list[_Training],
-        steps: int,
-        done: int,
-        total: int,
-        callback: Callback | None,
-        files: list[Checkpoint],
-    ) -> bool:
-        """Advance trainings together, from the checkpoint of the first; whether the callback ended
-        them.
-        """
-        leader = trainings[0]
-        file = files[0] if files else None
-        state = None if file is None else file.load()
-        if state is not None:
-            leader.restore(state)
-        enough = False
-        while leader.step < steps and not enough and not self._is_over(trainings):
-            started = time.perf_counter()
-            progress = [training.advance() for training in trainings][0]
-            progress["seconds"] = time.perf_counter() - started
-            enough = callback is not None and bool(callback(done + leader.step, total, progress))
-            if file is not None and file.due():
-                file.save(leader.state())
-        if file is not None and file.path is not None and done + self.n_steps < total:
-            # another training follows: a resumed one need not repeat this
-            file.save(leader.state())
-        return enough
 
     def _is_over(self, trainings: list[_Training]) -> bool:
         """Whether too many steps were no better than the best."""
@@ -513,6 +469,100 @@ class _Training:
         self.history = {name: values.tolist() for name, values in state["history"].items()}
         for name, solver in self.side.solvers.items():
             solver.restore(state["solvers"][name])
+
+
+@dataclass
+class _Rounds:
+    """The trainings of a fit, one round after another: their progress, and their checkpoints."""
+
+    model: BudroClassifier
+    total: int  # steps of all rounds
+    callback: Callback | None
+    checkpoint: str | Path | None
+    checkpoint_parts: tuple[Any, ...]  # what a checkpoint depends on
+    files: list[Checkpoint] = field(default_factory=list)
+
+    def best_growth(
+        self, sides: list[_Side], growths: list[dict[str, Any]], *, with_checkpoints: bool
+    ) -> list[_Training]:
+        """Train on every side with each growth of trees; return the trainings of the best one.
+
+        Parameters
+        ----------
+        sides : list of _Side
+            Of one fold each.
+        growths : list of dict
+            Parameters of trees to choose from.
+        with_checkpoints : bool
+            Whether each round has a checkpoint.
+        """
+        n_steps = self.model.n_steps
+        best: list[_Training] = []
+        for number, growth in enumerate(growths):
+            trainings = [_Training(self.model, side, growth) for side in sides]
+            file = None
+            if with_checkpoints:
+                file = self._open_checkpoint(FILE if number == 0 else f"{FILE}-{number}")
+            enough = self._run(trainings, file, steps=n_steps, done=number * n_steps)
+            if not best or max(_mean_scores(trainings)) > max(_mean_scores(best)):
+                best = trainings
+            if enough:
+                self.callback = None
+                break
+        return best
+
+    def train_all(self, side: _Side, best: list[_Training]) -> _Training:
+        """Train all rows with the growth and the number of steps that all folds chose together.
+
+        Parameters
+        ----------
+        side : _Side
+            All rows.
+        best : list of _Training
+            Trainings of the folds.
+        """
+        scores = _mean_scores(best)
+        steps = int(np.argmax(scores)) + 1
+        training = _Training(self.model, side, best[0].growth)
+        file = self._open_checkpoint(FILE)
+        self._run([training], file, steps=steps, done=self.total - self.model.n_steps)
+        training.history["validation"] = scores[: training.step]
+        return training
+
+    def remove_checkpoints(self) -> None:
+        """Remove the files of a fit that has ended."""
+        for file in self.files:
+            file.remove()
+
+    def _open_checkpoint(self, name: str) -> Checkpoint:
+        file = self.model._checkpoint(self.checkpoint, *self.checkpoint_parts, name=name)
+        self.files.append(file)
+        return file
+
+    def _run(
+        self, trainings: list[_Training], file: Checkpoint | None, *, steps: int, done: int
+    ) -> bool:
+        """Advance trainings together, from the checkpoint of the first; whether the callback ended
+        them.
+        """
+        leader = trainings[0]
+        state = None if file is None else file.load()
+        if state is not None:
+            leader.restore(state)
+        enough = False
+        while leader.step < steps and not enough and not self.model._is_over(trainings):
+            started = time.perf_counter()
+            progress = [training.advance() for training in trainings][0]
+            progress["seconds"] = time.perf_counter() - started
+            if self.callback is not None:
+                enough = bool(self.callback(done + leader.step, self.total, progress))
+            if file is not None and file.due():
+                file.save(leader.state())
+        follows = done + self.model.n_steps < self.total
+        if file is not None and file.path is not None and follows:
+            # another training follows: a resumed one need not repeat this
+            file.save(leader.state())
+        return enough
 
 
 class _Validation:

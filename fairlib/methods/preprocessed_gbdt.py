@@ -13,7 +13,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from evenhand.fairlib.arrays import Float, Float32, Int
-from evenhand.fairlib.distances.metric_base import Metric, fitted_metric, load_metric
+from evenhand.fairlib.distances.metric_base import Metric
+from evenhand.fairlib.distances.metric_kinds import fitted_metric, load_metric
 from evenhand.fairlib.methods.gbdt import GBDTClassifier
 from evenhand.fairlib.methods.row_groups import read_groups
 

@@ -60,4 +60,4 @@ def demo(store_url: str | None, as_json: bool = False) -> int:
 
 
 def _silent(*_: object, **__: object) -> None:
-    """Stand in for print where only JSON is wanted."""
+    """Print nothing, where only JSON is wanted."""

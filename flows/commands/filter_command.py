@@ -126,13 +126,16 @@ def _kept_rows(metrics: Mapping[str, float | None]) -> str:
 
 def _print_warnings(metrics: Mapping[str, float | None], done: str) -> None:
     """Print rows set aside or out of bounds, the remaining imbalance, and drift."""
-    if metrics["rows_set_aside"]:
-        print(f"          {int(metrics['rows_set_aside']):,} set aside: they break the contract")
-    outside = metrics.get("rows_outside_bounds")
+    used = int(metrics["rows_outside_used"] or 0)
+    outside = int(metrics["rows_outside_bounds"] or 0) - used
+    broken = int(metrics["rows_set_aside"] or 0) - outside
+    if broken:
+        print(f"          {broken:,} set aside: they break the contract")
     if outside:
+        print(f"WARNING   {outside:,} set aside: outside the bounds that the training table had")
+    if used:
         print(
-            f"WARNING   {int(outside):,} {done} with values outside the bounds that the training "
-            "table had"
+            f"WARNING   {used:,} {done} with values outside the bounds that the training table had"
         )
     if metrics.get("imbalance") is not None:
         print(

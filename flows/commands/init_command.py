@@ -23,14 +23,17 @@ from evenhand.data_contracts.favourable import describe_outcome, guess_favourabl
 from evenhand.data_contracts.inference import Columns, ignored, in_words, infer_contract
 from evenhand.data_contracts.roles import PROTECTED, words_of
 from evenhand.data_contracts.values import sample_rows
-from evenhand.fairlib.methods.registry import PROXIES
+from evenhand.fairlib.methods.registry import PROXIES, MethodSpec
 from evenhand.flows import starter_job
 from evenhand.flows.classifier_jobs import check_labels
 from evenhand.flows.commands.terminal import exact_stdout, print_table
 from evenhand.flows.data_source import KNOWN_TABLES
 from evenhand.flows.init_forms import (
     partly_read,
+    preview_lines,
     refuse_lost_columns,
+    refuse_repeated,
+    shown_previews,
     stated_forms,
     without_columns,
 )
@@ -87,6 +90,7 @@ def init(
     decimal: Sequence[str] | None,
     dates: Sequence[str] | None,
     ignore: Sequence[str] | None,
+    sheet: str | None,
 ) -> None:
     """Write ``NAME.contract.yaml`` and ``NAME.yaml``, both or none, and print how columns were
     understood.
@@ -106,9 +110,12 @@ def init(
     if not force:
         _refuse_existing(contract_file, job_file)
     place = Path(table).expanduser().resolve()
-    source |= stated_forms(encoding, decimal or (), dates or ())
+    source |= stated_forms(encoding, decimal, dates, sheet)
     with _stored(source, place) as (rows, forms), input_errors("", ContractError):
         columns = rows.column_names
+        refuse_repeated(forms, "--label", [label], table_name)
+        refuse_repeated(forms, "--sensitive", _columns(sensitive, columns), table_name)
+        refuse_repeated(forms, "--id", _columns(identifier, columns), table_name)
         sentences = _columns(text, columns)
         understanding = understand(
             rows,
@@ -130,30 +137,48 @@ def init(
     if method not in PROXIES:
         check_labels(contract, method)
         flips |= understanding.flips
-    keys, notes = starter_job.method_needs(spec, contract, understanding.groups)
-    notes = [*forms.notes, *notes]
-    people = understanding.people
-    if people is not None:
-        keys["split"] = {"by": people}
-        notes.append(
-            f"rows with the same {people} stay together in training or test rows (split.by)"
-        )
     if terms is not None:
         terms_path = os.path.relpath(terms.resolve(), folder.resolve())
         flips["identity"] = {"terms": terms_path, "column": sentences[0]}
+    keys, notes = _needs(spec, understanding)
+    notes = [*forms.notes, *notes]
     source = {"name": name, **source}
     job = starter_job.job_text(
-        name, source, table_name, contract, contract_file.name, spec, keys, flips
+        name,
+        contract,
+        contract_file.name,
+        source=source,
+        shown=table_name,
+        spec=spec,
+        keys=keys,
+        flips=flips,
     )
-    comments = list(understanding.warnings)
-    if not contract.label.classes:
-        comments.append(_favourable(contract.label))
-    _write(folder, {contract_file.name: to_yaml(contract, comments), job_file.name: job})
+    _write(folder, {contract_file.name: _contract_text(understanding), job_file.name: job})
     document = _document(understanding, notes, contract_file, job_file, method)
+    document["previews"] = shown_previews(forms.previews, contract)
     if as_json:
         print(json.dumps(document))
     else:
         _show(document)
+
+
+def _needs(spec: MethodSpec, understanding: Understanding) -> tuple[dict[str, Any], list[str]]:
+    """Keys of the job that the method and the table need, and notes about them."""
+    keys, notes = starter_job.method_needs(spec, understanding.contract, understanding.groups)
+    people = understanding.people
+    if people is None:
+        return keys, list(notes)
+    note = f"rows with the same {people} stay together in training or test rows (split.by)"
+    return {**keys, "split": {"by": people}}, [*notes, note]
+
+
+def _contract_text(understanding: Understanding) -> str:
+    """The contract as YAML; its comments are the warnings, and what a favourable outcome is."""
+    comments = list(understanding.warnings)
+    label = understanding.contract.label
+    if not label.classes:
+        comments.append(_favourable(label))
+    return to_yaml(understanding.contract, comments)
 
 
 def _check_name(name: str) -> None:
@@ -319,7 +344,8 @@ def _parsing_warnings(contract: Contract) -> list[str]:
         warnings.append(f"read as missing: {'; '.join(missing)}")
     if too_wide:
         warnings.append(
-            f"ignored for too many categories, group them to use them: {', '.join(too_wide)}"
+            "ignored because of too many categories, group the values to use these columns: "
+            f"{', '.join(too_wide)}"
         )
     return warnings
 
@@ -414,7 +440,8 @@ def _stored(source: Mapping[str, Any], local: Path) -> Iterator[tuple[StoredTabl
             forms = infer_table_forms(file, described)
         elif any(described.get(key) for key in FORM_KEYS):
             raise InputError(
-                "a known table has a form of its own: leave out --encoding, --decimal and --dates."
+                "a known table has a form of its own: leave out --encoding, --decimal, --dates "
+                "and --sheet."
             )
         write_raw(read_source({**described, **forms.keys}, files, 0), stored)
         yield StoredTable(stored), forms
@@ -551,6 +578,10 @@ def _show(document: Mapping[str, Any]) -> None:
         print(f"WARNING  {warning}")
     for note in document["notes"]:
         print(f"note: {note}")
+    if document["previews"]:
+        print("\nvalues before and after they are read:")
+    for line in preview_lines(document["previews"]):
+        print(f"  {line}")
     print(
         f"\nwrote {document['contract']}  (the data contract: check roles, ranges and descriptions)"
     )

@@ -50,7 +50,7 @@ def _print(verdict: Verdict, seconds: float) -> None:
     print_controls(verdict)
     terminal.print_gates(verdict.gates["results"])
     if verdict.gates["note"] == "default gates":
-        print("  the job sets no gates: it was only checked that the model is of use")
+        print("  the job sets no gates: only the default gates were checked")
     elif not verdict.gates["results"]:
         print("  the job has no gates: any model would pass")
     for note in verdict.notes:

@@ -17,9 +17,8 @@ from typing import Any
 from jinja2 import ChainableUndefined, Environment, PackageLoader, UndefinedError
 from markupsafe import Markup
 
-from evenhand.data_contracts.checking import rule_texts
 from evenhand.data_contracts.favourable import favourable_in_words
-from evenhand.data_contracts.suites import make_suite
+from evenhand.data_contracts.suites import make_suite, rule_texts
 from evenhand.fairlib.catalogue import title
 from evenhand.fairlib.methods.registry import METHODS
 from evenhand.tasks.errors import InputError, input_errors, unusable, waits_for_service

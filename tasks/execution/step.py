@@ -12,7 +12,7 @@ import re
 import shutil
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -69,11 +69,15 @@ class ExecutionContext:
         other processes. Default: here, one after the other.
     run : callable, optional
         Calls a step's function, here or in several processes at the same time. Default: here.
+    workers_free : sequence of float
+        Bytes of memory that each worker of a cluster may still take; empty without a cluster, or
+        until it is asked.
     """
 
     carry: Carrier | None = None
     divide: Divider = map
     run: Runner | None = None
+    workers_free: Sequence[float] = field(default=(), compare=False)
 
 
 IN_THIS_PROCESS = ExecutionContext()
@@ -289,22 +293,17 @@ def run_step(
 
 
 @contextmanager
-def within(variable: ContextVar[Any], value: Any) -> Iterator[None]:
-    """Set a context variable within the block."""
-    token = variable.set(value)
-    try:
-        yield
-    finally:
-        variable.reset(token)
-
-
-def listen(listener: Listener | None) -> AbstractContextManager[None]:
+def listen(listener: Listener | None) -> Iterator[None]:
     """Send progress as (step, done, total, values) to `listener` within the block.
 
     If the listener has a method `working`, a context manager, it is entered with the step's name
     while a step runs, also for steps that report no progress.
     """
-    return within(_listener, listener)
+    token = _listener.set(listener)
+    try:
+        yield
+    finally:
+        _listener.reset(token)
 
 
 def in_units(

@@ -17,11 +17,10 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from evenhand.data_contracts.arrow import LARGEST, coerce, is_text
-from evenhand.data_contracts.checking import rule_texts
 from evenhand.data_contracts.column import Column
 from evenhand.data_contracts.errors import ContractViolation, Violation
 from evenhand.data_contracts.model import Contract
-from evenhand.data_contracts.suites import needs_value
+from evenhand.data_contracts.suites import needs_value, rule_texts
 from evenhand.fairlib.preprocessing.encoder import MISSING, TableEncoder, category_name
 from evenhand.tasks.errors import input_errors
 from evenhand.tasks.filtering.filter_bundle import (
@@ -47,7 +46,9 @@ class Judged:
     broken: pa.RecordBatch | None  # rows that break the contract; None: there are none
     dropped: int  # rows left out for a missing sensitive feature
     masses: NDArray[np.float64]  # sums of the rows' shares in the judge's groups
-    outside: int = 0  # accepted rows outside bounds that were only observed
+    outside: int = 0  # rows outside bounds that were only observed, used or set aside
+    # how many of these are so in each column
+    outside_columns: Mapping[str, int] = field(default_factory=dict)
 
 
 class Judge(ABC):
@@ -96,15 +97,20 @@ class Judge(ABC):
         contract = self.model.contract
         values = self._typed_values(batch)
         check = check_features(values, self.model)
+        sets_outside_aside = self.settings.outside == "set_aside"
         if check.violations and contract.on_violation == "stop" and not contract.rules_observed:
             place = f", from row {first_row + 1:,} of the file on"
             raise ContractViolation(
                 [replace(item, found=item.found + place) for item in check.violations]
             )
         broken = None
-        if check.set_aside is not None:
-            broken = batch.filter(pa.array(check.set_aside))
+        set_aside = check.set_aside
         unusable = _either(check.bad, check.dropped)
+        if sets_outside_aside:
+            set_aside = _either(set_aside, check.outside_used)
+            unusable = _either(unusable, check.outside_used)
+        if set_aside is not None:
+            broken = batch.filter(pa.array(set_aside))
         if unusable is not None:
             usable = pa.array(~unusable)
             batch = batch.filter(usable)
@@ -120,7 +126,10 @@ class Judge(ABC):
         dropped = 0
         if check.dropped is not None:
             dropped = int(check.dropped.sum())
-        return Judged(accepted, broken, dropped, masses, check.outside_used)
+        outside = 0
+        if check.outside_used is not None:
+            outside = int(check.outside_used.sum())
+        return Judged(accepted, broken, dropped, masses, outside, check.outside_columns)
 
     def _typed_values(self, batch: pa.RecordBatch) -> dict[str, pa.Array]:
         """Features and key columns in the contract's types, categories as dictionaries."""
@@ -234,14 +243,12 @@ class BatchCheck:
     )
     violations: list[Violation] = field(default_factory=list)  # without example values
     outside: Mask | None = None  # rows outside bounds that were only observed
+    outside_columns: dict[str, int] = field(default_factory=dict)  # how many, by column
 
     @property
-    def outside_used(self) -> int:
-        """Number of rows outside observed bounds that are neither bad nor dropped."""
-        used = _without(_without(self.outside, self.bad), self.dropped)
-        if used is None:
-            return 0
-        return int(used.sum())
+    def outside_used(self) -> Mask | None:
+        """Rows outside observed bounds that are neither bad nor dropped."""
+        return _without(_without(self.outside, self.bad), self.dropped)
 
     @property
     def set_aside(self) -> Mask | None:
@@ -276,6 +283,8 @@ def check_features(values: Mapping[str, pa.Array], model: FileModel) -> BatchChe
         beyond = _beyond_bounds(values[name], column)
         if contract.rules_observed:
             check.outside = _either(check.outside, beyond)
+            if beyond is not None and beyond.any():
+                check.outside_columns[name] = int(beyond.sum())
         else:
             check.add(name, (beyond, *rule_texts("between", column)))
         _check_categories(check, name, values[name], missing, model.encoder)

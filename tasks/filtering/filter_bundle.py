@@ -38,7 +38,7 @@ class FileSettings:
     sensitive: str = (
         "drop"  # or "keep" sensitive columns that are no model input, or "refuse" their files
     )
-    format: str | None = None  # "parquet" or "csv"; None: by each file's ending
+    format: str | None = None  # "parquet", "csv" or "excel"; None: by each file's ending
     delimiter: str | None = None  # of CSV files; None: found in the header
     null_values: tuple[str, ...] | None = None  # of CSV files; None: the usual spellings
     encoding: str | None = None  # of CSV files; None: UTF-8
@@ -46,6 +46,10 @@ class FileSettings:
         None  # mark of numbers in text, for all columns or by column
     )
     dates: str | Mapping[str, str] | None = None  # order of dates in text
+    sheet: str | int | None = None  # of Excel files; None: the first one with rows
+    headers: str | None = None  # "numbered": of names that occur twice the second gets a number
+    # rows outside bounds that were only observed: "use" or "set_aside"
+    outside: str = "use"
     compression: str = "snappy"
     rows_per_unit: int = 1_000_000  # at most in one part; a Parquet row group is never divided
     workers: int | None = None  # threads; None: one per core
@@ -75,6 +79,8 @@ class FileSettings:
         }
         if content.get("hash") == "splitmix":
             del content["hash"]  # as the records of earlier versions have it
+        if content["outside"] == "use":
+            del content["outside"]  # as above
         for key in FORM_KEYS:
             if content[key] is None:
                 del content[key]  # as above

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import time
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import ExitStack, suppress
@@ -34,8 +34,8 @@ from evenhand.tasks.filtering.predicting import RowPredictor
 from evenhand.tasks.filtering.reading import (
     Stream,
     parquet_footer,
-    read_csv,
     read_parquet,
+    read_rows,
     typed_batch,
 )
 from evenhand.tasks.filtering.summary import FileOutcome, RunSummary, common_fields, counts_of
@@ -59,7 +59,9 @@ class UnitSpec:
     output: str  # address of the run's output
     index: int  # of the first part that it writes
     last: bool  # whether the file ends with it
-    groups: tuple[int, int] | None  # the first row group and the one after the last; None: CSV
+    groups: (
+        tuple[int, int] | None
+    )  # the first row group and the one after the last; None: no Parquet
     threads: bool = False  # whether Arrow may decode with its own threads
 
 
@@ -77,7 +79,7 @@ def plan_units(file: InputFile, output: str, settings: FileSettings) -> list[Uni
     Parquet row groups are gathered while their rows fit into `rows_per_unit`; a file without rows
     is one unit. Raises `InputError` if the metadata cannot be read.
     """
-    if file.format == "csv":
+    if file.format != "parquet":
         return [UnitSpec(file, output, 0, True, None)]
     footer = parquet_footer(file)
     cuts = [0]
@@ -124,7 +126,7 @@ def process_unit(unit: UnitSpec, judge: Judge) -> UnitResult:
             if unit.groups is not None:
                 stream = read_parquet(unit.file, unit.groups, judge, files, threads=unit.threads)
             else:
-                stream = read_csv(unit.file, judge, files)
+                stream = read_rows(unit.file, judge, files)
             folder = files.enter_context(output.workdir())
             return UnitResult(tuple(_records(_Work(unit, stream, output, folder, judge))))
     except (InputError, ContractViolation) as error:
@@ -203,6 +205,7 @@ class _OpenPart:
         self._accepted = _PartWriter(work.folder / f"part-{index}", accepted, options)
         self._broken = _PartWriter(work.folder / f"quarantine-{index}", schema, options)
         self._rows = self._dropped = self._outside = 0
+        self._outside_columns = Counter[str]()
         self._masses = np.zeros(len(work.judge.weights))
 
     def add(self, judged: Judged, rows: int) -> None:
@@ -210,6 +213,7 @@ class _OpenPart:
         self._rows += rows
         self._dropped += judged.dropped
         self._outside += judged.outside
+        self._outside_columns.update(judged.outside_columns)
         self._masses += judged.masses
         self._accepted.write(judged.accepted)
         if judged.broken is not None:
@@ -244,6 +248,7 @@ class _OpenPart:
             part=part,
             set_aside=set_aside,
             outside=self._outside,
+            outside_columns=dict(self._outside_columns),
         )
         output.write_record(record)
         return record
@@ -431,7 +436,7 @@ class _Run:
         except InputError as error:
             state.failure = (0, str(error))
             return []
-        if file.format == "csv":
+        if file.format != "parquet":
             first = next(index for index in range(len(done) + 1) if index not in done)
             units = [replace(units[0], index=first)]
         state.records = {
@@ -498,6 +503,8 @@ class _Run:
         counts = counts_of(state.records.values())
         contract = self.judge.model.contract
         bad = counts["quarantined"]
+        if self.settings.outside == "set_aside":
+            bad -= counts["outside"]  # these are set aside without a limit
         rows = counts["rows_in"]
         share = contract.quarantine_share
         most = share * rows + 1e-9

@@ -34,7 +34,7 @@ class InputFile:
     name: str  # path below the input's root; it names the file in records, and its parts
     size: int  # bytes
     version: str  # time of change, or the object store's tag
-    format: str  # "parquet" or "csv"
+    format: str  # "parquet", "csv" or "excel"
     section: str = "filter"  # of the settings, for messages
 
 
@@ -71,32 +71,43 @@ def list_inputs(
     """
     public_location = without_secrets(location)
     filesystem, kind, root, infos = _listed(location)
-    if any("/_delta_log/" in place or place.endswith(METADATA) for place in infos):
-        raise InputError(
-            f"{public_location} is a table of Delta Lake or Iceberg, with files of old versions "
-            "too: write its rows to Parquet files first."
-        )
+    _refuse_lake(infos, public_location)
     candidates = _visible(infos, root, kind)
     files: list[InputFile] = []
     ignored: list[str] = []
     waiting: list[str] = []
     for name, (place, info) in candidates.items():
         file_format = format or format_of(name)
-        if file_format not in ("csv", "parquet"):
+        if file_format not in ("csv", "parquet", "excel"):
             ignored.append(name)
-        elif settle_seconds is not None and _age(info) < settle_seconds:
+        elif _is_unsettled(info, settle_seconds):
             waiting.append(name)
         else:
             files.append(_input_file(filesystem, place, info, name, file_format, section))
-    # a prefix of a bucket may be empty, a local path may not be missing
-    is_missing = kind == "file" and not infos and is_local(filesystem)
-    if not files and (settle_seconds is None or is_missing):
-        raise _no_file(public_location, ignored, section)
+    if not files:
+        # a prefix of a bucket may be empty, a local path may not be missing
+        is_missing = kind == "file" and not infos and is_local(filesystem)
+        if settle_seconds is None or is_missing:
+            raise _no_file(public_location, ignored, section)
     if output is not None and not is_database(output):
         _refuse_overlap(filesystem, root, kind, files, output)
     return Inputs(
         str(filesystem.unstrip_protocol(root)), tuple(files), tuple(ignored), tuple(waiting)
     )
+
+
+def _refuse_lake(infos: FileInfos, public_location: str) -> None:
+    """Refuse a lake's files: those of old versions are among them."""
+    if any("/_delta_log/" in place or place.endswith(METADATA) for place in infos):
+        raise InputError(
+            f"{public_location} is a table of Delta Lake or Iceberg, with files of old versions "
+            "too: write its rows to Parquet files first."
+        )
+
+
+def _is_unsettled(info: Mapping[str, Any], settle_seconds: float | None) -> bool:
+    """Whether a file of a watched input changed so recently that it may still be written."""
+    return settle_seconds is not None and _age(info) < settle_seconds
 
 
 def _visible(infos: FileInfos, root: str, kind: str) -> dict[str, tuple[str, Mapping[str, Any]]]:
@@ -114,7 +125,7 @@ def _no_file(public_location: str, ignored: list[str], section: str) -> InputErr
     reason = "holds no file"
     if ignored:
         reason = f"has no ending of a known format: set {section}.format"
-    return InputError(f"{public_location} {reason} (Parquet and CSV can be read).")
+    return InputError(f"{public_location} {reason} (Parquet, CSV and Excel can be read).")
 
 
 def _listed(location: str) -> tuple[Any, str, str, FileInfos]:

@@ -12,7 +12,7 @@ import tempfile
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Any, Literal
 
@@ -70,7 +70,8 @@ class UnitRecord:
     left_out: tuple[str, ...]  # sensitive columns that the output lacks
     part: Part | None  # None: no row is in the output
     set_aside: Part | None  # None: no row was set aside
-    outside: int = 0  # rows used outside bounds that were only observed
+    outside: int = 0  # rows outside bounds that were only observed, used or set aside
+    outside_columns: dict[str, int] = field(default_factory=dict)  # how many, by column
     format: Literal[1] = 1  # of the record
 
     @property
@@ -254,14 +255,13 @@ def open_output(address: str) -> OutputFolder:
 def columns_of(schema: pa.Schema) -> list[sa.Column]:
     """Columns of a table for a file's; an `InputError` for a type that not every database has."""
     columns = []
-    for field in schema:
-        kind = next((sql for holds, sql in KINDS if holds(field.type)), None)
+    for item in schema:
+        kind = next((sql for holds, sql in KINDS if holds(item.type)), None)
         if kind is None:
             raise InputError(
-                f"the column {field.name!r} is {field.type}, which a table cannot take: write "
-                "files."
+                f"the column {item.name!r} is {item.type}, which a table cannot take: write files."
             )
-        columns.append(sa.Column(field.name, kind))
+        columns.append(sa.Column(item.name, kind))
     return columns
 
 

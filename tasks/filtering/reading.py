@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import codecs
-import csv
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, ExitStack
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import BinaryIO
 
 import fsspec
@@ -21,12 +22,14 @@ from evenhand.tasks.errors import InputError
 from evenhand.tasks.filtering.checks import Judge, typed
 from evenhand.tasks.filtering.filter_bundle import FileSettings
 from evenhand.tasks.filtering.filter_inputs import InputFile
+from evenhand.tasks.sources.delimiters import delimiter_of, first_row
+from evenhand.tasks.sources.encodings import encoding_by_content
+from evenhand.tasks.sources.headers import NUMBERED, check_unique, names_twice, numbered_names
 from evenhand.tasks.sources.plain_forms import Wanted, refuse_two_readings, rewrite_batch
+from evenhand.tasks.sources.spreadsheets import read_sheet, sheet_table
 from evenhand.tasks.sources.table_reader import (
-    check_unique,
     csv_arguments,
     csv_options,
-    delimiter_of,
     is_gzipped,
     readable,
 )
@@ -223,12 +226,38 @@ def _worth_a_dictionary(
     ]
 
 
-def read_csv(file: InputFile, judge: Judge, files: ExitStack) -> Stream:
-    """Stream a CSV file, compressed by gzip or not; `files` closes it.
+def read_rows(file: InputFile, judge: Judge, files: ExitStack) -> Stream:
+    """Stream a CSV file, compressed by gzip or not, or a sheet of an Excel file; `files` closes it.
 
-    Every column is read as text. Columns of the contract are then converted to its types, by the
-    rules for the training table; others stay text. Types are never guessed from the first rows.
+    Every column of CSV is read as text. Columns of the contract are then converted to its types, by
+    the rules for the training table; others stay as they are. Types are never guessed from the
+    first rows.
     """
+    if file.format == "excel":
+        return _read_sheet(file, judge)
+    return _read_csv(file, judge, files)
+
+
+def _read_sheet(file: InputFile, judge: Judge) -> Stream:
+    settings = judge.settings
+    with TemporaryDirectory() as scratch, _readable(file):
+        place = Path(file.url)
+        if "://" in file.url:
+            place = Path(scratch) / Path(file.name).name
+            with fsspec.open(file.url, "rb") as stream:
+                place.write_bytes(stream.read())
+        sheet = read_sheet(place, file.name, settings.sheet)
+    _refuse_ambiguous_names(sheet.header, judge, file.name)
+    table = sheet_table(sheet, file.name, settings.headers)
+    names, left_out = select_columns(table.column_names, judge, file.name)
+    table = table.select(names)
+    contract = judge.model.contract
+    batches = _in_plain_forms(table.to_batches(BATCH_ROWS), judge, file)
+    schema = typed_batch(pa.RecordBatch.from_pylist([], schema=table.schema), contract).schema
+    return Stream(batches, left_out, schema)
+
+
+def _read_csv(file: InputFile, judge: Judge, files: ExitStack) -> Stream:
     with _readable(file), fsspec.open(file.url, "rb") as stream:
         magic = stream.read(4)
     if not magic:
@@ -236,25 +265,45 @@ def read_csv(file: InputFile, judge: Judge, files: ExitStack) -> Stream:
     settings = judge.settings
     contract = judge.model.contract
     gzipped = is_gzipped(file.name, magic, f"set {file.section}.format")
-    with ExitStack() as once, _readable(file):
-        header = _text_stream(file, gzipped, once).read(HEADER_BYTES)
-    names, delimiter, header_only = _header(header, settings, file)
-    names, left_out = select_columns(names, judge, file.name)
+    with _readable(file):
+        encoding = encoding_by_content(lambda: _opened_once(file, gzipped), settings.encoding)
+    header = _header(file, settings, gzipped, encoding)
+    _refuse_ambiguous_names(header.names, judge, file.name)
+    all_names = header.names
+    if settings.headers == NUMBERED:
+        all_names = numbered_names(header.names)
+    names, left_out = select_columns(all_names, judge, file.name)
     kinds = _csv_types(names, contract)
     schema = _output_schema(kinds, contract)
-    if header_only:
+    if header.is_whole_file:
         return Stream(iter([]), left_out, schema)
     with _readable(file):
-        parse = {"delimiter": delimiter, "newlines_in_values": True}
+        parse = {"delimiter": header.delimiter, "newlines_in_values": True}
         convert = {
             "column_types": kinds,
             "include_columns": names,
             **csv_options(settings.null_values),
         }
-        options = csv_arguments(parse, convert, BLOCK_BYTES, settings.encoding)
+        options = csv_arguments(parse, convert, BLOCK_BYTES, encoding)
+        if settings.headers == NUMBERED:
+            options["read_options"].column_names = all_names
+            options["read_options"].skip_rows_after_names = header.rows
         reader = pyarrow.csv.open_csv(_text_stream(file, gzipped, files), **options)
-    batches = _in_plain_forms(_guarded(reader, file), judge, file, delimiter)
+    batches = _in_plain_forms(_guarded(reader, file), judge, file, header.delimiter)
     return Stream(batches, left_out, schema)
+
+
+def _refuse_ambiguous_names(names: Sequence[str], judge: Judge, file: str) -> None:
+    """Raise `InputError` where two columns have the name of one that the model reads.
+
+    Where the model's table had such columns too, the second one's number tells them apart.
+    """
+    read = {column.name for column in judge.model.contract.columns}
+    for name in names_twice(names):
+        if name in read and f"{name}_2" not in read:
+            raise InputError(
+                f"the column name {name!r} occurs more than once in {file}: rename all but one."
+            )
 
 
 def _csv_types(names: Sequence[str], contract: Contract) -> dict[str, pa.DataType]:
@@ -327,21 +376,39 @@ def _text_stream(file: InputFile, gzipped: bool, files: ExitStack) -> pa.NativeF
     return files.enter_context(source)
 
 
-def _header(content: bytes, settings: FileSettings, file: InputFile) -> tuple[list[str], str, bool]:
+@contextmanager
+def _opened_once(file: InputFile, gzipped: bool) -> Iterator[pa.NativeFile]:
+    """The bytes of a file, decompressed, for a look at them."""
+    with ExitStack() as once:
+        yield _text_stream(file, gzipped, once)
+
+
+@dataclass(frozen=True)
+class _Header:
+    """The first row of a CSV file."""
+
+    names: list[str]
+    rows: int  # with blank ones before it
+    delimiter: str
+    is_whole_file: bool
+
+
+def _header(
+    file: InputFile, settings: FileSettings, gzipped: bool, encoding: str | None
+) -> _Header:
     """Column names, the delimiter, and whether the header is the whole file."""
-    if settings.encoding is not None:
-        with _readable(file):
-            # the last character may be incomplete
-            text = codecs.getincrementaldecoder(settings.encoding)().decode(content)
-        content = text.removeprefix("\ufeff").encode()
-    first, _, remainder = content.lstrip(b"\r\n").partition(b"\n")
-    with _readable(file):
-        line = first.decode("utf-8-sig").rstrip("\r")
-    if not line.strip():
+    with ExitStack() as once, _readable(file):
+        content = _text_stream(file, gzipped, once).read(HEADER_BYTES)
+        # the last character may be incomplete
+        text = codecs.getincrementaldecoder(encoding or "utf-8")().decode(content)
+    text = text.removeprefix("\ufeff")
+    if not text.strip():
         raise InputError(f"{file.name} has no header line: write the column names first.")
-    mark = settings.delimiter or delimiter_of(line)
-    names = next(csv.reader([line], delimiter=mark))
-    return names, mark, len(content) < HEADER_BYTES and not remainder.strip()
+    is_whole = len(content) < HEADER_BYTES
+    mark = settings.delimiter or delimiter_of(text, file.name, is_whole=is_whole)
+    row = first_row(text, mark)
+    _, _, remainder = text.strip("\r\n").partition("\n")
+    return _Header(row.fields, row.before + 1, mark, is_whole and not remainder.strip())
 
 
 def _guarded(batches: Iterable[pa.RecordBatch], file: InputFile) -> Iterator[pa.RecordBatch]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -52,7 +53,8 @@ class RunSummary:
     proxies: dict[str, dict[str, Any]]
     seconds: float
     waiting: Sequence[str] = ()  # files of a watched input that changed too recently
-    outside: int = 0  # rows used outside bounds that were only observed
+    outside: int = 0  # rows outside bounds that were only observed, used or set aside
+    outside_columns: Mapping[str, int] = field(default_factory=dict)  # how many, by column
 
     @property
     def failed(self) -> list[FileOutcome]:
@@ -76,6 +78,14 @@ def counts_of(records: Collection[UnitRecord]) -> dict[str, Any]:
         for count in counts:
             counts[count] += getattr(record, count)
     return counts
+
+
+def _outside_columns(records: Collection[UnitRecord]) -> dict[str, int]:
+    """Rows outside the observed bounds of each column."""
+    counts = Counter[str]()
+    for record in records:
+        counts.update(record.outside_columns)
+    return dict(counts)
 
 
 def common_fields(
@@ -102,6 +112,7 @@ def common_fields(
         "ignored": list(inputs.ignored),
         "others": len({record.file for record in records} - {file.name for file in files}),
         **counts_of(records),
+        "outside_columns": _outside_columns(records),
         "expected_out": sum(record.expected for record in records),
         "masses": masses.tolist(),
         "left_out": sorted(left_out),

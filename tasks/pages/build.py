@@ -65,7 +65,7 @@ def build(kind: str, documents: Documents) -> Page:
 
 def _sections(modules: list[ModuleType], documents: Documents) -> Iterator[Section]:
     for module in modules:
-        if any(documents.get(name) is None for name in module.NEEDS):
+        if not _has_documents(module, documents):
             continue
         content: Any = module.build(documents)
         if isinstance(content, Section):
@@ -75,13 +75,24 @@ def _sections(modules: list[ModuleType], documents: Documents) -> Iterator[Secti
                 yield section
 
 
+def _has_documents(module: ModuleType, documents: Documents) -> bool:
+    """Whether all documents that a module needs are there, and one of those that it has content
+    about.
+    """
+    if any(documents.get(name) is None for name in module.NEEDS):
+        return False
+    alternatives: tuple[str, ...] = getattr(module, "NEEDS_ONE_OF", ())
+    is_there = [documents.get(name) is not None for name in alternatives]
+    return any(is_there) or not alternatives
+
+
 @cache
 def _modules(kind: str) -> list[ModuleType]:
     """Modules of :mod:`tasks.pages.sections` that this kind of page has, in order.
 
     Each has ``PAGES`` (kind of page to place in its order), ``NEEDS`` (documents without which it
     does not apply) and ``build(documents)``, which gives a section, several, or None; one without
-    blocks is left out.
+    blocks is left out. ``NEEDS_ONE_OF`` may name documents of which one suffices.
     """
     names = [item.name for item in pkgutil.iter_modules(sections.__path__)]
     modules = [importlib.import_module(f"evenhand.tasks.pages.sections.{name}") for name in names]

@@ -88,13 +88,7 @@ def _name_label(names: Names, documents: dict[str, Any]) -> None:
     for name in ("metrics", "baseline"):
         if column in names and _part(documents, name, "settings", "classes"):
             _name_classes(names, column, documents[name])
-        outcome = _part(documents, name, "settings", "outcome")
-        for end in ("favourable", "adverse"):
-            if outcome and outcome[end] is not None:
-                shown = label_name(names, outcome["column"], outcome[end])
-                if end == "favourable" and shown != outcome[end]:
-                    outcome["name"] = shown
-                outcome[end] = shown
+        _name_outcome(names, _part(documents, name, "settings", "outcome"))
     for name in ("label", "prediction"):
         _rename(names, column, _part(documents, "drift", name).get("classes", ()), "name")
     label = _part(documents, "run", "data").get("label")
@@ -102,6 +96,18 @@ def _name_label(names: Names, documents: dict[str, Any]) -> None:
         for end in ("positive", "negative"):
             if end in label:
                 label[end] = label_name(names, label["name"], label[end])
+
+
+def _name_outcome(names: Names, outcome: dict[str, Any]) -> None:
+    """Name the favourable and the adverse value of an evaluation's outcome, if it has any."""
+    for end in ("favourable", "adverse"):
+        value = outcome.get(end)
+        if value is None:
+            continue
+        shown = label_name(names, outcome["column"], value)
+        if end == "favourable" and shown != value:
+            outcome["name"] = shown
+        outcome[end] = shown
 
 
 def _name_classes(names: Names, column: str, metrics: dict[str, Any]) -> None:

@@ -79,11 +79,10 @@ class Record:
             digest = hashlib.sha256(text.encode()).hexdigest()
             content = fields.pop("content", fields)
             record = cls(**head, content=content, digest=digest, place=place)
-            if record._is_valid():
-                return record
-            return None
+            is_valid = record._is_valid()
         except (ValueError, TypeError, AttributeError):
             return None
+        return record if is_valid else None
 
     def _is_valid(self) -> bool:
         """Whether all values are of their types, and none that the kind needs is missing."""
@@ -377,20 +376,9 @@ def move_alias(
         return None
 
     def check(record: Record) -> None:
-        evaluated = record.kind == "evaluation" and record.content["version"] == version
-        if judged and (record.kind == "policy" or evaluated):
-            raise EvidenceChangedError(
-                f"the record of a {record.kind} of {name} was added at the same moment, by "
-                f"{record.who} "
-                f"({record.when}): run again."
-            )
-        if record.kind == "move" and record.content["alias"] == alias:
-            raise NotCarriedOut(
-                f"{name} version {record.content['to_version']} became {alias} at the same moment, "
-                "by "
-                f"{record.who} ({record.when}): version {version} did not. Look at it, then "
-                "promote again."
-            )
+        if judged:
+            _refuse_new_evidence(record, name, version)
+        _refuse_other_move(record, name, alias, version)
 
     content: dict[str, Any] = {
         "alias": alias,
@@ -399,8 +387,7 @@ def move_alias(
         "reason": reason,
     }
     made = next(iter(chain.moves(alias)[-1:]), None)
-    same = made is not None and made.who == actor() and content.items() <= made.content.items()
-    if before == version or not same:
+    if before == version or not _is_same_move(made, content):
         content |= {"evaluation": dict(evaluation)}
         made = append(client, name, "move", content, seen=chain, unless=check)
     # else a kill or an outage came between the record and the move
@@ -410,6 +397,31 @@ def move_alias(
     if last != version:
         client.set_registered_model_alias(name, alias, last)
     return made
+
+
+def _is_same_move(made: Record | None, content: Mapping[str, Any]) -> bool:
+    """Whether the newest move was recorded by this actor, with the same content."""
+    return made is not None and made.who == actor() and content.items() <= made.content.items()
+
+
+def _refuse_new_evidence(record: Record, name: str, version: str) -> None:
+    """Raise `EvidenceChangedError` for a policy, or for an evaluation of the version."""
+    is_evaluation = record.kind == "evaluation" and record.content["version"] == version
+    if record.kind == "policy" or is_evaluation:
+        raise EvidenceChangedError(
+            f"the record of a {record.kind} of {name} was added at the same moment, by "
+            f"{record.who} ({record.when}): run again."
+        )
+
+
+def _refuse_other_move(record: Record, name: str, alias: str, version: str) -> None:
+    """Raise `NotCarriedOut` for a move of the alias."""
+    if record.kind == "move" and record.content["alias"] == alias:
+        raise NotCarriedOut(
+            f"{name} version {record.content['to_version']} became {alias} at the same moment, by "
+            f"{record.who} ({record.when}): version {version} did not. Look at it, then promote "
+            "again."
+        )
 
 
 @waits_for_service

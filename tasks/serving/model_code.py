@@ -37,9 +37,11 @@ def _listed_source(path: str, listed: dict[str, str]) -> bytes:
     with contextlib.suppress(OSError):
         # a link is not followed, and a pipe does not block
         descriptor = os.open(ROOT / path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+        source = b""
         with os.fdopen(descriptor, "rb") as stream:
             regular = stat.S_ISREG(os.fstat(descriptor).st_mode)
-            source = stream.read() if regular else b""
+            if regular:
+                source = stream.read()
         if regular and hashlib.sha256(source).hexdigest() == listed.get(path):
             return source
     raise ValueError(DAMAGED.format(fault=f"{path} was changed"))
@@ -56,11 +58,15 @@ def _keep_kernels_elsewhere() -> None:
         writable = os.access(place, os.W_OK)
     except OSError:
         writable = False
-    chosen = str(place) if writable else tempfile.mkdtemp()
-    chosen = os.environ.setdefault("NUMBA_CACHE_DIR", chosen)
+    if writable:
+        cache = str(place)
+    else:
+        cache = tempfile.mkdtemp()
+    cache = os.environ.setdefault("NUMBA_CACHE_DIR", cache)
     if "numba" in sys.modules:
         config = sys.modules["numba"].config
-        config.CACHE_DIR = config.CACHE_DIR or chosen
+        if not config.CACHE_DIR:
+            config.CACHE_DIR = cache
 
 
 def _check_folder() -> dict[str, str]:
@@ -83,13 +89,15 @@ def _check_folder() -> dict[str, str]:
     checks = ModuleType("model_file_digests")
     exec(compile(_listed_source(path, listed), str(ROOT / path), "exec"), checks.__dict__)
     faults = checks.model_faults(ROOT, running=Path(__file__).stem)
-    if faults == [] and "yaml" in sys.modules:  # MLflow has read the file by it
-        fault = checks.other_code(
-            sys.modules["yaml"].safe_load(checks.read_regular(ROOT / "MLmodel"))
-        )
-        faults = [fault] if fault else []
-    if faults is None or faults:
-        raise ValueError(DAMAGED.format(fault=(faults or ["it has no list of its files"])[0]))
+    if faults is None:
+        raise ValueError(DAMAGED.format(fault="it has no list of its files"))
+    if faults:
+        raise ValueError(DAMAGED.format(fault=faults[0]))
+    if "yaml" in sys.modules:  # MLflow has read the file by it
+        declared = sys.modules["yaml"].safe_load(checks.read_regular(ROOT / "MLmodel"))
+        fault = checks.other_code(declared)
+        if fault:
+            raise ValueError(DAMAGED.format(fault=fault))
     return listed
 
 
@@ -123,13 +131,15 @@ class ListedCode(MetaPathFinder):
         if not any(place == ours or place.startswith(f"{ours}{os.sep}") for place in path or ()):
             return None
         file = f"code/{fullname.replace('.', '/')}"
-        inner = f"{file}/__init__.py"
-        place = inner if inner in self.listed else f"{file}.py"
+        place = f"{file}.py"
+        folders = None
+        if f"{file}/__init__.py" in self.listed:
+            place = f"{file}/__init__.py"
+            folders = [str(ROOT / file)]
         if place not in self.listed:
             return None
         loader = ListedLoader(fullname, str(ROOT / place))
         loader.listed = self.listed
-        folders = [str(ROOT / file)] if place == inner else None
         return spec_from_file_location(
             fullname, ROOT / place, loader=loader, submodule_search_locations=folders
         )
@@ -138,9 +148,10 @@ class ListedCode(MetaPathFinder):
         """The package with the model's list of public names, and with the places of an installed
         one behind ours.
         """
+        folders = [str(ROOT / "code" / PACKAGE)]
         installed = PathFinder.find_spec(PACKAGE)
-        installed_folders = installed.submodule_search_locations if installed is not None else None
-        folders = [str(ROOT / "code" / PACKAGE), *(installed_folders or ())]
+        if installed is not None:
+            folders.extend(installed.submodule_search_locations or ())
         names = f"code/{PACKAGE}/__init__.py"
         if names not in self.listed:
             spec = ModuleSpec(PACKAGE, None, is_package=True)
@@ -173,14 +184,13 @@ Answer = Callable[[Any, pd.DataFrame], dict[str, Any]]
 
 def _booleans(values: pd.Series) -> pd.Series:
     """Convert the spellings of raw tables (true, yes, 1); the encoder refuses all other values."""
-    return pd.Series(
-        [
-            None if pd.isna(value) else TRUTH.get(str(value).strip().lower(), value)
-            for value in values
-        ],
-        index=values.index,
-        dtype=object,
-    )
+    converted: list[Any] = []
+    for value in values:
+        if pd.isna(value):
+            converted.append(None)
+        else:
+            converted.append(TRUTH.get(str(value).strip().lower(), value))
+    return pd.Series(converted, index=values.index, dtype=object)
 
 
 def _classifier(folder: Path, labels: list[Any]) -> Answer:
@@ -188,16 +198,18 @@ def _classifier(folder: Path, labels: list[Any]) -> Answer:
     need.
     """
     model = load_model(folder)
-    model_groups = model.rule.groups_of if getattr(model, "decides_by", None) is not None else None
+    decides_by_group = getattr(model, "decides_by", None) is not None
 
     def answer(matrix: Any, rows: pd.DataFrame) -> dict[str, Any]:
-        groups = None if model_groups is None else model_groups(rows)
-        decided, probability, asked_counts = predictions_of(model, matrix, groups)
-        return {
+        groups = model.rule.groups_of(rows) if decides_by_group else None
+        decided, probability, asked_features = predictions_of(model, matrix, groups)
+        columns = {
             "prediction": [labels[int(label)] for label in decided],
             "probability": probability,
-            **({} if asked_counts is None else {"asked": asked_counts}),
         }
+        if asked_features is not None:
+            columns["asked"] = asked_features
+        return columns
 
     return answer
 
@@ -220,13 +232,19 @@ class PublishedModel(mlflow.pyfunc.PythonModel):  # type: ignore[misc]
         Importing this file has compared all files of the model with its list: that finds damage,
         and code that was added, but not an attacker who changes this file too.
         """
-        # MLmodel, which no list of the model covers, may name another folder
-        bundle = ROOT / "artifacts" / "bundle" if PUBLISHED else Path(context.artifacts["bundle"])
+        if PUBLISHED:
+            # MLmodel, which no list of the model covers, may name another folder
+            bundle = ROOT / "artifacts" / "bundle"
+        else:
+            bundle = Path(context.artifacts["bundle"])
         self.bundle = bundle
         self.inputs = json.loads((bundle / "inputs.json").read_text())
         self.encoder = TableEncoder.load(bundle / "encoder.json")
         labels = self.inputs.get("label_values")
-        self.answer = _classifier(bundle / "model", labels) if labels else _proxy(bundle / "model")
+        if labels:
+            self.answer = _classifier(bundle / "model", labels)
+        else:
+            self.answer = _proxy(bundle / "model")
 
     def predict(
         self, context: Any, model_input: pd.DataFrame, params: dict[str, Any] | None = None
@@ -261,18 +279,16 @@ class PublishedModel(mlflow.pyfunc.PythonModel):  # type: ignore[misc]
         for name in self.inputs["booleans"]:
             if name in rows:
                 rows[name] = _booleans(rows[name])
-        return pd.DataFrame(
-            self.answer(self.encoder.transform(rows), rows), index=model_input.index
-        )
+        answers = self.answer(self.encoder.transform(rows), rows)
+        return pd.DataFrame(answers, index=model_input.index)
 
     def questionnaire(self) -> Any:
         """Return ``next_feature(known)`` and ``predict(known)`` for one person, of a model that
         asks.
         """
         # Imported by name, so that the code digest of other models does not include it.
-        return importlib.import_module(
-            "evenhand.fairlib.methods.dadi.questionnaire"
-        ).Questionnaire.load(self.bundle)
+        module = importlib.import_module("evenhand.fairlib.methods.dadi.questionnaire")
+        return module.Questionnaire.load(self.bundle)
 
 
 set_model(PublishedModel())

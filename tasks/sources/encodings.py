@@ -6,14 +6,17 @@ import codecs
 import gzip
 import re
 import zlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from functools import lru_cache
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 from evenhand.tasks.errors import InputError
 
 # A file that is not UTF-8 is most likely of this encoding, of which latin-1 is a part.
 WESTERN = "cp1252"
+UTF_8 = "utf-8"
 CHUNK_BYTES = 1 << 20
 HEAD_BYTES = 4096
 # Share of the letters beyond ASCII that look unlike a language of Western Europe.
@@ -48,13 +51,72 @@ def encoding_of(files: Sequence[Path]) -> str | None:
     return encoding
 
 
-def _encoding_of(file: Path) -> str | None:
-    with _opened(file) as stream:
-        head = stream.read(HEAD_BYTES)
+def encoding_by_content(
+    opened: Callable[[], AbstractContextManager[Any]], stated: str | None
+) -> str | None:
+    """Encoding that a file is read with: what its bytes prove, else the stated one; None for UTF-8.
+
+    A byte order mark proves one. So do letters beyond ASCII in a file that is UTF-8 throughout:
+    text of another encoding never is, but for a word or two.
+
+    - `opened`: opens the file's bytes, decompressed
+    - `stated`: by the user, the job or the model
+    """
+    with opened() as stream:
+        head = stream.read(4)
+    marked = _marked_encoding(head)
+    if marked is not None:
+        return None if marked == UTF_8 else marked
+    if stated is None or _is_unicode(stated):
+        return stated
+    decoder = codecs.getincrementaldecoder(UTF_8)()
+    has_letters = False
+    try:
+        with opened() as stream:
+            while chunk := stream.read(CHUNK_BYTES):
+                has_letters |= not decoder.decode(chunk).isascii()
+            has_letters |= not decoder.decode(b"", final=True).isascii()
+    except UnicodeDecodeError:
+        return stated
+    return None if has_letters else stated
+
+
+def encoding_of_file(file: Path, stated: str | None) -> str | None:
+    """Encoding that a local file is read with, as :func:`encoding_by_content` finds it."""
+    status = file.stat()
+    return _encoding_of_version(file, status.st_mtime_ns, status.st_size, stated)
+
+
+@lru_cache(maxsize=64)
+def _encoding_of_version(file: Path, changed: int, size: int, stated: str | None) -> str | None:
+    try:
+        return encoding_by_content(lambda: _opened(file), stated)
+    except (EOFError, OSError, zlib.error):
+        return stated  # damaged: the reader says so
+
+
+def _is_unicode(encoding: str) -> bool:
+    """Whether an encoding is UTF-8, UTF-16 or UTF-32."""
+    return codecs.lookup(encoding).name.startswith("utf")
+
+
+def _marked_encoding(head: bytes) -> str | None:
+    """Encoding of the byte order mark that a file begins with; None without one."""
     if head.startswith((codecs.BOM_UTF32_LE, codecs.BOM_UTF32_BE)):
         return "utf-32"
     if head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         return "utf-16"
+    if head.startswith(codecs.BOM_UTF8):
+        return UTF_8
+    return None
+
+
+def _encoding_of(file: Path) -> str | None:
+    with _opened(file) as stream:
+        head = stream.read(HEAD_BYTES)
+    marked = _marked_encoding(head)
+    if marked not in (None, UTF_8):
+        return marked
     if b"\0" in head:
         raise InputError(
             f"{file.name} is no UTF-8 text, perhaps UTF-16 without its mark: try --encoding "

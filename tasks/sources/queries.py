@@ -214,13 +214,20 @@ def _next_places(text: str, place: int) -> list[int]:
         return [place + 1, *_ends(text, place, [_DOLLAR])]
     if character in "qQ" and text.startswith("'", place + 1):
         return [place + 1, *_ends(text, place, [_ORACLE])]
+    return _places_after_comment(text, place)
+
+
+def _places_after_comment(text: str, place: int) -> list[int]:
+    """Return where the code may go on behind a comment that may begin here, or else behind the
+    character.
+    """
     if text.startswith("/*", place):
         return _comment_ends(text, place)
     if text.startswith("--", place):
         # for MySQL a comment only with a blank behind
         plain = [] if text[place + 2 : place + 3].strip() == "" else [place + 1]
         return [*plain, _line_end(text, place)]
-    if character == "#" or text.startswith("//", place):
+    if text[place] == "#" or text.startswith("//", place):
         return [place + 1, _line_end(text, place)]
     return [place + 1]
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+import re
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from evenhand.data_contracts.forms import (
     COMMA,
@@ -17,6 +19,9 @@ from evenhand.data_contracts.forms import (
     DateForms,
     Forms,
     NumberForms,
+    form_of,
+    iso_dates,
+    plain_numbers,
 )
 from evenhand.data_contracts.values import MISSING_TEXTS
 from evenhand.tasks.errors import InputError
@@ -25,10 +30,21 @@ from evenhand.tasks.errors import InputError
 # all of its values.
 PROBED_VALUES = 1000
 PROBED_SHARE = 0.3
+SHOWN_VALUES = 5
+TWO_READINGS = re.compile(r"[+-]?[1-9]\d{0,2}[.,]\d{3}|\d{1,2}[/-]\d{1,2}[/-]\d{4}")
 MISSING = pa.array(sorted(MISSING_TEXTS))
 
 Open = Callable[[Collection[str]], pa.RecordBatchReader]
 """Opens a table, with the given columns of numbers as text."""
+
+
+@dataclass(frozen=True)
+class Preview:
+    """Values of a column before and after they are read."""
+
+    column: str
+    before: list[str]
+    after: list[str]
 
 
 @dataclass(frozen=True)
@@ -39,45 +55,101 @@ class TableForms:
     notes: list[str] = field(default_factory=list)
     # columns of numbers, or dates, with other values too
     partly: dict[str, str] = field(default_factory=dict)
+    previews: list[Preview] = field(default_factory=list)
+    repeated: frozenset[str] = frozenset()  # names that the header has more than once
+
+    def joined(self, other: TableForms) -> TableForms:
+        """Both, `self` first."""
+        return TableForms(
+            {**self.keys, **other.keys},
+            [*self.notes, *other.notes],
+            {**self.partly, **other.partly},
+            [*self.previews, *other.previews],
+            self.repeated | other.repeated,
+        )
 
 
-def infer_forms(
-    open_table: Open, given: Mapping[str, Any], delimiter: str | None, encoding: str | None
-) -> TableForms:
+def infer_forms(open_table: Open, given: Mapping[str, Any], delimiter: str | None) -> TableForms:
     """Find how a table's numbers and dates are written, column by column over all of its values.
 
     - `open_table`: opens the table, read without any form
     - `given`: forms that are stated, which are taken as they are
     - `delimiter`: of a CSV file; None for other formats
-    - `encoding`: that was found of a CSV file; None for UTF-8, or where it is stated
 
     Raises `InputError` for a column that mixes forms, or that has two readings.
     """
     keys: dict[str, Any] = {}
     notes: list[str] = []
-    if encoding is not None:
-        keys["encoding"] = encoding
-        notes.append(
-            f"the file is not UTF-8: read as {encoding}; state another encoding with --encoding "
-            "(table.encoding)"
-        )
     numbers, dates = count_forms(open_table, ())
-    if given.get("decimal") is None:
+    decimal = given.get("decimal")
+    if decimal is None:
         decimal = _decimal_form(open_table, numbers, delimiter)
         if decimal is not None:
             keys["decimal"] = decimal
             note = _decimal_note(decimal)
             notes.append(f"{note}; state another mark with --decimal (table.decimal)")
-    if given.get("dates") is None:
-        orders = _date_orders(dates)
-        if orders:
-            keys["dates"] = _shortened(orders)
-            described_orders = ", ".join(f"{name} {order}" for name, order in orders.items())
+    orders = given.get("dates")
+    if orders is None:
+        by_column = _date_orders(dates)
+        if by_column:
+            orders = _shortened(by_column)
+            keys["dates"] = orders
+            described_orders = ", ".join(f"{name} {order}" for name, order in by_column.items())
             notes.append(
                 f"dates are read as {described_orders}; state another order with --dates "
                 "(table.dates)"
             )
-    return TableForms(keys, notes, _partly(numbers, dates))
+    previews = _previews(open_table, list(numbers), list(dates), decimal, orders)
+    return TableForms(keys, notes, _partly(numbers, dates), previews)
+
+
+def _previews(
+    open_table: Open,
+    numbers: Sequence[str],
+    dates: Sequence[str],
+    decimal: Forms,
+    orders: Forms,
+) -> list[Preview]:
+    """The first values that are rewritten, of each column of numbers or dates in text."""
+    with open_table(()) as blocks:
+        floats = [item.name for item in blocks.schema if pa.types.is_floating(item.type)]
+    commas = [name for name in floats if form_of(decimal, name) == COMMA]
+    if not numbers and not dates and not commas:
+        return []
+    with open_table(commas) as blocks:
+        block = next(iter(blocks), None)
+    previews: list[Preview] = []
+    if block is None:
+        return previews
+    for name in block.schema.names:
+        text = block.column(name)
+        if not is_text(text.type):
+            continue
+        if name in dates and name not in numbers:
+            order = form_of(orders, name)
+            if order is not None:
+                previews.append(
+                    _preview(name, text, lambda text, order=order: iso_dates(text, order))
+                )
+        elif name in numbers or name in commas:
+            mark = form_of(decimal, name) or POINT
+            previews.append(_preview(name, text, lambda text, mark=mark: plain_numbers(text, mark)))
+    return [preview for preview in previews if preview.before]
+
+
+def _preview(name: str, text: pa.Array, rewrite: Callable[[pa.Array], pa.Array]) -> Preview:
+    """The first distinct values that rewriting changes, those with two readings before others."""
+    distinct = pc.unique(text.cast(pa.string())).drop_null()[:PROBED_VALUES]
+    after = rewrite(distinct)
+    changes = []
+    for before, plain in zip(distinct.to_pylist(), after.to_pylist(), strict=True):
+        if before != plain:
+            changes.append((before, plain))
+    unclear = [change for change in changes if TWO_READINGS.fullmatch(change[0].strip())]
+    plain_changes = [change for change in changes if change not in unclear]
+    first = unclear[: SHOWN_VALUES - min(2, len(plain_changes))]
+    shown = [*first, *plain_changes][:SHOWN_VALUES]
+    return Preview(name, [before for before, _ in shown], [plain for _, plain in shown])
 
 
 def _partly(numbers: Mapping[str, NumberForms], dates: Mapping[str, DateForms]) -> dict[str, str]:
@@ -195,11 +267,31 @@ def _marks(columns: Mapping[str, NumberForms], delimiter: str | None) -> dict[st
         elif forms.point.count:
             marks[name] = POINT
         elif forms.either.count:
-            unclear.append(forms)
+            mark = _mark_by_column(forms)
+            if mark is None:
+                unclear.append(forms)
+            else:
+                marks[name] = mark
     proven = set(marks.values())
     for forms in unclear:
         marks[forms.name] = _mark_by_others(forms, proven, delimiter)
     return marks
+
+
+def _mark_by_column(forms: NumberForms) -> str | None:
+    """Mark that the column's other numbers imply where all with a mark are like 14,168 or 1.234.
+
+    Who writes 4500 groups no thousands, so the mark is decimal. Who writes 900 and 1,050 does: as a
+    decimal fraction the zero at the end would be left out, or 900 be written as 900,000.
+    """
+    has_comma = forms.grouped.count > 0
+    if has_comma and forms.grouped.count < forms.either.count:
+        return None
+    if forms.long_whole.count:
+        return COMMA if has_comma else POINT
+    if forms.whole.count and forms.round_either.count:
+        return POINT if has_comma else COMMA
+    return None
 
 
 def _mark_by_others(forms: NumberForms, proven: set[str], delimiter: str | None) -> str:
@@ -211,12 +303,16 @@ def _mark_by_others(forms: NumberForms, proven: set[str], delimiter: str | None)
         return next(iter(proven))
     if not proven and delimiter in (None, ","):
         return POINT
-    example = "14,168" if forms.grouped.count else "1.234"
+    example = "1.234"
+    readings = "1.234 or 1234"
+    if forms.grouped.count:
+        example = "14,168"
+        readings = "14.168 or 14168"
     line = line_of(forms.either.row)
     raise InputError(
-        f"the column {forms.name!r} has two readings (line {line} is written like {example}: a "
-        "decimal "
-        "mark, or thousands?): state --decimal comma or --decimal point (table.decimal)."
+        f"the column {forms.name!r} has two readings (line {line} is written like {example}, which "
+        f"may be {readings}): state --decimal comma or --decimal point "
+        "(table.decimal)."
     )
 
 

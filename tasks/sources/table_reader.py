@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import csv
 import os
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import partial
+from dataclasses import replace
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -18,13 +18,23 @@ import pyarrow.dataset
 import pyarrow.parquet as pq
 
 from evenhand.tasks.errors import InputError, input_errors
-from evenhand.tasks.sources.encodings import encoding_of
+from evenhand.tasks.sources.delimiters import NAMES, find_delimiter, first_row
+from evenhand.tasks.sources.encodings import encoding_of, encoding_of_file
+from evenhand.tasks.sources.headers import (
+    NUMBERED,
+    check_unique,
+    column_name,
+    headers_note,
+    names_twice,
+    numbered_names,
+)
 from evenhand.tasks.sources.lakes import lake_of, open_lake
 from evenhand.tasks.sources.plain_forms import checked_blocks, in_plain_forms
 from evenhand.tasks.sources.row_group_blocks import group_blocks
+from evenhand.tasks.sources.spreadsheets import ENDINGS as SHEET_ENDINGS
+from evenhand.tasks.sources.spreadsheets import read_sheet, sheet_table
 from evenhand.tasks.sources.table_forms import TableForms, infer_forms
 
-DELIMITERS = ",;\t|"
 ZEROS = r"^\s*[+-]?0[0-9]"
 # The types of a column of CSV that Arrow tries one after another.
 CSV_TYPES = (
@@ -46,7 +56,7 @@ ENDINGS = {
     "csv": (".csv", ".tsv", ".txt", ".data"),
     "parquet": (".parquet", ".pq"),
     "arrow": (".arrow", ".feather", ".ipc"),
-    "excel": (".xlsx", ".xls"),
+    "excel": SHEET_ENDINGS,
 }
 
 
@@ -82,28 +92,10 @@ def read_source(
 
 def with_unique_names(table: pa.RecordBatchReader) -> pa.RecordBatchReader:
     """The same columns, with names; an `InputError` if one occurs twice."""
-    schema = pa.schema([field.with_name(_name(field.name)) for field in table.schema])
+    schema = pa.schema([field.with_name(column_name(field.name)) for field in table.schema])
     check_unique(schema.names, "the table")
     renamed = (pa.RecordBatch.from_arrays(block.columns, schema=schema) for block in table)
     return pa.RecordBatchReader.from_batches(schema, renamed)
-
-
-def _name(name: str) -> str:
-    """A column's name; pandas writes its index under an empty one, which a contract cannot
-    describe.
-    """
-    if not name.strip():
-        return "unnamed"
-    return name
-
-
-def check_unique(names: Sequence[str], where: str) -> None:
-    """Raise `InputError` if a column name occurs more than once."""
-    twice = sorted({name for name in names if list(names).count(name) > 1})
-    if twice:
-        raise InputError(
-            f"the column name {twice[0]!r} occurs more than once in {where}: rename all but one."
-        )
 
 
 def format_of(name: str) -> str | None:
@@ -146,8 +138,8 @@ def open_table(path: Path, source: Mapping[str, Any]) -> pa.RecordBatchReader:
     A folder may be a table of Delta Lake or Iceberg (:mod:`evenhand.tasks.sources.lakes`).
 
     `source` may have ``path``, whose ending gives the format unless ``format`` does, ``delimiter``,
-    ``null_values``, ``encoding``, ``decimal`` and ``dates``. Raises `InputError` if a file is
-    empty, truncated, ragged or of another format.
+    ``null_values``, ``encoding``, ``decimal``, ``dates``, ``sheet`` and ``headers``. Raises
+    `InputError` if a file is empty, truncated, ragged or of another format.
     """
     if not any(source.get(key) for key in ("decimal", "dates")):
         return _open_table(path, source, None)
@@ -159,7 +151,8 @@ def open_table(path: Path, source: Mapping[str, Any]) -> pa.RecordBatchReader:
 
 
 def infer_table_forms(path: Path, source: Mapping[str, Any]) -> TableForms:
-    """Find the encoding of a table's files, and how its numbers and dates are written.
+    """Find a table's encoding, delimiter or sheet, and how its header, numbers and dates are
+    written.
 
     `source` is as in :func:`open_table`; the forms that it states are taken as they are. Raises
     `InputError` as :func:`evenhand.tasks.sources.table_forms.infer_forms` does.
@@ -168,15 +161,121 @@ def infer_table_forms(path: Path, source: Mapping[str, Any]) -> TableForms:
     for file in files:
         with file.open("rb") as stream:
             is_gzipped(file.name, stream.read(4), "rename it or set table.format")
-    encoding = None
-    if files and source.get("encoding") is None:
-        encoding = encoding_of(files)
-    decoded = {**source, "encoding": source.get("encoding") or encoding}
+    layout = TableForms()
     delimiter = None
     if files:
-        delimiter = _delimiter(files[0], decoded)
-    opened = partial(_open_table, path, decoded, types_of={}, checked=False)
-    return infer_forms(opened, source, delimiter, encoding)
+        layout = _layout_of_text(files, source)
+        delimiter = _delimiter(files[0], {**source, **layout.keys})
+    elif _is_sheet(path, source):
+        layout = _layout_of_sheet(path, source)
+    opened = partial(_open_table, path, {**source, **layout.keys}, types_of={}, checked=False)
+    return layout.joined(infer_forms(opened, source, delimiter))
+
+
+def _layout_of_text(files: Sequence[Path], source: Mapping[str, Any]) -> TableForms:
+    """Encoding, delimiter and header of CSV files."""
+    keys: dict[str, Any] = {}
+    notes: list[str] = []
+    encoding = source.get("encoding")
+    if encoding is None:
+        encoding = encoding_of(files)
+        if encoding is not None:
+            keys["encoding"] = encoding
+            notes.append(
+                f"the file is not UTF-8: read as {encoding}; state another encoding with "
+                "--encoding (table.encoding)"
+            )
+    else:
+        notes.extend(encoding_notes(files, encoding))
+    delimiter = _delimiter(files[0], {**source, "encoding": encoding})
+    if delimiter != "," and not source.get("delimiter"):
+        described = NAMES[delimiter]
+        notes.append(f"the fields are separated by {described}; state another with table.delimiter")
+    with _input_stream(files[0], gzipped=_is_gzip(files[0])) as stream:
+        head = stream.read(BLOCK_BYTES)
+    header = first_row(decoded_head(head, encoding_of_file(files[0], encoding)), delimiter)
+    return _with_headers(
+        TableForms(keys, notes), header.fields, source, is_late=header.follows_fields
+    )
+
+
+def _layout_of_sheet(path: Path, source: Mapping[str, Any]) -> TableForms:
+    """Sheet and header of a spreadsheet."""
+    sheet = read_sheet(path, _shown_name(path, source), source.get("sheet"))
+    keys: dict[str, Any] = {}
+    notes: list[str] = []
+    if not sheet.is_only_one:
+        keys["sheet"] = sheet.name
+    if sheet.others and source.get("sheet") is None:
+        others = ", ".join(map(repr, sheet.others))
+        notes.append(
+            f"the sheet {sheet.name!r} is read, the first with rows, and not {others}; state "
+            "another with --sheet (table.sheet)"
+        )
+    return _with_headers(TableForms(keys, notes), sheet.header, source)
+
+
+def _with_headers(
+    layout: TableForms, header: Sequence[str], source: Mapping[str, Any], *, is_late: bool = False
+) -> TableForms:
+    """Add that names get numbers, where the header has empty ones or one more than once, or comes
+    after rows of empty fields.
+    """
+    repeated = names_twice([column_name(name) for name in header])
+    if not (repeated or is_late) or source.get("headers") is not None:
+        return layout
+    changes = headers_note(header) or "the header comes after rows of empty fields"
+    note = f"{changes} (table.headers); give each column a name of its own"
+    return replace(
+        layout,
+        keys={**layout.keys, "headers": NUMBERED},
+        notes=[*layout.notes, note],
+        repeated=frozenset(repeated),
+    )
+
+
+def encoding_notes(files: Sequence[Path], stated: str | None) -> list[str]:
+    """Say of which files the bytes prove another encoding than the stated one."""
+    notes = []
+    for file in files:
+        encoding = encoding_of_file(file, stated)
+        if encoding != stated and stated is not None:
+            notes.append(f"{file.name} is {encoding or 'UTF-8'}, not {stated}: it was read so")
+    return notes
+
+
+def reading_notes(path: Path, source: Mapping[str, Any]) -> list[str]:
+    """Notes on how a table's files were read although the source says otherwise."""
+    return encoding_notes(_text_files(path, source), source.get("encoding"))
+
+
+def decoded_head(head: bytes, encoding: str | None) -> str:
+    """Text of a file's first bytes, the last character of which may be cut off."""
+    return head[: 1 << 20].decode(encoding or "utf-8", errors="replace")
+
+
+def _is_sheet(path: Path, source: Mapping[str, Any]) -> bool:
+    kind = source.get("format") or format_of(_shown_name(path, source))
+    return path.is_file() and kind == "excel"
+
+
+def _is_gzip(file: Path) -> bool:
+    with file.open("rb") as stream:
+        return stream.read(2) == b"\x1f\x8b"
+
+
+def _table_of_sheet(path: Path, name: str, source: Mapping[str, Any]) -> pa.Table:
+    status = path.stat()
+    version = (status.st_mtime_ns, status.st_size)
+    return _sheet_version(path, version, name, source.get("sheet"), source.get("headers"))
+
+
+@lru_cache(maxsize=1)
+def _sheet_version(
+    path: Path, version: tuple[int, int], name: str, sheet: str | int | None, headers: str | None
+) -> pa.Table:
+    """The last table of a sheet: a table is opened several times, and each time as a whole."""
+    return sheet_table(read_sheet(path, name, sheet), name, headers)
 
 
 def _text_files(path: Path, source: Mapping[str, Any]) -> list[Path]:
@@ -198,10 +297,9 @@ def _delimiter(file: Path, source: Mapping[str, Any]) -> str:
     """Delimiter of a CSV file."""
     if source.get("delimiter"):
         return str(source["delimiter"])
-    with file.open("rb") as stream:
-        gzipped = stream.read(2) == b"\x1f\x8b"
-    with _input_stream(file, gzipped=gzipped) as opened:
-        return _sniff(opened.read(BLOCK_BYTES), file.name, source.get("encoding"))
+    encoding = encoding_of_file(file, source.get("encoding"))
+    with _input_stream(file, gzipped=_is_gzip(file)) as opened:
+        return find_delimiter(opened.read(BLOCK_BYTES), file.name, encoding)
 
 
 def _input_stream(file: Path, *, gzipped: bool) -> pa.NativeFile:
@@ -253,7 +351,7 @@ def _open_table(
     if kind == "arrow":
         return _open_arrow(path, name)
     if kind == "excel":
-        return _read_excel(path, name).to_reader()
+        return _table_of_sheet(path, name, source).to_reader()
     gzipped = is_gzipped(name, magic, "rename it or set table.format")
     if types_of is None:
         types_of = {}
@@ -276,28 +374,6 @@ def _open_arrow(path: Path, name: str) -> pa.RecordBatchReader:
             batches = pa.ipc.open_stream(path)
             schema = batches.schema
     return pa.RecordBatchReader.from_batches(schema, blocks())
-
-
-def _read_excel(path: Path, name: str) -> pa.Table:
-    """Read the first sheet."""
-    import pandas as pd
-
-    try:
-        frame = pd.read_excel(path)
-    except ImportError:
-        raise InputError(
-            f"{name} is an Excel file, which needs openpyxl: pip install openpyxl."
-        ) from None
-    except Exception as error:  # noqa: BLE001 - every engine has its own exceptions
-        raise InputError(
-            f"{name} cannot be read as Excel ({type(error).__name__}): save it again."
-        ) from None
-    try:
-        return pa.Table.from_pandas(frame, preserve_index=False)
-    except pa.ArrowException:  # its message quotes a value
-        raise InputError(
-            f"a column of {name} mixes types of values: save the sheet as CSV."
-        ) from None
 
 
 def is_gzipped(name: str, magic: bytes, cure: str) -> bool:
@@ -450,8 +526,10 @@ def _open_csv(
     text.
     """
     parse: dict[str, Any] = {"newlines_in_values": True}
-    encoding = source.get("encoding")
+    encoding = encoding_of_file(path, source.get("encoding"))
     convert = csv_options(source.get("null_values"))
+    names: list[str] = []
+    header_rows = 1
 
     def opened() -> pa.NativeFile:
         return _input_stream(path, gzipped=gzipped)
@@ -459,6 +537,9 @@ def _open_csv(
     def read(**options: Any) -> pyarrow.csv.CSVStreamingReader:
         arguments = csv_arguments(parse, {**convert, **options}, encoding=encoding)
         arguments["read_options"].use_threads = False  # errors have the number of the row
+        if names:
+            arguments["read_options"].column_names = names
+            arguments["read_options"].skip_rows_after_names = header_rows
         if b"\n" in head:
             return pyarrow.csv.open_csv(opened(), **arguments)
         # a header alone is a table without rows
@@ -471,7 +552,11 @@ def _open_csv(
     with readable(name, "csv"):
         with opened() as stream:
             head = stream.read(BLOCK_BYTES)
-        parse["delimiter"] = source.get("delimiter") or _sniff(head, name, encoding)
+        parse["delimiter"] = source.get("delimiter") or find_delimiter(head, name, encoding)
+        if source.get("headers") == NUMBERED:
+            header = first_row(decoded_head(head, encoding), parse["delimiter"])
+            names.extend(numbered_names(header.fields))
+            header_rows += header.before
         if path not in types_of:
             types_of[path] = _csv_types(read)
             types_of[path] |= dict.fromkeys(_codes(read, types_of[path]), pa.string())
@@ -494,17 +579,18 @@ def _csv_types(read: Callable[..., pyarrow.csv.CSVStreamingReader]) -> dict[str,
     while True:
         try:
             with read(column_types=types) as blocks:
-                check_unique(list(map(_name, blocks.schema.names)), "the table")
+                check_unique(list(map(column_name, blocks.schema.names)), "the table")
                 types = dict(zip(blocks.schema.names, blocks.schema.types, strict=True))
                 for _ in blocks:
                     pass
-            return types
         except pa.ArrowInvalid as error:
             place = re.match(r"In CSV column #(\d+): .*CSV conversion error", str(error))
             if not place:
                 raise
             column = list(types)[int(place[1])]
             types[column] = CSV_TYPES[CSV_TYPES.index(types[column]) + 1]
+        else:
+            return types
 
 
 def csv_options(null_values: Sequence[str] | None) -> dict[str, Any]:
@@ -607,18 +693,3 @@ def _codes(
                 if pc.any(pc.match_substring_regex(block.column(name), ZEROS)).as_py():
                     codes.add(name)
     return codes
-
-
-def _sniff(content: bytes, name: str, encoding: str | None = None) -> str:
-    """Delimiter of a CSV file's header line."""
-    lines = content[:65536].decode(encoding or "utf-8", errors="replace").splitlines()
-    header = next((line for line in lines if line.strip()), "")
-    if not header:
-        raise InputError(f"{name} is empty: check where it is written.")
-    return delimiter_of(header)
-
-
-def delimiter_of(header: str) -> str:
-    """Delimiter of a header line: the candidate that splits it into the most fields."""
-    counts = {mark: len(next(csv.reader([header], delimiter=mark))) for mark in DELIMITERS}
-    return max(counts, key=lambda mark: (counts[mark], -DELIMITERS.index(mark)))

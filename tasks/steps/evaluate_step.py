@@ -15,9 +15,9 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from evenhand.fairlib.arrays import Float, Float32, Int
-from evenhand.fairlib.distances.metric_base import load_metric
+from evenhand.fairlib.distances.metric_kinds import load_metric
 from evenhand.fairlib.evaluation.drivers import drivers, explained_rows, selection_report
-from evenhand.fairlib.evaluation.evaluate import MetricValue
+from evenhand.fairlib.evaluation.evaluate import Evaluation, MetricValue
 from evenhand.fairlib.evaluation.evaluate import evaluate as measure
 from evenhand.fairlib.evaluation.flips import flips
 from evenhand.fairlib.evaluation.membership import stronger_attack
@@ -111,10 +111,7 @@ def evaluate(context: StepContext) -> StepResult:
     moves = test.token_moves(model, outcomes, draws=settings["draws"])
     certificates |= moves.metrics
 
-    metrics: dict[str, MetricValue] = {}
-    if not outcomes.classes:
-        metrics["probability_spread"] = _probability_spread(outcomes)
-    metrics |= certificates
+    metrics = _probability_spread(outcomes) | certificates
     metrics |= _metrics_of_attacks_and_reasons(test, model)
     outputs: Outputs = {}
     if moves.content:
@@ -148,10 +145,7 @@ def evaluate(context: StepContext) -> StepResult:
     content = controls.controls_content(method, measured, bootstrap_settings(context.parameters))
     outputs |= context.write_json("controls", content)
 
-    evaluation = replace(evaluation, metrics=evaluation.metrics | metrics)
-    if "outcome" in context.parameters:
-        stated = {"outcome": context.parameters["outcome"]}
-        evaluation = replace(evaluation, settings=evaluation.settings | stated)
+    evaluation = _completed(evaluation, metrics, context.parameters)
     outputs |= context.write_json("metrics", evaluation.to_json())
     outputs |= _score_outputs(test, outcomes)
     outputs |= _write_predictions(test, outcomes)
@@ -159,10 +153,24 @@ def evaluate(context: StepContext) -> StepResult:
     return StepResult(outputs, {"test_rows": len(test.rows.y)})
 
 
-def _probability_spread(outcomes: Outcomes) -> MetricValue:
-    """How far the scores of the middle 90 % of people are apart."""
+def _probability_spread(outcomes: Outcomes) -> dict[str, MetricValue]:
+    """For two labels ``probability_spread``: how far the scores of the middle 90 % of people are
+    apart.
+    """
+    if outcomes.classes:
+        return {}
     high, low = np.quantile(outcomes.score, [0.95, 0.05])
-    return MetricValue(float(high - low))
+    return {"probability_spread": MetricValue(float(high - low))}
+
+
+def _completed(
+    evaluation: Evaluation, metrics: Mapping[str, MetricValue], parameters: Mapping[str, Any]
+) -> Evaluation:
+    """Add further metrics to an evaluation, and the job's outcome to its settings."""
+    settings = dict(evaluation.settings)
+    if "outcome" in parameters:
+        settings["outcome"] = parameters["outcome"]
+    return replace(evaluation, metrics={**evaluation.metrics, **metrics}, settings=settings)
 
 
 def _metrics_of_attacks_and_reasons(test: _Test, model: Any) -> dict[str, MetricValue]:
@@ -394,6 +402,8 @@ class _Test:
     def token_moves(self, model: Any, outcomes: Outcomes, *, draws: int) -> TokenMoves:
         """How the answers move when terms of sentences are exchanged."""
         context = self.context
+        if not context.parameters["evaluate"].get("terms"):
+            return TokenMoves()
         data = self.rows
         sentences = partial(sentences_of, context, data)
         show = context.parameters["evaluate"]["show_sentences"]

@@ -7,6 +7,7 @@ import itertools
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.csv
@@ -18,13 +19,16 @@ from evenhand.tasks.errors import NotCarriedOut
 from evenhand.tasks.execution.dataset import StoredTable, block_file, take_over
 from evenhand.tasks.execution.step import Parts, StepContext, StepResult
 from evenhand.tasks.sources.lakes import lake_of
+from evenhand.tasks.sources.table_forms import TableForms
 from evenhand.tasks.sources.table_reader import (
     common_schema,
     files_of,
     format_of,
+    infer_table_forms,
     open_parquet,
     read_source,
     readable,
+    reading_notes,
     with_unique_names,
 )
 
@@ -38,11 +42,20 @@ RUN_GROUPS = 4
 def ingest(context: StepContext) -> StepResult:
     """Read the table and write ``raw.parquet``, or of many rows the folder ``raw`` of such files.
 
-    Parts of a folder of Parquet files that an earlier run read are not read again. Raises
-    `NotCarriedOut` if a file changes meanwhile.
+    Parts of a folder of Parquet files that an earlier run read are not read again. With `infer` the
+    forms of the table's text that the source does not state are found first. Raises `NotCarriedOut`
+    if a file changes meanwhile.
     """
     before = _stamps(context.inputs.values())
-    blocks = read_source(context.parameters["source"], context.inputs, context.parameters["seed"])
+    source = context.parameters["source"]
+    forms = TableForms()
+    if source.get("path"):
+        (path,) = context.inputs.values()
+        if context.parameters.get("infer"):
+            forms = infer_table_forms(path, source)
+        else:
+            forms = TableForms(notes=reading_notes(path, source))
+    blocks = read_source({**source, **forms.keys}, context.inputs, context.parameters["seed"])
     schema = blocks.schema
     folder = context.workdir / "raw"
     parts = _take_parts(schema, context, folder)
@@ -58,7 +71,11 @@ def ingest(context: StepContext) -> StepResult:
     written = StoredTable(folder)
     if len(written.files) == 1:
         written = StoredTable(written.files[0].rename(context.workdir / "raw.parquet"))
-    facts = {"rows": written.num_rows, "columns": len(schema)}
+    facts: dict[str, Any] = {"rows": written.num_rows, "columns": len(schema)}
+    if forms.notes:
+        facts["notes"] = forms.notes
+    if forms.repeated:
+        facts["repeated"] = sorted(forms.repeated)
     return StepResult({"raw": (written.path, "raw")}, facts, parts)
 
 

@@ -17,9 +17,10 @@ from evenhand.data_contracts.arrow import (
     known_groups,
     label_codes,
 )
-from evenhand.data_contracts.checking import CheckResult, check_encoded, encoded_columns
+from evenhand.data_contracts.checking import check_encoded, encoded_columns
 from evenhand.data_contracts.model import Column, Contract
 from evenhand.data_contracts.scanning import Scan, scan
+from evenhand.data_contracts.table_check import CheckResult
 from evenhand.fairlib.arrays import Bool, Float, Int, Int8, Str
 from evenhand.fairlib.preprocessing.encoder import (
     ColumnSpec,

@@ -243,10 +243,11 @@ def _judge_and_move(
                     seen=chain,
                     judged=alias != WAITING,
                 )
-            return policy, held_back
         except EvidenceChangedError:
             if attempt == JUDGEMENTS - 1:
                 raise
+        else:
+            return policy, held_back
     raise AssertionError("unreachable: the last attempt returns or raises")
 
 

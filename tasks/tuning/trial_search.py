@@ -302,50 +302,42 @@ class Study:
           run
         """
         optuna = optuna_quietly()
-        guard = threading.Lock()
-        stopped = threading.Event()
         running = [item for item in self._items() if item.state == optuna.trial.TrialState.RUNNING]
         time_limit = budget or Budget()
-        pace = _Pace(plan, time_limit, once or {})
-
-        def next_trial() -> Any:
-            with guard:
-                self._study.sampler = self._sampler(plan)
-                if time_limit.search_left <= 0 or pace.is_over:
-                    return None
-                if running:
-                    return optuna.trial.Trial(self._study, running.pop(0)._trial_id)
-                begun = sum(item.state.name != "WAITING" for item in self._items())
-                if begun >= most or (begun >= len(CONTROLS) and time.monotonic() >= until):
-                    return None
-                return self._study.ask()
-
-        def show() -> None:
-            if on_trial is not None:
-                with guard:
-                    on_trial(self.answered(plan.aim))
-
-        def work() -> None:
-            while not stopped.is_set():
-                trial = next_trial()
-                if trial is None:
-                    return
-                with guard:
-                    candidate = drawn(trial, plan)
-                if not pace.admits(candidate):
-                    continue
-                if self._carry_out(trial, candidate, plan, judge, guard, stopped, pace, show):
-                    show()
-
+        running_search = _Search(
+            study=self,
+            plan=plan,
+            judge=judge,
+            budget=time_limit,
+            pace=_Pace(plan, time_limit, once or {}),
+            until=until,
+            most=most,
+            on_trial=on_trial,
+            interrupted=running,
+        )
         with warnings.catch_warnings():
             # its grouping of parameters by method is called experimental
             warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
             # a model whose process was killed during its report is reported again
             warnings.filterwarnings("ignore", "The reported value is ignored")
             if workers == 1:
-                work()
+                running_search.work()
             else:
-                _on_threads(work, workers, stopped, interrupt)
+                _on_threads(running_search.work, workers, running_search.stopped, interrupt)
+
+    def _ask(self, plan: Plan) -> Any:
+        """Begin the next model."""
+        self._study.sampler = self._sampler(plan)
+        return self._study.ask()
+
+    def _reopened(self, item: Any, plan: Plan) -> Any:
+        """Continue a model that was begun by a search that ended."""
+        self._study.sampler = self._sampler(plan)
+        return optuna_quietly().trial.Trial(self._study, item._trial_id)
+
+    def _begun(self) -> int:
+        """Return the number of models that are finished or running."""
+        return sum(item.state.name != "WAITING" for item in self._items())
 
     def _sampler(self, plan: Plan) -> Any:
         """Build the sampler of the next trial: seeded by its place, as if no process had been
@@ -356,50 +348,6 @@ class Study:
             return genetic_sampler(plan, seed)
         tpe = optuna_quietly().samplers.TPESampler
         return tpe(seed=seed, n_startup_trials=STARTUP, multivariate=True, group=True)
-
-    def _carry_out(
-        self,
-        trial: Any,
-        candidate: Candidate,
-        plan: Plan,
-        judge: Judge,
-        guard: Any,
-        stopped: Any,
-        pace: _Pace,
-        show: Callable[[], None],
-    ) -> bool:
-        """Judge a model under all rules, and report it to the study; an error makes it a failure.
-
-        Returns whether it was reported: a stopped model stays open, and is run again.
-        """
-        aim = plan.aim
-        rules = plan.rules(candidate)
-        started = time.perf_counter()
-        results: Sequence[Mapping[str, Any]] = []
-        goes_on = True
-        try:
-            if plan.halving and candidate.kind == SEARCH:
-                results = pace.timed(judge, candidate, rules, first=True)
-                with guard:
-                    goes_on = self._passes_rung(trial, results, aim)
-                if goes_on and not pace.admits(candidate, first=False):
-                    return False
-            elif pace.wants_first_look(candidate) and not self._has_answer(plan, guard):
-                self._look_first(trial, candidate, plan, judge, guard, pace)
-                show()
-            if goes_on:
-                results = pace.timed(judge, candidate, rules, first=False)
-        except OutOfTime:
-            return False
-        except Exception as caught:  # noqa: BLE001 - the other models go on
-            if stopped.is_set():
-                return False
-            results = [{"error": _reason(caught)}]
-        seconds = time.perf_counter() - started
-        with guard:
-            checked = _checked(aim, rules, results)
-            self._tell(trial, candidate, checked, plan, seconds, kept=goes_on)
-        return True
 
     def _passes_rung(self, trial: Any, results: Sequence[Mapping[str, Any]], aim: Aim) -> bool:
         """Whether a model goes on after the first rung, by what other models had there.
@@ -418,29 +366,6 @@ class Study:
             content.append(_rounded({name: estimates.get(name, {}) for name in aim.metrics}))
         trial.set_user_attr("rung", content)
         return passes
-
-    def _has_answer(self, plan: Plan, guard: Any) -> bool:
-        """Whether a trial keeps all limits by its value, be it that of a part of the rows."""
-        with guard:
-            return bool(within(replace(plan.aim, bound="point"), self.answered(plan.aim)))
-
-    def _look_first(
-        self, trial: Any, candidate: Candidate, plan: Plan, judge: Judge, guard: Any, pace: _Pace
-    ) -> None:
-        """Judge a model on a part of the rows, so that there is an answer if there is no time for
-        more.
-        """
-        rules = plan.rules(candidate)
-        started = time.perf_counter()
-        try:
-            results = _checked(plan.aim, rules, pace.timed(judge, candidate, rules, first=True))
-        except OutOfTime:
-            raise
-        except Exception:  # noqa: BLE001 - all folds may have what a part of the rows lacks
-            return
-        with guard:
-            seconds = time.perf_counter() - started
-            _describe(trial, candidate, results, seconds, "partial")
 
     def _tell(
         self,
@@ -477,6 +402,121 @@ class Study:
         if len(values) == 1:
             trial.report(values[0], step=0)
         self._study.tell(trial, state=states.PRUNED)
+
+
+@dataclass
+class _Search:
+    """A search that runs: what its threads share, and what each of them does."""
+
+    study: Study
+    plan: Plan
+    judge: Judge
+    budget: Budget
+    pace: _Pace
+    until: float  # no further model starts after this time of ``time.monotonic``
+    most: int  # number of models of the whole study
+    on_trial: Callable[[list[Trial]], None] | None
+    interrupted: list[Any]  # models of Optuna that an earlier search began and did not end
+    # held by the thread that reads or writes the study
+    guard: threading.Lock = field(default_factory=threading.Lock)
+    stopped: threading.Event = field(default_factory=threading.Event)
+
+    def work(self) -> None:
+        """Judge one model after another until no further one starts."""
+        while not self.stopped.is_set():
+            trial = self._next_trial()
+            if trial is None:
+                return
+            with self.guard:
+                candidate = drawn(trial, self.plan)
+            if self.pace.admits(candidate) and self._carry_out(trial, candidate):
+                self._show()
+
+    def _next_trial(self) -> Any:
+        """Begin the next model, or one that was interrupted; None if no further one starts."""
+        with self.guard:
+            if self.budget.search_left <= 0 or self.pace.is_over:
+                return None
+            if self.interrupted:
+                return self.study._reopened(self.interrupted.pop(0), self.plan)
+            begun = self.study._begun()
+            is_late = time.monotonic() >= self.until
+            if begun >= self.most or (begun >= len(CONTROLS) and is_late):
+                return None
+            return self.study._ask(self.plan)
+
+    def _show(self) -> None:
+        """Pass the trials that an answer is chosen from to the caller."""
+        if self.on_trial is not None:
+            with self.guard:
+                self.on_trial(self.study.answered(self.plan.aim))
+
+    def _carry_out(self, trial: Any, candidate: Candidate) -> bool:
+        """Judge a model under all rules, and report it to the study; an error makes it a failure.
+
+        Returns whether it was reported: a stopped model stays open, and is run again.
+        """
+        started = time.perf_counter()
+        try:
+            results, goes_on = self._results(trial, candidate)
+        except OutOfTime:
+            return False
+        except Exception as caught:  # noqa: BLE001 - the other models go on
+            if self.stopped.is_set():
+                return False
+            results = [{"error": _reason(caught)}]
+            goes_on = True
+        seconds = time.perf_counter() - started
+        rules = self.plan.rules(candidate)
+        with self.guard:
+            checked = _checked(self.plan.aim, rules, results)
+            self.study._tell(trial, candidate, checked, self.plan, seconds, kept=goes_on)
+        return True
+
+    def _results(
+        self, trial: Any, candidate: Candidate
+    ) -> tuple[Sequence[Mapping[str, Any]], bool]:
+        """Judge a model on all folds, where its first rung is good enough; return the results by
+        rule, and whether it was.
+
+        Raises `OutOfTime` if it would not end in time.
+        """
+        rules = self.plan.rules(candidate)
+        if self.plan.halving and candidate.kind == SEARCH:
+            results = self.pace.timed(self.judge, candidate, rules, first=True)
+            with self.guard:
+                goes_on = self.study._passes_rung(trial, results, self.plan.aim)
+            if not goes_on:
+                return results, False
+            if not self.pace.admits(candidate, first=False):
+                raise OutOfTime
+        elif self.pace.wants_first_look(candidate) and not self._has_answer():
+            self._look_first(trial, candidate)
+            self._show()
+        return self.pace.timed(self.judge, candidate, rules, first=False), True
+
+    def _has_answer(self) -> bool:
+        """Whether a trial keeps all limits by its value, be it that of a part of the rows."""
+        by_values = replace(self.plan.aim, bound="point")
+        with self.guard:
+            return bool(within(by_values, self.study.answered(self.plan.aim)))
+
+    def _look_first(self, trial: Any, candidate: Candidate) -> None:
+        """Judge a model on a part of the rows, so that there is an answer if there is no time for
+        more.
+        """
+        rules = self.plan.rules(candidate)
+        started = time.perf_counter()
+        try:
+            judged = self.pace.timed(self.judge, candidate, rules, first=True)
+            results = _checked(self.plan.aim, rules, judged)
+        except OutOfTime:
+            raise
+        except Exception:  # noqa: BLE001 - all folds may have what a part of the rows lacks
+            return
+        with self.guard:
+            seconds = time.perf_counter() - started
+            _describe(trial, candidate, results, seconds, "partial")
 
 
 def _on_threads(

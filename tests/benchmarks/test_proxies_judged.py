@@ -95,7 +95,7 @@ def test_a_limit_that_allows_no_split_measures_everybody() -> None:
 
 
 def test_the_page_counts_choices_and_misses() -> None:
-    row = {name: 0.5 for name in (*proxies_judged.COLUMNS, "auc_random")}
+    row = dict.fromkeys((*proxies_judged.COLUMNS, "auc_random"), 0.5)
     runs = []
     for seed in range(3):
         run: dict[str, Any] = {

@@ -115,8 +115,8 @@ def _carry_out(
     """Carry a command out, and send the points that it passed, its exit code and its outputs."""
     from typer.testing import CliRunner
 
-    import evenhand.tasks.pages.build as build
     from evenhand.flows.cli import app
+    from evenhand.tasks.pages import build
 
     os.chdir(folder)
     Path("scratch").mkdir(exist_ok=True)
@@ -191,7 +191,16 @@ def attempt(
     if answer is None:
         assert process.exitcode == -signal.SIGKILL, process.exitcode
         return Ended(killed=True, seconds=seconds)
-    return Ended(False, *answer, seconds)
+    points, code, out, err, state = answer
+    return Ended(
+        killed=False,
+        points=points,
+        code=code,
+        out=out,
+        err=err,
+        registry=state,
+        seconds=seconds,
+    )
 
 
 def make_bench(folder: Path, registry: Path) -> Path:

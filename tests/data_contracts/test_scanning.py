@@ -13,10 +13,11 @@ import pytest
 from contract_samples import make_people, put
 
 from evenhand.data_contracts.arrow import coerce, coerce_batch, fitting
-from evenhand.data_contracts.checking import CheckResult, check_encoded, check_table
+from evenhand.data_contracts.checking import check_encoded, check_table
 from evenhand.data_contracts.errors import ContractViolation
 from evenhand.data_contracts.model import Contract
 from evenhand.data_contracts.scanning import Scan, scan
+from evenhand.data_contracts.table_check import CheckResult
 
 ROWS = 240
 

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pytest
 from contract_samples import make_people
 
-from evenhand.data_contracts import checking, suites
+from evenhand.data_contracts import suites, table_check
 from evenhand.data_contracts.checking import check_batch, check_encoded, check_table
 from evenhand.data_contracts.errors import CheckCrashed
 from evenhand.data_contracts.model import Column, Contract
@@ -186,7 +186,7 @@ def test_rules_of_an_encoded_matrix(monkeypatch):
         asked.extend(make_suite(*arguments))
         return asked
 
-    monkeypatch.setattr(checking, "make_suite", noted)
+    monkeypatch.setattr(table_check, "make_suite", noted)
     table = pa.table({name: [0.0] for name in "abcd"})
     check_encoded(table, {"a": "onehot", "b": "standard", "c": "unit", "d": "binary"}, rows=1)
     assert {rule.key: list(rule.options.values()) for rule in asked} == {

@@ -14,7 +14,8 @@ import pytest
 import yaml
 from typer.testing import CliRunner
 
-from evenhand.fairlib.distances.metric_base import FeatureBounds, Metric, load_metric
+from evenhand.fairlib.distances.metric_base import FeatureBounds, Metric
+from evenhand.fairlib.distances.metric_kinds import load_metric
 from evenhand.fairlib.preprocessing.encoder import TableEncoder
 from evenhand.fairlib.splits import persons
 from evenhand.flows.classifier_jobs import _metric_step

@@ -96,6 +96,7 @@ class Served:
                 if error.code != 503 or not pause:  # its SQLite database is locked, as under load
                     raise
                 time.sleep(pause)
+        raise AssertionError("unreachable: the last attempt returns or raises")
 
     def start(self, name: str, **parameters: Any) -> str:
         """Request a run now."""

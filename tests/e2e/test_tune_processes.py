@@ -130,7 +130,7 @@ def test_a_dask_scheduler_that_does_not_answer_gets_one_line(
     searching: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pytest.importorskip("distributed")
-    import evenhand.flows.workers as workers
+    from evenhand.flows import workers
 
     monkeypatch.setattr(workers, "DASK_TIMEOUT_S", 0.2)
     for address in ("tcp://127.0.0.1:9", "nonsense"):

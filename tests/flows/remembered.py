@@ -14,12 +14,12 @@ from typing import Any
 
 import typer.main
 
-import evenhand.data_contracts.checking
+import evenhand.data_contracts.table_check
 import evenhand.tasks.pages.build
 from evenhand.tasks.execution.step import Step, StepContext, StepResult, run_step
 
 draw_chart = evenhand.tasks.pages.build._svg
-run_suite = evenhand.data_contracts.checking.run_suite
+run_suite = evenhand.data_contracts.table_check.run_suite
 # Typer makes it anew for every call of a command, from the signatures of all
 command_of = functools.cache(typer.main.get_command)
 

@@ -28,7 +28,6 @@ from typer.testing import CliRunner
 
 import evenhand.flows.commands.evaluate_command as command
 import evenhand.flows.evaluate as evaluation
-import evenhand.tasks.evaluating.decisions as decisions
 from evenhand.fairlib.methods.registry import load_model
 from evenhand.fairlib.preprocessing.encoder import TableEncoder
 from evenhand.flows import runtime
@@ -36,6 +35,7 @@ from evenhand.flows.cli import app
 from evenhand.flows.commands import terminal
 from evenhand.flows.engine import DirectEngine
 from evenhand.tasks.errors import InputError, NotCarriedOut
+from evenhand.tasks.evaluating import decisions
 from evenhand.tasks.execution.step import listen
 from evenhand.tasks.execution.store import Store
 from evenhand.tasks.registry.bundle import open_bundle

@@ -63,22 +63,19 @@ def test_rows_leave_the_memory_step_by_step() -> None:
 
 
 def test_workers_of_a_cluster_share_the_bins_of_trees() -> None:
-    token = memory.WORKERS_FREE.set([3e9, 2.5e9, 4e9])
-    try:
-        assert budget(None) == memory.PROCESS + 2.5e9
-        # 0.7 GB and 24 bytes a row, and in each worker a third of 52 a row and of the bins of 3 GB
-        found = place_for("gbdt", 10 * MILLION, 100, "2.2GB")
-        assert (found.kind, found.needed) == ("rows", pytest.approx(0.94e9 + (0.52e9 + 3e9) / 3))
-        assert place_for("gbdt", 10 * MILLION, 100, "2GB").kind == "pages"
-        # a network does not: 0.74 + 4 GB
-        with pytest.raises(InputError, match=r"method nn needs .* use reweigh"):
-            place_for("nn", 10 * MILLION, 100, "2.2GB")
-        assert memory.training_workers("reweigh") == 3
-        assert memory.training_workers("budro") == 1
-    finally:
-        memory.WORKERS_FREE.reset(token)
+    free = [3e9, 2.5e9, 4e9]
+    assert budget(None, free) == memory.PROCESS + 2.5e9
+    # 0.7 GB and 24 bytes a row, and in each worker a third of 52 a row and of the bins of 3 GB
+    found = place_for("gbdt", 10 * MILLION, 100, "2.2GB", workers_free=free)
+    assert (found.kind, found.needed) == ("rows", pytest.approx(0.94e9 + (0.52e9 + 3e9) / 3))
+    assert place_for("gbdt", 10 * MILLION, 100, "2GB", workers_free=free).kind == "pages"
+    # a network does not: 0.74 + 4 GB
+    with pytest.raises(InputError, match=r"method nn needs .* use reweigh"):
+        place_for("nn", 10 * MILLION, 100, "2.2GB", workers_free=free)
+    assert memory.training_workers("reweigh", free) == 3
+    assert memory.training_workers("budro", free) == 1
     assert place_for("gbdt", 10 * MILLION, 100, "2.2GB").kind == "pages"
-    assert memory.training_workers("gbdt") == 1
+    assert memory.training_workers("gbdt", ()) == 1
 
 
 def test_the_memory_of_budro_is_a_little_more_than_it_took() -> None:

@@ -283,8 +283,24 @@ def test_a_batch_survives_one_row_that_init_never_saw(tmp_path: Path) -> None:
     pyarrow.csv.write_csv(new, tmp_path / "new.csv")
     done = run(tmp_path / "store", "people", tmp_path / "new.csv", tmp_path / "out")
     assert done.exit_code == 0, done.stderr
-    assert "rows      400 of 400 predicted" in done.stdout
-    assert "WARNING   1 predicted with values outside the bounds" in done.stdout
+    assert "rows      399 of 400 predicted" in done.stdout
+    assert "WARNING   1 set aside: outside the bounds" in done.stdout
+    assert "in income (1) were set aside" in done.stdout
+    (aside,) = (tmp_path / "out" / "_evenhand" / "quarantine").glob("*.parquet")
+    assert pq.read_table(aside)["income"].to_pylist() == [-7.0]
+    used = run(
+        tmp_path / "store", "people", tmp_path / "new.csv", tmp_path / "used",
+        "--set", "predict.outside=use",
+    )  # fmt: skip
+    assert used.exit_code == 0, used.stderr
+    assert "rows      400 of 400 predicted" in used.stdout
+    assert "WARNING   1 predicted with values outside the bounds" in used.stdout
+    judged = CliRunner().invoke(
+        app,
+        ["evaluate", "people", "--data", str(tmp_path / "new.csv"), "--direct",
+         "--store", str(tmp_path / "store"), "--set", "evaluate.draws=20", "--json"],
+    )  # fmt: skip
+    assert judged.exit_code == 0, judged.stderr
 
 
 @pytest.mark.parametrize(

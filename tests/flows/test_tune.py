@@ -14,11 +14,8 @@ import yaml
 from typer.testing import CliRunner
 
 import evenhand.flows.tune as tuning
-from evenhand.fairlib.tuning.budget import Budget
-from evenhand.fairlib.tuning.study import Trial
 from evenhand.flows.cli import app
-from evenhand.flows.tune import tuning as document_of
-from evenhand.flows.tune_plan import make_plan
+from evenhand.flows.tune_plan import make_plan, plan_of_rows
 from evenhand.tasks.errors import OutOfTime
 from evenhand.tasks.execution.dataset import read_dataset
 from evenhand.tasks.tuning.judge import cells_of
@@ -160,7 +157,9 @@ def test_the_search_reads_no_test_row(
     other.folder.mkdir()
     search = tuning.search
 
-    def without_test_rows(plan: Any, rows: Any, study: Any, store: Any, *rest: Any) -> None:
+    def without_test_rows(
+        plan: Any, rows: Any, study: Any, store: Any, *rest: Any, **more: Any
+    ) -> None:
         test, raw = (
             Path(store.local, *place)
             for place in (
@@ -172,7 +171,7 @@ def test_the_search_reads_no_test_row(
         shutil.rmtree(test)
         shutil.rmtree(raw)
         shutil.rmtree(Path(store.local, "artifacts", "checked"))
-        search(plan, rows, study, store, *rest)
+        search(plan, rows, study, store, *rest, **more)
         raise Stop
 
     monkeypatch.setattr(tuning, "search", without_test_rows)
@@ -377,16 +376,6 @@ def test_a_limit_kept_by_the_value_alone_is_said(
     assert (searching.folder / "job.tuned.yaml").exists()
 
 
-def test_what_follows_from_the_standings_to_the_exit_code() -> None:
-    kept = {"value": 0.1, "kept_by": "value"}
-    missed = {"value": 0.3, "kept_by": None}
-    unknown = {"value": None, "kept_by": None}
-    assert tuning.exit_code_of({"within_limits": True, "standings": [kept]}) == 0
-    assert tuning.exit_code_of({"within_limits": False, "standings": [kept, missed]}) == 1
-    assert tuning.exit_code_of({"within_limits": False, "standings": [kept]}) == 3
-    assert tuning.exit_code_of({"within_limits": False, "standings": [unknown]}) == 3
-
-
 def test_a_time_limit_keeps_an_answer_without_test_rows(
     searching: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -432,29 +421,12 @@ def test_a_search_without_a_judged_model_ends_with_4(
     assert models_of(study_of(searching, "--trials", "2")["tuning"]) == 2
 
 
-def test_the_reserve_follows_from_what_judgements_took() -> None:
-    budget = Budget(100.0, clock=lambda: 0.0, writing=5.0)
-    majority = Trial(1, "majority", "judged", seconds=2.0)
-    quick = Trial(0, "default", "partial", seconds=1.0)
-    judged = Trial(0, "default", "judged", seconds=8.0)
-    slow = Trial(0, "default", "judged", seconds=800.0)
-    assert tuning.finishing_seconds([], None, budget) < 0  # the first answer may be a little late
-    assert tuning.finishing_seconds([quick], quick, budget) == 5.0
-    assert tuning.finishing_seconds([majority, judged], judged, budget) == 5.0 + 8.0 + 12.0
-    assert tuning.finishing_seconds([majority, slow], slow, budget) == 5.0 + 50.0
-
-
-@pytest.mark.parametrize(("slowness", "seconds"), [(1.0, 4.0), (5.0, 10.0), (50.0, 25.0)])
-def test_a_busy_machine_gets_more_time_for_writing(slowness: float, seconds: float) -> None:
-    assert tuning.writing_seconds(slowness, Budget(100.0)) == seconds
-
-
 def test_the_first_model_under_a_time_limit_is_a_quick_one(bench: Bench) -> None:
     """It is judged under all rules."""
     bench.job["method"] = {"name": "sensei"}
     bench.job["tune"] = {"minutes": 1, "where": ["gap_max.sex <= 0.1"]}
     plan = make_plan(str(bench.write()))
-    order = [(one.kind, one.method) for one in tuning.plan_of_rows(plan, 300).fixed]
+    order = [(one.kind, one.method) for one in plan_of_rows(plan, 300).fixed]
     assert order == [
         ("default", "gbdt"),
         ("majority", None),
@@ -653,42 +625,3 @@ def test_a_run_starts_without_optuna() -> None:
     code = "import sys, evenhand.flows.cli, evenhand.flows.commands.run_command; print('optuna' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
     assert done.stdout.strip() == "False"
-
-
-def test_the_compromise_has_its_value_and_its_intervals_end() -> None:
-    ends = {"value": 0.1, "low": 0.05, "high": 0.45}
-    document = document_of_limit(ends, 0.2, "interval")
-    line = tuning.compromise(document, Path("people.tuned.yaml"))
-    assert line == (
-        "none of 1 trials is within the limits: the best compromise, number 3, is in "
-        "people.tuned.yaml; "
-        "gap_max.sex <= 0.2: kept by the value, not shown to hold (value 0.1, end of the interval "
-        "0.45); "
-        "--bound interval asks for more evidence than the values are."
-    )
-    missed = document_of_limit(ends, 0.05, "auto")
-    assert (
-        "gap_max.sex <= 0.05: missed by 0.05 (value 0.1, end of the interval 0.45)."
-        in tuning.compromise(missed, Path("people.tuned.yaml"))
-    )
-
-
-def document_of_limit(ends: dict[str, float], value: float, bound: str) -> dict[str, Any]:
-    """The document of a study with one trial and one limit on its gap."""
-    metrics = {"gap_max.sex": ends, "auc": {"value": 0.7}}
-    trial = Trial(3, "search", "judged", metrics=metrics)
-    limit = {"metric": "gap_max.sex", "sign": "<=", "value": value}
-    aim = {"objectives": ["auc"], "limits": [limit], "bound": bound}
-    keys = ("job", "level", "methods", "decisions", "halving")
-    return document_of({**dict.fromkeys(keys), "aim": aim}, None, "a-study", [trial])
-
-
-def test_the_page_counts_misses_by_the_bound_of_auto() -> None:
-    ends = {"value": 0.1, "low": 0.05, "high": 0.15, "below": 0.0, "above": 0.3}
-    trial = Trial(0, "search", "judged", metrics={"gap_max.sex": ends, "auc": {"value": 0.7}})
-    keys = ("job", "level", "methods", "decisions", "halving")
-    limit = {"metric": "gap_max.sex", "sign": "<=", "value": 0.2}
-    aim = {"objectives": ["auc"], "limits": [limit], "bound": "auto"}
-    document = document_of({**dict.fromkeys(keys), "aim": aim}, None, "a-study", [trial])
-    assert (document["bound"], document["bound_asked"]) == ("interval", "auto")
-    assert (document["winner"], document["trials"][0]["miss"]) == ("0", 0.0)

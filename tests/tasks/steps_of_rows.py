@@ -14,7 +14,7 @@ from evenhand.tasks.execution.step import StepContext
 
 RULE = {"threshold": None, "rate": None, "costs": None, "equal": None}
 EQUAL = {"criterion": "equalized_odds", "tolerance": 0.05, "attribute": "sex"}
-SEX = {"name": "sex", "bins": None, "names": []}
+SEX: dict[str, Any] = {"name": "sex", "bins": None, "names": []}
 
 
 def encoded(n: int = 600, seed: int = 0, groups: NDArray[Any] | None = None) -> Dataset:

@@ -335,13 +335,7 @@ class JointTraining:
         fixed = self.target.read(self.target.memory(rows), slot, seen).readings
         others = self.target.head("policy", fixed).outputs[np.arange(slot.size), greedy.ravel()]
         expected = others.reshape(slots.shape).astype(np.float64)
-        # n-step returns, cut where the agent explored
-        returned = expected[-1]
-        returns = np.empty(action.shape)
-        for s in reversed(range(config.n_step)):
-            cut = s + 1 == config.n_step or action[s + 1] != greedy[s + 1]
-            later = np.where(ended[s], 0.0, np.where(cut, expected[s + 1], returned))
-            returns[s] = returned = reward[s] + later
+        returns = _returns(reward, expected, ended, action != greedy[: config.n_step])
         # one step on the mean losses and squared errors of all but the last sets
         learned = slice(action.size)
         values = predictor.head("policy", sets.readings[learned])
@@ -349,9 +343,7 @@ class JointTraining:
         error = values.outputs[taken] - returns.ravel()
         d_values = np.zeros_like(values.outputs)
         d_values[taken] = 2.0 * config.value_weight * error
-        # the learning rate is constant, then linear over the second half of the iterations
-        late = max(0.0, 2.0 * (self.iteration / self.iterations) - 1.0)
-        rate = config.learning_rate + (config.final_learning_rate - config.learning_rate) * late
+        rate = self._learning_rate()
         scale = np.float32(1.0 / action.size)
         for gradient in (d_label, d_attribute):
             gradient *= scale
@@ -361,6 +353,12 @@ class JointTraining:
         self._learners[1].step(theirs, their_sets, {"classify": (guesses, d_attribute)}, rate)
         means = label[learned].mean(), attribute[learned].mean(), np.square(error).mean()
         return np.array([*means, R[:-1][ended].sum(), asked_counts[ended].sum(), ended.sum()])
+
+    def _learning_rate(self) -> float:
+        """The learning rate is constant, then linear over the second half of the iterations."""
+        config = self.config
+        late = max(0.0, 2.0 * (self.iteration / self.iterations) - 1.0)
+        return config.learning_rate + (config.final_learning_rate - config.learning_rate) * late
 
     def _episodes(self, rows: Rows, memory: Memory) -> tuple[Int, Bool, Int, Int, Sets]:
         """Let every agent ask or stop n times, from what is known of its person.
@@ -531,3 +529,19 @@ def train(
             checkpoint.save(joint.state() | {"pretrained": pretrained_vectors, "history": history})
     joint.check()
     return pretrained, joint.networks, history
+
+
+def _returns(reward: Float, expected: Float, ended: Bool, explored: Bool) -> Float:
+    """Returns of n steps, cut where the agent explored.
+
+    All arguments have a row for each step; `expected`, the values of the states, has one more.
+    """
+    steps = len(reward)
+    returned = expected[-1]
+    returns = np.empty(reward.shape)
+    for s in reversed(range(steps)):
+        cut = s + 1 == steps or explored[s + 1]
+        later = np.where(ended[s], 0.0, np.where(cut, expected[s + 1], returned))
+        returned = reward[s] + later
+        returns[s] = returned
+    return returns

@@ -96,7 +96,8 @@ class AuditedNetwork(NeuralNetworkClassifier):
         self._check_interval("(-inf, inf)", "tolerance")
 
     def _objective(self, data: Float32, sensitive_features: Any, counterfactuals: Any) -> MeanLoss:
-        from evenhand.fairlib.distances.metric_base import fitted_metric, mean_squared_distance
+        from evenhand.fairlib.distances.metric_base import mean_squared_distance
+        from evenhand.fairlib.distances.metric_kinds import fitted_metric
         from evenhand.fairlib.methods.networks.objectives import Robustness
 
         self.metric_ = fitted_metric(self.metric, data, sensitive_features)

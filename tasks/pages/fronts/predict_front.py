@@ -55,11 +55,16 @@ def build(documents: Documents) -> Iterator[Section]:
     """Rows, probabilities, files."""
     run = documents["run"]
     summary = documents["summary"]
+    outside = summary.get("outside", 0)
+    set_aside = 0
+    if documents["settings"].get("outside") == "set_aside":
+        set_aside = outside
     name_counts = [
         ("Predicted", summary["rows_out"]),
-        ("Set aside: they break the data contract", summary["quarantined"]),
+        ("Set aside: they break the data contract", summary["quarantined"] - set_aside),
+        ("Set aside: outside the bounds that were observed", set_aside),
         ("Left out: a sensitive model input is missing", summary["dropped"]),
-        ("Predicted outside the bounds that were observed", summary.get("outside", 0)),
+        ("Predicted outside the bounds that were observed", outside - set_aside),
         ("All rows read", summary["rows_in"]),
     ]
     counts: list[list[Any]] = [[name, count] for name, count in name_counts if count]

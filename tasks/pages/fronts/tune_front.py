@@ -330,23 +330,7 @@ def _chart(study: Json) -> list[Block]:
         return []
     values = np.array([[_value(trial, name) for name in (y, x)] for trial in judged], np.float64)
     on_front = set(pareto_front(values, [better(y), better(x)]))
-    marks = []
-    ordinary = []
-    for i, trial in enumerate(judged):
-        kind = "other"
-        if trial["number"] == study["winner"]:
-            kind = "best"
-        elif i in on_front:
-            kind = "front"
-        ends = [trial["metrics"][name] for name in (x, y)]
-        if kind == "other":
-            ends = [{**item, "low": None, "high": None} for item in ends]
-        fixed = is_fixed(trial)
-        if kind == "other" and not fixed:
-            ordinary.append(i)
-        marks.append(mark(trial["kind"] if fixed else "", kind, *ends))
-    left_out = set(ordinary) - set(formats.evenly(ordinary, MOST_MARKS))
-    rows = [drawn for i, drawn in enumerate(marks) if i not in left_out]
+    rows = _marks(judged, on_front, study["winner"], x, y)
     described = (
         f"{len(rows)} of {len(judged)} trials judged on all folds; {len(on_front)} are on the "
         "front."
@@ -365,6 +349,31 @@ def _chart(study: Json) -> list[Block]:
         y_limits=_limits_of(study, y),
     )
     return [lead, chart]
+
+
+def _marks(
+    judged: list[Json], on_front: set[int], winner: str | None, x: str, y: str
+) -> list[dict[str, Any]]:
+    """Marks of trials: of those that are neither on the front nor fixed only some, without
+    intervals.
+    """
+    marks = []
+    ordinary = []
+    for i, trial in enumerate(judged):
+        kind = "other"
+        if trial["number"] == winner:
+            kind = "best"
+        elif i in on_front:
+            kind = "front"
+        ends = [trial["metrics"][name] for name in (x, y)]
+        if kind == "other":
+            ends = [{**item, "low": None, "high": None} for item in ends]
+        fixed = is_fixed(trial)
+        if kind == "other" and not fixed:
+            ordinary.append(i)
+        marks.append(mark(trial["kind"] if fixed else "", kind, *ends))
+    left_out = set(ordinary) - set(formats.evenly(ordinary, MOST_MARKS))
+    return [drawn for i, drawn in enumerate(marks) if i not in left_out]
 
 
 def _drawable(study: Json, x: str, y: str) -> list[Json]:

@@ -22,6 +22,7 @@ from evenhand.tasks.pages.texts import ROUNDING, interval_name, known, lack, pri
 
 PAGES = {"run": 110}
 NEEDS = ("metrics",)
+NEEDS_ONE_OF = ("certificate", "audit")
 
 # The factor of the odds that the text names, where its bound says anything.
 FACTOR = 2.0

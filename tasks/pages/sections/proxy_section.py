@@ -14,6 +14,7 @@ from evenhand.tasks.pages.texts import interval_name, largest, left_out
 
 PAGES = {"run": 70}
 NEEDS = ("metrics",)
+NEEDS_ONE_OF = ("balance", "kept_rows")
 
 SUPPORT = ("support", "support_none", "support_size", "support_shift")
 # A map with more columns, or a chart with more groups, cannot be read; a table with more rows is

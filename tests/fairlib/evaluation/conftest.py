@@ -21,7 +21,9 @@ def from_cells() -> Callable[..., Outcomes]:
         rows = [cell for cell, n in cells.items() for _ in range(n)]
         group, label, prediction = (list(part) for part in zip(*rows, strict=True))
         score = np.where(np.array(prediction) == 1, 0.75, 0.25)
-        return Outcomes(label, prediction, score, {"sex": np.array(group)}, **extra)
+        return Outcomes(
+            np.array(label), np.array(prediction), score, {"sex": np.array(group)}, **extra
+        )
 
     return build
 

@@ -13,7 +13,8 @@ import pytest
 from sklearn.metrics import log_loss, roc_auc_score
 
 from evenhand.fairlib.evaluation import bootstrap
-from evenhand.fairlib.evaluation.evaluate import encode_sensitive, evaluate, measure
+from evenhand.fairlib.evaluation.evaluate import encode_sensitive, evaluate
+from evenhand.fairlib.evaluation.measuring import measure
 from evenhand.fairlib.evaluation.outcomes import Outcomes
 from evenhand.fairlib.evaluation.paired import compare
 from evenhand.fairlib.execution import generator

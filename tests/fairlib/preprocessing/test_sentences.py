@@ -115,9 +115,7 @@ def test_vectors_are_cached_by_sentence(tmp_path: Path) -> None:
     (part,) = (tmp_path / "cache").glob("*.keys.npy")
     sentences._look_up(part, wanted, vectors, absent)
     for key, vector, lacking in zip(wanted.tolist(), vectors.tolist(), absent, strict=True):
-        expected = {k: v for k, v in zip(keys.tolist(), stored.tolist(), strict=True)}.get(
-            key, [-1, -1]
-        )
+        expected = dict(zip(keys.tolist(), stored.tolist(), strict=True)).get(key, [-1, -1])
         assert (vector, lacking) == (expected, key == 5)
     part.write_bytes(b"damaged")
     sentences._look_up(part, wanted, vectors, np.ones(3, dtype=bool))

@@ -168,7 +168,7 @@ def test_all_that_the_comments_offer_is_a_job(tmp_path: Path, people: Any) -> No
         (("people.csv", *COLUMNS, "--positive", "maybe"), ("'maybe'", "'paid'")),
         (("people.csv", *COLUMNS, "--name", "a b"), ("'a b'", "use letters")),
         (("people.csv", *COLUMNS, "--name", "../x"), ("'../x'", "use letters")),
-        (("people.csv", *COLUMNS, "--into", "people.csv/x"), ("cannot be written", "--into")),
+        (("people.csv", *COLUMNS, "--into", "people.csv/x"), ("cannot be written", "--output")),
         (("empty.csv", *COLUMNS), ("empty.csv is empty",)),
     ],
 )

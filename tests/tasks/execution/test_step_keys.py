@@ -192,14 +192,11 @@ COMPARING = {"measure_predictions", *OF_THE_METHOD}
 TOUCHED = [
     ("fairlib/transport/dual.py", COMPARING),
     ("fairlib/transport/_transport_kernels.py", COMPARING),
-    (
-        "fairlib/distances/sensitive_subspace.py",
-        {"fair_metric", "decide", *COMPARING},
-    ),
-    ("fairlib/distances/explore.py", {"fair_metric", "decide", *COMPARING}),
+    ("fairlib/distances/sensitive_subspace.py", {"fair_metric", *COMPARING}),
+    ("fairlib/distances/explore.py", {"fair_metric", *OF_THE_METHOD}),
     (
         "fairlib/preprocessing/counterfactuals.py",
-        ENCODERS_USERS - {"profile", "balance"},
+        ENCODERS_USERS - {"profile", "balance", "decide"},
     ),
     ("fairlib/preprocessing/encoder.py", ENCODERS_USERS),
     ("fairlib/proxies/proxy_base.py", {"balance", "learn_proxy", "measure_proxy"}),

@@ -39,7 +39,7 @@ CALIBRATIONS = {
 
 def contract_of(born: str = "standard", only: str | None = None, **options: Any) -> Contract:
     """The contract, or that of one model input alone."""
-    feature = {"role": "feature", "is_feature": True}
+    feature: dict[str, Any] = {"role": "feature", "is_feature": True}
     columns = (
         Column("income", "number", **feature),
         Column("Home share", "number", minimum=0, maximum=2, encoding="unit", **feature),

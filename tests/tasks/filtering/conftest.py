@@ -25,7 +25,7 @@ FEATURES = ["age", "income", "job", "member", "since", "region"]
 
 
 def _contract(**options: Any) -> Contract:
-    feature = {"role": "feature", "is_feature": True}
+    feature: dict[str, Any] = {"role": "feature", "is_feature": True}
     return Contract(
         name="people",
         version="1",

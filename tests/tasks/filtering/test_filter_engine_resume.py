@@ -302,6 +302,6 @@ def test_records_hold_counts_and_no_time_or_row(
         assert set(record) == {
             "format", "file", "size", "version", "index", "last", "proxy", "proxy_version", "settings",
             "rows_in", "rows_out", "quarantined", "dropped", "expected", "masses", "left_out", "part",
-            "set_aside", "outside",
+            "set_aside", "outside", "outside_columns",
         }  # fmt: skip
     assert sum(record["rows_in"] for record in records) == 2500

@@ -247,7 +247,7 @@ def test_every_type_is_read_back(url: str, tmp_path: Path) -> None:
         )
         rows = [row._asdict() for row in found]
     assert all(row.pop("evenhand_unit") == name for row in rows)
-    first = dict(b=True, i=2**40, f=0.1, d=dt.date(2026, 3, 1), t=moment, s="é; '\"")
+    first = {"b": True, "i": 2**40, "f": 0.1, "d": dt.date(2026, 3, 1), "t": moment, "s": "é; '\""}
     assert rows[0] == {**first, "Mixed Case": None}
     assert rows[1] == {**dict.fromkeys(first), "s": "", "Mixed Case": None}
 

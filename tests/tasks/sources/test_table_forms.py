@@ -179,3 +179,40 @@ def test_many_rows_are_judged_as_a_whole(tmp_path: Path) -> None:
     keys, rows = read(path)
     assert keys == {"decimal": "comma"}
     assert (rows["a"][1], rows["a"][-1], len(rows["a"])) == (2.001, 0.5, 200_001)
+
+
+@pytest.mark.parametrize(
+    ("text", "decimal", "values"),
+    [
+        # 4500 has no separator of thousands, so the mark is decimal
+        ("a;b\n14,168;x\n4500;y\n", "comma", [14.168, 4500.0]),
+        ("a;b\n1.234;x\n4500;y\n", None, [1.234, 4500.0]),
+        # 900 has no decimals, and 1,050 would be written 1,05
+        ("a;b\n1,050;x\n900;y\n", "point", [1050, 900]),
+        ("a;b\n1.050;x\n900;y\n", "comma", [1050, 900]),
+    ],
+)
+def test_the_whole_column_decides_what_one_value_does_not(
+    tmp_path: Path, text: str, decimal: str | None, values: list[float]
+) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text(text)
+    forms = infer_table_forms(path, {})
+    assert forms.keys.get("decimal") == decimal
+    assert open_table(path, forms.keys).read_all()["a"].to_pylist() == values
+
+
+def test_a_preview_shows_values_before_and_after(tmp_path: Path) -> None:
+    path = tmp_path / "t.csv"
+    rows = [f"{k},5 €;{k:02}.01.2024;14,168;x" for k in range(1, 8)]
+    path.write_text("\n".join(["a;d;e;f", *rows, "1.234,5 €;01.02.2024;1,5;x", ""]))
+    forms = infer_table_forms(path, {})
+    shown = {item.column: (item.before, item.after) for item in forms.previews}
+    assert set(shown) == {"a", "d", "e"}
+    assert shown["a"] == (
+        ["1,5 €", "2,5 €", "3,5 €", "4,5 €", "5,5 €"],
+        ["1.5", "2.5", "3.5", "4.5", "5.5"],
+    )
+    assert shown["d"][1][0] == "2024-01-01"
+    # a value with two readings comes first
+    assert shown["e"] == (["14,168", "1,5"], ["14.168", "1.5"])

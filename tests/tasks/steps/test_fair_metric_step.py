@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from evenhand.fairlib.distances.metric_base import load_metric
+from evenhand.fairlib.distances.metric_kinds import load_metric
 from evenhand.tasks.errors import InputError
 from evenhand.tasks.execution.dataset import Dataset
 from evenhand.tasks.steps.fair_metric_step import fair_metric

@@ -153,7 +153,7 @@ def test_what_no_run_could_measure_is_named_and_not_drawn() -> None:
         "Left out, because no run had enough evidence: Root-mean-square gap in error rates by sex"
         in text
     )
-    assert "The metrics of intersections of attributes stand in the tables only." in text
+    assert "The metrics of intersections of attributes are in the tables only." in text
     drawn = titles(sections)
     assert "Balanced accuracy against Largest gap in error rates by sex" in drawn
     assert "Root-mean-square gap in error rates" not in drawn

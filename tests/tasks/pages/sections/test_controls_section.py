@@ -22,7 +22,7 @@ def difference(
 
 def control(same_as: str | None = None, **differences: Any) -> dict[str, Any]:
     found = {name.replace("__", "."): ends for name, ends in differences.items()}
-    values = {name: 0.5 for name in found}
+    values = dict.fromkeys(found, 0.5)
     return {"same_as": same_as, "metrics": {"accuracy": 0.6, **values}, "differences": found}
 
 

@@ -39,7 +39,7 @@ def test_a_long_training_is_thinned_and_keeps_its_ends(documents: dict[str, Any]
 def test_a_training_curve_with_gaps_and_with_one_point(documents: dict[str, Any]) -> None:
     documents["history"] = {"loss": [0.5, None, float("inf")], "adversary_loss": [None, None, None]}
     section = page("run", documents)["training"]
-    assert [cells for cells in rows(tables(section)[0]).values()] == [
+    assert list(rows(tables(section)[0]).values()) == [
         ["0.500"],
         ["not available"],
         ["not available"],

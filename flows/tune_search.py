@@ -1,0 +1,435 @@
+"""The search of `tune`: it judges candidates on folds of the training rows until its time is up."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import math
+import time
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
+
+from evenhand.fairlib.catalogue import TOKEN_METRICS
+from evenhand.fairlib.execution import contention
+from evenhand.fairlib.methods.registry import METHODS
+from evenhand.fairlib.tuning.budget import Budget
+from evenhand.fairlib.tuning.study import Trial, answer, best, within
+from evenhand.flows import classifier_jobs as classifier
+from evenhand.flows.engine import Steps
+from evenhand.flows.tune_plan import (
+    LEAVE_OUT,
+    TunePlan,
+    compiling_seconds,
+    decision_of,
+    plan_of_rows,
+)
+from evenhand.flows.workers import Pool, cores, make_pool
+from evenhand.tasks.errors import InputError
+from evenhand.tasks.evaluating.measured_controls import CONTROLS, MAJORITY
+from evenhand.tasks.execution.dataset import read_dataset
+from evenhand.tasks.execution.fingerprint import environment, now
+from evenhand.tasks.execution.step import Report, Step, listen, run_step, step_key
+from evenhand.tasks.execution.store import Artifact, Store
+from evenhand.tasks.pages.build import write_page
+from evenhand.tasks.tuning.study_document import study_document
+from evenhand.tasks.tuning.trial_search import SCORES, Candidate, Plan, Rule, Study
+
+JUDGE = Step("judge", home="tuning.judge")
+# A page of the search is written after an improvement, at most so often.
+PAGE_EVERY_S = 30.0
+# Number of models where only the time limits a search.
+NO_LIMIT = 10**9
+# Seconds at the end that are kept for writing the job and the page: so many at least, and more on a
+# busy machine, as it computes for so long; but no more than a part of the whole time.
+WRITING_S = 4.0
+WRITING_CPU_S = 2.0
+MOST_FOR_WRITING = 0.25
+# Seconds that the first answer may take beyond the end: a command that is a little late is better
+# than one without an answer.
+LATE_S = 3.0
+# Imported by the workers that judge, while the table is prepared.
+JUDGING = (
+    "evenhand.flows.tune_search",
+    "evenhand.tasks.tuning.judge",
+    "evenhand.tasks.steps.train_step",
+    "xgboost",
+)
+# What follows the search is expected to take so many times as long as the judgement of the chosen
+# model, and of the majority-class baseline, which is nearly all measuring; of the whole time at
+# most a part.
+FINISHING_OF_CHOSEN = 1.0
+FINISHING_OF_MEASURING = 6.0
+MOST_OF_THE_TIME = 0.5
+STUDIES = "studies"
+
+
+def finishing_seconds(trials: Sequence[Trial], chosen: Trial | None, budget: Budget) -> float:
+    """Return how many seconds are kept for what follows the search, by what judgements took.
+
+    An answer that was judged on a part of the rows only is improved before it is measured on test
+    rows.
+    """
+    if chosen is None:
+        return -LATE_S
+    if chosen.state == "partial":
+        return budget.writing
+    measuring = [
+        trial.seconds for trial in trials if trial.kind == MAJORITY and trial.state == "judged"
+    ]
+    measuring_s = max(measuring, default=1.0)
+    expected_s = FINISHING_OF_CHOSEN * chosen.seconds + FINISHING_OF_MEASURING * measuring_s
+    return budget.writing + min(expected_s, MOST_OF_THE_TIME * budget.seconds)
+
+
+def writing_seconds(slowness: float, budget: Budget) -> float:
+    """Return how many seconds are kept for writing the answer, where computing takes so many times
+    longer.
+    """
+    most = max(WRITING_S, MOST_FOR_WRITING * budget.seconds)
+    return min(max(WRITING_S, WRITING_CPU_S * slowness), most)
+
+
+@dataclass(frozen=True)
+class Rows:
+    """What the search works on: the plan, the training rows and their number, the inputs of each
+    method.
+    """
+
+    plan: Plan
+    count: int
+    identity: dict[str, Any]
+    training: Mapping[str, tuple[dict[str, Any], dict[str, Artifact]]]
+    encoder: Artifact
+    checked: Artifact
+    train: Artifact
+    folds: int
+
+    @classmethod
+    def read(cls, plan: TunePlan, steps: Steps) -> Rows:
+        """Run the steps that all trials share, and check that the rows suffice for the folds."""
+        # imported lazily: `--status` needs no numeric library
+        from evenhand.tasks.tuning.judge import check_folds
+
+        train, _ = classifier.training_rows(plan.resolved, steps)
+        training = {
+            name: classifier.training_step(variant, steps, train)
+            for name, variant in plan.variants.items()
+        }
+        data = read_dataset(steps.store.fetch(train))
+        folds = plan.folds(len(data.y))
+        check_folds(data, folds)
+        searched = plan_of_rows(plan, len(data.y))
+        # the keys of the job that a judgement depends on in addition to the training rows
+        keys = {"method", "calibration", "decision", "fair_metric", "sensitive", "evaluate"}
+        judged_by = plan.resolved.job.model_dump(mode="json", include=keys)
+        identity = {
+            "job": plan.resolved.job.name,
+            "table": steps.output("ingest", "raw").sha256,
+            "contract": plan.resolved.table_contract.digest,
+            "aim": asdict(plan.aim),
+            "level": plan.resolved.job.evaluate.level,
+            "methods": list(searched.methods),
+            "decisions": list(dict.fromkeys(rule.decision for rule in searched.judged_under)),
+            "halving": searched.halving,
+            "search": _digest([train.sha256, folds, judged_by, describe_plan(searched)]),
+        }
+        encoder = steps.output("preprocess", "encoder")
+        checked = steps.output("contract", "checked")
+        return cls(searched, len(data.y), identity, training, encoder, checked, train, folds)
+
+
+def describe_plan(plan: Plan) -> dict[str, Any]:
+    """Return what identifies a search, as plain JSON."""
+    methods = {}
+    for name, space in plan.methods.items():
+        methods[name] = {key: repr(dimension) for key, dimension in space.items()}
+    return {
+        "aim": [str(plan.aim), plan.aim.bound],
+        "methods": methods,
+        "rules": [asdict(rule) for rule in plan.judged_under],
+        "seed": plan.seed,
+        "sampler": plan.sampler,
+    }
+
+
+def _digest(content: Any) -> str:
+    return hashlib.sha256(json.dumps(content, sort_keys=True, default=str).encode()).hexdigest()
+
+
+def open_study(study: Study, rows: Rows) -> None:
+    """Open the study, or begin it; an `InputError` if it is of another table, contract or
+    search.
+    """
+    identity = None
+    if study.exists:
+        identity = study.identity()
+    if identity is None:
+        study.clear()
+        study.create(rows.plan, rows.identity)
+        return
+    for key in ("table", "contract", "search"):
+        if identity[key] != rows.identity[key]:
+            raise InputError(
+                f"the study {study.folder.name!r} is of another {key}: choose another name with "
+                "--study, or leave it out."
+            )
+
+
+def search(
+    plan: TunePlan,
+    rows: Rows,
+    study: Study,
+    store: Store,
+    report: Report,
+    *,
+    pool: Pool | None = None,
+    budget: Budget | None = None,
+    on_answer: Callable[[], None] | None = None,
+) -> None:
+    """Judge candidates until the time is up, in the `pool`'s workers or in this process.
+
+    ``report(done, total, values)`` is called after each model, and `on_answer` once, when there is
+    an answer.
+    """
+    limit = budget or Budget()
+    workers = 1
+    if pool is not None:
+        workers = _workers(plan)
+
+    def judge(
+        candidate: Candidate, rules: Sequence[Rule], first: bool
+    ) -> Sequence[Mapping[str, Any]]:
+        parameters, inputs = judging(plan, rows, candidate, rules, first=first)
+        spec = METHODS[candidate.method or plan.resolved.method]
+        modules = list(dict.fromkeys([spec.module, METHODS[spec.plain].module]))
+        arguments = (store.url, parameters, inputs, modules)
+        results: Sequence[Mapping[str, Any]]
+        if pool is None:
+            results = judged(*arguments)
+        elif limit.is_limited:
+            results = pool.run_until(lambda: limit.search_left <= 0, judged, *arguments)
+        else:
+            results = pool.run(judged, *arguments)
+        return results
+
+    def interrupt() -> None:
+        if pool is not None:
+            pool.close(kill=True)
+
+    study.search(
+        rows.plan,
+        judge,
+        until=math.inf,
+        most=plan.tune.trials or NO_LIMIT,
+        workers=workers,
+        on_trial=_AfterTrial(plan, rows, study, store, report, limit, on_answer),
+        interrupt=interrupt,
+        budget=limit,
+        once=compiling_seconds(plan.methods),
+    )
+
+
+@dataclass
+class _AfterTrial:
+    """What is done after each trial: the time that is kept is set, and progress is reported."""
+
+    plan: TunePlan
+    rows: Rows
+    study: Study
+    store: Store
+    report: Report
+    budget: Budget
+    on_answer: Callable[[], None] | None
+    winner: str | None = None  # of the page that was written last, at `page_at`
+    page_at: float = field(default_factory=time.monotonic)
+    has_answer: bool = False
+
+    def __call__(self, trials: list[Trial]) -> None:
+        """Use the trials so far."""
+        self._keep_time(trials)
+        winner = best(self.plan.aim, trials, self.plan.tune.prefer)
+        if winner is not None:
+            self._write_page(winner, trials)
+        self._report(winner, trials)
+
+    def _keep_time(self, trials: list[Trial]) -> None:
+        """Set the seconds that are kept for what follows the search."""
+        budget = self.budget
+        if budget.is_limited:
+            budget.writing = writing_seconds(contention(), budget)
+        chosen = answer(self.plan.aim, trials, self.plan.tune.prefer)
+        if chosen is not None and self.on_answer is not None and not self.has_answer:
+            self.has_answer = True
+            self.on_answer()
+        budget.reserve = finishing_seconds(trials, chosen, budget)
+        models = {trial.model for trial in trials}
+        by_values = replace(self.plan.aim, bound="point")
+        if not within(by_values, trials) and len(models) < len(self.rows.plan.fixed):
+            # the models before the search come first: most limits are kept by one of them
+            budget.reserve = min(budget.reserve, budget.writing)
+
+    def _write_page(self, winner: Trial, trials: list[Trial]) -> None:
+        """Write the study's page after an improvement, if that is due and there is time for it."""
+        is_due = time.monotonic() - self.page_at >= PAGE_EVERY_S
+        has_time = self.budget.search_left > PAGE_EVERY_S
+        if winner.number == self.winner or not is_due or not has_time:
+            return
+        self.winner = winner.number
+        self.page_at = time.monotonic()
+        prefer = self.plan.tune.prefer
+        document = study_document(self.rows.identity, prefer, self.study.folder.name, trials)
+        write_study_page(self.store, document)
+
+    def _report(self, winner: Trial | None, trials: list[Trial]) -> None:
+        """Report the models of a limited number, or else the seconds, and the winner's metric."""
+        values: dict[str, float] = {"trials": len(trials)}
+        if winner is not None:
+            first = self.plan.first
+            values[first] = winner.metrics[first]["value"] or 0.0
+        most = self.plan.tune.trials
+        if most is not None:
+            models = {trial.model for trial in trials}
+            self.report(min(len(models), most), most, values)
+        else:
+            passed = min(self.budget.spent, self.plan.seconds)
+            self.report(int(passed), max(int(self.plan.seconds), 1), values)
+
+
+def write_study_page(store: Store, document: dict[str, Any]) -> None:
+    """Write the page of a study as far as it is, and its address as ``report`` into the
+    document.
+    """
+    name = document["study"]
+    run = {"id": name, "created": now(), "environment": environment(), "files": [], "made": []}
+    page = write_page("tune", {"tuning": document, "run": run}, store)
+    document["report"] = store.write_text(page, STUDIES, name, "report.html")
+
+
+def _workers(plan: TunePlan) -> int:
+    return plan.tune.workers or len(cores())
+
+
+@contextlib.contextmanager
+def worker_pool(plan: TunePlan, budget: Budget) -> Iterator[Pool | None]:
+    """Start the workers that judge models; none where this process does.
+
+    With a limit of time there is always a worker: this process could not stop a training of its
+    own.
+    """
+    if plan.tune.engine == "processes" and _workers(plan) == 1 and not budget.is_limited:
+        yield None
+        return
+    with make_pool(plan.tune, _workers(plan), JUDGING) as pool:
+        yield pool
+        if budget.is_limited:
+            # what still runs is not waited for
+            pool.close(kill=True)
+
+
+def judged(
+    store_url: str,
+    parameters: Mapping[str, Any],
+    inputs: Mapping[str, Artifact],
+    modules: Sequence[str],
+) -> Sequence[Mapping[str, Any]]:
+    """Return the results of a candidate by rule, from the cache if it was judged before."""
+    store = Store(store_url)
+    with listen(None):
+        record, _ = run_step(
+            store, JUDGE, step_key(JUDGE, parameters, inputs, modules), parameters, inputs
+        )
+    content = json.loads(store.fetch(record.outputs["judged"]).read_text())
+    results: Sequence[Mapping[str, Any]] = content["rules"]
+    return results
+
+
+def judging(
+    plan: TunePlan, rows: Rows, candidate: Candidate, rules: Sequence[Rule], *, first: bool
+) -> tuple[dict[str, Any], dict[str, Artifact]]:
+    """Return the parameters and inputs of the step that judges a candidate: no test rows are among
+    them.
+    """
+    resolved = plan.resolved
+    job = resolved.job
+    is_control = candidate.kind in CONTROLS
+    searched = dict(candidate.arguments)
+    leave_out = searched.pop(LEAVE_OUT, ())
+    if is_control:
+        parameters = {
+            "method": resolved.method,
+            "arguments": classifier.shared_arguments(resolved.method, resolved.arguments),
+            "seed": job.seed,
+        }
+        inputs = {"train": rows.train}
+        kind = candidate.kind
+    else:
+        training, artifacts = rows.training[candidate.method or resolved.method]
+        parameters = {**training, "arguments": {**plan.base(candidate), **searched}}
+        inputs = dict(artifacts)
+        kind = ""
+    measure = _measuring(plan)
+    if measure["counterfactuals"] or measure["terms"]:
+        inputs["encoder"] = rows.encoder
+    if measure["terms"]:
+        inputs["checked"] = rows.checked
+    label = resolved.contract.label
+    if label.classes:
+        parameters["classes"] = list(map(str, label.classes))
+    else:
+        parameters["favourable"] = label.favourable_code
+    parameters |= {
+        "kind": kind,
+        "leave_out": list(leave_out),
+        "calibration": job.calibration,
+        "rules": [_rule(plan, rule, is_control=is_control) for rule in rules],
+        "min_cell": job.evaluate.min_cell,
+        "folds": rows.folds,
+        "fold_seed": job.seed,
+        "first": first,
+        "measure": measure,
+    }
+    return parameters, inputs
+
+
+def _measuring(plan: TunePlan) -> dict[str, Any]:
+    """Return the settings of the measurement: only copies that objectives or limits are about."""
+    aim = plan.aim
+    settings = plan.resolved.job.evaluate
+    kinds = ("consistency", *TOKEN_METRICS)
+    copy_names = set()
+    has_score = False
+    for metric in aim.metrics:
+        kind, _, subject = metric.partition(".")
+        if kind in kinds:
+            copy_names.add(subject)
+        if kind in SCORES:
+            has_score = True
+    content = settings.model_dump()
+    predicted: Sequence[str] = []
+    if aim.bound in ("auto", "prediction"):
+        predicted = aim.metrics
+    return {
+        "counterfactuals": _only(content["counterfactuals"], copy_names),
+        "terms": _only(content["terms"], copy_names),
+        **settings.model_dump(include={"draws", "level", "min_cell", "intersections"}),
+        "test_share": plan.resolved.job.split.test,
+        "predicted": predicted,
+        "score_intervals": has_score,
+    }
+
+
+def _only(mapping: Mapping[str, Any], names: Container[str]) -> dict[str, Any]:
+    return {name: value for name, value in mapping.items() if name in names}
+
+
+def _rule(plan: TunePlan, rule: Rule, *, is_control: bool) -> dict[str, Any]:
+    decision = decision_of(plan, rule.decision, rule.tolerance)
+    if is_control:
+        decision = decision.model_copy(update={"equal": None})
+    if decision.equal is None:
+        return {"decision": decision.model_dump()}
+    changed = plan.resolved.job.model_copy(update={"decision": decision})
+    attribute = classifier.attribute(plan.resolved.model_copy(update={"job": changed}))
+    return {"decision": decision.model_dump(), "attribute": attribute}

@@ -1,0 +1,238 @@
+"""The results of a search as plain JSON, and what they say in words: ``tuning.json``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from evenhand.fairlib.tuning.budget import Budget
+from evenhand.fairlib.tuning.study import (
+    Aim,
+    Limit,
+    Trial,
+    best,
+    costs,
+    front,
+    nearest,
+    settled,
+    standings,
+)
+from evenhand.tasks.pages.fronts.tune_front import holds, label_of, trial_of
+
+
+def study_document(
+    identity: Mapping[str, Any], prefer: str | None, study: str, trials: Sequence[Trial]
+) -> dict[str, Any]:
+    """Return the content of ``tuning.json``: plain JSON, with all trials.
+
+    `identity` is what the study was begun with; `prefer` a metric to choose the winner by.
+    """
+    stored_aim = identity["aim"]
+    limits = tuple(Limit(**limit) for limit in stored_aim["limits"])
+    study_aim = Aim(tuple(stored_aim["objectives"]), limits, stored_aim["bound"])
+    aim = settled(study_aim, trials)
+    first = prefer or aim.objectives[0]
+    winner = best(aim, trials, prefer)
+    close = nearest(aim, trials)
+    chosen = winner
+    if chosen is None:
+        chosen = close
+    chosen_standings: list[dict[str, Any]] = []
+    if chosen is not None:
+        chosen_standings = _standings(aim, chosen)
+    metrics = list(dict.fromkeys([*aim.metrics, first]))
+    return {
+        **{key: identity[key] for key in ("job", "level", "methods", "decisions", "halving")},
+        "study": study,
+        "aim": str(aim),
+        "objectives": list(aim.objectives),
+        "prefer": first,
+        "limits": [asdict(limit) | {"text": str(limit)} for limit in aim.limits],
+        "bound": aim.bound,
+        "bound_asked": study_aim.bound,
+        "trials": [_trial_row(aim, trial, metrics) for trial in trials],
+        "front": [trial.number for trial in front(aim, trials)],
+        "winner": _number_of(winner),
+        "nearest": _number_of(close),
+        "within_limits": winner is not None,
+        "standings": chosen_standings,
+        "costs": costs(aim, trials, first),
+        "test": None,
+        "test_rows": None,
+        "test_controls": {},
+        "repeats": [],
+        "unmeasured": None,
+        "unrepeated": None,
+        "gates": None,
+        "notes": [],
+        "seconds": round(sum(trial.seconds for trial in trials if trial.rule == 0), 1),
+    }
+
+
+def _trial_row(aim: Aim, trial: Trial, metrics: Sequence[str]) -> dict[str, Any]:
+    """Return a trial as plain JSON, with these metrics, its label, and by how much it misses."""
+    row = vars(trial) | {"metrics": {name: trial.metrics.get(name, {}) for name in metrics}}
+    row |= {"number": trial.number, "label": label_of(row)}
+    row["miss"] = None
+    if trial.metrics:
+        row["miss"] = aim.miss(trial.metrics)
+    return row
+
+
+def _number_of(trial: Trial | None) -> str | None:
+    if trial is None:
+        return None
+    return trial.number
+
+
+def _standings(aim: Aim, chosen: Trial) -> list[dict[str, Any]]:
+    """Return how the chosen trial stands to each limit, as plain JSON."""
+    rows = []
+    for standing in standings(aim, chosen.metrics):
+        row = {
+            "limit": str(standing.limit),
+            "metric": standing.limit.metric,
+            "value": standing.value,
+            "end": standing.end,
+            "kept_by": standing.kept_by,
+            "missed_by": standing.missed_by,
+            "text": str(standing),
+        }
+        rows.append(row)
+    return rows
+
+
+def caveats(document: Mapping[str, Any]) -> list[str]:
+    """Return what the tuned job has to say of itself: limits that it misses, or is not shown to
+    keep.
+    """
+    texts = []
+    if not document["within_limits"]:
+        texts.append("A compromise: no trial is within the limits.")
+    weak = [row["text"] for row in document["standings"] if row["kept_by"] in (None, "value")]
+    if weak:
+        texts.append(f"On validation rows {'; '.join(weak)}.")
+    if document["unmeasured"] is not None:
+        texts.append("Not measured on test rows yet.")
+    return texts
+
+
+def exit_code_of(document: Mapping[str, Any]) -> int:
+    """Return 0 for an answer within the limits, 1 if its value misses one, 3 if the evidence is too
+    thin.
+    """
+    if document["within_limits"]:
+        return 0
+    for row in document["standings"]:
+        if row["value"] is not None and row["kept_by"] is None:
+            return 1
+    return 3
+
+
+def compromise(document: Mapping[str, Any], target: Path) -> str:
+    """Say in one line that the answer is not within the limits, by how much, and where it is."""
+    count = len(document["trials"])
+    misses = [row["text"] for row in document["standings"] if row["kept_by"] is None]
+    advice = ""
+    if not misses:
+        # by their values they are kept, and another bound was asked for
+        misses = [
+            row["text"] for row in document["standings"] if row["kept_by"] != document["bound"]
+        ]
+        advice = f"; --bound {document['bound']} asks for more evidence than the values are"
+    return (
+        f"none of {count} trials is within the limits: the best compromise, number "
+        f"{document['nearest']}, is in {target}; {'; '.join(misses)}{advice}."
+    )
+
+
+def nothing_judged(trials: Sequence[Trial]) -> str:
+    """Say in one line why no model could be judged."""
+    errors = [trial.error for trial in trials if trial.error]
+    return f"no trial could be judged: {errors[0]}"
+
+
+def no_time_for_one(budget: Budget) -> str:
+    """Say in one line that the search ended before one model was judged."""
+    if not budget.is_limited:
+        return "no model but the majority-class baseline was judged: give more --trials."
+    return (
+        f"the {budget.seconds / 60:g} minutes ended before one model was judged: run the same "
+        "command again, which goes on from the finished steps, or give more --minutes."
+    )
+
+
+def notes_of(document: Mapping[str, Any]) -> list[str]:
+    """Say what the reader must know of the answer: what had no time, what won, and what is not
+    certain.
+    """
+    winner = trial_of(document, document["winner"])
+    chosen = winner or trial_of(document, document["nearest"])
+    notes = _notes_on_time(document, chosen)
+    if winner is not None:
+        notes += [*_notes_on_winner(winner), *_notes_on_evidence(document)]
+    return notes + _notes_on_test(document)
+
+
+def _notes_on_time(document: Mapping[str, Any], chosen: Mapping[str, Any] | None) -> list[str]:
+    notes = [document[key] for key in ("unmeasured", "unrepeated") if document[key] is not None]
+    if chosen is not None and chosen["state"] == "partial":
+        notes.append(
+            "there was no time to judge this model on all folds: it was judged on a part of the "
+            "training rows, without intervals; the same command goes on from there"
+        )
+    return notes
+
+
+def _notes_on_winner(winner: Mapping[str, Any]) -> list[str]:
+    """Say that no mitigation is needed, unless that was judged on a part of the rows only."""
+    texts = {
+        "plain": "no mitigation is needed: the control without it is the best within the limits",
+        "blind": (
+            "leaving out the sensitive columns is enough: no method does better within the limits, "
+            "and the tuned job has them under leave_out"
+        ),
+    }
+    if winner["state"] == "partial" or winner["kind"] not in texts:
+        return []
+    return [texts[winner["kind"]]]
+
+
+def _notes_on_evidence(document: Mapping[str, Any]) -> list[str]:
+    """Say that limits are kept by less than was looked for."""
+    if not document["limits"] or document["bound_asked"] != "auto":
+        return []
+    if document["bound"] == "interval":
+        return [
+            "no trial keeps the limits with the margin that the test rows call for: the winner "
+            "keeps them on the interval of the validation rows, and the test rows may miss them"
+        ]
+    weak = [row["limit"] for row in document["standings"] if row["kept_by"] == "value"]
+    if not weak:
+        return []
+    verb = "hold"
+    if len(weak) == 1:
+        verb = "holds"
+    return [
+        "the winner’s values on validation rows keep the limits, but its intervals do not show "
+        f"that {' and '.join(weak)} {verb}: new rows may miss them"
+    ]
+
+
+def _notes_on_test(document: Mapping[str, Any]) -> list[str]:
+    """Say which gates and limits the test rows miss."""
+    notes = []
+    if document["gates"] not in (None, "passed"):
+        notes.append(
+            "the job’s gates do not pass on the test rows: `evenhand run` would not publish it"
+        )
+    measured = document["test"] or {}
+    for limit in document["limits"]:
+        value = measured.get(limit["metric"], {}).get("value")
+        if value is not None and not holds(limit, measured):
+            notes.append(
+                f"on the test rows {limit['metric']} is {value:.3f}, which misses {limit['text']}"
+            )
+    return notes

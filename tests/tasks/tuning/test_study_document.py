@@ -1,0 +1,58 @@
+"""The document of a search: what follows from its trials, in numbers and in words."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from evenhand.fairlib.tuning.study import Trial
+from evenhand.tasks.tuning.study_document import compromise, exit_code_of, study_document
+
+
+def test_what_follows_from_the_standings_to_the_exit_code() -> None:
+    kept = {"value": 0.1, "kept_by": "value"}
+    missed = {"value": 0.3, "kept_by": None}
+    unknown = {"value": None, "kept_by": None}
+    assert exit_code_of({"within_limits": True, "standings": [kept]}) == 0
+    assert exit_code_of({"within_limits": False, "standings": [kept, missed]}) == 1
+    assert exit_code_of({"within_limits": False, "standings": [kept]}) == 3
+    assert exit_code_of({"within_limits": False, "standings": [unknown]}) == 3
+
+
+def test_the_compromise_has_its_value_and_its_intervals_end() -> None:
+    ends = {"value": 0.1, "low": 0.05, "high": 0.45}
+    document = document_of_limit(ends, 0.2, "interval")
+    line = compromise(document, Path("people.tuned.yaml"))
+    assert line == (
+        "none of 1 trials is within the limits: the best compromise, number 3, is in "
+        "people.tuned.yaml; "
+        "gap_max.sex <= 0.2: kept by the value, not shown to hold (value 0.1, end of the interval "
+        "0.45); "
+        "--bound interval asks for more evidence than the values are."
+    )
+    missed = document_of_limit(ends, 0.05, "auto")
+    assert (
+        "gap_max.sex <= 0.05: missed by 0.05 (value 0.1, end of the interval 0.45)."
+        in compromise(missed, Path("people.tuned.yaml"))
+    )
+
+
+def document_of_limit(ends: dict[str, float], value: float, bound: str) -> dict[str, Any]:
+    """The document of a study with one trial and one limit on its gap."""
+    metrics = {"gap_max.sex": ends, "auc": {"value": 0.7}}
+    trial = Trial(3, "search", "judged", metrics=metrics)
+    limit = {"metric": "gap_max.sex", "sign": "<=", "value": value}
+    aim = {"objectives": ["auc"], "limits": [limit], "bound": bound}
+    keys = ("job", "level", "methods", "decisions", "halving")
+    return study_document({**dict.fromkeys(keys), "aim": aim}, None, "a-study", [trial])
+
+
+def test_the_page_counts_misses_by_the_bound_of_auto() -> None:
+    ends = {"value": 0.1, "low": 0.05, "high": 0.15, "below": 0.0, "above": 0.3}
+    trial = Trial(0, "search", "judged", metrics={"gap_max.sex": ends, "auc": {"value": 0.7}})
+    keys = ("job", "level", "methods", "decisions", "halving")
+    limit = {"metric": "gap_max.sex", "sign": "<=", "value": 0.2}
+    aim = {"objectives": ["auc"], "limits": [limit], "bound": "auto"}
+    document = study_document({**dict.fromkeys(keys), "aim": aim}, None, "a-study", [trial])
+    assert (document["bound"], document["bound_asked"]) == ("interval", "auto")
+    assert (document["winner"], document["trials"][0]["miss"]) == ("0", 0.0)

@@ -411,6 +411,16 @@ def audit(
         "Probability from which on the positive label is predicted, or median.",
         "0.5",
     ),
+    control: list[str] | None = option(
+        "--control", "Column within whose values groups are compared too; may be repeated."
+    ),
+    weight: str | None = option("--weight", "Column of the rows' weights."),
+    person: str | None = option(
+        "--person", "Column that names every row's person, where people have several rows."
+    ),
+    value_names: list[str] | None = option(
+        "--value-name", "Name of a code: COLUMN:VALUE=NAME, such as sex:1=women; may be repeated."
+    ),
     gates: str | None = option("--gates", "YAML file: metrics and their limits, as in a job."),
     junit: Path | None = option("--junit", "Write JUnit XML to this file."),
     markdown: Path | None = option("--markdown", "Append a summary to this file."),

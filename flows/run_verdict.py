@@ -43,6 +43,8 @@ class Verdict:
     controls: dict[str, Any] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)  # sentences for the reader
     rows: int | None = None  # of the run's table
+    # what an audit shows, in sentences, the gravest first
+    findings: list[str] = field(default_factory=list)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the verdict as plain JSON."""

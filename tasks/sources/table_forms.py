@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -128,12 +129,10 @@ def _previews(
         if name in dates and name not in numbers:
             order = form_of(orders, name)
             if order is not None:
-                previews.append(
-                    _preview(name, text, lambda text, order=order: iso_dates(text, order))
-                )
+                previews.append(_preview(name, text, partial(iso_dates, order=order)))
         elif name in numbers or name in commas:
             mark = form_of(decimal, name) or POINT
-            previews.append(_preview(name, text, lambda text, mark=mark: plain_numbers(text, mark)))
+            previews.append(_preview(name, text, partial(plain_numbers, mark=mark)))
     return [preview for preview in previews if preview.before]
 
 

@@ -561,14 +561,19 @@ def _open_csv(
             types_of[path] = _csv_types(read)
             types_of[path] |= dict.fromkeys(_codes(read, types_of[path]), pa.string())
     types = types_of[path] | dict.fromkeys([n for n in as_text if n in types_of[path]], pa.string())
-    for column, kind in types.items():
-        if pa.types.is_binary(kind):
-            raise InputError(f"the column {column!r} of {name} {not_text(None)}")
+    _refuse_bytes(types, name)
     schema = pa.schema(list(types.items()))
     parts = blocks()
     if checked and parse["delimiter"] != ",":
         parts = checked_blocks(parts, schema, name)
     return pa.RecordBatchReader.from_batches(schema, parts)
+
+
+def _refuse_bytes(types: Mapping[str, pa.DataType], name: str) -> None:
+    """Refuse a column whose values are no text."""
+    for column, kind in types.items():
+        if pa.types.is_binary(kind):
+            raise InputError(f"the column {column!r} of {name} {not_text(None)}")
 
 
 def _csv_types(read: Callable[..., pyarrow.csv.CSVStreamingReader]) -> dict[str, pa.DataType]:

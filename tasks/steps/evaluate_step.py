@@ -42,12 +42,12 @@ from evenhand.tasks.evaluating.acquired_features import (
     FullInformation,
     acquisition_content,
     adversaries,
-    asks,
     questions_of,
 )
 from evenhand.tasks.evaluating.decisions import (
     Decisions,
     acquire,
+    asks,
     bootstrap_settings,
     decide_rows,
     person_mean,

@@ -21,8 +21,6 @@ import typer
 from pydantic import BaseModel
 
 import evenhand
-from benchmarks import choose_page
-from benchmarks.common import RESULTS
 from evenhand.data_contracts.odcs import COLUMN_PROPERTIES, CONTRACT_PROPERTIES, ContractDocument
 from evenhand.fairlib.catalogue import METRICS
 from evenhand.fairlib.methods.registry import METHODS, PROXIES, method_class, proxy_class
@@ -208,10 +206,3 @@ def test_a_broken_link_anchor_or_orphan_fails_the_build(tmp_path: Path) -> None:
     assert done.returncode != 0
     for fault in ("'gone.md'", "#no-such-part", "'../README.md'", "orphan.md"):
         assert fault in done.stderr
-
-
-def test_measured_part_is_that_of_the_kept_results() -> None:
-    names = ("judged", "dadi", "faias", "proxies_judged")
-    results = {name: json.loads((RESULTS / f"{name}.json").read_text()) for name in names}
-    text = (ROOT / "docs/choose-a-method.md").read_text(encoding="utf-8")
-    assert choose_page.measured(results) in text, "run python -m benchmarks.page"

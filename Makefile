@@ -36,10 +36,18 @@ lint: $(VENV)/.installed-dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	mkdir -p .mypy_cache/tree/evenhand
+	for name in evenhand/__init__.py evenhand/py.typed; do ln -sfn ../../../$$name .mypy_cache/tree/evenhand/; done
 	for name in flows tasks fairlib data_contracts; do ln -sfn ../../../$$name .mypy_cache/tree/evenhand/$$name; done
-	MYPYPATH=.mypy_cache/tree $(BIN)/mypy
-	MYPYPATH=.mypy_cache/tree:. $(BIN)/mypy --explicit-package-bases $$(find tests -name '*.py' ! -name 'test_*')
-	$(BIN)/lint-imports
+	# in that folder, because the package's own folder here holds its names alone
+	cd .mypy_cache/tree && $(abspath $(BIN))/mypy --config-file ../../pyproject.toml --cache-dir ../../.mypy_cache
+	# the helpers of tests, which import each other as tests.FOLDER.HELPER
+	mkdir -p .mypy_cache/helpers
+	for name in tree/evenhand ../tests ../benchmarks; do ln -sfn ../$$name .mypy_cache/helpers/; done
+	cd .mypy_cache/helpers && $(abspath $(BIN))/mypy --config-file ../../pyproject.toml --cache-dir .. \
+		--explicit-package-bases $$(find tests/ -name '*.py' ! -name 'test_*')
+	# the same for this one, which follows no links
+	rm -rf .import_linter_cache/tree && mkdir -p .import_linter_cache && cp -rL .mypy_cache/tree .import_linter_cache/tree
+	cd .import_linter_cache/tree && $(abspath $(BIN))/lint-imports --config ../../pyproject.toml
 
 # The pages of docs/reference from the code, then the site in site/; a broken link fails the build.
 docs: $(VENV)/.installed
@@ -50,36 +58,36 @@ docs: $(VENV)/.installed
 # Every figure of docs/benchmarks.md; needs EVENHAND_DATA, takes several hours on two cores, and tuned_jobs up to nine more.
 bench: $(VENV)/.installed-dev
 	$(BIN)/python -m pip install -qq --disable-pip-version-check -c constraints.txt -e '.[bench]'
-	$(BIN)/python -m benchmarks.tables
-	$(BIN)/python -m benchmarks.speed
-	$(BIN)/python -m benchmarks.startup
-	$(BIN)/python -m benchmarks.init_corpus
-	$(BIN)/python -m benchmarks.default_trees
-	$(BIN)/python -m benchmarks.default_networks
-	$(BIN)/python -m benchmarks.untuned
-	$(BIN)/python -m benchmarks.judged
-	$(BIN)/python -m benchmarks.membership
-	$(BIN)/python -m benchmarks.evaluate
-	$(BIN)/python -m benchmarks.audit --environments $(VENV)/peers/env
-	$(BIN)/python -m benchmarks.predicting --folder $(VENV)/predicting
-	$(BIN)/python -m benchmarks.services
-	$(BIN)/python -m benchmarks.trust_cost
-	$(BIN)/python -m benchmarks.budro
-	$(BIN)/python -m benchmarks.sensei
-	$(BIN)/python -m benchmarks.certificates
-	$(BIN)/python -m benchmarks.certificates_trees
-	$(BIN)/python -m benchmarks.certificate_attacks
-	$(BIN)/python -m benchmarks.search_strength
-	$(BIN)/python -m benchmarks.bound_training
-	$(BIN)/python -m benchmarks.proxies
-	$(BIN)/python -m benchmarks.filtering
-	$(BIN)/python -m benchmarks.dadi
-	$(BIN)/python -m benchmarks.faias --environments $(VENV)/peers
-	$(BIN)/python -m benchmarks.two_clusters
-	$(BIN)/python -m benchmarks.decision_surfaces
-	$(BIN)/python -m benchmarks.tuning --environments $(VENV)/peers
-	$(BIN)/python -m benchmarks.tuned_jobs
-	$(BIN)/python -m benchmarks.page
+	$(BIN)/python -m benchmarks.reproductions.printed_tables
+	$(BIN)/python -m benchmarks.speed.pipeline_speed
+	$(BIN)/python -m benchmarks.speed.startup
+	$(BIN)/python -m benchmarks.studies.init_corpus
+	$(BIN)/python -m benchmarks.studies.default_trees
+	$(BIN)/python -m benchmarks.studies.default_networks
+	$(BIN)/python -m benchmarks.studies.untuned_tables
+	$(BIN)/python -m benchmarks.studies.judged_methods
+	$(BIN)/python -m benchmarks.studies.membership_study
+	$(BIN)/python -m benchmarks.speed.evaluate_speed
+	$(BIN)/python -m benchmarks.speed.audit_speed --environments $(VENV)/peers/env
+	$(BIN)/python -m benchmarks.speed.predict_speed --folder $(VENV)/predicting
+	$(BIN)/python -m benchmarks.speed.services_speed
+	$(BIN)/python -m benchmarks.speed.trust_cost
+	$(BIN)/python -m benchmarks.reproductions.budro_paper
+	$(BIN)/python -m benchmarks.reproductions.sensei_paper
+	$(BIN)/python -m benchmarks.studies.network_certificates
+	$(BIN)/python -m benchmarks.studies.tree_certificates
+	$(BIN)/python -m benchmarks.studies.certificate_attacks
+	$(BIN)/python -m benchmarks.studies.search_strength
+	$(BIN)/python -m benchmarks.studies.bound_training
+	$(BIN)/python -m benchmarks.reproductions.proxies_paper
+	$(BIN)/python -m benchmarks.speed.filter_speed
+	$(BIN)/python -m benchmarks.reproductions.dadi_paper
+	$(BIN)/python -m benchmarks.reproductions.faias_paper --environments $(VENV)/peers
+	$(BIN)/python -m benchmarks.reproductions.two_clusters
+	$(BIN)/python -m benchmarks.reproductions.decision_surfaces
+	$(BIN)/python -m benchmarks.peers.tuning_comparison --environments $(VENV)/peers
+	$(BIN)/python -m benchmarks.studies.tuned_jobs
+	$(BIN)/python -m benchmarks.page_generators.benchmark_pages
 
 # What is installed, as a CycloneDX bill of materials.
 sbom: $(VENV)/.installed

@@ -8,12 +8,13 @@ import os
 import platform
 import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from html import escape
 from pathlib import Path
 from typing import Any
 
+from benchmarks.summaries import merged, records_of, text_of
 from evenhand.fairlib.plots.palette import LIGHT
 from evenhand.flows.engine import DirectEngine, Steps
 from evenhand.flows.job_file import load_job
@@ -24,6 +25,8 @@ from evenhand.tasks.execution.store import Store
 
 RESULTS = Path(__file__).parent / "results"
 DOCS = Path(__file__).parent.parent / "docs"
+# A summary keeps what only an earlier one has, as deep as to methods of a table.
+MERGED_LEVELS = 3
 # A limit that no accuracy reaches: the pipeline measures benchmark models, but never publishes
 # them.
 NEVER = {"accuracy": {"min": 2.0}}
@@ -59,15 +62,44 @@ def _cpu() -> str:
         return platform.processor()
 
 
-def write_result(name: str, content: Mapping[str, Any], *, compact: bool = False) -> None:
-    """Write a result to ``benchmarks/results/NAME.json``; `compact`: each innermost mapping on one
-    line.
+def write_result(
+    name: str,
+    content: Mapping[str, Any],
+    summarise: Callable[[Mapping[str, Any]], Mapping[str, Any]] | None = None,
+) -> None:
+    """Write a result to ``benchmarks/results/NAME.json``.
+
+    With `summarise` this file has the summary alone, and the whole result is in
+    ``benchmarks/results/whole/NAME.json``, which git ignores. Entries of an earlier summary that
+    the new one lacks stay, since a checkout has no whole results: remove the file to start anew.
     """
     RESULTS.mkdir(exist_ok=True)
-    text = json.dumps(content, indent=1)
-    if compact:
-        text = re.sub(r"\{[^{}]*\}", lambda found: " ".join(found[0].split()), text)
-    (RESULTS / f"{name}.json").write_text(f"{text}\n")
+    path = RESULTS / f"{name}.json"
+    if summarise is None:
+        path.write_text(text_of(content))
+        return
+    whole_path(name).parent.mkdir(exist_ok=True)
+    whole_path(name).write_text(text_of(content))
+    earlier = json.loads(path.read_text()) if path.is_file() else {}
+    path.write_text(text_of(merged(earlier, summarise(content), MERGED_LEVELS)))
+
+
+def whole_path(name: str) -> Path:
+    """Where a benchmark keeps the whole result of which the repository has a summary."""
+    return RESULTS / "whole" / f"{name}.json"
+
+
+def read_whole(name: str, empty: Mapping[str, Any]) -> dict[str, Any]:
+    """The whole result of an earlier run; `empty` where there is none."""
+    path = whole_path(name)
+    return json.loads(path.read_text()) if path.is_file() else dict(empty)
+
+
+def read_result(name: str) -> dict[str, Any]:
+    """What ``benchmarks/results/NAME.json`` has, tables as lists of records; empty without it."""
+    path = RESULTS / f"{name}.json"
+    content: dict[str, Any] = records_of(json.loads(path.read_text())) if path.is_file() else {}
+    return content
 
 
 def rounded(content: Any, digits: int = 5) -> Any:

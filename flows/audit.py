@@ -5,7 +5,7 @@ gates.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -44,8 +44,17 @@ class AuditPlan:
     threshold: float | str
     gates: dict[str, Any]
     limits: tuple[Gate, ...]
+    weight: str | None = None
+    person: str | None = None
+    control: tuple[str, ...] = ()
+    value_names: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     # columns of predictions that the same command audits: all must be in the table before one is
     together_with: tuple[str, ...] = ()
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether every row is a person of its own, of weight 1, without control features."""
+        return self.weight is None and self.person is None and not self.control
 
     @property
     def shown(self) -> str:
@@ -53,62 +62,76 @@ class AuditPlan:
         return self.prediction or without_secrets(str(self.model))
 
 
-def plan_audit(
-    data: str,
-    prediction: str | None,
-    model: str | None,
-    label: str | None,
-    positive: str | None,
-    favourable: str | None,
-    sensitive: Sequence[str],
-    features: Sequence[str] | None,
-    threshold: str,
-    gates: Mapping[str, Any] | str | None,
-    overrides: Sequence[str],
-) -> AuditPlan:
+@dataclass(frozen=True)
+class AuditOptions:
+    """The options of `evenhand audit` for one column of predictions, or one model, as written."""
+
+    data: str
+    sensitive: Sequence[str]
+    prediction: str | None = None
+    model: str | None = None
+    label: str | None = None
+    positive: str | None = None
+    favourable: str | None = None
+    features: Sequence[str] | None = None
+    threshold: str = "0.5"
+    control: Sequence[str] | None = None
+    weight: str | None = None
+    person: str | None = None
+    value_names: Sequence[str] | None = None
+    gates: Mapping[str, Any] | str | None = None
+    overrides: Sequence[str] = ()
+
+
+def plan_audit(options: AuditOptions) -> AuditPlan:
     """Check the options, before anything is read.
 
     Raises `InputError` with one line that names what is wrong and the cure.
     """
-    if (prediction is None) == (model is None):
+    if (options.prediction is None) == (options.model is None):
         raise InputError(
             "give either --prediction, a column of the table, or --model, which predicts its rows."
         )
-    refuse_credentials(model or "", "--model")
-    names = _listed(sensitive)
-    compared = _listed(features or ())
-    if compared and label is None:
+    refuse_credentials(options.model or "", "--model")
+    names = _listed(options.sensitive)
+    compared = _listed(options.features or ())
+    if compared and options.label is None:
         raise InputError("--features needs --label: the certificate is of errors too.")
     if not names:
         raise InputError(
             "--sensitive is missing: name the columns whose groups are to be compared."
         )
-    _check_roles(prediction, label, {*names, *compared})
-    cut = _parse_threshold(threshold)
-    chosen, limits = read_limits(gates, baseline=False)
-    source = parse_data(data, overrides)
+    controls = _listed(options.control or ())
+    _check_roles(options, (*names, *controls), compared)
+    chosen, limits = read_limits(options.gates, baseline=False)
+    source = parse_data(options.data, options.overrides)
     plan = AuditPlan(
         data=source,
-        prediction=prediction,
-        model=model,
-        label=label,
-        positive=positive,
-        favourable=favourable,
+        prediction=options.prediction,
+        model=options.model,
+        label=options.label,
+        positive=options.positive,
+        favourable=options.favourable,
         sensitive=names,
         features=compared,
-        threshold=cut,
+        threshold=_parse_threshold(options.threshold),
         gates=chosen or {},
         limits=limits,
+        weight=options.weight,
+        person=options.person,
+        control=controls,
+        value_names=_parse_names(options.value_names or (), names),
     )
     _check_gates(plan, {**SETTINGS, **source.evaluate}["intersections"])
     return plan
 
 
-def _check_roles(prediction: str | None, label: str | None, others: set[str]) -> None:
-    """Refuse a column that has two roles."""
-    repeated = {prediction, label} & others
-    if not repeated and label is not None and label == prediction:
-        repeated = {label}
+def _check_roles(options: AuditOptions, groups: Sequence[str], features: Sequence[str]) -> None:
+    """Refuse a column that has two roles; only a feature may be a sensitive one too."""
+    single = [options.prediction, options.label, options.weight, options.person]
+    roles = [name for name in (*single, *groups) if name is not None]
+    repeated = [name for name in roles if roles.count(name) > 1]
+    repeated += [name for name in single if name in features]
     if repeated:
         raise InputError(
             f"the column {min(map(str, repeated))!r} has two roles: name another for one of them."
@@ -124,6 +147,25 @@ def _parse_threshold(text: str) -> float | str:
     if not is_number or not 0 <= threshold <= 1:
         raise InputError(f"--threshold is {text!r}: give a number from 0 to 1, or median.")
     return threshold
+
+
+def _parse_names(texts: Sequence[str], columns: Sequence[str]) -> dict[str, dict[str, str]]:
+    """Parse names of values, each ``COLUMN:VALUE=NAME``."""
+    names: dict[str, dict[str, str]] = {}
+    for text in texts:
+        place, separator, name = text.partition("=")
+        column, colon, value = place.partition(":")
+        if not (separator and colon and name):
+            raise InputError(
+                f"--value-name is {text!r}: write COLUMN:VALUE=NAME, such as sex:1=women."
+            )
+        if column not in columns:
+            raise InputError(
+                f"--value-name {text!r}: {column!r} is no column of --sensitive "
+                f"({', '.join(columns)})."
+            )
+        names.setdefault(column, {})[value] = name
+    return names
 
 
 def _listed(texts: Sequence[str]) -> tuple[str, ...]:
@@ -170,6 +212,11 @@ def execute(plan: AuditPlan, store: Store, run_id: str, engine: Engine) -> Verdi
             "favourable": plan.favourable,
             "sensitive": list(plan.sensitive),
             "features": list(plan.features),
+            "weight": plan.weight,
+            "person": plan.person,
+            "control": list(plan.control),
+            "value_names": plan.value_names,
+            "compared_with": [name for name in plan.together_with if name != plan.prediction],
             "threshold": plan.threshold,
             "evaluate": {**SETTINGS, **source.evaluate},
             "seed": source.seed or 0,
@@ -180,8 +227,10 @@ def execute(plan: AuditPlan, store: Store, run_id: str, engine: Engine) -> Verdi
         decision = judge(documents["metrics"], plan.gates).to_json()
         judged = _described(plan, inputs.get("model", raw).sha256)
         fill_verdict(verdict, documents, decision, judged)
+        verdict.findings = documents["audit"]["verdict"]
         verdict.notes += reading_notes(steps)
-        verdict.notes.append(_favourable_note(facts["outcome"]))
+        if facts["outcome"] is not None:
+            verdict.notes.append(_favourable_note(facts["outcome"]))
         data: dict[str, Any] = {
             "shown": source.shown,
             "rows": facts["rows"],
@@ -194,7 +243,11 @@ def execute(plan: AuditPlan, store: Store, run_id: str, engine: Engine) -> Verdi
         page_facts = {"judged": judged, "baseline": None, "data": data, "value_names": {}}
         if plan.gates:
             documents |= {"decision": decision}
-        write_reports(verdict, steps, page_facts, documents, decision)
+        kind = "evaluation"
+        if facts["outcome"] is None or not plan.is_plain:
+            # the sections of an evaluation are of two labels, and of rows of one weight
+            kind = "group_audit"
+        write_reports(verdict, steps, page_facts, documents, decision, kind=kind)
     return verdict
 
 

@@ -411,6 +411,16 @@ def audit(
         "Probability from which on the positive label is predicted, or median.",
         "0.5",
     ),
+    control: list[str] | None = option(
+        "--control", "Column within whose values groups are compared too; may be repeated."
+    ),
+    weight: str | None = option("--weight", "Column of the rows' weights."),
+    person: str | None = option(
+        "--person", "Column that names every row's person, where people have several rows."
+    ),
+    value_names: list[str] | None = option(
+        "--value-name", "Name of a code: COLUMN:VALUE=NAME, such as sex:1=women; may be repeated."
+    ),
     gates: str | None = option("--gates", "YAML file: metrics and their limits, as in a job."),
     junit: Path | None = option("--junit", "Write JUnit XML to this file."),
     markdown: Path | None = option("--markdown", "Append a summary to this file."),
@@ -609,6 +619,11 @@ def init(
     terms: Path | None = option("--terms", "List of terms that are exchanged in the sentences."),
     ignore: list[str] | None = option(
         "--ignore", "Column that is no model input; repeat, or put commas between."
+    ),
+    join_spellings: bool = option(
+        "--join-spellings",
+        "Read values that seem to be one, such as w and weiblich, as one.",
+        False,
     ),
 ) -> None:
     """Understand a new table column by column, and write a contract and a job that runs."""

@@ -57,6 +57,7 @@ FILES = {
     "baseline": "metrics of the baseline",
     "comparison": "comparison with the baseline",
     "decision": "decision of the gates",
+    "audit": "verdict, groups and gaps of an audit",
 }
 
 
@@ -321,9 +322,10 @@ def write_reports(
     facts: dict[str, Any],
     documents: dict[str, Any],
     decision: dict[str, Any],
+    kind: str = "evaluation",
 ) -> None:
     """Write the run's files, each atomically; `facts` are what page and summary show of
-    this run.
+    this run, and `kind` is that of the page.
     """
     run = {
         "id": verdict.run_id,
@@ -373,7 +375,7 @@ def write_reports(
             "the table",
             "checks of the table",
         )
-    folder.write_report("evaluation", documents, run)
+    folder.write_report(kind, documents, run)
 
 
 def _facts(evaluation: Evaluation) -> dict[str, Any]:

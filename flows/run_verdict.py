@@ -46,6 +46,8 @@ class Verdict:
     # and its name, `positive`
     rates: dict[str, Any] = field(default_factory=dict)
     rows: int | None = None  # of the run's table
+    # what an audit shows, in sentences, the gravest first
+    findings: list[str] = field(default_factory=list)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the verdict as plain JSON."""

@@ -1,3 +1,3 @@
 """Searches with other people's tools, each run in an environment of its own: see
-benchmarks/tuning.py.
+benchmarks/peers/tuning_comparison.py.
 """

@@ -21,7 +21,7 @@ from hpt import OptunaTuner
 from numpy.typing import NDArray
 from omegaconf import DictConfig
 
-from benchmarks.peers.common import Decide, Rows, Settings, run, scored
+from benchmarks.peers.exchange import Decide, Rows, Settings, run, scored
 
 CONFIG = DefaultExperiment._generate_config({}, "all", "large", use_baseline=True)
 METHODS: dict[str, Any] = {

@@ -13,7 +13,7 @@ from aif360.datasets import BinaryLabelDataset
 from numpy.typing import NDArray
 from xgboost import XGBClassifier
 
-from benchmarks.peers.common import Decide, Rows, Settings, run, scored, xgboost_settings
+from benchmarks.peers.exchange import Decide, Rows, Settings, run, scored, xgboost_settings
 
 
 def draw(rng: np.random.Generator) -> Settings:

@@ -1,7 +1,7 @@
 """AIF360's disparate impact remover and calibrated equalized odds, each with a logistic regression.
 
 Run ``python -m benchmarks.peers.aif360_logistic METHOD ROWS OUT SEED``. ROWS is a file of
-:func:`benchmarks.peers.common.write_rows`. OUT gets the labels of its test rows, shape (n,). A
+:func:`benchmarks.peers.exchange.write_rows`. OUT gets the labels of its test rows, shape (n,). A
 quarter of the training rows chooses the repair level, or the mix rates and the threshold: of 0,
 0.1, ..., 1 the level or threshold with the best balanced accuracy.
 """
@@ -23,7 +23,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import balanced_accuracy_score
 from sklearn.model_selection import train_test_split
 
-from benchmarks.peers.common import Rows, read_rows
+from benchmarks.peers.exchange import Rows, read_rows
 
 VALIDATION_SHARE = 0.25
 CANDIDATES = tuple(step / 10 for step in range(11))

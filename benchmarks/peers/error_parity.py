@@ -13,7 +13,7 @@ from error_parity import RelaxedThresholdOptimizer
 from lightgbm import LGBMClassifier
 from xgboost import XGBClassifier
 
-from benchmarks.peers.common import (
+from benchmarks.peers.exchange import (
     LIMITS,
     Decide,
     Rows,

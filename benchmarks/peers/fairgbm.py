@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from fairgbm import FairGBMClassifier
 
-from benchmarks.peers.common import LIMITS, Decide, Rows, Settings, lightgbm_settings, run, scored
+from benchmarks.peers.exchange import LIMITS, Decide, Rows, Settings, lightgbm_settings, run, scored
 
 
 def draw(rng: np.random.Generator) -> Settings:

@@ -15,7 +15,7 @@ from fairlearn.reductions import (
 )
 from xgboost import XGBClassifier
 
-from benchmarks.peers.common import (
+from benchmarks.peers.exchange import (
     LIMITS,
     Decide,
     Rows,

@@ -61,32 +61,60 @@ class Recipe:
     read: Callable[[Mapping[str, Path]], pd.DataFrame]
 
 
-def _names(text: str) -> list[str]:
-    """Names of columns, which are separated by blanks."""
-    return text.split()
-
-
-ADULT_COLUMNS = _names(
-    """
-    age workclass fnlwgt education education-num marital-status occupation relationship race sex
-    capital-gain capital-loss hours-per-week native-country income
-    """
-)
-GERMAN_COLUMNS = _names(
-    """
-    status month credit_history purpose credit_amount savings employment
-    investment_as_income_percentage personal_status other_debtors residence_since property age
-    installment_plans housing number_of_credits skill_level people_liable_for telephone
-    foreign_worker credit
-    """
-)
-COMPAS_COLUMNS = _names("sex race age_cat priors_count c_charge_degree two_year_recid")
-CHARGES_COLUMNS = _names(
-    """
-    sex race age juv_fel_count juv_misd_count juv_other_count priors_count age_cat
-    c_charge_degree c_charge_desc two_year_recid
-    """
-)
+ADULT_COLUMNS = [
+    "age",
+    "workclass",
+    "fnlwgt",
+    "education",
+    "education-num",
+    "marital-status",
+    "occupation",
+    "relationship",
+    "race",
+    "sex",
+    "capital-gain",
+    "capital-loss",
+    "hours-per-week",
+    "native-country",
+    "income",
+]
+GERMAN_COLUMNS = [
+    "status",
+    "month",
+    "credit_history",
+    "purpose",
+    "credit_amount",
+    "savings",
+    "employment",
+    "investment_as_income_percentage",
+    "personal_status",
+    "other_debtors",
+    "residence_since",
+    "property",
+    "age",
+    "installment_plans",
+    "housing",
+    "number_of_credits",
+    "skill_level",
+    "people_liable_for",
+    "telephone",
+    "foreign_worker",
+    "credit",
+]
+COMPAS_COLUMNS = ["sex", "race", "age_cat", "priors_count", "c_charge_degree", "two_year_recid"]
+CHARGES_COLUMNS = [
+    "sex",
+    "race",
+    "age",
+    "juv_fel_count",
+    "juv_misd_count",
+    "juv_other_count",
+    "priors_count",
+    "age_cat",
+    "c_charge_degree",
+    "c_charge_desc",
+    "two_year_recid",
+]
 # Position of the word that is toxic or not, by kind of template.
 PLACES_OF_WORDS = {
     "name_adj": 3,
@@ -232,41 +260,43 @@ def _read_bios(files: Mapping[str, Path]) -> pd.DataFrame:
     return raw[["bio", "gender", "title"]]
 
 
-def _file(url: str, sha256: str, name: str = "", member: str | None = None) -> RawFile:
-    return RawFile(name or member or url.rpartition("/")[2], url, sha256, member)
-
-
 ADULT_FILES = (
-    _file(
-        f"{UCI}/adult/adult.data",
-        "5b00264637dbfec36bdeaab5676b0b309ff9eb788d63554ca0a249491c86603d",
+    RawFile(
+        name="adult.data",
+        url=f"{UCI}/adult/adult.data",
+        sha256="5b00264637dbfec36bdeaab5676b0b309ff9eb788d63554ca0a249491c86603d",
     ),
-    _file(
-        f"{UCI}/adult/adult.test",
-        "a2a9044bc167a35b2361efbabec64e89d69ce82d9790d2980119aac5fd7e9c05",
+    RawFile(
+        name="adult.test",
+        url=f"{UCI}/adult/adult.test",
+        sha256="a2a9044bc167a35b2361efbabec64e89d69ce82d9790d2980119aac5fd7e9c05",
     ),
 )
-GERMAN_FILE = _file(
-    f"{UCI}/statlog/german/german.data",
-    "b21f3d81db8071257d5ff1deaeba1fd4303b62712e6fcc9715c7a86202cb5871",
+GERMAN_FILE = RawFile(
+    name="german.data",
+    url=f"{UCI}/statlog/german/german.data",
+    sha256="b21f3d81db8071257d5ff1deaeba1fd4303b62712e6fcc9715c7a86202cb5871",
 )
-COMPAS_FILE = _file(
-    f"{GITHUB}/propublica/compas-analysis/master/compas-scores-two-years.csv",
-    "c451db85908b2f7fef1d83203bedf6b71ecda0d5af468d82ae62178f91d0cc7d",
+COMPAS_FILE = RawFile(
+    name="compas-scores-two-years.csv",
+    url=f"{GITHUB}/propublica/compas-analysis/master/compas-scores-two-years.csv",
+    sha256="c451db85908b2f7fef1d83203bedf6b71ecda0d5af468d82ae62178f91d0cc7d",
 )
-TEMPLATE_FILE = _file(
-    f"{GITHUB}/conversationai/unintended-ml-bias-analysis/main/sentence_templates/"
+TEMPLATE_FILE = RawFile(
+    name="bias_madlibs_77k.csv",
+    url=f"{GITHUB}/conversationai/unintended-ml-bias-analysis/main/sentence_templates/"
     "en_sentence_templates/bias_madlibs_77k.csv",
-    "aac542254cf158415ec74623d54fa76176f26a7e7d8ef20788e1748a05ba5b4c",
+    sha256="aac542254cf158415ec74623d54fa76176f26a7e7d8ef20788e1748a05ba5b4c",
 )
-TWEET_FILE = _file(
-    f"{GITHUB}/t-davidson/hate-speech-and-offensive-language/master/data/labeled_data.csv",
-    "fcb8bc7c68120ae4af04a5b9acd58585513ede11e1548ebf36a5c2040b6f6281",
+TWEET_FILE = RawFile(
     name="davidson_labeled_data.csv",
+    url=f"{GITHUB}/t-davidson/hate-speech-and-offensive-language/master/data/labeled_data.csv",
+    sha256="fcb8bc7c68120ae4af04a5b9acd58585513ede11e1548ebf36a5c2040b6f6281",
 )
-BANK_FILE = _file(
-    f"{UCI}/00222/bank.zip",
-    "d1513ec63b385506f7cfce9f2c5caa9fe99e7ba4e8c3fa264b3aaf0f849ed32d",
+BANK_FILE = RawFile(
+    name="bank-full.csv",
+    url=f"{UCI}/00222/bank.zip",
+    sha256="d1513ec63b385506f7cfce9f2c5caa9fe99e7ba4e8c3fa264b3aaf0f849ed32d",
     member="bank-full.csv",
 )
 RECIPES: dict[str, Recipe] = {

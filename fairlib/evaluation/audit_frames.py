@@ -185,7 +185,8 @@ class ModelFrames:
         overall = self.overall()
         if isinstance(overall, pd.Series):
             return pd.to_numeric(overall, errors="coerce")
-        level = numbers.index.droplevel(list(self.tables.joint.grouping.columns))
+        group_columns: list[Any] = list(self.tables.joint.grouping.columns)
+        level = numbers.index.droplevel(group_columns)
         aligned = overall.apply(pd.to_numeric, errors="coerce").reindex(level)
         return aligned.set_axis(numbers.index)
 

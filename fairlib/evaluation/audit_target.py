@@ -54,6 +54,7 @@ def read_target(
     positive: Any = None,
     favourable: Any = None,
     threshold: float = 0.5,
+    value_names: Mapping[str, Mapping[Any, str]] | None = None,
 ) -> Target:
     """Read labels and predictions as two labels, more labels, or numbers.
 
@@ -69,6 +70,8 @@ def read_target(
         Values of the labels.
     threshold : float
         Probability from which on label 1 is predicted.
+    value_names : mapping, optional
+        Names of values by column: those of the label's column are names of the labels.
 
     Returns
     -------
@@ -84,7 +87,7 @@ def read_target(
     columns |= {_argument("y_pred", model): column for model, column in predictions.items()}
     for name, column in columns.items():
         _check_present(name, column)
-    title = "" if y_true is None or y_true.name is None else str(y_true.name)
+    title = _title(y_true, predictions)
     columns = {name: _plain(column) for name, column in columns.items()}
     if _are_probabilities(columns, scores):
         # probabilities in the place of predictions
@@ -100,8 +103,23 @@ def read_target(
     if len(values) > 2:
         return _classes(columns, predictions, scores, values, title)
     return _two_labels(
-        columns, predictions, scores, values, title, (positive, favourable), threshold
+        columns,
+        predictions,
+        scores,
+        values,
+        (title, (value_names or {}).get(title, {})),
+        (positive, favourable),
+        threshold,
     )
+
+
+def _title(y_true: pd.Series | None, predictions: Mapping[str, pd.Series]) -> str:
+    """Name of the label's column; without labels that which all predictions share."""
+    columns = [*predictions.values()] if y_true is None else [y_true]
+    names = {column.name for column in columns}
+    if len(names) != 1 or None in names:
+        return ""
+    return str(names.pop())
 
 
 def _argument(argument: str, model: str) -> str:
@@ -241,7 +259,7 @@ def _two_labels(
     predictions: Mapping[str, pd.Series],
     scores: Mapping[str, Any],
     values: list[Any],
-    title: str,
+    column: tuple[str, Mapping[Any, str]],
     stated: tuple[Any, Any],
     threshold: float,
 ) -> Target:
@@ -265,11 +283,11 @@ def _two_labels(
         codes.get("y_true"),
         y_pred,
         probabilities,
-        tuple(map(str, ordered)),
+        tuple(str(column[1].get(label, label)) for label in ordered),
         tuple(ordered),
         favourable,
         is_stated=stated[1] is not None,
-        column=title,
+        column=column[0],
         notes=tuple(notes),
     )
 

@@ -25,8 +25,8 @@ EQUAL = 0.0005
 PARTICIPLES = ("ed", "hired", "paid", "chosen", "taken", "sold", "given", "won", "sent", "let")
 """Endings of words that follow "are": approved, hired."""
 
-MOST_SENTENCES = 3
-"""Metrics of functions that a verdict mentions."""
+NOT_COMPARED = "Not compared by"
+"""Start of the sentence that names the groups which are left out."""
 
 
 class Finding(NamedTuple):
@@ -383,7 +383,7 @@ def _of_left_out(table: GroupTable, target: Target | None, metrics: Sequence[str
     if not groups:
         return []
     listed = left_out_words(groups, table.settings.unit)
-    return [f"Not compared by {_spoken(table)}: {listed}."]
+    return [f"{NOT_COMPARED} {_spoken(table)}: {listed}."]
 
 
 def _notes(target: Target) -> list[str]:

@@ -175,7 +175,8 @@ def audit(
         By attribute the groups that must be measured: where one has too few rows, the attribute has
         no gap.
     value_names : mapping, optional
-        By column the names of values that are codes, such as ``{"sex": {1: "women"}}``.
+        By column, that of the label too, the names of values that are codes, such as ``{"sex": {1:
+        "women"}}``.
     level : float, default 0.95
         Coverage of the intervals.
     min_cell : int, default 5
@@ -197,18 +198,18 @@ def audit(
 
     Examples
     --------
-    >>> approved = [1, 1, 1, 0, 1, 1, 0, 1, 0, 0] * 10
+    >>> approved = [1, 1, 1, 0, 1] * 10 + [1, 0, 1, 0, 0] * 10
     >>> sex = ["men"] * 50 + ["women"] * 50
     >>> result = audit(None, approved, sensitive_features={"sex": sex}, metrics="selection_rate")
     >>> result.by_group.to_dict()
     {'men': 0.8, 'women': 0.4}
-    >>> round(result.ratio(), 3)
+    >>> round(float(result.ratio()), 3)
     0.5
     """
     checker = RowChecker()
     labels = None if y_true is None else read_column("y_true", y_true, checker)
     predictions = _by_model("y_pred", y_pred, checker)
-    scores = _by_model("y_score", y_score, checker, several_columns=labels is None)
+    scores = _by_model("y_score", y_score, checker)
     if not predictions and not scores:
         raise ValueError("y_pred: got none, expected predictions, or y_score")
     attributes = read_columns(
@@ -225,9 +226,15 @@ def audit(
         raise ValueError("y_pred: got 0 rows, expected at least 1")
     settings = _settings(level, min_cell, draws, seed, missing, people, required)
     target = _read_target(
-        labels, predictions, scores, metrics, positive=positive, favourable=favourable,
+        labels,
+        predictions,
+        scores,
+        metrics,
+        positive=positive,
+        favourable=favourable,
         threshold=threshold,
-    )  # fmt: skip
+        value_names=names,
+    )
     audited = AuditRows(
         target=target,
         raw_true=None if labels is None else labels.to_numpy(),
@@ -246,9 +253,7 @@ def audit(
     return GroupAudit(models, request, settings, audited, attributes=tuple(attributes))
 
 
-def _by_model(
-    argument: str, values: Any, checker: RowChecker, *, several_columns: bool = True
-) -> dict[str, Any]:
+def _by_model(argument: str, values: Any, checker: RowChecker) -> dict[str, Any]:
     """Predictions by model; the one model of a single column has no name."""
     if values is None:
         return {}
@@ -489,6 +494,12 @@ class GroupAudit:
     def metrics(self) -> tuple[str, ...]:
         """Names of the metrics of groups."""
         return tuple(self._request.metrics)
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether every row is a person of its own, of weight 1, without control features."""
+        rows = self._rows
+        return rows.weights is None and rows.people is None and rows.controls is None
 
     @property
     def overall(self) -> Any:

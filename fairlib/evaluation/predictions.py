@@ -11,13 +11,13 @@ from numpy.typing import ArrayLike, NDArray
 
 from evenhand.fairlib.arrays import Bool, Float, Int
 from evenhand.fairlib.distances.metric_base import mean_squared_distance, sensitive_columns
-from evenhand.fairlib.evaluation.audit import audit_losses
 from evenhand.fairlib.evaluation.evaluate import Evaluation, MetricValue, evaluate
 from evenhand.fairlib.evaluation.flips import flips
 from evenhand.fairlib.evaluation.group_selection import MISSING
 from evenhand.fairlib.evaluation.metrics import GROUP_METRICS
 from evenhand.fairlib.evaluation.outcomes import Outcomes, Rate, group_rates, score_histograms
 from evenhand.fairlib.evaluation.probabilities import OVERALL, reliability
+from evenhand.fairlib.evaluation.transport_adversary import audit_losses
 from evenhand.fairlib.execution import Progress, generator, sample_rows
 from evenhand.fairlib.numerics import log_losses
 
@@ -135,6 +135,8 @@ def audit_predictions(
     features: pd.DataFrame | None = None,
     points: ArrayLike | Callable[[Int], Float] | None = None,
     budget: float | None = None,
+    sample_weight: ArrayLike | None = None,
+    people: ArrayLike | None = None,
     threshold: float | Literal["median"] = 0.5,
     positive: Any = 1,
     favourable: Any = None,
@@ -169,6 +171,10 @@ def audit_predictions(
     budget : float, optional
         Mean squared distance of the certificates; default: ``BUDGET_SHARE`` of that of two random
         rows.
+    sample_weight : array-like, shape (n,), optional
+        Weights of the rows; certificates do without.
+    people : array-like of int, shape (n,), optional
+        Number of every row's person, where people have several rows.
     threshold : float or "median"
         A score from the threshold on is selected; ``"median"`` selects scores above the median, as
         the scoring rate of New York City's rule on automated employment decision tools does (6 RCNY
@@ -211,7 +217,7 @@ def audit_predictions(
     if model is not None and features is None:
         raise ValueError("features: got none, expected the rows for the model that is called")
     predicted: Any = prediction if model is None else model(features)
-    score = _scores(predicted)
+    score = scores_of(predicted)
     decision_rule = _DecisionRule.of(threshold, score)
     decisions = decision_rule(score)
     consistent: dict[str, Bool] = {}
@@ -228,10 +234,12 @@ def audit_predictions(
         score=score,
         sensitive=groups,
         consistent=consistent,
+        people=None if people is None else np.asarray(people),
         favourable=1 if favourable is None or favourable == positive else 0,
     )
     evaluation = evaluate(
         outcomes,
+        sample_weight=sample_weight,
         draws=draws,
         level=level,
         min_cell=min_cell,
@@ -258,6 +266,24 @@ def audit_predictions(
         histograms = score_histograms(outcomes, min_cell=min_cell)
     audited = replace(evaluation, metrics=metrics, settings=settings, groups=compared)
     return PredictionAudit(audited, histograms, curves)
+
+
+def decisions_of(values: ArrayLike, threshold: float | Literal["median"] = 0.5) -> Int:
+    """Decisions, 0 or 1, from probabilities or decisions.
+
+    Parameters
+    ----------
+    values : array-like, shape (n,) or (n, 2)
+        Probabilities of the positive label; of two columns the second.
+    threshold : float or "median"
+        As of :func:`audit_predictions`.
+
+    Returns
+    -------
+    int array, shape (n,)
+    """
+    score = scores_of(values)
+    return _DecisionRule.of(threshold, score)(score)
 
 
 class _DecisionRule(NamedTuple):
@@ -300,7 +326,7 @@ def _consistency(
     """Whether all copies of each row get the row's decision, by sensitive attribute."""
     consistent = {}
     for name, copies in _copies(features, groups).items():
-        agreeing = [decision_rule(_scores(model(copy))) == decisions for copy in copies]
+        agreeing = [decision_rule(scores_of(model(copy))) == decisions for copy in copies]
         consistent[name] = np.logical_and.reduce(agreeing)
     return consistent
 
@@ -350,8 +376,23 @@ def _certificates(
     return measured, {"budget": budget, "compared": len(rows)}
 
 
-def _scores(values: ArrayLike) -> Float:
-    """Predictions as numbers; of two columns of probabilities the second."""
+def scores_of(values: ArrayLike) -> Float:
+    """Give predictions as numbers in [0, 1]; of two columns of probabilities the second.
+
+    Parameters
+    ----------
+    values : array-like, shape (n,) or (n, 2)
+        Probabilities or decisions.
+
+    Returns
+    -------
+    ndarray of float64, shape (n,)
+
+    Raises
+    ------
+    ValueError
+        For another shape or type, missing values, or values outside [0, 1].
+    """
     numbers = np.asarray(values)
     if numbers.ndim == 2 and numbers.shape[1] in (1, 2):
         numbers = numbers[:, -1]

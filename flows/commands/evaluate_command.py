@@ -165,20 +165,21 @@ def audit(
     def plan_column(column: str | None) -> terminal.Verb:
         if column == audited_columns[0]:
             files.check(table_name)
-        from evenhand.flows.audit import execute, plan_audit
+        from evenhand.flows.audit import AuditOptions, execute, plan_audit
 
         if several and options["model"] is not None:
             raise InputError("give either --prediction, columns of the table, or --model.")
         plans = {}
         # all of them: a wrong one ends the command before anything is measured
         for name in audited_columns:
-            plans[name] = plan_audit(
-                predictions,
-                name,
+            written = AuditOptions(
+                data=predictions,
+                prediction=name,
                 sensitive=sensitive or (),
                 overrides=list(overrides or ()),
                 **options,
             )
+            plans[name] = plan_audit(written)
         plan = replace(plans[column], together_with=tuple(columns))
         return terminal.Verb("audit", partial(execute, plan), "", {})
 
@@ -188,9 +189,8 @@ def audit(
         if not as_json and ended.verdict.status == "evaluated":
             if several:
                 print(f"{column}\n")
-            metrics = ended.read("metrics.json")
-            _print_findings(metrics)
-            _print_groups(metrics)
+            _print_findings(ended.verdict)
+            _print_audit(ended.read("metrics.json"), ended.read("audit.json"))
         return ended
 
     if not several:
@@ -221,6 +221,7 @@ def _finish_several(audits: Mapping[str, terminal.Ended], files: CiFiles, model:
         print(json.dumps({"exit_code": code, "audits": documents}))
     else:
         _print_several(verdicts)
+        _print_comparisons(audits)
     errors = [verdict.error for verdict in verdicts.values()]
     for message in dict.fromkeys([*errors, *faults]):
         if message:
@@ -257,6 +258,23 @@ def _print_several(verdicts: Mapping[str, Verdict]) -> None:
             print(f"report    {verdict.artifacts['report']}  ({column})")
 
 
+def _print_comparisons(audits: Mapping[str, terminal.Ended]) -> None:
+    """Print where a column of predictions differs from an earlier one, with paired intervals."""
+    from evenhand.tasks.evaluating.group_audits import comparison_lines
+
+    columns = list(audits)
+    for column, ended in audits.items():
+        audited = ended.read("audit.json")
+        if not audited:
+            continue
+        for baseline in columns[: columns.index(column)]:
+            rows = [row for row in audited["comparisons"] if row["baseline"] == baseline]
+            lines = comparison_lines(rows)
+            print(f"\n{column} less {baseline}, on the same rows: {len(lines)} clear differences")
+            for line in lines:
+                print(f"  {line}")
+
+
 def _print_side_by_side(verdicts: Mapping[str, Verdict]) -> None:
     """Print a row for each metric, and a column for each audit that was carried out."""
     names: dict[str, None] = {}
@@ -278,21 +296,52 @@ def _print_side_by_side(verdicts: Mapping[str, Verdict]) -> None:
     print()
 
 
-def _print_findings(metrics: Mapping[str, Any]) -> None:
-    """Print what the page says first of each attribute, impact ratios below four fifths before the
-    others.
-    """
-    from evenhand.tasks.pages.texts import treatment
-
-    sentences = treatment(metrics)
-    sentences.sort(key=lambda sentence: BELOW not in sentence)  # stable
-    for sentence in sentences:
-        if BELOW in sentence:
-            print(f"FINDING   {sentence}")
-        else:
-            print(f"finding   {sentence}")
-    if sentences:
+def _print_findings(verdict: Verdict) -> None:
+    """Print what the audit shows, as its page does; ratios below four fifths have a capital."""
+    for sentence in verdict.findings:
+        word = "finding"
+        if BELOW in sentence and f"not {BELOW}" not in sentence:
+            word = "FINDING"
+        print(f"{word}   {sentence}")
+    if verdict.findings:
         print()
+
+
+def _print_audit(metrics: Mapping[str, Any], audited: Mapping[str, Any]) -> None:
+    """Print the groups: the usual rates of two labels, else every metric; then within controls."""
+    if metrics["counts"] and audited["is_plain"]:
+        _print_groups(metrics)
+    else:
+        _print_values(audited["groups"])
+    _print_values(audited.get("groups_within", ()))
+
+
+def _print_values(rows: Sequence[Mapping[str, Any]]) -> None:
+    """Print every metric of every group, a table for each attribute."""
+    attributes = dict.fromkeys(row["attribute"] for row in rows if row["attribute"])
+    shown = list(dict.fromkeys(row["metric"] for row in rows))
+    for attribute in attributes:
+        names = list(rows[0])
+        controls = names[names.index("attribute") + 1 : names.index("group")]
+        lines: dict[tuple[str, ...], dict[str, str]] = {}
+        for row in rows:
+            if row["attribute"] == attribute:
+                key = tuple(str(row[name]) for name in ("group", *controls))
+                lines.setdefault(key, {})[row["metric"]] = _value_text(row)
+        table = [[attribute, *controls, *shown]]
+        for key, values in lines.items():
+            table.append([f"  {key[0]}", *key[1:], *(values.get(name, "") for name in shown)])
+        terminal.print_table(table, "  ")
+        print()
+
+
+def _value_text(row: Mapping[str, Any]) -> str:
+    """A value of a group, or why there is none."""
+    if row["metric"] == "count":
+        return f"{row['n']:,}"
+    if row["value"] is None:
+        return "too few" if row["status"] != "undefined" else "undefined"
+    return f"{row['value']:,.3f}"
 
 
 def _print_groups(metrics: Mapping[str, Any]) -> None:

@@ -28,11 +28,6 @@ if TYPE_CHECKING:
     from evenhand.fairlib.methods.dadi.dadi_classifier import Acquisition, DADIClassifier
 
 
-def asks(model: Any) -> bool:
-    """Whether a model asks for features, as one of the method DADI does."""
-    return hasattr(model, "acquire")
-
-
 class FullInformation(Wrapped):
     """The same model with all features known that it may ask for."""
 

@@ -23,7 +23,6 @@ from evenhand.fairlib.methods.registry import load_model
 from evenhand.fairlib.preprocessing.counterfactuals import Counterfactuals, encoded_copies
 from evenhand.fairlib.preprocessing.encoder import TableEncoder
 from evenhand.tasks.errors import InputError, unusable
-from evenhand.tasks.evaluating.acquired_features import asks
 from evenhand.tasks.execution.dataset import block_file
 from evenhand.tasks.execution.step import Report
 
@@ -32,6 +31,11 @@ if TYPE_CHECKING:
 
 # Rows that are encoded, copied and predicted at a time. It bounds the memory besides the table.
 CHUNK_ROWS = 65_536
+
+
+def asks(model: Any) -> bool:
+    """Whether a model asks for features, as one of the method DADI does."""
+    return hasattr(model, "acquire")
 
 
 @dataclass(frozen=True, eq=False)

@@ -211,6 +211,12 @@ def treatment(metrics: Json) -> list[str]:
     if len(findings) > MOST_NAMED:
         hidden = formats.plural(len(findings) - MOST_NAMED, "further attribute")
         sentences.append(f"{hidden} with smaller differences: see the tables below.")
+    return sentences + consistency_sentences(metrics)
+
+
+def consistency_sentences(metrics: Json) -> list[str]:
+    """Say how many people have one prediction on all counterfactual copies of their row."""
+    sentences = []
     for name, value in metrics["metrics"].items():
         if name.startswith("consistency.") and value["value"] is not None:
             sentences.append(

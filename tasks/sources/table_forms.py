@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -23,6 +24,7 @@ from evenhand.data_contracts.forms import (
     iso_dates,
     plain_numbers,
 )
+from evenhand.data_contracts.spellings import Spellings
 from evenhand.data_contracts.values import MISSING_TEXTS
 from evenhand.tasks.errors import InputError
 
@@ -57,6 +59,8 @@ class TableForms:
     partly: dict[str, str] = field(default_factory=dict)
     previews: list[Preview] = field(default_factory=list)
     repeated: frozenset[str] = frozenset()  # names that the header has more than once
+    # by column and value, other values that seem to be the same
+    spellings: Spellings = field(default_factory=dict)
 
     def joined(self, other: TableForms) -> TableForms:
         """Both, `self` first."""
@@ -128,12 +132,10 @@ def _previews(
         if name in dates and name not in numbers:
             order = form_of(orders, name)
             if order is not None:
-                previews.append(
-                    _preview(name, text, lambda text, order=order: iso_dates(text, order))
-                )
+                previews.append(_preview(name, text, partial(iso_dates, order=order)))
         elif name in numbers or name in commas:
             mark = form_of(decimal, name) or POINT
-            previews.append(_preview(name, text, lambda text, mark=mark: plain_numbers(text, mark)))
+            previews.append(_preview(name, text, partial(plain_numbers, mark=mark)))
     return [preview for preview in previews if preview.before]
 
 

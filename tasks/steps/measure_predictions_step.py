@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -28,45 +29,188 @@ from evenhand.data_contracts.inference import (
 from evenhand.data_contracts.values import Values, read_values
 from evenhand.fairlib.arrays import Float, Int
 from evenhand.fairlib.distances.sensitive_subspace import SensitiveSubspace
-from evenhand.fairlib.evaluation.predictions import audit_predictions
+from evenhand.fairlib.evaluation.audit_target import MOST_CLASSES
+from evenhand.fairlib.evaluation.group_audit import audit
+from evenhand.fairlib.evaluation.predictions import audit_predictions, decisions_of, scores_of
+from evenhand.fairlib.parameters import check_sample_weight
 from evenhand.fairlib.preprocessing.encoder import TableEncoder
 from evenhand.tasks.errors import InputError, input_errors
+from evenhand.tasks.evaluating.group_audits import (
+    OF_CLASSES,
+    Audits,
+    audit_decisions,
+    document_of,
+    metrics_of,
+    settings_of,
+    within_controls,
+)
 from evenhand.tasks.execution.step import StepContext, StepResult
 from evenhand.tasks.sources.plain_forms import refuse_unread_numbers
 from evenhand.tasks.steps.preprocess_step import column_specs
 from evenhand.tasks.written_input import check_columns
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from evenhand.data_contracts.column import Column
 
 
 def measure_predictions(context: StepContext) -> StepResult:
-    """Write ``metrics.json``, ``histograms.json`` and, for probabilities with labels,
-    ``reliability.json``.
+    """Write ``metrics.json``, ``audit.json`` (verdict, groups and gaps), for two labels
+    ``histograms.json`` and, for probabilities with labels, ``reliability.json``.
 
     Parameters are the columns ``prediction``, ``label`` (None: not known) and ``sensitive``, the
     label's ``positive`` and ``favourable`` values (None: as `init` chooses them), the ``features``
-    in which people are compared (empty: no certificate), the ``threshold``, the settings
-    ``evaluate`` and a ``seed``. Inputs are the ``raw`` table and, optionally, a foreign ``model``,
-    which gives the predictions: then the columns but for the label are its features.
+    in which people are compared (empty: no certificate), the ``threshold``, further columns
+    ``compared_with`` of predictions, ``weight`` and ``person``, ``control`` columns, names of
+    values by column, the settings ``evaluate`` and a ``seed``. Inputs are the ``raw`` table and,
+    optionally, a foreign ``model``, which gives the predictions: then the columns but for the label
+    are its features.
     """
     parameters = context.parameters
     raw = context.inputs["raw"]
     names = _names(parameters)
-    check_columns(_names(parameters), pq.read_schema(raw).names)
+    check_columns(names, pq.read_schema(raw).names)
     # a model may read any column
     columns: list[str] | None = names
     if "model" in context.inputs:
         columns = None
     table = pq.read_table(raw, columns=columns)
     refuse_unread_numbers(table.select(names))
+    people = _audited_people(table, parameters)
+    kind = _kind(table, parameters)
+    if kind == "two labels":
+        return _measure_decisions(context, table, people)
+    if "model" in context.inputs or parameters["features"]:
+        raise InputError(
+            f"the label {parameters['label']!r} has more than two values: --model and --features "
+            "need one of two; give columns of predictions."
+        )
+    return _measure_others(context, table, people, kind)
+
+
+def _audited_people(table: pa.Table, parameters: Mapping[str, Any]) -> dict[str, Any]:
+    """Groups, control features, weights and people of the rows, as arguments of an audit."""
+    with input_errors("", ContractError):
+        groups = {}
+        for name in parameters["sensitive"]:
+            groups[name] = _named(_groups(table, name), parameters["value_names"].get(name, {}))
+        controls = {name: _groups(table, name) for name in parameters["control"]}
+    people: dict[str, Any] = {"sensitive_features": groups}
+    if controls:
+        people["control_features"] = controls
+    if parameters["weight"]:
+        people["sample_weight"] = _weights(table, parameters["weight"])
+    if parameters["person"]:
+        persons = table[parameters["person"]].combine_chunks()
+        if persons.null_count:
+            raise InputError(
+                f"the column {parameters['person']!r} is missing in {persons.null_count:,} of "
+                f"{len(persons):,} rows: name every row's person."
+            )
+        people["people"] = np.asarray(persons.dictionary_encode().indices, dtype=np.int64)
+    return people
+
+
+def _named(groups: NDArray[np.object_], names: Mapping[str, str]) -> NDArray[np.object_]:
+    """Groups under the names of their values."""
+    if not names:
+        return groups
+    return np.array([names.get(group, group) for group in groups], dtype=object)
+
+
+def _weights(table: pa.Table, name: str) -> Float:
+    """Weights of the rows."""
+    with input_errors("", ContractError):
+        values = read_values(table[name], name)
+    if values.kind not in ("integer", "number") or values.data.null_count:
+        raise InputError(
+            f"the column {name!r} has values that are no numbers: weights are numbers, at least 0."
+        )
+    weights = np.asarray(values.data.cast(pa.float64()).to_numpy())
+    with input_errors(f"the column {name!r}: ", ValueError):
+        check_sample_weight(weights, len(weights))
+    return weights
+
+
+def _kind(table: pa.Table, parameters: Mapping[str, Any]) -> str:
+    """Whether the label has two values, is one of several classes, or a quantity."""
+    name = parameters["label"]
+    if name is None or parameters["positive"] is not None:
+        return "two labels"
+    with input_errors("", ContractError):
+        values = read_values(table[name], name)
+    if values.kind in ("integer", "number"):
+        numbers = values.present.cast(pa.float64())
+        whole = pc.all(pc.equal(numbers, pc.floor(numbers))).as_py()
+        if values.distinct > MOST_CLASSES or (values.distinct > 2 and not whole):
+            return "numbers"
+    if values.kind != "date" and 2 < values.distinct <= MOST_CLASSES:
+        return "classes"
+    return "two labels"
+
+
+def _measure_others(
+    context: StepContext, table: pa.Table, people: Mapping[str, Any], kind: str
+) -> StepResult:
+    """Measure predicted classes or quantities."""
+    parameters = context.parameters
+    label = None
+    if parameters["label"]:
+        label = _plain_column(table, parameters["label"], kind)
+    predicted = {}
+    for name in (parameters["prediction"], *parameters["compared_with"]):
+        predicted[name] = _plain_column(table, name, kind)
+    metrics = None
+    if kind == "classes" and label is not None:
+        _check_classes(label, predicted)
+        classes = sorted({str(value) for value in pd.unique(label)})
+        metrics = [*OF_CLASSES, *(f"recall.{name}" for name in classes)]
+    model = parameters["prediction"]
+    with input_errors("predictions: ", ValueError, ContractError):
+        audits = within_controls(
+            people, partial(audit, label, predicted, metrics=metrics, **settings_of(parameters))
+        )
+    chosen = {**parameters["evaluate"], "seed": parameters["seed"], "labelled": label is not None}
+    measured = metrics_of(audits.whole[model], {**chosen, "kind": kind})
+    outputs = context.write_json("metrics", measured)
+    outputs |= context.write_json("audit", document_of(audits, model))
+    return StepResult(outputs, {"rows": measured["n"], "label": {}, "outcome": None})
+
+
+def _check_classes(label: pd.Series, predicted: Mapping[str, pd.Series]) -> None:
+    """Refuse a column of predictions that has no value of the label."""
+    classes = set(label)
+    for name, column in predicted.items():
+        if not classes & set(column):
+            raise InputError(
+                f"the label {label.name!r} has {len(classes)} distinct values, and the column "
+                f"{name!r} has none of them: give a column of predicted classes."
+            )
+
+
+def _plain_column(table: pa.Table, name: str, kind: str) -> pd.Series:
+    """A column of labels or quantities, none missing."""
+    with input_errors("", ContractError):
+        values = read_values(table[name], name, plain=kind == "classes")
+    if kind == "numbers" and values.kind not in ("integer", "number"):
+        raise InputError(f"the column {name!r} has values that are no numbers, as the label has.")
+    if values.data.null_count:
+        raise InputError(
+            f"the column {name!r} is missing in {values.data.null_count:,} of "
+            f"{len(values.data):,} rows: fill them in, or drop these rows."
+        )
+    return pd.Series(values.data.to_numpy(zero_copy_only=False), name=name)
+
+
+def _measure_decisions(
+    context: StepContext, table: pa.Table, people: Mapping[str, Any]
+) -> StepResult:
+    """Measure decisions of two labels, or their probabilities."""
+    parameters = context.parameters
     described: Column | None = None
     label: NDArray[np.bool_] | None = None
     label_values: dict[str, Any] = {}
+    sensitive = people["sensitive_features"]
     with input_errors("", ContractError):
-        sensitive = {name: _groups(table, name) for name in parameters["sensitive"]}
         if parameters["label"] is not None:
             described, label = _read_label(table, parameters)
             (negative,) = set(described.allowed or ()) - {described.positive}
@@ -75,17 +219,21 @@ def measure_predictions(context: StepContext) -> StepResult:
         arguments = _model_arguments(context.inputs["model"], table, described, parameters)
     else:
         name = parameters["prediction"]
-        scores = _scores(table[name], name, described, parameters["positive"])
-        arguments = {"prediction": scores}
+        arguments = {"prediction": _scores(table[name], name, described, parameters["positive"])}
     if parameters["features"]:
         arguments["points"] = partial(_points, table, parameters, sensitive)
     with input_errors("", ContractError):
         outcome = _outcome(parameters, described, table)
+        others = {}
+        for name in parameters["compared_with"]:
+            others[name] = _scores(table[name], name, described, parameters["positive"])
     del table
     with input_errors("predictions: ", ValueError, ContractError):
-        audit = audit_predictions(
+        measured = audit_predictions(
             **arguments,
             sensitive=sensitive,
+            sample_weight=people.get("sample_weight"),
+            people=people.get("people"),
             label=label,
             favourable=outcome["code"],
             threshold=parameters["threshold"],
@@ -93,15 +241,59 @@ def measure_predictions(context: StepContext) -> StepResult:
             **parameters["evaluate"],
             callback=lambda done, total: context.progress(done, total, {}),
         )
-    settings = {**audit.evaluation.settings, "outcome": outcome}
-    evaluation = replace(audit.evaluation, settings=settings)
+        predicted = arguments["prediction"]
+        if isinstance(predicted, RememberedModel):
+            predicted = predicted.first
+        model = parameters["prediction"] or "model"
+        audits = _audit_by_group({model: predicted, **others}, label, outcome, people, parameters)
+    settings = {**measured.evaluation.settings, "outcome": outcome}
+    evaluation = replace(measured.evaluation, settings=settings)
     outputs = context.write_json("metrics", evaluation.to_json())
-    if audit.histograms:
-        outputs |= context.write_json("histograms", audit.histograms)
-    if audit.reliability:
-        outputs |= context.write_json("reliability", audit.reliability)
-    facts = {"rows": audit.evaluation.n, "label": label_values, "outcome": outcome}
+    outputs |= context.write_json("audit", document_of(audits, model))
+    if measured.histograms:
+        outputs |= context.write_json("histograms", measured.histograms)
+    if measured.reliability:
+        outputs |= context.write_json("reliability", measured.reliability)
+    facts = {"rows": evaluation.n, "label": label_values, "outcome": outcome}
     return StepResult(outputs, facts)
+
+
+def _audit_by_group(
+    predicted: Mapping[str, Any],
+    label: NDArray[np.bool_] | None,
+    outcome: Mapping[str, Any],
+    people: Mapping[str, Any],
+    parameters: Mapping[str, Any],
+) -> Audits:
+    """Verdict, groups and gaps of one or more predictions of two labels."""
+    decided = {}
+    scores = {}
+    for model, values in predicted.items():
+        decided[model] = decisions_of(values, parameters["threshold"])
+        score = scores_of(values)
+        if np.any((score != 0) & (score != 1)):
+            scores[model] = score
+    if len(scores) < len(predicted):
+        scores = {}
+    settings = settings_of(parameters)
+    return within_controls(
+        people, partial(audit_decisions, decided, scores, label, outcome, **settings)
+    )
+
+
+class RememberedModel:
+    """A model that keeps its first answers: those of the rows themselves."""
+
+    def __init__(self, predict: Callable[[pd.DataFrame], NDArray[Any]]) -> None:
+        self.predict = predict
+        self.first: NDArray[Any] | None = None
+
+    def __call__(self, rows: pd.DataFrame) -> NDArray[Any]:
+        """Predict some rows."""
+        answers = self.predict(rows)
+        if self.first is None:
+            self.first = answers
+        return answers
 
 
 def _read_label(table: pa.Table, parameters: Mapping[str, Any]) -> tuple[Column, NDArray[np.bool_]]:
@@ -131,7 +323,7 @@ def _model_arguments(
         column = pa.chunked_array([pa.array(predicted.ravel())])
         return _scores(column, None, label, positive)
 
-    return {"prediction": predict, "features": features}
+    return {"prediction": RememberedModel(predict), "features": features}
 
 
 def _outcome(given: Mapping[str, Any], label: Column | None, table: pa.Table) -> dict[str, Any]:
@@ -200,6 +392,8 @@ def _outcome_of_probabilities(given: Mapping[str, Any]) -> dict[str, Any]:
 
 def _names(given: Mapping[str, Any]) -> list[str]:
     column_names = [given["prediction"], given["label"], *given["sensitive"], *given["features"]]
+    column_names += [given["weight"], given["person"]]
+    column_names += [*given["control"], *given["compared_with"]]
     return list(dict.fromkeys(filter(None, column_names)))
 
 

@@ -9,13 +9,14 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
-from benchmarks import page, two_clusters
 from benchmarks.common import picture
-from benchmarks.linear_program import largest_loss
-from benchmarks.panels import series_panels
+from benchmarks.page_generators import benchmark_pages
+from benchmarks.page_generators.panels import series_panels
+from benchmarks.reproductions import two_clusters
 from evenhand.fairlib.distances import SensitiveSubspace
 from evenhand.fairlib.numerics import logistic_losses
 from evenhand.fairlib.plots.palette import LIGHT
+from tests.oracles.linear_program import largest_loss
 
 SVG = "{http://www.w3.org/2000/svg}"
 PROVENANCE: dict[str, Any] = {
@@ -81,7 +82,7 @@ def page_of(budro: dict[str, Any]) -> str:
             "cold_german_budro_new_store_s": 20.0,
         },
     }
-    return page.page(tables, speed, budro)
+    return benchmark_pages.page(tables, speed, budro)
 
 
 def sections(text: str) -> int:

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 import torch
 
-from benchmarks import certificate_attacks
-from benchmarks.certificate_attacks import Comparable, attack
+from benchmarks.studies import certificate_attacks
+from benchmarks.studies.certificate_attacks import Comparable, attack
 from evenhand.fairlib.certificates.measures import Ring
 from evenhand.fairlib.distances import FACE, Metric
 from evenhand.fairlib.methods.networks.network_training import build_network

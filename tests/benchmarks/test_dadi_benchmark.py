@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from benchmarks import dadi
+from benchmarks.reproductions import dadi_paper
 
 
 @pytest.mark.parametrize(
@@ -25,9 +25,9 @@ def test_interrupted_parts_continue_and_complete_ones_restart(
         "save": lambda *_: None,
     }
     for name, value in replaced.items():
-        monkeypatch.setattr(dadi, name, value)
+        monkeypatch.setattr(dadi_paper, name, value)
     content = {"seeds": list(kept)}
-    dadi.loans_part(content)
+    dadi_paper.loans_part(content)
     assert seen == measured
     assert [seed == "old" for seed in content["seeds"]] == [
         seed not in measured for seed in range(3)

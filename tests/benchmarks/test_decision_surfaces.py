@@ -10,8 +10,8 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
-from benchmarks import decision_surfaces as surfaces
-from benchmarks.decision_surfaces import Panel
+from benchmarks.reproductions import decision_surfaces
+from benchmarks.reproductions.decision_surfaces import Panel
 from evenhand.fairlib.plots.palette import LIGHT
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -19,12 +19,12 @@ SVG = "{http://www.w3.org/2000/svg}"
 
 @pytest.fixture(scope="module")
 def sensei() -> list[Panel]:
-    return surfaces.sensei(*surfaces.people())
+    return decision_surfaces.sensei(*decision_surfaces.people())
 
 
 @pytest.fixture(scope="module")
 def sensr() -> list[Panel]:
-    return surfaces.sensr(*surfaces.people())
+    return decision_surfaces.sensr(*decision_surfaces.people())
 
 
 class _Formula:
@@ -55,13 +55,13 @@ class _Formula:
 )
 def test_the_share_of_variation_sideways_of_known_surfaces(formula: Any, share: float) -> None:
     model: Any = _Formula(formula)
-    assert surfaces.sideways(model) == pytest.approx(share, abs=1e-9)
+    assert decision_surfaces.sideways(model) == pytest.approx(share, abs=1e-9)
 
 
 @pytest.mark.parametrize("seed", [0, 1])
 def test_labels_depend_on_both_features_alike(seed: int) -> None:
-    X, y = surfaces.people(seed)
-    assert np.abs(X).max() <= surfaces.EDGE
+    X, y = decision_surfaces.people(seed)
+    assert np.abs(X).max() <= decision_surfaces.EDGE
     gaps = X[y == 1].mean(axis=0) - X[y == 0].mean(axis=0)
     assert (gaps > 0.3).all()
     # noise moves some labels across the diagonal, not many
@@ -73,7 +73,7 @@ def test_sensei_levels_a_tilted_surface_as_its_weight_grows(
     sensei: list[Panel],
 ) -> None:
     assert [panel.title for panel in sensei] == ["ρ = 0", "ρ = 0.3", "ρ = 1", "ρ = 30"]
-    shares = [surfaces.sideways(panel.model) for panel in sensei]
+    shares = [decision_surfaces.sideways(panel.model) for panel in sensei]
     assert all(after < 2 / 3 * before for before, after in zip(shares, shares[1:], strict=False))
     assert shares[0] > 0.4
     assert shares[-1] < 0.005
@@ -82,19 +82,19 @@ def test_sensei_levels_a_tilted_surface_as_its_weight_grows(
 @pytest.mark.long
 def test_sensr_is_nearly_level_at_every_budget_even_at_none(sensr: list[Panel]) -> None:
     assert sensr[0].title == "ε = 0"
-    assert max(surfaces.sideways(panel.model) for panel in sensr) < 0.05
+    assert max(decision_surfaces.sideways(panel.model) for panel in sensr) < 0.05
 
 
 @pytest.mark.long
 def test_what_is_level_still_tells_people_apart(sensei: list[Panel], sensr: list[Panel]) -> None:
-    X, _ = surfaces.people()
+    X, _ = decision_surfaces.people()
     for panel in (sensei[-1], *sensr):
         assert 0.25 < panel.model.predict(X).mean() < 0.75, panel.title
 
 
 @pytest.mark.long
 def test_accuracy_pays_for_invariance(sensei: list[Panel]) -> None:
-    X, y = surfaces.people()
+    X, y = decision_surfaces.people()
     right = [(panel.model.predict(X) == y).mean() for panel in sensei]
     assert right == sorted(right, reverse=True)
     assert right[0] > right[-1] + 0.1
@@ -102,10 +102,10 @@ def test_accuracy_pays_for_invariance(sensei: list[Panel]) -> None:
 
 def test_the_picture_shows_every_person_in_every_panel() -> None:
     """The picture is small and well formed."""
-    X, y = surfaces.people()
+    X, y = decision_surfaces.people()
     formulas: dict[str, Any] = {"ρ = 0": lambda a, b: 4 * (a + b), "ρ = 1": lambda a, b: 4 * b}
     panels = [Panel(title, _Formula(formula)) for title, formula in formulas.items()]
-    svg = surfaces.draw("SenSeI", panels, X, y)
+    svg = decision_surfaces.draw("SenSeI", panels, X, y)
     root = ElementTree.fromstring(svg)
     assert root.findtext(f"{SVG}title") == "Decision surfaces of SenSeI"
     described = root.findtext(f"{SVG}desc")
@@ -125,7 +125,9 @@ def test_the_picture_shows_every_person_in_every_panel() -> None:
 
 @pytest.mark.long
 def test_training_again_draws_the_same_picture(sensei: list[Panel]) -> None:
-    X, y = surfaces.people()
-    first = surfaces.draw("SenSeI", sensei[1:2], X, y)
-    again = surfaces.draw("SenSeI", surfaces.sensei(X, y, surfaces.WEIGHTS[1:2]), X, y)
+    X, y = decision_surfaces.people()
+    first = decision_surfaces.draw("SenSeI", sensei[1:2], X, y)
+    again = decision_surfaces.draw(
+        "SenSeI", decision_surfaces.sensei(X, y, decision_surfaces.WEIGHTS[1:2]), X, y
+    )
     assert first == again

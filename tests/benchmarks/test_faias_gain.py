@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from benchmarks.faias_gain import associations, dependence, least_gap, penalised
+from benchmarks.reproductions.faias_gain import associations, dependence, least_gap, penalised
 from evenhand.fairlib.methods.faias.faias_classifier import FAIASClassifier
 
 

@@ -7,7 +7,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from benchmarks import faias_page
+from benchmarks.page_generators import faias_page
 from evenhand.fairlib.plots.palette import LIGHT
 
 SVG = "{http://www.w3.org/2000/svg}"

@@ -1,11 +1,16 @@
-"""Coverage of the intervals, on a part of the cells that `benchmarks.interval_coverage` has."""
+"""Coverage of the intervals, on a part of the cells that `benchmarks.studies.interval_coverage` has."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 
-from benchmarks.interval_coverage import pairs_of_groups, random_groups, single_rates, summary
+from benchmarks.studies.interval_coverage import (
+    pairs_of_groups,
+    random_groups,
+    single_rates,
+    summary,
+)
 
 
 def test_rates_are_covered_exactly() -> None:

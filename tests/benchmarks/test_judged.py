@@ -7,7 +7,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from benchmarks.judged import CASES, Predicted, complete, joined, measure, rules, shortfall
+from benchmarks.studies.judged_methods import (
+    CASES,
+    Predicted,
+    complete,
+    joined,
+    measure,
+    rules,
+    shortfall,
+)
 from evenhand.tasks.execution.dataset import Dataset
 
 GOAL = {"balanced_accuracy": 0.8, "consistency.a": 0.9, "gap_max.sex": 0.1}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from benchmarks.markdown_lines import WIDEST, shorten
+from benchmarks.page_generators.markdown_lines import WIDEST, shorten
 
 WORDS = "a sentence with `code and spaces` - and a dash, 2. and a number + a sum " * 4
 

@@ -10,7 +10,7 @@ import scipy.stats
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchmarks.paired_test import PairedTest, corrected_t_test
+from tests.oracles.resampled_comparison import PairedTest, corrected_t_test
 
 NUMBERS = st.lists(
     st.tuples(*[st.floats(0, 1).map(lambda x: round(x, 6))] * 2), min_size=2, max_size=12

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import vl_convert
 
-from benchmarks.panels import bar_panels, series_panels
+from benchmarks.page_generators.panels import bar_panels, series_panels
 from tests.fairlib.plots.test_intervals import HOSTILE, values
 
 # series

@@ -8,8 +8,16 @@ from typing import Any, cast
 import numpy as np
 import pytest
 
-from benchmarks import proxies_judged
-from benchmarks.proxies_judged import Fits, candidates, distance, least_imbalance, measured, sampled
+from benchmarks.studies import judged_proxies
+from benchmarks.studies.judged_proxies import (
+    Fits,
+    candidates,
+    distance,
+    least_imbalance,
+    measured,
+    sampled,
+)
+from benchmarks.summaries import records_of
 from evenhand.fairlib.proxies.tree import ProxyTree
 
 
@@ -95,17 +103,18 @@ def test_a_limit_that_allows_no_split_measures_everybody() -> None:
 
 
 def test_the_page_counts_choices_and_misses() -> None:
-    row = dict.fromkeys((*proxies_judged.COLUMNS, "auc_random"), 0.5)
+    row = dict.fromkeys((*judged_proxies.COLUMNS, "auc_random"), 0.5)
     runs = []
     for seed in range(3):
         run: dict[str, Any] = {
             name: row | {"chosen": candidates("qp-regression")[seed > 0], "within": seed > 0}
-            for name in (*proxies_judged.TREE_FAMILIES, *proxies_judged.COMPARATORS)
+            for name in (*judged_proxies.TREE_FAMILIES, *judged_proxies.COMPARATORS)
         }
         runs.append(
-            run | {proxies_judged.KNOWN: row, "no filter": {"imbalance": 0.25 + 0.1 * seed}}
+            run | {judged_proxies.KNOWN: row, "no filter": {"imbalance": 0.25 + 0.1 * seed}}
         )
-    page = proxies_judged.section({"bank": {"0.2": runs}}, {"bank": "Bank"})
+    summary = records_of(judged_proxies.summarise({"result": {"bank": {"0.2": runs}}}))
+    page = judged_proxies.section(summary["result"], {"bank": "Bank"})
     assert "no filter: imbalance 0.350 ± 0.058" in page
     assert "`qp-regression`: mixing 0.1 (2) / mixing 0.0 (1), 1 above the limit" in page
     assert page.count("| 0.000 ± 0.000 |") == 7

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from benchmarks.proxy_charts import group_shares, heat_map
+from benchmarks.page_generators.proxy_charts import group_shares, heat_map
 from evenhand.fairlib.plots.theme import NARROW
 
 HOSTILE = '<script>alert("1")</script>&'

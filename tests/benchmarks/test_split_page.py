@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from benchmarks.split_page import divide
+from benchmarks.page_generators.split_page import divide
 
 TEXT = """\
 # Benchmarks

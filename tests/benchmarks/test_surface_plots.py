@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from benchmarks.surface_plots import SHADES, _border, decision_surfaces, rectangles
+from benchmarks.page_generators.surface_plots import SHADES, _border, decision_surfaces, rectangles
 
 
 def panel(grid: Any, **others: Any) -> dict[str, Any]:

@@ -13,21 +13,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchmarks import tuning_page
-from benchmarks.peers import common
-from benchmarks.tuning import choose_trial
+from benchmarks.page_generators import tuning_page
+from benchmarks.peers import exchange
+from benchmarks.peers.tuning_comparison import choose_trial
 from evenhand.fairlib.evaluation.evaluate import evaluate
 from evenhand.fairlib.evaluation.outcomes import Outcomes
 from evenhand.fairlib.tuning.study import Trial
 
 
-def _rows(rng: np.random.Generator, n: int, groups: int = 2) -> common.Rows:
+def _rows(rng: np.random.Generator, n: int, groups: int = 2) -> exchange.Rows:
     """Random rows; column 0 is the group, which a flip overwrites, and column 1 the label with
     noise.
     """
     y, group = rng.integers(0, 2, n), rng.integers(0, groups, n)
     X = np.stack([group, y + rng.normal(0, 0.7, n)], axis=1).astype(np.float32)
-    return common.Rows(X, y, group, np.array([0]), np.arange(groups, dtype=np.float32)[:, None])
+    return exchange.Rows(X, y, group, np.array([0]), np.arange(groups, dtype=np.float32)[:, None])
 
 
 @given(st.integers(0, 2**32 - 1), st.integers(8, 120), st.integers(1, 3))
@@ -38,7 +38,7 @@ def test_metrics_are_ours(seed: int, n: int, groups: int) -> None:
     def decide(X: Any, group: Any) -> Any:
         return (X[:, 1] + 0.4 * X[:, 0] > 0.5).astype(int)
 
-    found = common.measure(rows, decide)
+    found = exchange.measure(rows, decide)
     labels = np.stack([decide(copy, rows.group) for copy in rows.copies])
     predicted = decide(rows.X, rows.group)
     outcomes = Outcomes(
@@ -48,7 +48,7 @@ def test_metrics_are_ours(seed: int, n: int, groups: int) -> None:
         sensitive={"g": rows.group.astype(str)},
         consistent={"g": (labels == labels[0]).all(axis=0)},
     )
-    expected = evaluate(outcomes, draws=0, min_cell=common.MIN_CELL).metrics
+    expected = evaluate(outcomes, draws=0, min_cell=exchange.MIN_CELL).metrics
     for name, value in found.items():
         ours = expected[name if name == "balanced_accuracy" else f"{name}.g"].value
         assert (value is None) == (ours is None), name
@@ -59,7 +59,7 @@ def test_metrics_by_hand() -> None:
     # group 0: TPR 4/5, FPR 1/5; group 1: TPR 2/5, FPR 2/5
     y = np.tile(np.repeat([1, 0], 5), 2)
     decided = np.array([1, 1, 1, 1, 0, 1, 0, 0, 0, 0, 1, 1, 0, 0, 0, 1, 1, 0, 0, 0])
-    found = common.group_metrics(y, decided, np.repeat([0, 1], 10))
+    found = exchange.group_metrics(y, decided, np.repeat([0, 1], 10))
     assert found == {
         "balanced_accuracy": pytest.approx((0.6 + 0.7) / 2),
         "equal_opportunity_difference": pytest.approx(0.4),
@@ -77,14 +77,14 @@ def test_the_balanced_threshold_is_the_best_of_all(seed: int, n: int) -> None:
     def gain(threshold: float) -> float:
         return float((score[y == 1] >= threshold).mean() - (score[y == 0] >= threshold).mean())
 
-    found = gain(common.balanced_threshold(y, score))
+    found = gain(exchange.balanced_threshold(y, score))
     assert found == pytest.approx(max(gain(threshold) for threshold in [*score, np.inf]))
 
 
 def _metrics(
     accuracy: float | None, gap: float | None, consistency: float | None = 1.0
 ) -> dict[str, Any]:
-    return dict.fromkeys(common.CRITERIA, gap) | {
+    return dict.fromkeys(exchange.CRITERIA, gap) | {
         "balanced_accuracy": accuracy,
         "consistency": consistency,
     }
@@ -97,12 +97,12 @@ def test_the_choice_by_hand() -> None:
         _metrics(0.8, 0.04, 0.93),
         _metrics(0.8, 0.01),
     ]
-    assert common.choose(candidates, "gap_max", 0.05) == 2
-    assert common.choose(candidates, "gap_max", 0.2) == 0
-    assert common.choose(candidates[:3], "gap_max", 0.02) == 2  # the nearest
-    assert common.choose(candidates, "consistency", 0.1) == 0
-    assert common.choose(candidates[2:3] + candidates[1:2], "consistency", 0.05) == 1
-    assert common.choose([_metrics(0.9, None), _metrics(None, 0.0)], "gap_max", 0.05) is None
+    assert exchange.choose(candidates, "gap_max", 0.05) == 2
+    assert exchange.choose(candidates, "gap_max", 0.2) == 0
+    assert exchange.choose(candidates[:3], "gap_max", 0.02) == 2  # the nearest
+    assert exchange.choose(candidates, "consistency", 0.1) == 0
+    assert exchange.choose(candidates[2:3] + candidates[1:2], "consistency", 0.05) == 1
+    assert exchange.choose([_metrics(0.9, None), _metrics(None, 0.0)], "gap_max", 0.05) is None
 
 
 @given(
@@ -111,8 +111,8 @@ def test_the_choice_by_hand() -> None:
         min_size=1,
         max_size=12,
     ),
-    st.sampled_from(common.CRITERIA),
-    st.sampled_from(common.LIMITS),
+    st.sampled_from(exchange.CRITERIA),
+    st.sampled_from(exchange.LIMITS),
 )
 def test_the_choice_is_ours(table: list[Any], criterion: str, limit: float) -> None:
     candidates = [_metrics(a / 100, None if g is None else g / 100, c / 100) for a, g, c in table]
@@ -130,58 +130,58 @@ def test_the_choice_is_ours(table: list[Any], criterion: str, limit: float) -> N
         for number, item in enumerate(candidates)
     ]
     ours, is_within = choose_trial(trials, f"{criterion}.g", limit, "point")
-    number = common.choose(candidates, criterion, limit)
+    number = exchange.choose(candidates, criterion, limit)
     assert number == (None if ours is None else ours.model)
     assert number is None or is_within == (
-        common.shortfall(candidates[number], criterion, limit) == 0
+        exchange.shortfall(candidates[number], criterion, limit) == 0
     )
 
 
 def test_rows_are_exchanged_and_split_without_overlap(tmp_path: Path) -> None:
     rng = np.random.default_rng(3)
     train, test = _rows(rng, 200), _rows(rng, 50)
-    common.write_rows(tmp_path / "rows.npz", train, test)
-    for written, read in zip((train, test), common.read_rows(tmp_path / "rows.npz"), strict=True):
+    exchange.write_rows(tmp_path / "rows.npz", train, test)
+    for written, read in zip((train, test), exchange.read_rows(tmp_path / "rows.npz"), strict=True):
         for key, value in vars(written).items():
             np.testing.assert_array_equal(value, getattr(read, key))
             assert value.dtype == getattr(read, key).dtype
-    parts = common.split(train, 0)
+    parts = exchange.split(train, 0)
     assert [len(part.y) for part in parts] == pytest.approx([120, 40, 40], abs=4)
     noise = np.concatenate([part.X[:, 1] for part in parts])
     np.testing.assert_array_equal(np.sort(noise), np.sort(train.X[:, 1]))
-    other = common.split(train, 1)[0]
+    other = exchange.split(train, 1)[0]
     assert not np.array_equal(other.X, parts[0].X)
 
 
 def test_a_search_trains_on_its_rows_and_chooses_by_validation(tmp_path: Path) -> None:
     rng = np.random.default_rng(4)
     train, test = _rows(rng, 400), _rows(rng, 200)
-    fit, held, validation = common.split(train, 0)
+    fit, held, validation = exchange.split(train, 0)
     seen: list[tuple[int, int]] = []
 
-    def learn(settings: common.Settings, fit: common.Rows, held: common.Rows) -> Any:
+    def learn(settings: exchange.Settings, fit: exchange.Rows, held: exchange.Rows) -> Any:
         seen.append((len(fit.y), len(held.y)))
         if settings["shift"] > 1.5:
             raise ValueError("too far")
         sum(range(200_000))  # some CPU time
         yield {"rule": 0}, lambda X, group: (X[:, 1] > settings["shift"]).astype(int)
 
-    found = common.search(
+    found = exchange.search(
         lambda rng: {"shift": float(rng.uniform(-1, 2))}, learn, train, test, seconds=0.3, seed=0
     )
     assert found["drawn"] == len(found["candidates"]) + found["failed"]
     assert found["errors"] == {"ValueError: too far": found["failed"]}
-    chosen = found["cells"][common.FREE]
+    chosen = found["cells"][exchange.FREE]
     candidates = found["candidates"]
     best = max(candidates, key=lambda item: item["validation"]["balanced_accuracy"])
     assert chosen["validation"] == best["validation"]
     shift = best["settings"]["shift"]
-    assert best["validation"] == common.measure(validation, lambda X, group: X[:, 1] > shift)
+    assert best["validation"] == exchange.measure(validation, lambda X, group: X[:, 1] > shift)
     # this rule learns nothing from the rows, so the last training changes nothing
     assert (
         chosen["test"]
         == chosen["searched"]
-        == common.measure(test, lambda X, group: X[:, 1] > shift)
+        == exchange.measure(test, lambda X, group: X[:, 1] > shift)
     )
     assert seen[0] == (len(fit.y), len(held.y))
     assert seen[-1] == (len(fit.y) + len(validation.y), len(held.y))
@@ -192,26 +192,28 @@ def test_chosen_candidates_are_retrained_only_on_request() -> None:
     rng = np.random.default_rng(7)
     train, test = _rows(rng, 100), _rows(rng, 100)
 
-    def learn(settings: common.Settings, fit: common.Rows, held: common.Rows) -> Any:
+    def learn(settings: exchange.Settings, fit: exchange.Rows, held: exchange.Rows) -> Any:
         sum(range(200_000))
         yield {}, lambda X, group: (X[:, 1] > len(fit.y) / 100).astype(int)
 
-    fit, _, validation = common.split(train, 0)
+    fit, _, validation = exchange.split(train, 0)
     for again, rows in ((False, len(fit.y)), (True, len(fit.y) + len(validation.y))):
-        found = common.search(lambda rng: {}, learn, train, test, seconds=0.01, seed=0, again=again)
-        expected = common.group_metrics(test.y, test.X[:, 1] > rows / 100, test.group)
-        assert found["cells"][common.FREE]["test"] == expected | {"consistency": 1.0}
+        found = exchange.search(
+            lambda rng: {}, learn, train, test, seconds=0.01, seed=0, again=again
+        )
+        expected = exchange.group_metrics(test.y, test.X[:, 1] > rows / 100, test.group)
+        assert found["cells"][exchange.FREE]["test"] == expected | {"consistency": 1.0}
 
 
 def test_a_candidate_that_takes_too_long_is_stopped() -> None:
     rows = _rows(np.random.default_rng(5), 60)
 
-    def learn(settings: common.Settings, fit: common.Rows, held: common.Rows) -> Any:
+    def learn(settings: exchange.Settings, fit: exchange.Rows, held: exchange.Rows) -> Any:
         while True:
             sum(range(1000))
         yield {}, None
 
-    found = common.search(lambda rng: {}, learn, rows, rows, seconds=0.05, seed=0)
+    found = exchange.search(lambda rng: {}, learn, rows, rows, seconds=0.05, seed=0)
     assert found["candidates"] == []
     assert found["cells"] == {}
     assert found["errors"] == {"stopped at 2 times the CPU time": 1}
@@ -246,7 +248,7 @@ def test_cells_are_judged_by_the_interval(shift: float, verdict: str) -> None:
     content = _content([_entry(0.8 + shift + off) for off in offs], [_entry(0.8)] * 5)
     (cell,) = tuning_page.compare(content["results"], "fairgbm")
     assert (cell.difference, cell.verdict) == (pytest.approx(shift), verdict)
-    page = "\n".join(tuning_page.sections(content, lambda result: ""))
+    page = "\n".join(tuning_page.sections(tuning_page.summarise(content), lambda result: ""))
     assert f"`tune` is behind by more than 0.01: {1 if shift < 0 else 'none'}" in page
     assert f"In {int(shift > -0.019)} of 1 cells" in page
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from evenhand.fairlib.catalogue import without_intersections
+from evenhand.fairlib.evaluation.audit_verdict import NOT_COMPARED
 from evenhand.tasks.pages import formats, texts
-from evenhand.tasks.pages.page_model import Cell, Documents, Front
+from evenhand.tasks.pages.page_model import Cell, Documents, Front, Json
 from evenhand.tasks.pages.sections.controls_section import verdict
 from evenhand.tasks.pages.sections.metrics_section import finding
 
@@ -35,11 +36,8 @@ def front(documents: Documents) -> Front:
     if label and "classes" in label:
         facts.append(("Label", Cell(f"{label['name']}: one of {len(label['classes'])} classes")))
     else:
-        positive = "not known"
-        if label:
-            positive = f"{label['name']}: {label['positive']}"
-        facts.append(("Positive label", Cell(positive)))
         settings = documents["metrics"]["settings"]
+        facts.append(_label_fact(label, settings))
         if "outcome" in settings:
             facts.append(("Favourable outcome", Cell(texts.outcome_value(settings))))
     if contract:
@@ -51,7 +49,25 @@ def front(documents: Documents) -> Front:
         title = f"{model['name']}, evaluated"
     meta = [f"{kind.capitalize()} {run['id']}"]
     badge = (run["status"], *STATUS[run["status"]])
-    return Front(f"{kind} report", title, meta, headline(documents), run["created"], badge, facts)
+    return Front(
+        f"{kind} report",
+        title,
+        meta,
+        headline(documents),
+        run["created"],
+        badge,
+        facts,
+        answers_first="audit" in documents,
+    )
+
+
+def _label_fact(label: Json | None, settings: Json) -> tuple[str, Cell]:
+    """The label, and which of its two values is positive."""
+    if label and "positive" not in label:
+        return "Label", Cell(f"{label['name']}: {settings.get('kind', 'classes')}")
+    if not label:
+        return "Positive label", Cell("not known")
+    return "Positive label", Cell(f"{label['name']}: {label['positive']}")
 
 
 def headline(documents: Documents) -> list[str]:
@@ -79,7 +95,19 @@ def headline(documents: Documents) -> list[str]:
     elif results and run["status"] != "no_gates":
         outcome = texts.gate_findings(results, "It does not pass")
     notes = [f"Note: {note.removesuffix('.')}." for note in run["notes"]]
+    if "audit" in documents:
+        # of an audit the verdict comes first, and after it what it is about
+        consistency = texts.consistency_sentences(metrics)
+        return [*_findings(documents), f"{text}.", *outcome, *notes, *consistency]
     return [f"{text}.", *outcome, *notes, *texts.treatment(metrics), *compared(documents)]
+
+
+def _findings(documents: Documents) -> list[str]:
+    """Sentences of an audit's verdict, without those that notes repeat."""
+    sentences: list[str] = documents["audit"]["verdict"]
+    if not documents["metrics"]["groups"]:
+        return sentences
+    return [sentence for sentence in sentences if not sentence.startswith(NOT_COMPARED)]
 
 
 def compared(documents: Documents) -> list[str]:

@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from scipy.optimize import Bounds, LinearConstraint, linprog, milp
 from scipy.special import expit
 
-from benchmarks.certificates_trees import Choice, over_values
 from evenhand.fairlib.certificates._tree_kernels import Moves, Person, States, _separates
 from evenhand.fairlib.certificates.measures import decision_radii, flipped_share, score_change
 from evenhand.fairlib.certificates.networks import NotProvedError
@@ -22,6 +21,7 @@ from evenhand.fairlib.certificates.trees import MarginBounds, TreeProver, read_t
 from evenhand.fairlib.distances import EXPLORE, Metric, SensitiveSubspace
 from evenhand.fairlib.methods.gbdt import GBDTClassifier
 from evenhand.fairlib.methods.preprocessed_gbdt import ProjectedGBDTClassifier
+from tests.oracles.enumerated_trees import Choice, over_values
 
 Float = NDArray[np.float64]
 

@@ -11,8 +11,8 @@ import scipy.stats
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchmarks.paired_test import corrected_t_test
 from evenhand.fairlib.evaluation.comparison import Summary, holm, mean_difference
+from tests.oracles.resampled_comparison import corrected_t_test
 
 NUMBERS = st.lists(st.floats(-1, 1).map(lambda x: round(x, 6)), min_size=2, max_size=12)
 

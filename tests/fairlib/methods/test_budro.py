@@ -18,7 +18,6 @@ from scipy.spatial.distance import cdist
 from sklearn.base import clone
 from sklearn.metrics import accuracy_score, balanced_accuracy_score, log_loss
 
-from benchmarks.linear_program import largest_loss
 from evenhand.fairlib.distances import SensitiveSubspace
 from evenhand.fairlib.methods import budro as budro_module
 from evenhand.fairlib.methods import gbdt as gbdt_module
@@ -27,6 +26,7 @@ from evenhand.fairlib.methods.gbdt import GBDTClassifier
 from evenhand.fairlib.transport.dual import DualSolver
 from evenhand.fairlib.transport.problem import TransportPlan
 from tests.fairlib.methods.paper_budro import paper_budro
+from tests.oracles.linear_program import largest_loss
 
 People = Callable[..., tuple[NDArray[Any], NDArray[Any], NDArray[Any]]]
 

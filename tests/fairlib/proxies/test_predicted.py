@@ -9,9 +9,9 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 from sklearn.tree import DecisionTreeClassifier
 
-from benchmarks.proxies import remixed
 from evenhand.fairlib.proxies.predicted import PredictedGroupProxy, regression_graph, tree_graph
 from evenhand.fairlib.proxies.sampling import nearest_mixture
+from tests.oracles.remixed_proxy import remixed
 
 NAMES = np.array(["a", "b", "c", "d", "e"])
 

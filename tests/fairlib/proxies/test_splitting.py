@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from scipy.optimize import linprog
 
-from benchmarks.proxy_game import add_halfspace, play_game
 from evenhand.fairlib.proxies import splitting
 from evenhand.fairlib.proxies.splitting import Hypotheses, Limits, solve_program
+from tests.oracles.proxy_game import add_halfspace, play_game
 
 
 def vertex(seed: int, rows: int = 0) -> tuple[Hypotheses, Limits, np.ndarray, float]:

@@ -9,8 +9,8 @@ import cvxpy
 import numpy as np
 import pytest
 
-from benchmarks.proxy_game import GameTree
 from evenhand.fairlib.proxies.tree import ProxyTree
+from tests.oracles.proxy_game import GameTree
 
 KINDS = ("continuous", "one-hot", "mixed", "repeated")
 Table = tuple[np.ndarray, np.ndarray]

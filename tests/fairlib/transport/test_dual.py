@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 from scipy.spatial.distance import cdist
 
-from benchmarks.linear_program import largest_loss
 from evenhand.fairlib.transport import cells as cells_module
 from evenhand.fairlib.transport.dual import DualSolver
 from evenhand.fairlib.transport.problem import TransportPlan, TransportProblem
+from tests.oracles.linear_program import largest_loss
 
 Draw = Callable[..., dict[str, Any]]
 Rebuild = Callable[[TransportPlan], np.ndarray]

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from scipy.optimize import linprog
 
-from benchmarks.linear_program import largest_loss
 from evenhand.fairlib.transport import problem as problem_module
 from evenhand.fairlib.transport.dual import DualSolver
 from evenhand.fairlib.transport.problem import TransportPlan, TransportProblem
+from tests.oracles.linear_program import largest_loss
 
 Draw = Callable[..., dict[str, Any]]
 Rebuild = Callable[[TransportPlan], np.ndarray]

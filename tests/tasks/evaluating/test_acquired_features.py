@@ -17,9 +17,9 @@ from evenhand.fairlib.preprocessing.encoder import ColumnSpec, TableEncoder
 from evenhand.tasks.evaluating.acquired_features import (
     FullInformation,
     acquisition_content,
-    asks,
     questions_of,
 )
+from evenhand.tasks.evaluating.decisions import asks
 from evenhand.tasks.execution.dataset import Dataset
 
 ROWS = 120

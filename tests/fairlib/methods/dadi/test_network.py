@@ -12,13 +12,6 @@ from sklearn.base import clone
 from threadpoolctl import threadpool_limits
 from torch.func import functional_call
 
-from benchmarks.dadi_plain import (
-    PlainDADI,
-    PlainNetwork,
-    dense_rows,
-    load_parameters,
-    weighted_losses,
-)
 from evenhand.fairlib.methods.dadi import DADIClassifier
 from evenhand.fairlib.methods.dadi.agent_training import (
     JointTraining,
@@ -34,6 +27,13 @@ from evenhand.fairlib.methods.dadi.decision_problem import (
     label_outcome,
 )
 from evenhand.fairlib.methods.dadi.network import Layout, NetworkShape, SetNetwork
+from tests.oracles.dadi_plain import (
+    PlainDADI,
+    PlainNetwork,
+    dense_rows,
+    load_parameters,
+    weighted_losses,
+)
 
 # the last group is never asked
 GROUPS = {"a": [0], "b": [2, 1], "c": [5, 3], "d": [4]}

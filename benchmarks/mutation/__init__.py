@@ -1,0 +1,1 @@
+"""Which small faults the tests detect."""

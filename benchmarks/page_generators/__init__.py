@@ -1,0 +1,1 @@
+"""Pages of docs/ and their pictures from benchmarks/results."""

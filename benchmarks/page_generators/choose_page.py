@@ -1,0 +1,395 @@
+"""The measured part of docs/choose-a-method.md: cost and effect of each method."""
+
+from __future__ import annotations
+
+import statistics
+import textwrap
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from benchmarks.page_generators.faias_page import ATTRIBUTES
+from benchmarks.page_generators.markdown_lines import shorten
+from benchmarks.studies.judged_proxies import TREE_FAMILIES
+
+BEGIN = "<!-- measured: made by `python -m benchmarks.page_generators.benchmark_pages`, do not edit below -->"
+END = "<!-- measured: end -->"
+
+TABLES = ("Adult", "German", "COMPAS", "Bank")
+PLAIN = {"trees": "gbdt", "networks": "nn", "linear": "logistic"}
+Summary = tuple[float, float]  # mean and standard deviation over the splits
+Row = Mapping[str, Summary]
+
+
+@dataclass(frozen=True)
+class Change:
+    """A metric without a method and with it, both over the same splits."""
+
+    name: str
+    before: Summary
+    after: Summary
+    more_is_better: bool
+
+    @property
+    def difference(self) -> float:
+        """Mean with the method less mean without."""
+        return self.after[0] - self.before[0]
+
+    @property
+    def exceeds_spread(self) -> bool:
+        """Whether it is more than the larger of the two standard deviations over the splits."""
+        return abs(self.difference) > max(self.before[1], self.after[1])
+
+    @property
+    def is_better(self) -> bool:
+        """Whether it is better by more than the spread of the splits."""
+        return self.exceeds_spread and (self.difference > 0) == self.more_is_better
+
+    @property
+    def is_worse(self) -> bool:
+        """Whether it is worse by more than the spread of the splits."""
+        return self.exceeds_spread and not self.is_better
+
+    def cost(self) -> str:
+        """The difference alone, in brackets if it is within the spread."""
+        text = f"{self.difference:+.3f}".replace("-", "−")
+        return text if self.exceeds_spread else f"({text})"
+
+    def text(self) -> str:
+        """Values without and with the method, in brackets if the difference is within the
+        spread.
+        """
+        text = f"{self.name} {self.before[0]:.3f} → {self.after[0]:.3f}"
+        if self.is_worse:
+            return f"**worse:** {text}"
+        return text if self.exceeds_spread else f"({text})"
+
+
+@dataclass(frozen=True)
+class Effect:
+    """Cost and effects of a method on one table."""
+
+    cost: Change
+    changes: tuple[Change, ...]
+
+    @property
+    def helps(self) -> bool:
+        """Whether anything improved by more than the spread of the splits."""
+        return any(change.is_better for change in self.changes)
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A method, the plain model that it is compared with, and its effects by table."""
+
+    method: str
+    baseline: str
+    effects: Mapping[str, Effect]
+
+
+# ------------------------------------------------------------------------------------- reading the
+# results
+
+
+def comparable_treatment(row: Row, baseline: Row) -> Effect:
+    """Balanced accuracy (accuracy if a paper prints only that), the smallest consistency and every
+    gap.
+    """
+    shared = [name for name in baseline if name in row]
+    performance = "balanced_accuracy"
+    consistencies = [name for name in shared if name.startswith("consistency.")]
+
+    def least(found: Row) -> Summary:
+        return min((found[name] for name in consistencies), key=lambda summary: summary[0])
+
+    gaps = [
+        Change(f"gap by {name.partition('.')[2]}", baseline[name], row[name], False)
+        for name in sorted(shared)
+        if name.startswith("gap_max.")
+    ]
+    return Effect(
+        Change(performance.replace("_", " "), baseline[performance], row[performance], True),
+        (Change("consistency", least(baseline), least(row), True), *gaps),
+    )
+
+
+def group_rates(
+    table: str, runs: Sequence[Mapping[str, Any]], baseline: Sequence[Mapping[str, Any]]
+) -> Effect:
+    """Balanced accuracy, and the differences in selection rates and in errors."""
+
+    def over_splits(found: Sequence[Mapping[str, Any]], metric: str) -> Summary:
+        return summary(
+            [
+                run[metric] if metric in run else run[f"{metric}.{ATTRIBUTES[table]}"]
+                for run in found
+            ]
+        )
+
+    def change(name: str, metric: str, more_is_better: bool) -> Change:
+        return Change(
+            name, over_splits(baseline, metric), over_splits(runs, metric), more_is_better
+        )
+
+    return Effect(
+        change("balanced accuracy", "balanced_accuracy", True),
+        (
+            change("selection rates", "demographic_parity_difference", False),
+            change("odds", "average_odds_difference", False),
+        ),
+    )
+
+
+def summary(numbers: Sequence[float]) -> Summary:
+    """Mean and standard deviation."""
+    return statistics.fmean(numbers), statistics.stdev(numbers)
+
+
+def comparable(judged: Mapping[str, Any]) -> list[Choice]:
+    """Leaving out the sensitive columns, and each method of comparable treatment beside that."""
+    rows: dict[str, dict[str, dict[str, Row]]] = {learner: {} for learner in PLAIN}
+    for name, case in judged["cases"].items():
+        table, _, learner = name.partition(", ")
+        rows[learner][table] = {}
+        for family, row in case["rows"].items():
+            summaries = zip(row["mean"], row["deviation"], strict=True)
+            rows[learner][table][family] = dict(zip(case["metrics"], summaries, strict=True))
+
+    def choice(method: str, learner: str, family: str, baseline: str = "blind") -> Choice:
+        effects = {
+            table: comparable_treatment(found[family], found[baseline])
+            for table, found in rows[learner].items()
+        }
+        return Choice(
+            method, PLAIN[learner] if baseline == "plain" else f"{PLAIN[learner]}, blind", effects
+        )
+
+    pairs = [("trees", name) for name in ("budro", "project", "reweigh", "thresholds by group")]
+    pairs += [("networks", name) for name in ("sensei", "sensr", "clp")]
+    linear = ("reweigh-logistic", "adversarial-debiasing", "exponentiated-gradient")
+    pairs += [("linear", name) for name in linear]
+    choices = [choice(f"leave out, {learner}", learner, "blind", "plain") for learner in rows]
+    return choices + [choice(name, learner, name) for learner, name in pairs]
+
+
+def selector(faias: Mapping[str, Any]) -> Choice:
+    """FAIAS beside its network without the sensitive columns."""
+    runs = {table: found for table, found in faias["changes"]["result"].items() if len(found) > 1}
+    titles = {table.lower(): table for table in TABLES}
+    effects = {
+        titles[table]: group_rates(
+            table, *([run[family] for run in found] for family in ("faias", "blind"))
+        )
+        for table, found in runs.items()
+    }
+    return Choice("faias", "its network, blind", effects)
+
+
+# ------------------------------------------------------------------------------------------------
+# the text
+
+QUESTIONS = {
+    "leave out, trees": "Leave out the sensitive columns, with trees.",
+    "leave out, networks": "Leave out the sensitive columns, with a network.",
+    "leave out, linear": "Leave out the sensitive columns, with a linear model.",
+    "thresholds by group": "Equal error rates, by a threshold for each group after training.",
+    "budro": "The same prediction for comparable people, with trees.",
+    "project": "The same prediction for comparable people, with features that do not reveal the attribute linearly.",
+    "sensei": "The same prediction for comparable people, with a network and a chosen loss of accuracy.",
+    "sensr": "The same prediction for comparable people, with a network trained on its worst case.",
+    "clp": "The same prediction for listed copies only.",
+    "reweigh": "Similar group rates, with trees and without tuning.",
+    "faias": "No effect of the sensitive feature; a ranking of the features that reveal it.",
+    "reweigh-logistic": "Similar group rates, with an interpretable model.",
+    "adversarial-debiasing": "A linear output that does not predict the group, given the label.",
+    "exponentiated-gradient": "A limit on one rate difference in training, with linear models.",
+}
+PAGES = {"project": "methods", "reweigh": "methods", "thresholds by group": "decisions"}
+PAGES |= {f"leave out, {learner}": "decisions" for learner in PLAIN}
+OWN_PAGES = ("budro", "sensei", "sensr", "clp", "faias")
+
+
+def _link(method: str) -> str:
+    page = method if method in OWN_PAGES else PAGES.get(method, "comparators")
+    return f"[`{method}`]({page}.md)"
+
+
+def cost_table(choices: Iterable[Choice]) -> str:
+    """Method, its baseline, and the change of performance on each table."""
+    lines = [
+        f"| method | baseline | {' | '.join(TABLES)} |",
+        f"|---|---|{'---|' * len(TABLES)}",
+    ]
+    for choice in choices:
+        costs = [
+            choice.effects[table].cost.cost() if table in choice.effects else "" for table in TABLES
+        ]
+        lines.append(f"| {_link(choice.method)} | `{choice.baseline}` | {' | '.join(costs)} |")
+    return "\n".join(lines) + "\n"
+
+
+def effect_list(choices: Iterable[Choice]) -> str:
+    """What each method is for, and the fairness metrics of its baseline and of it by table."""
+    lines = []
+    for choice in choices:
+        lines.append(f"- {_link(choice.method)}: {QUESTIONS[choice.method]}")
+        for table, effect in choice.effects.items():
+            changes = ", ".join(change.text() for change in effect.changes)
+            lines.append(f"    - {table}: {changes}")
+    return "\n".join(lines) + "\n"
+
+
+def without_help(choices: Iterable[Choice]) -> str:
+    """Tables on which nothing improved, or something became worse."""
+    nothing, worse = [], []
+    for choice in choices:
+        for table, effect in choice.effects.items():
+            losses = [change for change in effect.changes if change.is_worse]
+            if not effect.helps:
+                nothing.append(_item(choice.method, table, effect.changes))
+            elif losses:
+                worse.append(_item(choice.method, table, losses))
+    parts = ["## Where a method did not help\n"]
+    if nothing:
+        parts += [
+            "No metric of its aim improved by more than the spread of the splits:\n",
+            *nothing,
+            "",
+        ]
+    if worse:
+        parts += ["One metric improved, and these got worse:\n", *worse, ""]
+    return "\n".join(parts)
+
+
+def _item(method: str, table: str, changes: Iterable[Change]) -> str:
+    words = ", ".join(f"{item.name} {item.before[0]:.3f} → {item.after[0]:.3f}" for item in changes)
+    return textwrap.fill(f"- `{method}` on {table}: {words}.", 120, subsequent_indent="  ")
+
+
+def asking(dadi: Mapping[str, Any]) -> str:
+    """The agents that ask, beside the same features of everybody and all features."""
+    lines = [
+        """\
+## Measured: which features to ask for
+
+[`dadi`](dadi.md) is for data that is still to be collected. Means over the judged seeds; the adversary is
+the AUC with which the answers predict sex (Adult) or age (Bank, German). "The same of everybody" is a fixed
+set of features that was chosen on the same people within the same limit.
+
+| table | | seeds | features asked | AUC | adversary |
+|---|---|---|---|---|---|"""
+    ]
+    names = {
+        "agent": "`dadi`",
+        "everybody": "the same of everybody",
+        "blind": "all but the attribute",
+    }
+    for job, runs in dadi["judged"]["result"].items():
+        if not runs:
+            continue
+        for key, name in names.items():
+            asked, auc = (
+                statistics.fmean(run[key][value] for run in runs) for value in ("asked", "own")
+            )
+            adversary = statistics.fmean(run[key]["adversary"][0] for run in runs)
+            table = job.partition("-")[0].title()
+            lines.append(
+                f"| {table} | {name} | {len(runs)} | {asked:.1f} | {auc:.3f} | {adversary:.3f} |"
+            )
+    return "\n".join(lines) + "\n"
+
+
+def balancing(proxies: Mapping[str, Any]) -> str:
+    """Proxies: the share of rows kept, and their balance, by the protocol."""
+    lines = [
+        """\
+## Measured: a balanced sample
+
+A [balancing proxy](proxies.md) filters rows instead of changing a model; it needs no group of any person. The cost is
+rows, and AUC of a model that is trained on them (compared with a random sample of equal size). Means over ten splits, on people that neither the
+proxy nor the [choice of its settings](benchmarks/proxies.md#settings-chosen-on-other-people) had seen. α limits the
+disclosivity on training rows. *With support*: at least .6 of the people
+have a probability of being kept above a tenth of the mean.
+
+| table | method | α | rows kept | imbalance | the smallest group grows | disclosivity | AUC lost |
+|---|---|---|---|---|---|---|---|"""
+    ]
+    for table, limits in proxies["result"].items():
+        for alpha, found in limits.items():
+            runs = found["seeds"]
+            for family in TREE_FAMILIES:
+                rows = [run[family] for run in runs]
+                before = statistics.fmean(run["no filter"]["imbalance"] for run in runs)
+                names = (
+                    "kept",
+                    "imbalance",
+                    "smallest_growth",
+                    "disclosivity",
+                    "auc_random",
+                    "auc",
+                )
+                kept, after, growth, revealed, random, own = (
+                    statistics.fmean(row[name] for row in rows) for name in names
+                )
+                lines.append(
+                    f"| {table.title()} | `{family}` | {alpha} | {100 * kept:.1f}% "
+                    f"| {before:.3f} → {after:.3f} | {growth:.1f} times | {revealed:.3f} "
+                    f"| {random - own:.3f} |"
+                )
+    return "\n".join(lines) + "\n"
+
+
+def measured(results: Mapping[str, Mapping[str, Any]]) -> str:
+    """Text between the markers; `results` are by the names of their files."""
+    choices = [*comparable(results["judged"]), selector(results["faias"])]
+    text = "\n".join(
+        [
+            INTRO,
+            cost_table(choices),
+            EFFECTS,
+            effect_list(choices),
+            without_help(choices),
+            asking(results["dadi"]),
+            balancing(results["proxies_judged"]),
+        ]
+    )
+    return shorten(text)
+
+
+INTRO = """\
+## Measured cost
+
+Change of balanced accuracy compared with the baseline in the second column. *Blind* is the baseline without
+sensitive features: the same learner without the sensitive columns. An effect that *blind* has too needs no
+mitigation. Settings and thresholds were chosen on other people; the [rows](benchmarks/operating-point.md)
+have the number of splits. Brackets mark differences below the standard deviation over the splits.
+"""
+
+EFFECTS = """\
+## Measured effect
+
+Baseline → method. Consistency is the smallest of the job's counterfactual consistencies, gap is `gap_max`,
+"selection rates" is the demographic parity difference, "odds" the average odds difference
+([metrics](reference/metrics.md)). Brackets mark differences below the standard deviation over the splits.
+German has 200 test rows: differences of some hundredths are within chance there. Methods that use groups,
+thresholds by group too, use sex on Adult, age on German and race on COMPAS; `faias` uses sex on German and
+COMPAS, and the age group on Bank.
+"""
+
+
+def write(page: Path, results: Mapping[str, Mapping[str, Any]]) -> None:
+    """Replace the part of the page between its markers.
+
+    Raises
+    ------
+    ValueError
+        If the page lacks a marker.
+    """
+    text = page.read_text(encoding="utf-8")
+    head, begin, rest = text.partition(BEGIN)
+    _, end, tail = rest.partition(END)
+    if not begin or not end:
+        raise ValueError(f"{page.name} lacks the line {END if begin else BEGIN!r}: put it back")
+    text = f"{head}{BEGIN}\n\n{measured(results)}\n{END}{tail}"
+    page.write_text(text, encoding="utf-8")

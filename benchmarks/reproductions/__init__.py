@@ -1,0 +1,1 @@
+"""Tables and figures that a paper prints, measured with our methods."""

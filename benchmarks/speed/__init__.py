@@ -1,0 +1,1 @@
+"""Time and memory of commands, steps and services."""

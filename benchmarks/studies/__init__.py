@@ -1,0 +1,1 @@
+"""Questions of our own: defaults, untuned tables, judged settings, attacks on certificates."""

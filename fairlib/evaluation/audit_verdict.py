@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
@@ -24,6 +25,9 @@ EQUAL = 0.0005
 
 PARTICIPLES = ("ed", "hired", "paid", "chosen", "taken", "sold", "given", "won", "sent", "let")
 """Endings of words that follow "are": approved, hired."""
+
+AUXILIARY = re.compile(r"^(?:was|is|were|are|got|has been|have been) ", re.IGNORECASE)
+"""Start of a column's name that "are" stands for: was hired, is approved."""
 
 NOT_COMPARED = "Not compared by"
 """Start of the sentence that names the groups which are left out."""
@@ -105,10 +109,11 @@ def outcome_words(column: str, label: str) -> str:
     """
     word = label.strip().lower()
     spoken = column.replace("_", " ").strip()
-    if word in YES and _is_participle(spoken):
-        return f"are {spoken}"
-    if word in NO and _is_participle(spoken):
-        return f"are not {spoken}"
+    participle = AUXILIARY.sub("", spoken)
+    if word in YES and _is_participle(participle):
+        return f"are {participle}"
+    if word in NO and _is_participle(participle):
+        return f"are not {participle}"
     if word in YES + NO:
         return f"get “{spoken} = {label}”" if spoken else f"get the prediction {label}"
     if _is_participle(word):

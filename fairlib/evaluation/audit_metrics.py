@@ -85,31 +85,32 @@ def read_request(metrics: Any, target: Target | None) -> Request:
         assert target is not None
         return _usual(target)
     is_single = isinstance(metrics, str) or callable(metrics)
-    listed = [metrics] if is_single else metrics
-    items: list[tuple[str, Any]] = []
-    if isinstance(listed, Mapping):
-        items = [(str(name), metric) for name, metric in listed.items()]
-    else:
-        for metric in listed:
-            items.append((metric if isinstance(metric, str) else name_of(metric), metric))
     chosen: dict[str, str | Function] = {}
     gaps: list[str] = []
-    for name, metric in items:
+    for name, metric in _named_metrics([metrics] if is_single else metrics):
         if not isinstance(metric, str):
             chosen[name] = _function(name, metric)
-            continue
-        stem = metric.partition(".")[0]
-        if stem in GROUP_METRICS:
-            gaps.append(_checked_gap(stem, target))
+        elif metric.partition(".")[0] in GROUP_METRICS:
+            gaps.append(_checked_gap(metric.partition(".")[0], target))
         else:
             chosen[name] = _checked_name(metric, target)
     if not chosen:
-        for name in _rates_of(gaps, target):
-            chosen[name] = name
+        chosen.update({name: name for name in _rates_of(gaps, target)})
     if not chosen:
         raise ValueError("metrics: got none, expected at least one")
     hidden = [name for name in _verdict_metrics(target) if name not in chosen.values()]
     return Request(chosen, tuple(gaps), is_single, tuple(hidden))
+
+
+def _named_metrics(metrics: Any) -> list[tuple[str, Any]]:
+    """Metrics of a mapping or a sequence, with their names."""
+    if isinstance(metrics, Mapping):
+        return [(str(name), metric) for name, metric in metrics.items()]
+    named = []
+    for metric in metrics:
+        name = metric if isinstance(metric, str) else name_of(metric)
+        named.append((name, metric))
+    return named
 
 
 def _function(name: str, metric: Any) -> Function:
@@ -166,21 +167,27 @@ def names_for(target: Target | None) -> list[str]:
     if target is None:
         return ["count"]
     is_labelled = target.y_true is not None
-    names = ["count"]
     if target.kind == "numbers":
-        names += ["mean_prediction", *(OF_NUMBERS if is_labelled else ())]
-    elif target.kind == "classes":
-        names += CLASSES if is_labelled else ()
-        for stem in OF_CLASS:
-            if is_labelled or stem == "selection_rate":
-                names += [f"{stem}.{label}" for label in target.classes]
-    else:
-        names += ["selection_rate"]
-        names += [*RATES, "balanced_accuracy"] if is_labelled else ()
-    if target.score and target.kind == "two labels":
+        return ["count", "mean_prediction", *(OF_NUMBERS if is_labelled else ())]
+    if target.kind == "classes":
+        return _names_for_classes(target)
+    names = ["count", "selection_rate"]
+    if is_labelled:
+        names += [*RATES, "balanced_accuracy"]
+    if target.score:
         names += OF_SCORES if is_labelled else ("mean_score",)
-    elif target.score and is_labelled:
-        names += ["log_loss"]
+    return names
+
+
+def _names_for_classes(target: Target) -> list[str]:
+    """Names of the metrics of more than two labels."""
+    if target.y_true is None:
+        return ["count", *(f"selection_rate.{label}" for label in target.classes)]
+    names = ["count", *CLASSES]
+    for stem in OF_CLASS:
+        names += [f"{stem}.{label}" for label in target.classes]
+    if target.score:
+        names.append("log_loss")
     return names
 
 

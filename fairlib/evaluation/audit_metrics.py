@@ -34,13 +34,22 @@ from evenhand.fairlib.evaluation.group_metrics import (
 )
 from evenhand.fairlib.evaluation.group_tables import Settings
 from evenhand.fairlib.evaluation.metrics import GROUP_METRICS
+from evenhand.fairlib.evaluation.table_metrics import (
+    OF_DECISIONS,
+    OF_PROBABILITIES,
+    r2,
+    table_metric,
+)
 from evenhand.fairlib.execution import generator
 from evenhand.fairlib.numerics import MAX_LOG_LOSS, log_losses
 
 Chosen = Mapping[str, str | Function]
 """By the name in results, the metric's name in the catalogue, or its function."""
 
+CALIBRATION_GAP = "calibration_gap"
+
 RATES_OF_GAPS = {
+    CALIBRATION_GAP: ("mean_score", "base_rate"),
     "demographic_parity_difference": ("selection_rate",),
     "impact_ratio": ("selection_rate",),
     "equal_opportunity_difference": ("true_positive_rate",),
@@ -90,7 +99,7 @@ def read_request(metrics: Any, target: Target | None) -> Request:
     for name, metric in _named_metrics([metrics] if is_single else metrics):
         if not isinstance(metric, str):
             chosen[name] = _function(name, metric)
-        elif metric.partition(".")[0] in GROUP_METRICS:
+        elif metric.partition(".")[0] in (*GROUP_METRICS, CALIBRATION_GAP):
             gaps.append(_checked_gap(metric.partition(".")[0], target))
         else:
             chosen[name] = _checked_name(metric, target)
@@ -168,14 +177,14 @@ def names_for(target: Target | None) -> list[str]:
         return ["count"]
     is_labelled = target.y_true is not None
     if target.kind == "numbers":
-        return ["count", "mean_prediction", *(OF_NUMBERS if is_labelled else ())]
+        return ["count", "mean_prediction", *((*OF_NUMBERS, "r2") if is_labelled else ())]
     if target.kind == "classes":
         return _names_for_classes(target)
     names = ["count", "selection_rate"]
     if is_labelled:
-        names += [*RATES, "balanced_accuracy"]
+        names += [*RATES, "balanced_accuracy", *OF_DECISIONS]
     if target.score:
-        names += OF_SCORES if is_labelled else ("mean_score",)
+        names += (*OF_SCORES, *OF_PROBABILITIES) if is_labelled else ("mean_score",)
     return names
 
 
@@ -200,7 +209,7 @@ def _checked_name(name: str, target: Target | None) -> str:
     if chosen in allowed:
         return chosen
     needs = ""
-    if chosen in OF_SCORES and target is not None and not target.score:
+    if chosen in (*OF_SCORES, *OF_PROBABILITIES) and target is not None and not target.score:
         needs = " (probabilities are passed as y_score)"
     raise ValueError(
         f"metrics: got {name!r}, which this audit does not have{needs}; expected a function, or "
@@ -221,6 +230,8 @@ def _gaps_for(target: Target | None) -> list[str]:
             continue
         if target.kind == "two labels" or name in ANY_CLASSES:
             names.append(name)
+    if target.kind == "two labels" and target.score and target.y_true is not None:
+        names.append(CALIBRATION_GAP)
     return names
 
 
@@ -319,6 +330,8 @@ class ModelMetrics:
         if name == "auc":
             _, ranks = np.unique(self.target.score[self.model], return_inverse=True)
             return auc_metric(cells, self._labels(), ranks.astype(np.int64))
+        if name in (*OF_DECISIONS, *OF_PROBABILITIES, "r2"):
+            return self._of_tables(name, cells)
         part = self.part(name)
         assert part is not None
         if part.is_share:
@@ -329,6 +342,24 @@ class ModelMetrics:
         return mean_metric(
             cells, part.value, bounds, is_positive=is_positive, is_squared=is_squared
         )
+
+    def _of_tables(self, name: str, cells: Cells) -> CellMetric:
+        """A metric that is no mean of the rows' values: resampled as functions are."""
+        assert self.target is not None
+        rng = generator(self.settings.seed, f"audit {name}")
+        draws = self.settings.draws
+        label: Any = self.target.y_true
+        if name == "r2":
+            predicted: Any = self.target.y_pred[self.model]
+            return callable_metric(r2, cells, label, predicted, draws=draws, rng=rng)
+        if name in OF_PROBABILITIES:
+            predicted = self.target.score[self.model]
+        else:
+            predicted = self.target.y_pred[self.model]
+            if self.target.favourable == 0:
+                label = 1 - label
+                predicted = 1 - predicted
+        return callable_metric(table_metric(name), cells, label, predicted, draws=draws, rng=rng)
 
     def _labels(self) -> Int:
         assert self.target is not None
@@ -348,7 +379,8 @@ class ModelMetrics:
         Part or None
         """
         assert self.target is not None
-        if name in ("count", "balanced_accuracy", "auc"):
+        no_means = ("count", "balanced_accuracy", "auc", "r2", *OF_DECISIONS, *OF_PROBABILITIES)
+        if name in no_means:
             return None
         if self.target.kind == "numbers":
             return self._part_of_numbers(name)

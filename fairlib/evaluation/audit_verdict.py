@@ -29,6 +29,9 @@ PARTICIPLES = ("ed", "hired", "paid", "chosen", "taken", "sold", "given", "won",
 AUXILIARY = re.compile(r"^(?:was|is|were|are|got|has been|have been) ", re.IGNORECASE)
 """Start of a column's name that "are" stands for: was hired, is approved."""
 
+UNNAMED = re.compile(r"^sensitive_feature_0$")
+"""Name of an attribute that was passed without one."""
+
 NOT_COMPARED = "Not compared by"
 """Start of the sentence that names the groups which are left out."""
 
@@ -142,7 +145,7 @@ def group_words(table: GroupTable, group: str) -> str:
     """
     if len(group) > 1 and any(letter.isalpha() for letter in group):
         return group
-    return f"{table.grouping.name} {group}"
+    return f"{_spoken(table)} {group}"
 
 
 def sentences_of(
@@ -226,7 +229,9 @@ def _started(about: str, text: str) -> str:
 
 
 def _spoken(table: GroupTable) -> str:
-    return " and ".join(table.grouping.columns).replace("_", " ")
+    """Names of an attribute's columns for readers; one without a name is a group."""
+    names = [UNNAMED.sub("group", name) for name in table.grouping.columns]
+    return " and ".join(names).replace("_", " ")
 
 
 def _value(table: GroupTable, name: str, group: str) -> float:

@@ -39,7 +39,12 @@ from evenhand.fairlib.evaluation.audit_frames import (
     gap_rows,
     tidy_rows,
 )
-from evenhand.fairlib.evaluation.audit_metrics import ModelMetrics, Request, read_request
+from evenhand.fairlib.evaluation.audit_metrics import (
+    CALIBRATION_GAP,
+    ModelMetrics,
+    Request,
+    read_request,
+)
 from evenhand.fairlib.evaluation.audit_page import audit_fragment, audit_page
 from evenhand.fairlib.evaluation.audit_target import Target, read_target
 from evenhand.fairlib.evaluation.audit_verdict import sentences_of
@@ -224,6 +229,11 @@ def audit(
     rows = checker.rows
     if not rows:
         raise ValueError("y_pred: got 0 rows, expected at least 1")
+    unknown = sorted(set(required or ()) - set(attributes))
+    if unknown:
+        raise ValueError(
+            f"required: {unknown[0]!r} is no sensitive feature; these are {list(attributes)}"
+        )
     settings = _settings(level, min_cell, draws, seed, missing, people, required)
     target = _read_target(
         labels,
@@ -674,6 +684,9 @@ class GroupAudit:
         """A metric of the catalogue that compares groups."""
         target = self._rows.target
         assert target is not None
+        if name == CALIBRATION_GAP:
+            outcomes = outcomes_of(target, model, {}, self._rows.people)
+            return table.calibration_gap(outcomes, control)
         label = target.y_true
         decided = target.y_pred[model].astype(np.int64)
         labels = 2

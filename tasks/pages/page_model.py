@@ -108,6 +108,8 @@ class Front:
     title: str
     meta: Sequence[str]
     headline: Sequence[str]
+    # whether the first sentence is the answer, and stands out; else the second one does
+    answers_first: bool = field(default=False, kw_only=True)
     created: str = ""  # an ISO time, which stands after the texts of `meta`
     badge: tuple[str, str, str] | None = None  # CSS class, symbol and verdict
     facts: Sequence[tuple[str, Cell]] = ()

@@ -49,7 +49,16 @@ def front(documents: Documents) -> Front:
         title = f"{model['name']}, evaluated"
     meta = [f"{kind.capitalize()} {run['id']}"]
     badge = (run["status"], *STATUS[run["status"]])
-    return Front(f"{kind} report", title, meta, headline(documents), run["created"], badge, facts)
+    return Front(
+        f"{kind} report",
+        title,
+        meta,
+        headline(documents),
+        run["created"],
+        badge,
+        facts,
+        answers_first="audit" in documents,
+    )
 
 
 def _label_fact(label: Json | None, settings: Json) -> tuple[str, Cell]:

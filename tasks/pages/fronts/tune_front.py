@@ -34,6 +34,8 @@ EVIDENCE = {
     "value": "kept by the value; not shown to hold",
     None: "missed",
 }
+# How the page was made is folded.
+FOLDS = True
 
 
 def front(documents: Documents) -> Front:
@@ -176,7 +178,7 @@ def build(documents: Documents) -> Iterator[Section]:
     errors = Counter(trial["error"] for trial in study["trials"] if trial["error"])
     if errors:
         trials.append(Table("Why trials failed", ["Reason", "Trials"], errors.most_common()))
-    yield Section("trials", "The trials", trials)
+    yield Section("trials", "The trials", trials, folded=True)
 
 
 def _compared(study: Json, chosen: Json) -> list[Block]:

@@ -95,7 +95,7 @@ def _table(groups: list[GroupOutcomes | None], settings: Json) -> Table:
         columns.append("Observed")
     columns.append("Predicted")
     if labelled:
-        columns.append("Predicted less observed")
+        columns.append("Difference in points")
     rows: list[list[Any]] = []
     for group in groups:
         if group is None:
@@ -116,4 +116,4 @@ def _less(group: GroupOutcomes) -> Any:
     if group.predicted.value is None or group.observed.value is None:
         return texts.lack("too few rows")
     difference = 100.0 * (group.predicted.value - group.observed.value)
-    return f"{difference:+.1f} points".replace("-", "\u2212")
+    return f"{difference:+.1f}".replace("-", "\u2212")

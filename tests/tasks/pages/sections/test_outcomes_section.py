@@ -30,7 +30,7 @@ def test_shares_are_counted_by_group_and_for_everybody() -> None:
     assert found["sex: Male"][0] == "6,121"
     assert found["sex: Male"][1].startswith("68.9% | ")
     assert found["sex: Male"][2].startswith("65.9% | ")
-    assert found["sex: Male"][3] == "\u22123.0 points"
+    assert found["sex: Male"][3] == "\u22123.0"
     assert found["Everybody"][0] == "9,045"
     (chart,) = charts(section)
     assert [row["label"] for row in chart.data["rows"]] == list(found)[:-1]

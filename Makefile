@@ -36,14 +36,18 @@ lint: $(VENV)/.installed-dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	mkdir -p .mypy_cache/tree/evenhand
+	for name in evenhand/__init__.py evenhand/py.typed; do ln -sfn ../../../$$name .mypy_cache/tree/evenhand/; done
 	for name in flows tasks fairlib data_contracts; do ln -sfn ../../../$$name .mypy_cache/tree/evenhand/$$name; done
-	MYPYPATH=.mypy_cache/tree $(BIN)/mypy
+	# in that folder, because the package's own folder here holds its names alone
+	cd .mypy_cache/tree && $(abspath $(BIN))/mypy --config-file ../../pyproject.toml --cache-dir ../../.mypy_cache
 	# the helpers of tests, which import each other as tests.FOLDER.HELPER
 	mkdir -p .mypy_cache/helpers
 	for name in tree/evenhand ../tests ../benchmarks; do ln -sfn ../$$name .mypy_cache/helpers/; done
 	cd .mypy_cache/helpers && $(abspath $(BIN))/mypy --config-file ../../pyproject.toml --cache-dir .. \
 		--explicit-package-bases $$(find tests/ -name '*.py' ! -name 'test_*')
-	$(BIN)/lint-imports
+	# the same for this one, which follows no links
+	rm -rf .import_linter_cache/tree && mkdir -p .import_linter_cache && cp -rL .mypy_cache/tree .import_linter_cache/tree
+	cd .import_linter_cache/tree && $(abspath $(BIN))/lint-imports --config ../../pyproject.toml
 
 # The pages of docs/reference from the code, then the site in site/; a broken link fails the build.
 docs: $(VENV)/.installed

@@ -93,6 +93,7 @@ def check_encoding(value: str) -> str:
 
 
 Encoding = Annotated[str, AfterValidator(check_encoding)]
+JoinedSpellings = dict[str, dict[str, Annotated[list[str], Field(min_length=1)]]]
 Sheet = Annotated[int, Field(ge=1)] | Annotated[str, Field(min_length=1)]
 
 
@@ -125,6 +126,8 @@ class TableSource(Section):
     """`numbered`: where a CSV file or a sheet has a column name twice, the second column is called
     NAME_2, and one without a name `unnamed`. Default: such a file is refused.
     """
+    spellings: JoinedSpellings | None = None
+    """By column and by value, other values that are read as it: `{sex: {female: [f, F]}}`."""
     sha256: Annotated[str, Field(pattern="^[0-9a-f]{64}$")] | None = None
     """Digest that the file must have."""
     sql: str | None = None
@@ -462,6 +465,8 @@ class FileSection(ParallelSection):
     """
     headers: Literal["numbered"] | None = None
     """Whether a column name that occurs twice gets a number; default: as the model's table."""
+    spellings: JoinedSpellings | None = None
+    """By column and by value, other values that are read as it; default: as the model's table."""
     compression: Literal["snappy", "zstd", "gzip", "lz4", "none"] = "snappy"
     """Compression of the output."""
     rows_per_unit: Annotated[int, Field(ge=1)] = 1_000_000

@@ -1,1 +1,28 @@
 """The auditor: the worst comparable treatment of each person."""
+
+from typing import TYPE_CHECKING
+
+from evenhand.fairlib.lazy_exports import lazy_dir, lazy_getattr
+
+if TYPE_CHECKING:
+    from evenhand.fairlib.auditor.differentiable_model import DifferentiableModel, as_differentiable
+    from evenhand.fairlib.auditor.worst_case_search import Auditor, SearchBounds, WorstCase
+
+__all__ = [
+    "as_differentiable",
+    "Auditor",
+    "DifferentiableModel",
+    "SearchBounds",
+    "WorstCase",
+]
+
+if not TYPE_CHECKING:
+    _MODULES = {
+        "as_differentiable": "evenhand.fairlib.auditor.differentiable_model",
+        "Auditor": "evenhand.fairlib.auditor.worst_case_search",
+        "DifferentiableModel": "evenhand.fairlib.auditor.differentiable_model",
+        "SearchBounds": "evenhand.fairlib.auditor.worst_case_search",
+        "WorstCase": "evenhand.fairlib.auditor.worst_case_search",
+    }
+    __getattr__ = lazy_getattr(__name__, _MODULES)
+    __dir__ = lazy_dir(__name__, _MODULES)

@@ -5,19 +5,38 @@ Each metric has ``fit``, ``save`` and ``load``, and ``distance``, ``squared``, `
 saved one of any kind.
 """
 
-from evenhand.fairlib.distances.explore import EXPLORE
-from evenhand.fairlib.distances.face import FACE
-from evenhand.fairlib.distances.metric_base import FeatureBounds, Metric
-from evenhand.fairlib.distances.metric_kinds import METRICS, load_metric
-from evenhand.fairlib.distances.sensitive_subspace import LearnedDirection, SensitiveSubspace
+from typing import TYPE_CHECKING
+
+from evenhand.fairlib.lazy_exports import lazy_dir, lazy_getattr
+
+if TYPE_CHECKING:
+    from evenhand.fairlib.distances.explore import EXPLORE
+    from evenhand.fairlib.distances.face import FACE
+    from evenhand.fairlib.distances.metric_base import FeatureBounds, Metric
+    from evenhand.fairlib.distances.metric_kinds import METRICS, load_metric
+    from evenhand.fairlib.distances.sensitive_subspace import LearnedDirection, SensitiveSubspace
 
 __all__ = [
-    "METRICS",
     "EXPLORE",
     "FACE",
     "FeatureBounds",
     "LearnedDirection",
-    "Metric",
-    "SensitiveSubspace",
     "load_metric",
+    "Metric",
+    "METRICS",
+    "SensitiveSubspace",
 ]
+
+if not TYPE_CHECKING:
+    _MODULES = {
+        "EXPLORE": "evenhand.fairlib.distances.explore",
+        "FACE": "evenhand.fairlib.distances.face",
+        "FeatureBounds": "evenhand.fairlib.distances.metric_base",
+        "LearnedDirection": "evenhand.fairlib.distances.sensitive_subspace",
+        "load_metric": "evenhand.fairlib.distances.metric_kinds",
+        "Metric": "evenhand.fairlib.distances.metric_base",
+        "METRICS": "evenhand.fairlib.distances.metric_kinds",
+        "SensitiveSubspace": "evenhand.fairlib.distances.sensitive_subspace",
+    }
+    __getattr__ = lazy_getattr(__name__, _MODULES)
+    __dir__ = lazy_dir(__name__, _MODULES)

@@ -179,9 +179,17 @@ class EXPLORE(Metric):
             Instead: rows are comparable with their copies, and not with other rows, unless these
             differ only where copies do.
 
-        ValueError: not one of these three; one sort of pairs without the other; no pair; comparable
-        pairs that do not differ, or an incomparable one that does not; sizes that do not match;
-        numbers that are not finite; parameters out of range.
+        Returns
+        -------
+        Self
+            The fitted metric.
+
+        Raises
+        ------
+        ValueError
+            Not one of these three; one sort of pairs without the other; no pair; comparable pairs
+            that do not differ, or an incomparable one that does not; sizes that do not match;
+            numbers that are not finite; parameters out of range.
         """
         from evenhand.fairlib.preprocessing.counterfactuals import check_copies
 

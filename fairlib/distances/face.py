@@ -79,9 +79,17 @@ class FACE(Metric):
         counterfactuals : sequence of array-like, shape (n, d)
             Copies of the rows; each row with its copies is a group.
 
-        ValueError: both or neither of `groups` and `counterfactuals`, or of the two ways to choose
-        k; sizes that do not match; numbers that are not finite; no group of two; no difference;
-        more directions than the differences span.
+        Returns
+        -------
+        Self
+            The fitted metric.
+
+        Raises
+        ------
+        ValueError
+            For both or neither of `groups` and `counterfactuals`, or of the two ways to choose k;
+            sizes that do not match; numbers that are not finite; no group of two; no difference;
+            more directions than the differences span.
         """
         from evenhand.fairlib.preprocessing.counterfactuals import check_copies
 

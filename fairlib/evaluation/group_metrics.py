@@ -174,7 +174,7 @@ def mean_metric(
     means = cells.means(part)
 
     def student(level: float) -> Estimates:
-        estimate = student_interval(means.mean, means.variance, means.people, level)
+        estimate = student_interval(means.mean, means.variance, means.people, level, means.skewness)
         if bounds is not None:
             estimate = _within_bounds(estimate, means, bounds, level)
         elif is_positive:

@@ -11,13 +11,13 @@ from numpy.typing import ArrayLike, NDArray
 
 from evenhand.fairlib.arrays import Bool, Float, Int
 from evenhand.fairlib.distances.metric_base import mean_squared_distance, sensitive_columns
-from evenhand.fairlib.evaluation.audit import audit_losses
 from evenhand.fairlib.evaluation.evaluate import Evaluation, MetricValue, evaluate
 from evenhand.fairlib.evaluation.flips import flips
 from evenhand.fairlib.evaluation.group_selection import MISSING
 from evenhand.fairlib.evaluation.metrics import GROUP_METRICS
 from evenhand.fairlib.evaluation.outcomes import Outcomes, Rate, group_rates, score_histograms
 from evenhand.fairlib.evaluation.probabilities import OVERALL, reliability
+from evenhand.fairlib.evaluation.transport_adversary import audit_losses
 from evenhand.fairlib.execution import Progress, generator, sample_rows
 from evenhand.fairlib.numerics import log_losses
 

@@ -3,6 +3,91 @@
 :mod:`evenhand.fairlib.methods.registry` lists them by the name that a job uses.
 """
 
-from evenhand.fairlib.methods.registry import METHODS, MethodSpec, load_model, method_class
+from typing import TYPE_CHECKING
 
-__all__ = ["METHODS", "MethodSpec", "load_model", "method_class"]
+from evenhand.fairlib.lazy_exports import lazy_dir, lazy_getattr
+
+if TYPE_CHECKING:
+    from evenhand.fairlib.methods.budro import BudroClassifier
+    from evenhand.fairlib.methods.comparators.adversarial import AdversarialClassifier
+    from evenhand.fairlib.methods.comparators.logistic import (
+        LogisticClassifier,
+        ReweighedLogisticClassifier,
+    )
+    from evenhand.fairlib.methods.comparators.reduction import ExponentiatedGradientClassifier
+    from evenhand.fairlib.methods.dadi.dadi_classifier import DADIClassifier
+    from evenhand.fairlib.methods.faias.faias_classifier import FAIASClassifier
+    from evenhand.fairlib.methods.gbdt import GBDTClassifier
+    from evenhand.fairlib.methods.method_base import Method
+    from evenhand.fairlib.methods.networks.plain import NeuralNetworkClassifier
+    from evenhand.fairlib.methods.networks.regression import (
+        CLPRegressor,
+        NeuralNetworkRegressor,
+        SenSeIRegressor,
+        SenSRRegressor,
+    )
+    from evenhand.fairlib.methods.networks.sensei import (
+        CLPClassifier,
+        SenSeIClassifier,
+        SenSRClassifier,
+    )
+    from evenhand.fairlib.methods.preprocessed_gbdt import (
+        ProjectedGBDTClassifier,
+        ReweighedGBDTClassifier,
+    )
+    from evenhand.fairlib.methods.registry import METHODS, MethodSpec, load_model, method_class
+
+__all__ = [
+    "AdversarialClassifier",
+    "BudroClassifier",
+    "CLPClassifier",
+    "CLPRegressor",
+    "DADIClassifier",
+    "ExponentiatedGradientClassifier",
+    "FAIASClassifier",
+    "GBDTClassifier",
+    "load_model",
+    "LogisticClassifier",
+    "Method",
+    "method_class",
+    "METHODS",
+    "MethodSpec",
+    "NeuralNetworkClassifier",
+    "NeuralNetworkRegressor",
+    "ProjectedGBDTClassifier",
+    "ReweighedGBDTClassifier",
+    "ReweighedLogisticClassifier",
+    "SenSeIClassifier",
+    "SenSeIRegressor",
+    "SenSRClassifier",
+    "SenSRRegressor",
+]
+
+if not TYPE_CHECKING:
+    _MODULES = {
+        "AdversarialClassifier": "evenhand.fairlib.methods.comparators.adversarial",
+        "BudroClassifier": "evenhand.fairlib.methods.budro",
+        "CLPClassifier": "evenhand.fairlib.methods.networks.sensei",
+        "CLPRegressor": "evenhand.fairlib.methods.networks.regression",
+        "DADIClassifier": "evenhand.fairlib.methods.dadi.dadi_classifier",
+        "ExponentiatedGradientClassifier": "evenhand.fairlib.methods.comparators.reduction",
+        "FAIASClassifier": "evenhand.fairlib.methods.faias.faias_classifier",
+        "GBDTClassifier": "evenhand.fairlib.methods.gbdt",
+        "load_model": "evenhand.fairlib.methods.registry",
+        "LogisticClassifier": "evenhand.fairlib.methods.comparators.logistic",
+        "Method": "evenhand.fairlib.methods.method_base",
+        "method_class": "evenhand.fairlib.methods.registry",
+        "METHODS": "evenhand.fairlib.methods.registry",
+        "MethodSpec": "evenhand.fairlib.methods.registry",
+        "NeuralNetworkClassifier": "evenhand.fairlib.methods.networks.plain",
+        "NeuralNetworkRegressor": "evenhand.fairlib.methods.networks.regression",
+        "ProjectedGBDTClassifier": "evenhand.fairlib.methods.preprocessed_gbdt",
+        "ReweighedGBDTClassifier": "evenhand.fairlib.methods.preprocessed_gbdt",
+        "ReweighedLogisticClassifier": "evenhand.fairlib.methods.comparators.logistic",
+        "SenSeIClassifier": "evenhand.fairlib.methods.networks.sensei",
+        "SenSeIRegressor": "evenhand.fairlib.methods.networks.regression",
+        "SenSRClassifier": "evenhand.fairlib.methods.networks.sensei",
+        "SenSRRegressor": "evenhand.fairlib.methods.networks.regression",
+    }
+    __getattr__ = lazy_getattr(__name__, _MODULES)
+    __dir__ = lazy_dir(__name__, _MODULES)

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 PACKAGE = "evenhand"
+INIT = "__init__.py"
 # All packages have one root.
 ROOT = Path(__file__).resolve().parents[2]
 # `from evenhand.a.b import c, d`, in brackets over several lines too; and `import evenhand.a.b`.
@@ -41,8 +42,9 @@ def source_closure(modules: Iterable[str]) -> dict[str, Path]:
     """Return the source files of our modules that `modules` (dotted names) import, directly or
     indirectly.
 
-    The keys are module names; the packages above each module are included. Imports count at
-    every place of a file.
+    The keys are module names; the packages above each module are included, because a package may
+    have templates. Imports count at every place of a file, but not those of an `__init__` file: it
+    only lists the names that a package offers, and no module of ours imports one of them from it.
     """
     source_files: dict[str, Path] = {}
     visited: set[str] = set()
@@ -59,7 +61,8 @@ def source_closure(modules: Iterable[str]) -> dict[str, Path]:
             continue
         source_files[name] = path
         waiting.append(name.rpartition(".")[0])
-        waiting += _read(path)[1]
+        if path.name != INIT:
+            waiting += _read(path)[1]
     source_files.pop("", None)
     return dict(sorted(source_files.items()))
 
@@ -71,9 +74,7 @@ def _source(root: Path, name: str) -> Path | None:
     """
     # A search by the import system would import the packages above a module.
     path = root.joinpath(*name.split(".")[1:])
-    return next(
-        (file for file in (path.with_suffix(".py"), path / "__init__.py") if file.is_file()), None
-    )
+    return next((file for file in (path.with_suffix(".py"), path / INIT) if file.is_file()), None)
 
 
 def _read(path: Path) -> tuple[str, list[str]]:
@@ -108,12 +109,15 @@ def _imports(content: str) -> list[str]:
 
 def code_digest(modules: Iterable[str]) -> str:
     """Digest of all source files that `modules` depend on, and of the templates in their
-    packages.
+    packages; the lists of names in `__init__` files change no result, so they do not count.
     """
     digest = hashlib.sha256()
     for name, path in source_closure(modules).items():
-        templates = (path.parent / "templates").glob("*") if path.name == "__init__.py" else ()
-        for file in [path, *sorted(item for item in templates if item.is_file())]:
+        files = [path]
+        if path.name == INIT:
+            templates = (path.parent / "templates").glob("*")
+            files = sorted(item for item in templates if item.is_file())
+        for file in files:
             digest.update(f"{name}\0{_read(file)[0]}\n".encode())
     return digest.hexdigest()
 

@@ -144,17 +144,24 @@ class ListedCode(MetaPathFinder):
             fullname, ROOT / place, loader=loader, submodule_search_locations=folders
         )
 
-    def _package(self) -> ModuleSpec:
-        """The package without a file of its own, with the places of an installed one behind
-        ours.
+    def _package(self) -> ModuleSpec | None:
+        """The package with the model's list of public names, and with the places of an installed
+        one behind ours.
         """
-        spec = ModuleSpec(PACKAGE, None, is_package=True)
         folders = [str(ROOT / "code" / PACKAGE)]
         installed = PathFinder.find_spec(PACKAGE)
         if installed is not None:
             folders.extend(installed.submodule_search_locations or ())
-        spec.submodule_search_locations = folders
-        return spec
+        names = f"code/{PACKAGE}/__init__.py"
+        if names not in self.listed:
+            spec = ModuleSpec(PACKAGE, None, is_package=True)
+            spec.submodule_search_locations = folders
+            return spec
+        loader = ListedLoader(PACKAGE, str(ROOT / names))
+        loader.listed = self.listed
+        return spec_from_file_location(
+            PACKAGE, ROOT / names, loader=loader, submodule_search_locations=folders
+        )
 
 
 if PUBLISHED:

@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 
 from evenhand.fairlib.arrays import Float, Float32, Int
 from evenhand.fairlib.distances.metric_kinds import load_metric
-from evenhand.fairlib.evaluation.audit import Audit, audit, audit_losses, drawn_together
 from evenhand.fairlib.evaluation.drivers import drivers, explained_rows, selection_report
 from evenhand.fairlib.evaluation.evaluate import Evaluation, MetricValue
 from evenhand.fairlib.evaluation.evaluate import evaluate as measure
@@ -24,6 +23,12 @@ from evenhand.fairlib.evaluation.flips import flips
 from evenhand.fairlib.evaluation.membership import stronger_attack
 from evenhand.fairlib.evaluation.outcomes import Outcomes, score_histograms
 from evenhand.fairlib.evaluation.probabilities import reliability
+from evenhand.fairlib.evaluation.transport_adversary import (
+    TransportAudit,
+    audit_losses,
+    drawn_together,
+    transport_audit,
+)
 from evenhand.fairlib.execution import available_cores, derive_seed, generator, sample_rows
 from evenhand.fairlib.methods.decided import DecidedModel
 from evenhand.fairlib.methods.reasons import contributions, reasons_kept
@@ -181,7 +186,7 @@ def _metrics_of_attacks_and_reasons(test: _Test, model: Any) -> dict[str, Metric
 
 
 def _certificate_outputs(
-    test: _Test, audited: Audit | None, certified: Certified | None
+    test: _Test, audited: TransportAudit | None, certified: Certified | None
 ) -> Outputs:
     """Write ``audit.json``, ``pairs.parquet`` and ``certificate.json``, where there are such."""
     context = test.context
@@ -412,7 +417,7 @@ class _Test:
 
     def certify(
         self, model: Any, outcomes: Outcomes, *, draws: int, outputs: bool = True
-    ) -> tuple[Audit | None, Certified | None, dict[str, MetricValue]]:
+    ) -> tuple[TransportAudit | None, Certified | None, dict[str, MetricValue]]:
         """Audit within the job's budget, and with `outputs` the certificate of a network or of
         trees.
 
@@ -425,7 +430,7 @@ class _Test:
             return None, None, {}
         data = self.data
         metric = load_metric(self.context.inputs["metric"])
-        audited = audit(
+        audited = transport_audit(
             model,
             data.X,
             model.classes_[data.y],
@@ -522,7 +527,7 @@ def _measured_controls(
 
 
 def _relative_increase(
-    test: _Test, found: Audit, measured: Iterable[controls.MeasuredControl]
+    test: _Test, found: TransportAudit, measured: Iterable[controls.MeasuredControl]
 ) -> MetricValue:
     """The loss increase divided by the plain control's at a log loss that is no better than the
     model's.
@@ -559,7 +564,7 @@ def selection_content(model: Any, X: Float32, min_cell: int) -> dict[str, Any]:
     }
 
 
-def audit_pairs(found: Audit, data: Dataset) -> dict[str, NDArray[Any]]:
+def audit_pairs(found: TransportAudit, data: Dataset) -> dict[str, NDArray[Any]]:
     """Pairs of row numbers with their distance and losses, without features and sensitive
     values.
     """
@@ -574,7 +579,7 @@ def audit_pairs(found: Audit, data: Dataset) -> dict[str, NDArray[Any]]:
     }
 
 
-def audit_content(found: Audit, data: Dataset, min_cell: int) -> dict[str, Any]:
+def audit_content(found: TransportAudit, data: Dataset, min_cell: int) -> dict[str, Any]:
     """Sums over people, and the pairs that the page shows; counts below `min_cell` people are
     hidden.
     """

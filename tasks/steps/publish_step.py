@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import datetime as dt
 import hashlib
+import importlib.util
 import json
 import posixpath
 import re
@@ -457,7 +458,7 @@ def _metric_key(metric: str) -> str:
 
 
 def _clean_copy(package: Path, folder: Path) -> Path:
-    """Copy the package without compiled files."""
+    """Copy the package without compiled files, and the list of public names above it."""
     target = folder / "code" / "evenhand" / package.name
     shutil.copytree(
         package,
@@ -469,6 +470,10 @@ def _clean_copy(package: Path, folder: Path) -> Path:
     for place in sorted(target.rglob("*"), reverse=True):
         if place.is_dir() and not any(place.iterdir()):
             place.rmdir()
+    # the public names, which are all of this package
+    names = importlib.util.find_spec("evenhand")
+    if names is not None and names.origin is not None:
+        shutil.copy(names.origin, target.parent / "__init__.py")
     return target.parent
 
 

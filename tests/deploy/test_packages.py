@@ -7,12 +7,17 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDERS = ("flows", "tasks", "fairlib", "data_contracts")
+NAMES = "evenhand"  # the folder of the package above them, which lists the public names
 
 
 def test_the_list_of_packages_is_that_of_the_folders() -> None:
     tools = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]
-    assert tools["package-dir"] == {f"evenhand.{folder}": folder for folder in FOLDERS}
-    found = [
+    assert tools["package-dir"] == {
+        NAMES: NAMES,
+        **{f"evenhand.{folder}": folder for folder in FOLDERS},
+    }
+    found = [NAMES]
+    found += [
         ".".join(("evenhand", *path.parent.relative_to(ROOT).parts))
         for folder in FOLDERS
         for path in (ROOT / folder).rglob("__init__.py")

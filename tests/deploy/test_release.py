@@ -73,11 +73,13 @@ def test_wheel_and_source_have_every_file(built: Path) -> None:
         if path.is_file() and path.suffix in FILES
     }
     with zipfile.ZipFile(wheel) as opened:
-        assert {f"evenhand/{name}" for name in expected} <= set(opened.namelist())
+        names = set(opened.namelist())
+    assert {f"evenhand/{name}" for name in expected} <= names
+    public = {"evenhand/__init__.py", "evenhand/py.typed"}
+    assert public <= names
     with tarfile.open(source) as opened:
-        assert {f"{source.name.removesuffix('.tar.gz')}/{name}" for name in expected} <= set(
-            opened.getnames()
-        )
+        names = {name.partition("/")[2] for name in opened.getnames()}
+    assert expected | public <= names
     for line in (built / "SHA256SUMS").read_text().splitlines():
         digest, name = line.split("  ")
         assert hashlib.sha256((built / name).read_bytes()).hexdigest() == digest

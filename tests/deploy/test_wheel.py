@@ -65,6 +65,18 @@ for name in shipped_jobs():
         found[name] = str(error)
 print(json.dumps({"file": evenhand.flows.__file__, "jobs": found}))
 """
+# the digest of the code of every step, and whether the public names are there
+CODE_DIGESTS = """
+import json
+import evenhand
+from evenhand import BudroClassifier, SensitiveSubspace
+from evenhand.tasks.execution.fingerprint import code_digest
+from evenhand.tasks.execution.step import STEPS
+
+modules = [BudroClassifier.__module__]
+digests = {name: code_digest([step.module, *step.modules, *modules]) for name, step in STEPS.items()}
+print(json.dumps({"digests": digests, "file": evenhand.__file__, "names": sorted(evenhand.__all__)}))
+"""
 COMMANDS = """
 import typer
 from evenhand.flows.cli import app
@@ -93,7 +105,7 @@ socket.getaddrinfo = getaddrinfo
 def copy_sources(source: Path) -> None:
     """Copy what is built: setuptools leaves files beside the sources."""
     ignored = shutil.ignore_patterns("__pycache__", "*.nbi", "*.nbc")
-    for name in FOLDERS:
+    for name in (*FOLDERS, "evenhand"):
         shutil.copytree(ROOT / name, source / name, ignore=ignored)
     for name in ("pyproject.toml", "README.md", "LICENSE"):
         shutil.copy(ROOT / name, source)
@@ -210,6 +222,7 @@ def test_the_wheel_has_its_files_and_runs_without_the_checkout(tmp_path: Path) -
         for path in (ROOT / folder).rglob("*"):
             if path.is_file() and path.suffix in (".py", ".yaml", ".j2", ".css", ".typed"):
                 assert f"evenhand/{path.relative_to(ROOT)}" in names
+    assert {"evenhand/__init__.py", "evenhand/py.typed"} <= names
     assert not [
         name for name in names if name.split("/")[0] in (*FOLDERS, "tests", "benchmarks", "docs")
     ]
@@ -226,6 +239,35 @@ def test_the_wheel_has_its_files_and_runs_without_the_checkout(tmp_path: Path) -
     answer = json.loads(done.stdout)
     assert Path(answer["file"]).is_relative_to(tmp_path / "wheel")
     check_first_steps(answer)
+    check_names_and_keys(tmp_path)
+
+
+def check_names_and_keys(folder: Path) -> None:
+    """A public name more in the unpacked wheel changes the code of no step."""
+
+    def answer() -> dict[str, Any]:
+        done = subprocess.run(
+            [sys.executable, "-c", CODE_DIGESTS],
+            cwd=folder,
+            env=offline(folder, str(folder / "wheel")),
+            capture_output=True,
+            text=True,
+        )
+        assert done.returncode == 0, done.stderr[-2000:]
+        content: dict[str, Any] = json.loads(done.stdout)
+        return content
+
+    before = answer()
+    names = folder / "wheel/evenhand/__init__.py"
+    assert before["file"] == str(names)
+    names.write_text(names.read_text().replace("__all__ = [", "__all__ = ['one_more',"))
+    inner = folder / "wheel/evenhand/fairlib/methods/__init__.py"
+    inner.write_text(
+        inner.read_text() + "\nfrom evenhand.fairlib.methods.registry import METHODS\n"
+    )
+    after = answer()
+    assert set(after["names"]) - set(before["names"]) == {"one_more"}
+    assert after["digests"] == before["digests"]
 
 
 @pytest.fixture(scope="module")

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import html
 import inspect
+import json
 import os
 import re
 import shutil
@@ -19,6 +20,7 @@ import pytest
 import typer
 from pydantic import BaseModel
 
+import evenhand
 from evenhand.data_contracts.odcs import COLUMN_PROPERTIES, CONTRACT_PROPERTIES, ContractDocument
 from evenhand.fairlib.catalogue import METRICS
 from evenhand.fairlib.methods.registry import METHODS, PROXIES, method_class, proxy_class
@@ -151,6 +153,16 @@ def test_reference_has_every_metric(code_in: dict[str, set[str]]) -> None:
     assert {*METRICS} - code_in["metrics"] == set()
 
 
+def test_reference_has_every_public_name_and_search_finds_it(site: Path) -> None:
+    index = json.loads((site / "search/search_index.json").read_text(encoding="utf-8"))
+    places = {entry["location"] for entry in index["docs"]}
+    for name in set(evenhand.__all__) - {"__version__"}:
+        assert f"reference/python.html#evenhand.{name}" in places
+    text = (site / "reference/python.html").read_text(encoding="utf-8")
+    # reStructuredText that was not converted
+    assert re.findall(r":(?:class|func|meth|math):|\.\. math::", text) == []
+
+
 def test_no_page_fetches_anything_from_elsewhere(site: Path) -> None:
     pages = [*site.rglob("*.html"), *site.rglob("*.css"), *site.rglob("*.svg")]
     assert len(pages) > 20
@@ -177,6 +189,8 @@ def test_what_fetches_is_recognised(markup: str) -> None:
 def test_a_broken_link_anchor_or_orphan_fails_the_build(tmp_path: Path) -> None:
     """With this site's settings and two pages; without a fault its own pages are built."""
     shutil.copytree(ROOT / "deploy/docs", tmp_path / "deploy/docs")
+    for name in ("evenhand", "fairlib"):
+        (tmp_path / name).symlink_to(ROOT / name)
     settings, _, _ = (ROOT / "mkdocs.yml").read_text().partition("\nnav:")
     (tmp_path / "mkdocs.yml").write_text(f"{settings}\nnav:\n  - index.md\n  - other.md\n")
     pages = tmp_path / "docs"

@@ -16,9 +16,9 @@ from sklearn.metrics import log_loss
 
 from evenhand.fairlib.certificates.region import Region
 from evenhand.fairlib.distances import SensitiveSubspace
-from evenhand.fairlib.evaluation.audit import audit, audit_losses
 from evenhand.fairlib.evaluation.evaluate import MetricValue
 from evenhand.fairlib.evaluation.outcomes import Outcomes
+from evenhand.fairlib.evaluation.transport_adversary import audit_losses, transport_audit
 from evenhand.fairlib.methods.registry import load_model, method_class
 from evenhand.flows.classifier_jobs import certificate_budget
 from evenhand.flows.job_file import load_job
@@ -135,7 +135,7 @@ def test_a_run_keeps_its_certificate_pairs_and_price(bench: Any, method: str) ->
     model = load_model(found["train.model"])
     data = read_dataset(Path(found["preprocess.test"]))
     metric = SensitiveSubspace.load(found["fair_metric.metric"])
-    expected = audit(model, data.X, data.y, metric, 0.3, draws=0)
+    expected = transport_audit(model, data.X, data.y, metric, 0.3, draws=0)
     metrics = done.json["metrics"]
     assert metrics["certificate.drf"] == pytest.approx(expected.gap, rel=1e-9)
     assert metrics["certificate.drf.low"] <= expected.gap <= metrics["certificate.drf.high"]

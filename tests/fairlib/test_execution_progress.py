@@ -11,11 +11,11 @@ import torch
 
 from evenhand.fairlib.distances import SensitiveSubspace
 from evenhand.fairlib.evaluation import bootstrap
-from evenhand.fairlib.evaluation.audit import audit_losses
 from evenhand.fairlib.evaluation.bootstrap import multinomial_chunks
 from evenhand.fairlib.evaluation.certificates import ROUNDS, certify
 from evenhand.fairlib.evaluation.evaluate import evaluate
 from evenhand.fairlib.evaluation.outcomes import Outcomes
+from evenhand.fairlib.evaluation.transport_adversary import audit_losses
 from evenhand.fairlib.execution import shifted
 from evenhand.fairlib.proxies import proxy_evaluation as measuring
 from evenhand.fairlib.proxies.tree import ProxyTree

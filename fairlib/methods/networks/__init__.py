@@ -2,11 +2,45 @@
 pairing.
 """
 
-from evenhand.fairlib.methods.networks.plain import NeuralNetworkClassifier
-from evenhand.fairlib.methods.networks.sensei import (
-    CLPClassifier,
-    SenSeIClassifier,
-    SenSRClassifier,
-)
+from typing import TYPE_CHECKING
 
-__all__ = ["CLPClassifier", "NeuralNetworkClassifier", "SenSRClassifier", "SenSeIClassifier"]
+from evenhand.fairlib.lazy_exports import lazy_dir, lazy_getattr
+
+if TYPE_CHECKING:
+    from evenhand.fairlib.methods.networks.plain import NeuralNetworkClassifier
+    from evenhand.fairlib.methods.networks.regression import (
+        CLPRegressor,
+        NeuralNetworkRegressor,
+        SenSeIRegressor,
+        SenSRRegressor,
+    )
+    from evenhand.fairlib.methods.networks.sensei import (
+        CLPClassifier,
+        SenSeIClassifier,
+        SenSRClassifier,
+    )
+
+__all__ = [
+    "CLPClassifier",
+    "CLPRegressor",
+    "NeuralNetworkClassifier",
+    "NeuralNetworkRegressor",
+    "SenSeIClassifier",
+    "SenSeIRegressor",
+    "SenSRClassifier",
+    "SenSRRegressor",
+]
+
+if not TYPE_CHECKING:
+    _MODULES = {
+        "CLPClassifier": "evenhand.fairlib.methods.networks.sensei",
+        "CLPRegressor": "evenhand.fairlib.methods.networks.regression",
+        "NeuralNetworkClassifier": "evenhand.fairlib.methods.networks.plain",
+        "NeuralNetworkRegressor": "evenhand.fairlib.methods.networks.regression",
+        "SenSeIClassifier": "evenhand.fairlib.methods.networks.sensei",
+        "SenSeIRegressor": "evenhand.fairlib.methods.networks.regression",
+        "SenSRClassifier": "evenhand.fairlib.methods.networks.sensei",
+        "SenSRRegressor": "evenhand.fairlib.methods.networks.regression",
+    }
+    __getattr__ = lazy_getattr(__name__, _MODULES)
+    __dir__ = lazy_dir(__name__, _MODULES)

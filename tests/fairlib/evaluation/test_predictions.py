@@ -14,10 +14,10 @@ from fairlearn.metrics import MetricFrame, selection_rate
 
 from evenhand.fairlib.distances.metric_base import mean_squared_distance
 from evenhand.fairlib.evaluation import audit_predictions
-from evenhand.fairlib.evaluation.audit import audit_losses
 from evenhand.fairlib.evaluation.evaluate import MetricValue, evaluate
 from evenhand.fairlib.evaluation.flips import flips
 from evenhand.fairlib.evaluation.outcomes import Outcomes
+from evenhand.fairlib.evaluation.transport_adversary import audit_losses
 from evenhand.fairlib.numerics import log_losses
 
 

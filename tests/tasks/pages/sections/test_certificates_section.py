@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 from page_blocks import charts, headings, rows, said, table
 
-from evenhand.fairlib.evaluation.audit import audit_losses
+from evenhand.fairlib.evaluation.transport_adversary import audit_losses
 from evenhand.tasks.execution.dataset import Dataset
 from evenhand.tasks.pages.build import render
 from evenhand.tasks.pages.page_model import Front, Page, Section

@@ -11,8 +11,13 @@ from sklearn.ensemble import RandomForestClassifier
 from sklearn.metrics import log_loss
 
 from evenhand.fairlib.distances import SensitiveSubspace
-from evenhand.fairlib.evaluation.audit import _Moves, audit, audit_losses, drawn_together
 from evenhand.fairlib.evaluation.bootstrap import percentile_interval
+from evenhand.fairlib.evaluation.transport_adversary import (
+    _Moves,
+    audit_losses,
+    drawn_together,
+    transport_audit,
+)
 from evenhand.fairlib.execution import generator
 from evenhand.fairlib.transport.search import Envelopes
 
@@ -52,12 +57,12 @@ def test_two_people_by_hand() -> None:
     # Treating person 0 as person 1, two apart, reveals 1 nat; the mean over two people of the
     # squared distance is 2, so a budget of 1 pays for half of it.
     model = Given([[1 - np.exp(-1), np.exp(-1)], [1 - np.exp(-2), np.exp(-2)]], ["no", "yes"])
-    found = audit(model, [[0.0], [2.0]], ["yes", "yes"], None, 1.0, draws=0)
+    found = transport_audit(model, [[0.0], [2.0]], ["yes", "yes"], None, 1.0, draws=0)
     assert found.loss == pytest.approx(1.5)
     assert found.gap == pytest.approx(0.25)
     assert found.multiplier == pytest.approx(0.25)
     assert (found.low, found.high) == (None, None)
-    slack = audit(model, [[0.0], [2.0]], ["yes", "yes"], None, 5.0, draws=0)
+    slack = transport_audit(model, [[0.0], [2.0]], ["yes", "yes"], None, 5.0, draws=0)
     assert (slack.gap, slack.spent, slack.multiplier) == (pytest.approx(0.5), 2.0, 0.0)
     np.testing.assert_array_equal(slack.target, [1, 1])
     np.testing.assert_allclose(slack.distance, [2.0, 0.0])
@@ -73,7 +78,7 @@ def test_a_forests_gap_is_the_linear_programs(classes: int, budget: float) -> No
     names = np.array(["c", "a", "b"])[y]
     metric = SensitiveSubspace(indicators=[0]).fit(X)
     model = RandomForestClassifier(20, min_samples_leaf=3, random_state=0).fit(X, names)
-    found = audit(model, X, names, metric, budget, draws=0)
+    found = transport_audit(model, X, names, metric, budget, draws=0)
     codes = np.searchsorted(model.classes_, names)
     losses = -np.log(np.clip(model.predict_proba(X), np.finfo(float).eps, 1)).T
     worst = worst_loss(losses, squared(np.delete(X, 0, axis=1)), codes, budget, np.ones(45))
@@ -108,11 +113,13 @@ def test_a_model_that_treats_comparable_people_alike_has_no_gap() -> None:
     metric = SensitiveSubspace(indicators=[0]).fit(X)
     even = 1 / (1 + np.exp(-X[:, 1]))
     uneven = 1 / (1 + np.exp(-X[:, 1] - 2 * X[:, 0]))
-    fine = audit(Given(np.stack([1 - even, even], axis=1), [0, 1]), X, y, metric, 0.0, draws=50)
+    fine = transport_audit(
+        Given(np.stack([1 - even, even], axis=1), [0, 1]), X, y, metric, 0.0, draws=50
+    )
     # 0 of 200 has the upper end 0.018, and losses are at most some 3 nats apart
     assert (fine.gap, fine.low) == (0.0, 0.0)
     assert 0.0 < fine.high < 0.018 * 4  # type: ignore[operator]
-    biased = audit(
+    biased = transport_audit(
         Given(np.stack([1 - uneven, uneven], axis=1), [0, 1]), X, y, metric, 0.0, draws=50
     )
     assert biased.low is not None
@@ -121,7 +128,7 @@ def test_a_model_that_treats_comparable_people_alike_has_no_gap() -> None:
 
 def test_a_certain_and_wrong_model_has_a_finite_gap() -> None:
     model = Given([[0.0, 1.0], [1.0, 0.0]], [0, 1])
-    found = audit(model, [[0.0], [1.0]], [1, 1], None, 10.0, draws=20)
+    found = transport_audit(model, [[0.0], [1.0]], [1, 1], None, 10.0, draws=20)
     assert found.gap == pytest.approx(-np.log(np.finfo(float).eps) / 2)
 
 
@@ -193,8 +200,8 @@ def test_a_divided_person_is_treated_as_the_larger_part() -> None:
 def test_classes_in_any_order() -> None:
     X, y = [[0.0], [1.0], [3.0]], ["b", "a", "b"]
     table = np.array([[0.2, 0.8], [0.6, 0.4], [0.5, 0.5]])
-    one = audit(Given(table, ["a", "b"]), X, y, None, 0.5, draws=0)
-    other = audit(Given(table[:, ::-1], ["b", "a"]), X, y, None, 0.5, draws=0)
+    one = transport_audit(Given(table, ["a", "b"]), X, y, None, 0.5, draws=0)
+    other = transport_audit(Given(table[:, ::-1], ["b", "a"]), X, y, None, 0.5, draws=0)
     assert (one.loss, one.gap) == (other.loss, other.gap)
 
 
@@ -217,7 +224,7 @@ def test_bad_input_is_refused_in_one_line(change: dict[str, Any], message: str) 
         "budget": 1.0,
     } | change
     with pytest.raises(ValueError, match=message):
-        audit(Given(np.full((2, 2), 0.5), [0, 1]), **arguments)
+        transport_audit(Given(np.full((2, 2), 0.5), [0, 1]), **arguments)
 
 
 # probabilities of an equal log loss

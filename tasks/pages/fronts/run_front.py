@@ -71,6 +71,9 @@ def headline(documents: Documents) -> list[str]:
     if documents.get("balance"):
         sentences += proxy_sentences(documents)
     else:
+        rates = texts.overall_rates(metrics)
+        if rates:
+            sentences.append(rates)
         sentences += texts.treatment(metrics)
     if documents.get("champion"):
         sentences.append(champion_sentence(documents))

@@ -165,6 +165,32 @@ def positive_means(settings: Json) -> str:
     return f", where positive means {outcome['column']} = {outcome['adverse']}"
 
 
+def positive_label(metrics: Json) -> str:
+    """Write the positive label as column and value, such as ``denied = yes``."""
+    outcome = metrics["settings"].get("outcome")
+    if not outcome:
+        return "positive label"
+    value = outcome["adverse"]
+    if outcome["code"] == 1:
+        value = outcome["favourable"]
+    if value is None:
+        return f"positive value of {outcome['column']}"
+    return f"{outcome['column']} = {value}"
+
+
+def overall_rates(metrics: Json) -> str:
+    """Say how many people get the positive label, predicted and observed; empty for other than two
+    labels.
+    """
+    rates = metrics.get("rates")
+    if not rates:
+        return ""
+    predicted = formats.percent(rates["predicted"])
+    observed = formats.percent(rates["observed"])
+    positive = positive_label(metrics)
+    return f"{predicted} of people get the prediction {positive}; {observed} have it in the data."
+
+
 def treatment(metrics: Json) -> list[str]:
     """Say how often groups get the favourable outcome, widest differences first, and how
     consistently.

@@ -63,7 +63,7 @@ def feature(bench: Bench, name: str) -> None:
         ),
         (
             "decision=balance",
-            "decision.threshold: is 'balance', expected .*balanced, max_accuracy or own",
+            "decision.threshold: is 'balance', expected .*observed, balanced, max_accuracy or own",
         ),
         ("decision=1.5", "decision.threshold: is 1.5, expected a number from 0 to 1"),
         ("decision=true", "decision is true, which is no value of this key"),

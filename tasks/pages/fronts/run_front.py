@@ -72,6 +72,9 @@ def headline(documents: Documents) -> list[str]:
     if documents.get("balance"):
         sentences += proxy_sentences(documents)
     else:
+        rates = texts.overall_rates(metrics)
+        if rates:
+            sentences.append(rates)
         sentences += texts.treatment(metrics)
     return sentences
 

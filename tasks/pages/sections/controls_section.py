@@ -155,7 +155,7 @@ def _majority(controls: Mapping[str, Json], metrics: Json) -> str:
         f"{formats.percent(of_majority)} for the majority-class baseline."
     )
     if accuracy < of_majority:
-        text += " A threshold that treats both labels alike trades accuracy for balanced accuracy."
+        text += " Of all decision rules, `max_accuracy` makes the fewest errors."
     return text
 
 

@@ -214,7 +214,7 @@ class BudroClassifier(GBDTClassifier):
         filled = _filled(data)
         self.metric_ = self.metric
         if isinstance(self.metric, Metric):
-            self.metric_ = fitted_metric(self.metric, filled, sensitive_features)
+            self.metric_ = fitted_metric(self.metric, self._named(filled), sensitive_features)
         people, runs = self._tree_rows(data, codes, weights)
         points = self._points(filled)
         self.perturbation_budget_ = self._budget(points)

@@ -147,7 +147,7 @@ class ProjectedGBDTClassifier(GBDTClassifier):
     def _prepare(
         self, X: Float32, codes: Int, sensitive_features: Any, weights: Float | None
     ) -> tuple[Float32, Float | None]:
-        self.metric_ = fitted_metric(self.metric, X, sensitive_features)
+        self.metric_ = fitted_metric(self.metric, self._named(X), sensitive_features)
         return self._project(X), weights
 
     def _signs(self) -> tuple[int, ...]:

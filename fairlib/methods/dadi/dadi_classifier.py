@@ -234,7 +234,7 @@ class DADIClassifier(Method):
         from evenhand.fairlib.methods.dadi.agent_training import train
 
         data, codes, weights = self._begin_fit(X, y, sample_weight)
-        groups = check_feature_groups(feature_groups, data.shape[1])
+        groups = check_feature_groups(feature_groups, data.shape[1], self._columns_by_name())
         sensitive = read_groups(sensitive_features, self.attributes, len(codes))
         self.attributes_ = list(sensitive.attributes)
         problem, held = prepare(self, data, codes, sensitive, groups, weights)

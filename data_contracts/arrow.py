@@ -369,7 +369,11 @@ def _convert_type(
         case "date", "date":
             return values.cast(pa.date32(), safe=False)
         case "string", _:
-            return _parse(values, column.logical_type)
+            parsed = _parse(values, column.logical_type)
+            if column.missing is not None:
+                # 999.0 in text is the number 999
+                parsed = without_spellings(parsed, column.missing)
+            return parsed
     raise _UnfitError(len(values) - values.null_count, f"Arrow type {values.type}")
 
 

@@ -311,6 +311,8 @@ def _number(values: Values, outcome: Outcome | None) -> Column:
     word = "Whole number" if is_whole else "Number"
     count = "two" if values.distinct == 2 else f"{values.distinct:,}"
     text = f"{word}{_spelling(values)}, {count} values."
+    if values.isolated:
+        text += f" {values.isolated[0].upper()}{values.isolated[1:]}."
     minimum = 0 if low >= 0 else None
     return _feature(values, text, encoding="standard", minimum=minimum)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -37,7 +36,14 @@ _FOREIGN = ("k.a.", "k. a.", "keine angabe", "unbekannt", "n.v.", "n. v.", "s/d"
 _VAGUE = {*_UNKNOWN, *_WITHHELD, *_FOREIGN}
 # as the forms of numbers and dates know them, in lower case
 MISSING_TEXTS = frozenset(_SPELLINGS | _VAGUE)
-_NINES = tuple(10**digits - 1 for digits in range(2, 10))
+# Numbers that people write for a missing one: nines, with decimals too, and one digit three times
+# or more.
+_SPECIAL = re.compile(r"99+(\.9+)?|(\d)\2{2,}(\.0)?|77|88")
+_SPECIAL_NEGATIVE = re.compile(r"[1-9]|99+(\.9+)?|(\d)\2{2,}|77|88|9+\.9+")
+# Most numbers at one end of a column that stand for a missing one: refused, not known and so on.
+MOST_SENTINELS = 4
+# How far a number that is not special lies from the others, in their range, to be pointed out.
+FAR = 5.0
 _NUMBER = re.compile(
     r"[+-]?(?:[$€£]?\s*(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d*)?\s*[%$€£]?|\.\d+|\d+\.?\d*[eE][+-]?\d+)"
 )
@@ -62,6 +68,9 @@ class Values:
         Spellings of missing values that the column has.
     found : str, default ""
         What the raw values were, if that is not plain from the type.
+    isolated : str, default ""
+        A sentence about a number in many rows that lies far from all others, and may stand for a
+        missing one; empty if there is none.
     """
 
     name: str
@@ -69,6 +78,7 @@ class Values:
     data: pa.ChunkedArray
     missing: tuple[str | int | float, ...] = ()
     found: str = ""
+    isolated: str = ""
 
     @cached_property
     def present(self) -> pa.ChunkedArray:
@@ -242,59 +252,144 @@ def _read_numbers(
     if floating and pc.any(pc.is_nan(values)).as_py():
         missing.append("NaN")
         values = arrow.without_spellings(values, ["NaN"])
-    for _ in range(2):  # one at either end
-        sentinel = _sentinel(values)
-        if sentinel is None:
-            break
-        values = pc.if_else(pc.equal(values, sentinel), pa.scalar(None, values.type), values)
-        whole = int(sentinel)
-        missing.append(whole)
-    return Values(name, kind, values, tuple(missing), found)
+    sentinels = _sentinels(values)
+    if sentinels:
+        values = arrow.without_spellings(values, sentinels)
+        missing.extend(sentinels)
+    isolated = _isolated(values)
+    return Values(name, kind, values, tuple(missing), found, isolated)
 
 
-def _sentinel(values: pa.ChunkedArray) -> float | None:
-    """Return the smallest or largest number if it stands for a missing one.
+@dataclass(frozen=True)
+class _Levels:
+    """The numbers of a column in their order, with their rows."""
 
-    It must be -1 or consist of nines, be in at least three rows and half a percent of them or
-    twenty, and lie away from the others: all nines more than twice as far as the largest other
-    number, and a negative one alone among numbers that are not negative.
+    numbers: NDArray[np.float64]
+    rows: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, values: pa.ChunkedArray) -> _Levels | None:
+        """Count a column; None with fewer than 20 rows, or an infinite number."""
+        present = values.drop_null()
+        if len(present) < 20:
+            return None
+        counts = pc.value_counts(present)
+        numbers = counts.field("values").cast(pa.float64(), safe=False).to_numpy()
+        if not np.isfinite(numbers).all():
+            return None
+        order = np.argsort(numbers)
+        rows = counts.field("counts").to_numpy()
+        return cls(numbers[order], rows[order].astype(np.int64))
+
+    def repeated(self, place: int) -> bool:
+        """Whether three rows or more have a number, and half a percent of all or twenty."""
+        enough = min(20.0, 0.005 * int(self.rows.sum()))
+        return bool(self.rows[place] >= max(3.0, enough))
+
+    def without(self, first: int, last: int) -> _Levels:
+        """The numbers but for so many first and last ones."""
+        end = len(self.numbers) - last
+        return _Levels(self.numbers[first:end], self.rows[first:end])
+
+
+def _sentinels(values: pa.ChunkedArray) -> list[int | float]:
+    """Return the numbers at the ends of a column that stand for a missing one.
+
+    They consist of nines or of one digit, or are small negative ones; each is in at least three
+    rows and half a percent of them or twenty; and they lie away from the others: above twice the
+    largest other number, or, among numbers of which some are negative, by ``FAR`` times their
+    range; or below zero where no other number is.
     """
-    present = values.drop_null()
-    if len(present) < 20:
-        return None
-    bounds = pc.min_max(present)
-    low = bounds["min"].as_py()
-    high = bounds["max"].as_py()
-    if not math.isfinite(low) or not math.isfinite(high):
-        return None
-    for value in (high, low):
-        if value != -1 and abs(value) not in _NINES:
+    levels = _Levels.of(values)
+    if levels is None:
+        return []
+    last = _sentinels_above(levels)
+    first = _sentinels_below(levels.without(0, last))
+    places = [*range(len(levels.numbers) - last, len(levels.numbers)), *range(first)]
+    return [_plain(float(levels.numbers[place])) for place in places]
+
+
+def _sentinels_above(levels: _Levels) -> int:
+    """How many of the largest numbers stand for a missing one."""
+    count = 0
+    for last in range(1, MOST_SENTINELS + 1):
+        place = len(levels.numbers) - last
+        if place < 1:
+            break
+        number = float(levels.numbers[place])
+        if not levels.repeated(place) or not _SPECIAL.fullmatch(_text(number)):
+            break
+        remaining = levels.without(0, last)
+        if remaining.rows.sum() >= 20 and _lies_far_above(number, remaining):
+            count = last
+    return count
+
+
+def _sentinels_below(levels: _Levels) -> int:
+    """How many of the smallest numbers stand for a missing one."""
+    count = 0
+    for first in range(1, MOST_SENTINELS + 1):
+        place = first - 1
+        if first >= len(levels.numbers):
+            break
+        number = float(levels.numbers[place])
+        is_special = number < 0 and _SPECIAL_NEGATIVE.fullmatch(_text(-number))
+        if not levels.repeated(place) or not is_special:
+            break
+        remaining = levels.without(first, 0)
+        if remaining.rows.sum() >= 20 and _lies_far_below(number, remaining):
+            count = first
+    return count
+
+
+def _lies_far_above(number: float, remaining: _Levels) -> bool:
+    least = float(remaining.numbers[0])
+    most = float(remaining.numbers[-1])
+    if least >= 0:
+        return 0 < 2 * most < number
+    return number > 0 and number - most > FAR * (most - least)
+
+
+def _lies_far_below(number: float, remaining: _Levels) -> bool:
+    least = float(remaining.numbers[0])
+    most = float(remaining.numbers[-1])
+    if least >= 0:
+        # the neighbours of a small code: -1, 0, 1 is a scale
+        return bool(number <= -99 or len(remaining.numbers) > 5)
+    return number <= -99 and least - number > FAR * (most - least)
+
+
+def _isolated(values: pa.ChunkedArray) -> str:
+    """Point out a number at an end, in one percent of the rows and ten, far from all others."""
+    levels = _Levels.of(values)
+    if levels is None or len(levels.numbers) < 12:
+        return ""
+    rows = int(levels.rows.sum())
+    for place, others in ((-1, levels.without(0, 1)), (0, levels.without(1, 0))):
+        count = int(levels.rows[place])
+        if count < max(10, 0.01 * rows):
             continue
-        rows = pc.sum(pc.equal(present, value)).as_py()
-        if rows < 3 or rows < min(20, 0.005 * len(present)):
-            continue
-        remaining = present.filter(pc.not_equal(present, value))
-        if len(remaining) < 20:
-            continue
-        if value == high and _lies_far_above(value, remaining):
-            return float(value)
-        if value == low and _is_negative_alone(value, remaining):
-            return float(value)
-    return None
+        low = float(others.numbers[0])
+        high = float(others.numbers[-1])
+        number = float(levels.numbers[place])
+        distance = max(number - high, low - number)
+        if high > low and distance > FAR * (high - low):
+            return (
+                f"{number:g} in {count:,} rows lies far from all others ({low:g} to {high:g}): "
+                "if it stands for a missing value, list it under missing"
+            )
+    return ""
 
 
-def _lies_far_above(value: float, remaining: pa.ChunkedArray) -> bool:
-    bounds = pc.min_max(remaining)
-    least = bounds["min"].as_py()
-    most = bounds["max"].as_py()
-    return bool(value > 2 * most and least >= 0 and most > 0)
+def _text(number: float) -> str:
+    """A number as people write it."""
+    return str(_plain(number))
 
 
-def _is_negative_alone(value: float, remaining: pa.ChunkedArray) -> bool:
-    if value >= 0 or pc.min(remaining).as_py() < 0:
-        return False
-    # the neighbours of a small code: -1, 0, 1 is a scale
-    return bool(value in (-99, -999, -9999) or pc.count_distinct(remaining).as_py() > 5)
+def _plain(number: float) -> int | float:
+    if number.is_integer() and abs(number) < 1e15:
+        return int(number)
+    return number
 
 
 def whole_numbers(values: pa.ChunkedArray) -> bool:

@@ -131,7 +131,7 @@ def _check_roles(options: AuditOptions, groups: Sequence[str], features: Sequenc
     single = [options.prediction, options.label, options.weight, options.person]
     roles = [name for name in (*single, *groups) if name is not None]
     repeated = [name for name in roles if roles.count(name) > 1]
-    repeated += [name for name in single if name in features]
+    repeated += [name for name in single if name is not None and name in features]
     if repeated:
         raise InputError(
             f"the column {min(map(str, repeated))!r} has two roles: name another for one of them."

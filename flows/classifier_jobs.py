@@ -158,13 +158,15 @@ def known_metrics(resolved: CheckedJob) -> list[str]:
     if method.asks:
         metrics += [f"adversary_auc.{column.name}" for column in resolved.contract.sensitive]
     if resolved.has_certificate:
-        metrics += _certificate_metrics(method)
+        metrics += _certificate_metrics(method, proved=keys.proof_parts is not None)
     return metrics
 
 
-def _certificate_metrics(method: MethodSpec) -> list[str]:
+def _certificate_metrics(method: MethodSpec, *, proved: bool) -> list[str]:
     """Return the metrics of the audit that a model of this method has."""
     metrics = ["certificate.drf", "certificate.drf_relative", "certificate.flips"]
+    if not proved:
+        return metrics
     if method.differentiable:
         metrics.append("certificate.dif")
     if method.provable:

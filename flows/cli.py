@@ -620,6 +620,11 @@ def init(
     ignore: list[str] | None = option(
         "--ignore", "Column that is no model input; repeat, or put commas between."
     ),
+    join_spellings: bool = option(
+        "--join-spellings",
+        "Read values that seem to be one, such as w and weiblich, as one.",
+        False,
+    ),
 ) -> None:
     """Understand a new table column by column, and write a contract and a job that runs."""
 

@@ -15,6 +15,7 @@ from evenhand.tasks.errors import InputError
 
 if TYPE_CHECKING:
     from evenhand.data_contracts.model import Contract
+    from evenhand.data_contracts.spellings import Spellings
     from evenhand.tasks.sources.table_forms import Preview, TableForms
 
 # So many columns of too many categories, and this share of the possible model inputs, are no
@@ -159,3 +160,35 @@ def preview_lines(previews: Sequence[Mapping[str, Any]]) -> list[str]:
         values = "  ".join(f"{before.strip()} → {after}" for before, after in pairs)
         lines.append(f"{preview['column']}: {values}")
     return lines
+
+
+def with_spellings(forms: TableForms, spellings: Spellings) -> TableForms:
+    """Return forms by which other spellings of categories are read as one value."""
+    joined = {column: dict(values) for column, values in spellings.items()}
+    described = "; ".join(_described(column, values) for column, values in joined.items())
+    note = f"read as one value each (table.spellings): {described}"
+    return replace(forms, keys={**forms.keys, "spellings": joined}, notes=[*forms.notes, note])
+
+
+def spelling_warnings(contract: Contract, spellings: Spellings) -> list[str]:
+    """Return warnings on categories that seem to be one, and are read as they stand."""
+    warnings = []
+    for column in contract.columns:
+        if column.role in ("id", "ignore") or column.name not in spellings:
+            continue
+        described = _described(column.name, spellings[column.name])
+        warnings.append(
+            f"values that seem to be one, and are read as they stand: {described}; to read them as "
+            "one, give --join-spellings, or write table.spellings into the job"
+        )
+    return warnings
+
+
+def _described(column: str, values: Mapping[str, Sequence[str]]) -> str:
+    """Return a column's values with their other spellings."""
+    texts = []
+    for stays, others in list(values.items())[:SHOWN]:
+        texts.append(f"{', '.join(map(repr, others))} as {stays!r}")
+    if len(values) > SHOWN:
+        texts.append(f"and {len(values) - SHOWN} more")
+    return f"{column} {', '.join(texts)}"

@@ -25,6 +25,8 @@ from evenhand.tasks.written_input import as_number, check_bound, nearest
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,79}")
 ALIAS = "^[A-Za-z0-9_-]{1,80}$"
 SIZE = r"^\d+(\.\d+)? ?(MB|GB|TB|MiB|GiB|TiB)$"
+# Thresholds in words that thresholds by group may go with.
+GROUP_THRESHOLDS = ("observed", "balanced", "max_accuracy")
 # Keys of `evaluate` that only the run that trains a model can measure.
 ONCE = {"certificate", "membership", "reasons"}
 
@@ -93,6 +95,7 @@ def check_encoding(value: str) -> str:
 
 
 Encoding = Annotated[str, AfterValidator(check_encoding)]
+JoinedSpellings = dict[str, dict[str, Annotated[list[str], Field(min_length=1)]]]
 Sheet = Annotated[int, Field(ge=1)] | Annotated[str, Field(min_length=1)]
 
 
@@ -125,6 +128,8 @@ class TableSource(Section):
     """`numbered`: where a CSV file or a sheet has a column name twice, the second column is called
     NAME_2, and one without a name `unnamed`. Default: such a file is refused.
     """
+    spellings: JoinedSpellings | None = None
+    """By column and by value, other values that are read as it: `{sex: {female: [f, F]}}`."""
     sha256: Annotated[str, Field(pattern="^[0-9a-f]{64}$")] | None = None
     """Digest that the file must have."""
     sql: str | None = None
@@ -251,8 +256,8 @@ class Evaluate(Section):
     """Reasons per prediction that `reasons_kept` compares between counterfactuals; default: not
     measured.
     """
-    proof_parts: Annotated[int, Field(ge=0, le=100_000)] = 8
-    """Effort of the proof of a certificate: parts split per person and distance."""
+    proof_parts: Annotated[int, Field(ge=0, le=100_000)] | None = 8
+    """Effort of the proof of a certificate: parts split per person and distance; null: no proof."""
     show_sentences: bool = False
     """Show the test sentences that terms move most: only where no person wrote them, as for
     templates.
@@ -312,10 +317,13 @@ class DecisionRule(Section):
     alternatives = (("threshold", "rate", "costs"),)
 
     threshold: (
-        Annotated[float, Field(ge=0, le=1)] | Literal["balanced", "max_accuracy", "own"] | None
+        Annotated[float, Field(ge=0, le=1)]
+        | Literal["observed", "balanced", "max_accuracy", "own"]
+        | None
     ) = None
-    """Positive from this probability on; `balanced` (default) for the largest balanced accuracy,
-    `max_accuracy` for the largest accuracy, `own` for the method's own decision."""
+    """Positive from this probability on; `observed` for as many positive decisions as the data has,
+    `balanced` (default) for the largest balanced accuracy, `max_accuracy` for the largest accuracy,
+    `own` for the method's own decision."""
     rate: Annotated[float, Field(gt=0, lt=1)] | None = None
     """Instead of a threshold: share of people with a positive decision."""
     costs: Costs | None = None
@@ -331,26 +339,26 @@ class DecisionRule(Section):
     @classmethod
     def _number_or_word(cls, value: Any) -> Any:
         threshold = as_number(value)
-        if threshold is None or threshold in ("balanced", "max_accuracy", "own"):
+        if threshold is None or threshold in (*GROUP_THRESHOLDS, "own"):
             return threshold
         is_number = isinstance(threshold, int | float) and not isinstance(threshold, bool)
         if is_number and 0 <= threshold <= 1:
             return threshold
         raise ValueError(
-            f"is {value!r}, expected a number from 0 to 1, balanced, max_accuracy or own"
+            f"is {value!r}, expected a number from 0 to 1, observed, balanced, max_accuracy or own"
         )
 
     @model_validator(mode="after")
     def _equal_by_a_rule(self) -> DecisionRule:
         if self.equal and (
-            self.rate is not None or self.threshold not in (None, "balanced", "max_accuracy")
+            self.rate is not None or self.threshold not in (None, *GROUP_THRESHOLDS)
         ):
             other_rule = f"threshold {self.threshold}"
             if self.rate is not None:
                 other_rule = "rate"
             raise ValueError(
-                f"has both equal and {other_rule}: thresholds by group need costs, balanced or "
-                "max_accuracy"
+                f"has both equal and {other_rule}: thresholds by group need costs, observed, "
+                "balanced or max_accuracy"
             )
         return self
 
@@ -462,6 +470,8 @@ class FileSection(ParallelSection):
     """
     headers: Literal["numbered"] | None = None
     """Whether a column name that occurs twice gets a number; default: as the model's table."""
+    spellings: JoinedSpellings | None = None
+    """By column and by value, other values that are read as it; default: as the model's table."""
     compression: Literal["snappy", "zstd", "gzip", "lz4", "none"] = "snappy"
     """Compression of the output."""
     rows_per_unit: Annotated[int, Field(ge=1)] = 1_000_000

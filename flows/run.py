@@ -93,8 +93,34 @@ def execute(resolved: ResolvedJob, store: Store, run_id: str, engine: Engine) ->
         verdict.notes += left_out_notes(documents["metrics"])
         verdict.add_metrics(documents["metrics"]["metrics"])
         verdict.controls = documents.get("controls", {}).get("controls", {})
+        verdict.rates = overall_rates(documents["metrics"])
+        verdict.notes += less_accurate(verdict)
         _write_outputs(resolved, steps, verdict, documents, champion)
     return verdict
+
+
+def overall_rates(metrics: Json) -> dict[str, Any]:
+    """Return how many people get the positive label, predicted and observed; empty for other than
+    two labels.
+    """
+    if "rates" not in metrics:
+        return {}
+    # imported lazily: other commands show no page
+    from evenhand.tasks.pages.texts import positive_label
+
+    return {"positive": positive_label(metrics), **metrics["rates"]}
+
+
+def less_accurate(verdict: Verdict) -> list[str]:
+    """Return a note where the majority-class baseline makes fewer errors than the model."""
+    accuracy = verdict.metrics.get("accuracy")
+    majority = verdict.controls.get("majority", {}).get("metrics", {}).get("accuracy")
+    if accuracy is None or majority is None or accuracy >= majority:
+        return []
+    return [
+        f"the decisions are less accurate ({accuracy:.1%}) than the most frequent label for "
+        f"everybody ({majority:.1%}): `--set decision=max_accuracy` makes the fewest errors"
+    ]
 
 
 def _add_publication(resolved: ResolvedJob, steps: Steps, verdict: Verdict) -> None:

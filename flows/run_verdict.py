@@ -42,6 +42,9 @@ class Verdict:
     # a run's metrics and differences by control
     controls: dict[str, Any] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)  # sentences for the reader
+    # of a run with two labels: share of people with the positive one, `predicted` and `observed`,
+    # and its name, `positive`
+    rates: dict[str, Any] = field(default_factory=dict)
     rows: int | None = None  # of the run's table
     # what an audit shows, in sentences, the gravest first
     findings: list[str] = field(default_factory=list)

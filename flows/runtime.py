@@ -90,11 +90,17 @@ def prepare_prefect_home(home: Path) -> None:
         return
     make_prefect_home(home)
     database = home / "prefect.db"
+    # written beside a database that this version of Prefect need not migrate
+    migrated = home / f"migrated-{metadata.version('prefect')}"
     with FileLock(home / "database.lock", timeout=SERVER_START_S):
         if not database.exists():
             partial = home / f".prefect.db.{os.getpid()}"
             shutil.copyfile(_migrated_template(), partial)
+            migrated.touch()
             partial.replace(database)
+    if migrated.exists():
+        # a second of the server's start
+        os.environ.setdefault("PREFECT_API_DATABASE_MIGRATE_ON_START", "false")
 
 
 def _migrated_template() -> Path:
@@ -205,12 +211,16 @@ class _Server:
 
     def _start(self) -> subprocess.Popen[bytes]:
         command = [sys.executable, "-m", "prefect", "server", "start"]
+        blocks = "true"
         if not self.services:
             command.append("--no-services")
+            # a run uses no block, and to register all types takes two seconds
+            blocks = "false"
         origin = f"http://127.0.0.1:{self.port}"
         # Not as arguments: every user of this machine can read those.
         settings = {
             "PREFECT_LOGGING_LEVEL": "CRITICAL",
+            "PREFECT_API_BLOCKS_REGISTER_ON_START": blocks,
             "PREFECT_SERVER_API_HOST": "127.0.0.1",
             "PREFECT_SERVER_API_PORT": str(self.port),
             "PREFECT_SERVER_API_AUTH_STRING": self.password,

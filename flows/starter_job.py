@@ -21,8 +21,8 @@ from evenhand.tasks.written_input import not_known
 CLASSIFIER_KEYS = """\
 # Calibration makes probabilities hold: auto chooses by the log loss on held-out training rows.
 calibration: auto
-# Threshold balanced weighs errors on both values of the label alike, max_accuracy all errors.
-decision: {threshold: balanced}
+# Threshold observed keeps the share of positive labels, max_accuracy makes the fewest errors.
+decision: {threshold: observed}
 """
 TEXT = """\
 # Sentences become vectors: tfidf needs no extra; minilm reads meaning (extra evenhand[text]).

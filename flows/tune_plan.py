@@ -369,7 +369,7 @@ def _rules(resolved: ResolvedJob, aim: Aim) -> list[Rule]:
         return [Rule()]
     rules = {JOB: [Rule()]}
     decision = resolved.job.decision
-    has_other_threshold = decision.is_own or decision.threshold == "max_accuracy"
+    has_other_threshold = decision.is_own or decision.threshold in ("observed", "max_accuracy")
     if "balanced_accuracy" in aim.metrics and has_other_threshold:
         rules[BALANCED] = [Rule(BALANCED)]
     tolerances = _tolerances(job_space)
@@ -462,9 +462,10 @@ def decision_of(plan: TunePlan, name: str, tolerance: float | None) -> DecisionR
     )
     if job_rule.costs is not None:
         return DecisionRule(costs=job_rule.costs, equal=equal)
-    if job_rule.threshold == "max_accuracy":
-        return DecisionRule(threshold="max_accuracy", equal=equal)
-    return DecisionRule(threshold="balanced", equal=equal)
+    threshold = "balanced"
+    if job_rule.threshold in ("observed", "max_accuracy"):
+        threshold = job_rule.threshold
+    return DecisionRule(threshold=threshold, equal=equal)
 
 
 def plan_of_rows(plan: TunePlan, rows: int) -> Plan:

@@ -21,7 +21,7 @@ YAML_ERRORS = (yaml.YAMLError, ValueError, RecursionError)
 
 
 # Keys of a job's `table`, and of the sections of runs over files, that say how text is read.
-FORM_KEYS = ("encoding", "decimal", "dates", "sheet", "headers")
+FORM_KEYS = ("encoding", "decimal", "dates", "sheet", "headers", "spellings")
 MAX_WHOLE = 2**31
 MAX_NUMBER = 1e12
 

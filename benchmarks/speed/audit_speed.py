@@ -7,7 +7,8 @@ the largest memory. The second part is on the same arrays of fewer rows: `audit_
 1,000 bootstrap draws, and one pass of each library without intervals. Only Fairlearn has a
 bootstrap, whose time for a few draws is kept; for the others 1,000 draws are 1,000 passes. Aequitas
 runs in FOLDER/aequitas, an environment with ``peers/requirements-aequitas.txt``, where there is
-one. Numbers whose definitions agree are compared.
+one. Numbers whose definitions agree are compared. The third part, alone with ``--by-group``, is
+`audit` in memory, by three attributes of the fewer rows.
 """
 
 from __future__ import annotations
@@ -30,9 +31,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from benchmarks.common import log, provenance, write_result
+from benchmarks.common import log, provenance, read_result, write_result
 
 DRAWS = 1000
+AGES = ("below 25", "25 to 40", "40 to 60", "60 and more")
 FEW_DRAWS = 3
 START = "from evenhand.flows.cli import main; main()"
 FLAGS = ("--label", "hired", "--prediction", "score", "--sensitive", "gender,race")
@@ -62,7 +64,11 @@ def main() -> None:
     parser.add_argument("--shared", type=int, default=1_000_000)
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--environments", type=Path)
+    parser.add_argument("--by-group", action="store_true", help="measure the third part alone")
     given = parser.parse_args()
+    if given.by_group:
+        write_result("audit", {**read_result("audit"), "by_group": by_group(given.shared)})
+        return
     warnings.simplefilter("ignore")
     result: dict[str, Any] = provenance(
         shlex.join(["python", "-m", "benchmarks.speed.audit_speed", *sys.argv[1:]])
@@ -80,7 +86,39 @@ def main() -> None:
             "rows": given.shared,
             **beside(shared, path, given.repeats, given.environments),
         }
+    log("by group")
+    result["by_group"] = by_group(given.shared)
     write_result("audit", result)
+
+
+def by_group(rows: int) -> dict[str, Any]:
+    """Processor seconds of `audit` by three attributes, their pairs and all together, with gaps."""
+    from evenhand.fairlib.evaluation.group_audit import audit
+
+    frame = people(rows)
+    rng = np.random.default_rng(1)
+    attributes = frame[["gender", "race"]].assign(age=rng.choice(AGES, len(frame)))
+    decided = (frame["score"] >= 0.5).astype(int)
+    weights = rng.random(len(frame))
+    persons = rng.integers(0, len(frame) // 2, len(frame))
+    kinds: dict[str, dict[str, Any]] = {
+        "decisions": {"y_pred": decided},
+        "probabilities": {"y_score": frame["score"]},
+        "decisions, weights": {"y_pred": decided, "sample_weight": weights},
+        "decisions, weights, people": {
+            "y_pred": decided,
+            "sample_weight": weights,
+            "people": persons,
+        },
+    }
+    seconds = {}
+    for kind, arguments in kinds.items():
+        started = time.process_time()
+        found = audit(frame["hired"], sensitive_features=attributes, **arguments)
+        found.to_html()
+        seconds[kind] = time.process_time() - started
+    command = f"python -m benchmarks.speed.audit_speed --by-group --shared {rows}"
+    return {**provenance(command), "rows": rows, "cpu_seconds": seconds}
 
 
 def people(n: int) -> pd.DataFrame:

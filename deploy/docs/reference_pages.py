@@ -395,7 +395,8 @@ PROPERTIES = {
     "unseenCategories": "A category that no training row had: `error` (default), or `ignore`.",
     "onViolation": "`stop` (default): bad rows end the run; `quarantine`: they are set aside.",
     "quarantineShare": "Largest share of rows that may be set aside, 0 to 1; default: 0.05.",
-    "missingSensitive": "A missing sensitive value: `error` (default), `own_group`, or `drop` the row.",
+    "missingSensitive": "A missing sensitive value: `error` (default); `own_group`, which keeps the row, shows "
+    "it apart and compares it with no group; or `drop` the row.",
     "rules": "Whether a person has `stated` bounds, `validValues` and `required` (default), or `init` has "
     "`observed` them in a table: then `predict` and `filter` use rows outside bounds, count them, "
     "and set "

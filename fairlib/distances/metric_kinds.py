@@ -12,11 +12,12 @@ from sklearn.base import clone
 
 from evenhand.fairlib.distances.explore import EXPLORE
 from evenhand.fairlib.distances.face import FACE
+from evenhand.fairlib.distances.learned import LearnedMetric
 from evenhand.fairlib.distances.metric_base import Metric
 from evenhand.fairlib.distances.sensitive_subspace import SensitiveSubspace
 
 METRICS: dict[str, type[Metric]] = {
-    metric.kind: metric for metric in (SensitiveSubspace, FACE, EXPLORE)
+    metric.kind: metric for metric in (SensitiveSubspace, FACE, EXPLORE, LearnedMetric)
 }
 
 

@@ -112,7 +112,7 @@ def _paired(
     """Difference of two means of the same rows."""
     if not one.is_share:
         means = cells.means(one.value - other.value, one.rows)
-        return student_interval(means.mean, means.variance, means.people, level)
+        return student_interval(means.mean, means.variance, means.people, level, means.skewness)
     assert first.intervals is not None
     assert second.intervals is not None
     both = cells.means(one.value * other.value, one.rows)

@@ -11,22 +11,28 @@ from typing import Any
 
 import pandas as pd
 
+from evenhand.fairlib.evaluation.group_metrics import TITLES
+
 STYLE = """
-.evenhand-audit { font: 15px/1.45 system-ui, sans-serif; color: #1d2733; max-width: 60rem; }
+.evenhand-audit { font: 15px/1.45 system-ui, sans-serif; max-width: 62rem; margin: 0 auto; }
 .evenhand-audit h1 { font-size: 1.35rem; } .evenhand-audit h2 { font-size: 1.1rem; }
-.evenhand-audit .verdict p:first-child { font-size: 1.1rem; font-weight: 600; }
-.evenhand-audit .scroll { overflow-x: auto; }
-.evenhand-audit table { border-collapse: collapse; margin: .4rem 0 1.2rem; }
-.evenhand-audit caption { text-align: left; font-weight: 600; padding: .2rem 0; }
-.evenhand-audit th, .evenhand-audit td { padding: .2rem .7rem .2rem 0; text-align: right;
-  border-bottom: 1px solid #d7dde4; white-space: nowrap; }
-.evenhand-audit th:first-child, .evenhand-audit td:first-child { text-align: left; }
-.evenhand-audit td .ends { color: #55606d; } .evenhand-audit .lack { color: #55606d; }
+.evenhand-audit .verdict p { max-width: 44rem; margin: .45rem 0; }
+.evenhand-audit .verdict p:first-child { font-size: 1.2rem; font-weight: 600; }
+.evenhand-audit .scroll { overflow-x: auto; margin: 1rem 0; }
+.evenhand-audit table { border-collapse: collapse; font-size: .9rem; }
+.evenhand-audit caption, .evenhand-audit summary { text-align: left; font-weight: 600; }
+.evenhand-audit th, .evenhand-audit td { padding: .25rem 0 .25rem 1.1rem; text-align: right;
+  vertical-align: top; border-bottom: 1px solid #d7dde4; }
+.evenhand-audit th.text, .evenhand-audit td.text { text-align: left; }
+.evenhand-audit th:first-child, .evenhand-audit td:first-child { padding-left: 0; }
+.evenhand-audit td { white-space: nowrap; }
+.evenhand-audit .ends { display: block; color: #55606d; font-size: .85em; }
+.evenhand-audit .lack { color: #55606d; }
+body.evenhand-page { margin: 0; padding: 1.2rem; color: #1d2733; background: #fff; }
 @media (prefers-color-scheme: dark) {
-  body.evenhand-page { background: #14191f; }
-  .evenhand-page .evenhand-audit { color: #e4e9ee; }
-  .evenhand-page .evenhand-audit td .ends, .evenhand-page .evenhand-audit .lack { color: #a9b3be; }
-  .evenhand-page .evenhand-audit th, .evenhand-page .evenhand-audit td { border-color: #37414c; }
+  body.evenhand-page { background: #14191f; color: #e4e9ee; }
+  .evenhand-page .ends, .evenhand-page .lack { color: #a9b3be; }
+  .evenhand-page th, .evenhand-page td { border-color: #37414c; }
 }
 @media print { .evenhand-audit table { break-inside: avoid; } }
 """
@@ -132,9 +138,8 @@ def _group_table(caption: str, groups: pd.DataFrame, overall: pd.DataFrame) -> s
     """A row a group, a column a metric; last all rows."""
     controls = _control_names(groups)
     metrics = list(pd.unique(groups["metric"]))
-    heads = [*controls, "group", *metrics]
+    keys = ["group", *controls]
     rows = []
-    keys = [*controls, "group"]
     shown = pd.concat([groups, overall], ignore_index=True)
     cells: dict[tuple[Any, ...], dict[str, str]] = {}
     row: Any
@@ -143,11 +148,16 @@ def _group_table(caption: str, groups: pd.DataFrame, overall: pd.DataFrame) -> s
         cells.setdefault(key, {})[row["metric"]] = _value_cell(row)
     hidden = max(len(cells) - MOST_GROUPS, 0)
     for key in list(cells)[:MOST_GROUPS]:
-        texts = [f"<td>{escape(str(part))}</td>" for part in key]
+        texts = [_text_cell(part) for part in key]
         texts += [cells[key].get(metric, "<td></td>") for metric in metrics]
         rows.append(f"<tr>{''.join(texts)}</tr>")
     note = f" ({hidden:,} further groups are not listed)" if hidden else ""
-    return _table(f"{caption}{note}", heads, rows)
+    titles = [TITLES.get(metric, metric.replace("_", " ")) for metric in metrics]
+    return _table(f"{caption}{note}", keys, titles, rows)
+
+
+def _text_cell(value: Any) -> str:
+    return f'<td class="text">{escape(str(value))}</td>'
 
 
 def _value_cell(row: Mapping[str, Any]) -> str:
@@ -165,7 +175,7 @@ def _ends(row: Mapping[str, Any]) -> str:
     if pd.isna(row["lower"]):
         return ""
     ends = f"{_number(row['lower'])} to {_number(row['upper'])}"
-    return f' <span class="ends">({ends})</span>'
+    return f'<span class="ends">{ends}</span>'
 
 
 def _number(value: float) -> str:
@@ -179,23 +189,27 @@ def _gap_table(gaps: pd.DataFrame) -> str:
         return ""
     columns = list(gaps.columns)
     controls = columns[columns.index("attribute") + 1 : columns.index("kind")]
-    heads = ["metric", *controls, "kind", "value", "lowest", "highest"]
     rows = []
     row: Any
     for row in gaps.to_dict("records"):
-        texts = [f"<td>{escape(str(row[name]))}</td>" for name in ("metric", *controls, "kind")]
+        title = TITLES.get(row["metric"], row["metric"].replace("_", " "))
+        texts = [_text_cell(title)]
+        texts += [_text_cell(row[name]) for name in (*controls, "kind", "lowest", "highest")]
         if row["status"] == "ok":
             texts.append(f"<td>{_number(row['value'])}{_ends(row)}</td>")
         else:
             texts.append('<td class="lack">not enough evidence</td>')
-        texts += [f"<td>{escape(str(row[name]))}</td>" for name in ("lowest", "highest")]
         rows.append(f"<tr>{''.join(texts)}</tr>")
-    return _table("Differences and ratios", heads, rows)
+    table = _table("", ["metric", *controls, "kind", "lowest", "highest"], ["value"], rows)
+    return f"<details><summary>Differences and ratios</summary>{table}</details>"
 
 
-def _table(caption: str, heads: Sequence[str], rows: Sequence[str]) -> str:
-    head = "".join(f'<th scope="col">{escape(str(name))}</th>' for name in heads)
+def _table(caption: str, texts: Sequence[str], numbers: Sequence[str], rows: Sequence[str]) -> str:
+    """A table whose first columns are texts."""
+    head = "".join(f'<th scope="col" class="text">{escape(str(name))}</th>' for name in texts)
+    head += "".join(f'<th scope="col">{escape(str(name))}</th>' for name in numbers)
+    title = f"<caption>{escape(caption)}</caption>" if caption else ""
     return (
-        f'<div class="scroll"><table><caption>{escape(caption)}</caption><thead><tr>{head}</tr>'
-        f"</thead><tbody>{''.join(rows)}</tbody></table></div>"
+        f'<div class="scroll"><table>{title}<thead><tr>{head}</tr></thead>'
+        f"<tbody>{''.join(rows)}</tbody></table></div>"
     )

@@ -31,6 +31,7 @@ class CellMeans:
     mean: Float
     variance: Float  # of the mean; NaN for fewer than two people
     equal_people: Float  # Kish's number of people of equal weight
+    skewness: Float  # of the people's deviations from the mean; 0 where these do not vary
 
 
 def cell_means(
@@ -93,8 +94,11 @@ def cell_means(
         squares = np.bincount(cell_of_unit, deviation**2, cells)
         variance = np.where(count > 1, count / (count - 1.0) * squares / total**2, np.nan)
         equal_people = total**2 / np.bincount(cell_of_unit, unit_weight**2, cells)
+        cubes = np.bincount(cell_of_unit, deviation**3, cells)
+        skewness = np.where(squares > 0, cubes / count / (squares / count) ** 1.5, 0.0)
     rows = np.bincount(cell, minlength=cells).astype(np.float64)
-    return CellMeans(rows, count, mean, variance, np.where(count > 0, equal_people, 0.0))
+    equal_people = np.where(count > 0, equal_people, 0.0)
+    return CellMeans(rows, count, mean, variance, equal_people, skewness)
 
 
 def effective_rows(

@@ -174,7 +174,7 @@ def mean_metric(
     means = cells.means(part)
 
     def student(level: float) -> Estimates:
-        estimate = student_interval(means.mean, means.variance, means.people, level)
+        estimate = student_interval(means.mean, means.variance, means.people, level, means.skewness)
         if bounds is not None:
             estimate = _within_bounds(estimate, means, bounds, level)
         elif is_positive:
@@ -348,6 +348,10 @@ TITLES = {name: rate.title for name, rate in RATES.items()} | {
     "auc": "Area under the ROC curve",
     "brier": "Brier score",
     "log_loss": "Log loss",
+    "log_loss_gain": "Log loss less that of the base rate",
+    "ece": "Calibration error",
+    "theil_index": "Theil index",
+    "r2": "R²",
     "mean_score": "Mean probability",
     "mean_prediction": "Mean prediction",
     "mean_target": "Mean true value",

@@ -25,6 +25,8 @@ from evenhand.fairlib.evaluation.group_metrics import CellMetric, Cells
 from evenhand.fairlib.evaluation.group_selection import KINDS
 from evenhand.fairlib.evaluation.metric_intervals import GROUP_INTERVALS, RateCells
 from evenhand.fairlib.evaluation.metrics import GROUP_METRICS
+from evenhand.fairlib.evaluation.outcomes import Outcomes
+from evenhand.fairlib.evaluation.probabilities import calibration_gap_interval
 
 GapKind = Literal["difference", "ratio", "catalogue"]
 Status = Literal["ok", "too_few", "missing", "undefined"]
@@ -327,6 +329,43 @@ class GroupTable:
         low = min(float(ends.low), value)
         high = max(float(ends.high), value)
         return Gap(name, attribute, control, "catalogue", value, low, high, "", "")
+
+    def calibration_gap(self, outcomes: Outcomes, control: int = 0) -> Gap:
+        """Largest difference between groups of mean probability less share of positives.
+
+        Parameters
+        ----------
+        outcomes : Outcomes
+            The rows, of two labels with probabilities.
+        control : int
+            Position of the level of the control features.
+
+        Returns
+        -------
+        Gap
+        """
+        name = "calibration_gap"
+        attribute = self.grouping.name
+        missing = self.grouping.missing & ~self.settings.compares_missing
+        enough = self.shaped(self.rows)[control] >= self.settings.min_cell
+        chosen = np.flatnonzero(enough & ~missing)
+        if len(chosen) < 2:
+            reason = f"{attribute}: fewer than two groups have {self.settings.min_cell} "
+            reason += self.settings.unit
+            return Gap(name, attribute, control, "catalogue", None, None, None, "", "", reason)
+        cells = self.cells
+        estimate = calibration_gap_interval(
+            outcomes,
+            cells.code,
+            cells.size,
+            chosen + control * self.grouping.size,
+            cells.weights,
+            self.settings.level,
+        )
+        value, low, high = (float(column) for column in estimate)
+        return Gap(
+            name, attribute, control, "catalogue", value, min(low, value), max(high, value), "", ""
+        )
 
     def _label_counts(self, label: Int, decided: Int, labels: int) -> tuple[Float, Float]:
         """Sums of weights by cell, label and decision, and rows or people by cell and label."""

@@ -491,8 +491,10 @@ def choose_threshold(
     probability : array-like, shape (m,)
     y : array-like, shape (m,)
         Labels, 0 and 1.
-    threshold : float, {"balanced", "max_accuracy", "own"} or None
-        ``own`` is the classifier's own prediction.
+    threshold : float, {"observed", "balanced", "max_accuracy", "own"} or None
+        ``observed`` is the threshold at which as many decisions are positive as labels are, or
+        nearly as many where people have equal probabilities; ``own`` is the classifier's own
+        prediction.
     rate : float or None
         Instead of a threshold, a wanted share of positive decisions.
     costs : mapping or None
@@ -516,6 +518,8 @@ def choose_threshold(
     >>> costs = {"false_positive": 3.0, "false_negative": 1.0}
     >>> choose_threshold([0.2, 0.4, 0.6, 0.9], [0, 1, 0, 1], costs=costs).threshold
     0.75
+    >>> choose_threshold([0.1, 0.2, 0.2, 0.4], [0, 0, 1, 0], threshold="observed").threshold
+    0.30000000000000004
     """
     p = np.asarray(probability, dtype=np.float64)
     labels = np.asarray(y)
@@ -527,6 +531,9 @@ def choose_threshold(
         return ThresholdRule(wrong / (wrong + missed), f"costs {wrong:g} and {missed:g}")
     if threshold == "own":
         return ThresholdRule()
+    if threshold == "observed":
+        chosen, _ = _nearest_share(p, float(labels.mean()))
+        return ThresholdRule(chosen, "the observed share of positive labels")
     if threshold == "balanced":
         return ThresholdRule(float(labels.mean()), "the largest balanced accuracy")
     if threshold == "max_accuracy":
@@ -535,21 +542,27 @@ def choose_threshold(
 
 
 def _quota(p: Float, rate: float) -> ThresholdRule:
-    """Threshold at which the share of positive decisions is nearest to a rate."""
+    """Threshold at which the share of positive decisions is a rate."""
+    threshold, share = _nearest_share(p, rate)
+    if abs(share - rate) > QUOTA_TOLERANCE + 1.0 / len(p):
+        raise ValueError(
+            f"a share of {rate:g} positive decisions is impossible: so many people have equal "
+            f"probabilities that the nearest share is {share:.3f}: ask for that."
+        )
+    return ThresholdRule(threshold, f"a share of {rate:g} positive decisions")
+
+
+def _nearest_share(p: Float, rate: float) -> tuple[float, float]:
+    """Threshold at which the share of positive decisions is nearest to a rate, and that share."""
     values, counts = np.unique(p, return_counts=True)
     shares = counts[::-1].cumsum()[::-1] / len(p)
     best = int(np.abs(shares - rate).argmin())
-    if abs(shares[best] - rate) > QUOTA_TOLERANCE + 1.0 / len(p):
-        raise ValueError(
-            f"a share of {rate:g} positive decisions is impossible: so many people have equal "
-            f"probabilities that the nearest share is {shares[best]:.3f}: ask for that."
-        )
     # halfway to the next lower probability, so that new people near the last one are decided alike
     below = values[best - 1] if best else values[best]
     middle = (values[best] + below) / 2
     # between neighbouring floats the middle may round to the lower one, whose people are not chosen
     threshold = middle if middle > below else values[best]
-    return ThresholdRule(float(threshold), f"a share of {rate:g} positive decisions")
+    return float(threshold), float(shares[best])
 
 
 def decision_curve(

@@ -325,6 +325,9 @@ class GBDTClassifier(Method):
         constraints = self.monotone_constraints
         if isinstance(constraints, Mapping):
             constraints = self._signs_by_name(constraints)
+        elif isinstance(constraints, np.ndarray):
+            # XGBoost reads Python's numbers only
+            constraints = constraints.tolist()
         signs = tuple(constraints or [0] * width)
         if len(signs) != width or any(sign not in (-1, 0, 1) for sign in signs):
             raise ValueError(

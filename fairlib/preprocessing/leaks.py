@@ -4,6 +4,7 @@ proxy features.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -14,6 +15,12 @@ from numpy.typing import NDArray
 from evenhand.fairlib.arrays import Bool, Float, Int, Str
 from evenhand.fairlib.evaluation.metrics import auc
 from evenhand.fairlib.execution import generator, sample_rows
+from evenhand.fairlib.preprocessing.combinations import (
+    Combination,
+    find_combination,
+    find_source,
+    is_computed,
+)
 
 LEAK_AUC = 0.98
 STAND_IN_AUC = 0.7
@@ -25,6 +32,11 @@ MAX_GROUPS = 20
 FOLDS = 5
 DEPTH = 3
 LARGEST = 1e38  # within single precision
+# AUC against a sensitive group from which on columns that are combined count as the attribute
+# itself.
+SAME_AUC = 0.995
+MAX_COMBINATIONS = 8
+COMPARED_GROUPS = 5
 # Share of a tree's decrease of impurity below which a column does not count as used by the tree.
 IMPORTANCE = 0.05
 
@@ -42,20 +54,28 @@ class Suspect:
     ----------
     name : str
         Name of the column.
-    kind : {"label", "alone", "joint", "sensitive"}
+    kind : {"label", "alone", "joint", "combined", "sensitive", "sensitive_combined"}
         ``label``: it determines the label exactly; ``alone``: it predicts the label almost
         perfectly; ``joint``: it does so with the other columns of this kind, in a tree of depth
-        three; ``sensitive``: it is computed from the sensitive column `attribute`.
+        three; ``combined``: it does so with its partners, as a sum, ratio or pair;
+        ``sensitive``: it is computed from the sensitive column `attribute`, or from several;
+        ``sensitive_combined``: with its partners it determines `attribute`.
     auc : float or None, default None
-        Cross-validated AUC of the column, or of the tree, against the label.
+        Cross-validated AUC of the column, or of the tree or combination, against the label.
     attribute : str or None, default None
-        The sensitive column.
+        The sensitive column, or several, joined by "and".
+    partners : tuple of str, default ()
+        The other columns of a combination.
+    form : str or None, default None
+        Form of a combination (:class:`evenhand.fairlib.preprocessing.combinations.Combination`).
     """
 
     name: str
     kind: str
     auc: float | None = None
     attribute: str | None = None
+    partners: tuple[str, ...] = ()
+    form: str | None = None
 
 
 @dataclass(frozen=True)
@@ -377,6 +397,9 @@ def find_leaks(
         for name in used:
             suspects[name] = Suspect(name, "joint", joint)
             del honest[name]
+    for suspect in _combined_suspects(honest, positive, sensitive):
+        suspects.setdefault(suspect.name, suspect)
+        honest.pop(suspect.name, None)
     if not honest:
         joint = None
     return [suspects[name] for name in columns if name in suspects], joint
@@ -398,6 +421,82 @@ def _suspect_alone(
         if is_derived(values, source) or (both_numeric and is_derived(source, values)):
             return Suspect(name, "sensitive", None, attribute)
     return None
+
+
+def _combined_suspects(honest: Columns, positive: Bool, sensitive: Columns) -> list[Suspect]:
+    """Suspect columns that together determine the label, or a sensitive column."""
+    remaining = dict(honest)
+    suspects: list[Suspect] = []
+    for _ in range(MAX_COMBINATIONS):
+        combination = _label_combination(remaining, positive)
+        if combination is None:
+            break
+        suspects.extend(_members(combination, "combined", None))
+        for name in combination.columns:
+            del remaining[name]
+    for attribute, values in sensitive.items():
+        for _ in range(MAX_COMBINATIONS):
+            source = _source_of(remaining, values)
+            if source is None:
+                break
+            suspects.extend(_members(source, "sensitive_combined", attribute))
+            for name in source.columns:
+                del remaining[name]
+    for name, values in remaining.items():
+        attributes = _computed_from(values, sensitive)
+        if attributes:
+            suspects.append(Suspect(name, "sensitive", None, " and ".join(attributes)))
+    return suspects
+
+
+def _label_combination(columns: Columns, positive: Bool) -> Combination | None:
+    """Two or three columns that together predict the label."""
+
+    def single(name: str) -> float:
+        return label_auc(columns[name], positive)
+
+    return find_combination(columns, positive, LEAK_AUC, single)
+
+
+def _source_of(columns: Columns, attribute: NDArray[Any]) -> Combination | None:
+    """Columns that together determine a sensitive column: its numbers, or one of its groups."""
+    if attribute.dtype.kind == "f":
+        return find_source(columns, attribute)
+    codes, counts = np.unique(attribute, return_counts=True)
+    if len(codes) == 2:
+        codes = codes[:1]
+        counts = counts[:1]
+    largest = codes[np.argsort(-counts, kind="stable")[:COMPARED_GROUPS]]
+    for code in largest:
+        is_member = attribute == code
+
+        def single(name: str, is_member: Bool = is_member) -> float:
+            return label_auc(columns[name], is_member)
+
+        combination = find_combination(columns, is_member, SAME_AUC, single)
+        if combination is not None:
+            return combination
+    return None
+
+
+def _members(combination: Combination, kind: str, attribute: str | None) -> list[Suspect]:
+    """Suspect each column of a combination; one column alone is computed from the attribute."""
+    auc = combination.score if kind == "combined" else None
+    suspects = []
+    for name in combination.columns:
+        partners = tuple(other for other in combination.columns if other != name)
+        member_kind = kind if partners else "sensitive"
+        suspects.append(Suspect(name, member_kind, auc, attribute, partners, combination.form))
+    return suspects
+
+
+def _computed_from(values: NDArray[Any], sensitive: Columns) -> tuple[str, ...]:
+    """Two or three sensitive columns that a column is computed from; none of other columns."""
+    for size in (2, 3):
+        for names in itertools.combinations(sensitive, size):
+            if is_computed(values, {name: sensitive[name] for name in names}):
+                return names
+    return ()
 
 
 def stand_ins(columns: Columns, groups: Mapping[str, Str]) -> dict[str, list[StandIn]]:

@@ -16,6 +16,7 @@ rows of its vertices, by ascending cost, which is also by ascending loss.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import NamedTuple
 
 import numba
@@ -32,6 +33,9 @@ BLOCK = 64
 # Reordering a maximum is exact. Fused multiply-add changes the last digit: for distances only.
 _REORDER = {"nnan", "ninf", "nsz", "reassoc"}
 _FUSE = {"nnan", "ninf", "nsz", "reassoc", "contract"}
+# Of kernels that only kernels call: a fifth of the time that numba compiles went into functions by
+# which Python would call them.
+_inner = partial(numba.njit, nogil=True, cache=True, no_cpython_wrapper=True, no_cfunc_wrapper=True)
 
 
 class Limits(NamedTuple):
@@ -189,7 +193,7 @@ def tie_hashes(key, queries, row):
     return out
 
 
-@numba.njit(nogil=True, cache=True)
+@_inner()
 def _height(costs, losses, size, limits, p, cost, loss):
     """Largest height of a line above the envelope; its cost lies between vertices p - 1 and p.
 
@@ -207,7 +211,7 @@ def _height(costs, losses, size, limits, p, cost, loss):
     return loss - losses[p - 1] - slope * (cost - costs[p - 1]) - limits.tie
 
 
-@numba.njit(nogil=True, cache=True)
+@_inner()
 def _reaches(costs, losses, size, limits, cost, loss):
     """Whether a line reaches the envelope anywhere in the bracket."""
     p = 0
@@ -218,7 +222,7 @@ def _reaches(costs, losses, size, limits, cost, loss):
     return _height(costs, losses, size, limits, p, cost, loss) >= 0.0
 
 
-@numba.njit(nogil=True, cache=True)
+@_inner()
 def _insert(costs, losses, rows, size, limits, query, cost, loss, row):
     """Add a line if it rises above the envelope, drop the vertices below it, and give the
     new size.
@@ -284,7 +288,7 @@ def _insert(costs, losses, rows, size, limits, query, cost, loss, row):
     return size + shift
 
 
-@numba.njit(nogil=True, cache=True)
+@_inner()
 def _threshold(costs, losses, size, limits):
     """Height of the most expensive vertex's line at both ends of the bracket, less the tie.
 
@@ -317,7 +321,7 @@ def squared_distance(points, i, j):
     return total
 
 
-@numba.njit(nogil=True, cache=True, fastmath=_FUSE)
+@_inner(fastmath=_FUSE)
 def _leading(own, lead, single, rates, first, last, distances):
     """Largest values of consecutive rows at two rates of the distances in the leading coordinates
     from `own`.
@@ -352,7 +356,7 @@ def _leading(own, lead, single, rates, first, last, distances):
     return at_low, at_high
 
 
-@numba.njit(nogil=True, cache=True, fastmath=_FUSE)
+@_inner(fastmath=_FUSE)
 def _least(products, low, first, last):
     """Least of |b|^2 - 2 a.b over consecutive rows b, with lowered squared norms."""
     least = np.float32(np.finfo(np.float32).max)
@@ -403,7 +407,7 @@ def squared(bound):
     return np.float64(bound) * np.float64(bound)
 
 
-@numba.njit(nogil=True, cache=True, fastmath=_REORDER)
+@_inner(fastmath=_REORDER)
 def _top(losses, bounds, rate, first, last):
     """Largest value of consecutive cells at their bounds."""
     top = losses[first] - rate * squared(bounds[first])
@@ -412,14 +416,14 @@ def _top(losses, bounds, rate, first, last):
     return top
 
 
-@numba.njit(nogil=True, cache=True)
+@_inner()
 def _cost(places, here, row, limits):
     """Squared distance of the places at two positions."""
     cost = squared_distance(places, limits.names[here], limits.names[row])
     return 0.0 if cost < limits.floor else cost
 
 
-@numba.njit(nogil=True, cache=True)
+@_inner()
 def _search(query, here, gain, top, single, cells, distances, limits, kept, envelope, size):
     """Branch and bound over cells of neighbouring places, for one query.
 
@@ -514,7 +518,7 @@ def _search(query, here, gain, top, single, cells, distances, limits, kept, enve
     return size
 
 
-@numba.njit(nogil=True, cache=True)
+@_inner()
 def _has(rows, row):
     """Whether a row is among some rows."""
     contained = False
@@ -523,7 +527,7 @@ def _has(rows, row):
     return contained
 
 
-@numba.njit(nogil=True, cache=True)
+@_inner()
 def _from_list(query, here, listed, gain, places, rises, limits, envelope):
     """Envelope of the listed rows: its size, or 0 if it is not proven that no other row reaches it.
 
@@ -565,20 +569,29 @@ def _from_list(query, here, listed, gain, places, rises, limits, envelope):
     envelope[0][0] = costs[best]
     envelope[1][0] = gain[rows[best]]
     envelope[2][0] = rows[best]
-    size = 1
+    # numbers of one type: for others numba compiles what they are passed to again
+    size = np.int64(1)
     for k in range(last):
         cost = costs[k]
         loss = gain[rows[k]]
         if k != best and (loss - low * cost >= at_low or loss - high * cost >= at_high):
             size = _insert(
-                envelope[0], envelope[1], envelope[2], size, limits, query, cost, loss, rows[k]
+                envelope[0],
+                envelope[1],
+                envelope[2],
+                size,
+                limits,
+                query,
+                cost,
+                loss,
+                np.int64(rows[k]),
             )
     if proven:
         return size
     for k in range(len(movers)):
         if end_low + climbs[k, 0] < at_low and end_high + climbs[k, 1] < at_high:
             continue
-        row = movers[k]
+        row = np.int64(movers[k])
         loss = gain[row]
         # a row of so small a loss is out of reach at any distance
         if loss < at_low and loss < at_high:
@@ -593,7 +606,21 @@ def _from_list(query, here, listed, gain, places, rises, limits, envelope):
     return size
 
 
-@numba.njit(nogil=True, cache=True)
+@_inner()
+def _falling(values):
+    """Positions by falling value, by insertion: numba compiles its own sorts for seconds."""
+    order = np.arange(len(values))
+    for i in range(1, len(order)):
+        item = order[i]
+        j = i
+        while j > 0 and values[order[j - 1]] < values[item]:
+            order[j] = order[j - 1]
+            j -= 1
+        order[j] = item
+    return order
+
+
+@_inner()
 def _fill(query, here, listed, filled, gain, top, single, cells, distances, limits, envelope):
     """List the rows that are best at one multiplier, beginning with those listed or with
     neighbours.
@@ -609,8 +636,8 @@ def _fill(query, here, listed, filled, gain, top, single, cells, distances, limi
             costs[k] = _cost(cells.places, here, begin + k, limits)
         values[k] = gain[rows[k]] - limits.low * costs[k]
     kept = rows, costs, values
-    _search(query, here, gain, top, single, cells, distances, limits, kept, envelope, 0)
-    order = np.argsort(-values)
+    _search(query, here, gain, top, single, cells, distances, limits, kept, envelope, np.int64(0))
+    order = _falling(values)
     rows[:] = rows[order]
     costs[:] = costs[order]
     for part in range(len(rest)):
@@ -773,53 +800,6 @@ def lower_margins(products, cell_of, least):
         low = least[own_cell]
         for c in range(len(row)):
             low[c] = min(low[c], mine - row[c])
-
-
-@numba.njit(nogil=True, cache=True)
-def split_rises(now, before, scale, rise, others, movers, climbs):
-    """Rows with the largest ``now - scale * before``, for two scales, and the largest rises.
-
-    A sample gives the rise from which rows are `movers`, as many as there is room for.
-
-    Parameters
-    ----------
-    now, before : ndarray of float, shape (n,)
-        Losses of the rows (nats).
-    scale : ndarray of float, shape (2,)
-        For the low and the high end of the bracket.
-    rise : ndarray of float, shape (2,)
-        Receives the largest rises of all rows, at both scales.
-    others : ndarray of float, shape (2,)
-        Receives those of all rows but the movers.
-    movers : ndarray of int32, shape (room,)
-        Receives the rows that rose most; 0 where there are fewer.
-    climbs : ndarray of float, shape (room, 2)
-        Receives their rises; minus infinity where there are fewer.
-    """
-    step = max(1, len(now) // 1024)
-    sample = np.sort(now[::step] - scale[0] * before[::step])
-    # half as many as there is room for: the sample errs
-    limit = sample[max(0, len(sample) - 1 - len(sample) * len(movers) // (2 * len(now)))]
-    rise[:] = others[:] = -np.inf
-    count = 0
-    for i in range(len(now)):
-        at_low = now[i] - scale[0] * before[i]
-        at_high = now[i] - scale[1] * before[i]
-        if at_low > limit and count < len(movers):
-            movers[count] = i
-            climbs[count, 0] = at_low
-            climbs[count, 1] = at_high
-            count += 1
-        else:
-            others[0] = max(others[0], at_low)
-            others[1] = max(others[1], at_high)
-    for k in range(len(movers)):
-        if k >= count:
-            movers[k] = 0
-            climbs[k] = -np.inf
-        rise[0] = max(rise[0], climbs[k, 0])
-        rise[1] = max(rise[1], climbs[k, 1])
-    rise[:] = np.maximum(rise, others)
 
 
 @numba.njit(nogil=True, cache=True)

@@ -171,7 +171,7 @@ def _rises(tables: list[LossTable], low: float, high: float, losses: Float) -> R
     )
     for g, table in enumerate(tables):
         for k in range(classes):
-            kernels.split_rises(
+            split_rises(
                 losses[k],
                 table.losses[k],
                 scale[g],
@@ -181,3 +181,40 @@ def _rises(tables: list[LossTable], low: float, high: float, losses: Float) -> R
                 rises.climbs[g, k],
             )
     return rises
+
+
+def split_rises(
+    now: Float, before: Float, scale: Float, rise: Float, others: Float, movers: Int, climbs: Float
+) -> None:
+    """Rows with the largest ``now - scale * before``, for two scales, and the largest rises.
+
+    A sample gives the rise from which rows are `movers`, as many as there is room for.
+
+    Parameters
+    ----------
+    now, before : ndarray of float, shape (n,)
+        Losses of the rows (nats).
+    scale : ndarray of float, shape (2,)
+        For the low and the high end of the bracket.
+    rise : ndarray of float, shape (2,)
+        Receives the largest rises of all rows, at both scales.
+    others : ndarray of float, shape (2,)
+        Receives those of all rows but the movers.
+    movers : ndarray of int32, shape (room,)
+        Receives the rows that rose most; 0 where there are fewer.
+    climbs : ndarray of float, shape (room, 2)
+        Receives their rises; minus infinity where there are fewer.
+    """
+    rises = now - scale[:, None] * before
+    step = max(1, len(now) // 1024)
+    sample = np.sort(rises[0, ::step])
+    # half as many as there is room for: the sample errs
+    limit = sample[max(0, len(sample) - 1 - len(sample) * len(movers) // (2 * len(now)))]
+    rise[:] = rises.max(axis=1)
+    chosen = np.flatnonzero(rises[0] > limit)[: len(movers)]
+    movers[:] = 0
+    movers[: len(chosen)] = chosen
+    climbs[:] = -np.inf
+    climbs[: len(chosen)] = rises[:, chosen].T
+    rises[:, chosen] = -np.inf
+    others[:] = rises.max(axis=1)

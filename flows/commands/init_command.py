@@ -22,6 +22,7 @@ from evenhand.data_contracts.errors import ContractError
 from evenhand.data_contracts.favourable import describe_outcome, guess_favourable
 from evenhand.data_contracts.inference import Columns, ignored, in_words, infer_contract
 from evenhand.data_contracts.roles import PROTECTED, words_of
+from evenhand.data_contracts.spellings import find_spellings, joined
 from evenhand.data_contracts.values import sample_rows
 from evenhand.fairlib.methods.registry import PROXIES, MethodSpec
 from evenhand.flows import starter_job
@@ -34,7 +35,9 @@ from evenhand.flows.init_forms import (
     refuse_lost_columns,
     refuse_repeated,
     shown_previews,
+    spelling_warnings,
     stated_forms,
+    with_spellings,
     without_columns,
 )
 from evenhand.flows.job import NAME
@@ -55,6 +58,11 @@ SMALL_GROUP = 20
 # Fewest values of a column for a split by it.
 FEWEST_UNITS = 20
 SHOWN = 8
+FORMS_OF_LEAKS = {
+    "linear": "as a sum or difference",
+    "ratio": "as a ratio or product",
+    "pair": "as a pair of values",
+}
 
 
 @dataclass(frozen=True)
@@ -91,6 +99,7 @@ def init(
     dates: Sequence[str] | None,
     ignore: Sequence[str] | None,
     sheet: str | None,
+    join_spellings: bool,
 ) -> None:
     """Write ``NAME.contract.yaml`` and ``NAME.yaml``, both or none, and print how columns were
     understood.
@@ -111,7 +120,10 @@ def init(
         _refuse_existing(contract_file, job_file)
     place = Path(table).expanduser().resolve()
     source |= stated_forms(encoding, decimal, dates, sheet)
-    with _stored(source, place) as (rows, forms), input_errors("", ContractError):
+    with (
+        _stored(source, place, join_spellings=join_spellings) as (rows, forms),
+        input_errors("", ContractError),
+    ):
         columns = rows.column_names
         refuse_repeated(forms, "--label", [label], table_name)
         refuse_repeated(forms, "--sensitive", _columns(sensitive, columns), table_name)
@@ -133,6 +145,7 @@ def init(
     refuse_lost_columns(contract)
     source |= forms.keys
     understanding.warnings.extend(partly_read(contract, forms.partly))
+    understanding.warnings.extend(spelling_warnings(contract, forms.spellings))
     flips: dict[str, Any] = {}
     if method not in PROXIES:
         check_labels(contract, method)
@@ -255,7 +268,7 @@ def understand(
     sampled = sample_rows(table.num_rows)
     sample = pa.table({column: table.column(column).take(sampled) for column in table.column_names})
     typed = coerce(sample, contract)
-    leaks = leak_report(typed, contract, typed.num_rows)
+    leaks = leak_report(_with_joined_groups(typed, contract), contract, typed.num_rows)
     reasons = {item["name"]: _reason(item, label) for item in leaks["columns"]}
     columns = []
     for column in contract.columns:
@@ -274,6 +287,16 @@ def understand(
     return Understanding(contract, leaks, groups, warnings, flips, _people(table, contract))
 
 
+def _with_joined_groups(typed: pa.Table, contract: Contract) -> pa.Table:
+    """The table with one spelling of each group: leaks are of groups, however they are written."""
+    names = [column.name for column in contract.sensitive]
+    spellings = find_spellings({name: typed[name] for name in names})
+    for name, values in spellings.items():
+        place = typed.column_names.index(name)
+        typed = typed.set_column(place, name, joined(typed[name], values))
+    return typed
+
+
 def _people(table: Columns, contract: Contract) -> str | None:
     """The id column whose values are in several rows, of several the one with the fewest values."""
     ids = [column.name for column in contract.columns if column.role == "id"]
@@ -284,6 +307,17 @@ def _people(table: Columns, contract: Contract) -> str | None:
 
 def _reason(leak: Mapping[str, Any], label: str) -> str:
     cure = "to use it all the same, set its role to feature"
+    partners = " and ".join(map(repr, leak["partners"]))
+    if leak["kind"] == "sensitive_combined":
+        return (
+            f"together with {partners} it determines the sensitive column '{leak['attribute']}' "
+            f"({FORMS_OF_LEAKS[leak['form']]}); {cure}"
+        )
+    if leak["kind"] == "combined":
+        return (
+            f"LEAK, together with {partners} it predicts '{label}' almost perfectly "
+            f"({FORMS_OF_LEAKS[leak['form']]}, AUC {leak['auc']:.3f}); {cure}"
+        )
     if leak["kind"] == "sensitive":
         return f"computed from the sensitive column '{leak['attribute']}'; {cure}"
     how = {
@@ -340,6 +374,9 @@ def _parsing_warnings(contract: Contract) -> list[str]:
             missing.append(f"{column.name} {', '.join(map(repr, column.missing))}")
         if column.role == "ignore" and "too many" in column.description:
             too_wide.append(column.name)
+        if "lies far from all others" in column.description:
+            sentence = column.description.partition("values. ")[2].rstrip(".")
+            warnings.append(f"column {column.name}: {sentence}")
     if missing:
         warnings.append(f"read as missing: {'; '.join(missing)}")
     if too_wide:
@@ -415,7 +452,9 @@ def _has_password(address: str) -> bool:
 
 
 @contextmanager
-def _stored(source: Mapping[str, Any], local: Path) -> Iterator[tuple[StoredTable, TableForms]]:
+def _stored(
+    source: Mapping[str, Any], local: Path, *, join_spellings: bool
+) -> Iterator[tuple[StoredTable, TableForms]]:
     """The table as a run reads it, a local one from its place, in a file that is removed again.
 
     With the forms of its text, which are inferred where `source` does not state them.
@@ -444,7 +483,17 @@ def _stored(source: Mapping[str, Any], local: Path) -> Iterator[tuple[StoredTabl
                 "and --sheet."
             )
         write_raw(read_source({**described, **forms.keys}, files, 0), stored)
-        yield StoredTable(stored), forms
+        table = StoredTable(stored)
+        spellings = find_spellings({name: table.column(name) for name in table.column_names})
+        is_file = bool(described.get("path"))
+        if spellings and join_spellings and is_file:
+            forms = with_spellings(forms, spellings)
+            stored = Path(scratch) / "joined"
+            write_raw(read_source({**described, **forms.keys}, files, 0), stored)
+            table = StoredTable(stored)
+        elif spellings and is_file:
+            forms = replace(forms, spellings=spellings)
+        yield table, forms
 
 
 def _write(folder: Path, files: Mapping[str, str]) -> None:

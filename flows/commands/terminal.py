@@ -20,10 +20,13 @@ from typing import Any, Self, TextIO
 from evenhand.flows import engine, runtime
 from evenhand.tasks.credentials import holds_credential
 from evenhand.tasks.errors import EvenhandError, GateRefused, NotCarriedOut
-from evenhand.tasks.execution.step import Listener, listen
+from evenhand.tasks.execution.step import Listener, listen, working
 from evenhand.tasks.execution.store import Store
 
 STEPS_KEPT = "interrupted: run again, the finished steps are kept."
+# What progress calls the time before the first step.
+READ = "reading the job"
+SERVER = "starting Prefect"
 # Imported while the temporary server starts.
 PRELOADED = ("pandas", "pyarrow.parquet", "sklearn.linear_model", "great_expectations", "mlflow")
 # More recalls than this are the lowest and the highest alone.
@@ -62,10 +65,11 @@ def execute_verb(verb: Verb, store: Store, run_id: str, home: Path, *, direct: b
     runtime.prepare_prefect_home(home)
     runtime.quiet_console()
     wait_for_server = runtime.start_temporary_server(runtime.SERVER_START_S)
-    for module in PRELOADED:
-        importlib.import_module(module)
-    flow = getattr(importlib.import_module("evenhand.flows.prefect_flows"), verb.flow)
-    wait_for_server()
+    with working(SERVER):
+        for module in PRELOADED:
+            importlib.import_module(module)
+        flow = getattr(importlib.import_module("evenhand.flows.prefect_flows"), verb.flow)
+        wait_for_server()
     address: str | None = store.url
     if holds_credential(store.url):  # Prefect would keep it as a parameter of the flow run
         os.environ["EVENHAND_STORE"] = store.url
@@ -136,10 +140,11 @@ def run_verb(
     store: Store | None = None
     with one_line_errors(interrupted=interrupted) as caught:
         home = runtime.prepare_environment(store_url)
-        verb = plan()
-        store = Store(store_url)
-        run_id = engine.new_run_id(verb.name)
         with show_progress(quiet=as_json) as listener, listen(listener):
+            with working(READ):
+                verb = plan()
+                store = Store(store_url)
+            run_id = engine.new_run_id(verb.name)
             if skip is None or not skip(store, run_id):
                 execute_verb(verb, store, run_id, home, direct=direct)
     seconds = time.perf_counter() - started
@@ -220,7 +225,7 @@ def show_progress(*, quiet: bool) -> Iterator[Listener | None]:
     """Show the progress of the steps on stderr within the block.
 
     At a terminal every slow step has a bar; the bars are removed at the end. Elsewhere a line is
-    written every 20 seconds.
+    written every 20 seconds, and for a new step after four.
     """
     if quiet or sys.stderr is None:
         yield None
@@ -361,6 +366,8 @@ def print_end(verdict: engine.Verdict, seconds: float) -> None:
 
 
 EVERY_S = 20.0
+# A line about other steps than those of the last line comes sooner.
+NEW_STEPS_S = 4.0
 
 
 @dataclass
@@ -379,7 +386,8 @@ class _Count:
 class ProgressLines:
     """Listener that writes the progress of the running steps every 20 seconds, as one line.
 
-    A daemon thread writes the lines, because a step may report nothing for minutes.
+    Steps that have no line yet get one within five seconds. A daemon thread writes the lines,
+    because a step may report nothing for minutes.
 
     `out` is a text stream, `clock` gives monotonic time in seconds.
     """
@@ -442,8 +450,15 @@ class ProgressLines:
     def _write(self) -> None:
         # a closed stream or pipe ends the lines, not the run
         with contextlib.suppress(OSError, ValueError):
-            while not self._ended.wait(EVERY_S):
-                print(self.line(), file=self._out, flush=True)
+            waited = 0.0
+            shown_steps: list[str] | None = None
+            while not self._ended.wait(NEW_STEPS_S):
+                waited += NEW_STEPS_S
+                steps = list(self._steps)
+                if steps != shown_steps or waited >= EVERY_S:
+                    print(self.line(), file=self._out, flush=True)
+                    shown_steps = steps
+                    waited = 0.0
 
 
 def _duration(seconds: float) -> str:

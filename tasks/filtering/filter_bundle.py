@@ -48,6 +48,8 @@ class FileSettings:
     dates: str | Mapping[str, str] | None = None  # order of dates in text
     sheet: str | int | None = None  # of Excel files; None: the first one with rows
     headers: str | None = None  # "numbered": of names that occur twice the second gets a number
+    # by column and by value, other values that are read as it
+    spellings: Mapping[str, Mapping[str, Sequence[str]]] | None = None
     # rows outside bounds that were only observed: "use" or "set_aside"
     outside: str = "use"
     compression: str = "snappy"

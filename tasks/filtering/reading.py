@@ -25,7 +25,12 @@ from evenhand.tasks.filtering.filter_inputs import InputFile
 from evenhand.tasks.sources.delimiters import delimiter_of, first_row
 from evenhand.tasks.sources.encodings import encoding_by_content
 from evenhand.tasks.sources.headers import NUMBERED, check_unique, names_twice, numbered_names
-from evenhand.tasks.sources.plain_forms import Wanted, refuse_two_readings, rewrite_batch
+from evenhand.tasks.sources.plain_forms import (
+    Wanted,
+    join_spellings,
+    refuse_two_readings,
+    rewrite_batch,
+)
 from evenhand.tasks.sources.spreadsheets import read_sheet, sheet_table
 from evenhand.tasks.sources.table_reader import (
     csv_arguments,
@@ -344,6 +349,8 @@ def _in_plain_forms(
         if is_stated:
             forms = Wanted(settings.decimal, settings.dates, kinds)
             batch = rewrite_batch(batch, forms, row, file.name, file.section)
+        if settings.spellings:
+            batch = join_spellings(batch, settings.spellings)
         yield batch
         row += row_count
 

@@ -23,6 +23,7 @@ from evenhand.data_contracts.forms import (
     iso_dates,
     plain_numbers,
 )
+from evenhand.data_contracts.spellings import Spellings, joined
 from evenhand.tasks.errors import InputError
 from evenhand.tasks.sources.table_forms import MISSING, Open, Probe, count_forms, is_text, line_of
 
@@ -77,6 +78,38 @@ def in_plain_forms(
                 yield pa.RecordBatch.from_arrays(list(columns.values()), schema=plain)
 
     return pa.RecordBatchReader.from_batches(plain, plain_blocks())
+
+
+def in_joined_spellings(
+    reader: pa.RecordBatchReader, spellings: Spellings, name: str
+) -> pa.RecordBatchReader:
+    """A table in which spellings of a category are the value that they stand for.
+
+    Raises `InputError` for a column that the table lacks, or that holds no text.
+    """
+    schema = reader.schema
+    for column in spellings:
+        if column not in schema.names:
+            raise InputError(
+                f"table.spellings names the column {column!r}, which {name} lacks: correct it."
+            )
+    blocks = (join_spellings(block, spellings) for block in reader)
+    kinds = join_spellings(pa.RecordBatch.from_pylist([], schema=schema), spellings).schema
+    return pa.RecordBatchReader.from_batches(kinds, blocks)
+
+
+def join_spellings(batch: pa.RecordBatch, spellings: Spellings) -> pa.RecordBatch:
+    """Replace spellings in the text columns of a batch; dictionaries stay dictionaries."""
+    columns = []
+    for name, values in zip(batch.schema.names, batch.columns, strict=True):
+        in_dictionary = pa.types.is_dictionary(values.type)
+        text = values.cast(values.type.value_type) if in_dictionary else values
+        if name not in spellings or not is_text(text.type):
+            columns.append(values)
+            continue
+        text = joined(text, spellings[name])
+        columns.append(text.dictionary_encode().cast(values.type) if in_dictionary else text)
+    return pa.RecordBatch.from_arrays(columns, names=batch.schema.names)
 
 
 def _check_columns(key: str, forms: Forms, schema: pa.Schema, name: str) -> None:

@@ -54,7 +54,7 @@ def read_sheet(path: Path, shown: str, wanted: str | int | None = None) -> Sheet
                 filled[name] = _filled(book.get_sheet_by_name(name).to_python())
     except (CalamineError, OSError) as error:
         raise InputError(
-            f"{shown} cannot be read as a spreadsheet ({type(error).__name__}): save it again as "
+            f"{shown} cannot be read as Excel ({type(error).__name__}): save it again as "
             ".xlsx, without a password."
         ) from None
     with_rows = [name for name, rows in filled.items() if len(rows) > 1]

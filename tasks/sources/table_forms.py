@@ -24,6 +24,7 @@ from evenhand.data_contracts.forms import (
     iso_dates,
     plain_numbers,
 )
+from evenhand.data_contracts.spellings import Spellings
 from evenhand.data_contracts.values import MISSING_TEXTS
 from evenhand.tasks.errors import InputError
 
@@ -58,6 +59,8 @@ class TableForms:
     partly: dict[str, str] = field(default_factory=dict)
     previews: list[Preview] = field(default_factory=list)
     repeated: frozenset[str] = frozenset()  # names that the header has more than once
+    # by column and value, other values that seem to be the same
+    spellings: Spellings = field(default_factory=dict)
 
     def joined(self, other: TableForms) -> TableForms:
         """Both, `self` first."""

@@ -29,7 +29,7 @@ from evenhand.tasks.sources.headers import (
     numbered_names,
 )
 from evenhand.tasks.sources.lakes import lake_of, open_lake
-from evenhand.tasks.sources.plain_forms import checked_blocks, in_plain_forms
+from evenhand.tasks.sources.plain_forms import checked_blocks, in_joined_spellings, in_plain_forms
 from evenhand.tasks.sources.row_group_blocks import group_blocks
 from evenhand.tasks.sources.spreadsheets import ENDINGS as SHEET_ENDINGS
 from evenhand.tasks.sources.spreadsheets import read_sheet, sheet_table
@@ -141,13 +141,18 @@ def open_table(path: Path, source: Mapping[str, Any]) -> pa.RecordBatchReader:
     ``null_values``, ``encoding``, ``decimal``, ``dates``, ``sheet`` and ``headers``. Raises
     `InputError` if a file is empty, truncated, ragged or of another format.
     """
+    spellings = source.get("spellings")
     if not any(source.get(key) for key in ("decimal", "dates")):
-        return _open_table(path, source, None)
-    checked = source.get("decimal") is None
-    opened = partial(_open_table, path, source, types_of={}, checked=checked)
-    return in_plain_forms(
-        opened, _shown_name(path, source), source.get("decimal"), source.get("dates")
-    )
+        table = _open_table(path, source, None)
+    else:
+        checked = source.get("decimal") is None
+        opened = partial(_open_table, path, source, types_of={}, checked=checked)
+        table = in_plain_forms(
+            opened, _shown_name(path, source), source.get("decimal"), source.get("dates")
+        )
+    if spellings:
+        return in_joined_spellings(table, spellings, _shown_name(path, source))
+    return table
 
 
 def infer_table_forms(path: Path, source: Mapping[str, Any]) -> TableForms:

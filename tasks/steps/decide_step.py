@@ -28,6 +28,8 @@ from evenhand.tasks.execution.step import StepContext, StepResult
 # Rates and curves of fewer rows than this are not published; a job's `evaluate.min_cell` replaces
 # it.
 MIN_CELL = 5
+# A cost of 0 would make every decision as good as any other.
+LEAST_COST = 1e-6
 
 
 def decide(context: StepContext) -> StepResult:
@@ -133,6 +135,11 @@ def _by_group(
         costs = balanced
         if threshold == "max_accuracy":
             costs = {"false_positive": 1.0, "false_negative": 1.0}
+        if threshold == "observed":
+            # the costs for which one threshold for all would keep the observed share
+            cut = choose_threshold(p, label, threshold="observed").threshold
+            cut = min(max(float(cut or 0.0), LEAST_COST), 1.0 - LEAST_COST)
+            costs = {"false_positive": cut, "false_negative": 1.0 - cut}
     thresholds = fit_group_thresholds(
         p,
         label,

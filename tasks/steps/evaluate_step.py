@@ -146,11 +146,22 @@ def evaluate(context: StepContext) -> StepResult:
     outputs |= context.write_json("controls", content)
 
     evaluation = _completed(evaluation, metrics, context.parameters)
-    outputs |= context.write_json("metrics", evaluation.to_json())
+    outputs |= context.write_json("metrics", evaluation.to_json() | overall_rates(outcomes))
     outputs |= _score_outputs(test, outcomes)
     outputs |= _write_predictions(test, outcomes)
     stages.finish()
     return StepResult(outputs, {"test_rows": len(test.rows.y)})
+
+
+def overall_rates(outcomes: Outcomes) -> dict[str, dict[str, float]]:
+    """For two labels ``rates``: share of positive decisions, ``predicted``, and of positive labels,
+    ``observed``.
+    """
+    if outcomes.classes:
+        return {}
+    predicted = float((outcomes.y_pred == 1).mean())
+    observed = float((outcomes.y_true == 1).mean())
+    return {"rates": {"predicted": predicted, "observed": observed}}
 
 
 def _probability_spread(outcomes: Outcomes) -> dict[str, MetricValue]:
@@ -449,7 +460,8 @@ class _Test:
             "certificate.drf": MetricValue(audited.gap, audited.low, audited.high),
             "certificate.flips": MetricValue(flipped.share, flipped.low, flipped.high),
         }
-        if not (outputs and has_trait(model, "provable")):
+        parts = parameters["evaluate"]["proof_parts"]
+        if not outputs or parts is None or not has_trait(model, "provable"):
             return audited, None, metrics
         from evenhand.tasks.evaluating.certified import certify_outputs
 
@@ -465,7 +477,7 @@ class _Test:
             data.y[people],
             metric,
             budgets,
-            parts=parameters["evaluate"]["proof_parts"],
+            parts=parts,
             settings={"draws": draws, "level": level, "seed": seed},
             stages=self.stages,
         )

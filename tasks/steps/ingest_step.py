@@ -86,7 +86,7 @@ def _take_parts(schema: pa.Schema, context: StepContext, folder: Path) -> Parts:
     rows are in. Returns nothing, and writes nothing, for other tables.
     """
     stated = context.parameters["source"]
-    if stated.get("decimal") or stated.get("dates"):
+    if any(stated.get(key) for key in ("decimal", "dates", "spellings")):
         return {}  # the rows of files as they stand are not those of the table
     files = _parquet_files(context)
     if not files:

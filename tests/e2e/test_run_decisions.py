@@ -63,7 +63,7 @@ def feature(bench: Bench, name: str) -> None:
         ),
         (
             "decision=balance",
-            "decision.threshold: is 'balance', expected .*balanced, max_accuracy or own",
+            "decision.threshold: is 'balance', expected .*observed, balanced, max_accuracy or own",
         ),
         ("decision=1.5", "decision.threshold: is 1.5, expected a number from 0 to 1"),
         ("decision=true", "decision is true, which is no value of this key"),
@@ -204,7 +204,7 @@ def test_a_degenerate_model_ends_with_3_and_names_the_key(without_gates: Bench) 
     assert "method.n_steps" in done.out
     assert done.verdict["model"] is None
     assert "the same probability" in done.verdict["gates"]["degenerate"]
-    assert "It is not published: the model gives nearly everybody" in (
+    assert "Not published: the model gives nearly everybody" in (
         Path(done.verdict["artifacts"]["report"]).read_text()
     )
     # gates that it passes do not save it, and gates that refuse it are a refusal

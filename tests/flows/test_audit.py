@@ -480,3 +480,87 @@ def test_the_table_of_groups_has_the_ratio_with_its_interval(
     rates = (table["score"] >= 0.5).groupby(table["gender"]).mean()
     assert "Impact ratio</th>" in page
     assert f"{rates['female'] / rates['male']:.3f}" in page
+
+
+def test_the_verdict_comes_first(table: pd.DataFrame, audit: Audit, tmp_path: Path) -> None:
+    rates = (table["score"] >= 0.5).groupby(table["gender"]).mean()
+    share = round(100 * rates["female"] / rates["male"])
+    flags = ["--label", "hired", "--sensitive", "gender", "--prediction", "score"]
+    done = CliRunner().invoke(app, ["audit", "predictions.csv", *flags])
+    first = (
+        f"Female are hired {share} % as often as male ({100 * rates['female']:.1f} % against "
+        f"{100 * rates['male']:.1f} %): below four fifths; interval ."
+    )
+    assert done.stdout.splitlines()[0].startswith(f"FINDING   {first}")
+    _, verdict, _ = audit(*flags)
+    assert verdict["findings"][0].startswith(first)
+    page = Path(verdict["artifacts"]["report"]).read_text()
+    headline = page[page.index('<ul class="headline') :]
+    assert headline.index(first) < headline.index("were audited on")
+
+
+def test_names_stand_for_codes(table: pd.DataFrame, audit: Audit, tmp_path: Path) -> None:
+    table["gender"] = (table["gender"] == "male") + 1
+    table.to_csv(tmp_path / "predictions.csv", index=False)
+    names = ["--value-name", "gender:1=women", "--value-name", "gender:2=men"]
+    flags = ["--label", "hired", "--sensitive", "gender", "--prediction", "decided"]
+    _, verdict, _ = audit(*flags, *names)
+    assert verdict["findings"][0].startswith("Women are hired ")
+    code, _, err = audit(*flags, "--value-name", "race:1=a")
+    assert (code, "no column of --sensitive" in err) == (2, True)
+    code, _, err = audit(*flags, "--value-name", "gender=a")
+    assert (code, "write COLUMN:VALUE=NAME" in err) == (2, True)
+
+
+def test_weights_people_and_control_columns(
+    table: pd.DataFrame, audit: Audit, tmp_path: Path
+) -> None:
+    rng = np.random.default_rng(1)
+    table["weight"] = rng.integers(1, 4, len(table))
+    table["person"] = np.arange(len(table)) // 2
+    table["site"] = rng.choice(["north", "south"], len(table))
+    table.to_csv(tmp_path / "predictions.csv", index=False)
+    flags = ["--label", "hired", "--sensitive", "gender", "--prediction", "decided"]
+    more = ["--weight", "weight", "--person", "person", "--control", "site"]
+    code, verdict, err = audit(*flags, *more)
+    assert (code, err) == (0, "")
+    rows = table[table["gender"] == "female"]
+    chosen = np.average(rows["decided"] == "yes", weights=rows["weight"])
+    assert f"({100 * chosen:.1f} % against" in verdict["findings"][0]
+    assert any(text.startswith("By gender within site: ") for text in verdict["findings"])
+    folder = Path(verdict["artifacts"]["report"]).parent
+    document = json.loads((folder / "audit.json").read_text())
+    within = {row["site"] for row in document["groups_within"] if row["attribute"]}
+    assert within == {"north", "south"}
+    assert "How do groups differ within site?" in (folder / "report.html").read_text()
+    code, _, err = audit(*flags, "--weight", "race")
+    assert (code, "weights are numbers" in err) == (2, True)
+
+
+def test_classes_and_quantities(table: pd.DataFrame, audit: Audit, tmp_path: Path) -> None:
+    rng = np.random.default_rng(2)
+    table["grade"] = rng.choice(["A", "B", "C"], len(table))
+    table["guess"] = np.where(rng.random(len(table)) < 0.7, table["grade"], "A")
+    table["pay"] = (20_000 + 5_000 * table["skill"]).round(2)
+    table["offer"] = (table["pay"] + np.where(table["gender"] == "male", 500, 0)).round(2)
+    table.to_csv(tmp_path / "predictions.csv", index=False)
+    _, classes, _ = audit("--label", "grade", "--prediction", "guess", "--sensitive", "gender")
+    right = (table["grade"] == table["guess"]).mean()
+    assert classes["metrics"]["accuracy"] == pytest.approx(right)
+    assert "gap_max.gender" in classes["metrics"]
+    _, numbers, _ = audit("--label", "pay", "--prediction", "offer", "--sensitive", "gender")
+    assert numbers["metrics"]["mean_error_difference.gender"] == pytest.approx(500)
+    assert "mean prediction" in numbers["findings"][0]
+    assert "Mean absolute error" in Path(numbers["artifacts"]["report"]).read_text()
+
+
+def test_columns_of_predictions_are_compared_in_pairs(
+    table: pd.DataFrame, audit: Audit, tmp_path: Path
+) -> None:
+    table["stricter"] = np.where(table["score"] >= 0.7, "yes", "no")
+    table.to_csv(tmp_path / "predictions.csv", index=False)
+    flags = ["--prediction", "decided", "--prediction", "stricter", "--sensitive", "gender"]
+    done = CliRunner().invoke(app, ["audit", "predictions.csv", *flags, "--label", "hired"])
+    assert "stricter less decided, on the same rows: " in done.stdout
+    lost = (table["stricter"] == "yes").mean() - (table["decided"] == "yes").mean()
+    assert f"  selection_rate of overall: {lost:+.3f} [" in done.stdout

@@ -303,3 +303,12 @@ def test_json_has_the_documented_keys(bench: Any) -> None:
     assert {"auc", "auc.low", "auc.high", "gap_max.sex", "consistency.work"} <= set(
         done.json["metrics"]
     )
+
+
+@pytest.mark.parametrize(("accuracy", "notes"), [(0.7, 1), (0.8, 0), (0.9, 0), (None, 0)])
+def test_a_model_worse_than_the_majority_is_named(accuracy: float | None, notes: int) -> None:
+    verdict = evenhand.flows.run.Verdict("run", "published", 0, metrics={"accuracy": accuracy})
+    verdict.controls = {"majority": {"metrics": {"accuracy": 0.8}}}
+    assert len(evenhand.flows.run.less_accurate(verdict)) == notes
+    verdict.controls = {}
+    assert evenhand.flows.run.less_accurate(verdict) == []

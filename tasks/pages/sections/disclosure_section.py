@@ -20,7 +20,9 @@ KINDS = {
     "label": "determines the label",
     "alone": "predicts the label almost perfectly",
     "joint": "predicts the label almost perfectly together with the other columns of this kind",
+    "combined": "predicts the label almost perfectly together with {partners}",
     "sensitive": "is computed from the sensitive column {attribute}",
+    "sensitive_combined": "together with {partners} determines the sensitive column {attribute}",
 }
 MOST = 12
 ATTACKS = {
@@ -49,7 +51,9 @@ def _leaks(content: Json) -> Section:
         rows = []
         for item in suspected:
             attribute = item.get("attribute") or ""
-            reason = KINDS.get(item["kind"], item["kind"]).format(attribute=attribute)
+            partners = " and ".join(item.get("partners") or ())
+            text = KINDS.get(item["kind"], item["kind"])
+            reason = text.format(attribute=attribute, partners=partners)
             auc = "" if item["auc"] is None else item["auc"]
             rows.append([item["name"], reason, auc])
         blocks += [

@@ -7,7 +7,7 @@ from typing import Any
 
 from evenhand.fairlib.evaluation.group_metrics import TITLES
 from evenhand.tasks.pages import formats, texts
-from evenhand.tasks.pages.page_model import Block, Cell, Documents, Json, Section, Table
+from evenhand.tasks.pages.page_model import Block, Cell, Documents, Json, Section, Table, Value
 
 PAGES = {"group_audit": 40}
 NEEDS = ("audit",)
@@ -62,7 +62,7 @@ def _groups(attribute: str, rows: Sequence[Json], overall: Sequence[Json]) -> Ta
     for row in (*rows, *overall):
         key = (row["group"], *(row[name] for name in controls))
         cells.setdefault(key, {})[row["metric"]] = _value_cell(row)
-    table_rows = []
+    table_rows: list[list[Value]] = []
     for key in list(cells)[:MOST_GROUPS]:
         values = [cells[key].get(metric, Cell("")) for metric in metrics]
         table_rows.append([*map(str, key), *values])

@@ -383,3 +383,29 @@ def test_one_pass_decides_by_group(base: LogisticClassifier) -> None:
     model = DecidedModel(base, SIGMOID, group_rule())
     positive, _, _ = predictions_of(model, X, group)
     assert np.array_equal(positive, model.predict(X, group) == "yes")
+
+
+def test_observed_keeps_the_share_of_a_rare_label() -> None:
+    rng = np.random.default_rng(0)
+    p = rng.beta(1.0, 12.0, 5000)
+    y = (rng.random(5000) < p).astype(int)
+    threshold = choose_threshold(p, y, threshold="observed").threshold
+    assert threshold is not None
+    assert (p >= threshold).mean() == pytest.approx(y.mean(), abs=1 / 5000)
+    # the largest balanced accuracy decides positively about many more
+    balanced = choose_threshold(p, y, threshold="balanced").threshold
+    assert balanced is not None
+    assert (p >= balanced).mean() > 2 * y.mean()
+
+
+def test_observed_takes_the_nearest_share_where_people_tie() -> None:
+    p = np.array([0.2] * 60 + [0.4] * 40)
+    y = np.array([0] * 70 + [1] * 30)
+    assert choose_threshold(p, y, threshold="observed").threshold == pytest.approx(0.3)
+    with pytest.raises(ValueError, match="nearest share is 0.400"):
+        choose_threshold(p, y, rate=0.3)
+
+
+def test_observed_without_discrimination_decides_one_way_for_all() -> None:
+    rule = choose_threshold(np.full(8, 0.1), [1] + [0] * 7, threshold="observed")
+    assert rule.threshold == pytest.approx(0.1)

@@ -293,6 +293,8 @@ def test_predictions_rise_or_fall_with_a_constrained_column(
     assert again.monotone_constraints == {"a": sign}
     listed = clone(model).set_params(monotone_constraints=[sign, 0, 0]).fit(X.to_numpy(), y)
     np.testing.assert_array_equal(listed.predict_proba(X.to_numpy()), model.predict_proba(X))
+    listed.set_params(monotone_constraints=np.array([sign, 0, 0])).fit(X.to_numpy(), y)
+    np.testing.assert_array_equal(listed.predict_proba(X.to_numpy()), model.predict_proba(X))
 
 
 @pytest.mark.parametrize(
@@ -300,6 +302,8 @@ def test_predictions_rise_or_fall_with_a_constrained_column(
     [
         ({"z": 1}, "names 'z', which is no column of X"),
         ([1, 0], "must be -1, 0 or 1 for each of 3 columns"),
+        (np.array([[1, 0, 0]]), "must be -1, 0 or 1 for each of 3 columns"),
+        (np.eye(3), "must be -1, 0 or 1 for each of 3 columns"),
         ({"0": 2}, "must be -1, 0 or 1 for each of 3 columns"),
     ],
 )

@@ -27,7 +27,9 @@ def show(store: Path, registry: Path, *overrides: str) -> Any:
     store.mkdir(mode=0o700)
     shutil.copyfile(registry, store / "mlflow.db")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(demonstration, "load_job", lambda name: load_job(name, overrides))
+        patch.setattr(
+            demonstration, "load_job", lambda name, given: load_job(name, (*given, *overrides))
+        )
         return CliRunner().invoke(app, ["demo", "--store", str(store)])
 
 

@@ -270,7 +270,7 @@ def test_a_table_with_everything_is_understood(applicants: Path) -> None:
     assert "# proxy features of gender" in contract
     assert found["next"] == "evenhand run applicants.yaml"
     job = load_job("applicants.yaml")[0]
-    assert (job.calibration, job.decision) == ("auto", DecisionRule(threshold="balanced"))
+    assert (job.calibration, job.decision) == ("auto", DecisionRule(threshold="observed"))
     assert all(
         gate in Path("applicants.yaml").read_text() for gate in ("gap_max.gender", "gap_max.age")
     )

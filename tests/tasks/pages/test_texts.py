@@ -7,7 +7,12 @@ from typing import Any
 import pytest
 from page_examples import gate
 
-from evenhand.tasks.pages.texts import gate_findings, positive_means, selected_as
+from evenhand.tasks.pages.texts import (
+    gate_findings,
+    overall_rates,
+    positive_means,
+    selected_as,
+)
 
 
 def test_findings_name_refusals_first_and_metrics_by_title() -> None:
@@ -16,12 +21,12 @@ def test_findings_name_refusals_first_and_metrics_by_title() -> None:
         gate("accuracy", "max", 0.8, 0.9),
         gate("brier", "max", 1, 0),
     ]
-    assert gate_findings(results, "It does not pass") == [
-        "It does not pass: 1 of 3 gates refused it.",
+    assert gate_findings(results, "It does not pass, because") == [
+        "It does not pass, because 1 of 3 gates refused it.",
         "Accuracy in one line.",
         "Area under the ROC curve in one line.",
     ]
-    assert gate_findings(results[:1], "No")[0] == "No: there is not enough evidence to decide."
+    assert gate_findings(results[:1], "No:")[0] == "No: there is not enough evidence to decide."
 
 
 @pytest.mark.parametrize(
@@ -56,3 +61,20 @@ def test_what_positive_means_is_said_where_it_is_adverse() -> None:
     assert positive_means({"outcome": adverse}) == ", where positive means denied = 1"
     assert positive_means({"outcome": {**adverse, "code": 1}}) == ""
     assert positive_means({}) == ""
+
+
+@pytest.mark.parametrize(
+    ("outcome", "positive"),
+    [
+        ({"column": "denied", "code": 0, "favourable": "no", "adverse": "yes"}, "denied = yes"),
+        ({"column": "hired", "code": 1, "favourable": "1", "adverse": "0"}, "hired = 1"),
+        ({"column": "x", "code": 0, "favourable": "b", "adverse": None}, "positive value of x"),
+        (None, "positive label"),
+    ],
+)
+def test_overall_rates_name_the_positive_label(outcome: Any, positive: str) -> None:
+    metrics = {"settings": {"outcome": outcome}, "rates": {"predicted": 0.126, "observed": 0.12}}
+    assert overall_rates(metrics) == (
+        f"12.6% of people get the prediction {positive}; 12.0% have it in the data."
+    )
+    assert overall_rates({"settings": {}}) == ""

@@ -88,7 +88,7 @@ def test_empty_rows_and_columns_behind_the_table_are_no_part(tmp_path: Path) -> 
 @pytest.mark.parametrize("content", [b"no workbook", b"PK\x03\x04 broken"])
 def test_a_damaged_file_is_refused_with_its_name(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "people.xlsx").write_bytes(content)
-    with pytest.raises(InputError, match="people.xlsx cannot be read as a spreadsheet"):
+    with pytest.raises(InputError, match="people.xlsx cannot be read as Excel"):
         open_table(tmp_path / "people.xlsx", {})
 
 

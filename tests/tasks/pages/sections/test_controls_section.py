@@ -144,4 +144,4 @@ def test_a_model_that_is_its_own_control_has_no_chart() -> None:
     }
     section = build(documents(controls, accuracy=0.4))
     assert charts(section) == []
-    assert "trades accuracy for balanced accuracy" in said(section)
+    assert "`max_accuracy` makes the fewest errors" in said(section)

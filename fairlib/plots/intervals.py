@@ -46,7 +46,10 @@ def row_axis(found: list[dict[str, Any]], width: int) -> alt.Y:
     order = [record["label"] for record in found]
     axis = None
     if not is_narrow(width):
-        axis = alt.Axis(title=None, labelLimit=340, ticks=False, domain=False, grid=True)
+        # a mark at the left end of the axis must not cover the label
+        axis = alt.Axis(
+            title=None, labelLimit=340, labelPadding=9, ticks=False, domain=False, grid=True
+        )
     return alt.Y("label:N", sort=order, axis=axis)
 
 

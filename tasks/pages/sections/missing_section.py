@@ -99,9 +99,11 @@ def _without_evidence(metrics: Json) -> Iterator[str]:
 
 def _unmeasured(documents: Documents) -> Iterator[str]:
     """What a job could measure, and this one does not."""
+    if documents.get("balance") is not None:
+        return
     if not documents["metrics"]["counts"]:
         yield "No groups were compared: the data has no sensitive attribute."
-    if "job" not in documents["run"] or documents.get("balance") is not None:
+    if "job" not in documents["run"]:
         return
     measured = list(documents["metrics"]["metrics"])
     missing = []

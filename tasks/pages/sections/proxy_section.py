@@ -13,7 +13,7 @@ from evenhand.tasks.pages.page_model import Block, Cell, Chart, Documents, Json,
 from evenhand.tasks.pages.sections.training_section import curves_section
 from evenhand.tasks.pages.texts import interval_name, largest, left_out
 
-PAGES = {"run": 70}
+PAGES = {"run": 2}
 FIRST = ("run",)
 NEEDS = ("metrics",)
 NEEDS_ONE_OF = ("balance", "kept_rows")

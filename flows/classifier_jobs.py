@@ -158,7 +158,7 @@ def known_metrics(resolved: CheckedJob) -> list[str]:
     if method.asks:
         metrics += [f"adversary_auc.{column.name}" for column in resolved.contract.sensitive]
     if resolved.has_certificate:
-        metrics += _certificate_metrics(method, proved=keys.proof_parts is not None)
+        metrics += _certificate_metrics(method, proved=keys.proof_parts != "none")
     return metrics
 
 

@@ -1,11 +1,13 @@
 """How well `evenhand init` understands tables whose truth is known.
 
-Run ``EVENHAND_DATA=FOLDER python -m benchmarks.studies.init_corpus``. Three sets of tables are inferred:
-generated ones with planted traits of every kind; generated ones with other names, written after the
-rules of `init`; and four published files, whose truth was written by hand. A column is right if its
-role and its encoding are, and every planted spelling of a missing value was found. A false alarm is
-an innocent column that is ignored: taken for a leak, an id, a weight, a part of a split, a constant
-or a copy.
+Run ``EVENHAND_DATA=FOLDER python -m benchmarks.studies.init_corpus``. Four sets of tables are
+inferred: generated ones with planted traits of every kind; generated ones with other names, written
+after the rules of `init`; files as offices write them (:mod:`benchmarks.studies.office_files`); and
+four published files, whose truth was written by hand. A column is right if its role and its encoding
+are, and every planted spelling of a missing value was found. A false alarm is an innocent column that
+is ignored: taken for a leak, an id, a weight, a part of a split, a constant or a copy. Of office
+files every value is compared with the one that was meant, and each proposal to read two categories
+as one with those that were planted.
 """
 
 from __future__ import annotations
@@ -26,13 +28,17 @@ import pyarrow as pa
 import pyarrow.csv
 
 from benchmarks.common import log, provenance, write_result
+from benchmarks.studies.office_files import OFFICE_FILES, office_table
 from evenhand.data_contracts.column import Column
+from evenhand.data_contracts.spellings import find_spellings
 from evenhand.fairlib.datasets.recipes import ADULT_COLUMNS, GERMAN_COLUMNS
 from evenhand.flows.commands.init_command import Understanding, understand
 from evenhand.tasks.sources.table_reader import open_table
 
 SEED = 20261122
 TABLES, HELD_OUT = 44, 16
+# Spellings of missing values that the reader of files knows by itself.
+READ_AS_NULL = ("N/A", "NA", "n/a", "k.A.", "-")
 GOALS = {"right": 0.97, "leaks_found": 1.0, "false_alarms_per_100": 1.0}
 Random = np.random.Generator
 
@@ -754,7 +760,7 @@ def measure_set(cases: Iterable[Case]) -> dict[str, Any]:
                     str, column.missing or ()
                 )
                 # the reader of CSV files has its own spellings, and an empty text is no number
-                read = case.table[column.name].null_count > 0 and truth.missing in ("N/A", "NA")
+                read = case.table[column.name].null_count > 0 and truth.missing in READ_AS_NULL
                 known = known or read or (truth.missing == "" and not column.required)
                 spelled += known
                 fits = fits and (known or kind == IGNORED)
@@ -889,11 +895,44 @@ def published(folder: Path) -> list[Case]:
     return cases
 
 
+def office_set() -> dict[str, Any]:
+    """Read and infer files as offices write them."""
+    cases = []
+    columns = right = proposed = planted = wrong_proposals = 0
+    wrong = []
+    with tempfile.TemporaryDirectory() as folder:
+        for number in range(OFFICE_FILES):
+            office = office_table(number, Path(folder), SEED)
+            table, misread = office.read()
+            columns += len(office.values)
+            right += len(office.values) - len(misread)
+            wrong += [f"{office.name} {name}: other values were read" for name in misread]
+            proposals = find_spellings({name: table[name] for name in table.column_names})
+            for name, values in proposals.items():
+                others = {other for spellings in values.values() for other in spellings}
+                proposed += len(others & office.spellings.get(name, set()))
+                wrong_proposals += len(others - office.spellings.get(name, set()))
+            planted += sum(map(len, office.spellings.values()))
+            truth = {
+                name: Truth(kinds, office.missing.get(name)) for name, kinds in office.kinds.items()
+            }
+            cases.append(Case(office.name, table, office.label, office.sensitive, truth))
+        result = measure_set(cases)
+    return {
+        **result,
+        "wrong": [*result["wrong"], *wrong],
+        "values_read_right": right / columns,
+        "spellings_of_categories_proposed": proposed / planted,
+        "wrong_proposals": wrong_proposals,
+    }
+
+
 def main() -> None:
     """Measure all sets and keep the result."""
     sets = {"planted": measure_set(generate(number) for number in range(TABLES))}
     other = Style(name="held-out", **OTHER_STYLE)
     sets["held_out"] = measure_set(generate(number, SEED + 1, other) for number in range(HELD_OUT))
+    sets["office"] = office_set()
     folder = os.environ.get("EVENHAND_DATA")
     if folder:
         sets["published"] = measure_set(published(Path(folder)))
@@ -905,6 +944,12 @@ def main() -> None:
             f"false alarms {found['false_alarms_per_100']:.2f} in 100, "
             f"spellings of missing values found {found['spellings_found']:.2%}"
         )
+        if "values_read_right" in found:
+            log(
+                f"           values read right in {found['values_read_right']:.2%} of columns, "
+                f"{found['spellings_of_categories_proposed']:.2%} of spellings proposed, "
+                f"{found['wrong_proposals']} wrong proposals"
+            )
         for line in found["wrong"]:
             log(f"    {line}")
     command = "python -m benchmarks.studies.init_corpus"

@@ -222,6 +222,8 @@ class TreeProver:
         booster = getattr(model, "booster_", None)
         if booster is None:
             raise NotProvedError("the model is no XGBoost model.")
+        if getattr(model, "adapts_inputs", False):
+            raise NotProvedError("the model reads adapted columns, which are no linear map.")
         self.booster = booster
         self.metric = metric
         self.trees, self.negated, self.features = read_trees(booster)

@@ -12,6 +12,7 @@ from evenhand.fairlib.lazy_exports import lazy_dir, lazy_getattr
 if TYPE_CHECKING:
     from evenhand.fairlib.distances.explore import EXPLORE
     from evenhand.fairlib.distances.face import FACE
+    from evenhand.fairlib.distances.learned import LearnedMetric
     from evenhand.fairlib.distances.metric_base import FeatureBounds, Metric
     from evenhand.fairlib.distances.metric_kinds import METRICS, load_metric
     from evenhand.fairlib.distances.sensitive_subspace import LearnedDirection, SensitiveSubspace
@@ -21,6 +22,7 @@ __all__ = [
     "FACE",
     "FeatureBounds",
     "LearnedDirection",
+    "LearnedMetric",
     "load_metric",
     "Metric",
     "METRICS",
@@ -33,6 +35,7 @@ if not TYPE_CHECKING:
         "FACE": "evenhand.fairlib.distances.face",
         "FeatureBounds": "evenhand.fairlib.distances.metric_base",
         "LearnedDirection": "evenhand.fairlib.distances.sensitive_subspace",
+        "LearnedMetric": "evenhand.fairlib.distances.learned",
         "load_metric": "evenhand.fairlib.distances.metric_kinds",
         "Metric": "evenhand.fairlib.distances.metric_base",
         "METRICS": "evenhand.fairlib.distances.metric_kinds",

@@ -12,11 +12,12 @@ from sklearn.base import clone
 
 from evenhand.fairlib.distances.explore import EXPLORE
 from evenhand.fairlib.distances.face import FACE
+from evenhand.fairlib.distances.learned import LearnedMetric
 from evenhand.fairlib.distances.metric_base import Metric
 from evenhand.fairlib.distances.sensitive_subspace import SensitiveSubspace
 
 METRICS: dict[str, type[Metric]] = {
-    metric.kind: metric for metric in (SensitiveSubspace, FACE, EXPLORE)
+    metric.kind: metric for metric in (SensitiveSubspace, FACE, EXPLORE, LearnedMetric)
 }
 
 
@@ -74,7 +75,8 @@ def fitted_metric(metric: Metric | None, X: ArrayLike, sensitive_features: Any) 
     """
     if metric is None and sensitive_features is None:
         raise ValueError(
-            "metric is None: give a fair metric, or sensitive_features to learn one from."
+            "metric is None: give a fair metric, or sensitive_features to learn one from, as in "
+            "fit(X, y, sensitive_features={'sex': sex})."
         )
     fitted: Metric = SensitiveSubspace() if metric is None else metric
     if not hasattr(fitted, "n_features_in_"):

@@ -34,13 +34,22 @@ from evenhand.fairlib.evaluation.group_metrics import (
 )
 from evenhand.fairlib.evaluation.group_tables import Settings
 from evenhand.fairlib.evaluation.metrics import GROUP_METRICS
+from evenhand.fairlib.evaluation.table_metrics import (
+    OF_DECISIONS,
+    OF_PROBABILITIES,
+    r2,
+    table_metric,
+)
 from evenhand.fairlib.execution import generator
 from evenhand.fairlib.numerics import MAX_LOG_LOSS, log_losses
 
 Chosen = Mapping[str, str | Function]
 """By the name in results, the metric's name in the catalogue, or its function."""
 
+CALIBRATION_GAP = "calibration_gap"
+
 RATES_OF_GAPS = {
+    CALIBRATION_GAP: ("mean_score", "base_rate"),
     "demographic_parity_difference": ("selection_rate",),
     "impact_ratio": ("selection_rate",),
     "equal_opportunity_difference": ("true_positive_rate",),
@@ -85,31 +94,32 @@ def read_request(metrics: Any, target: Target | None) -> Request:
         assert target is not None
         return _usual(target)
     is_single = isinstance(metrics, str) or callable(metrics)
-    listed = [metrics] if is_single else metrics
-    items: list[tuple[str, Any]] = []
-    if isinstance(listed, Mapping):
-        items = [(str(name), metric) for name, metric in listed.items()]
-    else:
-        for metric in listed:
-            items.append((metric if isinstance(metric, str) else name_of(metric), metric))
     chosen: dict[str, str | Function] = {}
     gaps: list[str] = []
-    for name, metric in items:
+    for name, metric in _named_metrics([metrics] if is_single else metrics):
         if not isinstance(metric, str):
             chosen[name] = _function(name, metric)
-            continue
-        stem = metric.partition(".")[0]
-        if stem in GROUP_METRICS:
-            gaps.append(_checked_gap(stem, target))
+        elif metric.partition(".")[0] in (*GROUP_METRICS, CALIBRATION_GAP):
+            gaps.append(_checked_gap(metric.partition(".")[0], target))
         else:
             chosen[name] = _checked_name(metric, target)
     if not chosen:
-        for name in _rates_of(gaps, target):
-            chosen[name] = name
+        chosen.update({name: name for name in _rates_of(gaps, target)})
     if not chosen:
         raise ValueError("metrics: got none, expected at least one")
     hidden = [name for name in _verdict_metrics(target) if name not in chosen.values()]
     return Request(chosen, tuple(gaps), is_single, tuple(hidden))
+
+
+def _named_metrics(metrics: Any) -> list[tuple[str, Any]]:
+    """Metrics of a mapping or a sequence, with their names."""
+    if isinstance(metrics, Mapping):
+        return [(str(name), metric) for name, metric in metrics.items()]
+    named = []
+    for metric in metrics:
+        name = metric if isinstance(metric, str) else name_of(metric)
+        named.append((name, metric))
+    return named
 
 
 def _function(name: str, metric: Any) -> Function:
@@ -166,21 +176,27 @@ def names_for(target: Target | None) -> list[str]:
     if target is None:
         return ["count"]
     is_labelled = target.y_true is not None
-    names = ["count"]
     if target.kind == "numbers":
-        names += ["mean_prediction", *(OF_NUMBERS if is_labelled else ())]
-    elif target.kind == "classes":
-        names += CLASSES if is_labelled else ()
-        for stem in OF_CLASS:
-            if is_labelled or stem == "selection_rate":
-                names += [f"{stem}.{label}" for label in target.classes]
-    else:
-        names += ["selection_rate"]
-        names += [*RATES, "balanced_accuracy"] if is_labelled else ()
-    if target.score and target.kind == "two labels":
-        names += OF_SCORES if is_labelled else ("mean_score",)
-    elif target.score and is_labelled:
-        names += ["log_loss"]
+        return ["count", "mean_prediction", *((*OF_NUMBERS, "r2") if is_labelled else ())]
+    if target.kind == "classes":
+        return _names_for_classes(target)
+    names = ["count", "selection_rate"]
+    if is_labelled:
+        names += [*RATES, "balanced_accuracy", *OF_DECISIONS]
+    if target.score:
+        names += (*OF_SCORES, *OF_PROBABILITIES) if is_labelled else ("mean_score",)
+    return names
+
+
+def _names_for_classes(target: Target) -> list[str]:
+    """Names of the metrics of more than two labels."""
+    if target.y_true is None:
+        return ["count", *(f"selection_rate.{label}" for label in target.classes)]
+    names = ["count", *CLASSES]
+    for stem in OF_CLASS:
+        names += [f"{stem}.{label}" for label in target.classes]
+    if target.score:
+        names.append("log_loss")
     return names
 
 
@@ -193,7 +209,7 @@ def _checked_name(name: str, target: Target | None) -> str:
     if chosen in allowed:
         return chosen
     needs = ""
-    if chosen in OF_SCORES and target is not None and not target.score:
+    if chosen in (*OF_SCORES, *OF_PROBABILITIES) and target is not None and not target.score:
         needs = " (probabilities are passed as y_score)"
     raise ValueError(
         f"metrics: got {name!r}, which this audit does not have{needs}; expected a function, or "
@@ -214,6 +230,8 @@ def _gaps_for(target: Target | None) -> list[str]:
             continue
         if target.kind == "two labels" or name in ANY_CLASSES:
             names.append(name)
+    if target.kind == "two labels" and target.score and target.y_true is not None:
+        names.append(CALIBRATION_GAP)
     return names
 
 
@@ -312,6 +330,8 @@ class ModelMetrics:
         if name == "auc":
             _, ranks = np.unique(self.target.score[self.model], return_inverse=True)
             return auc_metric(cells, self._labels(), ranks.astype(np.int64))
+        if name in (*OF_DECISIONS, *OF_PROBABILITIES, "r2"):
+            return self._of_tables(name, cells)
         part = self.part(name)
         assert part is not None
         if part.is_share:
@@ -322,6 +342,24 @@ class ModelMetrics:
         return mean_metric(
             cells, part.value, bounds, is_positive=is_positive, is_squared=is_squared
         )
+
+    def _of_tables(self, name: str, cells: Cells) -> CellMetric:
+        """A metric that is no mean of the rows' values: resampled as functions are."""
+        assert self.target is not None
+        rng = generator(self.settings.seed, f"audit {name}")
+        draws = self.settings.draws
+        label: Any = self.target.y_true
+        if name == "r2":
+            predicted: Any = self.target.y_pred[self.model]
+            return callable_metric(r2, cells, label, predicted, draws=draws, rng=rng)
+        if name in OF_PROBABILITIES:
+            predicted = self.target.score[self.model]
+        else:
+            predicted = self.target.y_pred[self.model]
+            if self.target.favourable == 0:
+                label = 1 - label
+                predicted = 1 - predicted
+        return callable_metric(table_metric(name), cells, label, predicted, draws=draws, rng=rng)
 
     def _labels(self) -> Int:
         assert self.target is not None
@@ -341,7 +379,8 @@ class ModelMetrics:
         Part or None
         """
         assert self.target is not None
-        if name in ("count", "balanced_accuracy", "auc"):
+        no_means = ("count", "balanced_accuracy", "auc", "r2", *OF_DECISIONS, *OF_PROBABILITIES)
+        if name in no_means:
             return None
         if self.target.kind == "numbers":
             return self._part_of_numbers(name)

@@ -175,18 +175,23 @@ def _are_probabilities(columns: Mapping[str, pd.Series], scores: Mapping[str, An
     predictions = [column for name, column in columns.items() if name != "y_true"]
     if scores or not predictions:
         return False
-    if "y_true" in columns and columns["y_true"].nunique() > 2:
-        return False
-    if "y_true" in columns and _are_quantities(columns["y_true"].unique().tolist()):
-        return False
-    fractions = False
-    for column in predictions:
-        if not pd.api.types.is_numeric_dtype(column):
+    if "y_true" in columns:
+        labels = columns["y_true"].unique().tolist()
+        if len(labels) > 2 or _are_quantities(labels):
             return False
-        if column.min() < 0 or column.max() > 1:
-            return False
-        fractions = fractions or bool(((column != 0) & (column != 1)).any())
-    return fractions
+    return all(map(_within_0_and_1, predictions)) and any(map(_has_fractions, predictions))
+
+
+def _within_0_and_1(column: pd.Series) -> bool:
+    """Whether a column has numbers from 0 to 1."""
+    if not pd.api.types.is_numeric_dtype(column):
+        return False
+    return bool(column.min() >= 0 and column.max() <= 1)
+
+
+def _has_fractions(column: pd.Series) -> bool:
+    """Whether numbers from 0 to 1 are not all 0 or 1."""
+    return bool(((column != 0) & (column != 1)).any())
 
 
 def _check_one_type(columns: Mapping[str, pd.Series], values: list[Any]) -> None:
@@ -298,23 +303,24 @@ def _negative_and_positive(values: list[Any], positive: Any, favourable: Any) ->
         is_new = not any(_same(value, label) for label in values)
         if value is not None and is_new and len(values) == 2:
             raise ValueError(f"{name}: got {value!r}, expected one of {_some(set(values))}")
-    if positive is None:
-        positive = _affirmed(values)
-    if positive is None:
-        positive = favourable
-    if positive is None:
-        raise ValueError(
-            f"favourable: the labels are {_some(set(values))}, and nothing says which one is the "
-            f"good outcome for a person; pass it, such as favourable={values[-1]!r}"
-        )
-    others = [value for value in values if not _same(value, positive)]
-    if len(others) == len(values) and len(values) < 2:
-        # no row has the positive label
-        return [values[0], positive]
-    same = [value for value in values if _same(value, positive)]
+    chosen = _positive_label(values, positive, favourable)
+    same = [value for value in values if _same(value, chosen)]
+    others = [value for value in values if not _same(value, chosen)]
     if not others:
         return [_opposite(same[0]), same[0]]
-    return [others[0], (same or [positive])[0]]
+    # in a table of one label no row may have the positive one
+    return [others[0], (same or [chosen])[0]]
+
+
+def _positive_label(values: list[Any], positive: Any, favourable: Any) -> Any:
+    """The label that is coded 1: as stated, the one that affirms, or the favourable one."""
+    for chosen in (positive, _affirmed(values), favourable):
+        if chosen is not None:
+            return chosen
+    raise ValueError(
+        f"favourable: the labels are {_some(set(values))}, and nothing says which one is the "
+        f"good outcome for a person; pass it, such as favourable={values[-1]!r}"
+    )
 
 
 def _affirmed(values: list[Any]) -> Any:

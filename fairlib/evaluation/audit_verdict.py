@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
@@ -24,6 +25,12 @@ EQUAL = 0.0005
 
 PARTICIPLES = ("ed", "hired", "paid", "chosen", "taken", "sold", "given", "won", "sent", "let")
 """Endings of words that follow "are": approved, hired."""
+
+AUXILIARY = re.compile(r"^(?:was|is|were|are|got|has been|have been) ", re.IGNORECASE)
+"""Start of a column's name that "are" stands for: was hired, is approved."""
+
+UNNAMED = re.compile(r"^sensitive_feature_0$")
+"""Name of an attribute that was passed without one."""
 
 NOT_COMPARED = "Not compared by"
 """Start of the sentence that names the groups which are left out."""
@@ -105,10 +112,11 @@ def outcome_words(column: str, label: str) -> str:
     """
     word = label.strip().lower()
     spoken = column.replace("_", " ").strip()
-    if word in YES and _is_participle(spoken):
-        return f"are {spoken}"
-    if word in NO and _is_participle(spoken):
-        return f"are not {spoken}"
+    participle = AUXILIARY.sub("", spoken)
+    if word in YES and _is_participle(participle):
+        return f"are {participle}"
+    if word in NO and _is_participle(participle):
+        return f"are not {participle}"
     if word in YES + NO:
         return f"get “{spoken} = {label}”" if spoken else f"get the prediction {label}"
     if _is_participle(word):
@@ -137,7 +145,7 @@ def group_words(table: GroupTable, group: str) -> str:
     """
     if len(group) > 1 and any(letter.isalpha() for letter in group):
         return group
-    return f"{table.grouping.name} {group}"
+    return f"{_spoken(table)} {group}"
 
 
 def sentences_of(
@@ -221,7 +229,9 @@ def _started(about: str, text: str) -> str:
 
 
 def _spoken(table: GroupTable) -> str:
-    return " and ".join(table.grouping.columns).replace("_", " ")
+    """Names of an attribute's columns for readers; one without a name is a group."""
+    names = [UNNAMED.sub("group", name) for name in table.grouping.columns]
+    return " and ".join(names).replace("_", " ")
 
 
 def _value(table: GroupTable, name: str, group: str) -> float:

@@ -39,7 +39,12 @@ from evenhand.fairlib.evaluation.audit_frames import (
     gap_rows,
     tidy_rows,
 )
-from evenhand.fairlib.evaluation.audit_metrics import ModelMetrics, Request, read_request
+from evenhand.fairlib.evaluation.audit_metrics import (
+    CALIBRATION_GAP,
+    ModelMetrics,
+    Request,
+    read_request,
+)
 from evenhand.fairlib.evaluation.audit_page import audit_fragment, audit_page
 from evenhand.fairlib.evaluation.audit_target import Target, read_target
 from evenhand.fairlib.evaluation.audit_verdict import sentences_of
@@ -224,6 +229,11 @@ def audit(
     rows = checker.rows
     if not rows:
         raise ValueError("y_pred: got 0 rows, expected at least 1")
+    unknown = sorted(set(required or ()) - set(attributes))
+    if unknown:
+        raise ValueError(
+            f"required: {unknown[0]!r} is no sensitive feature; these are {list(attributes)}"
+        )
     settings = _settings(level, min_cell, draws, seed, missing, people, required)
     target = _read_target(
         labels,
@@ -372,24 +382,15 @@ def _in_fixed_order(rows: AuditRows) -> AuditRows:
     Sums of floats depend on the order of their terms, and an audit must not depend on that of the
     rows. Counts do not, so rows without weights, people and numbers stay where they are.
     """
-    target = rows.target
-    keys: list[Any] = []
-    if target is not None:
-        keys += list(target.y_pred.values())
-        keys += [] if target.y_true is None else [target.y_true]
-        keys += [score if score.ndim == 1 else score[:, 0] for score in target.score.values()]
-    is_counted = target is not None and target.kind != "numbers" and not target.score
-    if rows.weights is not None:
-        keys.append(rows.weights)
-    elif rows.people is None and (is_counted or not keys):
+    keys = _sorting_keys(rows)
+    if not keys:
         return rows
-    if rows.people is not None:
-        keys.append(rows.people)
     order = np.lexsort(keys)
+    target = rows.target
     if target is not None:
         target = replace(
             target,
-            y_true=None if target.y_true is None else target.y_true[order],
+            y_true=_taken(target.y_true, order),
             y_pred={model: column[order] for model, column in target.y_pred.items()},
             score={model: column[order] for model, column in target.score.items()},
         )
@@ -399,13 +400,35 @@ def _in_fixed_order(rows: AuditRows) -> AuditRows:
     return replace(
         rows,
         target=target,
-        raw_true=None if rows.raw_true is None else rows.raw_true[order],
+        raw_true=_taken(rows.raw_true, order),
         raw_pred={model: column[order] for model, column in rows.raw_pred.items()},
         groupings=[replace(part, code=part.code[order]) for part in rows.groupings],
         controls=controls,
-        weights=None if rows.weights is None else rows.weights[order],
-        people=None if rows.people is None else rows.people[order],
+        weights=_taken(rows.weights, order),
+        people=_taken(rows.people, order),
     )
+
+
+def _taken(column: Any, order: Int) -> Any:
+    """A column in another order; None stays None."""
+    return None if column is None else column[order]
+
+
+def _sorting_keys(rows: AuditRows) -> list[Any]:
+    """Columns by which rows are sorted, the most important last; none where only counts matter."""
+    target = rows.target
+    keys: list[Any] = []
+    has_numbers = rows.weights is not None
+    if target is not None:
+        keys += target.y_pred.values()
+        keys += [score if score.ndim == 1 else score[:, 0] for score in target.score.values()]
+        has_numbers = has_numbers or target.kind == "numbers" or bool(target.score)
+        if target.y_true is not None:
+            keys.append(target.y_true)
+    if rows.people is None and not has_numbers:
+        return []
+    keys += [column for column in (rows.weights, rows.people) if column is not None]
+    return keys
 
 
 def _measure(rows: AuditRows, model: str, request: Request, settings: Settings) -> ModelTables:
@@ -661,6 +684,9 @@ class GroupAudit:
         """A metric of the catalogue that compares groups."""
         target = self._rows.target
         assert target is not None
+        if name == CALIBRATION_GAP:
+            outcomes = outcomes_of(target, model, {}, self._rows.people)
+            return table.calibration_gap(outcomes, control)
         label = target.y_true
         decided = target.y_pred[model].astype(np.int64)
         labels = 2

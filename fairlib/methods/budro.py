@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike
 from evenhand.fairlib.arrays import Float, Float32, Int
 from evenhand.fairlib.distances.metric_base import Metric, mean_squared_distance
 from evenhand.fairlib.distances.metric_kinds import fitted_metric
+from evenhand.fairlib.methods.adapted_inputs import AdaptedInputs
 from evenhand.fairlib.methods.checkpoint import FILE, Checkpoint, fingerprint
 from evenhand.fairlib.methods.gbdt import (
     GBDTClassifier,
@@ -51,7 +52,7 @@ DEPTHS = (2, 4)
 
 
 @dataclass(kw_only=True, repr=False, eq=False)
-class BudroClassifier(GBDTClassifier):
+class BudroClassifier(AdaptedInputs, GBDTClassifier):
     r"""Individually fair gradient boosted trees (Vargo et al. 2021, Algorithm 3), for any number of
     classes.
 
@@ -75,7 +76,9 @@ class BudroClassifier(GBDTClassifier):
     ----------
     metric : fair metric or None
         Any object with ``project``; a metric that is not fitted is cloned and fitted at ``fit``.
-        None: Euclidean distance on X, which protects nothing in particular.
+        None: Euclidean distance on X, which protects nothing in particular. With a learned metric
+        that can read all groups from X, the trees read everybody's counterpart in one group, and
+        distances are those of the counterparts.
     perturbation_budget : float or None
         :math:`\epsilon`, mean squared fair distance that the adversary may move people. At 0 it
         moves people only between rows at distance 0. None: by `budget_share`.
@@ -214,7 +217,11 @@ class BudroClassifier(GBDTClassifier):
         filled = _filled(data)
         self.metric_ = self.metric
         if isinstance(self.metric, Metric):
-            self.metric_ = fitted_metric(self.metric, filled, sensitive_features)
+            self.metric_ = fitted_metric(self.metric, self._named(filled), sensitive_features)
+        if self.adapts_inputs:
+            # people are as far apart as their counterparts in one group
+            filled = self._adapted_training_rows(filled)
+            data = filled
         people, runs = self._tree_rows(data, codes, weights)
         points = self._points(filled)
         self.perturbation_budget_ = self._budget(points)
@@ -312,7 +319,7 @@ class BudroClassifier(GBDTClassifier):
 
     def _points(self, data: Float32) -> Float:
         """The rows in the metric's coordinates."""
-        if self.metric_ is None:
+        if self.metric_ is None or self.adapts_inputs:
             return data.astype(np.float64)
         points = np.empty((len(data), self.metric_.project(data[:1]).shape[1]))
         for first in range(0, len(data), PROJECTED):

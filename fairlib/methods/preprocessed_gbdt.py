@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike
 from evenhand.fairlib.arrays import Float, Float32, Int
 from evenhand.fairlib.distances.metric_base import Metric
 from evenhand.fairlib.distances.metric_kinds import fitted_metric, load_metric
+from evenhand.fairlib.methods.adapted_inputs import AdaptedInputs
 from evenhand.fairlib.methods.gbdt import GBDTClassifier
 from evenhand.fairlib.methods.row_groups import read_groups
 
@@ -102,10 +103,12 @@ class ReweighedGBDTClassifier(GBDTClassifier):
 
 
 @dataclass(kw_only=True, repr=False, eq=False)
-class ProjectedGBDTClassifier(GBDTClassifier):
+class ProjectedGBDTClassifier(AdaptedInputs, GBDTClassifier):
     r"""Gradient boosted trees on :math:`X (I - P)`, invariant along the sensitive subspace.
 
-    The comparator "project" of Vargo et al. 2021 (appendix C.2).
+    The comparator "project" of Vargo et al. 2021 (appendix C.2). With a learned metric that can
+    read all groups from X, the trees read adapted columns instead: everybody's counterpart in the
+    largest group, without the columns that the metric removes.
 
     Parameters
     ----------
@@ -113,6 +116,9 @@ class ProjectedGBDTClassifier(GBDTClassifier):
         The metric whose subspace is removed; one that is not fitted is cloned and fitted at
         ``fit``. None: the sensitive subspace, learned at ``fit`` from ``sensitive_features``, which
         are needed then.
+    strength : float
+        In [0, 1], of adapted columns: the share of each number's way to its counterpart, and of the
+        people whose categories move. Another metric takes 1.
 
     Attributes
     ----------
@@ -139,16 +145,28 @@ class ProjectedGBDTClassifier(GBDTClassifier):
     takes_categories: ClassVar[bool] = False
 
     metric: Metric | None = field(default=None, kw_only=False)
+    strength: float = 1.0
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
         self._check_has("metric", "project", "a fair metric")
+        self._check_interval("[0, 1]", "strength")
 
     def _prepare(
         self, X: Float32, codes: Int, sensitive_features: Any, weights: Float | None
     ) -> tuple[Float32, Float | None]:
-        self.metric_ = fitted_metric(self.metric, X, sensitive_features)
+        self.metric_ = fitted_metric(self.metric, self._named(X), sensitive_features)
+        if self.adapts_inputs:
+            return self._adapted_training_rows(X), weights
+        if self.strength != 1.0:
+            raise ValueError(
+                f"strength is {self.strength}: only the learned metric has one, where each group "
+                "can be read from X. Leave it at 1."
+            )
         return self._project(X), weights
+
+    def _strength(self) -> float:
+        return self.strength
 
     def _signs(self) -> tuple[int, ...]:
         if super()._signs():
@@ -161,6 +179,8 @@ class ProjectedGBDTClassifier(GBDTClassifier):
         return self.metric_.project(X).astype(np.float32)
 
     def _probabilities(self, X: Float32) -> Float:
+        if self.adapts_inputs:
+            return super()._probabilities(X)
         return super()._probabilities(self._project(X))
 
     def log_odds_by_column(self, X: Float32) -> Float32:
@@ -176,6 +196,8 @@ class ProjectedGBDTClassifier(GBDTClassifier):
         ndarray of float32, shape (n, d + 1)
             As :meth:`evenhand.fairlib.methods.gbdt.GBDTClassifier.log_odds_by_column`.
         """
+        if self.adapts_inputs:
+            return super().log_odds_by_column(X)
         return super().log_odds_by_column(self._project(X))
 
     def _write(self, folder: Path) -> None:

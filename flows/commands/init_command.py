@@ -22,6 +22,7 @@ from evenhand.data_contracts.errors import ContractError
 from evenhand.data_contracts.favourable import describe_outcome, guess_favourable
 from evenhand.data_contracts.inference import Columns, ignored, in_words, infer_contract
 from evenhand.data_contracts.roles import PROTECTED, words_of
+from evenhand.data_contracts.spellings import find_spellings, joined
 from evenhand.data_contracts.values import sample_rows
 from evenhand.fairlib.methods.registry import PROXIES, MethodSpec
 from evenhand.flows import starter_job
@@ -267,7 +268,7 @@ def understand(
     sampled = sample_rows(table.num_rows)
     sample = pa.table({column: table.column(column).take(sampled) for column in table.column_names})
     typed = coerce(sample, contract)
-    leaks = leak_report(typed, contract, typed.num_rows)
+    leaks = leak_report(_with_joined_groups(typed, contract), contract, typed.num_rows)
     reasons = {item["name"]: _reason(item, label) for item in leaks["columns"]}
     columns = []
     for column in contract.columns:
@@ -284,6 +285,16 @@ def understand(
     warnings = _warnings(contract, leaks, reasons, groups)
     flips = starter_job.counterfactuals(typed, contract)
     return Understanding(contract, leaks, groups, warnings, flips, _people(table, contract))
+
+
+def _with_joined_groups(typed: pa.Table, contract: Contract) -> pa.Table:
+    """The table with one spelling of each group: leaks are of groups, however they are written."""
+    names = [column.name for column in contract.sensitive]
+    spellings = find_spellings({name: typed[name] for name in names})
+    for name, values in spellings.items():
+        place = typed.column_names.index(name)
+        typed = typed.set_column(place, name, joined(typed[name], values))
+    return typed
 
 
 def _people(table: Columns, contract: Contract) -> str | None:
@@ -448,7 +459,6 @@ def _stored(
 
     With the forms of its text, which are inferred where `source` does not state them.
     """
-    from evenhand.data_contracts.spellings import find_spellings
     from evenhand.tasks.execution.dataset import StoredTable
     from evenhand.tasks.execution.store import Store
     from evenhand.tasks.sources.fetching import fetch_source

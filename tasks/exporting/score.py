@@ -120,6 +120,11 @@ def read_score(model: Any, target: str) -> Score:
             f"a model of the method {name} cannot be exported to {target}; the methods that can: "
             f"{', '.join(EXPORTABLE[target])}{proxies}."
         )
+    if getattr(base, "adapts_inputs", False):
+        raise InputError(
+            f"a model of the method {name} with the learned metric cannot be exported to {target}: "
+            "it reads adapted columns. Use another fair_metric.kind to export it."
+        )
     parts: dict[str, Any] = {}
     if hasattr(base, "booster_"):
         with input_errors("the model cannot be exported: "):

@@ -127,7 +127,9 @@ def test_what_a_pool_is_given_its_worker_knows(pool: str) -> None:
     }[pool]
     assert given["name"].startswith("evenhand")
     assert set(given["job_variables"]) <= known
-    assert all(isinstance(value, str) for value in given["job_variables"]["env"].values())
+    environment = given["job_variables"]["env"]
+    assert environment
+    assert all(isinstance(value, str) for value in environment.values())
 
 
 def test_the_image_is_slim_pinned_and_not_roots() -> None:
@@ -146,7 +148,9 @@ def test_the_image_is_slim_pinned_and_not_roots() -> None:
     copied = [
         part for line in lines if re.match(r"COPY (?!--from)", line) for part in line.split()[1:-1]
     ]
-    assert all((ROOT / name).exists() for name in copied), copied
+    # a line with an option, such as --chown, would need another pattern
+    assert {"flows", "tasks", "fairlib", "data_contracts"} <= set(copied)
+    assert [name for name in copied if not (ROOT / name).exists()] == []
 
 
 def test_the_composed_services_are_pinned_and_closed() -> None:
@@ -157,8 +161,9 @@ def test_the_composed_services_are_pinned_and_closed() -> None:
         assert ours or re.search(r":[\d.]+[\w-]*@sha256:[0-9a-f]{64}$", service["image"]), name
         assert all(str(port).startswith("127.0.0.1:") for port in service.get("ports", [])), name
     # no password stands in the file
-    for key, value in re.findall(r"(\w*(?:PASSWORD|SECRET|KEY)\w*): (\S+)", text):
-        assert value.startswith("${"), key
+    secrets = re.findall(r"(\w*(?:PASSWORD|SECRET|KEY)\w*): (\S+)", text)
+    assert len(secrets) >= 5
+    assert [key for key, value in secrets if not value.startswith("${")] == []
 
 
 def test_serve_reads_what_deploy_reads() -> None:

@@ -166,7 +166,9 @@ def test_values_that_are_no_numbers_are_named(tmp_path: Path) -> None:
     )
 
 
-def test_an_audit_names_the_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_audit_finds_how_numbers_are_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("EVENHAND_STORE", str(tmp_path / "store"))
     head = "sex;score;label\n"
     rows = [f"{'fm'[row % 2]};0,{row % 97 + 1:02d};{row % 3 % 2}" for row in range(200)]
@@ -185,7 +187,11 @@ def test_an_audit_names_the_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         "evaluate.draws=20",
     )
     done = command(*asked)
-    assert done.exit_code == 2
-    assert "add --set table.decimal=comma" in done.stderr
-    done = command(*asked, "--set", "table.decimal=comma")
     assert done.exit_code == 0, done.stderr
+    assert "numbers are read with a decimal comma" in done.stdout
+    assert "the fields are separated by a semicolon" in done.stdout
+    stated = command(*asked, "--decimal", "comma")
+    assert stated.exit_code == 0, stated.stderr
+    wrong = command(*asked, "--decimal", "point")
+    assert wrong.exit_code == 2
+    assert "'score' of scores.csv has a number with a decimal comma in line 2" in wrong.stderr

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy.stats import binomtest
+from scipy.stats import binomtest, skew, ttest_1samp
 
 from evenhand.fairlib.evaluation.closed_intervals import (
     Estimates,
@@ -18,11 +18,14 @@ from evenhand.fairlib.evaluation.closed_intervals import (
     exact_interval,
     largest_difference,
     mean_interval,
+    paired_correlation,
+    paired_difference,
     pairs_of,
     pairwise_differences,
     pairwise_ratios,
     rate_interval,
     smallest_ratio,
+    student_interval,
 )
 
 
@@ -124,3 +127,60 @@ def test_a_mean_of_equal_numbers_has_the_interval_of_a_share() -> None:
         (3 * 0.832, 3.0), abs=1e-2
     )
     assert bounded_mean_interval(1.0, 20, 0.95, least=1.0, most=1.0) == (1.0, 1.0)
+
+
+def test_student_interval_is_scipys_and_wider_on_the_skewed_side() -> None:
+    numbers = np.random.default_rng(0).exponential(2.0, 12)
+    mean, variance, n = (np.array([x]) for x in (numbers.mean(), numbers.var(ddof=1) / 12, 12.0))
+    plain = student_interval(mean, variance, n, 0.9)
+    expected = ttest_1samp(numbers, 0.0).confidence_interval(0.9)
+    assert (plain.low[0], plain.high[0]) == (
+        pytest.approx(expected.low),
+        pytest.approx(expected.high),
+    )
+    skewed = student_interval(mean, variance, n, 0.9, np.array([skew(numbers)]))
+    assert skewed.low[0] == plain.low[0]
+    assert skewed.high[0] > plain.high[0]
+    # without skewness the transformation changes nothing, and it is continuous there
+    hardly = student_interval(mean, variance, n, 0.9, np.array([1e-5]))
+    assert hardly.high[0] == pytest.approx(plain.high[0], rel=1e-6)
+    nothing = student_interval(mean, np.array([0.0]), n, 0.9)
+    assert np.isnan(nothing.low[0])
+
+
+def test_paired_difference_by_hand() -> None:
+    first = Estimates(np.array([0.6]), np.array([0.5]), np.array([0.7]))
+    second = Estimates(np.array([0.4]), np.array([0.32]), np.array([0.5]))
+    found = paired_difference(first, second, np.array([0.5]))
+    below = np.sqrt(0.1**2 - 2 * 0.5 * 0.1 * 0.1 + 0.1**2)
+    above = np.sqrt(0.1**2 - 2 * 0.5 * 0.1 * 0.08 + 0.08**2)
+    assert found.low[0] == pytest.approx(0.2 - below)
+    assert found.high[0] == pytest.approx(0.2 + above)
+    # without a correlation it is the difference of independent estimates
+    independent = paired_difference(first, second, np.array([np.nan]))
+    both = Estimates(*(np.concatenate(ends) for ends in zip(first, second, strict=True)))
+    pairs = pairwise_differences(both)
+    assert independent.low[0] == pytest.approx(pairs.low[0, 1])
+    assert independent.high[0] == pytest.approx(pairs.high[0, 1])
+
+
+def test_paired_correlation_is_newcombes() -> None:
+    # of 50 rows 20 have both properties, 6 the first alone, 4 the second, 20 none
+    found = paired_correlation(
+        np.array(20 / 50), np.array(26 / 50), np.array(24 / 50), np.array(50)
+    )
+    expected = (20 * 20 - 6 * 4 - 50 / 2) / np.sqrt(26 * 24 * 24 * 26)
+    assert float(found) == pytest.approx(expected)
+    assert np.isnan(paired_correlation(np.array(0.0), np.array(0.0), np.array(0.5), np.array(9)))
+
+
+def test_very_many_groups_have_longer_intervals() -> None:
+    rng = np.random.default_rng(1)
+    hits = rng.binomial(40, 0.4, 401)
+    narrow = exact_interval(hits, 40, 0.95)
+    wide = exact_interval(hits, 40, corrected_level(0.95, pairs_of(401)))
+    for compare in (largest_difference, smallest_ratio):
+        many = compare(narrow, wide)
+        few = compare(*(Estimates(*(end[:400] for end in parts)) for parts in (narrow, wide)))
+        assert many.low <= few.low + 1e-9
+        assert many.high >= few.high - 1e-9

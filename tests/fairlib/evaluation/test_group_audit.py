@@ -24,6 +24,7 @@ from sklearn.metrics import (
     fbeta_score,
     mean_absolute_error,
     precision_score,
+    r2_score,
     recall_score,
     roc_auc_score,
 )
@@ -288,7 +289,7 @@ def test_nobody_selected_is_no_evidence_of_a_ratio() -> None:
     assert rates["upper"] == pytest.approx(0.168, abs=0.001)
 
 
-def test_people_with_several_rows_widen_the_intervals_and_count_once() -> None:
+def test_people_with_several_rows_count_once() -> None:
     given = hand()
     several = audit(
         None,
@@ -351,6 +352,8 @@ def test_an_index_that_only_counts_rows_says_nothing() -> None:
         ({"people": [1, 1, None, 2]}, "people: 1 of 4 values are missing"),
         ({"favourable": 3}, "favourable: got 3, expected one of 0, 1"),
         ({"y_true": ["yes", "no", "yes", "no"]}, "give both in the same values"),
+        ({"required": {"sx": ["f"]}}, "required: 'sx' is no sensitive feature"),
+        ({"metrics": "ece"}, "probabilities are passed as y_score"),
         ({"missing": "drop"}, "missing: got 'drop', expected 'shown' or 'group'"),
         ({"level": 95}, "level: got 95"),
         ({"sample_weight": [1, 1, 1, 1], "metrics": lambda t, p: 0.5}, "not take sample_weight"),
@@ -382,7 +385,7 @@ def test_several_models_are_compared_on_the_same_rows() -> None:
     assert result.compare("old", "new")["model"].unique().tolist() == ["old"]
 
 
-def test_two_equal_models_differ_by_nothing_with_some_uncertainty() -> None:
+def test_equal_models_differ_by_0_with_an_interval() -> None:
     frame = people(200)
     models = {"old": frame["picked"], "new": frame["picked"].copy()}
     result = audit(None, models, sensitive_features=frame["sex"])
@@ -427,6 +430,45 @@ def test_probabilities_give_decisions_and_an_auc() -> None:
     )
     assert np.allclose(result.by_group["auc"], area)
     assert "Note: decisions are probabilities of at least 0.5." in result.verdict
+
+
+def test_the_catalogues_other_metrics_equal_an_evaluation() -> None:
+    frame = people(800)
+    names = ["ece", "log_loss_gain", "theil_index", "brier", "log_loss", "auc", "calibration_gap"]
+    result = audit(
+        frame["hired"], frame["score"], sensitive_features=frame["sex"], metrics=names, draws=20
+    )
+    outcomes = Outcomes(
+        frame["hired"].to_numpy(),
+        (frame["score"] >= 0.5).to_numpy().astype(int),
+        frame["score"].to_numpy(),
+        {"sex": frame["sex"].to_numpy(dtype=object)},
+    )
+    evaluation = evaluate(outcomes, draws=20)
+    for name in names[:-1]:
+        assert result.overall[name] == pytest.approx(evaluation.metrics[name].value), name
+    gap = result.gaps().iloc[0]
+    expected = evaluation.metrics["calibration_gap.sex"]
+    assert (gap["metric"], gap["value"]) == ("calibration_gap", pytest.approx(expected.value))
+    assert (gap["lower"], gap["upper"]) == (
+        pytest.approx(expected.low),
+        pytest.approx(expected.high),
+    )
+
+
+def test_r2_is_scikit_learns() -> None:
+    frame = people(300)
+    offer = frame["score"] + np.random.default_rng(0).normal(size=300) * 0.1
+    weights = np.arange(300) % 3
+    ours = audit(
+        frame["score"],
+        offer,
+        sensitive_features=frame["sex"],
+        metrics={"ours": "r2", "theirs": r2_score},
+        sample_weight=weights,
+        draws=20,
+    ).by_group
+    assert np.allclose(ours["ours"], ours["theirs"])
 
 
 def test_functions_that_give_no_number_keep_their_results() -> None:

@@ -21,12 +21,12 @@ def test_findings_name_refusals_first_and_metrics_by_title() -> None:
         gate("accuracy", "max", 0.8, 0.9),
         gate("brier", "max", 1, 0),
     ]
-    assert gate_findings(results, "It does not pass") == [
-        "It does not pass: 1 of 3 gates refused it.",
+    assert gate_findings(results, "It does not pass, because") == [
+        "It does not pass, because 1 of 3 gates refused it.",
         "Accuracy in one line.",
         "Area under the ROC curve in one line.",
     ]
-    assert gate_findings(results[:1], "No")[0] == "No: there is not enough evidence to decide."
+    assert gate_findings(results[:1], "No:")[0] == "No: there is not enough evidence to decide."
 
 
 @pytest.mark.parametrize(

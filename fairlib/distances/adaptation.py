@@ -1,0 +1,723 @@
+r"""Adapted copies: the counterpart of each person in another group, column by column.
+
+The counterpart of a number has the same quantile in the other group, given the columns that it is
+conditioned on (Plečko and Meinshausen 2020). A number of which many people have the same values,
+such as whole numbers, keeps to these values: a person's quantile is drawn within the value's share.
+A category keeps its level with the largest possible probability, and else moves to levels that are
+more frequent in the other group.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal, Self
+
+import numpy as np
+
+from evenhand.fairlib.arrays import Float, Index
+
+Kind = Literal["keep", "shift", "scale", "quantiles", "steps", "levels"]
+# Kinds for which a person needs a uniform number.
+DRAWN = ("steps", "levels")
+# People behind each point of a quantile function, so that no single person's value is stored.
+LEAST_PER_KNOT = 10
+MOST_KNOTS = 40
+# Least people of a group from which a counterpart is learned.
+LEAST_GROUP = 30
+# Level of the tests by which a column's kind is chosen, divided by the number of columns.
+TEST_LEVEL = 0.05
+# Share of people with a frequent value from which a number keeps to its values.
+LEAST_REPEATED = 0.1
+# Most parts of the conditioning columns' index, in each of which steps are learned.
+STRATA = 8
+# Ridge penalty per row of the regressions on the conditioning columns.
+RIDGE = 1e-3
+# Pseudo-count of each level of a category, as a share of the group's frequencies.
+PRIOR_ROWS = 2.0
+# Steps of the draws of categories: fractional parts of roots of primes, so that columns differ.
+PRIMES = (2, 3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37, 41, 43, 47, 53, 59, 61, 67, 71)
+
+
+@dataclass
+class GroupModel:
+    """A column's distribution in one group.
+
+    Parameters
+    ----------
+    weights : list of list of float
+        Of a number one row, of a category one for each level: intercept and coefficients of the
+        conditioning columns. Of a category they give logits.
+    scale : float
+        Standard deviation of a number's residuals.
+    knots : list of float
+        Means of equally many sorted residuals; of a category empty.
+    steps : list of list of list of float
+        Of ``steps``, by stratum: value and the cumulated shares below and up to it.
+    """
+
+    weights: list[list[float]]
+    scale: float
+    knots: list[float]
+    steps: list[list[list[float]]] = field(default_factory=list)
+
+
+@dataclass
+class AdaptedColumn:
+    """How one column of the matrix, or the columns of one category, are adapted.
+
+    Parameters
+    ----------
+    positions : list of int
+        Columns of the matrix.
+    kind : {"keep", "shift", "scale", "quantiles", "steps", "levels"}
+    parents : list of int
+        Columns of the matrix that it is conditioned on.
+    models : list of GroupModel
+        One for each group; empty for ``keep``.
+    index : list of float
+        Of ``steps``: intercept and coefficients of the conditioning columns.
+    cuts : list of float
+        Of ``steps``: the limits of the index between strata.
+    """
+
+    positions: list[int]
+    kind: Kind
+    parents: list[int]
+    models: list[GroupModel]
+    index: list[float] = field(default_factory=list)
+    cuts: list[float] = field(default_factory=list)
+
+
+class Adaptation:
+    """Counterparts of people in other groups, learned from training rows.
+
+    Parameters
+    ----------
+    units : sequence of sequence of int
+        Columns of the matrix that are adapted together, in their order: one number, or the 0/1
+        columns of one category.
+    given : sequence of int
+        Columns on which all are conditioned, and which stay as they are.
+    sequential : bool
+        Whether a column is also conditioned on the earlier ones.
+
+    Attributes
+    ----------
+    reference_ : int
+        The largest group, the first of equals.
+    columns_ : list of AdaptedColumn
+    """
+
+    def __init__(
+        self,
+        units: Sequence[Sequence[int]],
+        given: Sequence[int] = (),
+        *,
+        sequential: bool = False,
+    ) -> None:
+        self.units = [list(unit) for unit in units]
+        self.given = list(given)
+        self.sequential = sequential
+
+    def fit(self, X: Float, codes: Index, n_groups: int | None = None) -> Self:
+        """Learn each column's distribution in each group.
+
+        Parameters
+        ----------
+        X : ndarray of float, shape (n, d)
+        codes : ndarray of int, shape (n,)
+            Group of every row.
+        n_groups : int, optional
+            Number of groups; default: of those in `codes`.
+
+        Returns
+        -------
+        Self
+
+        Raises
+        ------
+        ValueError
+            If a group has fewer than 30 rows.
+        """
+        rows = np.asarray(X, dtype=np.float64)
+        count = int(codes.max()) + 1 if n_groups is None else n_groups
+        sizes = np.bincount(codes, minlength=count)
+        if sizes.min() < LEAST_GROUP:
+            raise ValueError(
+                f"a group has {int(sizes.min())} rows: at least {LEAST_GROUP} are needed to learn "
+                "its counterparts."
+            )
+        self.reference_ = int(sizes.argmax())
+        self.n_groups_ = count
+        level = TEST_LEVEL / max(len(self.units), 1)
+        parents = list(self.given)
+        self.columns_: list[AdaptedColumn] = []
+        for unit in self.units:
+            if len(unit) == 1 and not is_binary(rows[:, unit[0]]):
+                column = self._number(rows, codes, unit, parents, level)
+            else:
+                column = self._category(rows, codes, unit, parents, level)
+            self.columns_.append(column)
+            if self.sequential:
+                parents = parents + unit
+        return self
+
+    def _number(
+        self, rows: Float, codes: Index, unit: list[int], parents: list[int], level: float
+    ) -> AdaptedColumn:
+        """Learn a number's distributions, of the simplest kind that the rows do not contradict."""
+        from scipy.stats import ks_2samp
+
+        models = []
+        residuals = []
+        for group in range(self.n_groups_):
+            members = codes == group
+            inputs = with_intercept(rows[members][:, parents])
+            values = rows[members, unit[0]]
+            weights = ridge(inputs, values)
+            residual = values - inputs @ weights
+            residuals.append(residual)
+            models.append(
+                GroupModel([weights.tolist()], float(residual.std()), knots_of(residual).tolist())
+            )
+        centre = models[self.reference_]
+        kind: Kind = "keep"
+        for group in range(self.n_groups_):
+            if group == self.reference_:
+                continue
+            members = codes == group
+            inputs = with_intercept(rows[members][:, parents])
+            expected = rows[members, unit[0]] - inputs @ np.array(centre.weights[0])
+            candidates: dict[Kind, Float] = {
+                "keep": expected,
+                "shift": residuals[group],
+                "scale": residuals[group] * scale_ratio(centre.scale, models[group].scale),
+            }
+            smallest: Kind = "quantiles"
+            for name, values in candidates.items():
+                if ks_2samp(values, residuals[self.reference_]).pvalue >= level:
+                    smallest = name
+                    break
+            if ORDER.index(smallest) > ORDER.index(kind):
+                kind = smallest
+        if kind == "keep":
+            models = []
+        elif is_repeated(rows[:, unit[0]]):
+            return self._steps(rows, codes, unit, parents)
+        return AdaptedColumn(unit, kind, list(parents), models)
+
+    def _steps(
+        self, rows: Float, codes: Index, unit: list[int], parents: list[int]
+    ) -> AdaptedColumn:
+        """Learn the distributions of a number that many people share, within strata."""
+        values = rows[:, unit[0]]
+        inputs = with_intercept(rows[:, parents])
+        index = ridge(inputs, values)
+        place = inputs @ index
+        # as many strata as each have enough people of every group
+        for count in range(STRATA if parents else 1, 0, -1):
+            cuts = np.quantile(place, np.arange(1, count) / count)
+            strata = np.searchsorted(cuts, place)
+            cells = np.zeros((self.n_groups_, count))
+            np.add.at(cells, (codes, strata), 1)
+            if cells.min() >= LEAST_GROUP:
+                break
+        models = []
+        for group in range(self.n_groups_):
+            steps = []
+            for stratum in range(len(cuts) + 1):
+                steps.append(steps_of(values[(codes == group) & (strata == stratum)]))
+            models.append(GroupModel([], 1.0, [], steps))
+        return AdaptedColumn(unit, "steps", list(parents), models, index.tolist(), cuts.tolist())
+
+    def _category(
+        self, rows: Float, codes: Index, unit: list[int], parents: list[int], level: float
+    ) -> AdaptedColumn:
+        """Learn the shares of a category's levels."""
+        from scipy.stats import chi2_contingency
+
+        levels = levels_of(rows, unit)
+        count = level_count(unit)
+        counts = np.zeros((self.n_groups_, count))
+        np.add.at(counts, (codes, levels), 1.0)
+        seen = counts[:, counts.sum(axis=0) > 0]
+        if seen.shape[1] < 2 or chi2_contingency(seen).pvalue >= level:
+            return AdaptedColumn(unit, "keep", list(parents), [])
+        shares = counts.sum(axis=0) / counts.sum()
+        models = []
+        for group in range(self.n_groups_):
+            smoothed = counts[group] + PRIOR_ROWS * shares + 1e-6
+            smoothed /= smoothed.sum()
+            weights = np.zeros((count, 1 + len(parents)))
+            weights[:, 0] = np.log(smoothed)
+            members = codes == group
+            if parents:
+                weights = level_logits(rows[members][:, parents], levels[members], weights)
+            models.append(GroupModel(weights.tolist(), 1.0, []))
+        return AdaptedColumn(unit, "levels", list(parents), models)
+
+    @property
+    def n_drawn_(self) -> int:
+        """Number of columns for which each person needs a uniform number."""
+        return sum(column.kind in DRAWN for column in self.columns_)
+
+    def counterparts(self, X: Float, codes: Index, target: int, uniforms: Float) -> Float:
+        """Each person's counterpart in a group.
+
+        Parameters
+        ----------
+        X : ndarray of float, shape (n, d)
+        codes : ndarray of int, shape (n,)
+            Group of every row; a row of an unknown group, -1, stays as it is.
+        target : int
+            The other group.
+        uniforms : ndarray of float in [0, 1), shape (n, n_drawn_) or (1, n_drawn_)
+            By these a category moves to another level, and a shared value has a quantile.
+
+        Returns
+        -------
+        ndarray of float64, shape (n, d)
+        """
+        rows = np.asarray(X, dtype=np.float64)
+        adapted = rows.copy()
+        drawn = 0
+        draws = np.broadcast_to(uniforms, (len(rows), np.shape(uniforms)[1]))
+        for column in self.columns_:
+            if column.kind == "keep":
+                continue
+            uniform = np.empty(0)
+            if column.kind in DRAWN:
+                uniform = draws[:, drawn]
+                drawn += 1
+            for group in range(self.n_groups_):
+                members = np.flatnonzero(codes == group)
+                if group != target and members.size:
+                    self._move(column, rows, adapted, members, (group, target), uniform)
+        return adapted
+
+    def _move(
+        self,
+        column: AdaptedColumn,
+        rows: Float,
+        adapted: Float,
+        members: Index,
+        groups: tuple[int, int],
+        uniform: Float,
+    ) -> None:
+        """Write one column of the counterparts of a group's members."""
+        source = column.models[groups[0]]
+        aim = column.models[groups[1]]
+        before = with_intercept(rows[members][:, column.parents])
+        after = with_intercept(adapted[members][:, column.parents])
+        if column.kind == "levels":
+            moved = move_levels(
+                levels_of(rows[members], column.positions),
+                level_shares(before, source),
+                level_shares(after, aim),
+                uniform[members],
+            )
+            write_levels(adapted, members, column.positions, moved)
+            return
+        position = column.positions[0]
+        values = rows[members, position]
+        if column.kind == "steps":
+            mapped = np.empty(len(values))
+            strata = np.searchsorted(np.array(column.cuts), before @ np.array(column.index))
+            aims = np.searchsorted(np.array(column.cuts), after @ np.array(column.index))
+            for stratum in range(len(column.cuts) + 1):
+                for other in range(len(column.cuts) + 1):
+                    chosen = np.flatnonzero((strata == stratum) & (aims == other))
+                    mapped[chosen] = map_steps(
+                        values[chosen],
+                        source.steps[stratum],
+                        aim.steps[other],
+                        uniform[members[chosen]],
+                    )
+            adapted[members, position] = mapped
+            return
+        residual = values - before @ np.array(source.weights[0])
+        mapped = map_residual(residual, column.kind, source, aim)
+        adapted[members, position] = after @ np.array(aim.weights[0]) + mapped
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain content for a JSON file."""
+        return {
+            "units": self.units,
+            "given": self.given,
+            "sequential": self.sequential,
+            "reference": self.reference_,
+            "groups": self.n_groups_,
+            "columns": [asdict(column) for column in self.columns_],
+        }
+
+    @classmethod
+    def from_dict(cls, content: Mapping[str, Any]) -> Self:
+        """Read what :meth:`to_dict` wrote.
+
+        Parameters
+        ----------
+        content : mapping
+
+        Returns
+        -------
+        Self
+        """
+        adaptation = cls(content["units"], content["given"], sequential=content["sequential"])
+        adaptation.reference_ = content["reference"]
+        adaptation.n_groups_ = content["groups"]
+        adaptation.columns_ = []
+        for column in content["columns"]:
+            models = [GroupModel(**model) for model in column["models"]]
+            adaptation.columns_.append(AdaptedColumn(**{**column, "models": models}))
+        return adaptation
+
+
+ORDER: tuple[Kind, ...] = ("keep", "shift", "scale", "quantiles")
+
+
+def is_binary(values: Float) -> bool:
+    """Whether a column holds only 0 and 1.
+
+    Parameters
+    ----------
+    values : ndarray of float, shape (n,)
+
+    Returns
+    -------
+    bool
+    """
+    return bool(((values == 0.0) | (values == 1.0)).all())
+
+
+def is_repeated(values: Float) -> bool:
+    """Whether at least a tenth of the people have a value that ten people have.
+
+    Parameters
+    ----------
+    values : ndarray of float, shape (n,)
+
+    Returns
+    -------
+    bool
+    """
+    _, counts = np.unique(values, return_counts=True)
+    return bool(counts[counts >= LEAST_PER_KNOT].sum() >= LEAST_REPEATED * len(values))
+
+
+def steps_of(values: Float) -> list[list[float]]:
+    """A distribution with jumps: values with the cumulated shares below and up to them.
+
+    A value of ten people has a jump. Those between are pooled into means of at least ten, without
+    one; fewer than ten people between two jumps join the lower one.
+
+    Parameters
+    ----------
+    values : ndarray of float, shape (n,)
+
+    Returns
+    -------
+    list of [value, share below, share up to it], in rising order
+    """
+    distinct, counts = np.unique(values, return_counts=True)
+    total = counts.sum()
+    steps: list[list[float]] = []
+    pool: list[float] = []
+    below = 0
+    for value, count in zip(distinct.tolist(), counts.tolist(), strict=True):
+        if count < LEAST_PER_KNOT:
+            pool += [value] * count
+            continue
+        below = _add_pool(steps, pool, below, total)
+        pool = []
+        steps.append([value, below / total, (below + count) / total])
+        below += count
+    _add_pool(steps, pool, below, total)
+    return steps
+
+
+def _add_pool(steps: list[list[float]], pool: list[float], below: int, total: int) -> int:
+    """Add the people between two jumps; return the number of people up to here."""
+    if len(pool) < LEAST_PER_KNOT and steps:
+        steps[-1][2] = (below + len(pool)) / total
+    elif pool:
+        count = max(min(len(pool) // LEAST_PER_KNOT, MOST_KNOTS), 1)
+        place = below
+        for part in np.array_split(np.array(pool), count):
+            middle = (place + len(part) / 2) / total
+            steps.append([float(part.mean()), middle, middle])
+            place += len(part)
+    return below + len(pool)
+
+
+def map_steps(
+    values: Float, source: list[list[float]], target: list[list[float]], uniforms: Float
+) -> Float:
+    """Values of the other group at the same quantile, which is drawn within a jump.
+
+    Parameters
+    ----------
+    values : ndarray of float, shape (n,)
+    source, target : list of [value, share below, share up to it]
+    uniforms : ndarray of float in [0, 1), shape (n,)
+
+    Returns
+    -------
+    ndarray of float, shape (n,)
+    """
+    levels, below, up_to = np.array(source).T
+    # between two values a person's quantile lies between their shares
+    knots = np.repeat(levels, 2)
+    shares = np.stack([below, up_to], axis=1).ravel()
+    quantile = np.interp(values, knots, shares)
+    place = np.minimum(np.searchsorted(levels, values), len(levels) - 1)
+    jumps = (levels[place] == values) & (up_to[place] > below[place])
+    drawn = below[place] + uniforms * (up_to[place] - below[place])
+    quantile = np.where(jumps, drawn, quantile)
+    aims, aim_below, aim_up_to = np.array(target).T
+    aim_shares = np.stack([aim_below, aim_up_to], axis=1).ravel()
+    return np.asarray(np.interp(quantile, aim_shares, np.repeat(aims, 2)))
+
+
+def with_intercept(inputs: Float) -> Float:
+    """The inputs after a column of ones.
+
+    Parameters
+    ----------
+    inputs : ndarray of float, shape (n, k)
+
+    Returns
+    -------
+    ndarray of float, shape (n, 1 + k)
+    """
+    return np.concatenate([np.ones((len(inputs), 1)), inputs], axis=1)
+
+
+def ridge(inputs: Float, values: Float) -> Float:
+    """Coefficients of a ridge regression; the first column, the intercept, is not penalised.
+
+    Parameters
+    ----------
+    inputs : ndarray of float, shape (n, k)
+    values : ndarray of float, shape (n,)
+
+    Returns
+    -------
+    ndarray of float, shape (k,)
+    """
+    penalty = RIDGE * len(inputs) * np.eye(inputs.shape[1])
+    penalty[0, 0] = 0.0
+    return np.asarray(np.linalg.solve(inputs.T @ inputs + penalty, inputs.T @ values))
+
+
+def knots_of(residuals: Float) -> Float:
+    """Means of equally many sorted residuals, at least 10 each.
+
+    Parameters
+    ----------
+    residuals : ndarray of float, shape (n,)
+
+    Returns
+    -------
+    ndarray of float, at most 40
+        In rising order.
+    """
+    count = max(min(len(residuals) // LEAST_PER_KNOT, MOST_KNOTS), 1)
+    parts = np.array_split(np.sort(residuals), count)
+    return np.array([part.mean() for part in parts])
+
+
+def scale_ratio(target: float, source: float) -> float:
+    """Ratio of two standard deviations; 1 where the source is constant.
+
+    Parameters
+    ----------
+    target, source : float
+
+    Returns
+    -------
+    float
+    """
+    return target / source if source > 0 else 1.0
+
+
+def map_residual(residual: Float, kind: Kind, source: GroupModel, target: GroupModel) -> Float:
+    """Residuals of the other group at the same quantile.
+
+    Beyond the outermost knots a residual keeps its distance to them.
+
+    Parameters
+    ----------
+    residual : ndarray of float, shape (n,)
+    kind : {"shift", "scale", "quantiles"}
+    source, target : GroupModel
+        Of the person's group and the other one.
+
+    Returns
+    -------
+    ndarray of float, shape (n,)
+    """
+    if kind == "shift":
+        return residual
+    if kind == "scale":
+        return residual * scale_ratio(target.scale, source.scale)
+    knots = np.array(source.knots)
+    aims = np.array(target.knots)
+    probabilities = (np.arange(len(knots)) + 0.5) / len(knots)
+    target_probabilities = (np.arange(len(aims)) + 0.5) / len(aims)
+    quantile = np.interp(residual, knots, probabilities)
+    mapped = np.interp(quantile, target_probabilities, aims)
+    mapped = mapped + np.minimum(residual - knots[0], 0.0)
+    return np.asarray(mapped + np.maximum(residual - knots[-1], 0.0))
+
+
+def level_count(positions: Sequence[int]) -> int:
+    """Number of a category's levels, with the level of a row without a 1.
+
+    Parameters
+    ----------
+    positions : sequence of int
+        Columns of the category.
+
+    Returns
+    -------
+    int
+    """
+    return len(positions) + 1
+
+
+def levels_of(rows: Float, positions: Sequence[int]) -> Index:
+    """Level of each row's category; the last one where no column is 1.
+
+    Parameters
+    ----------
+    rows : ndarray of float, shape (n, d)
+    positions : sequence of int
+        Its 0/1 columns.
+
+    Returns
+    -------
+    ndarray of int, shape (n,)
+    """
+    part = rows[:, list(positions)]
+    return np.where(part.max(axis=1) > 0.5, part.argmax(axis=1), len(positions))
+
+
+def write_levels(rows: Float, members: Index, positions: Sequence[int], levels: Index) -> None:
+    """Write levels as 0/1 columns.
+
+    Parameters
+    ----------
+    rows : ndarray of float, shape (n, d)
+        Changed in place.
+    members : ndarray of int, shape (m,)
+        Rows to change.
+    positions : sequence of int
+    levels : ndarray of int, shape (m,)
+    """
+    encoded = levels[:, None] == np.arange(len(positions))[None, :]
+    rows[members[:, None], np.asarray(positions)] = encoded
+
+
+def level_logits(inputs: Float, levels: Index, shares: Float) -> Float:
+    """Logits of a category's levels given numbers; levels without rows keep their share.
+
+    Parameters
+    ----------
+    inputs : ndarray of float, shape (n, k)
+    levels : ndarray of int, shape (n,)
+    shares : ndarray of float, shape (levels, 1 + k)
+        Logits without the inputs.
+
+    Returns
+    -------
+    ndarray of float, shape (levels, 1 + k)
+    """
+    from sklearn.linear_model import LogisticRegression
+
+    present, counts = np.unique(levels, return_counts=True)
+    frequent = present[counts >= LEAST_PER_KNOT]
+    if len(frequent) < 2:
+        return shares
+    kept = np.isin(levels, frequent)
+    model = LogisticRegression(C=0.3, max_iter=300).fit(inputs[kept], levels[kept])
+    coefficients = model.coef_
+    intercepts = model.intercept_
+    if len(frequent) == 2:
+        # one row of coefficients, of the second level against the first
+        coefficients = np.concatenate([-coefficients / 2, coefficients / 2])
+        intercepts = np.concatenate([-intercepts / 2, intercepts / 2])
+    logits = shares.copy()
+    # so that rare levels keep their share beside the others
+    offset = np.log(np.exp(shares[frequent, 0]).sum())
+    total = np.log(np.exp(intercepts).sum())
+    logits[frequent, 0] = intercepts - total + offset
+    logits[frequent, 1:] = coefficients
+    return logits
+
+
+def level_shares(inputs: Float, model: GroupModel) -> Float:
+    """Probabilities of a category's levels.
+
+    Parameters
+    ----------
+    inputs : ndarray of float, shape (n, 1 + k)
+        With the intercept's column.
+    model : GroupModel
+
+    Returns
+    -------
+    ndarray of float, shape (n, levels)
+    """
+    from scipy.special import softmax
+
+    return np.asarray(softmax(inputs @ np.array(model.weights).T, axis=1))
+
+
+def move_levels(levels: Index, source: Float, target: Float, uniforms: Float) -> Index:
+    """Levels after a maximal coupling: as many people as possible keep theirs.
+
+    A person keeps level k with the probability min(1, target / source), and else gets a level in
+    proportion to what it has more in the target.
+
+    Parameters
+    ----------
+    levels : ndarray of int, shape (n,)
+    source, target : ndarray of float, shape (n, levels)
+        Probabilities in the person's group and the other one.
+    uniforms : ndarray of float in [0, 1), shape (n,)
+
+    Returns
+    -------
+    ndarray of int, shape (n,)
+    """
+    person = np.arange(len(levels))
+    stay = np.minimum(target[person, levels] / source[person, levels], 1.0)
+    excess = np.maximum(target - source, 0.0)
+    total = excess.sum(axis=1, keepdims=True)
+    excess = excess / np.where(total > 0, total, 1.0)
+    rest = np.where(stay < 1, (uniforms - stay) / np.where(stay < 1, 1 - stay, 1.0), 0.0)
+    moved = (np.cumsum(excess, axis=1) <= rest[:, None]).sum(axis=1)
+    moved = np.minimum(moved, target.shape[1] - 1)
+    return np.where(uniforms < stay, levels, moved)
+
+
+def grid_of_uniforms(draws: int, categories: int) -> Float:
+    """Uniform numbers for deterministic draws of categories, evenly spread in each column.
+
+    Parameters
+    ----------
+    draws : int
+    categories : int
+
+    Returns
+    -------
+    ndarray of float in [0, 1), shape (draws, categories)
+    """
+    grid = np.empty((draws, categories))
+    even = (np.arange(draws) + 0.5) / draws
+    for column in range(categories):
+        step = np.sqrt(PRIMES[column % len(PRIMES)]) * (1 + column // len(PRIMES))
+        order = np.argsort(np.arange(draws) * step % 1.0, kind="stable")
+        grid[:, column] = even[order]
+    return grid

@@ -163,7 +163,7 @@ def known_metrics(resolved: CheckedJob) -> list[str]:
     if reports_leak(resolved):
         metrics += [f"metric_leak.{column.name}" for column in resolved.contract.sensitive]
     if resolved.has_certificate:
-        metrics += _certificate_metrics(method, proved=keys.proof_parts is not None)
+        metrics += _certificate_metrics(method, proved=keys.proof_parts != "none")
     return metrics
 
 

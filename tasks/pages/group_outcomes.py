@@ -116,7 +116,7 @@ def _error_rates(rates: GroupRates, favourable: int) -> tuple[Rate, Rate]:
 
 def _errors(cells: Sequence[Json]) -> list[Json]:
     """The same cells, which count wrong predictions in place of positive ones."""
-    wrong = []
+    wrong: list[Json] = []
     for cell in cells:
         count = cell["predicted_positive"]
         if cell["label"] == 1:

@@ -569,6 +569,19 @@ _CLASSIFIER = (
         subject="attribute",
     ),
     MetricInfo(
+        name="metric_leak",
+        title="Leak of the fair metric",
+        explanation=(
+            "How well the groups by {subject} can be predicted from what the fair metric leaves of "
+            "the model inputs, or from the adapted columns that the model reads, given the "
+            "legitimate columns; learned and measured on different test rows; 0.5 is chance."
+        ),
+        direction="lower",
+        compares="fair metric and groups",
+        formula="largest cross-validated AUC of a group against the rest, linear or by trees",
+        subject="attribute",
+    ),
+    MetricInfo(
         name="reasons_kept",
         title="Reasons kept under comparable moves",
         explanation=(

@@ -17,7 +17,7 @@ from evenhand.fairlib.catalogue import PROVED
 from evenhand.fairlib.methods.registry import METHODS, PROXIES, MethodSpec, method_class
 from evenhand.flows.checked_job import CheckedJob
 from evenhand.flows.engine import Measured, Steps
-from evenhand.flows.job import ONCE, Job, SubspaceMetric
+from evenhand.flows.job import ONCE, Job, LearnedByEvidence, SubspaceMetric
 from evenhand.flows.memory import Place, place_of
 from evenhand.tasks.errors import InputError
 from evenhand.tasks.execution.fingerprint import library_versions
@@ -25,6 +25,9 @@ from evenhand.tasks.execution.store import Artifact
 from evenhand.tasks.sources.fetching import local_file
 from evenhand.tasks.steps.gate_step import measured_metrics, token_metrics
 from evenhand.tasks.written_input import nearest
+
+# Verdicts of a learned metric on columns that are mapped to one group.
+ADAPTED_VERDICTS = ("shift", "scale", "quantiles", "steps", "levels")
 
 VALUE_TYPES: dict[str, Any] = {
     "string": str,
@@ -157,9 +160,17 @@ def known_metrics(resolved: CheckedJob) -> list[str]:
     metrics += token_metrics(resolved.contract, keys.terms)
     if method.asks:
         metrics += [f"adversary_auc.{column.name}" for column in resolved.contract.sensitive]
+    if reports_leak(resolved):
+        metrics += [f"metric_leak.{column.name}" for column in resolved.contract.sensitive]
     if resolved.has_certificate:
         metrics += _certificate_metrics(method, proved=keys.proof_parts is not None)
     return metrics
+
+
+def reports_leak(resolved: CheckedJob) -> bool:
+    """Whether the model uses a learned metric, whose leak is measured on the test rows."""
+    is_learned = isinstance(resolved.job.fair_metric, LearnedByEvidence)
+    return METHODS[resolved.method].needs_metric and is_learned
 
 
 def _certificate_metrics(method: MethodSpec, *, proved: bool) -> list[str]:
@@ -184,6 +195,17 @@ def _check_metric(job: Job, contract: Contract) -> None:
     if isinstance(metric, SubspaceMetric):
         check_names("fair_metric.indicators", metric.indicators, features, "the contract has")
         check_names("fair_metric.learned", metric.learned, names, "the contract has")
+        return
+    if isinstance(metric, LearnedByEvidence):
+        for name in metric.legitimate:
+            if name in names:
+                raise InputError(
+                    f"fair_metric.legitimate has {name!r}, which is a sensitive attribute: remove "
+                    "it from the list."
+                )
+        check_names(
+            "fair_metric.legitimate", metric.legitimate, features, "the contract's model inputs are"
+        )
         return
     defined = [*job.evaluate.counterfactuals, *job.evaluate.terms]
     if not metric.comparable_by and not defined:
@@ -467,7 +489,7 @@ def _evaluate(
     for control in ("plain", "blind"):
         if steps.has_output("controls", control):
             inputs[control] = steps.output("controls", control)
-    if certificate is not None:
+    if certificate is not None or reports_leak(resolved):
         inputs["metric"] = steps.output("fair_metric", "metric")
     if job.evaluate.membership:
         inputs["membership"] = steps.output("membership", "membership")
@@ -483,6 +505,8 @@ def _evaluate(
         parameters["classes"] = list(map(str, label.classes))
     else:
         parameters["outcome"] = describe_outcome(label)
+    if reports_leak(resolved):
+        parameters["metric_leak"] = True
     parameters |= place.parameters
     parameters["seed"] = job.seed
     steps("evaluate", parameters, inputs, modules=_learner_modules(resolved))
@@ -514,6 +538,9 @@ def _notes(steps: Steps) -> list[str]:
             f"the fair metric has no learned direction for {' and '.join(unlearned)}, which the "
             "model inputs predict no better than chance"
         )
+    learned = steps.facts("fair_metric").get("learned")
+    if learned:
+        notes.append(metric_note(learned))
     workers = steps.facts("train").get("workers")
     if workers:
         notes.append(
@@ -680,6 +707,30 @@ def training_rows(resolved: CheckedJob, steps: Steps) -> tuple[Artifact, str | N
     return steps.output("balance", "train"), version.content
 
 
+def metric_note(learned: Mapping[str, Any]) -> str:
+    """Return a sentence on the columns that a learned metric removes and adapts."""
+    removed = []
+    adapted = []
+    for column in learned["columns"]:
+        if column["verdict"] == "removed":
+            removed.append(column["column"])
+        elif column["verdict"] in ADAPTED_VERDICTS:
+            adapted.append(column["column"])
+    if not removed and not adapted:
+        return (
+            "the learned metric has no proxy feature: to leave out the sensitive attributes is "
+            "enough"
+        )
+    parts = []
+    if removed:
+        parts.append(f"removes {', '.join(removed)}")
+    if adapted:
+        parts.append(f"adapts {', '.join(adapted)}")
+    if not adapted:
+        parts.append("and so gains nothing over leaving these columns out")
+    return f"the learned metric {'; '.join(parts)}"
+
+
 def _metric_step(
     resolved: CheckedJob, steps: Steps, train: Artifact
 ) -> tuple[dict[str, Any], dict[str, Artifact]]:
@@ -690,6 +741,9 @@ def _metric_step(
     parameters: dict[str, Any] = {"fair_metric": job.fair_metric.model_dump(exclude={"corpus"})}
     inputs = {"train": train}
     if isinstance(job.fair_metric, SubspaceMetric):
+        return parameters, inputs
+    if isinstance(job.fair_metric, LearnedByEvidence):
+        parameters["seed"] = job.seed
         return parameters, inputs
     terms = job.evaluate.model_dump()["terms"]
     copies = job.fair_metric.copies({**job.evaluate.counterfactuals, **terms})

@@ -628,12 +628,26 @@ class ExploreMetric(ComparableMetric):
     """Largest number of comparable, and of incomparable, pairs that are drawn."""
 
 
+class LearnedByEvidence(Section):
+    """A metric whose removed and adapted columns are chosen by evidence on the training rows."""
+
+    kind: Literal["learned"]
+    """How the metric is learned."""
+    legitimate: list[str] = []
+    """Model inputs whose differences between groups stay, and explain those of other columns."""
+    explained_variance: Annotated[float, Field(gt=0, le=1)] = 0.99
+    """Share of the squared differences between people and their adapted copies to ignore."""
+
+
 METRIC_KINDS: dict[str, type[Section]] = {
     "sensitive-subspace": SubspaceMetric,
     "face": FaceMetric,
     "explore": ExploreMetric,
+    "learned": LearnedByEvidence,
 }
-FairMetric = Annotated[SubspaceMetric | FaceMetric | ExploreMetric, Field(discriminator="kind")]
+FairMetric = Annotated[
+    SubspaceMetric | FaceMetric | ExploreMetric | LearnedByEvidence, Field(discriminator="kind")
+]
 
 
 class Job(Section):

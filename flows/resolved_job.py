@@ -52,6 +52,7 @@ UNCONTROLLED = (
     "features_asked",
     "leak_suspected",
     "membership_auc",
+    "metric_leak",
     "probability_spread",
     "reasons_kept",
 )

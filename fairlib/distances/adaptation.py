@@ -1,21 +1,25 @@
 r"""Adapted copies: the counterpart of each person in another group, column by column.
 
 The counterpart of a number has the same quantile in the other group, given the columns that it is
-conditioned on (Plečko and Meinshausen 2020). A category keeps its level with the largest possible
-probability, and else moves to levels that are more frequent in the other group.
+conditioned on (Plečko and Meinshausen 2020). A number of which many people have the same values,
+such as whole numbers, keeps to these values: a person's quantile is drawn within the value's share.
+A category keeps its level with the largest possible probability, and else moves to levels that are
+more frequent in the other group.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any, Literal, Self
 
 import numpy as np
 
 from evenhand.fairlib.arrays import Float, Index
 
-Kind = Literal["keep", "shift", "scale", "quantiles", "levels"]
+Kind = Literal["keep", "shift", "scale", "quantiles", "steps", "levels"]
+# Kinds for which a person needs a uniform number.
+DRAWN = ("steps", "levels")
 # People behind each point of a quantile function, so that no single person's value is stored.
 LEAST_PER_KNOT = 10
 MOST_KNOTS = 40
@@ -23,6 +27,10 @@ MOST_KNOTS = 40
 LEAST_GROUP = 30
 # Level of the tests by which a column's kind is chosen, divided by the number of columns.
 TEST_LEVEL = 0.05
+# Share of people with a frequent value from which a number keeps to its values.
+LEAST_REPEATED = 0.1
+# Most parts of the conditioning columns' index, in each of which steps are learned.
+STRATA = 8
 # Ridge penalty per row of the regressions on the conditioning columns.
 RIDGE = 1e-3
 # Pseudo-count of each level of a category, as a share of the group's frequencies.
@@ -44,11 +52,14 @@ class GroupModel:
         Standard deviation of a number's residuals.
     knots : list of float
         Means of equally many sorted residuals; of a category empty.
+    steps : list of list of list of float
+        Of ``steps``, by stratum: value and the cumulated shares below and up to it.
     """
 
     weights: list[list[float]]
     scale: float
     knots: list[float]
+    steps: list[list[list[float]]] = field(default_factory=list)
 
 
 @dataclass
@@ -59,17 +70,23 @@ class AdaptedColumn:
     ----------
     positions : list of int
         Columns of the matrix.
-    kind : {"keep", "shift", "scale", "quantiles", "levels"}
+    kind : {"keep", "shift", "scale", "quantiles", "steps", "levels"}
     parents : list of int
         Columns of the matrix that it is conditioned on.
     models : list of GroupModel
         One for each group; empty for ``keep``.
+    index : list of float
+        Of ``steps``: intercept and coefficients of the conditioning columns.
+    cuts : list of float
+        Of ``steps``: the limits of the index between strata.
     """
 
     positions: list[int]
     kind: Kind
     parents: list[int]
     models: list[GroupModel]
+    index: list[float] = field(default_factory=list)
+    cuts: list[float] = field(default_factory=list)
 
 
 class Adaptation:
@@ -186,7 +203,33 @@ class Adaptation:
                 kind = smallest
         if kind == "keep":
             models = []
+        elif is_repeated(rows[:, unit[0]]):
+            return self._steps(rows, codes, unit, parents)
         return AdaptedColumn(unit, kind, list(parents), models)
+
+    def _steps(
+        self, rows: Float, codes: Index, unit: list[int], parents: list[int]
+    ) -> AdaptedColumn:
+        """Learn the distributions of a number that many people share, within strata."""
+        values = rows[:, unit[0]]
+        inputs = with_intercept(rows[:, parents])
+        index = ridge(inputs, values)
+        place = inputs @ index
+        # as many strata as each have enough people of every group
+        for count in range(STRATA if parents else 1, 0, -1):
+            cuts = np.quantile(place, np.arange(1, count) / count)
+            strata = np.searchsorted(cuts, place)
+            cells = np.zeros((self.n_groups_, count))
+            np.add.at(cells, (codes, strata), 1)
+            if cells.min() >= LEAST_GROUP:
+                break
+        models = []
+        for group in range(self.n_groups_):
+            steps = []
+            for stratum in range(len(cuts) + 1):
+                steps.append(steps_of(values[(codes == group) & (strata == stratum)]))
+            models.append(GroupModel([], 1.0, [], steps))
+        return AdaptedColumn(unit, "steps", list(parents), models, index.tolist(), cuts.tolist())
 
     def _category(
         self, rows: Float, codes: Index, unit: list[int], parents: list[int], level: float
@@ -215,9 +258,9 @@ class Adaptation:
         return AdaptedColumn(unit, "levels", list(parents), models)
 
     @property
-    def n_categories_(self) -> int:
-        """Number of categories that are adapted: each needs a uniform number a person."""
-        return sum(column.kind == "levels" for column in self.columns_)
+    def n_drawn_(self) -> int:
+        """Number of columns for which each person needs a uniform number."""
+        return sum(column.kind in DRAWN for column in self.columns_)
 
     def counterparts(self, X: Float, codes: Index, target: int, uniforms: Float) -> Float:
         """Each person's counterpart in a group.
@@ -229,8 +272,8 @@ class Adaptation:
             Group of every row; a row of an unknown group, -1, stays as it is.
         target : int
             The other group.
-        uniforms : ndarray of float in [0, 1), shape (n, n_categories_) or (1, n_categories_)
-            By these a category moves to another level.
+        uniforms : ndarray of float in [0, 1), shape (n, n_drawn_) or (1, n_drawn_)
+            By these a category moves to another level, and a shared value has a quantile.
 
         Returns
         -------
@@ -238,35 +281,64 @@ class Adaptation:
         """
         rows = np.asarray(X, dtype=np.float64)
         adapted = rows.copy()
-        category = 0
+        drawn = 0
         draws = np.broadcast_to(uniforms, (len(rows), np.shape(uniforms)[1]))
         for column in self.columns_:
             if column.kind == "keep":
                 continue
+            uniform = np.empty(0)
+            if column.kind in DRAWN:
+                uniform = draws[:, drawn]
+                drawn += 1
             for group in range(self.n_groups_):
                 members = np.flatnonzero(codes == group)
-                if group == target or not members.size:
-                    continue
-                before = with_intercept(rows[members][:, column.parents])
-                after = with_intercept(adapted[members][:, column.parents])
-                source = column.models[group]
-                aim = column.models[target]
-                if column.kind == "levels":
-                    moved = move_levels(
-                        levels_of(rows[members], column.positions),
-                        level_shares(before, source),
-                        level_shares(after, aim),
-                        draws[members, category],
-                    )
-                    write_levels(adapted, members, column.positions, moved)
-                else:
-                    position = column.positions[0]
-                    residual = rows[members, position] - before @ np.array(source.weights[0])
-                    mapped = map_residual(residual, column.kind, source, aim)
-                    adapted[members, position] = after @ np.array(aim.weights[0]) + mapped
-            if column.kind == "levels":
-                category += 1
+                if group != target and members.size:
+                    self._move(column, rows, adapted, members, (group, target), uniform)
         return adapted
+
+    def _move(
+        self,
+        column: AdaptedColumn,
+        rows: Float,
+        adapted: Float,
+        members: Index,
+        groups: tuple[int, int],
+        uniform: Float,
+    ) -> None:
+        """Write one column of the counterparts of a group's members."""
+        source = column.models[groups[0]]
+        aim = column.models[groups[1]]
+        before = with_intercept(rows[members][:, column.parents])
+        after = with_intercept(adapted[members][:, column.parents])
+        if column.kind == "levels":
+            moved = move_levels(
+                levels_of(rows[members], column.positions),
+                level_shares(before, source),
+                level_shares(after, aim),
+                uniform[members],
+            )
+            write_levels(adapted, members, column.positions, moved)
+            return
+        position = column.positions[0]
+        values = rows[members, position]
+        if column.kind == "steps":
+            mapped = np.empty(len(values))
+            strata = np.searchsorted(np.array(column.cuts), before @ np.array(column.index))
+            aims = np.searchsorted(np.array(column.cuts), after @ np.array(column.index))
+            for stratum in range(len(column.cuts) + 1):
+                for other in range(len(column.cuts) + 1):
+                    chosen = np.flatnonzero((strata == stratum) & (aims == other))
+                    mapped[chosen] = map_steps(
+                        values[chosen],
+                        source.steps[stratum],
+                        aim.steps[other],
+                        uniform[members[chosen]],
+                    )
+            adapted[members, position] = mapped
+            return
+        residual = values - before @ np.array(source.weights[0])
+        mapped = map_residual(residual, column.kind, source, aim)
+        adapted[members, position] = after @ np.array(aim.weights[0]) + mapped
 
     def to_dict(self) -> dict[str, Any]:
         """Plain content for a JSON file."""
@@ -316,6 +388,95 @@ def is_binary(values: Float) -> bool:
     bool
     """
     return bool(((values == 0.0) | (values == 1.0)).all())
+
+
+def is_repeated(values: Float) -> bool:
+    """Whether at least a tenth of the people have a value that ten people have.
+
+    Parameters
+    ----------
+    values : ndarray of float, shape (n,)
+
+    Returns
+    -------
+    bool
+    """
+    _, counts = np.unique(values, return_counts=True)
+    return bool(counts[counts >= LEAST_PER_KNOT].sum() >= LEAST_REPEATED * len(values))
+
+
+def steps_of(values: Float) -> list[list[float]]:
+    """A distribution with jumps: values with the cumulated shares below and up to them.
+
+    A value of ten people has a jump. Those between are pooled into means of at least ten, without
+    one; fewer than ten people between two jumps join the lower one.
+
+    Parameters
+    ----------
+    values : ndarray of float, shape (n,)
+
+    Returns
+    -------
+    list of [value, share below, share up to it], in rising order
+    """
+    distinct, counts = np.unique(values, return_counts=True)
+    total = counts.sum()
+    steps: list[list[float]] = []
+    pool: list[float] = []
+    below = 0
+    for value, count in zip(distinct.tolist(), counts.tolist(), strict=True):
+        if count < LEAST_PER_KNOT:
+            pool += [value] * count
+            continue
+        below = _add_pool(steps, pool, below, total)
+        pool = []
+        steps.append([value, below / total, (below + count) / total])
+        below += count
+    _add_pool(steps, pool, below, total)
+    return steps
+
+
+def _add_pool(steps: list[list[float]], pool: list[float], below: int, total: int) -> int:
+    """Add the people between two jumps; return the number of people up to here."""
+    if len(pool) < LEAST_PER_KNOT and steps:
+        steps[-1][2] = (below + len(pool)) / total
+    elif pool:
+        count = max(min(len(pool) // LEAST_PER_KNOT, MOST_KNOTS), 1)
+        place = below
+        for part in np.array_split(np.array(pool), count):
+            middle = (place + len(part) / 2) / total
+            steps.append([float(part.mean()), middle, middle])
+            place += len(part)
+    return below + len(pool)
+
+
+def map_steps(
+    values: Float, source: list[list[float]], target: list[list[float]], uniforms: Float
+) -> Float:
+    """Values of the other group at the same quantile, which is drawn within a jump.
+
+    Parameters
+    ----------
+    values : ndarray of float, shape (n,)
+    source, target : list of [value, share below, share up to it]
+    uniforms : ndarray of float in [0, 1), shape (n,)
+
+    Returns
+    -------
+    ndarray of float, shape (n,)
+    """
+    levels, below, up_to = np.array(source).T
+    # between two values a person's quantile lies between their shares
+    knots = np.repeat(levels, 2)
+    shares = np.stack([below, up_to], axis=1).ravel()
+    quantile = np.interp(values, knots, shares)
+    place = np.minimum(np.searchsorted(levels, values), len(levels) - 1)
+    jumps = (levels[place] == values) & (up_to[place] > below[place])
+    drawn = below[place] + uniforms * (up_to[place] - below[place])
+    quantile = np.where(jumps, drawn, quantile)
+    aims, aim_below, aim_up_to = np.array(target).T
+    aim_shares = np.stack([aim_below, aim_up_to], axis=1).ravel()
+    return np.asarray(np.interp(quantile, aim_shares, np.repeat(aims, 2)))
 
 
 def with_intercept(inputs: Float) -> Float:
@@ -455,7 +616,7 @@ def write_levels(rows: Float, members: Index, positions: Sequence[int], levels: 
     levels : ndarray of int, shape (m,)
     """
     encoded = levels[:, None] == np.arange(len(positions))[None, :]
-    rows[np.ix_(members, list(positions))] = encoded
+    rows[members[:, None], np.asarray(positions)] = encoded
 
 
 def level_logits(inputs: Float, levels: Index, shares: Float) -> Float:

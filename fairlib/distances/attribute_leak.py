@@ -8,7 +8,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from evenhand.fairlib.arrays import Float, Index
+from evenhand.fairlib.arrays import Float32, Index
 from evenhand.fairlib.execution import sample_rows
 
 Predictor = Literal["linear", "trees", "neighbours"]
@@ -116,7 +116,9 @@ def _codes(groups: ArrayLike) -> tuple[Index, Index]:
     return numbers[codes], counts[large]
 
 
-def _leak_of_group(rows: Float, is_member: Index, predictor: Predictor, seed: int) -> AttributeLeak:
+def _leak_of_group(
+    rows: Float32, is_member: Index, predictor: Predictor, seed: int
+) -> AttributeLeak:
     """Cross-validated AUC of one group against the rest, with its interval."""
     from sklearn.metrics import roc_auc_score
     from sklearn.model_selection import StratifiedKFold, cross_val_predict

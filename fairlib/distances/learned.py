@@ -16,6 +16,7 @@ from sklearn.utils.validation import check_array, check_is_fitted
 
 from evenhand.fairlib.arrays import Float, Float32, Index
 from evenhand.fairlib.distances.adaptation import (
+    DRAWN,
     LEAST_GROUP,
     Adaptation,
     grid_of_uniforms,
@@ -359,7 +360,7 @@ class LearnedMetric(Metric):
     def _uniforms(self, n: int, adaptation: Adaptation) -> Float:
         """Random numbers by which categories of training rows move."""
         rng = generator(self.random_state, "levels")
-        return rng.random((n, adaptation.n_categories_))
+        return rng.random((n, adaptation.n_drawn_))
 
     def _basis(self, data: Float, coded: Mapping[str, tuple[list[str], Index]]) -> Float:
         """Unit vectors of removed columns, and directions of the counterparts.
@@ -413,7 +414,7 @@ class LearnedMetric(Metric):
     @property
     def n_draws(self) -> int:
         """Number of different :meth:`adapted` rows: 1 without adapted categories."""
-        return DRAWS if any(stage.adaptation.n_categories_ for stage in self.stages_) else 1
+        return DRAWS if any(stage.adaptation.n_drawn_ for stage in self.stages_) else 1
 
     def counterfactuals(self, X: ArrayLike) -> list[Float32]:
         """Counterparts of each row in every group, with the sensitive columns of that group.
@@ -470,7 +471,7 @@ class LearnedMetric(Metric):
             adaptation = stage.adaptation
             uniforms = self._uniforms(len(rows), adaptation)
             if draw is not None:
-                uniforms = grid_of_uniforms(self.n_draws, adaptation.n_categories_)[[draw]]
+                uniforms = grid_of_uniforms(self.n_draws, adaptation.n_drawn_)[[draw]]
             mapped = adaptation.counterparts(
                 rows, stage.read(rows), adaptation.reference_, uniforms
             )
@@ -480,6 +481,28 @@ class LearnedMetric(Metric):
             rows[:, positions] = 0.0
         rows[:, self.removed_] = 0.0
         return rows.astype(np.float32)
+
+    def what_is_left(self, X: ArrayLike, *, adapted: bool) -> Float:
+        """What the metric leaves of rows beyond the legitimate columns: the input of its leak.
+
+        Parameters
+        ----------
+        X : array-like, shape (n, d)
+        adapted : bool
+            Whether a model reads :meth:`adapted` rows; else the rows are projected.
+
+        Returns
+        -------
+        ndarray of float64, shape (n, d - len(legitimate))
+            Less what a linear regression on the legitimate columns explains.
+        """
+        if adapted:
+            rows = self.adapted(X).astype(np.float64)
+        else:
+            rows = np.asarray(self.project(X))
+        if not len(self.legitimate):
+            return rows
+        return without_explained(rows, list(self.legitimate))
 
     def _readable_rows(self, X: ArrayLike) -> Float:
         if not self.adapts:
@@ -514,7 +537,12 @@ class LearnedMetric(Metric):
                     "adaptation": stage.adaptation.to_dict(),
                 }
             )
-        content = {"removed": self.removed_, "random_state": self.random_state, "stages": stages}
+        content = {
+            "removed": self.removed_,
+            "legitimate": [int(j) for j in self.legitimate],
+            "random_state": self.random_state,
+            "stages": stages,
+        }
         (Path(folder) / ADAPTATION_FILE).write_text(json.dumps(content, sort_keys=True))
 
     @classmethod
@@ -532,6 +560,7 @@ class LearnedMetric(Metric):
         metric = super().load(folder)
         content = json.loads((Path(folder) / ADAPTATION_FILE).read_text())
         metric.removed_ = content["removed"]
+        metric.legitimate = content["legitimate"]
         metric.random_state = content["random_state"]
         metric.stages_ = []
         for stage in content["stages"]:
@@ -614,9 +643,9 @@ class _Choice:
                     self.kinds[column.positions[0]] = column.kind
             rng = generator(self.seed, "evidence levels")
             reference = adaptation.reference_
-            uniforms = rng.random((len(rows), adaptation.n_categories_))
+            uniforms = rng.random((len(rows), adaptation.n_drawn_))
             rows = adaptation.counterparts(rows, codes, reference, uniforms)
-            uniforms = rng.random((len(sources), adaptation.n_categories_))
+            uniforms = rng.random((len(sources), adaptation.n_drawn_))
             sources = adaptation.counterparts(sources, source_codes, reference, uniforms)
         return rows
 
@@ -814,9 +843,10 @@ def partial(
     stays = np.flatnonzero(place >= strength)
     moves = np.flatnonzero(place < strength)
     for column in adaptation.columns_:
-        if column.kind == "levels":
-            result[np.ix_(stays, column.positions)] = rows[np.ix_(stays, column.positions)]
-            result[np.ix_(moves, column.positions)] = mapped[np.ix_(moves, column.positions)]
+        if column.kind in DRAWN:
+            positions = np.asarray(column.positions)
+            result[stays[:, None], positions] = rows[stays[:, None], positions]
+            result[moves[:, None], positions] = mapped[moves[:, None], positions]
     return result
 
 

@@ -64,8 +64,8 @@ class AdaptedInputs:
         contributions: Callable[[Float32], Float32] = super().log_odds_by_column  # type: ignore[misc]
         if not self.adapts_inputs:
             return contributions(X)
-        total = np.mean([contributions(rows) for rows in self._draws(X)], axis=0, dtype=np.float64)
-        return total.astype(np.float32)
+        parts = np.stack([contributions(rows) for rows in self._draws(X)])
+        return np.asarray(parts.mean(axis=0, dtype=np.float64), dtype=np.float32)
 
     def _write(self, folder: Path) -> None:
         super()._write(folder)  # type: ignore[misc]

@@ -52,6 +52,7 @@ from evenhand.tasks.evaluating.decisions import (
     decide_rows,
     person_mean,
 )
+from evenhand.tasks.evaluating.metric_leaks import metric_leaks
 from evenhand.tasks.evaluating.token_moves import TokenMoves, token_moves
 from evenhand.tasks.execution.dataset import Block, Dataset, StoredTable, dataset_of, read_targets
 from evenhand.tasks.execution.step import Outputs, Stages, StepContext, StepResult, in_units
@@ -185,9 +186,11 @@ def _completed(
 
 
 def _metrics_of_attacks_and_reasons(test: _Test, model: Any) -> dict[str, MetricValue]:
-    """``membership_auc`` and ``reasons_kept``, where the job asks for them."""
+    """``membership_auc``, ``reasons_kept`` and ``metric_leak``, where the job has them."""
     context = test.context
-    metrics = {}
+    metrics: dict[str, MetricValue] = {}
+    if context.parameters.get("metric_leak"):
+        metrics |= metric_leaks(load_metric(context.inputs["metric"]), model, test.data)
     if "membership" in context.inputs:
         attacks = json.loads(context.inputs["membership"].read_text())["attacks"]
         metrics["membership_auc"] = MetricValue(**stronger_attack(attacks)["auc"])

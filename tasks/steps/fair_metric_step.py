@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from evenhand.fairlib.distances.explore import EXPLORE
 from evenhand.fairlib.distances.face import FACE
+from evenhand.fairlib.distances.learned import LearnedMetric, MetricReport
 from evenhand.fairlib.distances.metric_base import FeatureBounds, Metric, mean_squared_distance
 from evenhand.fairlib.distances.sensitive_subspace import (
     LearnedDirection,
@@ -41,6 +42,8 @@ def fair_metric(context: StepContext) -> StepResult:
         "mean_squared_distance": mean_squared_distance(metric, data.X),
         "unlearned": unlearned,
     }
+    if isinstance(metric, LearnedMetric):
+        facts["learned"] = report_content(metric.report_)
     return StepResult({"metric": (context.workdir / "metric", "metric")}, facts)
 
 
@@ -48,6 +51,8 @@ def _fit_metric(context: StepContext, data: Dataset, unlearned: list[str]) -> Me
     parameters = context.parameters["fair_metric"]
     if parameters["kind"] == "sensitive-subspace":
         return _subspace(data, parameters, unlearned)
+    if parameters["kind"] == "learned":
+        return _learned(context, data, parameters)
     metric: FACE | EXPLORE
     if parameters["kind"] == "face":
         size = parameters["n_directions"]
@@ -113,6 +118,49 @@ def _subspace(
         metric.set_params(max_rank=half, learned=predictive)
         metric.fit(data.X, sensitive_features=targets)
     return metric
+
+
+def _learned(context: StepContext, data: Dataset, parameters: Mapping[str, Any]) -> LearnedMetric:
+    """Learn the metric from evidence on the training rows."""
+    sensitive = {name: data.groups[name] for name in data.sensitive if name in data.groups}
+    metric = LearnedMetric(
+        sensitive=sensitive,
+        legitimate=_positions(data, parameters["legitimate"]),
+        feature_groups=data.groups,
+        explained_variance=parameters["explained_variance"],
+        random_state=derive_seed(context.parameters["seed"], "fair_metric"),
+    )
+    return metric.fit(data.X, data.y, sensitive_features=data.sensitive)
+
+
+def report_content(report: MetricReport) -> dict[str, Any]:
+    """Content of a step's facts: verdicts on columns, and leaks, rounded."""
+    columns = []
+    for item in report.columns:
+        signal = None
+        if item.signal is not None:
+            signal = round(item.signal, 5)
+        columns.append(
+            {
+                "column": item.column,
+                "verdict": item.verdict,
+                "auc": round(item.auc, 4),
+                "signal": signal,
+            }
+        )
+    leaks = {}
+    for name, before in report.before.items():
+        after = report.after[name]
+        leaks[name] = {
+            "before": round(before.auc, 4),
+            "after": round(after.auc, 4),
+            "low": round(after.low, 4),
+            "high": round(after.high, 4),
+        }
+    label_auc = None
+    if report.label_auc is not None:
+        label_auc = [round(auc, 4) for auc in report.label_auc]
+    return {"columns": columns, "leaks": leaks, "label_auc": label_auc}
 
 
 def _positions(data: Dataset, names: Iterable[str]) -> list[int]:

@@ -436,6 +436,14 @@ OVERRIDES: dict[str, tuple[str, tuple[str, ...]]] = {
         "fair_metric.kind=fase",
         ("fair_metric.kind", "'fase'", "did you mean 'face'?"),
     ),
+    "legitimate column that is sensitive": (
+        "fair_metric={kind: learned, legitimate: [sex]}",
+        ("fair_metric.legitimate", "'sex'", "sensitive attribute"),
+    ),
+    "legitimate column that is missing": (
+        "fair_metric={kind: learned, legitimate: [sax]}",
+        ("fair_metric.legitimate", "'sax'"),
+    ),
     "metric that is a list": ("fair_metric=[face]", ("fair_metric", "dictionary")),
     "kind that is a list": (
         "fair_metric.kind=[face]",

@@ -14,7 +14,9 @@ from evenhand.fairlib.distances.adaptation import (
     level_shares,
     levels_of,
     map_residual,
+    map_steps,
     move_levels,
+    steps_of,
     with_intercept,
     write_levels,
 )
@@ -69,7 +71,7 @@ def test_columns_that_do_not_differ_stay():
     rows = np.column_stack([x, level])
     adaptation = Adaptation([[0], [1], [2]]).fit(rows, codes)
     assert [column.kind for column in adaptation.columns_] == ["keep"] * 3
-    assert adaptation.n_categories_ == 0
+    assert adaptation.n_drawn_ == 0
     assert (adaptation.counterparts(rows, codes, 0, NO_DRAWS) == rows).all()
 
 
@@ -179,3 +181,48 @@ def test_the_grid_spreads_evenly_in_each_column():
     for column in grid.T:
         assert sorted(column) == [(k + 0.5) / 8 for k in range(8)]
     assert not (grid[:, 0] == grid[:, 1]).all()
+
+
+def test_whole_numbers_stay_whole_and_get_the_other_distribution():
+    rng, codes = two_groups(4000)
+    x = rng.poisson(3 + 3 * codes).astype(float)
+    adaptation = Adaptation([[0]]).fit(x[:, None], codes)
+    assert adaptation.columns_[0].kind == "steps"
+    mapped = adaptation.counterparts(x[:, None], codes, 0, rng.random((len(codes), 1)))[:, 0]
+    assert (mapped == np.round(mapped)).mean() > 0.98
+    shares = np.bincount(mapped[codes == 1].round().astype(int), minlength=9)[:9] / 1600
+    expected = np.bincount(x[codes == 0].astype(int), minlength=9)[:9] / 2400
+    np.testing.assert_allclose(shares, expected, atol=0.04)
+
+
+def test_many_zeros_stay_zeros():
+    rng, codes = two_groups(4000)
+    positive = rng.random(len(codes)) < 0.2 + 0.4 * codes
+    x = np.where(positive, rng.exponential(size=len(codes)), 0.0)
+    adaptation = Adaptation([[0]]).fit(x[:, None], codes)
+    mapped = adaptation.counterparts(x[:, None], codes, 0, rng.random((len(codes), 1)))[:, 0]
+    assert (mapped[codes == 1] == 0).mean() == pytest.approx((x[codes == 0] == 0).mean(), abs=0.03)
+
+
+def test_steps_by_hand():
+    values = np.array([0.0] * 20 + [1.0] * 20)
+    assert steps_of(values) == [[0.0, 0.0, 0.5], [1.0, 0.5, 1.0]]
+    # three people between two jumps join the lower one
+    assert steps_of(np.r_[values, 0.5, 0.6, 0.7])[0] == pytest.approx([0.0, 0.0, 23 / 43])
+    target = [[10.0, 0.0, 0.25], [20.0, 0.25, 1.0]]
+    mapped = map_steps(
+        np.array([0.0, 0.0, 1.0]), steps_of(values), target, np.array([0.4, 0.6, 0.1])
+    )
+    assert mapped.tolist() == [10.0, 20.0, 20.0]
+
+
+def test_a_legitimate_cause_of_whole_numbers_explains_them():
+    rng, codes = two_groups(6000)
+    cause = rng.normal(size=len(codes)) + codes
+    rows = np.column_stack([cause, np.round(2 * cause + codes)])
+    adaptation = Adaptation([[1]], given=[0]).fit(rows, codes)
+    assert adaptation.columns_[0].kind == "steps"
+    mapped = adaptation.counterparts(rows, codes, 0, rng.random((len(codes), 1)))
+    left = mapped[:, 1] - 2 * cause
+    before = rows[codes == 1, 1].mean() - 2 * cause[codes == 1].mean()
+    assert abs(left[codes == 1].mean() - left[codes == 0].mean()) < 0.35 * before

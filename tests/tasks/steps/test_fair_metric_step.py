@@ -12,7 +12,7 @@ from evenhand.fairlib.distances.metric_kinds import load_metric
 from evenhand.tasks.errors import InputError
 from evenhand.tasks.execution.dataset import Dataset
 from evenhand.tasks.steps.fair_metric_step import fair_metric
-from tests.tasks.steps_of_rows import context
+from tests.tasks.steps_of_rows import context, encoded
 
 N = 3000
 
@@ -59,3 +59,23 @@ def test_if_nothing_is_told_nothing_is_ignored(tmp_path: Path) -> None:
 def test_what_the_job_names_is_kept(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="subspace is everything"):
         learned(tmp_path, few_inputs(told=0.0), learned=["gender", "age"])
+
+
+def test_a_learned_metric_names_what_it_removes(tmp_path: Path) -> None:
+    data = encoded(600)
+    section = {"kind": "learned", "legitimate": [], "explained_variance": 0.99}
+    result = fair_metric(context(tmp_path, {"fair_metric": section, "seed": 0}, data))
+    metric = load_metric(result.outputs["metric"][0])
+    facts = result.facts["learned"]
+    verdicts = {item["column"]: item["verdict"] for item in facts["columns"]}
+    assert verdicts == {"sex": "sensitive", "skill": "kept", "noise": "kept"}
+    assert set(facts["leaks"]["sex"]) == {"before", "after", "low", "high"}
+    assert metric.distance([[0.0, 1.0, 0.0]], [[1.0, 1.0, 0.0]]) == pytest.approx([0.0])
+
+
+def test_a_learned_metric_refuses_a_small_group(tmp_path: Path) -> None:
+    groups = np.array(["a"] * 590 + ["b"] * 10)
+    data = encoded(600, groups=groups)
+    section = {"kind": "learned", "legitimate": [], "explained_variance": 0.99}
+    with pytest.raises(InputError, match="'b' of 'sex' has 10 training rows"):
+        fair_metric(context(tmp_path, {"fair_metric": section, "seed": 0}, data))

@@ -1,0 +1,40 @@
+"""What a learned fair metric leaves of the sensitive attributes, on the test rows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from evenhand.fairlib.distances.attribute_leak import attribute_leak
+from evenhand.fairlib.evaluation.evaluate import MetricValue
+from evenhand.fairlib.methods.decided import DecidedModel
+from evenhand.tasks.execution.dataset import Dataset
+
+# Rows of a group from which an AUC is measured.
+LEAST_ROWS = 30
+
+
+def metric_leaks(metric: Any, model: Any, data: Dataset) -> dict[str, MetricValue]:
+    """``metric_leak`` of every sensitive attribute.
+
+    Groups of fewer than 30 test rows are left out.
+    """
+    base = model.base if isinstance(model, DecidedModel) else model
+    rows = metric.what_is_left(data.X, adapted=getattr(base, "adapts_inputs", False))
+    return {
+        f"metric_leak.{name}": _leak(rows, groups.astype(str))
+        for name, groups in data.sensitive.items()
+    }
+
+
+def _leak(rows: Any, groups: Any) -> MetricValue:
+    names, codes, counts = np.unique(groups, return_inverse=True, return_counts=True)
+    large = np.flatnonzero(counts >= LEAST_ROWS)
+    if len(large) < 2:
+        return MetricValue.insufficient(
+            f"{len(large)} of {len(names)} groups have {LEAST_ROWS} test rows; two are needed"
+        )
+    kept = np.isin(codes, large)
+    leak = attribute_leak(rows[kept], groups[kept])
+    return MetricValue(leak.auc, leak.low, leak.high)

@@ -163,7 +163,7 @@ def known_metrics(resolved: CheckedJob) -> list[str]:
     if reports_leak(resolved):
         metrics += [f"metric_leak.{column.name}" for column in resolved.contract.sensitive]
     if resolved.has_certificate:
-        metrics += _certificate_metrics(method, proved=keys.proof_parts is not None)
+        metrics += _certificate_metrics(method, proved=keys.proof_parts != "none")
     return metrics
 
 
@@ -197,15 +197,15 @@ def _check_metric(job: Job, contract: Contract) -> None:
         check_names("fair_metric.learned", metric.learned, names, "the contract has")
         return
     if isinstance(metric, LearnedByEvidence):
-        check_names(
-            "fair_metric.legitimate", metric.legitimate, features, "the contract's model inputs are"
-        )
         for name in metric.legitimate:
             if name in names:
                 raise InputError(
                     f"fair_metric.legitimate has {name!r}, which is a sensitive attribute: remove "
                     "it from the list."
                 )
+        check_names(
+            "fair_metric.legitimate", metric.legitimate, features, "the contract's model inputs are"
+        )
         return
     defined = [*job.evaluate.counterfactuals, *job.evaluate.terms]
     if not metric.comparable_by and not defined:

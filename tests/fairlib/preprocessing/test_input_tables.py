@@ -12,6 +12,7 @@ import pytest
 from scipy import sparse
 
 import evenhand
+from evenhand.fairlib.distances import LearnedMetric
 from evenhand.fairlib.methods.method_base import check_feature_groups
 from evenhand.fairlib.methods.registry import load_model
 from evenhand.fairlib.preprocessing import input_tables
@@ -355,3 +356,19 @@ def test_proxies_take_tables(tmp_path: Any) -> None:
 def test_an_error_says_what_to_pass(estimator: Any) -> None:
     with pytest.raises(ValueError, match=r"sensitive_features=(\{'sex': sex\}|\['sex'\])"):
         estimator.fit(TABLE, LABEL)
+
+
+def test_the_learned_metric_reads_tables() -> None:
+    frame, label = people(400)
+    groups = {"sex": frame["sex"].to_numpy()}
+    by_name = LearnedMetric(sensitive={"sex": ["sex"]}, legitimate=["age"])
+    by_name.fit(frame, label, sensitive_features=groups)
+    assert by_name.encoder_ is not None
+    matrix = by_name.encoder_.transform(frame)
+    columns = by_name.encoder_.groups_
+    by_position = LearnedMetric(
+        sensitive={"sex": columns["sex"]}, legitimate=columns["age"], feature_groups=columns
+    )
+    by_position.fit(matrix, label, sensitive_features=groups)
+    np.testing.assert_array_equal(by_name.basis_, by_position.basis_)
+    np.testing.assert_array_equal(by_name.adapted(frame, 0), by_position.adapted(matrix, 0))

@@ -63,22 +63,14 @@ def _row(group: GroupOutcomes) -> list[Any]:
 
 def _widest(by_attribute: dict[str, list[GroupOutcomes]], settings: Json) -> list[Block]:
     """Say between which groups the share wrongly given the unfavourable outcome differs most."""
-    widest: tuple[float, GroupOutcomes, GroupOutcomes] | None = None
+    widest: list[GroupOutcomes] = []
     for groups in by_attribute.values():
-        measured = []
-        for group in groups:
-            if group.wrongly_adverse.value is not None and not group.is_missing:
-                measured.append(group)
-        if len(measured) < 2:
-            continue
-        low = min(measured, key=lambda group: group.wrongly_adverse.value or 0.0)
-        high = max(measured, key=lambda group: group.wrongly_adverse.value or 0.0)
-        difference = (high.wrongly_adverse.value or 0.0) - (low.wrongly_adverse.value or 0.0)
-        if widest is None or difference > widest[0]:
-            widest = (difference, high, low)
-    if widest is None:
+        ends = _ends(groups)
+        if ends and (not widest or _spread(ends) > _spread(widest)):
+            widest = ends
+    if not widest:
         return []
-    _, high, low = widest
+    low, high = widest
     return [
         f"Of those with {texts.outcome_value(settings)}, "
         f"**{formats.percent(high.wrongly_adverse.value)} of “{high.label}” and "
@@ -87,31 +79,58 @@ def _widest(by_attribute: dict[str, list[GroupOutcomes]], settings: Json) -> lis
     ]
 
 
+def _share(group: GroupOutcomes) -> float:
+    return group.wrongly_adverse.value or 0.0
+
+
+def _spread(ends: list[GroupOutcomes]) -> float:
+    low, high = ends
+    return _share(high) - _share(low)
+
+
+def _ends(groups: list[GroupOutcomes]) -> list[GroupOutcomes]:
+    """The groups with the lowest and the highest share; empty with fewer than two."""
+    measured = []
+    for group in groups:
+        if group.wrongly_adverse.value is not None and not group.is_missing:
+            measured.append(group)
+    if len(measured) < 2:
+        return []
+    return [min(measured, key=_share), max(measured, key=_share)]
+
+
 def _of_labels(metrics: Json) -> Section | None:
-    """Of more than two labels: the share of each group that is predicted right."""
-    counts = metrics["counts"]
+    """Of more than two labels: the share of each group that is predicted wrongly."""
     settings = metrics["settings"]
-    attributes = [name for name in counts if not is_intersection(name, counts)]
-    rows: list[list[Any]] = []
-    hidden = 0
-    for name in attributes:
-        for group in dict.fromkeys(cell["group"] for cell in counts[name]):
-            cells = [cell for cell in counts[name] if cell["group"] == group]
-            n = sum(cell["n"] for cell in cells)
-            wrong = n - sum(cell["right"] for cell in cells)
-            rate = Rate(wrong, n)
-            if n >= max(settings["min_cell"], 1):
-                rate = Rate(wrong, n, wrong / n, *rate_interval(wrong, n, settings["level"]))
-            label = f"{spoken(name)}: {group}" if len(attributes) > 1 else group
-            if len(rows) < MOST_GROUPS:
-                rows.append([label, n, rate_cell(rate)])
-            else:
-                hidden += 1
+    rows = _label_rows(metrics)
     if not rows:
         return None
     caption = f"Shares that are predicted wrongly, with their {texts.interval_name(settings)}s"
-    blocks: list[Block] = [Table(caption, ["Group", "Rows", "Wrong"], rows)]
+    table = Table(caption, ["Group", "Rows", "Wrong"], rows[:MOST_GROUPS])
     text = "Each label’s share that is predicted right is in “Label by label” below"
-    if hidden:
-        text += f", with {formats.plural(hidden, 'further group')}"
-    return Section("errors", "Errors by group", [*blocks, f"{text}."])
+    if len(rows) > MOST_GROUPS:
+        text += f", with {formats.plural(len(rows) - MOST_GROUPS, 'further group')}"
+    return Section("errors", "Errors by group", [table, f"{text}."])
+
+
+def _label_rows(metrics: Json) -> list[list[Any]]:
+    """A row a group of each attribute: its size, and the share predicted wrongly."""
+    counts = metrics["counts"]
+    attributes = [name for name in counts if not is_intersection(name, counts)]
+    rows: list[list[Any]] = []
+    for name in attributes:
+        prefix = f"{spoken(name)}: " if len(attributes) > 1 else ""
+        for group in dict.fromkeys(cell["group"] for cell in counts[name]):
+            cells = [cell for cell in counts[name] if cell["group"] == group]
+            rate = _wrong(cells, metrics["settings"])
+            rows.append([f"{prefix}{group}", rate.n, rate_cell(rate)])
+    return rows
+
+
+def _wrong(cells: list[Json], settings: Json) -> Rate:
+    """The share of a group's rows, of all labels, that is predicted wrongly."""
+    n = sum(cell["n"] for cell in cells)
+    wrong = n - sum(cell["right"] for cell in cells)
+    if n < max(settings["min_cell"], 1):
+        return Rate(wrong, n)
+    return Rate(wrong, n, wrong / n, *rate_interval(wrong, n, settings["level"]))

@@ -194,6 +194,8 @@ def positive_label(metrics: Json) -> str:
         value = outcome["favourable"]
     if value is None:
         return f"positive value of {outcome['column']}"
+    if str(value).lower() == outcome["column"].replace("_", " ").lower():
+        return str(value)  # a name such as hired says it all
     return f"{outcome['column']} = {value}"
 
 
@@ -207,7 +209,9 @@ def overall_rates(metrics: Json) -> str:
     predicted = formats.percent(rates["predicted"])
     observed = formats.percent(rates["observed"])
     positive = positive_label(metrics)
-    return f"{predicted} of people get the prediction {positive}; {observed} have it in the data."
+    return (
+        f"The prediction is “{positive}” for {predicted} of people; {observed} have it in the data."
+    )
 
 
 def treatment(metrics: Json) -> list[str]:

@@ -43,7 +43,7 @@ def test_rare_denials_are_decided_as_often_as_observed(
     assert rates["positive"] == "denied = yes"
     assert rates["predicted"] == pytest.approx(rates["observed"], abs=0.04)
     page = Path(verdict["artifacts"]["report"]).read_text()
-    assert "of people get the prediction denied = yes" in page
+    assert "The prediction is “denied = yes” for" in page
 
     # the rule that was the default decides against far more, and the summary says that it errs more
     balanced = json.loads(

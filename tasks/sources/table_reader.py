@@ -77,8 +77,10 @@ def read_source(
     if is_named and source["name"] in GENERATED:
         generated = GENERATED[source["name"]]
         frame = generated.make(source.get("rows") or generated.rows, seed=seed)
-        table = pa.Table.from_pandas(frame, preserve_index=False).to_reader()
-    elif is_named and source["name"] in RECIPES:
+        made = pa.Table.from_pandas(frame, preserve_index=False)
+        # its names are those of pandas, each once; without pandas' description of the types
+        return made.replace_schema_metadata().to_reader()
+    if is_named and source["name"] in RECIPES:
         with input_errors(f"table {source['name']}: "):
             frame = RECIPES[source["name"]].read(inputs)
         table = pa.Table.from_pandas(frame, preserve_index=False).to_reader()

@@ -212,9 +212,9 @@ def _layout_of_sheet(path: Path, source: Mapping[str, Any]) -> TableForms:
     if not sheet.is_only_one:
         keys["sheet"] = sheet.name
     if sheet.others and source.get("sheet") is None:
-        others = ", ".join(map(repr, sheet.others))
+        other_sheets = ", ".join(map(repr, sheet.others))
         notes.append(
-            f"the sheet {sheet.name!r} is read, the first with rows, and not {others}; state "
+            f"the sheet {sheet.name!r} is read, the first with rows, and not {other_sheets}; state "
             "another with --sheet (table.sheet)"
         )
     return _with_headers(TableForms(keys, notes), sheet.header, source)

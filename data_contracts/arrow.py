@@ -134,15 +134,15 @@ def decode(values: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 def label_codes(values: pa.ChunkedArray, label: Column) -> NDArray[np.int64]:
-    """Return 1 for the label's positive value and 0 for any other, or its class's position; shape
-    (n,).
+    """Return 1 for the label's positive value, or numbers from its threshold on, and 0 for any
+    other; of classes the position; shape (n,).
 
     Parameters
     ----------
     values : pyarrow.ChunkedArray, length n
         The label's column.
     label : Column
-        The label, of two values or of classes.
+        The label, of two values, of numbers with a threshold, or of classes.
 
     Returns
     -------
@@ -152,8 +152,29 @@ def label_codes(values: pa.ChunkedArray, label: Column) -> NDArray[np.int64]:
     if label.classes:
         codes = pc.index_in(values, value_set=pa.array(list(label.classes), type=values.type))
         return np.asarray(codes.to_numpy(), dtype=np.int64)
-    positive = pc.equal(values, pa.scalar(label.positive, type=values.type)).fill_null(False)
+    if label.at_least is not None:
+        positive = reaches(values, label.at_least).fill_null(False)
+    else:
+        positive = pc.equal(values, pa.scalar(label.positive, type=values.type)).fill_null(False)
     return np.asarray(positive.to_numpy(), dtype=np.int64)
+
+
+def reaches(values: pa.ChunkedArray, threshold: int | float) -> pa.ChunkedArray:
+    """Return where numbers are at least a threshold; null where they are missing or NaN.
+
+    Parameters
+    ----------
+    values : pyarrow.ChunkedArray, length n
+        Numbers.
+    threshold : int or float
+
+    Returns
+    -------
+    pyarrow.ChunkedArray of bool, length n
+    """
+    numbers = values.cast(pa.float64(), safe=False)
+    reached = pc.greater_equal(numbers, pa.scalar(float(threshold)))
+    return pc.if_else(pc.is_nan(numbers), pa.scalar(None, pa.bool_()), reached)
 
 
 def null_mask(values: pa.ChunkedArray) -> NDArray[np.bool_]:

@@ -22,6 +22,10 @@ _ENCODINGS_OF = {
     "date": ("standard", "calendar"),
 }
 LOGICAL_TYPES = tuple(_ENCODINGS_OF)
+# The two sides of a label's threshold, as `favourable` names them.
+SIDES = ("at-least", "below")
+# Attributes that a contract leaves out where they have no value.
+_LATER_ATTRIBUTES = ("missing", "value_names", "unit", "favourable", "at_least")
 ENCODINGS = ("onehot", "binary", "ordinal", "standard", "unit", "calendar", "text")
 
 
@@ -57,7 +61,8 @@ class Column:
         encoding the value that becomes 1.
     favourable : value, mapping or None, default None
         Of a label of two values: the value that is the favourable outcome for a person, or, where
-        its other value has no name, ``{"positive": "adverse"}``. None if the contract does not say.
+        its other value has no name, ``{"positive": "adverse"}``. Of a label with ``at_least``: one
+        of `SIDES`. None if the contract does not say.
     encoding : str or None, default None
         How a model input becomes numbers. ``onehot``: a 0/1 column per category; ``binary``: one
         0/1 column; ``ordinal``: the standardised position in ``allowed``; ``standard``:
@@ -71,6 +76,8 @@ class Column:
         missing.
     value_names : mapping, tuple of pairs, or None, default None
         Names of coded values, for display only; kept as pairs of `value_text` and name.
+    at_least : int, float or None, default None
+        Threshold of a numeric label: numbers of at least that become 1, numbers below it 0.
 
     Raises
     ------
@@ -94,6 +101,7 @@ class Column:
     bins: tuple[float, ...] | None = None
     missing: tuple[str | int | float, ...] | None = None
     value_names: Mapping[Any, str] | tuple[tuple[str, str], ...] | None = None
+    at_least: int | float | None = None
 
     def __post_init__(self) -> None:
         """Check every attribute and convert values to the column's type."""
@@ -109,6 +117,7 @@ class Column:
         self._check_bounds(where)
         self._check_allowed(where)
         self._check_missing()
+        self._check_threshold(where)
         self._check_positive(where)
         self._check_favourable(where)
         self._check_encoding(where)
@@ -148,6 +157,29 @@ class Column:
         return self.allowed or ()
 
     @property
+    def outcome(self) -> Column:
+        """The label as its two outcomes in words, where a threshold makes them of numbers; any
+        other column as it is.
+        """
+        if self.at_least is None:
+            return self
+        below = f"below {self.at_least:,}"
+        reached = f"at least {self.at_least:,}"
+        favourable = None
+        if self.favourable is not None:
+            favourable = (below, reached)[self.favourable_code]
+        return Column(
+            self.name,
+            "string",
+            self.required,
+            self.description,
+            allowed=(below, reached),
+            role=self.role,
+            positive=reached,
+            favourable=favourable,
+        )
+
+    @property
     def states_favourable(self) -> bool:
         """True for a label that says which outcome is favourable."""
         return self.favourable is not None
@@ -157,7 +189,9 @@ class Column:
         """Label, 1 (positive) or 0, that is the favourable outcome; 1 where the contract does not
         say.
         """
-        if isinstance(self.favourable, Mapping):
+        if self.at_least is not None:
+            positive_is_favourable = self.favourable != "below"
+        elif isinstance(self.favourable, Mapping):
             positive_is_favourable = self.favourable["positive"] != "adverse"
         else:
             positive_is_favourable = self.favourable in (None, self.positive)
@@ -209,6 +243,31 @@ class Column:
             raise self._fault("missing must list texts or numbers, such as ['?', 999]")
         self._set("missing", tuple(self.missing))
 
+    def _check_threshold(self, where: str) -> None:
+        """Check that the threshold is a label's, and that numbers on both sides are allowed."""
+        if self.at_least is None:
+            return
+        if self.role != "label" or not self.is_numeric:
+            raise self._fault("atLeast is for a label of numbers only: remove it")
+        if self.positive is not None or self.allowed is not None:
+            raise self._fault(
+                "atLeast makes two outcomes of numbers, and so do positive and validValues: keep "
+                "one of them"
+            )
+        if self.bins is not None or self.value_names is not None:
+            raise self._fault("valueNames and bins mean nothing beside atLeast: remove them")
+        threshold = finite(where, "atLeast", self.at_least)
+        minimum: Any = self.minimum
+        maximum: Any = self.maximum
+        no_number_below = minimum is not None and threshold <= minimum
+        no_number_above = maximum is not None and threshold > maximum
+        if no_number_below or no_number_above:
+            raise self._fault(
+                "atLeast leaves all numbers between minimum and maximum on one side: move it"
+            )
+        # a contract has the same digest whether it says 50000 or 50000.0
+        self._set("at_least", int(threshold) if threshold.is_integer() else threshold)
+
     def _check_positive(self, where: str) -> None:
         if self.positive is None:
             return
@@ -222,6 +281,13 @@ class Column:
         name.
         """
         if self.favourable is None:
+            return
+        if self.at_least is not None:
+            if self.favourable not in SIDES:
+                raise self._fault(
+                    f"favourable is {self.favourable!r}, expected at-least or below, as the label "
+                    "has atLeast"
+                )
             return
         if self.role != "label" or self.positive is None:
             raise self._fault(
@@ -408,7 +474,8 @@ class Column:
         Parameters
         ----------
         role : str
-            One of `ROLES`; the encoding, the positive and the favourable value are removed.
+            One of `ROLES`; the encoding, the positive and the favourable value, and the threshold
+            are removed.
         **changes
             Other attributes of :class:`Column` to replace.
 
@@ -423,6 +490,7 @@ class Column:
             encoding=None,
             positive=None,
             favourable=None,
+            at_least=None,
             **changes,
         )
 
@@ -432,7 +500,7 @@ class Column:
         for field in fields(self):
             value = _plain(getattr(self, field.name))
             # without such values a contract keeps the digest that it had before they existed
-            if value is None and field.name in ("missing", "value_names", "unit", "favourable"):
+            if value is None and field.name in _LATER_ATTRIBUTES:
                 continue
             data[field.name] = value
         return data

@@ -148,6 +148,7 @@ def _property(column: Column) -> dict[str, Any]:
     if column.role == "sensitive" and column.is_feature:
         extra["use"] = "feature"
     extra["positive"] = column.positive
+    extra["atLeast"] = column.at_least
     extra["favourable"] = column.favourable
     if column.encoding != column.default_encoding:
         extra["encoding"] = column.encoding

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any
 
@@ -173,6 +173,31 @@ def guess_favourable(name: str, values: Sequence[Any]) -> FavourableGuess | None
     return FavourableGuess(denied, f"the label's name {name!r} reads as an adverse outcome")
 
 
+def guess_side(name: str) -> FavourableGuess | None:
+    """Infer which side of a label's threshold is favourable, from the name of its column.
+
+    Parameters
+    ----------
+    name : str
+        Name of the label's column.
+
+    Returns
+    -------
+    FavourableGuess or None
+        Its value is ``at-least`` or ``below``; None where the name does not say it.
+
+    Examples
+    --------
+    >>> guess_side("default_amount").value
+    'below'
+    """
+    guess = guess_favourable(name, (0, 1))
+    if guess is None:
+        return None
+    side = "at-least" if guess.value == 1 else "below"
+    return replace(guess, value=side)
+
+
 def _guess_from_values(values: Sequence[Any]) -> FavourableGuess | None:
     """The favourable one of two values by their own words; None where these do not say it."""
     first_tone, second_tone = (_tone(value_text(value)) for value in values)
@@ -254,6 +279,7 @@ def describe_outcome(label: Column) -> dict[str, Any]:
         them; ``stated``, whether the contract says which one is favourable. If it does not, the
         positive one counts as favourable.
     """
+    label = label.outcome
     favourable = label.favourable_value
     if favourable is None:
         adverse = label.positive
@@ -312,7 +338,7 @@ def favourable_not_stated(label: Column) -> str:
     str
         A sentence without its full stop.
     """
-    assumed = f"{label.name} = {_text_of(label.positive)}"
+    assumed = f"{label.name} = {_text_of(label.outcome.positive)}"
     return (
         f"the contract does not say which outcome of {label.name} is favourable: selection rates "
         f"and impact ratios are of {assumed}; to state it, give the label "

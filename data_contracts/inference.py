@@ -7,6 +7,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -14,9 +15,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from evenhand.data_contracts.column import Column
+from evenhand.data_contracts.arrow import reaches
+from evenhand.data_contracts.column import SIDES, Column
 from evenhand.data_contracts.errors import ContractError, did_you_mean
-from evenhand.data_contracts.favourable import guess_favourable
+from evenhand.data_contracts.favourable import guess_favourable, guess_side
 from evenhand.data_contracts.model import INFERRED, MOST_CLASSES, Contract
 from evenhand.data_contracts.roles import MAX_CATEGORIES, Outcome, describe_feature
 from evenhand.data_contracts.values import Values, read_values, sample_rows, whole_numbers, words_of
@@ -68,6 +70,7 @@ def infer_contract(
     use_sensitive: bool = False,
     text: Sequence[str] = (),
     favourable: Any = None,
+    at_least: float | None = None,
 ) -> Contract:
     """Infer a contract from a table, for a person to review and correct.
 
@@ -82,7 +85,7 @@ def infer_contract(
         Name of the table.
     label : str
         The column to predict. It must hold two values, or up to 100 words or whole numbers, which
-        are classes; none may be missing.
+        are classes, or with `at_least` numbers; none may be missing.
     sensitive : sequence of str
         The columns whose groups are compared.
     positive : object, default None
@@ -96,7 +99,10 @@ def infer_contract(
         The columns of sentences.
     favourable : object, default None
         The one of two values that is the good outcome for a person, by default the one that words
-        of the label say (:func:`evenhand.data_contracts.favourable.guess_favourable`), if any do.
+        of the label say (:func:`evenhand.data_contracts.favourable.guess_favourable`), if any do;
+        with `at_least` the side, ``at-least`` or ``below``.
+    at_least : float or None, default None
+        Threshold of a label of numbers: from it on they become 1, below it 0.
 
     Returns
     -------
@@ -129,12 +135,13 @@ def infer_contract(
     roles = _requested_roles(
         names, {"label": [label], "sensitive": sensitive, "id": ids, "text": text}
     )
-    target = read_values(table.column(label), label, plain=True)
-    described = {label: label_column(target, positive, most=MOST_CLASSES, favourable=favourable)}
-    reference = described[label].positive
-    if reference is None:
-        reference = _most_frequent(target.present)
-    outcome = Outcome.of(target.data, reference)
+    target = read_label(table.column(label), label, at_least)
+    described = {
+        label: label_column(
+            target, positive, most=MOST_CLASSES, favourable=favourable, at_least=at_least
+        )
+    }
+    outcome = _outcome(target, described[label])
     # by signature of its values, the first column that has it
     originals: dict[bytes, str] = {}
     for item in names:
@@ -286,15 +293,53 @@ def ignored(column: Column, reason: str) -> Column:
     return column.no_input("ignore", description=f"Ignored: {reason}.")
 
 
+def _outcome(values: Values, label: Column) -> Outcome:
+    """The outcome to which columns are related: the positive one, or the most frequent class."""
+    if label.at_least is not None:
+        return Outcome.of(reaches(values.data, label.at_least), True)
+    reference = label.positive
+    if reference is None:
+        reference = _most_frequent(values.present)
+    return Outcome.of(values.data, reference)
+
+
 def _most_frequent(values: pa.ChunkedArray) -> Any:
     """Value that most rows have."""
     return max(pc.value_counts(values).to_pylist(), key=lambda item: item["counts"])["values"]
 
 
+def read_label(values: pa.ChunkedArray, name: str, at_least: float | None = None) -> Values:
+    """Read the column of a label: its values as they stand, or numbers also in texts if there is a
+    threshold.
+
+    Parameters
+    ----------
+    values : pyarrow.ChunkedArray, length n
+        The raw column.
+    name : str
+        Its name.
+    at_least : float or None, default None
+        The threshold; see :func:`infer_contract`.
+
+    Returns
+    -------
+    Values
+    """
+    plain = read_values(values, name, plain=True)
+    if at_least is None or plain.kind != "string":
+        return plain
+    return read_values(values, name)
+
+
 def label_column(
-    values: Values, positive: Any = None, most: int = 2, favourable: Any = None
+    values: Values,
+    positive: Any = None,
+    most: int = 2,
+    favourable: Any = None,
+    at_least: float | None = None,
 ) -> Column:
-    """Describe a label of two values, or of up to `most` classes, none missing.
+    """Describe a label of two values, of up to `most` classes, or of numbers with a threshold; none
+    missing.
 
     Parameters
     ----------
@@ -306,6 +351,8 @@ def label_column(
         Largest number of classes.
     favourable : object, default None
         The one of two values that is the favourable outcome; see :func:`infer_contract`.
+    at_least : float or None, default None
+        Threshold of a label of numbers; see :func:`infer_contract`.
 
     Returns
     -------
@@ -314,7 +361,8 @@ def label_column(
     Raises
     ------
     ContractError
-        If a value is missing, the label holds dates, or it has another number of values.
+        If a value is missing, the label holds dates, it has another number of values, or all of its
+        numbers are on one side of the threshold.
     """
     name = values.name
     present = values.present
@@ -324,12 +372,16 @@ def label_column(
             f"label column '{name}' has no usable value in {rows - len(present):,} of {rows:,} "
             "rows: fill them or drop these rows"
         )
+    if at_least is not None:
+        return _threshold_column(values, positive, favourable, at_least)
     if values.kind == "date":
         raise ContractError(
             f"label column '{name}' holds dates; expected two values: choose another label"
         )
     if values.kind in ("string", "integer") and positive is None and 2 < values.distinct <= most:
         return _classes_column(values, favourable)
+    if values.distinct > 2 and values.kind in ("integer", "number"):
+        raise ContractError(_threshold_proposal(values))
     if values.distinct != 2:
         plural = ""
         if values.distinct != 1:
@@ -357,6 +409,86 @@ def label_column(
         positive=chosen,
         favourable=_favourable(name, allowed, favourable),
     )
+
+
+def _threshold_column(values: Values, positive: Any, favourable: Any, at_least: float) -> Column:
+    """Describe a label of numbers, of which those from a threshold on are the positive outcome."""
+    where = f"label column '{values.name}'"
+    if positive is not None:
+        raise ContractError(
+            f"{where}: positive and at-least both say what becomes 1: leave one of them out"
+        )
+    if values.kind not in ("integer", "number"):
+        raise ContractError(
+            f"{where} has values of type {values.kind}, and at-least needs numbers: leave "
+            "--at-least out, or choose another label"
+        )
+    if values.distinct <= 2:
+        raise ContractError(
+            f"{where} has at most two different numbers, so it needs no threshold: leave "
+            "--at-least out"
+        )
+    if pc.any(pc.is_nan(values.data.cast(pa.float64(), safe=False))).as_py():
+        raise ContractError(f"{where} has a number that is NaN: fill it or drop its row")
+    low = pc.min(values.present).as_py()
+    high = pc.max(values.present).as_py()
+    if not low < at_least <= high:
+        raise ContractError(
+            f"at-least is {at_least:,.15g}, and all numbers of {where} are on one side of it: give "
+            f"--at-least a number above {low:,} and at most {high:,}"
+        )
+    if favourable not in (None, *SIDES):
+        raise ContractError(
+            f"favourable is {favourable!r}, and {where} has a threshold: give --favourable "
+            "at-least or below"
+        )
+    if favourable is None:
+        guess = guess_side(values.name)
+        favourable = None if guess is None else guess.value
+    column = Column(
+        values.name, values.kind, True, role="label", favourable=favourable, at_least=at_least
+    )
+    share = pc.mean(reaches(values.data, at_least).cast(pa.float64())).as_py()
+    text = (
+        f"Outcome to predict: positive means {values.name} = {column.outcome.positive} (as asked; "
+        f"{share:.0%} of rows)."
+    )
+    return replace(column, description=text)
+
+
+def _threshold_proposal(values: Values) -> str:
+    """Say that a label has many numbers, and propose a threshold: a round number near the
+    median.
+    """
+    numbers = np.sort(values.present.cast(pa.float64(), safe=False).to_numpy())
+    median = float(np.median(numbers))
+    threshold = _round_threshold(numbers, median)
+    return (
+        f"label column '{values.name}' has {values.distinct:,} different numbers, expected two "
+        f"values: give --at-least {_digits(threshold)} (the median is {median:,.6g}), and people "
+        f"with {values.name} of at least that get label 1"
+    )
+
+
+def _round_threshold(numbers: NDArray[np.float64], median: float) -> float:
+    """A number of few digits near the median, with a fifth of the sorted numbers or more on each
+    side; where there is none, the least of the numbers that follow the smallest or the median.
+    """
+    for digits in range(1, 7):
+        threshold = float(f"{median:.{digits}g}")
+        share = float(np.mean(numbers >= threshold))
+        if 0.2 <= share <= 0.8:
+            return threshold
+    if median > numbers[0]:
+        return median
+    return float(numbers[numbers > numbers[0]][0])
+
+
+def _digits(number: float) -> str:
+    """A number as it is typed: without separators, whole ones without a point."""
+    if number.is_integer():
+        return str(int(number))
+    return repr(number)
 
 
 def _classes_column(values: Values, favourable: Any) -> Column:

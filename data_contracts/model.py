@@ -325,10 +325,11 @@ class Contract:
 
 def _check_label(where: str, label: Column) -> None:
     listed = len(label.allowed or ())
-    if label.positive is None and listed < 3:
+    has_outcomes = label.positive is not None or label.at_least is not None
+    if not has_outcomes and listed < 3:
         raise ContractError(
             f"{where}: label '{label.name}' needs positive, the value that becomes 1, or "
-            "validValues with three classes or more"
+            "validValues with three classes or more, or of numbers atLeast, a threshold"
         )
     if not label.required:
         raise ContractError(f"{where}: label '{label.name}' needs required: true")

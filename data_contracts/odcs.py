@@ -24,7 +24,7 @@ from evenhand.data_contracts.model import Contract
 from evenhand.data_contracts.yaml_loader import StrictError, StrictLoader
 
 # our `customProperties`; the reference page has their meaning
-_INPUT_PROPERTIES = ("role", "use", "positive", "favourable", "encoding", "bins")
+_INPUT_PROPERTIES = ("role", "use", "positive", "favourable", "atLeast", "encoding", "bins")
 COLUMN_PROPERTIES = (*_INPUT_PROPERTIES, "missing", "unit", "valueNames")
 # the attribute of a contract that each policy sets
 POLICIES = {
@@ -441,6 +441,7 @@ def _column(item: PropertyDocument) -> Column:
         is_feature=extra["role"] == "feature" or extra.get("use") == "feature",
         value_names=extra.get("valueNames"),
         favourable=extra.get("favourable"),
+        at_least=extra.get("atLeast"),
         **{key: extra.get(key) for key in ("positive", "encoding", "bins", "missing", "unit")},
     )
 

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from evenhand.data_contracts.arrow import LARGEST, decode, nonfinite_mask, null_mask
+from evenhand.data_contracts.arrow import LARGEST, decode, nonfinite_mask, null_mask, reaches
 from evenhand.data_contracts.errors import CheckCrashed, Violation, nearest, shorten
 from evenhand.data_contracts.model import Column, Contract
 from evenhand.data_contracts.scanning import Scan, add_examples, first_examples, scan
@@ -486,7 +486,10 @@ class TableCheck:
             return
         finding = ""
         cure = ""
-        if not label.classes and label.positive not in distinct:
+        if label.at_least is not None and True not in distinct:
+            finding = f"no number of {label.outcome.positive}"
+            cure = "check the extract, or correct atLeast in the contract"
+        elif label.at_least is None and not label.classes and label.positive not in distinct:
             finding = "no row with the positive value"
             cure = "check the extract, or correct positive in the contract"
         elif len(distinct) < 2:
@@ -505,9 +508,14 @@ class TableCheck:
         # rows that will be set aside do not count; if any of them stops the run, all rows do
         usable = ~self.dropped if contract.on_violation == "stop" else self._keep()
         rows = 0
-        distinct = pa.chunked_array([], decode(self.schema.empty_table()[label.name]).type)
+        kind = decode(self.schema.empty_table()[label.name]).type
+        if label.at_least is not None:
+            kind = pa.bool_()
+        distinct = pa.chunked_array([], kind)
         for place, columns in self._rows_of([label.name]):
             values = columns[label.name].filter(pa.array(usable[place])).drop_null()
+            if label.at_least is not None:
+                values = reaches(values, label.at_least).drop_null()
             rows += len(values)
             if len(distinct) <= MAX_LABELS:
                 merged = pa.chunked_array([*distinct.chunks, *values.chunks], distinct.type)

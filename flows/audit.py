@@ -48,6 +48,7 @@ class AuditPlan:
     person: str | None = None
     control: tuple[str, ...] = ()
     value_names: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    at_least: float | None = None  # threshold of a label of numbers
     # columns of predictions that the same command audits: all must be in the table before one is
     together_with: tuple[str, ...] = ()
 
@@ -79,6 +80,7 @@ class AuditOptions:
     weight: str | None = None
     person: str | None = None
     value_names: Sequence[str] | None = None
+    at_least: float | None = None
     gates: Mapping[str, Any] | str | None = None
     overrides: Sequence[str] = ()
 
@@ -97,6 +99,8 @@ def plan_audit(options: AuditOptions) -> AuditPlan:
     compared = _listed(options.features or ())
     if compared and options.label is None:
         raise InputError("--features needs --label: the certificate is of errors too.")
+    if options.at_least is not None and options.label is None:
+        raise InputError("--at-least needs --label: it is the threshold of a label of numbers.")
     if not names:
         raise InputError(
             "--sensitive is missing: name the columns whose groups are to be compared."
@@ -121,6 +125,7 @@ def plan_audit(options: AuditOptions) -> AuditPlan:
         person=options.person,
         control=controls,
         value_names=_parse_names(options.value_names or (), names),
+        at_least=options.at_least,
     )
     _check_gates(plan, {**SETTINGS, **source.evaluate}["intersections"])
     return plan
@@ -221,6 +226,8 @@ def execute(plan: AuditPlan, store: Store, run_id: str, engine: Engine) -> Verdi
             "evaluate": {**SETTINGS, **source.evaluate},
             "seed": source.seed or 0,
         }
+        if plan.at_least is not None:
+            parameters["at_least"] = plan.at_least
         steps("measure_predictions", parameters, inputs)
         documents = steps.documents()
         facts = steps.facts("measure_predictions")

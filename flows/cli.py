@@ -399,6 +399,9 @@ def audit(
     favourable: str | None = option(
         "--favourable", "Value that is the good outcome for a person (default: as its words say)."
     ),
+    at_least: float | None = option(
+        "--at-least", "Threshold of a label of numbers: at least that much is positive."
+    ),
     sensitive: list[str] = option(
         "--sensitive", "Column whose groups are compared; may be repeated.", ...
     ),
@@ -592,14 +595,21 @@ def init(
     table: str = typer.Argument(
         ..., help="File, folder or URL of a table, a known table, or with --sql a name for it."
     ),
-    label: str = option("--label", "Column to predict; it must have two values.", ...),
+    label: str = option(
+        "--label", "Column to predict: two values, classes, or numbers with --at-least.", ...
+    ),
     sensitive: list[str] | None = option(
         "--sensitive", "Sensitive column; repeat, or put commas between."
     ),
     positive: str | None = option("--positive", "The label's value that becomes 1."),
     favourable: str | None = option(
         "--favourable",
-        "The label's value that is the good outcome for a person (default: as its words say).",
+        "The label's value that is the good outcome for a person (default: as its words say); with "
+        "--at-least: at-least or below.",
+    ),
+    at_least: float | None = option(
+        "--at-least",
+        "Threshold of a label of numbers: people with at least that much get label 1.",
     ),
     identifier: list[str] | None = option("--id", "Column that identifies people; never used."),
     name: str | None = option("--name", "Name of contract and job."),

@@ -199,8 +199,8 @@ def _open(plan: EvaluationPlan, steps: Steps, scratch: Path) -> Evaluation:
 
 
 def _same_label(model: Bundle, baseline: Bundle) -> None:
-    label = model.contract.label
-    baseline_label = baseline.contract.label
+    label = model.contract.label.outcome
+    baseline_label = baseline.contract.label.outcome
     for attribute in ("name", "positive", "classes"):
         if getattr(label, attribute) != getattr(baseline_label, attribute):
             raise InputError(

@@ -496,7 +496,7 @@ def _table_facts(resolved: ResolvedJob, steps: Steps) -> dict[str, Any]:
         "favourable": None,
     }
     if not label.classes:
-        positive = label_name(resolved.value_names, label.name, label.positive)
+        positive = label_name(resolved.value_names, label.name, label.outcome.positive)
         facts["positive"] = f"{label.name} = {positive}"
         value_names = resolved.value_names.get(label.name, {})
         facts["favourable"] = favourable_in_words(label, value_names)

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from evenhand.data_contracts.arrow import decode, group_codes
+from evenhand.data_contracts.arrow import decode, group_codes, reaches
 from evenhand.data_contracts.model import Column, Contract
 from evenhand.fairlib.arrays import Bool, Int
 from evenhand.fairlib.evaluation.binning import count_bins
@@ -266,6 +266,9 @@ def labels_of(table: pa.Table, contract: Contract, inputs: Mapping[str, Any]) ->
     if label.classes:
         classes = pa.array(list(label.classes), type=values.type)
         codes = pc.index_in(values, value_set=classes).fill_null(-1)
+        return np.asarray(codes.to_numpy(), dtype=np.int64)
+    if label.at_least is not None:
+        codes = reaches(values, label.at_least).cast(pa.int64()).fill_null(-1)
         return np.asarray(codes.to_numpy(), dtype=np.int64)
     allowed = label.allowed or inputs.get("label_values")
     is_label = pc.is_valid(values)

@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 from evenhand.data_contracts.arrow import MISSING_GROUP, bin_names, coerce, known_groups
 from evenhand.data_contracts.contract_yaml import to_yaml
 from evenhand.data_contracts.errors import ContractError
-from evenhand.data_contracts.favourable import describe_outcome, guess_favourable
+from evenhand.data_contracts.favourable import describe_outcome, guess_favourable, guess_side
 from evenhand.data_contracts.inference import Columns, ignored, in_words, infer_contract
 from evenhand.data_contracts.roles import PROTECTED, words_of
 from evenhand.data_contracts.spellings import find_spellings, joined
@@ -100,6 +100,7 @@ def init(
     ignore: Sequence[str] | None,
     sheet: str | None,
     join_spellings: bool,
+    at_least: float | None = None,
 ) -> None:
     """Write ``NAME.contract.yaml`` and ``NAME.yaml``, both or none, and print how columns were
     understood.
@@ -140,6 +141,7 @@ def init(
             sentences,
             _columns(ignore, columns),
             favourable=favourable,
+            at_least=at_least,
         )
     contract = understanding.contract
     refuse_lost_columns(contract)
@@ -245,6 +247,7 @@ def understand(
     text: Sequence[str] = (),
     unused: Sequence[str] = (),
     favourable: str | None = None,
+    at_least: float | None = None,
 ) -> Understanding:
     """Infer a contract, and leave leaks out of its model inputs.
 
@@ -263,6 +266,7 @@ def understand(
         use_sensitive=use_sensitive,
         text=text,
         favourable=favourable,
+        at_least=at_least,
     )
     contract = without_columns(contract, unused)
     sampled = sample_rows(table.num_rows)
@@ -552,7 +556,7 @@ def _document(
         positive = f"{label.name} has {len(label.classes)} classes"
         favourable = None
     else:
-        positive = f"positive means {label.name} = {in_words(label.positive)}"
+        positive = f"positive means {label.name} = {in_words(label.outcome.positive)}"
         favourable = _favourable(label)
     groups = {}
     for column in contract.sensitive:
@@ -591,13 +595,17 @@ def _favourable(label: Column) -> str:
     """Say which outcome is favourable and why, or that nothing states it and what to do."""
     outcome = describe_outcome(label)
     favourable = f"{outcome['column']} = {outcome['favourable']}"
+    cure = "VALUE"
+    guess = guess_favourable(label.name, label.allowed or ())
+    if label.at_least is not None:
+        cure = "below"
+        guess = guess_side(label.name)
     if not outcome["stated"]:
         return (
             f"WARNING  nothing says whether {favourable} is the favourable outcome: it is taken as "
-            "such; if it is not, give --favourable VALUE"
+            f"such; if it is not, give --favourable {cure}"
         )
     reason = "as asked"
-    guess = guess_favourable(label.name, label.allowed or ())
     if guess is not None and guess.value == label.favourable:
         reason = guess.reason
     return f"favourable outcome: {favourable} ({reason})"

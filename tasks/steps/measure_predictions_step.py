@@ -15,15 +15,16 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from evenhand.data_contracts.arrow import coerce, group_labels
+from evenhand.data_contracts.arrow import coerce, group_labels, label_codes
 from evenhand.data_contracts.errors import ContractError
-from evenhand.data_contracts.favourable import describe_outcome, guess_favourable
+from evenhand.data_contracts.favourable import describe_outcome, guess_favourable, guess_side
 from evenhand.data_contracts.inference import (
     guess_positive,
     in_words,
     infer_contract,
     label_column,
     match_value,
+    read_label,
     sensitive_column,
 )
 from evenhand.data_contracts.values import Values, read_values
@@ -59,7 +60,8 @@ def measure_predictions(context: StepContext) -> StepResult:
     ``histograms.json`` and, for probabilities with labels, ``reliability.json``.
 
     Parameters are the columns ``prediction``, ``label`` (None: not known) and ``sensitive``, the
-    label's ``positive`` and ``favourable`` values (None: as `init` chooses them), the ``features``
+    label's ``positive`` and ``favourable`` values (None: as `init` chooses them), of a label of
+    numbers its threshold ``at_least``, the ``features``
     in which people are compared (empty: no certificate), the ``threshold``, further columns
     ``compared_with`` of predictions, ``weight`` and ``person``, ``control`` columns, names of
     values by column, the settings ``evaluate`` and a ``seed``. Inputs are the ``raw`` table and,
@@ -135,7 +137,8 @@ def _weights(table: pa.Table, name: str) -> Float:
 def _kind(table: pa.Table, parameters: Mapping[str, Any]) -> str:
     """Whether the label has two values, is one of several classes, or a quantity."""
     name = parameters["label"]
-    if name is None or parameters["positive"] is not None:
+    states_outcome = parameters["positive"] is not None or parameters.get("at_least") is not None
+    if name is None or states_outcome:
         return "two labels"
     with input_errors("", ContractError):
         values = read_values(table[name], name)
@@ -300,9 +303,16 @@ class RememberedModel:
 def _read_label(table: pa.Table, parameters: Mapping[str, Any]) -> tuple[Column, NDArray[np.bool_]]:
     """Describe the column of the label, and say of each row whether it has the positive value."""
     name = parameters["label"]
-    values = read_values(table[name], name, plain=True)
-    described = label_column(values, parameters["positive"], favourable=parameters["favourable"])
-    return described, _is(values, [described.positive])
+    at_least = parameters.get("at_least")
+    values = read_label(table[name], name, at_least)
+    described = label_column(
+        values,
+        parameters["positive"],
+        favourable=parameters["favourable"],
+        at_least=at_least,
+    )
+    # of numbers with a threshold everything below knows the two sides alone
+    return described.outcome, label_codes(values.data, described) == 1
 
 
 def _model_arguments(
@@ -339,6 +349,8 @@ def _outcome(given: Mapping[str, Any], label: Column | None, table: pa.Table) ->
         return _outcome_of_probabilities(given)
     if given["favourable"] is None:
         guess = guess_favourable(label.name, label.allowed or ())
+        if given.get("at_least") is not None:
+            guess = guess_side(label.name)
         reason = "nothing says which outcome is favourable" if guess is None else guess.reason
     return describe_outcome(label) | {"reason": reason}
 
@@ -405,7 +417,12 @@ def _points(
     names = dict.fromkeys([*given["features"], *given["sensitive"], given["label"]])
     chosen = table.select(list(names)).take(rows)
     contract = infer_contract(
-        chosen, "audit", given["label"], given["sensitive"], given["positive"]
+        chosen,
+        "audit",
+        given["label"],
+        given["sensitive"],
+        given["positive"],
+        at_least=given.get("at_least"),
     )
     frame = coerce(chosen, contract).to_pandas()
     X = TableEncoder(column_specs(contract), unseen="ignore").fit(frame).transform(frame)

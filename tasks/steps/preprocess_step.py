@@ -248,6 +248,7 @@ def _label_values(table: StoredTable, label: Column) -> list[Any]:
     """The values of the label, in the order of their codes."""
     if label.classes:
         return list(label.classes)
+    label = label.outcome
     values = label.allowed or pc.unique(table[label.name]).to_pylist()
     negative = next(value for value in values if value is not None and value != label.positive)
     return [negative, label.positive]

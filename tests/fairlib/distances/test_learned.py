@@ -7,12 +7,9 @@ import numpy as np
 import pytest
 
 from evenhand.fairlib.datasets.planted import WORLDS
-from evenhand.fairlib.distances.learned import (
-    LearnedMetric,
-    group_codes_of,
-    group_reader,
-    units_of,
-)
+from evenhand.fairlib.distances.group_readers import group_codes_of, group_reader
+from evenhand.fairlib.distances.learned import LearnedMetric
+from evenhand.fairlib.distances.metric_evidence import units_of
 from evenhand.fairlib.distances.metric_kinds import load_metric
 from evenhand.fairlib.methods.preprocessed_gbdt import ProjectedGBDTClassifier
 from evenhand.fairlib.preprocessing.encoder import ColumnSpec, TableEncoder

@@ -213,7 +213,8 @@ class LearnedMetric(Metric):
             readers = []
             for name in names:
                 readers.append(group_reader(data, self.sensitive.get(name, ()), *coded[name]))
-            adaptation = choice.adaptation()
+            # copies of people also have the counterparts of removed columns
+            adaptation = choice.adaptation(with_removed=True)
             cells = int(np.prod([len(group) for group in groups]))
             known = codes >= 0
             adaptation.fit(rows[known], codes[known], cells)
@@ -279,7 +280,11 @@ class LearnedMetric(Metric):
     @property
     def n_draws(self) -> int:
         """Number of different :meth:`adapted` rows: 1 without adapted categories."""
-        return DRAWS if any(stage.adaptation.n_drawn_ for stage in self.stages_) else 1
+        for stage in self.stages_:
+            for column in stage.adaptation.columns_:
+                if column.kind in DRAWN and not {*column.positions} <= {*self.removed_}:
+                    return DRAWS
+        return 1
 
     def counterfactuals(self, X: ArrayLike) -> list[Float32]:
         """Counterparts of each row in every group, with the sensitive columns of that group.

@@ -103,9 +103,11 @@ class Choice:
             return [names]
         return [[name] for name in names]
 
-    def adaptation(self) -> Adaptation:
-        """An adaptation, not fitted, of the columns that stay."""
+    def adaptation(self, *, with_removed: bool = False) -> Adaptation:
+        """An adaptation, not fitted, of the columns that stay, perhaps followed by the others."""
         units = [unit for unit in self.units if not self.removed.issuperset(unit)]
+        if with_removed:
+            units += [unit for unit in self.units if self.removed.issuperset(unit)]
         return Adaptation(units, self.given, sequential=self.sequential)
 
     def _chain(self, learn: Index, use: Index) -> Float:

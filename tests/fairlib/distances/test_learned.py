@@ -95,6 +95,15 @@ def test_a_person_is_the_own_counterpart_in_the_own_group(linear):
         assert (indicator == indicator[0]).all()
 
 
+def test_counterparts_also_have_the_removed_columns(linear):
+    people, encoder, X, metric = linear
+    height = encoder.groups_["height"][0]
+    for group, copy in enumerate(metric.counterfactuals(X)):
+        true = encoder.transform(people.regenerate({"sex": group}))
+        assert np.abs(copy[:, height] - true[:, height]).max() < 0.2
+    assert metric.n_draws == 1
+
+
 def test_counterparts_are_comparable(linear):
     _, _, X, metric = linear
     copies = metric.counterfactuals(X)

@@ -61,6 +61,7 @@ bench: $(VENV)/.installed-dev
 	$(BIN)/python -m benchmarks.reproductions.printed_tables
 	$(BIN)/python -m benchmarks.speed.pipeline_speed
 	$(BIN)/python -m benchmarks.speed.startup
+	$(BIN)/python -m benchmarks.speed.first_contact
 	$(BIN)/python -m benchmarks.studies.init_corpus
 	$(BIN)/python -m benchmarks.studies.default_trees
 	$(BIN)/python -m benchmarks.studies.default_networks

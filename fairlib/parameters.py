@@ -72,11 +72,11 @@ class ParameterChecks:
                     f"{name} must list whole numbers of units, at least 1, got {value!r}."
                 )
 
-    def _check_positions(self, name: str) -> None:
-        """A sequence of positions of columns of X, which count from 0."""
+    def _check_columns_named(self, name: str) -> None:
+        """A sequence of columns of X: their names, or positions, which count from 0."""
         value = getattr(self, name)
-        if not _is_sequence(value) or any(not _is_whole(item) or item < 0 for item in value):
-            self._refuse(name, "a list of column positions, which count from 0")
+        if not _is_sequence(value) or not all(_is_column(item) for item in value):
+            self._refuse(name, "a list of columns: names, or positions, which count from 0")
 
     def _check_choice(self, name: str, options: Sequence[str]) -> None:
         """One of the options."""
@@ -129,6 +129,11 @@ class ParameterChecks:
 
 def _is_whole(value: Any) -> bool:
     return isinstance(value, Integral) and not isinstance(value, bool)
+
+
+def _is_column(item: Any) -> bool:
+    """Whether a value may be the name of a column, or its position."""
+    return isinstance(item, str) or (_is_whole(item) and item >= 0)
 
 
 def _is_number(value: Any) -> bool:

@@ -193,7 +193,7 @@ def _check_gates(plan: AuditPlan, intersections: bool) -> None:
 
 def execute(plan: AuditPlan, store: Store, run_id: str, engine: Engine) -> Verdict:
     """Measure, decide, and write a verdict and a page; errors are as those of an evaluation."""
-    import pyarrow.parquet as pq
+    from evenhand.tasks.sources.row_group_blocks import columns_of_raw
 
     steps = Steps(store, engine)
     source = plan.data
@@ -201,7 +201,7 @@ def execute(plan: AuditPlan, store: Store, run_id: str, engine: Engine) -> Verdi
         ingest(source.source, source.seed or 0, steps, infer=True)
         _refuse_repeated(plan, steps.facts("ingest").get("repeated", []))
         raw = steps.output("ingest", "raw")
-        check_columns(plan.together_with, pq.read_schema(store.fetch(raw)).names)
+        check_columns(plan.together_with, columns_of_raw(store.fetch(raw)))
         inputs = {"raw": raw}
         if plan.model:
             inputs["model"] = fetch_model(plan.model, store, scratch, verdict.notes)

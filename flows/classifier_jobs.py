@@ -164,7 +164,7 @@ def known_metrics(resolved: CheckedJob) -> list[str]:
         metrics += [f"metric_leak.{column.name}" for column in resolved.contract.sensitive]
         metrics.append("adapted_consistency")
     if resolved.has_certificate:
-        metrics += _certificate_metrics(method, proved=keys.proof_parts is not None)
+        metrics += _certificate_metrics(method, proved=keys.proof_parts != "none")
     return metrics
 
 

@@ -256,8 +256,8 @@ class Evaluate(Section):
     """Reasons per prediction that `reasons_kept` compares between counterfactuals; default: not
     measured.
     """
-    proof_parts: Annotated[int, Field(ge=0, le=100_000)] | None = 8
-    """Effort of the proof of a certificate: parts split per person and distance; null: no proof."""
+    proof_parts: Annotated[int, Field(ge=0, le=100_000)] | Literal["none"] = 8
+    """Effort of the proof of a certificate: parts split per person and distance; none: no proof."""
     show_sentences: bool = False
     """Show the test sentences that terms move most: only where no person wrote them, as for
     templates.

@@ -462,10 +462,9 @@ def decision_of(plan: TunePlan, name: str, tolerance: float | None) -> DecisionR
     )
     if job_rule.costs is not None:
         return DecisionRule(costs=job_rule.costs, equal=equal)
-    threshold = "balanced"
     if job_rule.threshold in ("observed", "max_accuracy"):
-        threshold = job_rule.threshold
-    return DecisionRule(threshold=threshold, equal=equal)
+        return DecisionRule(threshold=job_rule.threshold, equal=equal)
+    return DecisionRule(threshold="balanced", equal=equal)
 
 
 def plan_of_rows(plan: TunePlan, rows: int) -> Plan:

@@ -376,6 +376,13 @@ def _signed(value: float) -> str:
     return f"{value:+.3f}".replace("-", "−")
 
 
+def _reason(error: str) -> str:
+    """Why a system has no result, from the text of its error."""
+    if "TimeIsUp" in error:
+        return "no result within its time"
+    return error
+
+
 def _cells(tables: Tables) -> list[str]:
     """Median test balanced accuracy of ours and of the best peer, a row a table and criterion."""
     parts = [
@@ -434,7 +441,7 @@ def _misses(tables: Tables, compared: Sequence[Compared]) -> list[str]:
         note = notes.get(item.verdict, " (tied)")
         parts.append(f"- {cell}, {NAMES[item.peer]}: {_signed(item.difference or 0)}{note}")
     failed = [
-        f"- {table}, split {split}, {NAMES[system]}: {error}"
+        f"- {table}, split {split}, {NAMES[system]}: {_reason(error)}"
         for table, found in tables.items()
         for split, system, error in found["failed"]
     ]

@@ -9,11 +9,14 @@ INIT = """\
 ## How `init` understands a table
 
 A column is right if its role and its encoding are, and every planted spelling of a missing value was found.
-False alarms are innocent columns that are ignored. The truth of the published files was written by hand.
+False alarms are innocent columns that are ignored. The truth of the published files was written by hand. The files
+of offices have other encodings, delimiters, marks and dates, or are spreadsheets; their leaks are in two or three
+columns together.
 """
 SETS = {
     "planted": "generated tables with planted traits",
     "held_out": "generated tables with other names, written after the rules",
+    "office": "files as offices write them",
     "published": "published files",
 }
 HEAD = """\

@@ -37,6 +37,8 @@ from evenhand.tasks.sources.table_reader import open_table
 
 SEED = 20261122
 TABLES, HELD_OUT = 44, 16
+# Spellings of missing values that the reader of files knows by itself.
+READ_AS_NULL = ("N/A", "NA", "n/a", "k.A.", "-")
 GOALS = {"right": 0.97, "leaks_found": 1.0, "false_alarms_per_100": 1.0}
 Random = np.random.Generator
 
@@ -758,11 +760,7 @@ def measure_set(cases: Iterable[Case]) -> dict[str, Any]:
                     str, column.missing or ()
                 )
                 # the reader of CSV files has its own spellings, and an empty text is no number
-                read = case.table[column.name].null_count > 0 and truth.missing in (
-                    "N/A",
-                    "NA",
-                    "n/a",
-                )
+                read = case.table[column.name].null_count > 0 and truth.missing in READ_AS_NULL
                 known = known or read or (truth.missing == "" and not column.required)
                 spelled += known
                 fits = fits and (known or kind == IGNORED)

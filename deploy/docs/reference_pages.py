@@ -398,9 +398,8 @@ PROPERTIES = {
     "missingSensitive": "A missing sensitive value: `error` (default); `own_group`, which keeps the row, shows "
     "it apart and compares it with no group; or `drop` the row.",
     "rules": "Whether a person has `stated` bounds, `validValues` and `required` (default), or `init` has "
-    "`observed` them in a table: then `predict` and `filter` use rows outside bounds, count them, "
-    "and set "
-    "other rows aside.",
+    "`observed` them in a table: then `predict` sets rows outside bounds aside, `filter` uses them, "
+    "and both count them and set other rows aside.",
 }
 
 CONTRACT_PARTS = {

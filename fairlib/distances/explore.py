@@ -10,7 +10,6 @@ from typing import Any, ClassVar, NamedTuple, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils.validation import check_array
 
 from evenhand.fairlib.arrays import Float, Index
 from evenhand.fairlib.distances.metric_base import Metric, check_source, group_codes
@@ -194,7 +193,7 @@ class EXPLORE(Metric):
         from evenhand.fairlib.preprocessing.counterfactuals import check_copies
 
         self._check_parameters()
-        data = check_array(X, dtype=np.float64)
+        data = self._fit_rows(X)
         if (comparable is None) != (incomparable is None):
             missing_kind = "comparable" if comparable is None else "incomparable"
             raise ValueError(f"EXPLORE needs both sorts of pairs: {missing_kind} is missing.")
@@ -204,12 +203,12 @@ class EXPLORE(Metric):
         # differences of comparable and of incomparable pairs
         rng = np.random.default_rng(self.random_state)
         if comparable is not None and incomparable is not None:
-            near = given_pairs("comparable", comparable, data.shape[1])
-            far = given_pairs("incomparable", incomparable, data.shape[1])
+            near = given_pairs("comparable", self._copies(comparable), data.shape[1])
+            far = given_pairs("incomparable", self._copies(incomparable), data.shape[1])
         elif groups is not None:
             near, far = pairs_of_groups(data, group_codes(data, groups), self.max_pairs, rng)
         else:
-            copies = check_copies(data, counterfactuals)
+            copies = check_copies(data, self._copies(counterfactuals))
             near, far = pairs_of_copies(data, copies, self.max_pairs, rng)
         if not near.any():
             raise ValueError(

@@ -8,7 +8,6 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.utils.validation import check_array
 
 from evenhand.fairlib.arrays import Float, Index
 from evenhand.fairlib.distances.metric_base import Metric, check_source, group_codes
@@ -94,7 +93,7 @@ class FACE(Metric):
         from evenhand.fairlib.preprocessing.counterfactuals import check_copies
 
         self._check_parameters()
-        data = check_array(X, dtype=np.float64)
+        data = self._fit_rows(X)
         check_source("FACE", groups=groups, counterfactuals=counterfactuals)
         if groups is not None:
             centred = _within_groups(data, group_codes(data, groups))
@@ -104,7 +103,7 @@ class FACE(Metric):
 
             count = len(centred)
         else:
-            copies = check_copies(data, counterfactuals)
+            copies = check_copies(data, self._copies(counterfactuals))
             blocks = _within_copies(data, copies)
             count = len(data) * (len(copies) + 1)
         variances, directions, energy = _spectrum(blocks, count, data.shape[1])

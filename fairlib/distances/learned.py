@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.utils.validation import check_array, check_is_fitted
+from sklearn.utils.validation import check_is_fitted
 
 from evenhand.fairlib.arrays import Float, Float32, Index
 from evenhand.fairlib.distances.adaptation import DRAWN, Adaptation, grid_of_uniforms
@@ -32,6 +32,7 @@ from evenhand.fairlib.distances.metric_evidence import (
     without_explained,
 )
 from evenhand.fairlib.execution import generator, sample_rows
+from evenhand.fairlib.preprocessing.input_tables import positions_of
 
 ADAPTATION_FILE = "adaptation.json"
 # Rows from which the evidence is taken at most.
@@ -58,13 +59,14 @@ class LearnedMetric(Metric):
 
     Parameters
     ----------
-    sensitive : mapping of str to sequence of int
-        By attribute, the columns of X that hold it; attributes without one are left out. Other
-        attributes must come with ``sensitive_features``.
-    legitimate : sequence of int
+    sensitive : mapping of str to sequence of int or str
+        By attribute, the columns of X that hold it, by position or by a table column's name;
+        attributes without one are left out. Other attributes must come with ``sensitive_features``.
+    legitimate : sequence of int or str
         Columns whose differences between groups stay, and on which the others are conditioned.
-    feature_groups : mapping of str to sequence of int, or None
-        Columns of X by table column. None: each on its own, named x0, x1, ...
+    feature_groups : mapping of str to sequence of int or str, or None
+        Columns of X by table column. None: those of the table, or of an array each on its own,
+        named x0, x1, ...
     explained_variance : float
         Share of the squared differences between people and counterparts that becomes free.
     random_state : int
@@ -99,9 +101,9 @@ class LearnedMetric(Metric):
     kind: ClassVar[str] = "learned"
     title: ClassVar[str] = "learned metric"
 
-    sensitive: Mapping[str, Sequence[int]] = field(default_factory=dict)
-    legitimate: Sequence[int] = ()
-    feature_groups: Mapping[str, Sequence[int]] | None = None
+    sensitive: Mapping[str, Sequence[int | str]] = field(default_factory=dict)
+    legitimate: Sequence[int | str] = ()
+    feature_groups: Mapping[str, Sequence[int | str]] | None = None
     explained_variance: float = 0.99
     random_state: int = 0
 
@@ -129,21 +131,21 @@ class LearnedMetric(Metric):
             legitimate column that is sensitive; columns outside X; nothing that is left.
         """
         self._check_parameters()
-        data = check_array(X, dtype=np.float64)
+        data = self._fit_rows(X)
         attributes = sensitive_columns(sensitive_features)
         if not attributes:
             raise ValueError("sensitive_features are needed: the metric learns from groups.")
-        columns = table_columns(self.feature_groups, data.shape[1])
+        columns = self._read_columns(data.shape[1])
         self._check_columns(data.shape[1], attributes)
         labels = None
         if y is not None:
             labels = np.unique(np.asarray(y), return_inverse=True)[1]
         coded = {name: group_codes_of(name, values) for name, values in attributes.items()}
-        blocked = sorted({j for positions in self.sensitive.values() for j in positions})
+        blocked = sorted({j for positions in self._sensitive.values() for j in positions})
         free = [j for j in range(data.shape[1]) if j not in blocked]
-        units = units_of(data, [columns[name] for name in columns], blocked, self.legitimate)
+        units = units_of(data, [columns[name] for name in columns], blocked, self._legitimate)
         evidence = self._evidence(data, labels, coded)
-        choice = Choice(evidence, units, list(self.legitimate), free, self.random_state)
+        choice = Choice(evidence, units, self._legitimate, free, self.random_state)
         choice.decide()
         self.stages_ = self._stages(data, coded, choice)
         self.removed_ = sorted(choice.removed)
@@ -160,12 +162,28 @@ class LearnedMetric(Metric):
     def _check_parameters(self) -> None:
         """ValueError for a parameter out of its range."""
         self._check_interval("(0, 1]", "explained_variance")
-        self._check_positions("legitimate")
+        self._check_columns_named("legitimate")
         self._check_seed("random_state")
+
+    def _read_columns(self, width: int) -> dict[str, list[int]]:
+        """Columns of the matrix by table column; sets those that are sensitive and legitimate."""
+        named = self._columns_by_name()
+        self._sensitive = {}
+        for name, items in self.sensitive.items():
+            self._sensitive[name] = positions_of(items, named, "sensitive")
+        self._legitimate = positions_of(self.legitimate, named, "legitimate")
+        if self.feature_groups is None and named:
+            return dict(named)
+        groups = None
+        if self.feature_groups is not None:
+            groups = {}
+            for name, items in self.feature_groups.items():
+                groups[name] = positions_of(items, named, "feature_groups")
+        return table_columns(groups, width)
 
     def _check_columns(self, width: int, attributes: Mapping[str, Any]) -> None:
         """ValueError for columns outside X, and for legitimate ones that are sensitive."""
-        for name, positions in self.sensitive.items():
+        for name, positions in self._sensitive.items():
             if name not in attributes:
                 raise ValueError(
                     f"sensitive names the attribute {name!r}, which sensitive_features lacks; it "
@@ -173,13 +191,13 @@ class LearnedMetric(Metric):
                 )
             if any(not 0 <= j < width for j in positions):
                 raise ValueError(f"sensitive must hold columns of X, 0 to {width - 1}.")
-            both = sorted({*positions} & {*self.legitimate})
+            both = sorted({*positions} & {*self._legitimate})
             if both:
                 raise ValueError(
                     f"legitimate has column {both[0]}, which holds the sensitive attribute "
                     f"{name!r}: leave it out of one."
                 )
-        if any(not 0 <= j < width for j in self.legitimate):
+        if any(not 0 <= j < width for j in self._legitimate):
             raise ValueError(f"legitimate must be columns of X, 0 to {width - 1}.")
 
     def _evidence(
@@ -212,7 +230,7 @@ class LearnedMetric(Metric):
             codes = combined_codes([coded[name][1] for name in names], [len(g) for g in groups])
             readers = []
             for name in names:
-                readers.append(group_reader(data, self.sensitive.get(name, ()), *coded[name]))
+                readers.append(group_reader(data, self._sensitive.get(name, ()), *coded[name]))
             # copies of people also have the counterparts of removed columns
             adaptation = choice.adaptation(with_removed=True)
             cells = int(np.prod([len(group) for group in groups]))
@@ -370,9 +388,9 @@ class LearnedMetric(Metric):
             rows = self.adapted(X).astype(np.float64)
         else:
             rows = np.asarray(self.project(X))
-        if not len(self.legitimate):
+        if not self._legitimate:
             return rows
-        return without_explained(rows, list(self.legitimate))
+        return without_explained(rows, self._legitimate)
 
     def _readable_rows(self, X: ArrayLike) -> Float:
         if not self.adapts:
@@ -386,7 +404,7 @@ class LearnedMetric(Metric):
                 f"the group of {', '.join(map(repr, names))} cannot be read from X: make it a "
                 "model input."
             )
-        return np.array(self._checked(np.asarray(X, dtype=np.float64)))
+        return np.array(self._checked(np.asarray(self._rows_of(X), dtype=np.float64)))
 
     def save(self, folder: str | Path) -> None:
         """Write the metric's files and ``adaptation.json``.
@@ -409,7 +427,7 @@ class LearnedMetric(Metric):
             )
         content = {
             "removed": self.removed_,
-            "legitimate": [int(j) for j in self.legitimate],
+            "legitimate": [int(j) for j in self._legitimate],
             "random_state": self.random_state,
             "stages": stages,
         }
@@ -431,6 +449,7 @@ class LearnedMetric(Metric):
         content = json.loads((Path(folder) / ADAPTATION_FILE).read_text())
         metric.removed_ = content["removed"]
         metric.legitimate = content["legitimate"]
+        metric._legitimate = content["legitimate"]
         metric.random_state = content["random_state"]
         metric.stages_ = []
         for stage in content["stages"]:

@@ -20,6 +20,15 @@ from sklearn.utils.validation import check_array, check_is_fitted
 
 from evenhand.fairlib.arrays import Float, Index
 from evenhand.fairlib.parameters import ParameterChecks
+from evenhand.fairlib.preprocessing.input_tables import (
+    InputTable,
+    NamedRows,
+    TakesTables,
+    dense,
+    encode,
+    read_encoder,
+    read_table,
+)
 
 FORMAT = 2
 # Smallest exponent of a bound's step: finer steps need numbers that float64 lacks.
@@ -90,7 +99,7 @@ def _above(value: float, exponent: int) -> float:
     return max(round((count + 1) * step, -exponent), value)
 
 
-class Metric(ParameterChecks, BaseEstimator):  # type: ignore[misc]
+class Metric(TakesTables, ParameterChecks, BaseEstimator):  # type: ignore[misc]
     r"""A fair distance between people, learned by ``fit``.
 
     .. math:: d_x^2(x_1, x_2) = (x_1 - x_2)^\top \Sigma (x_1 - x_2), \qquad \Sigma \succeq 0
@@ -103,10 +112,18 @@ class Metric(ParameterChecks, BaseEstimator):  # type: ignore[misc]
     which can be differentiated. Arrays need no torch. A ValueError names another width than at
     ``fit``, numbers that are not finite (arrays only), and tensors of integers.
 
+    Rows may also be a table of pandas, polars, Arrow or another library that Narwhals reads: its
+    columns are found by their names, and encoded as those at ``fit`` (``encoder_``) where they hold
+    more than numbers.
+
     Attributes
     ----------
     n_features_in_ : int
-        d.
+        d: columns of the matrix, also of an encoded table.
+    feature_names_in_ : ndarray of str
+        Names of the table's columns, if X was a table.
+    encoder_ : TableEncoder or None
+        What makes numbers of a table; None where X was an array, or a table of plain numbers.
     basis_ : ndarray of float64, shape (d, k)
         Orthonormal columns :math:`B` that span the free directions.
     feature_bounds_ : FeatureBounds
@@ -119,6 +136,44 @@ class Metric(ParameterChecks, BaseEstimator):  # type: ignore[misc]
     is_projection: ClassVar[bool] = True
     # saved with the bounds: names of fitted attributes without their last underscore
     saved: ClassVar[tuple[str, ...]] = ("basis",)
+
+    def _fit_rows(self, X: Any) -> Float:
+        """Training rows as numbers; sets what the metric knows of the columns of a table."""
+        self.__dict__.pop("feature_names_in_", None)
+        if isinstance(X, NamedRows):
+            # from a method, which has encoded its table
+            self.encoder_ = X.encoder
+            self.feature_names_in_ = np.array(list(X.columns), dtype=object)
+            return check_array(X.rows, dtype=np.float64)
+        table = read_table(X)
+        rows = self._numbers_of(X, reset=True)
+        if table is not None:
+            self.feature_names_in_ = np.array(table.names, dtype=object)
+        return check_array(rows, dtype=np.float64)
+
+    def _rows_of(self, X: Any) -> Any:
+        """Rows to measure as numbers: tables are encoded, arrays stay as they are."""
+        table = read_table(X)
+        if table is None:
+            return dense(X)
+        names = getattr(self, "feature_names_in_", None)
+        if names is None:
+            return table.frame
+        missing = [name for name in names if name not in table.names]
+        if missing:
+            raise ValueError(
+                f"X lacks the columns {', '.join(missing)}, which the metric was fitted on."
+            )
+        frame = table.named()[list(names)]
+        if self.encoder_ is None:
+            return frame
+        return encode(self.encoder_, InputTable(frame, table.kinds))
+
+    def _copies(self, tables: Any) -> Any:
+        """Further rows, such as counterfactual copies, as numbers; None stays None."""
+        if tables is None:
+            return None
+        return [self._rows_of(rows) for rows in tables]
 
     def _remember(self, rows: Float, basis: Float) -> None:
         """Set the attributes that every fitted metric has."""
@@ -154,7 +209,7 @@ class Metric(ParameterChecks, BaseEstimator):  # type: ignore[misc]
             Projected rows, of the kind of X.
         """
         check_is_fitted(self)
-        rows = X if _is_tensor(X) else check_array(X, dtype=np.float64)
+        rows = X if _is_tensor(X) else check_array(self._rows_of(X), dtype=np.float64)
         return self._project(self._checked(rows))
 
     def weigh(self, V: Any) -> Any:
@@ -290,7 +345,14 @@ class Metric(ParameterChecks, BaseEstimator):  # type: ignore[misc]
         target = Path(folder)
         target.mkdir(parents=True, exist_ok=True)
         save_file(self.arrays(), str(target / "metric.safetensors"))
-        description = {"format": FORMAT, "kind": self.kind, "rank": int(self.basis_.shape[1])}
+        description: dict[str, Any] = {
+            "format": FORMAT,
+            "kind": self.kind,
+            "rank": int(self.basis_.shape[1]),
+        }
+        if hasattr(self, "feature_names_in_"):
+            description["features"] = [str(name) for name in self.feature_names_in_]
+        self._write_encoder(target)
         (target / "metric.json").write_text(json.dumps(description, sort_keys=True))
 
     @classmethod
@@ -324,6 +386,9 @@ class Metric(ParameterChecks, BaseEstimator):  # type: ignore[misc]
             setattr(metric, f"{name}_", arrays.pop(name))
         metric.feature_bounds_ = FeatureBounds(**arrays)
         metric.n_features_in_ = int(metric.basis_.shape[0])
+        metric.encoder_ = read_encoder(source)
+        if "features" in description:
+            metric.feature_names_in_ = np.array(description["features"], dtype=object)
         metric._tensors = {}
         return metric
 
@@ -343,8 +408,8 @@ class Metric(ParameterChecks, BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self)
         if _is_tensor(x1):
             return self._project(self._checked(self._checked(x1) - self._checked(x2)))
-        first = np.atleast_2d(np.asarray(x1, dtype=np.float64))
-        second = np.atleast_2d(np.asarray(x2, dtype=np.float64))
+        first = np.atleast_2d(np.asarray(self._rows_of(x1), dtype=np.float64))
+        second = np.atleast_2d(np.asarray(self._rows_of(x2), dtype=np.float64))
         if first.shape != second.shape:
             raise ValueError(
                 f"x1 and x2 must have one shape, got {first.shape} and {second.shape}."

@@ -75,7 +75,8 @@ def fitted_metric(metric: Metric | None, X: ArrayLike, sensitive_features: Any) 
     """
     if metric is None and sensitive_features is None:
         raise ValueError(
-            "metric is None: give a fair metric, or sensitive_features to learn one from."
+            "metric is None: give a fair metric, or sensitive_features to learn one from, as in "
+            "fit(X, y, sensitive_features={'sex': sex})."
         )
     fitted: Metric = SensitiveSubspace() if metric is None else metric
     if not hasattr(fitted, "n_features_in_"):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_array
 from evenhand.fairlib.arrays import Float
 from evenhand.fairlib.distances.metric_base import Metric, sensitive_columns
 from evenhand.fairlib.numerics import orthonormal_basis
+from evenhand.fairlib.preprocessing.input_tables import positions_of
 
 FOLDS = 5
 
@@ -26,7 +27,7 @@ class LearnedDirection:
     """
 
     attribute: str
-    excluded: tuple[int, ...] = ()
+    excluded: tuple[int | str, ...] = ()
 
 
 @dataclass(repr=False, eq=False, kw_only=True)
@@ -42,8 +43,8 @@ class SensitiveSubspace(Metric):
 
     Parameters
     ----------
-    indicators : sequence of int
-        Columns whose unit vectors belong to the subspace.
+    indicators : sequence of int or str
+        Columns whose unit vectors belong to the subspace: positions, or names of a table's columns.
     learned : sequence of LearnedDirection, or None
         Directions to learn. None: one for each attribute given to ``fit``.
     strength : float
@@ -52,7 +53,9 @@ class SensitiveSubspace(Metric):
     max_rank : int or None
         Largest dimension of the subspace, the indicators' included. Of more learned directions than
         fit, the leading right singular vectors of the models' coefficients are kept: the directions
-        along which their predictions differ most. None: all directions are kept.
+        along which their predictions differ most. None: all directions are kept; but where those of
+        `learned` None would leave no difference between people, half of the dimensions that are not
+        the indicators'.
 
     Examples
     --------
@@ -68,7 +71,7 @@ class SensitiveSubspace(Metric):
     kind: ClassVar[str] = "sensitive-subspace"
     title: ClassVar[str] = "sensitive subspace"
 
-    indicators: Sequence[int] = ()
+    indicators: Sequence[int | str] = ()
     learned: Sequence[LearnedDirection] | None = None
     strength: float = 0.1
     max_rank: int | None = None
@@ -104,14 +107,15 @@ class SensitiveSubspace(Metric):
             penalty that is not positive and finite, fewer dimensions than indicators.
         """
         self._check_parameters()
-        data = check_array(X, dtype=np.float64)
+        data = self._fit_rows(X)
+        columns = self._columns_by_name()
         width = data.shape[1]
         attributes = sensitive_columns(sensitive_features)
         learned = self.learned
         if learned is None:
             learned = [LearnedDirection(name) for name in attributes]
-        indicators = sorted(set(self.indicators))
-        self._check_columns(learned, width)
+        indicators = sorted(set(positions_of(self.indicators, columns, "indicators")))
+        self._check_columns(indicators, learned, columns, width)
         directions: list[Float] = []
         for item in learned:
             if item.attribute not in attributes:
@@ -119,7 +123,8 @@ class SensitiveSubspace(Metric):
                     f"learned names the attribute {item.attribute!r}, which sensitive_features "
                     f"lacks; it has {sorted(attributes)}."
                 )
-            directions += self._normals(data, attributes[item.attribute], item)
+            excluded = positions_of(item.excluded, columns, "excluded")
+            directions += self._normals(data, attributes[item.attribute], item, excluded)
         # without their indicator columns the normals span the same space, and indicator columns
         # project to exactly 0 and leave no rounding in the others: a tree would split on it
         units = np.eye(width)[:, indicators]
@@ -130,11 +135,12 @@ class SensitiveSubspace(Metric):
         rounding = width * np.finfo(np.float64).eps * lengths
         normals = normals[np.linalg.norm(normals, axis=1) > rounding]
         basis = orthonormal_basis(normals)
-        if self.max_rank is not None and len(indicators) + basis.shape[1] > self.max_rank:
+        most = self._largest_rank(len(indicators), len(indicators) + basis.shape[1], width)
+        if len(indicators) + basis.shape[1] > most:
             # not scaled to unit length: the model of an attribute that no column predicts has small
             # coefficients
             _, _, vt = np.linalg.svd(normals, full_matrices=False)
-            basis = vt[: self.max_rank - len(indicators)].T
+            basis = vt[: most - len(indicators)].T
             basis[indicators] = 0.0
         self._remember(data, np.concatenate([units, basis], axis=1))
         return self
@@ -142,7 +148,7 @@ class SensitiveSubspace(Metric):
     def _check_parameters(self) -> None:
         """ValueError for a parameter out of its range."""
         self._check_interval("(0, inf)", "strength")
-        self._check_positions("indicators")
+        self._check_columns_named("indicators")
         learned = self.learned
         if learned is not None:
             is_sequence = isinstance(learned, Sequence) and not isinstance(learned, str)
@@ -150,19 +156,40 @@ class SensitiveSubspace(Metric):
                 self._refuse("learned", "a list of LearnedDirection", optional=True)
         self._check_counts("max_rank", least=max(len(set(self.indicators)), 1), optional=True)
 
-    def _check_columns(self, learned: Sequence[LearnedDirection], width: int) -> None:
+    def _largest_rank(self, fixed: int, rank: int, width: int) -> int:
+        """Largest dimension of the subspace: all of it, unless people then differ in nothing."""
+        if self.max_rank is not None:
+            return self.max_rank
+        if self.learned is None and fixed < rank == width:
+            return fixed + (width - fixed) // 2
+        return rank
+
+    def _check_columns(
+        self,
+        indicators: Sequence[int],
+        learned: Sequence[LearnedDirection],
+        columns: Mapping[str, Sequence[int]],
+        width: int,
+    ) -> None:
         """ValueError for a column that rows of this width lack."""
-        columns = list(self.indicators)
+        positions = list(indicators)
         for item in learned:
-            columns += item.excluded
-        if any(not 0 <= column < width for column in columns):
+            positions += positions_of(item.excluded, columns, "excluded")
+        if any(not 0 <= position < width for position in positions):
             raise ValueError(
-                f"indicators and excluded must be columns of X, 0 to {width - 1}, got {columns}."
+                f"indicators and excluded must be columns of X, 0 to {width - 1}, got {positions}."
+            )
+        if self.max_rank is not None and self.max_rank < len(indicators):
+            raise ValueError(
+                f"max_rank must be at least {len(indicators)}, the number of columns of the "
+                f"indicators, got {self.max_rank}."
             )
 
-    def _normals(self, data: Float, target: NDArray[Any], item: LearnedDirection) -> list[Float]:
+    def _normals(
+        self, data: Float, target: NDArray[Any], item: LearnedDirection, excluded: Sequence[int]
+    ) -> list[Float]:
         """Normals of the models that predict `target`, with zeros in the excluded columns."""
-        inputs = np.setdiff1d(np.arange(data.shape[1]), item.excluded)
+        inputs = np.setdiff1d(np.arange(data.shape[1]), excluded)
         if inputs.size == 0:
             raise ValueError(f"no column is left to predict {item.attribute!r} from.")
         if target.shape != (data.shape[0],):

@@ -32,6 +32,18 @@ AUXILIARY = re.compile(r"^(?:was|is|were|are|got|has been|have been) ", re.IGNOR
 UNNAMED = re.compile(r"^sensitive_feature_0$")
 """Name of an attribute that was passed without one."""
 
+PLURALS = {
+    "woman": "women",
+    "man": "men",
+    "girl": "girls",
+    "boy": "boys",
+    "female": "females",
+    "male": "males",
+    "adult": "adults",
+    "person": "people",
+}
+"""Names of groups that are one person; a sentence is about all of them."""
+
 NOT_COMPARED = "Not compared by"
 """Start of the sentence that names the groups which are left out."""
 
@@ -130,7 +142,7 @@ def _is_participle(text: str) -> bool:
 
 
 def group_words(table: GroupTable, group: str) -> str:
-    """Name of a group within a sentence: as it is, with its attribute where it is a code.
+    """Name of a group within a sentence: in the plural, with its attribute where it is a code.
 
     Parameters
     ----------
@@ -143,6 +155,8 @@ def group_words(table: GroupTable, group: str) -> str:
     -------
     str
     """
+    if group.lower() in PLURALS:
+        return PLURALS[group.lower()]
     if len(group) > 1 and any(letter.isalpha() for letter in group):
         return group
     return f"{_spoken(table)} {group}"

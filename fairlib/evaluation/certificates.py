@@ -158,10 +158,13 @@ def certify(
     network : torch.nn.Module
         Maps (n, d) float32 to logits (n, K).
     X : array-like, shape (n, d)
+        People whom the network was not trained on.
+    metric : Metric
+        Fitted fair metric, whose feature bounds the search keeps.
     budgets : sequence of float
         :math:`\epsilon`, each finite and not negative.
     subspace_steps, full_steps : int
-        Steps of every search, as in :class:`evenhand.fairlib.auditor.Auditor`.
+        Steps of every search, as in :class:`evenhand.fairlib.auditor.worst_case_search.Auditor`.
     restarts : int
         Whole searches, at least 1; all but the first from random starts. More of them never find
         less.
@@ -169,6 +172,8 @@ def certify(
         Bootstrap draws over people; 0 for no interval.
     level : float
         Coverage of the intervals, in (0, 1).
+    seed : int
+        Seed of the random starts and of the bootstrap.
     callback : callable, optional
         ``callback(done, total)``: every possible round of searches and the bootstrap count as one
         each.

@@ -16,6 +16,7 @@ from evenhand.fairlib.arrays import Float
 from evenhand.fairlib.evaluation.bootstrap import Codes
 from evenhand.fairlib.evaluation.measuring import measure
 from evenhand.fairlib.evaluation.metric_intervals import Interval, metric_intervals
+from evenhand.fairlib.evaluation.metrics import GROUP_METRICS
 from evenhand.fairlib.evaluation.outcomes import (
     Outcomes,
     encode_groups,
@@ -360,12 +361,13 @@ def estimates(
     """
     first = ["accuracy", "balanced_accuracy", "auc", *OVERALL]
     names = list(first)
+    last_gap = list(GROUP_METRICS)[-1]
     for name in point:
         stem, _, subject = name.partition(".")
         if name not in (*first, "theil_index") and stem != "calibration_gap":
             names.append(name)
         # the last of an attribute's differences of decisions
-        if stem == "balanced_accuracy_difference":
+        if stem == last_gap:
             names.append(f"calibration_gap.{subject}")
     names.append("theil_index")
     values = {}

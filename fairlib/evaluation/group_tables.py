@@ -23,8 +23,8 @@ from evenhand.fairlib.evaluation.closed_intervals import (
 from evenhand.fairlib.evaluation.effective_rows import effective_number
 from evenhand.fairlib.evaluation.group_metrics import CellMetric, Cells
 from evenhand.fairlib.evaluation.group_selection import KINDS
-from evenhand.fairlib.evaluation.metric_intervals import GROUP_INTERVALS, RateCells
-from evenhand.fairlib.evaluation.metrics import GROUP_METRICS
+from evenhand.fairlib.evaluation.metric_intervals import RateCells, gap_interval
+from evenhand.fairlib.evaluation.metrics import GROUP_METRICS, Rate, rows_in
 from evenhand.fairlib.evaluation.outcomes import Outcomes
 from evenhand.fairlib.evaluation.probabilities import calibration_gap_interval
 
@@ -320,12 +320,16 @@ class GroupTable:
             reason += f"{self.settings.unit} in each cell ({KINDS[needs]})"
             return Gap(name, attribute, control, "catalogue", None, None, None, "", "", reason)
         cells = self._rate_cells(known, decided, counts, labels)
-        compared = RateCells(*(column[chosen] for column in cells))
-        value = float(GROUP_METRICS[name].function(compared.counts))
+        value = float(GROUP_METRICS[name].function(counts[chosen]))
         if np.isnan(value):
             reason = "undefined on these rows: it would divide by zero"
             return Gap(name, attribute, control, "catalogue", None, None, None, "", "", reason)
-        ends = GROUP_INTERVALS[name](compared, self.settings.level)
+
+        def rows_of(rate: Rate) -> Float:
+            base = rows_in(rate.base, known, decided)
+            return self._effective(rows_in(rate.hits, known, decided), base)
+
+        ends = gap_interval(name, cells, rows_of, chosen, self.settings.level)
         low = min(float(ends.low), value)
         high = max(float(ends.high), value)
         return Gap(name, attribute, control, "catalogue", value, low, high, "", "")
@@ -378,18 +382,17 @@ class GroupTable:
 
     def _rate_cells(self, label: Int, decided: Int, counts: Float, labels: int) -> RateCells:
         """Counts with the effective rows of the selection rate and of each label's recall."""
-        cells = self.cells
-        level = self.settings.level
         right = label == decided
+        by_label = np.stack([self._effective(right, label == k) for k in range(labels)], axis=-1)
+        return RateCells(counts, self._effective(decided == 1), by_label)
 
-        def effective(hit: Bool, rows: Bool | None) -> Float:
-            if cells.is_plain:
-                return cells.counts(rows)
-            means = cells.means(hit.astype(np.float64), rows)
-            return effective_number(means, means.mean, level)
-
-        by_label = np.stack([effective(right, label == k) for k in range(labels)], axis=-1)
-        return RateCells(counts, effective(decided == 1, None), by_label)
+    def _effective(self, hit: Bool, rows: Bool | None = None) -> Float:
+        """Effective rows behind a share of each cell: of all rows, or of some."""
+        cells = self.cells
+        if cells.is_plain:
+            return cells.counts(rows)
+        means = cells.means(hit.astype(np.float64), rows)
+        return effective_number(means, means.mean, self.settings.level)
 
 
 def _undefined(metric: CellMetric) -> Bool:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from evenhand.fairlib.arrays import Float
+from evenhand.fairlib.arrays import Bool, Float, Int
 from evenhand.fairlib.evaluation.bootstrap import Codes, percentile_interval
 from evenhand.fairlib.evaluation.closed_intervals import (
     Estimates,
@@ -27,7 +27,16 @@ from evenhand.fairlib.evaluation.closed_intervals import (
     smallest_ratio,
 )
 from evenhand.fairlib.evaluation.effective_rows import effective_rows
-from evenhand.fairlib.evaluation.metrics import Array, recalls, selection_rates, theil_index
+from evenhand.fairlib.evaluation.metrics import (
+    GROUP_METRICS,
+    Array,
+    Cell,
+    Rate,
+    recalls,
+    rows_in,
+    selection_rates,
+    theil_index,
+)
 from evenhand.fairlib.evaluation.outcomes import Outcomes
 from evenhand.fairlib.evaluation.probabilities import OVERALL, calibration_gap_interval, centred
 from evenhand.fairlib.numerics import MAX_LOG_LOSS
@@ -297,7 +306,51 @@ GROUP_INTERVALS: dict[str, Callable[[RateCells, float], Estimates]] = {
     "average_odds_difference": average_odds_difference,
     "balanced_accuracy_difference": balanced_accuracy_difference,
 }
-"""Interval of each metric of :data:`evenhand.fairlib.evaluation.metrics.GROUP_METRICS`."""
+"""Interval of each metric of :data:`evenhand.fairlib.evaluation.metrics.GROUP_METRICS` that is no
+largest difference of a single declared rate.
+"""
+
+
+def gap_interval(
+    name: str,
+    cells: RateCells,
+    rows_of: Callable[[Rate], Float],
+    positions: Int,
+    level: float,
+) -> Estimates:
+    """Interval of a metric that compares groups.
+
+    Parameters
+    ----------
+    name : str
+        Name of the metric, without an attribute.
+    cells : RateCells
+        Counts of all groups, and the rows that they are worth.
+    rows_of : callable
+        Gives the effective rows behind a rate of each of all groups.
+    positions : int array, shape (K,)
+        The groups that are compared.
+    level : float
+        Coverage, in (0, 1).
+
+    Returns
+    -------
+    Estimates, shape ()
+        The metric with its interval.
+    """
+    compared = RateCells(*(column[positions] for column in cells))
+    if name in GROUP_INTERVALS:
+        return GROUP_INTERVALS[name](compared, level)
+    rate = GROUP_METRICS[name].rate
+    assert rate is not None, f"the metric {name} has neither an interval nor a rate"
+    rows = rows_of(rate)[positions]
+    hits = np.where(rows > 0, rate.of(compared.counts), 0.0) * rows
+
+    def rates(level: float) -> Estimates:
+        return exact_interval(hits, rows, level)
+
+    wide = rates(corrected_level(level, _pairs(compared)))
+    return largest_difference(rates(level), wide)
 
 
 def theil_interval(
@@ -488,10 +541,22 @@ class _Rates:
         """Whether each row is predicted right, shape (n,)."""
         return self.outcomes.y_true == self.outcomes.y_pred
 
-    def _effective(self, cell: Array, cells: int, hit: Array) -> Float:
-        """Effective number of rows behind a share in each cell, shape (cells,)."""
+    def _effective(self, cell: Array, cells: int, hit: Array, base: Bool | None = None) -> Float:
+        """Effective number of rows behind a share in each cell, shape (cells,): of all rows, or of
+        those of a `base`.
+        """
+        weights = self.weights
         people = self.outcomes.people
-        return effective_rows(cell, cells, hit, self.level, self.weights, people)
+        if base is not None:
+            cell = cell[base]
+            hit = hit[base]
+            weights = None if weights is None else weights[base]
+            people = None if people is None else people[base]
+        return effective_rows(cell, cells, hit, self.level, weights, people)
+
+    def _rows_in(self, cells: tuple[Cell, ...]) -> Bool:
+        """Whether each row is in one of some cells of true and predicted label, shape (n,)."""
+        return rows_in(cells, self.outcomes.y_true, self.outcomes.y_pred)
 
     def _cells(self, counts: Array, code: Array, size: int, hit: Array) -> RateCells:
         """Counts of groups, with the effective rows of a share of each, and of each label's
@@ -533,13 +598,17 @@ class _Rates:
         counts = self.measured.counts[0].groups[attribute]
         cells = self._cells(counts, code, size, self.outcomes.y_pred == 1)
         intervals: dict[str, Interval] = {}
-        for kind, interval in GROUP_INTERVALS.items():
+
+        def rows_of(rate: Rate) -> Float:
+            base = self._rows_in(rate.base)
+            return self._effective(code, size, self._rows_in(rate.hits), base)
+
+        for kind in GROUP_METRICS:
             name = f"{kind}.{attribute}"
             if name not in self.measured.point[0] or self.measured.shortages[name]:
                 continue
             positions = self.measured.selections[name].positions
-            compared = RateCells(*(column[positions] for column in cells))
-            intervals[name] = _ends(interval(compared, self.level))
+            intervals[name] = _ends(gap_interval(kind, cells, rows_of, positions, self.level))
         return intervals
 
 

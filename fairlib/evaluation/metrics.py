@@ -19,7 +19,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from evenhand.fairlib.arrays import Float
+from evenhand.fairlib.arrays import Bool, Float, Int
 
 Array = NDArray[Any]
 
@@ -391,6 +391,62 @@ def auc(positives: Array, negatives: Array) -> Float:
 Needs = Literal["rows", "positives", "cells"]
 
 
+Cell = tuple[int, int]
+"""True and predicted label, the favourable one coded 1."""
+
+
+@dataclass(frozen=True)
+class Rate:
+    """Share of the rows in the cells `base` that are in the cells `hits`, of two labels.
+
+    The false omission rate P(y = 1 | ŷ = 0), for instance, is
+    ``Rate(hits=((1, 0),), base=((0, 0), (1, 0)))``.
+    """
+
+    hits: tuple[Cell, ...]
+    base: tuple[Cell, ...]  # with the hits among them
+
+    def of(self, counts: Array) -> Float:
+        """Rate of each group.
+
+        Parameters
+        ----------
+        counts : ndarray, shape (..., K, 2, 2)
+            Rows, or sums of weights, by group, true and predicted label.
+
+        Returns
+        -------
+        ndarray of float64, shape (..., K)
+            NaN where no row of a group is in the base.
+        """
+        return ratio(_total(counts, self.hits), _total(counts, self.base))
+
+
+def _total(counts: Array, cells: tuple[Cell, ...]) -> Array:
+    """Rows of each group in some cells."""
+    return np.sum([counts[..., label, predicted] for label, predicted in cells], axis=0)
+
+
+def rows_in(cells: tuple[Cell, ...], label: Int, predicted: Int) -> Bool:
+    """Say which rows are in one of some cells.
+
+    Parameters
+    ----------
+    cells : tuple of pairs
+        True and predicted label of each cell.
+    label, predicted : int array, shape (n,)
+        True and predicted label of every row.
+
+    Returns
+    -------
+    bool array, shape (n,)
+    """
+    inside = np.zeros(len(label), dtype=bool)
+    for true, decided in cells:
+        inside |= (label == true) & (predicted == decided)
+    return inside
+
+
 @dataclass(frozen=True)
 class Metric:
     """A metric's function and the cells of the table that must not be empty; its text is in the
@@ -398,7 +454,37 @@ class Metric:
     """
 
     function: Callable[[Array], Float]
-    needs: Needs
+    needs: Needs  # "rows" also says that the metric is defined without true labels
+    rate: Rate | None = None  # of which the metric is the largest difference between groups
+
+
+def rate_difference(rate: Rate, needs: Needs) -> Metric:
+    """Metric of the largest difference of a rate between two groups: it needs no interval of its
+    own.
+
+    Parameters
+    ----------
+    rate : Rate
+        Rate of each group.
+    needs : {"rows", "positives", "cells"}
+        Cells of the table that must not be empty.
+
+    Returns
+    -------
+    Metric
+
+    Examples
+    --------
+    >>> omission = rate_difference(Rate(hits=((1, 0),), base=((0, 0), (1, 0))), "cells")
+    >>> counts = np.array([[[40.0, 10.0], [10.0, 40.0]], [[45.0, 5.0], [25.0, 25.0]]])
+    >>> round(float(omission.function(counts)), 3)
+    0.157
+    """
+
+    def largest(counts: Array) -> Float:
+        return spread(rate.of(counts))
+
+    return Metric(largest, needs, rate)
 
 
 OVERALL_METRICS: dict[str, Metric] = {
@@ -417,4 +503,8 @@ GROUP_METRICS: dict[str, Metric] = {
     "average_odds_difference": Metric(average_odds_difference, "cells"),
     "balanced_accuracy_difference": Metric(balanced_accuracy_difference, "cells"),
 }
-"""Metrics per sensitive attribute, from counts of shape (..., K, L, L)."""
+"""Metrics per sensitive attribute, from counts of shape (..., K, L, L).
+
+The interval of each is in :data:`evenhand.fairlib.evaluation.metric_intervals.GROUP_INTERVALS`, or
+follows from its rate.
+"""

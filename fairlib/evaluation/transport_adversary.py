@@ -115,6 +115,8 @@ def transport_audit(
         for no interval.
     level : float
         Coverage of the interval, in (0, 1).
+    seed : int
+        Seed of the bootstrap, and of ties between equally bad transports.
     jobs : int
         Threads.
     callback : callable, optional

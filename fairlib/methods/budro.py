@@ -217,7 +217,7 @@ class BudroClassifier(AdaptedInputs, GBDTClassifier):
         filled = _filled(data)
         self.metric_ = self.metric
         if isinstance(self.metric, Metric):
-            self.metric_ = fitted_metric(self.metric, filled, sensitive_features)
+            self.metric_ = fitted_metric(self.metric, self._named(filled), sensitive_features)
         if self.adapts_inputs:
             # people are as far apart as their counterparts in one group
             filled = self._adapted_training_rows(filled)

@@ -413,8 +413,8 @@ def predictions_of(
     if hasattr(model, "acquire"):
         acquired = model.acquire(X)
         labels = labels_of(model, acquired.probability, X, groups)
-        asked = _asked_names(list(model.groups_), acquired.order)
-        return labels == model.classes_[1], acquired.probability, asked
+        questions = _asked_names(list(model.groups_), acquired.order)
+        return labels == model.classes_[1], acquired.probability, questions
     if isinstance(model, DecidedModel):
         return _decided_predictions(model, X, groups)
     probabilities: Float = model.predict_proba(X)
@@ -426,10 +426,10 @@ def predictions_of(
 
 def _asked_names(names: list[str], order: NDArray[Any]) -> list[str]:
     """Names of the feature groups that each row was asked for; in `order`, -1 is no question."""
-    asked = []
+    questions = []
     for row in order:
-        asked.append(",".join(names[group] for group in row if group >= 0))
-    return asked
+        questions.append(",".join(names[group] for group in row if group >= 0))
+    return questions
 
 
 def _most_probable(probabilities: Float) -> tuple[NDArray[Any], Float]:

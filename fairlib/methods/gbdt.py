@@ -22,11 +22,11 @@ from evenhand.fairlib.methods.one_hot import SPLIT_BY_ONE, OneHotRuns
 from evenhand.fairlib.methods.thresholds import between_values
 from evenhand.fairlib.methods.tree_rows import TreeRows
 from evenhand.fairlib.numerics import logistic_losses, softmax_losses
+from evenhand.fairlib.preprocessing.input_tables import InputTable
 from evenhand.fairlib.splits import hold_out, persons
 from evenhand.fairlib.tuning.space import Choice, Real, Space
 
 if TYPE_CHECKING:
-    import pandas as pd
     import xgboost as xgb
 
 BOOSTER_FILE = "booster.ubj"
@@ -260,40 +260,41 @@ class GBDTClassifier(Method):
         if constraints is not None and not isinstance(constraints, Mapping | Sequence | np.ndarray):
             self._refuse("monotone_constraints", "a mapping or a sequence of signs", optional=True)
 
-    def _coded(self, X: Any, *, reset: bool) -> Any:
-        """Replace the categorical columns of a table by numbers; a category not seen in training by
-        NaN.
-        """
-        import pandas as pd
+    def _needs_encoder(self, table: InputTable) -> bool:
+        """Trees that split categories by sets need no encoder: dates become numbers."""
+        return not self.takes_categories and super()._needs_encoder(table)
 
+    def _numbers_of(self, X: Any, *, reset: bool, template: Any = None) -> Any:
         if reset:
             self.categories_: dict[str, list[Any]] = {}
-        if hasattr(X, "to_pandas"):
-            X = X.to_pandas()
-        if not isinstance(X, pd.DataFrame):
-            return X
-        if reset:
-            self._learn_categories(X.dtypes)
-        X = X.copy(deep=False)
-        for column, categories in self.categories_.items():
-            values = X.iloc[:, int(column)].astype(object)
-            codes = pd.Index(categories, dtype=object).get_indexer(values)
-            X.isetitem(int(column), np.where(codes < 0, np.nan, codes))
-        return X
+        return super()._numbers_of(X, reset=reset, template=template)
 
-    def _learn_categories(self, dtypes: pd.Series[Any]) -> None:
-        """Take over the categories of all columns of pandas' categorical dtype."""
+    def _plain_numbers(self, table: InputTable, *, reset: bool) -> Any:
+        """Replace the categories of a table by numbers; one not seen in training by NaN."""
         import pandas as pd
 
-        for j, (name, dtype) in enumerate(dtypes.items()):
-            if not isinstance(dtype, pd.CategoricalDtype):
-                continue
-            if not self.takes_categories:
-                raise ValueError(
-                    f"column {name!r} of X is categorical: {type(self).__name__} measures "
-                    "distances between rows, and categories have none. One-hot encode it."
-                )
-            self.categories_[str(j)] = dtype.categories.tolist()
+        if reset:
+            self._learn_categories(table)
+        frame = table.days()
+        if not self.categories_:
+            return frame
+        frame = frame.copy(deep=False)
+        for column, categories in self.categories_.items():
+            values = frame.iloc[:, int(column)].astype(object)
+            codes = pd.Index(categories, dtype=object).get_indexer(values)
+            frame.isetitem(int(column), np.where(codes < 0, np.nan, codes))
+        return frame
+
+    def _learn_categories(self, table: InputTable) -> None:
+        """Take over the categories of all columns of categories and text."""
+        import pandas as pd
+
+        for j, kind in enumerate(table.kinds):
+            column = table.frame.iloc[:, j]
+            if isinstance(column.dtype, pd.CategoricalDtype):
+                self.categories_[str(j)] = column.dtype.categories.tolist()
+            elif kind == "category":
+                self.categories_[str(j)] = sorted(column.dropna().unique().tolist(), key=str)
 
     def _prepare(
         self, X: Float32, codes: Int, sensitive_features: Any, weights: Float | None
@@ -320,7 +321,7 @@ class GBDTClassifier(Method):
 
     def _signs(self) -> tuple[int, ...]:
         """Sign of every column's effect, 0 where any is allowed; none if nothing is constrained."""
-        width = self.n_features_in_
+        width = self._width
         constraints = self.monotone_constraints
         if isinstance(constraints, Mapping):
             constraints = self._signs_by_name(constraints)
@@ -341,13 +342,29 @@ class GBDTClassifier(Method):
 
     def _signs_by_name(self, constraints: Mapping[Any, int]) -> list[int]:
         """Sign of every column from a mapping by name, or by position where X has no names."""
-        columns = getattr(self, "feature_names_in_", range(self.n_features_in_))
-        names = [str(name) for name in columns]
-        signs = {str(name): sign for name, sign in constraints.items()}
-        unknown = sorted(set(signs) - set(names))
-        if unknown:
-            raise ValueError(f"monotone_constraints names {unknown[0]!r}, which is no column of X.")
-        return [signs.get(name, 0) for name in names]
+        columns = self._columns_by_name()
+        if not columns:
+            columns = {str(j): [j] for j in range(self.n_features_in_)}
+        by_column = [0] * self._width
+        for name, sign in constraints.items():
+            if str(name) not in columns:
+                raise ValueError(f"monotone_constraints names {name!r}, which is no column of X.")
+            for position in self._ranked(columns[str(name)], str(name)):
+                by_column[position] = sign
+        return by_column
+
+    def _ranked(self, positions: list[int], name: str) -> list[int]:
+        """The matrix column with the numbers of a table column; ValueError for categories."""
+        if self.encoder_ is None:
+            return positions
+        kind = self.encoder_.kinds_[self.encoder_.feature_names_[positions[0]]]
+        (item,) = [item for item in self.encoder_.fitted_ if item.name == name]
+        if kind not in ("standard", "unit") or item.kind == "calendar":
+            raise ValueError(
+                f"monotone_constraints names {name!r}, which is no column of numbers or of ordered "
+                "categories."
+            )
+        return positions[:1]
 
     def _device(self) -> str:
         """Device of XGBoost's training."""

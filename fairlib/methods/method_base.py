@@ -15,13 +15,25 @@ from typing import Any, ClassVar, NamedTuple, Self, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.utils.validation import assert_all_finite, check_is_fitted, validate_data
+from sklearn.utils.validation import (
+    assert_all_finite,
+    check_array,
+    check_is_fitted,
+    check_X_y,
+    validate_data,
+)
 
 from evenhand.fairlib.arrays import Float, Float32, Int
 from evenhand.fairlib.mapped import mapped_file, row_blocks
 from evenhand.fairlib.methods.checkpoint import FILE, Checkpoint, fingerprint
 from evenhand.fairlib.methods.registry import MODEL_FILE, method_class, spec_of_class
 from evenhand.fairlib.parameters import ParameterChecks, check_sample_weight
+from evenhand.fairlib.preprocessing.input_tables import (
+    InputTable,
+    TakesTables,
+    positions_of,
+    read_encoder,
+)
 from evenhand.fairlib.tuning.space import Space
 
 logger = logging.getLogger(__name__)
@@ -55,7 +67,9 @@ class TrainingInput(NamedTuple):
     weights: Float | None  # shape (n,); None: all rows count the same
 
 
-class Method(ParameterChecks, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+class Method(  # type: ignore[misc]
+    TakesTables, ParameterChecks, ClassifierMixin, BaseEstimator
+):
     r"""Base of the classifiers.
 
     A method implements ``fit``, ``_probabilities``, and ``_write`` and ``_read`` for its fitted
@@ -66,6 +80,11 @@ class Method(ParameterChecks, ClassifierMixin, BaseEstimator):  # type: ignore[m
     ----------
     classes_ : ndarray, shape (K,)
     n_features_in_ : int
+        Number of columns of X.
+    feature_names_in_ : ndarray of str, shape (d,)
+        Names of the columns of X, where X is a table.
+    encoder_ : TableEncoder or None
+        What makes numbers of a table; None where X was an array, or a table of plain numbers.
     people : ndarray of int, shape (n,), or None
         Numbers of the people that the training rows are of, to set before ``fit`` where one has
         several rows: rows that are held out are then those of whole people. It is not saved.
@@ -84,6 +103,9 @@ class Method(ParameterChecks, ClassifierMixin, BaseEstimator):  # type: ignore[m
     Arguments of ``fit``, where a method takes them:
 
     X, y : array-like, shapes (n, d) and (n,)
+        X may be a table of pandas, polars, Arrow or another library that Narwhals reads, or a
+        sparse matrix. Columns of a table are found by their names. Text, categories, dates, and
+        missing numbers where the method takes none, are encoded by ``encoder_``.
     sensitive_features : mapping of str to array-like, DataFrame, Series or array, of n rows
         Values of every row, by attribute. They are not needed to predict.
     sample_weight : array-like, shape (n,), or None
@@ -204,7 +226,14 @@ class Method(ParameterChecks, ClassifierMixin, BaseEstimator):  # type: ignore[m
         """Rows as float32, and the labels if there are any; ``reset=False`` checks rows to
         predict.
         """
-        table = self._coded(X, reset=options.get("reset", True))
+        reset = options.get("reset", True)
+        table = self._numbers_of(X, reset=reset, template=getattr(self, "metric", None))
+        if self.encoder_ is not None:
+            options.pop("reset", None)
+            if "y" not in options:
+                return check_array(table, dtype=np.float32, order="C")
+            y = options.pop("y")
+            return check_X_y(table, y, dtype=np.float32, order="C", estimator=self, **options)
         options["dtype"] = np.float32
         options["order"] = "C"
         options["ensure_all_finite"] = "allow-nan" if self.takes_missing else True
@@ -223,9 +252,16 @@ class Method(ParameterChecks, ClassifierMixin, BaseEstimator):  # type: ignore[m
                 "in, or use a method that takes them, such as gbdt."
             ) from None
 
-    def _coded(self, X: Any, *, reset: bool) -> Any:
-        """Rows before the check, for a method that takes more than numbers."""
-        return X
+    def _needs_encoder(self, table: InputTable) -> bool:
+        """Whether the columns of a training table must be encoded."""
+        return not table.is_plain or (table.has_missing and not self.takes_missing)
+
+    @property
+    def _width(self) -> int:
+        """Number of columns of the matrix that the method trains on."""
+        if self.encoder_ is not None:
+            return len(self.encoder_.feature_names_)
+        return int(self.n_features_in_)
 
     def _checkpoint(self, folder: str | Path | None, *parts: Any, name: str = FILE) -> Checkpoint:
         """Checkpoint of a training that depends on `parts`, and on all parameters but a metric's
@@ -308,6 +344,7 @@ class Method(ParameterChecks, ClassifierMixin, BaseEstimator):  # type: ignore[m
         if hasattr(self, "feature_names_in_"):
             description["features"] = self.feature_names_in_.tolist()
         (target / MODEL_FILE).write_text(json.dumps(description, sort_keys=True))
+        self._write_encoder(target)
         self._write(target)
 
     @classmethod
@@ -346,6 +383,7 @@ class Method(ParameterChecks, ClassifierMixin, BaseEstimator):  # type: ignore[m
         model.prior_shift_ = description.get("prior_shift", 0.0)
         if "features" in description:
             model.feature_names_in_ = np.array(description["features"], dtype=object)
+        model.encoder_ = read_encoder(source)
         model._read(source)
         return model
 
@@ -414,16 +452,21 @@ def read_tensors(path: Path, library: str) -> tuple[dict[str, str], dict[str, An
 
 
 def check_feature_groups(
-    groups: Mapping[str, Sequence[int]] | None, n_columns: int
+    groups: Mapping[str, Sequence[int | str]] | None,
+    n_columns: int,
+    columns: Mapping[str, list[int]] | None = None,
 ) -> dict[str, list[int]]:
     """Check the groups of matrix columns, one for each table column.
 
     Parameters
     ----------
-    groups : mapping of str to sequence of int, or None
-        Columns of each group. None makes each matrix column a group of its own.
+    groups : mapping of str to sequence of int or str, or None
+        Columns of each group, as positions in the matrix or names of table columns. None makes each
+        table column a group, or each matrix column if there was no table.
     n_columns : int
         Columns of the matrix.
+    columns : mapping of str to list of int, optional
+        Matrix columns of every table column.
 
     Returns
     -------
@@ -434,14 +477,19 @@ def check_feature_groups(
     ValueError
         A column that is missing, in two groups or beyond the matrix, or a group without a column.
     """
+    named_columns = columns or {}
+    if groups is None and named_columns:
+        return {name: list(positions) for name, positions in named_columns.items()}
     if groups is None:
         return {f"x{j}": [j] for j in range(n_columns)}
-    columns_of_group = {str(name): [int(j) for j in columns] for name, columns in groups.items()}
+    columns_of_group: dict[str, list[int]] = {}
     listed: list[int] = []
-    for name, columns in columns_of_group.items():
-        if not columns:
+    for name, items in groups.items():
+        positions = positions_of(items, named_columns, f"feature_groups[{name!r}]")
+        if not positions:
             raise ValueError(f"feature_groups: the group {name!r} has no column.")
-        listed += columns
+        columns_of_group[str(name)] = [int(j) for j in positions]
+        listed += columns_of_group[str(name)]
     for j in sorted(set(listed)):
         if not 0 <= j < n_columns:
             raise ValueError(

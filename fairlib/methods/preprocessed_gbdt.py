@@ -155,7 +155,7 @@ class ProjectedGBDTClassifier(AdaptedInputs, GBDTClassifier):
     def _prepare(
         self, X: Float32, codes: Int, sensitive_features: Any, weights: Float | None
     ) -> tuple[Float32, Float | None]:
-        self.metric_ = fitted_metric(self.metric, X, sensitive_features)
+        self.metric_ = fitted_metric(self.metric, self._named(X), sensitive_features)
         if self.adapts_inputs:
             return self._adapted_training_rows(X), weights
         if self.strength != 1.0:

@@ -67,7 +67,10 @@ def read_groups(
     """
     columns_by_name = sensitive_columns(sensitive_features)
     if not columns_by_name:
-        raise ValueError("sensitive_features are needed to fit: give each row's group.")
+        raise ValueError(
+            "sensitive_features are needed to fit: pass each row's group, as in "
+            "fit(X, y, sensitive_features={'sex': sex})."
+        )
     names = list(columns_by_name)
     chosen = names if attributes is None else list(attributes)
     if not chosen:

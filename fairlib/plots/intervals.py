@@ -24,6 +24,8 @@ from evenhand.fairlib.plots.theme import (
 
 ROW = 34
 NARROW_ROW = 54
+# A baseline's mark is so many pixels below that of the model, so that neither covers the other.
+BASELINE_OFFSET = 11
 
 
 def row_axis(found: list[dict[str, Any]], width: int) -> alt.Y:
@@ -44,7 +46,10 @@ def row_axis(found: list[dict[str, Any]], width: int) -> alt.Y:
     order = [record["label"] for record in found]
     axis = None
     if not is_narrow(width):
-        axis = alt.Axis(title=None, labelLimit=340, ticks=False, domain=False, grid=True)
+        # a mark at the left end of the axis must not cover the label
+        axis = alt.Axis(
+            title=None, labelLimit=340, labelPadding=9, ticks=False, domain=False, grid=True
+        )
     return alt.Y("label:N", sort=order, axis=axis)
 
 
@@ -148,7 +153,7 @@ def metric_intervals(
         )
         layers.append(band.encode(x=_x_of("paper_low"), x2="paper_high:Q", y=y))
     if "baseline" in kinds:
-        line = base.mark_rule(color=colour("c1"), strokeWidth=1.5, yOffset=7)
+        line = base.mark_rule(color=colour("c1"), strokeWidth=1.5, yOffset=BASELINE_OFFSET)
         layers.append(line.encode(x=_x_of("baseline_low"), x2="baseline_high:Q", y=y))
     whisker = base.mark_rule(color=colour("c0"), strokeWidth=2).transform_filter(
         "datum.low != null"
@@ -157,7 +162,7 @@ def metric_intervals(
     titles = {key: (names or {}).get(key, KINDS[key][0]) for key in kinds}
     encodings = _kind_encodings(titles)
     for key, title in titles.items():
-        offset = 7 if key == "baseline" else 0
+        offset = BASELINE_OFFSET if key == "baseline" else 0
         marks = base.transform_filter(f"datum['{key}'] != null").transform_calculate(
             kind=f"'{title}'"
         )

@@ -11,10 +11,12 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 from evenhand.fairlib.arrays import Float, Float32, Index
+from evenhand.fairlib.distances.metric_base import sensitive_columns
 from evenhand.fairlib.parameters import ParameterChecks
+from evenhand.fairlib.preprocessing.input_tables import TakesTables, read_encoder
 from evenhand.fairlib.proxies.graph import SplittingGraph, expected_acceptance
 from evenhand.fairlib.proxies.proxy_groups import Target, group_names, indicators_of, target_shares
 
@@ -30,7 +32,7 @@ ARRAYS = ("base_rates", "target", "masses", "compositions", "acceptance")
 PLAIN = ("n_features_in", "training_rows", "group_names")
 
 
-class BalancingProxy(ParameterChecks, BaseEstimator):  # type: ignore[misc]
+class BalancingProxy(TakesTables, ParameterChecks, BaseEstimator):  # type: ignore[misc]
     r"""Base of the proxies: the features give the proxy group, and the proxy group gives the
     acceptance.
 
@@ -73,7 +75,7 @@ class BalancingProxy(ParameterChecks, BaseEstimator):  # type: ignore[misc]
         X: ArrayLike,
         y: ArrayLike | None = None,
         *,
-        sensitive_features: Mapping[str, ArrayLike],
+        sensitive_features: Any = None,
         callback: Callback | None = None,
     ) -> Self:
         """Learn from the sample in which the sensitive attributes are known.
@@ -82,7 +84,8 @@ class BalancingProxy(ParameterChecks, BaseEstimator):  # type: ignore[misc]
         ----------
         X : array-like, shape (n, d)
         y : ignored
-        sensitive_features : mapping of str to array-like, shape (n,)
+        sensitive_features : mapping of str to array-like, DataFrame, Series or array, of n rows
+            Attributes to balance. They are needed.
         callback : callable, default None
             Called after every split with (splits, splits plus the largest number still needed,
             {"imbalance": ...}).
@@ -98,8 +101,9 @@ class BalancingProxy(ParameterChecks, BaseEstimator):  # type: ignore[misc]
             If a parameter is out of range, an attribute has a single group, or the target does not
             fit.
         """
-        rows = validate_data(self, X, dtype=np.float32, order="C")
+        rows = self._validated(X, reset=True)
         self._check_parameters()
+        sensitive_features = sensitive_columns(sensitive_features)
         self.group_names_ = group_names(sensitive_features, len(rows))
         indicators = indicators_of(sensitive_features, self.group_names_)
         self.base_rates_ = indicators.mean(axis=0)
@@ -115,6 +119,13 @@ class BalancingProxy(ParameterChecks, BaseEstimator):  # type: ignore[misc]
         self.compositions_[has_rows] = counts / sizes[has_rows, None]
         self._set_acceptance()
         return self
+
+    def _validated(self, X: Any, *, reset: bool) -> Float32:
+        """Rows as float32: tables are encoded as at ``fit``."""
+        rows = self._numbers_of(X, reset=reset)
+        if self.encoder_ is not None:
+            return check_array(rows, dtype=np.float32, order="C")
+        return validate_data(self, rows, dtype=np.float32, order="C", reset=reset)
 
     @abstractmethod
     def _fit_graph(
@@ -191,8 +202,7 @@ class BalancingProxy(ParameterChecks, BaseEstimator):  # type: ignore[misc]
         ndarray of float64, shape (n, l)
         """
         check_is_fitted(self)
-        rows = validate_data(self, X, dtype=np.float32, order="C", reset=False)
-        return self.graph_.shares(rows)
+        return self.graph_.shares(self._validated(X, reset=False))
 
     def acceptance(self, X: ArrayLike) -> Float:
         """Probability with which each row is kept, a pure function of its features.
@@ -233,6 +243,7 @@ class BalancingProxy(ParameterChecks, BaseEstimator):  # type: ignore[misc]
         where = Path(folder)
         where.mkdir(parents=True, exist_ok=True)
         (where / DESCRIPTION_FILE).write_text(json.dumps(content, sort_keys=True, default=_plain))
+        self._write_encoder(where)
         self.graph_.save(where / GRAPH_FILE)
 
     @classmethod
@@ -267,9 +278,13 @@ class BalancingProxy(ParameterChecks, BaseEstimator):  # type: ignore[misc]
             setattr(proxy, f"{name}_", content[name])
         if "feature_names_in" in content:
             proxy.feature_names_in_ = np.array(content["feature_names_in"], dtype=object)
+        proxy.encoder_ = read_encoder(where)
         proxy.graph_ = SplittingGraph.load(where / GRAPH_FILE)
         graph = proxy.graph_
-        if graph.groups != len(proxy.acceptance_) or graph.width not in (0, proxy.n_features_in_):
+        width = proxy.n_features_in_
+        if proxy.encoder_ is not None:
+            width = len(proxy.encoder_.feature_names_)
+        if graph.groups != len(proxy.acceptance_) or graph.width not in (0, width):
             raise ValueError(f"{where} holds a proxy whose parts do not belong together.")
         return proxy
 

@@ -38,7 +38,10 @@ def group_names(sensitive_features: Mapping[str, ArrayLike], rows: int) -> dict[
         If there is no attribute, or an attribute has another length than `rows`, or a single group.
     """
     if not sensitive_features:
-        raise ValueError("sensitive_features is empty: balancing needs an attribute to balance.")
+        raise ValueError(
+            "sensitive_features is empty: balancing needs an attribute to balance. Pass one, as in "
+            "sensitive_features={'sex': sex}."
+        )
     names: dict[str, list[str]] = {}
     for name, values in sensitive_features.items():
         groups = np.asarray(values).astype(str)

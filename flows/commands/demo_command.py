@@ -22,7 +22,7 @@ JOBS = {
     "hiring-budro": "individually fair trees",
 }
 # A proof needs kernels that take numba longer to compile than all the rest of the demonstration.
-WITHOUT_PROOF = ["evaluate.proof_parts=null"]
+WITHOUT_PROOF = ["evaluate.proof_parts=none"]
 HEAD = ["", "accuracy", "depends on gender or club", "gap between groups"]
 
 

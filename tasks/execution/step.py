@@ -6,8 +6,10 @@ from __future__ import annotations
 
 import hashlib
 import importlib
+import importlib.util
 import json
 import logging
+import pkgutil
 import re
 import shutil
 import time
@@ -21,6 +23,7 @@ from typing import Any
 import pyarrow as pa
 
 from evenhand.fairlib.mapped import give_back
+from evenhand.tasks import steps
 from evenhand.tasks.execution.fingerprint import code_digest, library_versions
 from evenhand.tasks.execution.store import Artifact, StepRecord, Store
 
@@ -30,6 +33,8 @@ Listener = Callable[[str, int, int, Mapping[str, float]], None]
 _listener: ContextVar[Listener | None] = ContextVar("listener", default=None)
 ARTIFACT_EVERY_S = 3.0
 CACHE_FORMAT = 1
+# Paragraphs end with an empty line.
+DOCSTRING = re.compile(r'r?"""(.+?)(?:"""|\n\s*\n)', re.DOTALL)
 
 Outputs = dict[str, tuple[Path, str]]
 """Local path and kind of each output, by name."""
@@ -130,7 +135,6 @@ class Step:
     modules: tuple[
         str, ...
     ] = ()  # imported by name, or copied: the step depends on their source files too
-    summary: str = ""  # shown by Prefect
     in_parts: bool = False  # takes over files of earlier results with the same parameters
 
     @property
@@ -140,6 +144,17 @@ class Step:
             return self.function.__module__
         home = self.home or f"steps.{self.name}_step"
         return f"evenhand.tasks.{home}"
+
+    @property
+    def summary(self) -> str:
+        """First paragraph of the module's docstring, which Prefect shows; the module is not
+        imported.
+        """
+        specification = importlib.util.find_spec(self.module)
+        assert specification is not None, self.module
+        assert specification.origin is not None, self.module
+        docstring = DOCSTRING.match(Path(specification.origin).read_text(encoding="utf-8"))
+        return " ".join(docstring[1].split()) if docstring else ""
 
     def run(self, context: StepContext) -> StepResult:
         """Run the step."""
@@ -151,59 +166,25 @@ class Step:
         return result
 
 
-STEPS = {
-    step.name: step
-    for step in (
-        Step("ingest", summary="Read the table and store it as Parquet.", in_parts=True),
-        Step("contract", summary="Check the raw table against its data contract.", in_parts=True),
-        Step(
-            "tune_encoder",
-            summary="Train the last layers of the encoder of sentences on training labels.",
-        ),
-        Step(
-            "preprocess", summary="Split, and encode by the training rows and the contract alone."
-        ),
-        Step("profile", summary="Count the training rows by value, as the reference for drift."),
-        Step(
-            "balance",
-            modules=("evenhand.fairlib.proxies.proxy_base",),
-            summary="Keep the training rows that a published proxy accepts.",
-        ),
-        Step("fair_metric", summary="Learn the fair metric from the training rows."),
-        Step("train", summary="Train the job's method."),
-        Step("decide", summary="Calibrate the model and choose its decision rule."),
-        Step(
-            "controls",
-            summary="Train the learner without mitigation, and without the sensitive columns.",
-        ),
-        Step(
-            "membership",
-            summary="Attack the model by shadow models, to separate training from test rows.",
-        ),
-        Step(
-            "evaluate", summary="Measure performance, group gaps and consistency on the test rows."
-        ),
-        Step(
-            "learn_proxy", summary="Learn a proxy of the sensitive groups from the training rows."
-        ),
-        Step("measure_proxy", summary="Measure a proxy's disclosivity, and its sample's balance."),
-        Step(
-            "measure_model", summary="Measure a published model, and a baseline, on another table."
-        ),
-        Step(
-            "measure_predictions",
-            summary="Measure what any model predicted for the rows of a table.",
-        ),
-        Step("measure_drift", summary="Compare a batch with the counts of the training rows."),
-        Step("gate", summary="Decide whether the model may be published."),
-        Step(
-            "publish",
-            modules=("evenhand.tasks.serving.model_code",),
-            summary="Register the model and move its alias.",
-        ),
-    )
-}
-"""All steps, in the order in which a run may have them."""
+SPECIAL = (
+    Step("ingest", in_parts=True),
+    Step("contract", in_parts=True),
+    Step("balance", modules=("evenhand.fairlib.proxies.proxy_base",)),
+    Step("publish", modules=("evenhand.tasks.serving.model_code",)),
+)
+"""Steps with properties that are not the usual ones."""
+
+
+def _steps_of_folder() -> Iterator[Step]:
+    """Every module of `tasks.steps` as a step; none is imported."""
+    special = {step.name: step for step in SPECIAL}
+    for module in pkgutil.iter_modules(steps.__path__):
+        name = module.name.removesuffix("_step")
+        yield special.get(name, Step(name))
+
+
+STEPS = {step.name: step for step in _steps_of_folder()}
+"""All steps, by name."""
 
 
 def step_key(

@@ -7,8 +7,9 @@ import importlib
 import json
 import pkgutil
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from functools import cache
 from importlib import resources
 from types import ModuleType
@@ -54,13 +55,22 @@ def write_page(kind: str, documents: Documents, store: Store | None = None) -> s
 
 
 def build(kind: str, documents: Documents) -> Page:
-    """Build a page from its documents: its front, and every section that has its documents."""
+    """Build a page from its documents: its front, and every section that has its documents.
+
+    On a page whose front has ``FOLDS``, the sections of modules that do not name the kind in their
+    ``FIRST`` are folded, below all that are not.
+    """
     documents = with_names(documents)
     front = importlib.import_module(f"evenhand.tasks.pages.fronts.{kind}_front")
-    modules = list(_modules(kind))
+    page_sections: list[Section] = []
     if hasattr(front, "build"):
-        modules.insert(0, front)
-    return Page(front.front(documents), list(_sections(modules, documents)))
+        page_sections += _sections([front], documents)
+    for module in _modules(kind):
+        of_module: Iterable[Section] = _sections([module], documents)
+        if getattr(front, "FOLDS", False) and kind not in getattr(module, "FIRST", ()):
+            of_module = [replace(section, folded=True) for section in of_module]
+        page_sections += of_module
+    return Page(front.front(documents), page_sections)
 
 
 def _sections(modules: list[ModuleType], documents: Documents) -> Iterator[Section]:
@@ -92,7 +102,8 @@ def _modules(kind: str) -> list[ModuleType]:
 
     Each has ``PAGES`` (kind of page to place in its order), ``NEEDS`` (documents without which it
     does not apply) and ``build(documents)``, which gives a section, several, or None; one without
-    blocks is left out. ``NEEDS_ONE_OF`` may name documents of which one suffices.
+    blocks is left out. ``NEEDS_ONE_OF`` may name documents of which one suffices, and ``FIRST`` the
+    kinds of pages on which its sections are not folded.
     """
     names = [item.name for item in pkgutil.iter_modules(sections.__path__)]
     modules = [importlib.import_module(f"evenhand.tasks.pages.sections.{name}") for name in names]

@@ -117,6 +117,16 @@ def signed(value: float | None) -> str:
     return text
 
 
+def change(value: float | None) -> str:
+    """Write a difference with its sign and three decimals."""
+    if value is None or abs(value) >= 999:
+        return signed(value)
+    text = f"{value:+.3f}".replace("-", _MINUS)
+    if abs(value) < 0.0005:
+        return "0.000"
+    return text
+
+
 def plural(n: int, one: str, many: str | None = None) -> str:
     """Count things: '1 gate', '3 gates'."""
     if n == 1:

@@ -85,7 +85,14 @@ class Terms:
     entries: Sequence[tuple[str, str, str]]
 
 
-Block = str | Table | Chart | Charts | Heading | Terms
+@dataclass(frozen=True)
+class Items:
+    """A list of statements, marked up as paragraphs are."""
+
+    entries: Sequence[str]
+
+
+Block = str | Table | Chart | Charts | Heading | Terms | Items
 """A string is a paragraph, in which ``**bold**`` and ```code``` are marked up and all else is plain
 text.
 """
@@ -93,11 +100,15 @@ text.
 
 @dataclass(frozen=True)
 class Section:
-    """A part of a page with a title; `id` is its anchor."""
+    """A part of a page with a title; `id` is its anchor.
+
+    A `folded` one opens on a click, or from the keyboard, and is printed only when it is open.
+    """
 
     id: str
     title: str
     blocks: Sequence[Block]
+    folded: bool = False
 
 
 @dataclass(frozen=True)
@@ -108,12 +119,11 @@ class Front:
     title: str
     meta: Sequence[str]
     headline: Sequence[str]
-    # whether the first sentence is the answer, and stands out; else the second one does
-    answers_first: bool = field(default=False, kw_only=True)
     created: str = ""  # an ISO time, which stands after the texts of `meta`
     badge: tuple[str, str, str] | None = None  # CSS class, symbol and verdict
     facts: Sequence[tuple[str, Cell]] = ()
     note: str = ""
+    verdict_place: int = 1  # position of the verdict in `headline`
     footer: str = (
         "The numbers are evidence about the rows that were measured, not about other people. "
         "This page contains everything that it shows and loads nothing."
@@ -126,3 +136,13 @@ class Page:
 
     front: Front
     sections: Sequence[Section] = field(default_factory=tuple)
+
+    @property
+    def first(self) -> list[Section]:
+        """Sections that are open: what a reader decides by."""
+        return [section for section in self.sections if not section.folded]
+
+    @property
+    def details(self) -> list[Section]:
+        """Sections that are folded, below the first part."""
+        return [section for section in self.sections if section.folded]

@@ -141,7 +141,7 @@ def selected_as(settings: Json) -> str:
         return "predicted positive"
     status = "the favourable outcome" if outcome["stated"] else "taken as the favourable outcome"
     if outcome["favourable"] is None:
-        return f"predicted other than {outcome['column']} = {outcome['adverse']}, {status}"
+        return f"predicted {outcome_value(settings)}, {status}"
     return f"predicted {outcome_value(settings)}, {status}"
 
 
@@ -151,10 +151,29 @@ def outcome_value(settings: Json) -> str:
     if not outcome:
         return "the positive label"
     if outcome["favourable"] is None:
-        return f"other than {outcome['column']} = {outcome['adverse']}"
+        return f"other than {_value_of(outcome['column'], outcome['adverse'])}"
     if outcome.get("name"):
         return f"“{outcome['name']}”"
-    return f"{outcome['column']} = {outcome['favourable']}"
+    return _value_of(outcome["column"], outcome["favourable"])
+
+
+def adverse_value(settings: Json) -> str:
+    """The unfavourable outcome as column and value, or by its name, for headings and sentences."""
+    outcome = settings.get("outcome")
+    if not outcome:
+        return "the negative label" if favourable_label(settings) == 1 else "the positive label"
+    if outcome["adverse"] is None:
+        return f"other than {outcome_value(settings)}"
+    if outcome.get("adverse_name"):
+        return f"“{outcome['adverse_name']}”"
+    return _value_of(outcome["column"], outcome["adverse"])
+
+
+def _value_of(column: str, value: object) -> str:
+    """A column's value: ``credit = good``, but ``income >50K``, whose value is a comparison."""
+    if str(value).startswith(("<", ">", "=")):
+        return f"{column} {value}"
+    return f"{column} = {value}"
 
 
 def positive_means(settings: Json) -> str:
@@ -175,6 +194,8 @@ def positive_label(metrics: Json) -> str:
         value = outcome["favourable"]
     if value is None:
         return f"positive value of {outcome['column']}"
+    if str(value).lower() == outcome["column"].replace("_", " ").lower():
+        return str(value)  # a name such as hired says it all
     return f"{outcome['column']} = {value}"
 
 
@@ -188,7 +209,9 @@ def overall_rates(metrics: Json) -> str:
     predicted = formats.percent(rates["predicted"])
     observed = formats.percent(rates["observed"])
     positive = positive_label(metrics)
-    return f"{predicted} of people get the prediction {positive}; {observed} have it in the data."
+    return (
+        f"The prediction is “{positive}” for {predicted} of people; {observed} have it in the data."
+    )
 
 
 def treatment(metrics: Json) -> list[str]:
@@ -340,23 +363,29 @@ def gate_kind(result: Json) -> str:
 
 
 def gate_findings(results: Sequence[Json], lead: str) -> list[str]:
-    """Say which gates refused and by how much, and which could not be judged; `lead` starts it."""
+    """Say which gates refused and by how much, and which could not be judged; `lead` starts it,
+    as in "Not published, because".
+    """
     refused = [result for result in results if gate_kind(result) == "refused"]
     unclear = [result for result in results if gate_kind(result) == "insufficient_evidence"]
     reason = "there is not enough evidence to decide"
     if refused:
         reason = f"{len(refused)} of {formats.plural(len(results), 'gate')} refused it"
-    sentences = [f"{lead}: {reason}."]
+    sentences = [f"{lead} {reason}."]
     for result in (*refused, *unclear):
         text = result["text"].replace(result["metric"], title(result["metric"]), 1)
         sentences.append(f"{text}.")
     return sentences
 
 
-def gates_passed(count: int) -> str:
-    """Say that all gates passed."""
-    if count == 1:
-        return "It passes its one gate"
-    if count == 2:
-        return "It passes both gates"
-    return f"It passes all {count} gates"
+def gates_passed(results: Sequence[Json]) -> str:
+    """Say that all gates passed; of one or two, also what they asked and found."""
+    count = len(results)
+    if count > 2:
+        return f"It passes all {count} gates"
+    findings = []
+    for result in results:
+        text = result["text"].replace(result["metric"], title(result["metric"]), 1)
+        findings.append(text.removesuffix(": passed"))
+    start = "It passes its one gate" if count == 1 else "It passes both gates"
+    return f"{start}: {'; '.join(findings)}"

@@ -100,13 +100,13 @@ def _name_label(names: Names, documents: dict[str, Any]) -> None:
 
 def _name_outcome(names: Names, outcome: dict[str, Any]) -> None:
     """Name the favourable and the adverse value of an evaluation's outcome, if it has any."""
-    for end in ("favourable", "adverse"):
+    for end, name in (("favourable", "name"), ("adverse", "adverse_name")):
         value = outcome.get(end)
         if value is None:
             continue
         shown = label_name(names, outcome["column"], value)
-        if end == "favourable" and shown != value:
-            outcome["name"] = shown
+        if shown != value:
+            outcome[name] = shown
         outcome[end] = shown
 
 

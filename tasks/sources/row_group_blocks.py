@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.dataset
@@ -16,3 +17,8 @@ def group_blocks(group: pyarrow.dataset.Fragment, schema: pa.Schema) -> Iterator
     return group.to_batches(
         schema, batch_readahead=0, fragment_scan_options=plain, use_threads=False
     )
+
+
+def columns_of_raw(raw: Path) -> list[str]:
+    """Names of the columns of a raw table: a Parquet file, or of many rows a folder of such."""
+    return list(pyarrow.dataset.dataset(raw, format="parquet").schema.names)

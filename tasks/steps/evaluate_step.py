@@ -472,7 +472,7 @@ class _Test:
             "certificate.flips": MetricValue(flipped.share, flipped.low, flipped.high),
         }
         parts = parameters["evaluate"]["proof_parts"]
-        if not outputs or parts is None or not has_trait(model, "provable"):
+        if not outputs or parts == "none" or not has_trait(model, "provable"):
             return audited, None, metrics
         from evenhand.tasks.evaluating.certified import certify_outputs
 

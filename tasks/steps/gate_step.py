@@ -48,7 +48,7 @@ DEFAULT_GATES = "default gates"
 LEAST_SPREAD = 0.01
 # One answer for everybody has 0.5.
 LEAST_BALANCED = 0.501
-# By the learner: what to change if its model is degenerate.
+# What to change if a model is degenerate; of some learners also which of their parameters.
 MORE = "give more rows, or inputs that predict the label better"
 CURES = {
     "gbdt": (
@@ -58,7 +58,6 @@ CURES = {
         f"{MORE}, or raise method.n_steps or method.learning_rate, or lower the weight of the "
         "mitigation"
     ),
-    "logistic": MORE,
 }
 MAX_PSI = 0.2
 MAX_UNSEEN = 0.01
@@ -138,7 +137,7 @@ def degenerate(
     judged by their order alone. So may calibrated ones of a rare label: they are close together
     near 0, and yet better than the share of positives for everybody.
     """
-    cure = CURES[METHODS[method].plain]
+    cure = CURES.get(METHODS[method].plain, MORE)
     classes = sum(name.startswith("recall.") for name in metrics)
     if classes:
         rate = metrics["balanced_accuracy"]

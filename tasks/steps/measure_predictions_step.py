@@ -46,6 +46,7 @@ from evenhand.tasks.evaluating.group_audits import (
 )
 from evenhand.tasks.execution.step import StepContext, StepResult
 from evenhand.tasks.sources.plain_forms import refuse_unread_numbers
+from evenhand.tasks.sources.row_group_blocks import columns_of_raw
 from evenhand.tasks.steps.preprocess_step import column_specs
 from evenhand.tasks.written_input import check_columns
 
@@ -68,7 +69,7 @@ def measure_predictions(context: StepContext) -> StepResult:
     parameters = context.parameters
     raw = context.inputs["raw"]
     names = _names(parameters)
-    check_columns(names, pq.read_schema(raw).names)
+    check_columns(names, columns_of_raw(raw))
     # a model may read any column
     columns: list[str] | None = names
     if "model" in context.inputs:

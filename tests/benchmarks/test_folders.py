@@ -57,7 +57,7 @@ def test_every_benchmark_stands_in_a_folder() -> None:
 
 
 def test_benchmarks_import_only_helpers_from_tests() -> None:
-    helpers = ("tests.oracles.", "tests.e2e.real_services")
+    helpers = ("tests.oracles.", "tests.e2e.real_services", "tests.workbooks")
     for path in files_below("benchmarks"):
         text = path.read_text(encoding="utf-8")
         for name in re.findall(r"^\s*(?:from|import) (tests[\w.]*)", text, re.MULTILINE):

@@ -297,3 +297,22 @@ def assert_nobody_beyond_the_proof(done: Any, decided: bool) -> None:
     changes = np.abs(scores.reshape(50, -1) - own)
     assert changes.max() <= metrics["certificate.score.proved"] + 1e-5
     assert changes.max() > 0.2 * metrics["certificate.score.found"]
+
+
+def test_without_a_proof_there_is_the_audit_alone(bench: Any) -> None:
+    settings = [
+        "evaluate.certificate.budget=0.01",
+        "evaluate.proof_parts=none",
+        METRIC,
+        "method={name: gbdt, n_steps: 5, max_depth: 2}",
+    ]
+    options = [word for setting in settings for word in ("--set", setting)]
+    done = bench.run("--json", "--direct", *options, "--set", "gates={certificate.drf: {max: 9}}")
+    assert done.code == 0, done.json
+    metrics = done.json["metrics"]
+    assert "certificate.drf" in metrics
+    assert not [name for name in metrics if name.endswith(".proved")]
+    gate = "gates={certificate.score.proved: {max: 1}}"
+    refused = bench.run("--json", "--direct", *options, "--set", gate)
+    assert refused.code == 2
+    assert "certificate.score.proved" in refused.json["error"]

@@ -204,7 +204,7 @@ def test_a_degenerate_model_ends_with_3_and_names_the_key(without_gates: Bench) 
     assert "method.n_steps" in done.out
     assert done.verdict["model"] is None
     assert "the same probability" in done.verdict["gates"]["degenerate"]
-    assert "It is not published: the model gives nearly everybody" in (
+    assert "Not published: the model gives nearly everybody" in (
         Path(done.verdict["artifacts"]["report"]).read_text()
     )
     # gates that it passes do not save it, and gates that refuse it are a refusal

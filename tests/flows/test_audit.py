@@ -564,3 +564,17 @@ def test_columns_of_predictions_are_compared_in_pairs(
     assert "stricter less decided, on the same rows: " in done.stdout
     lost = (table["stricter"] == "yes").mean() - (table["decided"] == "yes").mean()
     assert f"  selection_rate of overall: {lost:+.3f} [" in done.stdout
+
+
+def test_a_table_in_several_files_is_audited_as_in_one(
+    audit: Audit, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    flags = ["--label", "hired", "--sensitive", "gender", "--prediction", "score"]
+    _, whole, _ = audit(*flags)
+    # tables of more than a million rows are kept in several files
+    monkeypatch.setattr("evenhand.tasks.steps.ingest_step.GROUP_ROWS", 50)
+    monkeypatch.setenv("EVENHAND_STORE", str(tmp_path / "other"))
+    code, parts, err = audit(*flags)
+    assert (code, err) == (0, "")
+    assert list((tmp_path / "other/artifacts/raw").glob("*/000001.parquet"))
+    assert parts["metrics"] == whole["metrics"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -214,6 +215,8 @@ def test_a_job_restricts_its_methods_to_some_sensitive_columns() -> None:
     told: dict[str, Any] = {}
 
     class Steps:
+        engine = SimpleNamespace(execution=SimpleNamespace(workers_free=()))
+
         def __call__(self, name: str, parameters: Any, inputs: Any, **others: Any) -> None:
             told[name] = parameters
 

@@ -165,8 +165,8 @@ class Learner:
         self.gradient[:] = 0.0
         outer = np.zeros_like(sets.readings)
         for name, (head, of_outputs) in heads.items():
-            found = self.network.head_gradient(name, head, of_outputs, self.gradients)
-            outer[: len(found)] += found
+            of_readings = self.network.head_gradient(name, head, of_outputs, self.gradients)
+            outer[: len(of_readings)] += of_readings
         self.network.encoder_gradient(memory, sets, outer, self.gradients)
         self.steps += 1
         self.mean += np.float32(1.0 - BETA1) * (self.gradient - self.mean)
@@ -333,16 +333,17 @@ class JointTraining:
         reward = config.value_scale * (earned - np.append(problem.costs, 0.0)[action])
         # double Q-learning: the target network's value of the policy's best action
         fixed = self.target.read(self.target.memory(rows), slot, seen).readings
-        others = self.target.head("policy", fixed).outputs[np.arange(slot.size), greedy.ravel()]
-        expected = others.reshape(slots.shape).astype(np.float64)
+        target_values = self.target.head("policy", fixed).outputs
+        target_values = target_values[np.arange(slot.size), greedy.ravel()]
+        expected = target_values.reshape(slots.shape).astype(np.float64)
         returns = _returns(reward, expected, ended, action != greedy[: config.n_step])
         # one step on the mean losses and squared errors of all but the last sets
         learned = slice(action.size)
         values = predictor.head("policy", sets.readings[learned])
-        taken = np.arange(action.size), action.ravel()
-        error = values.outputs[taken] - returns.ravel()
+        of_action = np.arange(action.size), action.ravel()
+        error = values.outputs[of_action] - returns.ravel()
         d_values = np.zeros_like(values.outputs)
-        d_values[taken] = 2.0 * config.value_weight * error
+        d_values[of_action] = 2.0 * config.value_weight * error
         rate = self._learning_rate()
         scale = np.float32(1.0 / action.size)
         for gradient in (d_label, d_attribute):

@@ -234,7 +234,7 @@ class DADIClassifier(Method):
         from evenhand.fairlib.methods.dadi.agent_training import train
 
         data, codes, weights = self._begin_fit(X, y, sample_weight)
-        groups = check_feature_groups(feature_groups, data.shape[1])
+        groups = check_feature_groups(feature_groups, data.shape[1], self._columns_by_name())
         sensitive = read_groups(sensitive_features, self.attributes, len(codes))
         self.attributes_ = list(sensitive.attributes)
         problem, held = prepare(self, data, codes, sensitive, groups, weights)
@@ -291,10 +291,11 @@ class DADIClassifier(Method):
             self._network.layout.answers(X, known), label.code, sample_weight=label.weight
         )
         if weight is None:
-            seen = held.X, held_known
-            aucs = {
-                w: auc(self._mixed(*seen, w), held.label) or 0.0 for w in WEIGHTS if len(held.rows)
-            }
+            aucs = {}
+            if len(held.rows):
+                for share in WEIGHTS:
+                    mixed = self._mixed(held.X, held_known, share)
+                    aucs[share] = auc(mixed, held.label) or 0.0
             weight = max(aucs, key=aucs.__getitem__, default=WEIGHTS[0])
         self._weight = float(weight)
 
@@ -442,11 +443,11 @@ class DADIClassifier(Method):
             self._trees.save(folder / TREES_FOLDER)
 
     def _read(self, folder: Path) -> None:
-        self._network, kept = SetNetwork.load(folder / WEIGHTS_FILE, self.processing_steps)
+        self._network, facts = SetNetwork.load(folder / WEIGHTS_FILE, self.processing_steps)
         # models that were published before there were trees have none
-        self._weight = kept.get("trees_weight", 0.0)
+        self._weight = facts.get("trees_weight", 0.0)
         self._trees = GBDTClassifier.load(folder / TREES_FOLDER) if self._weight > 0 else None
-        self.groups_ = dict(kept["groups"])
-        self.allowed_ = np.array(kept["allowed"], bool)
-        self.attributes_ = kept["attributes"]
-        self.feature_report_ = kept["feature_report"]
+        self.groups_ = dict(facts["groups"])
+        self.allowed_ = np.array(facts["allowed"], bool)
+        self.attributes_ = facts["attributes"]
+        self.feature_report_ = facts["feature_report"]

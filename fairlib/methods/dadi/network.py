@@ -619,13 +619,13 @@ class SetNetwork:
         -------
         ndarray of float32, shape (n, outputs)
         """
-        found = []
+        outputs = []
         for part in _chunks(len(X)):
             rows = self.layout.rows(X[part])
             everybody = np.arange(len(rows.own))
             sets = self.read(self.memory(rows), everybody, self.layout.known(rows, known[part]))
-            found.append(self.head(head, sets.readings).outputs)
-        return np.concatenate(found)
+            outputs.append(self.head(head, sets.readings).outputs)
+        return np.concatenate(outputs)
 
     def acquire(
         self, allowed: Bool, X: Float32, known: Bool, callback: Progress | None = None

@@ -207,7 +207,7 @@ class FAIASClassifier(Method):
             If a loss or a weight became NaN or infinite.
         """
         data, codes, weights = self._begin_fit(X, y, sample_weight)
-        self.groups_ = check_feature_groups(feature_groups, data.shape[1])
+        self.groups_ = check_feature_groups(feature_groups, data.shape[1], self._columns_by_name())
         self.attributes_ = self._sensitive(data, sensitive_features)
         train, held = self._split(codes)
         import torch
@@ -289,7 +289,8 @@ class FAIASClassifier(Method):
             sensitive_names = list(sensitive_columns(sensitive_features))
         if not sensitive_names:
             raise ValueError(
-                "sensitive_features is missing: the selector needs to know what to hide."
+                "sensitive_features is missing: the selector needs to know what to hide. Name the "
+                "columns, as in fit(X, y, sensitive_features=['sex'])."
             )
         names = list(dict.fromkeys(sensitive_names if self.attributes is None else self.attributes))
         if not names:

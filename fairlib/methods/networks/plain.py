@@ -18,6 +18,7 @@ from sklearn.utils.validation import check_is_fitted
 from evenhand.fairlib.arrays import Float, Float32, Int
 from evenhand.fairlib.execution import DEVICES, derive_seed, one_thread
 from evenhand.fairlib.methods.method_base import Callback, Method, binary_shift, read_tensors
+from evenhand.fairlib.preprocessing.input_tables import read_table
 from evenhand.fairlib.splits import set_aside
 from evenhand.fairlib.tuning.space import Choice, Real, Space
 
@@ -187,6 +188,8 @@ class NeuralNetworkClassifier(Method):
                 f"batch_size must be at least the number of classes ({self._n_outputs}), "
                 f"got {self.batch_size!r}."
             )
+        if counterfactuals is not None:
+            counterfactuals = [self._copy_of_rows(copy) for copy in counterfactuals]
         held = None if self.n_iter_no_change is None else self._held_out(codes)
         objective = self._objective(data, sensitive_features, counterfactuals)
         # layers such as dropout draw from torch's global generator, whose state belongs to the
@@ -218,6 +221,12 @@ class NeuralNetworkClassifier(Method):
             self.validation_ = self._validation_of(data, held)
         stored.remove()
         return self
+
+    def _copy_of_rows(self, copy: Any) -> Any:
+        """A counterfactual copy of the training rows: a table as numbers, an array as it is."""
+        if read_table(copy) is None:
+            return copy
+        return self._validated(copy, reset=False)
 
     @property
     def _n_outputs(self) -> int:
@@ -270,6 +279,8 @@ class NeuralNetworkClassifier(Method):
         check_is_fitted(self)
         import torch
 
+        if read_table(X) is not None:
+            X = self._validated(X, reset=False)
         data = np.asarray(X, dtype=np.float32)
         parts = []
         with torch.no_grad():
@@ -300,7 +311,7 @@ class NeuralNetworkClassifier(Method):
                 "network=...)."
             )
         network = (
-            build_network(self.n_features_in_, self.hidden, self._n_outputs, None)
+            build_network(self._width, self.hidden, self._n_outputs, None)
             if self.network is None
             else copy.deepcopy(self.network)
         )

@@ -100,7 +100,7 @@ class AuditedNetwork(NeuralNetworkClassifier):
         from evenhand.fairlib.distances.metric_kinds import fitted_metric
         from evenhand.fairlib.methods.networks.objectives import Robustness
 
-        self.metric_ = fitted_metric(self.metric, data, sensitive_features)
+        self.metric_ = fitted_metric(self.metric, self._named(data), sensitive_features)
         self.perturbation_budget_ = (
             self.budget_share * mean_squared_distance(self.metric_, data)
             if self.perturbation_budget is None

@@ -14,6 +14,7 @@ from evenhand.tasks.pages.page_model import (
     Chart,
     Documents,
     Front,
+    Heading,
     Json,
     Section,
     Table,
@@ -96,8 +97,9 @@ def build(documents: Documents) -> list[Section]:
         drawn = [{"label": model["label"], **ends(measure(model["metrics"]))} for model in models]
         floor = 0.5 if text == title("accuracy") else 0.0
         data = {"rows": drawn, "floor": floor, "percent": True}
+        blocks.append(Heading(text))
         blocks.append(
-            Chart("intervals.metric_intervals", data, text, "Each model with its interval.", text)
+            Chart("intervals.metric_intervals", data, text, "Each model with its interval.")
         )
     made = (
         "Women and men have the same skills, test scores and interviews. Past recruiters hired a "

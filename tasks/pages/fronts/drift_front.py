@@ -43,6 +43,8 @@ CAUTIONS = (
     "that do not "
     "matter. The index measures how large a change is; the default gates judge the index.",
 )
+# How the page was made is folded.
+FOLDS = True
 
 
 def front(documents: Documents) -> Front:

@@ -9,6 +9,8 @@ from evenhand.tasks.pages.page_model import Cell, Documents, Front, Json
 from evenhand.tasks.pages.sections.controls_section import verdict
 from evenhand.tasks.pages.sections.metrics_section import finding
 
+# All but what a reader decides by is folded.
+FOLDS = True
 STATUS: dict[str, tuple[str, str]] = {
     "passed": ("\u2713", "Passes its gates"),
     "refused": ("\u2715", "Refused by a gate"),
@@ -18,7 +20,9 @@ STATUS: dict[str, tuple[str, str]] = {
 
 
 def front(documents: Documents) -> Front:
-    """Build the front; the second sentence of the headline says whether the model passes."""
+    """Build the front; the first sentence of the headline says whether the model passes,
+    or what an audit found.
+    """
     run = documents["run"]
     data = run["data"]
     label = run["data"]["label"]
@@ -50,14 +54,14 @@ def front(documents: Documents) -> Front:
     meta = [f"{kind.capitalize()} {run['id']}"]
     badge = (run["status"], *STATUS[run["status"]])
     return Front(
-        f"{kind} report",
-        title,
-        meta,
-        headline(documents),
-        run["created"],
-        badge,
-        facts,
-        answers_first="audit" in documents,
+        kind=f"{kind} report",
+        title=title,
+        meta=meta,
+        headline=headline(documents),
+        created=run["created"],
+        badge=badge,
+        facts=facts,
+        verdict_place=0,
     )
 
 
@@ -71,8 +75,8 @@ def _label_fact(label: Json | None, settings: Json) -> tuple[str, Cell]:
 
 
 def headline(documents: Documents) -> list[str]:
-    """Write the headline: what was evaluated on what, whether it passes, groups, and the
-    baseline.
+    """Write the headline: whether the model passes, groups, the baseline, and what was evaluated
+    on what.
     """
     run = documents["run"]
     metrics = documents["metrics"]
@@ -91,15 +95,14 @@ def headline(documents: Documents) -> list[str]:
         )
     outcome = ["No gate was set, so the model was not held to any limit."]
     if results and run["status"] == "passed":
-        outcome = [f"{texts.gates_passed(len(results))}."]
+        outcome = [f"{texts.gates_passed(results)}."]
     elif results and run["status"] != "no_gates":
-        outcome = texts.gate_findings(results, "It does not pass")
-    notes = [f"Note: {note.removesuffix('.')}." for note in run["notes"]]
+        outcome = texts.gate_findings(results, "It does not pass, because")
     if "audit" in documents:
         # of an audit the verdict comes first, and after it what it is about
         consistency = texts.consistency_sentences(metrics)
-        return [*_findings(documents), f"{text}.", *outcome, *notes, *consistency]
-    return [f"{text}.", *outcome, *notes, *texts.treatment(metrics), *compared(documents)]
+        return [*_findings(documents), f"{text}.", *outcome, *consistency]
+    return [*outcome, *texts.treatment(metrics), *compared(documents), f"{text}."]
 
 
 def _findings(documents: Documents) -> list[str]:

@@ -28,6 +28,8 @@ NEEDS = ("summary", "settings")
 MOST_OPEN = 12
 MOST_FILES = 200
 MOST_DRAWN = 30
+# How the page was made is folded.
+FOLDS = True
 
 
 def front(documents: Documents) -> Front:
@@ -215,7 +217,7 @@ def build(documents: Documents) -> Iterator[Section]:
     yield Section("files", "Files", file_blocks(summary))
     yield Section("rows", "Rows", _rows(summary))
     yield Section("shares", "Expected balance", _shares(documents))
-    yield Section("groups", "Proxy groups and drift", _groups(documents))
+    yield Section("groups", "Proxy groups and drift", _groups(documents), folded=True)
     yield Section("cautions", "What this does not say", _cautions(documents))
 
 

@@ -11,6 +11,8 @@ from evenhand.tasks.pages.page_model import Block, Cell, Documents, Front, Secti
 from evenhand.tasks.pages.value_names import label_name
 
 NEEDS = ("summary", "settings")
+# How the page was made is folded.
+FOLDS = True
 
 
 def front(documents: Documents) -> Front:

@@ -9,6 +9,8 @@ from evenhand.tasks.pages.page_model import Cell, Documents, Front
 from evenhand.tasks.pages.sections.champion_section import champion_sentence
 from evenhand.tasks.pages.sections.proxy_section import proxy_sentences
 
+# All but what a reader decides by is folded.
+FOLDS = True
 STATUS: dict[str, tuple[str, str]] = {
     "published": ("\u2713", "Published"),
     "gated": ("\u2715", "Not published: a gate refused"),
@@ -18,7 +20,7 @@ STATUS: dict[str, tuple[str, str]] = {
 
 
 def front(documents: Documents) -> Front:
-    """Build the front; the second sentence of the headline says whether the model is published."""
+    """Build the front; the first sentence of the headline says whether the model is published."""
     run = documents["run"]
     model = run["model"]
     table = run["table"]
@@ -46,29 +48,26 @@ def front(documents: Documents) -> Front:
             "Not published: no better than the majority-class baseline",
         )
     meta = [f"Job {job['name']}", f"run {run['id']}"]
-    sentences = headline(documents)
     return Front(
-        "run report", run["title"], meta, sentences, run["created"], badge=badge, facts=facts
+        kind="run report",
+        title=run["title"],
+        meta=meta,
+        headline=headline(documents),
+        created=run["created"],
+        badge=badge,
+        facts=facts,
+        verdict_place=0,
     )
 
 
 def headline(documents: Documents) -> list[str]:
-    """Write the headline: what was done, whether it passes, what changed, how groups are
-    treated.
+    """Write the headline: the verdict with its reason, how groups are treated, what changed, and
+    what was done.
     """
     run = documents["run"]
     metrics = documents["metrics"]
     table = run["table"]
-    method = texts.summary_of(run["job"]["method"])
-    done = (
-        f"The model, {method}, was trained on {formats.count(table['train_rows'])} of the "
-        f"{formats.count(table['rows'])} rows of the table {table['name']} and evaluated on "
-        f"{formats.count(metrics['n'])} rows that it had not seen."
-    )
-    notes = [f"{formats.sentence(note)}." for note in run.get("notes", [])]
-    sentences = [done, *_outcome(documents), *notes]
-    if documents.get("champion"):
-        sentences.append(champion_sentence(documents))
+    sentences = _verdict(documents)
     if documents.get("balance"):
         sentences += proxy_sentences(documents)
     else:
@@ -76,27 +75,38 @@ def headline(documents: Documents) -> list[str]:
         if rates:
             sentences.append(rates)
         sentences += texts.treatment(metrics)
-    return sentences
+    if documents.get("champion"):
+        sentences.append(champion_sentence(documents))
+    method = texts.summary_of(run["job"]["method"])
+    done = (
+        f"The model, {method}, was trained on {formats.count(table['train_rows'])} of the "
+        f"{formats.count(table['rows'])} rows of the table {table['name']} and evaluated on "
+        f"{formats.count(metrics['n'])} rows that it had not seen."
+    )
+    return [*sentences, done]
 
 
-def _outcome(documents: Documents) -> list[str]:
-    """Say whether the model is published, and if not why."""
+def _verdict(documents: Documents) -> list[str]:
+    """Say whether the model is published, and why; then which gates did not pass."""
     run = documents["run"]
-    model = documents["run"]["model"]
+    model = run["model"]
     results = texts.gate_results(documents)
     if run["status"] == "failed":
         return ["The run did not finish, and nothing was published."]
     if run.get("refusal"):
-        return [f"It is not published: {run['refusal']}"]
+        return [f"Not published: {run['refusal']}"]
     degenerate = (documents.get("decision") or {}).get("degenerate")
     if degenerate:
-        return [f"It is not published: {degenerate}"]
+        return [f"Not published: {degenerate}"]
     if run["status"] != "published":
-        return texts.gate_findings(results, "It is not published")
-    alias = f", as its {model['alias']}" if model.get("alias") else ""
-    where = f"and is published as version {model['version']} of {model['name']}{alias}."
+        return texts.gate_findings(results, "Not published, because")
+    alias = f", its {model['alias']}" if model.get("alias") else ""
+    published = f"Published as version {model['version']} of {model['name']}{alias}"
     if not results:
-        return [f"No gate was set, so the model was not held to any limit {where}"]
+        return [f"{published}: no gate was set, so the model was not held to any limit."]
     if documents["decision"].get("note") == "default gates":
-        return [f"The job sets no gates: it was only checked that the model is of use, {where}"]
-    return [f"{texts.gates_passed(len(results))} {where}"]
+        return [
+            f"{published}: the job sets no gates, so it was only checked that the model is of use."
+        ]
+    passed = texts.gates_passed(results)
+    return [f"{published}, because {passed[:1].lower()}{passed[1:]}."]

@@ -38,6 +38,8 @@ PROXIES = (
     "which the limit alpha holds. Both have the same axes. The first is what to expect of new "
     "rows."
 )
+# How the page was made is folded.
+FOLDS = True
 
 
 def front(documents: Documents) -> Front:

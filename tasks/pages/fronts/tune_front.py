@@ -34,6 +34,8 @@ EVIDENCE = {
     "value": "kept by the value; not shown to hold",
     None: "missed",
 }
+# How the page was made is folded.
+FOLDS = True
 
 
 def front(documents: Documents) -> Front:
@@ -45,26 +47,35 @@ def front(documents: Documents) -> Front:
         badge = ("passed", "\u2713", "A model is within the limits")
     subject = f"{study['job']}: {study['aim']}"
     meta = [f"Job {study['job']}", f"study {study['study']}"]
-    return Front("tuning report", subject, meta, headline(study), run["created"], badge=badge)
+    return Front(
+        kind="tuning report",
+        title=subject,
+        meta=meta,
+        headline=headline(study),
+        created=run["created"],
+        badge=badge,
+        verdict_place=0,
+    )
 
 
 def headline(study: Json) -> list[str]:
-    """Say what was tried, what won, how it did on the test rows, and what a limit costs."""
+    """Say what won, how it did on the test rows, what a limit costs, and what was tried."""
     trials = study["trials"]
     models = [trial for trial in trials if trial["rule"] == 0]
     judged = sum(trial["state"] == "judged" for trial in models)
-    sentences = [
+    tried = (
         f"{formats.plural(len(models), 'model')} of {formats.join(study['methods'])}; {judged} "
         "were judged on all folds of the training rows. With their rules of decisions these are "
         f"{len(trials):,} trials."
-    ]
+    )
+    sentences: list[str] = []
     winner = trial_of(study, study["winner"])
     if winner is None:
         sentences += _compromise(study)
     else:
         sentences += _winner(study, winner)
     notes = [f"{formats.sentence(note)}." for note in study["notes"]]
-    return [*sentences, *notes]
+    return [*sentences, *notes, tried]
 
 
 def _compromise(study: Json) -> list[str]:
@@ -176,7 +187,7 @@ def build(documents: Documents) -> Iterator[Section]:
     errors = Counter(trial["error"] for trial in study["trials"] if trial["error"])
     if errors:
         trials.append(Table("Why trials failed", ["Reason", "Trials"], errors.most_common()))
-    yield Section("trials", "The trials", trials)
+    yield Section("trials", "The trials", trials, folded=True)
 
 
 def _compared(study: Json, chosen: Json) -> list[Block]:

@@ -1,4 +1,4 @@
-"""Effect of the mitigation: the model and controls on the same rows, with paired intervals."""
+"""The model and its controls on the same rows, with paired intervals."""
 
 from __future__ import annotations
 
@@ -7,10 +7,17 @@ from typing import Any
 
 from evenhand.fairlib.catalogue import direction, title
 from evenhand.tasks.pages import formats
-from evenhand.tasks.pages.page_model import Block, Chart, Documents, Json, Section, Table
+from evenhand.tasks.pages.page_model import (
+    Block,
+    Cell,
+    Chart,
+    Documents,
+    Json,
+    Section,
+    Table,
+)
 from evenhand.tasks.pages.sections.metrics_section import (
     FINDINGS,
-    difference_cell,
     difference_chart,
     finding,
 )
@@ -19,6 +26,7 @@ from evenhand.tasks.pages.texts import (
     estimate_cell,
     interval_name,
     known,
+    lack,
     metric_cell,
     summary_of,
 )
@@ -31,7 +39,18 @@ NAMES = {
     "plain": "the same learner without mitigation",
     "majority": "the majority-class baseline",
 }
-COLUMNS = {"blind": "Blind", "plain": "Plain", "majority": "Majority class"}
+COLUMNS = {
+    "plain": "Against plain: no mitigation",
+    "blind": "Against blind: no mitigation, no sensitive columns",
+    "majority": "Majority class",
+}
+MARKS = {"better": ("\u2713 ", "passed"), "worse": ("\u2715 ", "refused")}
+RELATIONS = {
+    "better": "better than",
+    "worse": "worse than",
+    "same": "the same as",
+    "unclear": "not significantly different from",
+}
 # Metrics that the answer names, by their first part, in this order.
 ANSWERED = (
     "accuracy",
@@ -53,7 +72,7 @@ def build(documents: Documents) -> Section:
     interval = interval_name(metrics["settings"])
     method = documents["run"].get("job", {}).get("method", "")
     names = answered(metrics["metrics"])
-    blocks: list[Block] = [*answers(controls), _majority(controls, metrics)]
+    blocks: list[Block] = [*answers(controls), majority_sentence(controls, metrics)]
     compared = next((name for name in ("blind", "plain") if not _is_method(controls, name)), None)
     if compared is not None:
         blocks.append(_gains(controls[compared]["differences"], names, compared, interval))
@@ -64,7 +83,7 @@ def build(documents: Documents) -> Section:
         "same rule and are measured on the same rows, so the differences have paired "
         f"{interval}s. Each was trained once: another seed gives other differences."
     )
-    return Section("controls", "Effect of the mitigation", blocks)
+    return Section("controls", "The model and its controls", blocks)
 
 
 def _gains(differences: Json, names: Sequence[str], compared: str, interval: str) -> Chart:
@@ -126,7 +145,7 @@ def verdict(differences: Mapping[str, Json], listed: Sequence[str] | None = None
     by_finding: dict[str, list[str]] = {}
     for name in names:
         label = f"{title(name)[0].lower()}{title(name)[1:]}"
-        text = f"{label} ({formats.signed(differences[name]['value'])})"
+        text = f"{label} ({formats.change(differences[name]['value'])})"
         by_finding.setdefault(finding(name, differences[name]), []).append(text)
     parts = []
     for kind in ("better", "worse"):
@@ -141,7 +160,8 @@ def _is_method(controls: Mapping[str, Json], name: str) -> bool:
     return controls[name]["same_as"] == "method"
 
 
-def _majority(controls: Mapping[str, Json], metrics: Json) -> str:
+def majority_sentence(controls: Mapping[str, Json], metrics: Json) -> str:
+    """Compare the accuracy with that of the majority-class baseline; empty without either."""
     accuracy = metrics["metrics"]["accuracy"]["value"]
     of_majority = controls["majority"]["metrics"]["accuracy"]
     if accuracy is None or of_majority is None:
@@ -159,25 +179,46 @@ def _majority(controls: Mapping[str, Json], metrics: Json) -> str:
     return text
 
 
-def _table(
-    controls: Mapping[str, Json], metrics: Mapping[str, Json], names: Sequence[str]
-) -> Table:
-    shown_controls = [name for name in COLUMNS if not _is_method(controls, name)]
-    titles = dict(COLUMNS)
-    if controls["blind"]["same_as"] == "plain":
-        shown_controls.remove("blind")
-        titles["plain"] = "Plain, blind too"
-    columns = ["Metric", "This model"]
-    for control in shown_controls:
-        columns.append(titles[control])
-        if control != "majority":
-            columns.append("Difference")
+def _table(controls: Mapping[str, Json], metrics: Mapping[str, Any], names: Sequence[str]) -> Table:
+    """All numbers of the answer: the model's, each control's, and the model's differences."""
+    columns = control_columns(controls)
     rows = []
     for name in names:
         row: list[Any] = [metric_cell(name), estimate_cell(ends(metrics[name]))]
-        for control in shown_controls:
-            row.append(known(controls[control]["metrics"].get(name), why="not measured"))
-            if control != "majority":
-                row.append(difference_cell(name, controls[control]["differences"].get(name)))
+        for control in columns:
+            if control == "majority":
+                row.append(known(controls[control]["metrics"].get(name), why="not measured"))
+            else:
+                row.append(compared_cell(name, controls[control]))
         rows.append(row)
-    return Table("The model and its controls", columns, rows)
+    caption = "The model, and its differences from each control"
+    return Table(caption, ["Metric", "This model", *columns.values()], rows)
+
+
+def control_columns(controls: Mapping[str, Json]) -> dict[str, str]:
+    """Heads of the columns of the controls that differ from the model, by their keys."""
+    columns = {}
+    for name, text in COLUMNS.items():
+        if not _is_method(controls, name):
+            columns[name] = text
+    if controls["blind"]["same_as"] == "plain":
+        columns.pop("blind", None)
+    return columns
+
+
+def compared_cell(name: str, control: Json) -> Cell:
+    """The model's difference from a control, with what follows from it, and the control's value."""
+    value = control["metrics"].get(name)
+    if value is None:
+        return lack("not measured")
+    difference = control["differences"].get(name)
+    if difference is None or difference["value"] is None:
+        return lack("not compared", formats.number(value))
+    if difference["low"] is None:
+        return Cell(formats.change(difference["value"]), (f"from {formats.number(value)}",))
+    kind = finding(name, difference)
+    interval = formats.interval(difference["low"], difference["high"], formats.change)
+    symbol, colour = MARKS.get(kind, ("", ""))
+    relation = RELATIONS.get(kind, "differs from")
+    follows = f"{symbol}{relation} {formats.number(value)}"
+    return Cell(formats.change(difference["value"]), (interval, follows), kind=colour)

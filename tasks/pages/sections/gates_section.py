@@ -6,6 +6,7 @@ from evenhand.tasks.pages import formats, texts
 from evenhand.tasks.pages.page_model import Cell, Documents, Section, Table, Value
 
 PAGES = {"run": 10, "evaluation": 10, "drift": 50}
+FIRST = ("drift",)
 NEEDS = ("decision",)
 
 # A table of more gates is folded; those that did not pass are in the headline.

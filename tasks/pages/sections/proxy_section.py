@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from evenhand.fairlib.catalogue import METRICS, spoken
@@ -12,7 +13,8 @@ from evenhand.tasks.pages.page_model import Block, Cell, Chart, Documents, Json,
 from evenhand.tasks.pages.sections.training_section import curves_section
 from evenhand.tasks.pages.texts import interval_name, largest, left_out
 
-PAGES = {"run": 70}
+PAGES = {"run": 2}
+FIRST = ("run",)
 NEEDS = ("metrics",)
 NEEDS_ONE_OF = ("balance", "kept_rows")
 
@@ -37,14 +39,13 @@ def build(documents: Documents) -> Iterator[Section]:
             f"{formats.count(round(kept_rows['rows_expected']))} rows were expected. None of the "
             "test rows was left out."
         )
-        yield Section("kept-rows", "Balanced training rows", [text])
+        yield Section("kept-rows", "Balanced training rows", [text], folded=True)
     if balance is None:
         return
     distances = balance["distances"] or []
     if len(distances) > 1:
-        yield curves_section(
-            "Training", range(len(distances)), {"distance to the target": distances}
-        )
+        series = {"distance to the target": distances}
+        yield replace(curves_section("Training", range(len(distances)), series), folded=True)
     yield Section(
         "proxy", "What the proxy does", [_purpose(balance, documents["run"].get("alpha"))]
     )
@@ -56,7 +57,12 @@ def build(documents: Documents) -> Iterator[Section]:
     yield Section("shares", "Groups before and after", blocks)
     if "support" in metrics["metrics"]:  # not of runs of earlier versions
         yield Section("support", "Who has a chance", _support_rows(balance, metrics["metrics"]))
-    yield Section("disclosivity", "What each proxy group reveals", _disclosivity(balance, metrics))
+    yield Section(
+        "disclosivity",
+        "What each proxy group reveals",
+        _disclosivity(balance, metrics),
+        folded=True,
+    )
     yield Section("limits", "What this does not say", _limits(metrics["metrics"]))
 
 

@@ -4,6 +4,7 @@ Tests above two seconds learn a metric: each trains some hundred small cross-val
 """
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from evenhand.fairlib.datasets.planted import WORLDS
@@ -241,3 +242,16 @@ def test_bad_input_is_refused_in_one_line(linear):
     for metric, features, message in cases:
         with pytest.raises(ValueError, match=message):
             metric.fit(X, people.label, sensitive_features=features)
+
+
+def test_what_legitimate_columns_explain_is_no_leak_of_a_table_or_a_file(tmp_path):
+    people, encoder, X = encoded("earned-difference")
+    table = pd.DataFrame(X, columns=encoder.feature_names_)
+    indicators = [encoder.feature_names_[j] for j in encoder.groups_["sex"]]
+    metric = LearnedMetric(sensitive={"sex": indicators}, legitimate=["training"])
+    metric.fit(table, people.label, sensitive_features={"sex": people.table["sex"]})
+    left = metric.what_is_left(X, adapted=True)
+    assert left.shape == (len(X), X.shape[1] - 1)
+    metric.save(tmp_path)
+    loaded = load_metric(tmp_path)
+    np.testing.assert_array_equal(loaded.what_is_left(X, adapted=True), left)

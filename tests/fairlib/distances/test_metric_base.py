@@ -17,7 +17,6 @@ from hypothesis import strategies as st
 from scipy.spatial.distance import cdist
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.estimator_checks import parametrize_with_checks
-from sklearn.utils.validation import _num_samples
 
 from evenhand.fairlib.distances import (
     EXPLORE,
@@ -28,6 +27,7 @@ from evenhand.fairlib.distances import (
     SensitiveSubspace,
     load_metric,
 )
+from tests.fairlib import estimator_checks as checks
 
 WIDTH = 6
 KINDS = sorted(METRICS)
@@ -223,30 +223,9 @@ def test_a_library_is_imported_by_what_computes_with_it_alone() -> None:
 # scikit-learn's checks
 
 
-class FaceByThrees(FACE):
-    """The checks know no groups: every three rows in a row are comparable."""
-
-    def fit(self, X: Any, y: Any = None) -> FaceByThrees:  # type: ignore[override]
-        super().fit(X, groups=np.arange(_num_samples(X)) // 3)
-        return self
-
-
-class ExploreByThrees(EXPLORE):
-    """As above."""
-
-    def fit(self, X: Any, y: Any = None) -> ExploreByThrees:  # type: ignore[override]
-        super().fit(X, groups=np.arange(_num_samples(X)) // 3)
-        return self
-
-
-@parametrize_with_checks(
-    [FaceByThrees(n_directions=1), ExploreByThrees()],
-    expected_failed_checks=lambda _: {
-        "check_fit2d_1sample": "one row is refused for being alone: it could have copies"
-    },
-)
+@parametrize_with_checks(checks.METRICS)
 def test_scikit_learns_own_checks(estimator: Metric, check: Any) -> None:
-    check(estimator)
+    checks.run_check(estimator, check)
 
 
 # refused input

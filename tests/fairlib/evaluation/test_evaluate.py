@@ -7,7 +7,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from evenhand.fairlib.evaluation.evaluate import Evaluation, MetricValue, evaluate
+from evenhand.fairlib.evaluation.evaluate import Evaluation, MetricValue, estimates, evaluate
+from evenhand.fairlib.evaluation.metric_intervals import percentiles
 from evenhand.fairlib.evaluation.outcomes import Outcomes, score_histograms
 
 GROUPED = (
@@ -173,6 +174,15 @@ def test_cells_that_most_draws_lack_do_not_void_a_metric(
     # of one row each the rates may be anything
     assert (metric.value, metric.low, metric.high) == (1.0, 0.0, 1.0)
     assert evaluation.metrics["demographic_parity_difference.sex"].status == "ok"
+
+
+def test_mostly_undefined_draws_are_no_evidence() -> None:
+    draws = np.array([np.nan, np.nan, np.nan, 0.5])
+    reason = percentiles(draws, 0.95, 0.5)
+    assert reason == "undefined in 3 of 4 bootstrap draws"
+    value = estimates({"auc": np.array(0.5)}, {"auc": ""}, {"auc": reason})["auc"]
+    assert value == MetricValue.insufficient(reason)
+    assert percentiles(draws[2:], 0.95, 0.5) == (0.5, 0.5)
 
 
 def test_json_round_trip_without_nan(

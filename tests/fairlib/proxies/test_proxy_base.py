@@ -144,8 +144,10 @@ def test_names_of_features_come_back(tmp_path: Path) -> None:
     loaded = ProxyTree.load(tmp_path)
     assert list(loaded.feature_names_in_) == list(frame.columns)
     np.testing.assert_array_equal(loaded.acceptance(frame), proxy.acceptance(frame))
+    reordered = frame[["hours", "age", "pay", "years"]]
+    np.testing.assert_array_equal(loaded.acceptance(reordered), proxy.acceptance(frame))
     with pytest.raises(ValueError, match="feature names"):
-        loaded.acceptance(frame[["hours", "age", "pay", "years"]])
+        loaded.acceptance(frame.rename(columns={"pay": "wage"}))
 
 
 def test_parts_of_two_proxies_are_not_joined(tmp_path: Path) -> None:

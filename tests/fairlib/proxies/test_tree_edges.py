@@ -9,10 +9,10 @@ import pytest
 from sklearn.base import BaseEstimator, clone
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.estimator_checks import parametrize_with_checks
-from sklearn.utils.validation import _num_samples
 
 from evenhand.fairlib.proxies.predicted import PredictedGroupProxy
 from evenhand.fairlib.proxies.tree import ProxyTree
+from tests.fairlib import estimator_checks as checks
 
 
 def people(n: int = 300, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
@@ -186,44 +186,12 @@ def test_a_clone_has_the_parameters_and_nothing_learnt(proxy: BaseEstimator) -> 
     assert clone(copy).get_params() == copy.get_params()
 
 
-class TreeByTurns(ProxyTree):
-    """The checks know no `sensitive_features`: every third row is in the other group."""
-
-    def fit(self, X: Any, y: Any = None, *, callback: Any = None) -> TreeByTurns:  # type: ignore[override]
-        super().fit(
-            X,
-            y,
-            sensitive_features={"turn": np.arange(_num_samples(X)) % 3 == 0},
-            callback=callback,
-        )
-        return self
-
-
-class PredictedByTurns(PredictedGroupProxy):
-    """The same for the comparators."""
-
-    def fit(self, X: Any, y: Any = None, *, callback: Any = None) -> PredictedByTurns:  # type: ignore[override]
-        super().fit(
-            X,
-            y,
-            sensitive_features={"turn": np.arange(_num_samples(X)) % 3 == 0},
-            callback=callback,
-        )
-        return self
-
-
-@parametrize_with_checks([PredictedByTurns()])
+@parametrize_with_checks(checks.PROXIES)
 def test_scikit_learns_own_checks(estimator: BaseEstimator, check: Any) -> None:
-    run_check(estimator, check)
+    checks.run_check(estimator, check)
 
 
 @pytest.mark.long
-@parametrize_with_checks([TreeByTurns(max_height=2), PredictedByTurns(model="regression")])
+@parametrize_with_checks(checks.OTHER_PROXIES)
 def test_scikit_learns_own_checks_of_the_others(estimator: BaseEstimator, check: Any) -> None:
-    run_check(estimator, check)
-
-
-def run_check(estimator: BaseEstimator, check: Any) -> None:
-    if check.func.__name__ == "check_fit2d_1sample":
-        pytest.skip("one row is refused for its one group, in words that the check does not know")
-    check(estimator)
+    checks.run_check(estimator, check)

@@ -13,7 +13,7 @@ import evenhand.tasks.execution.fingerprint
 import evenhand.tasks.execution.step
 from evenhand.fairlib.methods.registry import METHODS
 from evenhand.tasks.execution.fingerprint import code_digest, library_versions, source_closure
-from evenhand.tasks.execution.step import STEPS, step_key
+from evenhand.tasks.execution.step import SPECIAL, STEPS, step_key
 from evenhand.tasks.execution.store import Artifact
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -117,6 +117,18 @@ def test_training_depends_on_its_method_and_not_on_publishing() -> None:
     assert "evenhand.fairlib.transport.dual" not in source_closure(
         ["evenhand.tasks.steps.train_step", METHODS["gbdt"].module]
     )
+
+
+def test_every_module_of_the_folder_is_a_step() -> None:
+    modules = [path.stem for path in (ROOT / "tasks/steps").glob("*_step.py")]
+    assert sorted(STEPS) == sorted(name.removesuffix("_step") for name in modules)
+    assert {step.name for step in SPECIAL} <= set(STEPS)
+    for name, step in STEPS.items():
+        path = ROOT / "tasks/steps" / f"{name}_step.py"
+        tree = ast.parse(path.read_text())
+        assert name in {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}
+        first = (ast.get_docstring(tree) or "").split("\n\n")[0]
+        assert step.summary == " ".join(first.split()) != ""
 
 
 def test_no_step_depends_on_the_flows() -> None:

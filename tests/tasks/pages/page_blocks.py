@@ -40,7 +40,7 @@ def sections(documents: Mapping[str, Any], *without: str) -> dict[str, Section]:
     return {
         name: section
         for name, section in found.items()
-        if name not in ("metrics", "made", *without)
+        if name not in ("metrics", "made", "missing", *without)
     }
 
 

@@ -130,6 +130,36 @@ def test_a_section_without_its_documents_is_left_out() -> None:
         assert list(system._sections([module], dict.fromkeys(module.NEEDS))) == []
 
 
+@pytest.mark.usefixtures("own_section")
+def test_a_section_is_folded_where_the_front_folds() -> None:
+    """Of a page that folds, modules name the kinds on which their sections stay open."""
+    of_run = {
+        section.id: section.folded for section in system.build("run", run_documents()).sections
+    }
+    open_sections = [name for name, folded in of_run.items() if not folded]
+    assert open_sections == ["who", "errors", "missing"]
+    assert {"gates", "metrics", "rates", "made"} <= set(of_run)
+    of_index = system.build("index", {**index_documents(), "own": "text"}).sections
+    assert not any(section.folded for section in of_index)
+
+
+@pytest.mark.usefixtures("drawn")
+def test_folded_sections_are_details_below_the_others() -> None:
+    first = Section("a", "A", ["first"])
+    folded = Section("b", "B", [Heading("within")], folded=True)
+    root = read(system.render(Page(FRONT, [folded, first])))
+    (part,) = [node for node in root.all("details") if node.attrs.get("class") == "part"]
+    assert part.attrs.get("open", "closed") == "closed"
+    assert [node.text() for node in part.all("h3")] == ["B"]
+    assert [node.text() for node in part.all("h4")] == ["within"]
+    # a link to its id opens it, so the id is of what it holds
+    assert [node.attrs.get("id") for node in part.all("div")] == ["b"]
+    assert [node.text() for node in root.all("h2")] == ["A", "Details"]
+    assert "Parts of this page that were not open are not printed: B." in root.text()
+    plain = read(system.render(Page(FRONT, [first])))
+    assert not plain.all("details", "input")
+
+
 # text
 
 

@@ -4,7 +4,9 @@ fault.
 
 from __future__ import annotations
 
+import base64
 import json
+import re
 import shutil
 from collections.abc import Callable, Iterator, Mapping
 from importlib.resources import files
@@ -68,6 +70,14 @@ EVERY_RULE: dict[str, Any] = {}
 # colours do not change with the width, and nothing else changes with the scheme
 CONTRAST = {"runOnly": ["color-contrast"]}
 NOT_CONTRAST = {"rules": {"color-contrast": {"enabled": False}}}
+# What a person does to print a part, or all of them; the page itself has no script.
+OPEN_A_PART = "document.querySelector('details.part').open = true"
+PRINT_ALL = "document.getElementById('print-all').click()"
+A4 = {"paperWidth": 8.27, "paperHeight": 11.69, "preferCSSPageSize": True}
+DECIDING = [
+    *("Who gets the unfavourable outcome", "Errors by group"),
+    "What is missing or uncertain",
+]
 AXE = """
 const done = arguments[arguments.length - 1];
 axe.run(document, {resultTypes: ["violations"], ...arguments[0]}).then(
@@ -106,6 +116,11 @@ class Browser:
 
     def run(self, script: str) -> Any:
         return self.driver.execute_script(script)
+
+    def printed_pages(self) -> int:
+        """Number of A4 pages that the page as it is now prints."""
+        printed = self.driver.execute_cdp_cmd("Page.printToPDF", A4)
+        return len(re.findall(rb"/Type\s*/Page\b", base64.b64decode(printed["data"])))
 
     def faults(self, rules: Mapping[str, Any]) -> list[Any]:
         """Violations of serious or critical impact that axe-core finds by these rules."""
@@ -193,6 +208,45 @@ def test_fits_a_phone(name: str, browser: Browser, written: Callable[[str], Path
     assert there == PHONE["width"]
     assert needed <= there
     assert browser.faults(NOT_CONTRAST) == []
+
+
+# pages of proxies and of the long ones are in the long suite
+PRINTED = ["run", *(pytest.param(name, marks=pytest.mark.long) for name in ("evaluation", "tune"))]
+
+
+@pytest.mark.parametrize("name", PRINTED)
+def test_two_printed_pages_are_for_deciding(
+    name: str, browser: Browser, written: Callable[[str], Path]
+) -> None:
+    """Folded parts are printed if they are open, and all of them on request."""
+    browser.open(written(name), DESK)
+    first = browser.printed_pages()
+    assert first <= 2
+    browser.run(OPEN_A_PART)
+    with_a_part = browser.printed_pages()
+    browser.open(written(name), DESK)
+    browser.run(PRINT_ALL)
+    with_all = browser.printed_pages()
+    assert first <= with_a_part <= with_all
+    assert with_all > first
+
+
+def test_what_decides_is_open_and_the_rest_is_folded(
+    browser: Browser, written: Callable[[str], Path]
+) -> None:
+    browser.open(written("run"), DESK)
+    script = "return [...document.querySelectorAll('main > section > h2')].map(h => h.textContent)"
+    assert browser.run(script) == [*DECIDING, "Details"]
+    hidden = "return [...document.querySelectorAll('.folded')].map(part => part.checkVisibility())"
+    assert set(browser.run(hidden)) == {False}
+    # the Enter key opens a part, and a link to what a part holds does
+    browser.run("document.querySelector('details.part summary').focus()")
+    browser.driver.switch_to.active_element.send_keys("\ue007")
+    opened = "return [...document.querySelectorAll('details.part')].map(part => part.open)"
+    assert browser.run(opened)[:2] == [True, False]
+    browser.run("location.hash = 'rates'")
+    browser.driver.implicitly_wait(1)
+    assert browser.run("return document.getElementById('rates').closest('details').open")
 
 
 def test_faults_are_found(browser: Browser, tmp_path: Path) -> None:

@@ -21,12 +21,12 @@ def test_findings_name_refusals_first_and_metrics_by_title() -> None:
         gate("accuracy", "max", 0.8, 0.9),
         gate("brier", "max", 1, 0),
     ]
-    assert gate_findings(results, "It does not pass") == [
-        "It does not pass: 1 of 3 gates refused it.",
+    assert gate_findings(results, "It does not pass, because") == [
+        "It does not pass, because 1 of 3 gates refused it.",
         "Accuracy in one line.",
         "Area under the ROC curve in one line.",
     ]
-    assert gate_findings(results[:1], "No")[0] == "No: there is not enough evidence to decide."
+    assert gate_findings(results[:1], "No:")[0] == "No: there is not enough evidence to decide."
 
 
 @pytest.mark.parametrize(
@@ -68,6 +68,7 @@ def test_what_positive_means_is_said_where_it_is_adverse() -> None:
     [
         ({"column": "denied", "code": 0, "favourable": "no", "adverse": "yes"}, "denied = yes"),
         ({"column": "hired", "code": 1, "favourable": "1", "adverse": "0"}, "hired = 1"),
+        ({"column": "hired", "code": 1, "favourable": "hired", "adverse": "not"}, "hired"),
         ({"column": "x", "code": 0, "favourable": "b", "adverse": None}, "positive value of x"),
         (None, "positive label"),
     ],
@@ -75,6 +76,6 @@ def test_what_positive_means_is_said_where_it_is_adverse() -> None:
 def test_overall_rates_name_the_positive_label(outcome: Any, positive: str) -> None:
     metrics = {"settings": {"outcome": outcome}, "rates": {"predicted": 0.126, "observed": 0.12}}
     assert overall_rates(metrics) == (
-        f"12.6% of people get the prediction {positive}; 12.0% have it in the data."
+        f"The prediction is “{positive}” for 12.6% of people; 12.0% have it in the data."
     )
     assert overall_rates({"settings": {}}) == ""

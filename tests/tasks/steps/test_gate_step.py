@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -14,6 +15,7 @@ from evenhand.data_contracts.column import Column
 from evenhand.fairlib.evaluation.evaluate import Evaluation, MetricValue
 from evenhand.fairlib.evaluation.gates import parse_gates
 from evenhand.fairlib.evaluation.paired import Comparison
+from evenhand.fairlib.methods.registry import METHODS
 from evenhand.tasks.errors import InputError
 from evenhand.tasks.steps.gate_step import (
     check_evaluation_gates,
@@ -182,6 +184,14 @@ def test_a_degenerate_model_names_the_keys_of_its_learner(
         assert reason is not None
         assert re.search(words, reason)
         assert key in reason
+
+
+def test_a_new_learner_gets_the_general_cure(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(METHODS, "new", replace(METHODS["logistic"], name="new", plain="new"))
+    useless = measured(auc=(0.4, 0.35, 0.45))
+    reason = degenerate(useless, "new", calibrated=False)
+    assert reason == degenerate(useless, "logistic", calibrated=False)
+    assert "give more rows" in str(reason)
 
 
 def test_uncalibrated_probabilities_are_judged_by_their_order() -> None:

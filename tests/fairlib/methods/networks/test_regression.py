@@ -41,6 +41,7 @@ from evenhand.fairlib.methods.networks.regression import (
     SenSeIRegressor,
     SenSRRegressor,
 )
+from tests.fairlib import estimator_checks as checks
 
 SMALL: dict[str, Any] = {"hidden": (16,), "learning_rate": 0.01, "n_steps": 300, "random_state": 0}
 SEARCH = SimpleNamespace(
@@ -300,17 +301,9 @@ def test_targets_that_are_no_numbers_or_too_few_are_refused() -> None:
 
 
 @pytest.mark.long
-@parametrize_with_checks([NeuralNetworkRegressor(**SMALL)])
+@parametrize_with_checks(checks.REGRESSION)
 def test_scikit_learns_own_checks(estimator: Any, check: Any) -> None:
-    if (
-        check.func.__name__
-        in (
-            "check_methods_subset_invariance",  # rounding in float32, as for the classifiers
-            "check_sample_weight_equivalence_on_dense_data",  # a repeated row changes what a mini-batch draws
-        )
-    ):
-        pytest.skip("as for the classifiers: test_estimator_checks.py")
-    check(estimator)
+    checks.run_check(estimator, check)
 
 
 def test_augmentation_adds_the_loss_at_the_copy() -> None:

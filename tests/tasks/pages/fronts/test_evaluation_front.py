@@ -33,7 +33,8 @@ def test_every_difference_is_in_the_table_with_its_interval(
 ) -> None:
     """The table also says what follows from it."""
     assert list(page("evaluation", documents)) == [
-        *("gates", "metrics", "differences", "rates", "scores", "made")
+        *("who", "errors", "effect", "missing"),
+        *("gates", "metrics", "differences", "rates", "scores", "made"),
     ]
     found = by_metric(table(page("evaluation", documents)["metrics"], "All metrics"))
     assert set(found) == set(DIFFERENCES)
@@ -105,19 +106,18 @@ def test_gates_of_all_kinds_have_their_verdict_and_text(documents: dict[str, Any
 
 def test_the_headline_answers_in_words(documents: dict[str, Any]) -> None:
     found = headline(documents)
-    assert found[0] == (
+    assert found[-1] == (
         "The model adult-budro, version 4, gradient-boosted trees trained on the worst case within "
         "a "
         "fair-distance budget (BuDRO), was evaluated on 9,045 rows of "
         "/data/census/2026-q4.parquet, compared with "
         "the baseline adult-budro, version 3; 12 rows outside the data contract set aside."
     )
-    assert found[1] == "It does not pass: 1 of 4 gates refused it."
-    assert "Note: the model learned from rows of this very table." in found
+    assert found[0] == "It does not pass, because 1 of 4 gates refused it."
     assert sum(text.startswith("By ") for text in found) == 3
     (text,) = [text for text in found if text.startswith("Compared with the baseline: ")]
     better, worse = text.split(", and worse in ")
-    assert "better in accuracy (+0.0061)" in better
+    assert "better in accuracy (+0.006)" in better
     assert "largest gap in error rates by sex (\u22120.041)" in better
     assert "area under the ROC curve (\u22120.012)" in worse
     assert "alanced accuracy" not in text
@@ -128,18 +128,22 @@ def test_the_headline_answers_in_words(documents: dict[str, Any]) -> None:
     ("status", "results", "second"),
     [
         ("no_gates", None, "No gate was set, so the model was not held to any limit."),
-        ("passed", [gate("auc", "min", 0.5, 0.9)], "It passes its one gate."),
+        (
+            "passed",
+            [gate("auc", "min", 0.5, 0.9)],
+            "It passes its one gate: Area under the ROC curve in one line.",
+        ),
         (
             "insufficient_evidence",
             [gate("auc", "min", 0.5, None)],
-            "It does not pass: there is not enough evidence to decide.",
+            "It does not pass, because there is not enough evidence to decide.",
         ),
     ],
 )
-def test_the_second_sentence_says_whether_it_passes(status: str, results: Any, second: str) -> None:
+def test_the_first_sentence_says_whether_it_passes(status: str, results: Any, second: str) -> None:
     documents = evaluation_documents(status=status)
     documents["decision"] = results and {"verdict": status, "results": results}
-    assert headline(documents)[1] == second
+    assert headline(documents)[0] == second
     badge = build("evaluation", documents).front.badge
     assert badge is not None
     assert badge[0] == status

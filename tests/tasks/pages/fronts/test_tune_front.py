@@ -29,15 +29,14 @@ def test_the_front_names_the_winner_and_its_number_on_test_rows() -> None:
     assert found.badge is not None
     assert found.badge[2] == "A model is within the limits"
     assert found.headline == [
-        "6 models of gbdt and reweigh; 5 were judged on all folds of the training rows. With their "
-        "rules of "
-        "decisions these are 8 trials.",
         "The winner is reweigh (eta=0.1, max_depth=null), with balanced accuracy 0.760 on "
         "validation rows.",
         "On 200 test rows, which the search did not see, balanced accuracy is 0.740 (0.700 to "
         "0.780).",
         "On the test rows “gap_max.sex <= 0.2” held too.",
         "The blind control does no worse.",
+        "6 models of gbdt and reweigh; 5 were judged on all folds of the training rows. With their "
+        "rules of decisions these are 8 trials.",
     ]
 
 
@@ -48,10 +47,10 @@ def test_without_a_winner_the_best_compromise_is_shown() -> None:
     found = front(documents)
     assert found.badge is not None
     assert found.badge[0] == "refused"
-    assert found.headline[1].startswith(
+    assert found.headline[0].startswith(
         "None is within the limits. The best compromise is reweigh (eta=0.1"
     )
-    assert found.headline[1].endswith(": gap_max.sex <= 0.2: value 0.25.")
+    assert found.headline[0].endswith(": gap_max.sex <= 0.2: value 0.25.")
     assert "The best compromise" in write_page("tune", documents)
     table = tables(documents)["The limits and the chosen trial, on validation rows"]
     assert [text_of(cell) for cell in table.rows[0]] == [

@@ -1,0 +1,106 @@
+"""Metrics that are the largest difference of a declared rate: they need no interval of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from evenhand.fairlib.evaluation import group_selection, metric_intervals
+from evenhand.fairlib.evaluation.closed_intervals import exact_interval, pairwise_differences
+from evenhand.fairlib.evaluation.evaluate import Evaluation, evaluate
+from evenhand.fairlib.evaluation.group_audit import audit
+from evenhand.fairlib.evaluation.metrics import GROUP_METRICS, Metric, Rate, rate_difference
+from evenhand.fairlib.evaluation.outcomes import Outcomes
+
+Build = Callable[..., Outcomes]
+
+SELECTION = Rate(hits=((0, 1), (1, 1)), base=((0, 0), (0, 1), (1, 0), (1, 1)))
+TRUE_POSITIVE = Rate(hits=((1, 1),), base=((1, 0), (1, 1)))
+FALSE_OMISSION = Rate(hits=((1, 0),), base=((0, 0), (1, 0)))
+NAME = "false_omission_rate_difference"
+
+
+@pytest.fixture
+def with_omission(monkeypatch: pytest.MonkeyPatch) -> Metric:
+    """The false omission rate difference among the metrics."""
+    metric = rate_difference(FALSE_OMISSION, "cells")
+    monkeypatch.setitem(GROUP_METRICS, NAME, metric)
+    monkeypatch.setitem(group_selection.GROUP_NEEDS, NAME, "cells")
+    return metric
+
+
+def test_every_metric_has_an_interval_or_a_rate() -> None:
+    by_rate = {name for name, metric in GROUP_METRICS.items() if metric.rate is not None}
+    assert by_rate.isdisjoint(metric_intervals.GROUP_INTERVALS)
+    assert by_rate | set(metric_intervals.GROUP_INTERVALS) == set(GROUP_METRICS)
+
+
+@pytest.mark.parametrize(
+    ("name", "rate"),
+    [("demographic_parity_difference", SELECTION), ("equal_opportunity_difference", TRUE_POSITIVE)],
+)
+@pytest.mark.parametrize("kind", ["rows", "weights", "people", "favourable 0"])
+def test_a_rate_gives_the_interval_in_closed_form(
+    random_outcomes: Build, monkeypatch: pytest.MonkeyPatch, name: str, rate: Rate, kind: str
+) -> None:
+    outcomes = random_outcomes(400, 3)
+    weights = None
+    if kind == "weights":
+        weights = np.random.default_rng(0).gamma(1.0, 1.0, 400)
+    elif kind == "people":
+        outcomes = replace(outcomes, people=np.arange(400) // 3)
+    elif kind == "favourable 0":
+        outcomes = replace(outcomes, favourable=0)
+
+    def measured() -> Evaluation:
+        return evaluate(outcomes, sample_weight=weights, draws=20)
+
+    expected = measured()
+    monkeypatch.setitem(GROUP_METRICS, name, rate_difference(rate, GROUP_METRICS[name].needs))
+    monkeypatch.delitem(metric_intervals.GROUP_INTERVALS, name)
+    found = measured()
+    for attribute in ("sex", "race"):
+        flat = f"{name}.{attribute}"
+        ends = [found.metrics[flat].value, found.metrics[flat].low, found.metrics[flat].high]
+        other = expected.metrics[flat]
+        assert ends == pytest.approx([other.value, other.low, other.high])
+
+
+@pytest.mark.usefixtures("with_omission")
+def test_a_metric_more_is_measured_by_hand(from_cells: Build) -> None:
+    cells = {("F", 0, 0): 40, ("F", 0, 1): 10, ("F", 1, 0): 10, ("F", 1, 1): 40}
+    cells |= {("M", 0, 0): 45, ("M", 0, 1): 5, ("M", 1, 0): 25, ("M", 1, 1): 25}
+    outcomes = from_cells(cells)
+    found = evaluate(outcomes, draws=20)
+    # of those predicted 0, 10 of 50 women and 25 of 70 men have label 1
+    differences = pairwise_differences(exact_interval([25, 10], [70, 50], 0.95))
+    metric = found.metrics[f"{NAME}.sex"]
+    assert metric.value == pytest.approx(25 / 70 - 10 / 50)
+    assert metric.low == pytest.approx(max(0.0, differences.low[0, 1]))
+    assert metric.high == pytest.approx(differences.high[0, 1])
+    audited = audit(
+        outcomes.y_true, outcomes.y_pred, sensitive_features=outcomes.sensitive, metrics=[NAME]
+    )
+    row = audited.gaps().set_index("metric").loc[NAME]
+    assert [row["value"], row["lower"], row["upper"]] == pytest.approx(
+        [metric.value, metric.low, metric.high]
+    )
+
+
+@pytest.mark.usefixtures("with_omission")
+def test_no_row_in_the_base_of_a_rate_is_undefined(from_cells: Build) -> None:
+    cells = {("F", 0, 0): 9, ("F", 1, 0): 9, ("M", 0, 1): 9, ("M", 1, 1): 9}
+    metric = evaluate(from_cells(cells), draws=20).metrics[f"{NAME}.sex"]
+    assert metric.value is None
+    assert "undefined" in metric.reason
+
+
+@pytest.mark.usefixtures("with_omission")
+def test_a_metric_more_stands_before_the_calibration(random_outcomes: Build) -> None:
+    names = list(evaluate(random_outcomes(200, 1), draws=0).metrics)
+    place = names.index(f"{NAME}.sex")
+    assert names[place - 1] == "balanced_accuracy_difference.sex"
+    assert names[place + 1] == "calibration_gap.sex"

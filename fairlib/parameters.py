@@ -111,6 +111,18 @@ class ParameterChecks:
         if value is not None and not isinstance(value, Mapping):
             self._refuse(name, "a mapping", optional=True)
 
+    def _check_columns_of_names(self, name: str) -> None:
+        """A mapping of names to sequences of columns of X, or None."""
+        value = getattr(self, name)
+        if value is None:
+            return
+        kind = "a mapping of names to lists of columns"
+        if not isinstance(value, Mapping):
+            self._refuse(name, kind, optional=True)
+        for columns in value.values():
+            if not _is_sequence(columns) or not all(_is_column(item) for item in columns):
+                self._refuse(name, kind, optional=True)
+
     def _check_callable(self, *names: str) -> None:
         """Functions, or None."""
         for name in names:

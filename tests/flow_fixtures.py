@@ -79,6 +79,7 @@ def flow_environment() -> Iterator[None]:
 
     with clean_environment(), pytest.MonkeyPatch.context() as patch:
         patch.setattr(evenhand.flows.commands.terminal, "EVERY_S", 3600.0)
+        patch.setattr(evenhand.flows.commands.terminal, "NEW_STEPS_S", 3600.0)
         yield
 
 

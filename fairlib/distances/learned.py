@@ -162,6 +162,8 @@ class LearnedMetric(Metric):
     def _check_parameters(self) -> None:
         """ValueError for a parameter out of its range."""
         self._check_interval("(0, 1]", "explained_variance")
+        self._check_columns_of_names("sensitive")
+        self._check_columns_of_names("feature_groups")
         self._check_columns_named("legitimate")
         self._check_seed("random_state")
 
@@ -169,7 +171,7 @@ class LearnedMetric(Metric):
         """Columns of the matrix by table column; sets those that are sensitive and legitimate."""
         named = self._columns_by_name()
         self._sensitive = {}
-        for name, items in self.sensitive.items():
+        for name, items in (self.sensitive or {}).items():
             self._sensitive[name] = positions_of(items, named, "sensitive")
         self._legitimate = positions_of(self.legitimate, named, "legitimate")
         if self.feature_groups is None and named:

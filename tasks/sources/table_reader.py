@@ -392,6 +392,11 @@ def is_gzipped(name: str, magic: bytes, cure: str) -> bool:
         if magic == b"PAR1":
             kind = "Parquet"
         raise InputError(f"{name} is {kind}, not CSV, despite its ending: {cure}.")
+    if magic[:2] in (b"<!", b"<?", b"<h", b"<H"):
+        raise InputError(
+            f"{name} is a web page, not CSV: fetch the file itself, signed in if need be, or check "
+            "table.delimiter."
+        )
     gzipped = magic[:2] == b"\x1f\x8b"
     if name.endswith(".gz") and not gzipped:
         raise InputError(f"{name} is not compressed by gzip, despite its ending: rename it.")

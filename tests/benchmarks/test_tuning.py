@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from benchmarks.page_generators import tuning_page
@@ -30,6 +30,7 @@ def _rows(rng: np.random.Generator, n: int, groups: int = 2) -> exchange.Rows:
     return exchange.Rows(X, y, group, np.array([0]), np.arange(groups, dtype=np.float32)[:, None])
 
 
+@settings(deadline=None)  # the first example imports
 @given(st.integers(0, 2**32 - 1), st.integers(8, 120), st.integers(1, 3))
 def test_metrics_are_ours(seed: int, n: int, groups: int) -> None:
     rng = np.random.default_rng(seed)

@@ -30,7 +30,7 @@ CODE = """
 import gc, os, signal, time
 from evenhand.flows import cli
 from evenhand.flows.commands import lists_command as lists
-def jobs():
+def jobs(as_json):
     exec({swallowing!r}, globals())
     for _ in range(200):
         time.sleep(0.05)

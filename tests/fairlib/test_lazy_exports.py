@@ -17,6 +17,7 @@ import pytest
 
 import evenhand
 from evenhand.fairlib import lazy_exports
+from evenhand.fairlib.lazy_exports import RenamedModule
 from evenhand.fairlib.methods.registry import METHODS, PROXIES
 from evenhand.fairlib.version import __version__
 
@@ -114,7 +115,10 @@ def test_every_listed_name_is_there(package: str) -> None:
     assert for_type_checkers(package) == module._MODULES
     assert set(module.__all__) <= set(dir(module))
     for name, place in module._MODULES.items():
-        assert getattr(module, name) is getattr(importlib.import_module(place), name)
+        listed = getattr(module, name)
+        # an earlier module of that name, which another test has imported, forwards calls
+        if not isinstance(listed, RenamedModule):
+            assert listed is getattr(importlib.import_module(place), name)
     with pytest.raises(AttributeError, match="has no attribute 'no_such_name'"):
         module.no_such_name  # noqa: B018
 
@@ -138,7 +142,10 @@ def test_init_files_only_list_names() -> None:
         if len(body) == 1:
             continue
         assert texts[1] == "from typing import TYPE_CHECKING", path
-        assert texts[2] == "from evenhand.fairlib.lazy_exports import lazy_dir, lazy_getattr", path
+        assert (
+            texts[2]
+            == "from evenhand.fairlib.lazy_exports import RenamedModule, lazy_dir, lazy_getattr"
+        ), path
         assert texts[3].startswith("if TYPE_CHECKING:"), path
         assert texts[4].startswith("__all__ = ["), path
         last = body[5]

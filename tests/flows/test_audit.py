@@ -488,7 +488,7 @@ def test_the_verdict_comes_first(table: pd.DataFrame, audit: Audit, tmp_path: Pa
     flags = ["--label", "hired", "--sensitive", "gender", "--prediction", "score"]
     done = CliRunner().invoke(app, ["audit", "predictions.csv", *flags])
     first = (
-        f"Female are hired {share} % as often as male ({100 * rates['female']:.1f} % against "
+        f"Females are hired {share} % as often as males ({100 * rates['female']:.1f} % against "
         f"{100 * rates['male']:.1f} %): below four fifths; interval ."
     )
     assert done.stdout.splitlines()[0].startswith(f"FINDING   {first}")

@@ -63,8 +63,8 @@ def spellings_of(counts: Mapping[str, int]) -> dict[str, list[str]]:
     spellings = {}
     for members in groups.members():
         if len(members) > 1:
-            stays = max(members, key=lambda value: (_length_class(value), counts[value], value))
-            spellings[stays] = sorted(value for value in members if value != stays)
+            spelling = max(members, key=lambda value: (_length_class(value), counts[value], value))
+            spellings[spelling] = sorted(value for value in members if value != spelling)
     return spellings
 
 
@@ -112,10 +112,10 @@ def joined(values: pa.Array, spellings: Mapping[str, Sequence[str]]) -> pa.Array
     pyarrow.Array or ChunkedArray of string, length n
     """
     trimmed = pc.utf8_trim_whitespace(values)
-    for stays, others in spellings.items():
-        listed = pa.array(sorted({stays.strip(), *(other.strip() for other in others)}))
+    for spelling, variants in spellings.items():
+        listed = pa.array(sorted({spelling.strip(), *(variant.strip() for variant in variants)}))
         same = pc.is_in(trimmed, value_set=listed.cast(trimmed.type))
-        values = pc.if_else(same, pa.scalar(stays, values.type), values)
+        values = pc.if_else(same, pa.scalar(spelling, values.type), values)
     return values
 
 
@@ -127,11 +127,11 @@ class _Groups:
 
     def join(self, first: str, second: str) -> None:
         """Make one group of those of two values."""
-        kept = self._group[first]
+        group_of_first = self._group[first]
         dropped = self._group[second]
         for value, group in self._group.items():
             if group == dropped:
-                self._group[value] = kept
+                self._group[value] = group_of_first
 
     def members(self) -> list[list[str]]:
         """The values of each group."""

@@ -100,7 +100,7 @@ def _ends(
 ) -> tuple[MetricInfo, MetricInfo]:
     """Both ends of a quantity of comparable treatment: what a search found, and what is proved."""
 
-    def end(key: str, condition: str) -> MetricInfo:
+    def _end(key: str, condition: str) -> MetricInfo:
         return MetricInfo(
             name=f"certificate.{name}.{key}",
             title=f"{title} ({key})",
@@ -112,8 +112,8 @@ def _ends(
         )
 
     return (
-        end("found", "the lower bound of a search"),
-        end("proved", "as proved for all comparable points in the range"),
+        _end("found", "the lower bound of a search"),
+        _end("proved", "as proved for all comparable points in the range"),
     )
 
 

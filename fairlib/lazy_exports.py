@@ -30,14 +30,14 @@ def lazy_getattr(package: str, modules: Mapping[str, str]) -> Callable[[str], An
         It imports a name's module at the first use, and keeps the object in the package.
     """
 
-    def load(name: str) -> Any:
+    def _load(name: str) -> Any:
         if name not in modules:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
         value = getattr(importlib.import_module(modules[name]), name)
         vars(sys.modules[package])[name] = value
         return value
 
-    return load
+    return _load
 
 
 def lazy_dir(package: str, modules: Mapping[str, str]) -> Callable[[], list[str]]:
@@ -55,10 +55,10 @@ def lazy_dir(package: str, modules: Mapping[str, str]) -> Callable[[], list[str]
     callable
     """
 
-    def names() -> list[str]:
+    def _names() -> list[str]:
         return sorted({*vars(sys.modules[package]), *modules})
 
-    return names
+    return _names
 
 
 class RenamedModule(ModuleType):

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, Self
 
+from evenhand.fairlib.datasets.generated import GENERATED
 from evenhand.flows import logs, telemetry
 from evenhand.flows.run_verdict import FinishedStep, Verdict
 from evenhand.tasks.errors import EvenhandError, NotCarriedOut, disk_is_full, internal_fault
@@ -74,6 +75,9 @@ class DirectEngine:
         """Fetch the table; CacheMiss if that needs the network and only the cache may be used."""
         if self.cached_only and needs_network(source):
             raise CacheMiss
+        is_named = not (source.get("path") or source.get("sql"))
+        if is_named and source["name"] in GENERATED:
+            return {}  # nothing to copy
         with working(FETCH):
             report = report_progress(FETCH)
             return fetch_source(
@@ -274,7 +278,7 @@ def recorded_verdict(
     Raises the exception of the block, converted into an `EvenhandError`; or `CacheMiss`, from an
     engine that may only look things up, and then no verdict is written.
     """
-    if telemetry.enabled():
+    if _has_telemetry():
         telemetry.prepare()
     verdict = Verdict(run_id, "failed", 4)
     started_ns = time.time_ns()
@@ -323,12 +327,19 @@ def _add_steps(verdict: Verdict, steps: Steps) -> None:
     verdict.rows = steps.facts("contract").get("rows", drift_rows)
 
 
+def _has_telemetry() -> bool:
+    """Whether OpenTelemetry's variables name a receiver, and its SDK is not switched off."""
+    if os.environ.get("OTEL_SDK_DISABLED", "").lower() == "true":
+        return False
+    return any(os.environ.get(name) for name in telemetry.ENDPOINTS)
+
+
 def _write_and_report(
     store: Store, verdict: Verdict, finished: Mapping[str, FinishedStep], started_ns: int
 ) -> None:
     """Write a verdict, record its measurements, and log how the run has ended."""
     write_verdict(store, verdict)
-    if telemetry.enabled():
+    if _has_telemetry():
         telemetry.record(verdict, finished, started_ns)
     with logs.of_run(verdict.run_id):
         if verdict.error:

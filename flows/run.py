@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,6 +25,7 @@ from evenhand.flows.engine import (
     recorded_verdict,
 )
 from evenhand.flows.job import ONCE, Job
+from evenhand.flows.memory import DASK_VARIABLE
 from evenhand.flows.resolved_job import ResolvedJob, provenance
 from evenhand.flows.workers import steps_on
 from evenhand.tasks.errors import (
@@ -33,6 +36,7 @@ from evenhand.tasks.errors import (
     without_secrets,
 )
 from evenhand.tasks.execution.fingerprint import library_versions
+from evenhand.tasks.execution.step import IN_THIS_PROCESS, ExecutionContext
 from evenhand.tasks.execution.store import Store
 from evenhand.tasks.pages.value_names import label_name
 from evenhand.tasks.registry import client as registry
@@ -57,6 +61,18 @@ class GatedRun:
     decision: dict[str, Any]
 
 
+def _execution(
+    address: str | None, store: Store
+) -> contextlib.AbstractContextManager[ExecutionContext]:
+    """Where the steps run: on a Dask cluster if the job or ``DASK_SCHEDULER_ADDRESS`` names one,
+    otherwise in this process.
+    """
+    address = address or os.environ.get(DASK_VARIABLE)
+    if address:
+        return steps_on(address, store)
+    return contextlib.nullcontext(IN_THIS_PROCESS)
+
+
 def execute(resolved: ResolvedJob, store: Store, run_id: str, engine: Engine) -> Verdict:
     """Run a job, publish its model if the gates pass, and write its verdict and pages.
 
@@ -66,7 +82,7 @@ def execute(resolved: ResolvedJob, store: Store, run_id: str, engine: Engine) ->
     steps = Steps(store, engine)
     with (
         recorded_verdict(store, run_id, steps) as verdict,
-        steps_on(resolved.job.engine.dask, store) as execution,
+        _execution(resolved.job.engine.dask, store) as execution,
     ):
         steps.engine = engine.executing_in(execution)
         _check_policy(resolved, store)

@@ -51,12 +51,6 @@ def measurements(verdict: Verdict) -> Iterator[tuple[str, float, tuple[str, ...]
             yield "evenhand_drift_psi", value, (job, name.removeprefix("psi."))
 
 
-def enabled() -> bool:
-    """Whether OpenTelemetry's variables name a receiver, and its SDK is not switched off."""
-    off = os.environ.get("OTEL_SDK_DISABLED", "").lower() == "true"
-    return not off and any(os.environ.get(name) for name in ENDPOINTS)
-
-
 @functools.cache
 def prepare() -> None:
     """Have OpenTelemetry's SDK read its variables, unless a program around ours has set providers

@@ -353,17 +353,16 @@ def make_pool(section: ParallelSection, most: int, modules: Sequence[str] = PREL
 
 
 @contextlib.contextmanager
-def steps_on(address: str | None, store: Store) -> Iterator[ExecutionContext]:
+def steps_on(address: str, store: Store) -> Iterator[ExecutionContext]:
     """Yield the execution context of steps that workers of a Dask cluster run where the store lacks
-    them; default address: ``DASK_SCHEDULER_ADDRESS``. Without one the steps run in this process.
+    them.
 
     A step gets names and paths, never a table. It is repeated elsewhere when its worker dies. The
     cluster is asked when the first step runs.
     """
-    from evenhand.flows.memory import DASK_VARIABLE, training_workers
-    from evenhand.tasks.execution.step import IN_THIS_PROCESS, ExecutionContext
+    from evenhand.flows.memory import training_workers
+    from evenhand.tasks.execution.step import ExecutionContext
 
-    address = address or os.environ.get(DASK_VARIABLE)
     with contextlib.ExitStack() as stack:
         pools: list[DaskPool] = []
         free: list[float] = []
@@ -386,11 +385,8 @@ def steps_on(address: str | None, store: Store) -> Iterator[ExecutionContext]:
             )
             return True
 
-        if address:
-            # the list is filled when the cluster is asked
-            yield ExecutionContext(carry=carry, workers_free=free)
-        else:
-            yield IN_THIS_PROCESS
+        # the list is filled when the cluster is asked
+        yield ExecutionContext(carry=carry, workers_free=free)
 
 
 def _free_memory_of(pool: DaskPool, store: Store) -> list[float]:

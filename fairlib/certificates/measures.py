@@ -160,15 +160,15 @@ def decision_radii(rings: Sequence[Ring], threshold: float) -> tuple[Float, Floa
     proved_radii = np.zeros(len(own_score))
     found_radii = np.full(len(own_score), np.inf)
 
-    def excess(ends: Float) -> Float:
+    def _excess(ends: Float) -> Float:
         """How far the value that decides is above the limit; below 0 the decision holds."""
         return np.where(positive, ends[:, 1], ends[:, 0]) - limit
 
     for ring in rings:
-        inner = excess(ring.inner_proved + ROUNDING)
-        outer = excess(ring.proved + ROUNDING)
+        inner = _excess(ring.inner_proved + ROUNDING)
+        outer = _excess(ring.proved + ROUNDING)
         found_radii = np.where(
-            excess(ring.found) > 0, np.minimum(found_radii, ring.radius), found_radii
+            _excess(ring.found) > 0, np.minimum(found_radii, ring.radius), found_radii
         )
         crosses = (inner < 0) & (outer >= 0)
         share = np.where(crosses, inner / np.where(crosses, inner - outer, 1.0), 0.0)

@@ -115,7 +115,7 @@ def prove(
     groups = [x[i : i + GROUP] for i in range(0, len(x), GROUP)]
     done = []
 
-    def rings_of(group: Float) -> list[measures.Ring]:
+    def _rings_of(group: Float) -> list[measures.Ring]:
         if is_trees:
             # compiles kernels
             from evenhand.fairlib.certificates.trees import tree_rings
@@ -132,7 +132,7 @@ def prove(
 
     try:
         # the bounds of trees have threads of their own
-        several = map_in_threads(1 if is_trees else available_cores(), rings_of, groups)
+        several = map_in_threads(1 if is_trees else available_cores(), _rings_of, groups)
     except NotProvedError as error:
         return Proof(len(x), radius, reasons=dict.fromkeys(NAMES, f"not proved: {error}"))
     rings = [measures.Ring.join(same) for same in zip(*several, strict=True)]
@@ -220,20 +220,20 @@ def _score_and_threshold(model: Any) -> tuple[Callable[[Float], Float], float]:
     if calibration is not None and min(calibration.parameters[:-1], default=0.0) < 0:
         raise NotProvedError("the calibration does not rise with the probability")
 
-    def score(margin: Float) -> Float:
+    def _score(margin: Float) -> Float:
         probability = np.asarray(expit(margin))
         if calibration is None:
             return probability
         return np.asarray(calibration(probability))
 
     if rule.threshold is None:
-        return score, 0.0
+        return _score, 0.0
     low = -40.0
     high = 40.0
     while high - low > measures.ROUNDING:
         middle = (low + high) / 2
-        if score(np.array([middle]))[0] >= rule.threshold:
+        if _score(np.array([middle]))[0] >= rule.threshold:
             high = middle
         else:
             low = middle
-    return score, high
+    return _score, high

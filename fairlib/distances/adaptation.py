@@ -241,8 +241,8 @@ class Adaptation:
         count = level_count(unit)
         counts = np.zeros((self.n_groups_, count))
         np.add.at(counts, (codes, levels), 1.0)
-        seen = counts[:, counts.sum(axis=0) > 0]
-        if seen.shape[1] < 2 or chi2_contingency(seen).pvalue >= level:
+        occurring = counts[:, counts.sum(axis=0) > 0]
+        if occurring.shape[1] < 2 or chi2_contingency(occurring).pvalue >= level:
             return AdaptedColumn(unit, "keep", list(parents), [])
         shares = counts.sum(axis=0) / counts.sum()
         models = []
@@ -326,12 +326,12 @@ class Adaptation:
             strata = np.searchsorted(np.array(column.cuts), before @ np.array(column.index))
             aims = np.searchsorted(np.array(column.cuts), after @ np.array(column.index))
             for stratum in range(len(column.cuts) + 1):
-                for other in range(len(column.cuts) + 1):
-                    chosen = np.flatnonzero((strata == stratum) & (aims == other))
+                for aim_stratum in range(len(column.cuts) + 1):
+                    chosen = np.flatnonzero((strata == stratum) & (aims == aim_stratum))
                     mapped[chosen] = map_steps(
                         values[chosen],
                         source.steps[stratum],
-                        aim.steps[other],
+                        aim.steps[aim_stratum],
                         uniform[members[chosen]],
                     )
             adapted[members, position] = mapped
@@ -639,8 +639,8 @@ def level_logits(inputs: Float, levels: Index, shares: Float) -> Float:
     frequent = present[counts >= LEAST_PER_KNOT]
     if len(frequent) < 2:
         return shares
-    kept = np.isin(levels, frequent)
-    model = LogisticRegression(C=0.3, max_iter=300).fit(inputs[kept], levels[kept])
+    is_frequent = np.isin(levels, frequent)
+    model = LogisticRegression(C=0.3, max_iter=300).fit(inputs[is_frequent], levels[is_frequent])
     coefficients = model.coef_
     intercepts = model.intercept_
     if len(frequent) == 2:
@@ -696,8 +696,8 @@ def move_levels(levels: Index, source: Float, target: Float, uniforms: Float) ->
     excess = np.maximum(target - source, 0.0)
     total = excess.sum(axis=1, keepdims=True)
     excess = excess / np.where(total > 0, total, 1.0)
-    rest = np.where(stay < 1, (uniforms - stay) / np.where(stay < 1, 1 - stay, 1.0), 0.0)
-    moved = (np.cumsum(excess, axis=1) <= rest[:, None]).sum(axis=1)
+    place = np.where(stay < 1, (uniforms - stay) / np.where(stay < 1, 1 - stay, 1.0), 0.0)
+    moved = (np.cumsum(excess, axis=1) <= place[:, None]).sum(axis=1)
     moved = np.minimum(moved, target.shape[1] - 1)
     return np.where(uniforms < stay, levels, moved)
 

@@ -98,15 +98,15 @@ class FACE(Metric):
         if groups is not None:
             centred = _within_groups(data, group_codes(data, groups))
 
-            def blocks() -> Iterator[Float]:
+            def _blocks() -> Iterator[Float]:
                 return iter([centred])
 
             count = len(centred)
         else:
             copies = check_copies(data, self._copies(counterfactuals))
-            blocks = _within_copies(data, copies)
+            _blocks = _within_copies(data, copies)
             count = len(data) * (len(copies) + 1)
-        variances, directions, energy = _spectrum(blocks, count, data.shape[1])
+        variances, directions, energy = _spectrum(_blocks, count, data.shape[1])
         size = self._size(variances)
         if size == np.count_nonzero(energy):
             # unit vectors span the same space, and project those columns to exactly 0: a tree would
@@ -170,12 +170,12 @@ def _within_copies(data: Float, copies: list[NDArray[Any]]) -> Blocks:
         mean += copy - data
     mean /= len(copies) + 1
 
-    def blocks() -> Iterator[Float]:
+    def _blocks() -> Iterator[Float]:
         yield -mean
         for copy in copies:
             yield (copy - data) - mean
 
-    return blocks
+    return _blocks
 
 
 def _spectrum(blocks: Blocks, count: int, width: int) -> tuple[Float, Float, Float]:

@@ -302,18 +302,18 @@ class LearnedMetric(Metric):
 
     def _read_columns(self, width: int) -> dict[str, list[int]]:
         """Columns of the matrix by table column; sets those that are sensitive and legitimate."""
-        named = self._columns_by_name()
+        columns_by_name = self._columns_by_name()
         self._sensitive = {}
         for name, items in self.sensitive.items():
-            self._sensitive[name] = positions_of(items, named, "sensitive")
-        self._legitimate = positions_of(self.legitimate, named, "legitimate")
-        if self.feature_groups is None and named:
-            return dict(named)
+            self._sensitive[name] = positions_of(items, columns_by_name, "sensitive")
+        self._legitimate = positions_of(self.legitimate, columns_by_name, "legitimate")
+        if self.feature_groups is None and columns_by_name:
+            return dict(columns_by_name)
         groups = None
         if self.feature_groups is not None:
             groups = {}
             for name, items in self.feature_groups.items():
-                groups[name] = positions_of(items, named, "feature_groups")
+                groups[name] = positions_of(items, columns_by_name, "feature_groups")
         return table_columns(groups, width)
 
     def _check_columns(self, width: int, attributes: Mapping[str, Any]) -> None:
@@ -326,10 +326,10 @@ class LearnedMetric(Metric):
                 )
             if any(not 0 <= j < width for j in positions):
                 raise ValueError(f"sensitive must hold columns of X, 0 to {width - 1}.")
-            both = sorted({*positions} & {*self._legitimate})
-            if both:
+            shared = sorted({*positions} & {*self._legitimate})
+            if shared:
                 raise ValueError(
-                    f"legitimate has column {both[0]}, which holds the sensitive attribute "
+                    f"legitimate has column {shared[0]}, which holds the sensitive attribute "
                     f"{name!r}: leave it out of one."
                 )
         if any(not 0 <= j < width for j in self._legitimate):
@@ -368,8 +368,8 @@ class LearnedMetric(Metric):
                 readers.append(group_reader(data, self._sensitive.get(name, ()), *coded[name]))
             adaptation = choice.adaptation()
             cells = int(np.prod([len(group) for group in groups]))
-            known = codes >= 0
-            adaptation.fit(rows[known], codes[known], cells)
+            has_group = codes >= 0
+            adaptation.fit(rows[has_group], codes[has_group], cells)
             stages.append(Stage(names, groups, readers, adaptation))
             uniforms = self._uniforms(len(rows), adaptation)
             rows = adaptation.counterparts(rows, codes, adaptation.reference_, uniforms)
@@ -388,16 +388,16 @@ class LearnedMetric(Metric):
         """
         width = data.shape[1]
         units = np.eye(width)[:, self.removed_]
-        rest = [j for j in range(width) if j not in self.removed_]
+        kept_columns = [j for j in range(width) if j not in self.removed_]
         copies = self._training_copies(data, coded)
-        differences = [copy[:, rest] for copy in copies]
-        part = data[:, rest]
-        if not rest or not any((copy != part).any() for copy in differences):
+        differences = [copy[:, kept_columns] for copy in copies]
+        part = data[:, kept_columns]
+        if not kept_columns or not any((copy != part).any() for copy in differences):
             return units
         face = FACE(explained_variance=self.explained_variance)
         face.fit(part, counterfactuals=differences)
         directions = np.zeros((width, face.basis_.shape[1]))
-        directions[rest] = face.basis_
+        directions[kept_columns] = face.basis_
         return np.concatenate([units, directions], axis=1)
 
     def _training_copies(
@@ -654,8 +654,8 @@ class _Choice:
             source_codes = combined_codes([learned[number] for number in numbers], sizes)
             codes = combined_codes([evidence.codes[number][use] for number in numbers], sizes)
             adaptation = self.adaptation()
-            known = source_codes >= 0
-            adaptation.fit(sources[known], source_codes[known], int(np.prod(sizes)))
+            has_group = source_codes >= 0
+            adaptation.fit(sources[has_group], source_codes[has_group], int(np.prod(sizes)))
             for column in adaptation.columns_:
                 if column.kind != "keep":
                     self.kinds[column.positions[0]] = column.kind
@@ -690,11 +690,11 @@ class _Choice:
         legitimate = [j for j in self.given if j in self._kept_columns()]
         positions = self._kept_columns() if rows.shape[1] == len(self._kept_columns()) else []
         for codes in self.evidence.codes:
-            known = codes[use] >= 0
-            part = rows[known]
+            has_group = codes[use] >= 0
+            part = rows[has_group]
             if legitimate and positions:
                 part = without_explained(part, [positions.index(j) for j in legitimate])
-            result.append(attribute_leak(part, codes[use][known], seed=self.seed))
+            result.append(attribute_leak(part, codes[use][has_group], seed=self.seed))
         return result
 
     def _differing(self) -> list[list[int]]:
@@ -709,10 +709,10 @@ class _Choice:
         ordered = sorted(candidates, key=lambda unit: -self._unit_auc(unit))
         reference = label_losses(adapted[:, self._kept_columns()], labels, self.seed)
         for unit in ordered:
-            left = [j for j in self._kept_columns() if j not in unit]
-            if not left:
+            other_columns = [j for j in self._kept_columns() if j not in unit]
+            if not other_columns:
                 continue
-            rise = label_losses(adapted[:, left], labels, self.seed) - reference
+            rise = label_losses(adapted[:, other_columns], labels, self.seed) - reference
             self.signals[unit[0]] = float(rise.mean())
             error = float(rise.std()) / np.sqrt(len(rise))
             if rise.mean() <= error:
@@ -733,7 +733,7 @@ class _Choice:
             for unit in self.units
             if not self.removed.issuperset(unit) and not {*unit} & {*self.given}
         ]
-        kept = self._kept_columns()
+        kept_columns = self._kept_columns()
         if labels is None or not candidates:
             return False
         judged = self.adapted_halves()
@@ -741,17 +741,17 @@ class _Choice:
         whole = self._leak(judged).auc
         gains = []
         for unit in candidates:
-            left = [kept.index(j) for j in kept if j not in unit]
+            other_columns = [kept_columns.index(j) for j in kept_columns if j not in unit]
             use = np.flatnonzero(~self.evidence.half)
-            leaks = self.leaks(judged[:, [kept[j] for j in left]], use)
+            leaks = self.leaks(judged[:, [kept_columns[j] for j in other_columns]], use)
             gains.append(whole - max(leak.auc for leak in leaks))
-        reference = label_losses(adapted[:, kept], labels, self.seed)
+        reference = label_losses(adapted[:, kept_columns], labels, self.seed)
         for number in np.argsort(-np.array(gains), kind="stable"):
             unit = candidates[number]
-            left = [j for j in kept if j not in unit]
-            if gains[number] <= 0 or not left:
+            other_columns = [j for j in kept_columns if j not in unit]
+            if gains[number] <= 0 or not other_columns:
                 return False
-            rise = label_losses(adapted[:, left], labels, self.seed) - reference
+            rise = label_losses(adapted[:, other_columns], labels, self.seed) - reference
             error = float(rise.std()) / np.sqrt(len(rise))
             self.signals[unit[0]] = float(rise.mean())
             if rise.mean() <= error:
@@ -780,15 +780,15 @@ class _Choice:
             signal = signals[0] if signals else None
             verdicts.append(ColumnVerdict(name, verdict, self._unit_auc(positions), signal))
         before = self.leaks(self.evidence.rows[:, self.free], everybody)
-        kept = self._kept_columns()
-        after = self.leaks(judged[:, kept], np.flatnonzero(~self.evidence.half))
+        kept_columns = self._kept_columns()
+        after = self.leaks(judged[:, kept_columns], np.flatnonzero(~self.evidence.half))
         labels = self.evidence.labels
         label_auc = None
         if labels is not None and labels.max() == 1:
             adapted = self.adapted_rows()
             label_auc = (
                 attribute_leak(self.evidence.rows[:, self.free], labels, seed=self.seed).auc,
-                attribute_leak(adapted[:, kept], labels, seed=self.seed).auc,
+                attribute_leak(adapted[:, kept_columns], labels, seed=self.seed).auc,
             )
         return MetricReport(
             verdicts,
@@ -858,12 +858,12 @@ def partial(
     place = np.arange(len(rows)) * 0.6180339887498949 % 1.0
     if draw is not None:
         place = np.full(len(rows), (draw + 0.5) / draws)
-    stays = np.flatnonzero(place >= strength)
+    unmoved = np.flatnonzero(place >= strength)
     moves = np.flatnonzero(place < strength)
     for column in adaptation.columns_:
         if column.kind in DRAWN:
             positions = np.asarray(column.positions)
-            result[stays[:, None], positions] = rows[stays[:, None], positions]
+            result[unmoved[:, None], positions] = rows[unmoved[:, None], positions]
             result[moves[:, None], positions] = mapped[moves[:, None], positions]
     return result
 
@@ -965,27 +965,27 @@ def group_reader(
     if not len(positions):
         return None
     columns = list(positions)
-    known = codes >= 0
+    has_group = codes >= 0
     values = [rows[codes == group][:, columns].mean(axis=0).tolist() for group in range(len(names))]
     if all(is_binary(rows[:, j]) for j in columns):
         levels = levels_of(rows, columns)
         counts = np.zeros((len(columns) + 1, len(names)))
-        np.add.at(counts, (levels[known], codes[known]), 1)
+        np.add.at(counts, (levels[has_group], codes[has_group]), 1)
         level_groups = np.where(counts.sum(axis=1) > 0, counts.argmax(axis=1), -1)
         reader = GroupReader(columns, level_groups.tolist(), [], [], values)
         encodings = np.concatenate([np.eye(len(columns)), np.zeros((1, len(columns)))])
         for group in range(len(names)):
             reader.values[group] = encodings[counts[:, group].argmax()].tolist()
     else:
-        first = rows[known, columns[0]]
+        first = rows[has_group, columns[0]]
         order = np.argsort([value[0] for value in values])
         cuts = []
         for lower, upper in zip(order[:-1], order[1:], strict=True):
-            below = first[codes[known] == lower].max()
-            above = first[codes[known] == upper].min()
+            below = first[codes[has_group] == lower].max()
+            above = first[codes[has_group] == upper].min()
             cuts.append(float((below + above) / 2))
         reader = GroupReader(columns, [], sorted(cuts), order.tolist(), values)
-    if np.mean(reader.read(rows)[known] == codes[known]) < READABLE:
+    if np.mean(reader.read(rows)[has_group] == codes[has_group]) < READABLE:
         return None
     return reader
 
@@ -1034,9 +1034,9 @@ def without_explained(rows: Float, given: list[int]) -> Float:
     ndarray of float, shape (n, d - len(given))
     """
     inputs = np.concatenate([np.ones((len(rows), 1)), rows[:, given]], axis=1)
-    rest = np.delete(rows, given, axis=1)
-    fitted, *_ = np.linalg.lstsq(inputs, rest, rcond=None)
-    return np.asarray(rest - inputs @ fitted)
+    outcomes = np.delete(rows, given, axis=1)
+    fitted, *_ = np.linalg.lstsq(inputs, outcomes, rcond=None)
+    return np.asarray(outcomes - inputs @ fitted)
 
 
 def label_losses(rows: Float, labels: Index, seed: int) -> Float:

@@ -71,8 +71,8 @@ def compared_groups(
             continue
         estimate = _difference(first, second, name, metric)
         status = table.status(name)
-        other = second.table.status(name)
-        agreed = [a if a != "ok" else b for a, b in zip(status, other, strict=True)]
+        second_status = second.table.status(name)
+        agreed = [a if a != "ok" else b for a, b in zip(status, second_status, strict=True)]
         columns: dict[str, Any] = {"metric": name, "attribute": attribute}
         columns |= control_columns(table)
         columns["group"] = np.tile(np.array(table.grouping.texts, dtype=object), table.levels)
@@ -84,8 +84,8 @@ def compared_groups(
 
 def _difference(first: Side, second: Side, name: str, metric: Any) -> Estimates:
     """Difference of one metric in every cell."""
-    one = first.table.metrics[name]
-    other = second.table.metrics[name]
+    first_metric = first.table.metrics[name]
+    second_metric = second.table.metrics[name]
     cells = first.table.cells
     parts: tuple[Part | None, Part | None] = (None, None)
     if isinstance(metric, str):
@@ -93,10 +93,10 @@ def _difference(first: Side, second: Side, name: str, metric: Any) -> Estimates:
     level = first.table.settings.level
     part, of_other = parts
     if part is None or of_other is None or metric == "root_mean_squared_error":
-        return _independent(one, other, level)
+        return _independent(first_metric, second_metric, level)
     if not _same_rows(part.rows, of_other.rows):
-        return _independent(one, other, level)
-    return _paired(cells, part, of_other, one, other, level)
+        return _independent(first_metric, second_metric, level)
+    return _paired(cells, part, of_other, first_metric, second_metric, level)
 
 
 def _same_rows(one: Bool | None, other: Bool | None) -> bool:
@@ -115,12 +115,12 @@ def _paired(
         return student_interval(means.mean, means.variance, means.people, level, means.skewness)
     assert first.intervals is not None
     assert second.intervals is not None
-    both = cells.means(one.value * other.value, one.rows)
-    rows = both.rows
+    products = cells.means(one.value * other.value, one.rows)
+    rows = products.rows
     if not cells.is_plain:
         differs = cells.means(one.value, one.rows)
         rows = effective_number(differs, differs.mean, level)
-    correlation = paired_correlation(both.mean, first.value, second.value, rows)
+    correlation = paired_correlation(products.mean, first.value, second.value, rows)
     estimate = paired_difference(first.intervals(level), second.intervals(level), correlation)
     return _widened(estimate, rows, level)
 
@@ -185,9 +185,9 @@ def compared_gaps(
         seed=settings.seed,
         intersections=intersections,
     )
-    shown = measurable(comparison.differences, is_labelled=is_labelled, is_scored=has_scores)
+    measured = measurable(comparison.differences, is_labelled=is_labelled, is_scored=has_scores)
     rows = []
-    for name, value in shown.items():
+    for name, value in measured.items():
         stem, _, attribute = name.partition(".")
         rows.append(
             {

@@ -294,9 +294,9 @@ def _tidy(table: GroupTable, name: str, *, is_overall: bool) -> pd.DataFrame:
     upper = np.full(cells, np.nan)
     estimate = table.estimates(name)
     if estimate is not None:
-        shown = ~np.isnan(metric.value.astype(np.float64))
-        lower = np.where(shown, np.fmin(estimate.low, metric.value), np.nan)
-        upper = np.where(shown, np.fmax(estimate.high, metric.value), np.nan)
+        has_value = ~np.isnan(metric.value.astype(np.float64))
+        lower = np.where(has_value, np.fmin(estimate.low, metric.value), np.nan)
+        upper = np.where(has_value, np.fmax(estimate.high, metric.value), np.nan)
         lower = np.where(np.isnan(estimate.low), np.nan, lower)
         upper = np.where(np.isnan(estimate.high), np.nan, upper)
     columns: dict[str, Any] = {"metric": name, "attribute": "" if is_overall else _name_of(table)}

@@ -115,11 +115,11 @@ def _named_metrics(metrics: Any) -> list[tuple[str, Any]]:
     """Metrics of a mapping or a sequence, with their names."""
     if isinstance(metrics, Mapping):
         return [(str(name), metric) for name, metric in metrics.items()]
-    named = []
+    pairs = []
     for metric in metrics:
         name = metric if isinstance(metric, str) else name_of(metric)
-        named.append((name, metric))
-    return named
+        pairs.append((name, metric))
+    return pairs
 
 
 def _function(name: str, metric: Any) -> Function:

@@ -140,10 +140,10 @@ def _group_table(caption: str, groups: pd.DataFrame, overall: pd.DataFrame) -> s
     metrics = list(pd.unique(groups["metric"]))
     keys = ["group", *controls]
     rows = []
-    shown = pd.concat([groups, overall], ignore_index=True)
+    measurements = pd.concat([groups, overall], ignore_index=True)
     cells: dict[tuple[Any, ...], dict[str, str]] = {}
     row: Any
-    for row in shown.to_dict("records"):
+    for row in measurements.to_dict("records"):
         key = tuple(row[name] for name in keys)
         cells.setdefault(key, {})[row["metric"]] = _value_cell(row)
     hidden = max(len(cells) - MOST_GROUPS, 0)

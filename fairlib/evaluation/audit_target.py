@@ -305,11 +305,11 @@ def _negative_and_positive(values: list[Any], positive: Any, favourable: Any) ->
             raise ValueError(f"{name}: got {value!r}, expected one of {_some(set(values))}")
     chosen = _positive_label(values, positive, favourable)
     same = [value for value in values if _same(value, chosen)]
-    others = [value for value in values if not _same(value, chosen)]
-    if not others:
+    negatives = [value for value in values if not _same(value, chosen)]
+    if not negatives:
         return [_opposite(same[0]), same[0]]
     # in a table of one label no row may have the positive one
-    return [others[0], (same or [chosen])[0]]
+    return [negatives[0], (same or [chosen])[0]]
 
 
 def _positive_label(values: list[Any], positive: Any, favourable: Any) -> Any:

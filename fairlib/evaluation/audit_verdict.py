@@ -203,8 +203,8 @@ def sentences_of(
 def _first_metric(table: GroupTable, target: Target | None, metrics: Sequence[str]) -> str:
     """Metric that an attribute's first sentence is about."""
     if target is None:
-        named = [name for name in metrics if name != "count"]
-        return (named or list(metrics))[0]
+        compared_names = [name for name in metrics if name != "count"]
+        return (compared_names or list(metrics))[0]
     if target.kind == "two labels":
         return "selection_rate"
     if target.kind == "numbers":

@@ -108,14 +108,14 @@ def smoothed_counts(counts: CellCounts, weight: float, rng: np.random.Generator)
     labels = counts.overall.shape[-1]
     equal = np.full(labels, 1.0 / labels)
 
-    def more(cells: Array) -> Array:
+    def _more(cells: Array) -> Array:
         return cells + weight * rng.multinomial(PSEUDO_ROWS, equal, size=cells.shape[:-1])
 
     agreeing = {}
     for name, rows in counts.agreeing.items():
         agreeing[name] = rows + weight * rng.binomial(PSEUDO_ROWS * labels, 0.5, size=rows.shape)
-    groups = {name: more(cells) for name, cells in counts.groups.items()}
-    return CellCounts(more(counts.overall), groups, agreeing, counts.classes, counts.favourable)
+    groups = {name: _more(cells) for name, cells in counts.groups.items()}
+    return CellCounts(_more(counts.overall), groups, agreeing, counts.classes, counts.favourable)
 
 
 class CellSum:

@@ -250,13 +250,13 @@ def paired_difference(first: Estimates, second: Estimates, correlation: Float) -
     phi = np.where(np.isnan(correlation), 0.0, correlation)
     difference = first.value - second.value
 
-    def reach(of_first: Float, of_second: Float) -> Float:
+    def _reach(of_first: Float, of_second: Float) -> Float:
         square = of_first**2 - 2.0 * phi * of_first * of_second + of_second**2
         # rounding may leave a root of a number just below 0
         return np.sqrt(np.maximum(square, 0.0))
 
-    below = reach(first.value - first.low, second.high - second.value)
-    above = reach(first.high - first.value, second.value - second.low)
+    below = _reach(first.value - first.low, second.high - second.value)
+    above = _reach(first.high - first.value, second.value - second.low)
     return Estimates(difference, difference - below, difference + above)
 
 
@@ -523,15 +523,15 @@ def _lowest_area(area: float, positives: float, negatives: float, level: float) 
     z = NormalDist().inv_cdf((1.0 + level) / 2.0)
     mean_size = (positives + negatives) / 2.0 - 1.0
 
-    def excess(theta: float) -> float:
+    def _excess(theta: float) -> float:
         shape = 1.0 + mean_size * ((1.0 - theta) / (2.0 - theta) + theta / (1.0 + theta))
         variance = theta * (1.0 - theta) * shape / (positives * negatives)
         return area - theta - z * float(np.sqrt(variance))
 
     nearest = area * (1.0 - 1e-12)
-    if area <= 0.0 or excess(nearest) >= 0.0:
+    if area <= 0.0 or _excess(nearest) >= 0.0:
         return max(area, 0.0)
-    return float(brentq(excess, 0.0, nearest, xtol=1e-12))
+    return float(brentq(_excess, 0.0, nearest, xtol=1e-12))
 
 
 def bounded_mean_interval(

@@ -291,10 +291,10 @@ def _one_model(argument: str, values: Any, checker: RowChecker) -> Any:
 
 def _check_distinct(attributes: Mapping[str, Any], controls: Mapping[str, Any]) -> None:
     """Refuse a column that is both."""
-    both = sorted(set(attributes) & set(controls))
-    if both:
+    shared = sorted(set(attributes) & set(controls))
+    if shared:
         raise ValueError(
-            f"control_features: {both[0]!r} is a sensitive feature too; rename one of them"
+            f"control_features: {shared[0]!r} is a sensitive feature too; rename one of them"
         )
 
 
@@ -440,18 +440,18 @@ def _measure(rows: AuditRows, model: str, request: Request, settings: Settings) 
         (WHOLE,), np.zeros(rows.n, dtype=np.int64), ((WHOLE,),), np.zeros(1, dtype=bool), {}
     )
 
-    def table(grouping: Grouping, controls: Grouping | None) -> GroupTable:
+    def _table(grouping: Grouping, controls: Grouping | None) -> GroupTable:
         return make_table(grouping, controls, makers, rows.weights, rows.people, settings)
 
-    tables = {part.name: table(part, rows.controls) for part in rows.groupings}
+    tables = {part.name: _table(part, rows.controls) for part in rows.groupings}
     marginal = tables
     if rows.controls is not None:
         # the verdict begins with the groups as they are, whatever the control features
-        marginal = {part.name: table(part, None) for part in rows.shown}
+        marginal = {part.name: _table(part, None) for part in rows.shown}
     joint = tables[rows.groupings[-1].name]
-    shown = {part.name: tables[part.name] for part in rows.shown}
-    marginal = {name: marginal[name] for name in shown}
-    return ModelTables(table(whole, rows.controls), shown, joint, marginal)
+    by_attribute = {part.name: tables[part.name] for part in rows.shown}
+    marginal = {name: marginal[name] for name in by_attribute}
+    return ModelTables(_table(whole, rows.controls), by_attribute, joint, marginal)
 
 
 def _source(rows: AuditRows, model: str, settings: Settings) -> ModelMetrics:
@@ -672,11 +672,13 @@ class GroupAudit:
         frames = {}
         for model, tables in self._tables.items():
 
-            def of_catalogue(table: GroupTable, name: str, control: int, model: str = model) -> Gap:
+            def _of_catalogue(
+                table: GroupTable, name: str, control: int, model: str = model
+            ) -> Gap:
                 return self._catalogue_gap(table, name, control, model)
 
             frames[model] = gap_rows(
-                list(tables.attributes.values()), self.metrics, self._request.gaps, of_catalogue
+                list(tables.attributes.values()), self.metrics, self._request.gaps, _of_catalogue
             )
         return _with_models(frames)
 
@@ -836,7 +838,7 @@ def _with_models(frames: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
         return frames[""]
     parts = []
     for model, frame in frames.items():
-        named = frame.copy()
-        named.insert(0, "model", model)
-        parts.append(named)
+        model_frame = frame.copy()
+        model_frame.insert(0, "model", model)
+        parts.append(model_frame)
     return pd.concat(parts, ignore_index=True)

@@ -129,19 +129,19 @@ def share_metric(cells: Cells, hit: Bool, rows: Bool | None = None) -> CellMetri
         share = np.full(len(n), np.nan)
         np.divide(hits, n, out=share, where=n > 0)
 
-        def exact(level: float) -> Estimates:
+        def _exact(level: float) -> Estimates:
             return exact_interval(hits, n, level)
 
-        return CellMetric(share, n, exact)
+        return CellMetric(share, n, _exact)
     means = cells.means(hit.astype(np.float64), rows)
     share = means.mean
     n = means.rows if cells.people is None else means.people
 
-    def effective(level: float) -> Estimates:
+    def _effective(level: float) -> Estimates:
         number = effective_number(means, share, level)
         return exact_interval(np.where(number > 0, share, 0.0) * number, number, level)
 
-    return CellMetric(share, n, effective)
+    return CellMetric(share, n, _effective)
 
 
 def mean_metric(
@@ -173,7 +173,7 @@ def mean_metric(
     """
     means = cells.means(part)
 
-    def student(level: float) -> Estimates:
+    def _student(level: float) -> Estimates:
         estimate = student_interval(means.mean, means.variance, means.people, level, means.skewness)
         if bounds is not None:
             estimate = _within_bounds(estimate, means, bounds, level)
@@ -185,7 +185,7 @@ def mean_metric(
 
     value = np.sqrt(means.mean) if is_squared else means.mean
     n = means.rows if cells.people is None else means.people
-    return CellMetric(value, n, student, is_positive=is_positive)
+    return CellMetric(value, n, _student, is_positive=is_positive)
 
 
 def _within_bounds(
@@ -236,7 +236,7 @@ def auc_metric(cells: Cells, label: Int, ranks: Int) -> CellMetric:
     n = np.minimum(cells.counts(of_label[0]), cells.counts(of_label[1]))
     negatives, positives = (cells.means(ones, rows).equal_people for rows in of_label)
 
-    def closed(level: float) -> Estimates:
+    def _closed(level: float) -> Estimates:
         low = np.full(cells.size, np.nan)
         high = np.full(cells.size, np.nan)
         for cell in np.flatnonzero(~np.isnan(area)).tolist():
@@ -245,7 +245,7 @@ def auc_metric(cells: Cells, label: Int, ranks: Int) -> CellMetric:
             )
         return Estimates(area, low, high)
 
-    return CellMetric(area, n, closed)
+    return CellMetric(area, n, _closed)
 
 
 def balanced_accuracy_metric(cells: Cells, label: Int, right: Bool, labels: int) -> CellMetric:
@@ -271,16 +271,16 @@ def balanced_accuracy_metric(cells: Cells, label: Int, right: Bool, labels: int)
     n = np.min(np.stack([recall.n for recall in recalls], axis=-1), axis=-1)
     if cells.is_plain:
 
-        def rows_at(level: float) -> list[Float]:
+        def _rows_at(level: float) -> list[Float]:
             return [recall.n for recall in recalls]
     else:
         means = [cells.means(right.astype(np.float64), label == k) for k in range(labels)]
 
-        def rows_at(level: float) -> list[Float]:
+        def _rows_at(level: float) -> list[Float]:
             return [effective_number(mean, mean.mean, level) for mean in means]
 
-    def closed(level: float) -> Estimates:
-        by_label = np.stack(rows_at(level), axis=-1)
+    def _closed(level: float) -> Estimates:
+        by_label = np.stack(_rows_at(level), axis=-1)
         # of a table with the right recalls only these and the effective rows count
         counts = np.zeros((*by_label.shape, labels))
         for k in range(labels):
@@ -291,7 +291,7 @@ def balanced_accuracy_metric(cells: Cells, label: Int, right: Bool, labels: int)
             RateCells(counts, by_label.sum(axis=-1), by_label), level
         )
 
-    return CellMetric(values.mean(axis=-1), n, closed)
+    return CellMetric(values.mean(axis=-1), n, _closed)
 
 
 def base_rows(base: Base, label: Int | None, selected: Bool) -> Bool | None:

@@ -217,9 +217,9 @@ class GroupTable:
         metric = self.metrics[name]
         if metric.value.dtype == object:
             return f"{name} gives no single number"
-        lacking = self._lacking(places)
-        if lacking:
-            return f"{self.grouping.name}: {lacking}, which must be measured"
+        too_small = self._lacking(places)
+        if too_small:
+            return f"{self.grouping.name}: {too_small}, which must be measured"
         if len(places) >= 2:
             return ""
         left_out = left_out_words(self.left_out(name, control), self.settings.unit)
@@ -236,12 +236,12 @@ class GroupTable:
         required = self.settings.required.get(self.grouping.name, ())
         texts = self.grouping.texts
         measured = [texts[place] for place in places.tolist()]
-        lacking = []
+        too_small = []
         for group in required:
             if group not in measured:
                 counted = self._rows_of(group)
-                lacking.append(f"“{group}” has {counted:,} {self.settings.unit}")
-        return ", ".join(lacking)
+                too_small.append(f"“{group}” has {counted:,} {self.settings.unit}")
+        return ", ".join(too_small)
 
     def _rows_of(self, group: str) -> int:
         """Rows, or people, of a group over all levels of the control features."""
@@ -307,8 +307,8 @@ class GroupTable:
         Gap
         """
         needs = GROUP_METRICS[name].needs
-        known = np.zeros(len(decided), dtype=np.int64) if label is None else label
-        counts, by_label = self._label_counts(known, decided, labels)
+        true_labels = np.zeros(len(decided), dtype=np.int64) if label is None else label
+        counts, by_label = self._label_counts(true_labels, decided, labels)
         needed = {"rows": by_label.sum(axis=-1, keepdims=True), "positives": by_label[:, -1:]}
         enough = (needed.get(needs, by_label) >= self.settings.min_cell).all(axis=-1)
         missing = np.tile(self.grouping.missing, self.levels) & ~self.settings.compares_missing
@@ -319,17 +319,17 @@ class GroupTable:
             reason = f"{attribute}: fewer than two groups have {self.settings.min_cell} "
             reason += f"{self.settings.unit} in each cell ({KINDS[needs]})"
             return Gap(name, attribute, control, "catalogue", None, None, None, "", "", reason)
-        cells = self._rate_cells(known, decided, counts, labels)
+        cells = self._rate_cells(true_labels, decided, counts, labels)
         value = float(GROUP_METRICS[name].function(counts[chosen]))
         if np.isnan(value):
             reason = "undefined on these rows: it would divide by zero"
             return Gap(name, attribute, control, "catalogue", None, None, None, "", "", reason)
 
-        def rows_of(rate: Rate) -> Float:
-            base = rows_in(rate.base, known, decided)
-            return self._effective(rows_in(rate.hits, known, decided), base)
+        def _rows_of(rate: Rate) -> Float:
+            base = rows_in(rate.base, true_labels, decided)
+            return self._effective(rows_in(rate.hits, true_labels, decided), base)
 
-        ends = gap_interval(name, cells, rows_of, chosen, self.settings.level)
+        ends = gap_interval(name, cells, _rows_of, chosen, self.settings.level)
         low = min(float(ends.low), value)
         high = max(float(ends.high), value)
         return Gap(name, attribute, control, "catalogue", value, low, high, "", "")

@@ -185,10 +185,10 @@ def equal_opportunity_difference(cells: RateCells, level: float) -> Estimates:
         The difference with its interval.
     """
 
-    def rates(level: float) -> Estimates:
+    def _rates(level: float) -> Estimates:
         return Estimates(*(column[..., 1] for column in recall_estimates(cells, level)))
 
-    return largest_difference(rates(level), rates(corrected_level(level, _pairs(cells))))
+    return largest_difference(_rates(level), _rates(corrected_level(level, _pairs(cells))))
 
 
 def balanced_accuracy_difference(cells: RateCells, level: float) -> Estimates:
@@ -227,11 +227,11 @@ def label_gaps(cells: RateCells, level: float) -> Estimates:
     """
     labels = cells.counts.shape[-1]
 
-    def rates(level: float) -> Estimates:
+    def _rates(level: float) -> Estimates:
         columns = recall_estimates(cells, level)
         return Estimates(*(np.swapaxes(column, -1, -2) for column in columns))
 
-    return largest_difference(rates(level), rates(corrected_level(level, _pairs(cells) * labels)))
+    return largest_difference(_rates(level), _rates(corrected_level(level, _pairs(cells) * labels)))
 
 
 def gap_max(cells: RateCells, level: float) -> Estimates:
@@ -346,11 +346,11 @@ def gap_interval(
     rows = rows_of(rate)[positions]
     hits = np.where(rows > 0, rate.of(compared.counts), 0.0) * rows
 
-    def rates(level: float) -> Estimates:
+    def _rates(level: float) -> Estimates:
         return exact_interval(hits, rows, level)
 
-    wide = rates(corrected_level(level, _pairs(compared)))
-    return largest_difference(rates(level), wide)
+    wide = _rates(corrected_level(level, _pairs(compared)))
+    return largest_difference(_rates(level), wide)
 
 
 def theil_interval(
@@ -599,7 +599,7 @@ class _Rates:
         cells = self._cells(counts, code, size, self.outcomes.y_pred == 1)
         intervals: dict[str, Interval] = {}
 
-        def rows_of(rate: Rate) -> Float:
+        def _rows_of(rate: Rate) -> Float:
             base = self._rows_in(rate.base)
             return self._effective(code, size, self._rows_in(rate.hits), base)
 
@@ -608,7 +608,7 @@ class _Rates:
             if name not in self.measured.point[0] or self.measured.shortages[name]:
                 continue
             positions = self.measured.selections[name].positions
-            intervals[name] = _ends(gap_interval(kind, cells, rows_of, positions, self.level))
+            intervals[name] = _ends(gap_interval(kind, cells, _rows_of, positions, self.level))
         return intervals
 
 

@@ -481,10 +481,10 @@ def rate_difference(rate: Rate, needs: Needs) -> Metric:
     0.157
     """
 
-    def largest(counts: Array) -> Float:
+    def _largest(counts: Array) -> Float:
         return spread(rate.of(counts))
 
-    return Metric(largest, needs, rate)
+    return Metric(_largest, needs, rate)
 
 
 OVERALL_METRICS: dict[str, Metric] = {

@@ -444,7 +444,7 @@ def group_rates(
     [('a', 1.0), ('b', 0.5)]
     """
 
-    def rate(hits: int, n: int) -> Rate:
+    def _rate(hits: int, n: int) -> Rate:
         if n < max(min_cell, 1):
             return Rate(hits, n)
         return Rate(hits, n, hits / n, *rate_interval(hits, n, level))
@@ -459,9 +459,9 @@ def group_rates(
     for group, ((n0, p0), (n1, p1)) in tally.items():
         n = n0 + n1
         positives = p0 + p1
-        selected[group] = rate(positives if favourable == 1 else n - positives, n)
-        favoured[group] = rate(n1 if favourable == 1 else n0, n)
-    compared = [rate for group, rate in selected.items() if not is_missing(group)]
+        selected[group] = _rate(positives if favourable == 1 else n - positives, n)
+        favoured[group] = _rate(n1 if favourable == 1 else n0, n)
+    compared = [_rate for group, _rate in selected.items() if not is_missing(group)]
     largest = max(compared, key=lambda selection: selection.value or 0.0, default=Rate(0, 0))
     rates = []
     for group, ((n0, p0), (n1, p1)) in tally.items():
@@ -471,8 +471,8 @@ def group_rates(
                 n0 + n1,
                 positive=favoured[group],
                 selected=selected[group],
-                tpr=rate(p1, n1),
-                tnr=rate(n0 - p0, n0),
+                tpr=_rate(p1, n1),
+                tnr=_rate(n0 - p0, n0),
                 impact=_impact(selected[group], largest, level, is_missing(group)),
             )
         )

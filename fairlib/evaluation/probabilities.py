@@ -405,7 +405,7 @@ def calibration_gap_interval(
     varied = residuals.variance > 0
     rows = np.where(few | ~varied, np.minimum(precise, rows), precise)
 
-    def means(level: float) -> Estimates:
+    def _means(level: float) -> Estimates:
         exact = exact_interval(share * rows, rows, level)
         above = exact.value - exact.low
         below = exact.high - exact.value
@@ -413,7 +413,7 @@ def calibration_gap_interval(
         return Estimates(*(column[compared] for column in ends))
 
     largest = largest_difference(
-        means(level), means(corrected_level(level, pairs_of(len(compared))))
+        _means(level), _means(corrected_level(level, pairs_of(len(compared))))
     )
     return Estimates(largest.value, largest.low, np.minimum(largest.high, 1.0))
 
@@ -455,7 +455,7 @@ def reliability(
     score = np.zeros(int(ranks.max(initial=-1)) + 1)
     score[ranks] = outcomes.score
 
-    def curve(rows: Bool) -> list[dict[str, Any]]:
+    def _curve(rows: Bool) -> list[dict[str, Any]]:
         chosen = ranks[rows]
         if len(chosen) < min_cell or not len(chosen):
             return []
@@ -487,5 +487,5 @@ def reliability(
     groups: dict[str, Mapping[str, Any]] = {}
     for attribute, column in outcomes.sensitive.items():
         names, codes = encode_groups(column, outcomes.groups.get(attribute, ()))
-        groups[attribute] = {name: curve(codes == k) for k, name in enumerate(names)}
-    return {"overall": curve(np.ones(outcomes.n, dtype=bool)), "groups": groups}
+        groups[attribute] = {name: _curve(codes == k) for k, name in enumerate(names)}
+    return {"overall": _curve(np.ones(outcomes.n, dtype=bool)), "groups": groups}

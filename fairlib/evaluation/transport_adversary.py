@@ -199,14 +199,14 @@ def drawn_together(probability: ArrayLike, y: ArrayLike, loss: float) -> Float:
     z = logit(np.clip(p, 1e-12, 1.0 - 1e-12))
     centre = float(logit(np.clip(labels.mean(), 1e-12, 1.0 - 1e-12)))
 
-    def excess(t: float) -> float:
+    def _excess(t: float) -> float:
         losses = logistic_losses(t * z + (1.0 - t) * centre)
         return float(losses[labels, np.arange(len(labels))].mean()) - loss
 
-    if excess(1.0) >= 0.0:
+    if _excess(1.0) >= 0.0:
         return p
     # the loss is convex in t, so it crosses the wanted one once
-    t = 0.0 if excess(0.0) <= 0.0 else float(brentq(excess, 0.0, 1.0, xtol=1e-10))
+    t = 0.0 if _excess(0.0) <= 0.0 else float(brentq(_excess, 0.0, 1.0, xtol=1e-10))
     return np.asarray(expit(t * z + (1.0 - t) * centre), dtype=np.float64)
 
 

@@ -92,16 +92,16 @@ def reasons_kept(before: Float, after: Sequence[Float], changed: Sequence[int], 
         1 where a row has no reasons.
     """
 
-    def reasons(contribution: Float) -> Bool:
+    def _reasons(contribution: Float) -> Bool:
         weight = np.abs(np.delete(contribution, list(changed), axis=1))
         order = np.argsort(-weight, axis=1, kind="stable")[:, :most]
         chosen = np.zeros(weight.shape, dtype=np.bool_)
         np.put_along_axis(chosen, order, True, axis=1)
         return chosen & (weight > 0)
 
-    of_rows = reasons(before)
+    of_rows = _reasons(before)
     count = np.maximum(of_rows.sum(axis=1), 1)
-    shares = [(of_rows & reasons(copy_)).sum(axis=1) / count for copy_ in after]
+    shares = [(of_rows & _reasons(copy_)).sum(axis=1) / count for copy_ in after]
     return np.where(of_rows.any(axis=1), np.mean(shares, axis=0), 1.0)
 
 

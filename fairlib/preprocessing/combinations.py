@@ -119,12 +119,12 @@ def find_source(columns: Columns, target: Float) -> Combination | None:
         Columns whose weighted sum, or product of powers, explains ``LEAST_R2`` of the variance.
     """
     rows = sample_rows(len(target), MAX_ROWS, generator(0, "combinations"))
-    wanted = target[rows]
+    sampled_target = target[rows]
     sampled = {name: values[rows] for name, values in columns.items()}
     numbers = _numbers(sampled)
-    source = _explaining(numbers, wanted, "linear")
-    if source is None and np.nanmin(wanted, initial=np.inf) > 0:
-        source = _explaining(_logarithms(sampled), np.log(wanted), "ratio")
+    source = _explaining(numbers, sampled_target, "linear")
+    if source is None and np.nanmin(sampled_target, initial=np.inf) > 0:
+        source = _explaining(_logarithms(sampled), np.log(sampled_target), "ratio")
     return source
 
 
@@ -222,7 +222,7 @@ def _linear_combination(
     """
     from sklearn.linear_model import LogisticRegression
 
-    def fit(names: Sequence[str]) -> tuple[float, Float]:
+    def _fit(names: Sequence[str]) -> tuple[float, Float]:
         X = np.stack([numbers[name] for name in names], axis=1)
         model = LogisticRegression(C=1e3, max_iter=200)
         learned, judged = halves
@@ -231,7 +231,7 @@ def _linear_combination(
 
     if len(numbers) < 2:
         return None
-    return _fewest(list(numbers), fit, least_auc, form, smallest=2)
+    return _fewest(list(numbers), _fit, least_auc, form, smallest=2)
 
 
 def _explaining(numbers: Mapping[str, Float], target: Float, form: str) -> Combination | None:
@@ -243,12 +243,12 @@ def _explaining(numbers: Mapping[str, Float], target: Float, form: str) -> Combi
     learned = positions[::2]
     judged = positions[1::2]
 
-    def fit(names: Sequence[str]) -> tuple[float, Float]:
+    def _fit(names: Sequence[str]) -> tuple[float, Float]:
         X = np.stack([numbers[name] for name in names] + [np.ones(len(target))], axis=1)
         weights = np.linalg.lstsq(X[learned], target[learned], rcond=None)[0]
         return _r2(target[judged], X[judged] @ weights), np.abs(weights[:-1])
 
-    return _fewest(list(numbers), fit, LEAST_R2, form, smallest=1)
+    return _fewest(list(numbers), _fit, LEAST_R2, form, smallest=1)
 
 
 def _fewest(
@@ -280,8 +280,8 @@ def _fewest(
     if len(names) > LARGEST_COMBINATION:
         return None
     for name in names:
-        others = [other for other in names if other != name]
-        if others and 1.0 - fit(others)[0] < NEEDED * (1.0 - score):
+        remaining = [other for other in names if other != name]
+        if remaining and 1.0 - fit(remaining)[0] < NEEDED * (1.0 - score):
             return None
     return Combination(tuple(names), form, score)
 

@@ -226,10 +226,10 @@ def _plain_column(column: pd.Series) -> tuple[pd.Series, Kind]:
     inferred = types.infer_dtype(column, skipna=True)
     is_object = types.is_object_dtype(dtype)
     if not is_object or inferred not in OBJECTS:
-        shown = inferred if is_object else str(dtype)
+        type_name = inferred if is_object else str(dtype)
         raise ValueError(
-            f"column {str(column.name)!r} of X has the type {shown}, which is no number, category "
-            "or date: convert it, or leave it out."
+            f"column {str(column.name)!r} of X has the type {type_name}, which is no number, "
+            "category or date: convert it, or leave it out."
         )
     kind = OBJECTS[inferred]
     if kind in PLAIN:

@@ -452,10 +452,10 @@ def _combined_suspects(honest: Columns, positive: Bool, sensitive: Columns) -> l
 def _label_combination(columns: Columns, positive: Bool) -> Combination | None:
     """Two or three columns that together predict the label."""
 
-    def single(name: str) -> float:
+    def _single(name: str) -> float:
         return label_auc(columns[name], positive)
 
-    return find_combination(columns, positive, LEAK_AUC, single)
+    return find_combination(columns, positive, LEAK_AUC, _single)
 
 
 def _source_of(columns: Columns, attribute: NDArray[Any]) -> Combination | None:
@@ -470,10 +470,10 @@ def _source_of(columns: Columns, attribute: NDArray[Any]) -> Combination | None:
     for code in largest:
         is_member = attribute == code
 
-        def single(name: str, is_member: Bool = is_member) -> float:
+        def _single(name: str, is_member: Bool = is_member) -> float:
             return label_auc(columns[name], is_member)
 
-        combination = find_combination(columns, is_member, SAME_AUC, single)
+        combination = find_combination(columns, is_member, SAME_AUC, _single)
         if combination is not None:
             return combination
     return None

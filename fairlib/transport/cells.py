@@ -335,7 +335,7 @@ class Distances:
         least = np.full((cells, cells), np.inf, dtype=np.float32)
         owner = np.repeat(np.arange(cells), np.diff(start))
 
-        def fill(first: int, last: int) -> None:
+        def _fill(first: int, last: int) -> None:
             for block in _slices(start[last] - start[first], CACHED_BYTES // (4 * cells)):
                 rows = slice(start[first] + block.start, start[first] + block.stop)
                 kernels.lower_margins(self.single[rows] @ centres.T, owner[rows], least)
@@ -343,7 +343,7 @@ class Distances:
         block_rows = max(1, BLOCK_BYTES // (4 * cells))
         edges = np.searchsorted(start, np.arange(0, start[-1], block_rows))
         edges = np.unique(np.append(edges, cells))
-        map_in_threads(jobs, fill, edges[:-1], edges[1:])
+        map_in_threads(jobs, _fill, edges[:-1], edges[1:])
         return least
 
 
@@ -449,11 +449,11 @@ def _cluster(places: Float, scale: float, count: int, jobs: int) -> Int:
         max(1, count), init="random", n_init=1, max_iter=LLOYD_ITERATIONS, random_state=0
     )
 
-    def scaled(rows: Int | slice) -> Float32:
+    def _scaled(rows: Int | slice) -> Float32:
         return (places[rows] / scale).astype(np.float32)
 
-    def assigned(rows: slice) -> Int:
-        labels: Int = means.predict(scaled(rows))
+    def _assigned(rows: slice) -> Int:
+        labels: Int = means.predict(_scaled(rows))
         return labels
 
     sample: Int | slice = slice(None)
@@ -463,9 +463,9 @@ def _cluster(places: Float, scale: float, count: int, jobs: int) -> Int:
     with threadpool_limits(1), warnings.catch_warnings():
         # fewer places than cells in single precision: a caller drops empty cells
         warnings.simplefilter("ignore", ConvergenceWarning)
-        cell_of: Int = means.fit(scaled(sample)).labels_
+        cell_of: Int = means.fit(_scaled(sample)).labels_
         if m > SAMPLED:
-            cell_of = np.concatenate(map_in_threads(jobs, assigned, _slices(m, SAMPLED)))
+            cell_of = np.concatenate(map_in_threads(jobs, _assigned, _slices(m, SAMPLED)))
     return cell_of
 
 
@@ -522,7 +522,7 @@ def _all_bounds(distances: Distances, unit: float, jobs: int) -> NDArray[np.uint
     m = len(distances.single)
     bounds = np.empty((m, len(distances.start) - 1), dtype=np.uint8)
 
-    def fill(first: int, products: Float32) -> None:
+    def _fill(first: int, products: Float32) -> None:
         rows = slice(first, first + len(products))
         bounds[rows] = in_units(distances.nearest(rows, products=products), unit)
 
@@ -531,7 +531,7 @@ def _all_bounds(distances: Distances, unit: float, jobs: int) -> NDArray[np.uint
         products = distances.single[first : first + width] @ distances.single.T
         parts = np.array_split(products, jobs)
         sizes = [len(part) for part in parts[:-1]]
-        map_in_threads(jobs, fill, first + np.cumsum([0, *sizes]), parts)
+        map_in_threads(jobs, _fill, first + np.cumsum([0, *sizes]), parts)
     return bounds
 
 

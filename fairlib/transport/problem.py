@@ -149,15 +149,15 @@ def _by_place(data: Float, centre: Float, unit: float) -> tuple[Int, NDArray[np.
     Sorted by one coordinate after another, the first one last: with a copy of a column, not of all.
     """
 
-    def whole(rows: Any, columns: Any) -> Int:
+    def _whole(rows: Any, columns: Any) -> Int:
         return np.round((data[rows, columns] - centre[columns]) / unit).astype(np.int64)  # type: ignore[no-any-return]
 
     order = np.arange(len(data))
     for j in range(data.shape[1] - 1, -1, -1):
-        order = order[np.argsort(whole(order, j), kind="stable")]
+        order = order[np.argsort(_whole(order, j), kind="stable")]
     new = np.ones(len(data), dtype=bool)
     for first in range(0, len(data), BLOCK_ROWS):
-        block = whole(order[first : first + BLOCK_ROWS + 1], slice(None))
+        block = _whole(order[first : first + BLOCK_ROWS + 1], slice(None))
         new[first + 1 : first + len(block)] = (block[1:] != block[:-1]).any(axis=1)
     return order, new
 

@@ -151,5 +151,5 @@ def _extremes(groups: list[GroupOutcomes]) -> list[GroupOutcomes]:
     measured = [group for group in groups if group.predicted.value is not None]
     measured.sort(key=lambda group: group.predicted.value or 0.0)
     half = MOST_OF_ATTRIBUTE // 2
-    kept = [*measured[:half], *measured[half - MOST_OF_ATTRIBUTE :]]
-    return [group for group in groups if group in kept]
+    extremes = [*measured[:half], *measured[half - MOST_OF_ATTRIBUTE :]]
+    return [group for group in groups if group in extremes]

@@ -104,10 +104,10 @@ def _name_outcome(names: Names, outcome: dict[str, Any]) -> None:
         value = outcome.get(end)
         if value is None:
             continue
-        shown = label_name(names, outcome["column"], value)
-        if shown != value:
-            outcome[name] = shown
-        outcome[end] = shown
+        label = label_name(names, outcome["column"], value)
+        if label != value:
+            outcome[name] = label
+        outcome[end] = label
 
 
 def _name_classes(names: Names, column: str, metrics: dict[str, Any]) -> None:

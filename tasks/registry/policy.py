@@ -239,10 +239,8 @@ def _publication(chain: Chain, version: str) -> Record:
     return made[0]
 
 
-def holds_back(policy: Mapping[str, Any] | None, evaluation: Mapping[str, Any]) -> str | None:
+def holds_back(policy: Mapping[str, Any], evaluation: Mapping[str, Any]) -> str | None:
     """Why a run may publish a version, but not make it champion; None if it may."""
-    if policy is None:
-        return None
     conditions = {
         "holdout": "an evaluation on its holdout",
         "approvals": "approvals",

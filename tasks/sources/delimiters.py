@@ -33,10 +33,10 @@ def delimiter_of(text: str, name: str, *, is_whole: bool = True) -> str:
         raise InputError(f"{name} is empty: check where it is written.")
 
     def fitness(mark: str) -> tuple[bool, float, int, int]:
-        fields, *others = counts[mark]
+        fields, *later_counts = counts[mark]
         share = 1.0
-        if others:
-            share = sum(count == fields for count in others) / len(others)
+        if later_counts:
+            share = sum(count == fields for count in later_counts) / len(later_counts)
         return (fields > 1, round(share, 1), fields, -DELIMITERS.index(mark))
 
     return max(DELIMITERS, key=fitness)

@@ -26,7 +26,7 @@ def numbered_names(names: Sequence[str]) -> list[str]:
 
     The first of equal names stays, and the next ones get ``_2``, ``_3`` and so on behind them.
     """
-    taken = {column_name(name) for name in names}
+    used_names = {column_name(name) for name in names}
     occurrences = Counter[str]()
     unique = []
     for name in map(column_name, names):
@@ -34,10 +34,10 @@ def numbered_names(names: Sequence[str]) -> list[str]:
         numbered = name
         while occurrences[name] > 1:
             numbered = f"{name}_{occurrences[name]}"
-            if numbered not in taken:
+            if numbered not in used_names:
                 break
             occurrences[name] += 1
-        taken.add(numbered)
+        used_names.add(numbered)
         unique.append(numbered)
     return unique
 
@@ -68,7 +68,7 @@ def headers_note(names: Sequence[str]) -> str | None:
             changes.append(f"column {place}, without a name, is {after}")
     if not changes:
         return None
-    shown = "; ".join(changes[:5])
+    note = "; ".join(changes[:5])
     if len(changes) > 5:
-        shown += f"; and {len(changes) - 5} more"
-    return shown
+        note += f"; and {len(changes) - 5} more"
+    return note

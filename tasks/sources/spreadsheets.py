@@ -66,8 +66,8 @@ def read_sheet(path: Path, shown: str, wanted: str | int | None = None) -> Sheet
     width = max(_width(row) for row in cells)
     header = [_text(cell) for cell in _padded(cells[0], width)]
     rows = [_padded(row, width) for row in cells[1:]]
-    others = tuple(name for name in names if name != chosen)
-    return Sheet(chosen, others, not set(with_rows) & set(others), header, rows)
+    other_sheets = tuple(name for name in names if name != chosen)
+    return Sheet(chosen, other_sheets, not set(with_rows) & set(other_sheets), header, rows)
 
 
 def sheet_table(sheet: Sheet, shown: str, headers: str | None) -> pa.Table:

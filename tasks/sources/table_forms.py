@@ -150,8 +150,8 @@ def _preview(name: str, text: pa.Array, rewrite: Callable[[pa.Array], pa.Array])
     unclear = [change for change in changes if TWO_READINGS.fullmatch(change[0].strip())]
     plain_changes = [change for change in changes if change not in unclear]
     first = unclear[: SHOWN_VALUES - min(2, len(plain_changes))]
-    shown = [*first, *plain_changes][:SHOWN_VALUES]
-    return Preview(name, [before for before, _ in shown], [plain for _, plain in shown])
+    examples = [*first, *plain_changes][:SHOWN_VALUES]
+    return Preview(name, [before for before, _ in examples], [plain for _, plain in examples])
 
 
 def _partly(numbers: Mapping[str, NumberForms], dates: Mapping[str, DateForms]) -> dict[str, str]:

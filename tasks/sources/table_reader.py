@@ -77,8 +77,10 @@ def read_source(
     if is_named and source["name"] in GENERATED:
         generated = GENERATED[source["name"]]
         frame = generated.make(source.get("rows") or generated.rows, seed=seed)
-        table = pa.Table.from_pandas(frame, preserve_index=False).to_reader()
-    elif is_named and source["name"] in RECIPES:
+        made = pa.Table.from_pandas(frame, preserve_index=False)
+        # its names are those of pandas, each once; without pandas' description of the types
+        return made.replace_schema_metadata().to_reader()
+    if is_named and source["name"] in RECIPES:
         with input_errors(f"table {source['name']}: "):
             frame = RECIPES[source["name"]].read(inputs)
         table = pa.Table.from_pandas(frame, preserve_index=False).to_reader()
@@ -212,9 +214,9 @@ def _layout_of_sheet(path: Path, source: Mapping[str, Any]) -> TableForms:
     if not sheet.is_only_one:
         keys["sheet"] = sheet.name
     if sheet.others and source.get("sheet") is None:
-        others = ", ".join(map(repr, sheet.others))
+        other_sheets = ", ".join(map(repr, sheet.others))
         notes.append(
-            f"the sheet {sheet.name!r} is read, the first with rows, and not {others}; state "
+            f"the sheet {sheet.name!r} is read, the first with rows, and not {other_sheets}; state "
             "another with --sheet (table.sheet)"
         )
     return _with_headers(TableForms(keys, notes), sheet.header, source)

@@ -6,7 +6,6 @@ import hashlib
 from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -30,9 +29,6 @@ from evenhand.tasks.execution.dataset import (
     write_block,
 )
 from evenhand.tasks.execution.step import Parts, StepContext, StepResult, in_units
-
-if TYPE_CHECKING:
-    pass
 
 
 def contract(context: StepContext) -> StepResult:

@@ -56,7 +56,7 @@ from evenhand.tasks.evaluating.metric_leaks import metric_leaks
 from evenhand.tasks.evaluating.token_moves import TokenMoves, token_moves
 from evenhand.tasks.execution.dataset import Block, Dataset, StoredTable, dataset_of, read_targets
 from evenhand.tasks.execution.step import Outputs, Stages, StepContext, StepResult, in_units
-from evenhand.tasks.sentence_rows import read_encoder, sentences_of
+from evenhand.tasks.sentence_rows import sentences_of, vectors_folder
 from evenhand.tasks.steps.controls_step import sensitive_columns
 
 if TYPE_CHECKING:
@@ -82,6 +82,14 @@ MULTIPLES = (1.0, 0.0, 0.01, 0.03, 0.1, 0.3, 3.0, 10.0, 30.0, 100.0)
 BUDGETS = (0.0, 1e-4, 1e-3, 1e-2, 1e-1, 1.0)
 
 
+def _read_encoder(context: StepContext) -> TableEncoder:
+    """Read the input ``encoder``; vectors of sentences, if there are any, are cached."""
+    encoder = TableEncoder.load(context.inputs["encoder"])
+    if any(column.text is not None for column in encoder.fitted_):
+        encoder.cache = vectors_folder()
+    return encoder
+
+
 def evaluate(context: StepContext) -> StepResult:
     """Write ``metrics.json`` and ``predictions.parquet``, which has no sensitive value.
 
@@ -94,7 +102,7 @@ def evaluate(context: StepContext) -> StepResult:
     settings = context.parameters["evaluate"]
     seed = derive_seed(context.parameters["seed"], "drivers")
     model = load_model(context.inputs["model"])
-    encoder = read_encoder(context)
+    encoder = _read_encoder(context)
     with input_errors():
         check_counterfactuals(encoder, settings["counterfactuals"])
     stages = Stages(context.progress, _count_stages(context, model))

@@ -107,7 +107,8 @@ def preprocess(context: StepContext) -> StepResult:
         execution = IN_THIS_PROCESS
         encoder.cache = vectors_folder()
         encoder.callback = lambda done, total: context.progress(done, total, {})
-    _check_terms(context.parameters, table, held)
+    if context.parameters.get("terms"):
+        _check_terms(context.parameters, table, held)
     scans = _encode(table, encoder, held, context.workdir, execution)
 
     outputs: Outputs = {"encoder": (context.workdir / "encoder.json", "encoder")}

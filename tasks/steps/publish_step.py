@@ -197,7 +197,10 @@ def _publish(
                 client, name, "version", {"version": version, "content": content, "files": files}
             )
         for number in {*equal, version}:
-            refusing = refusal_of(evaluations_of(client, chain, number))
+            evaluations = evaluations_of(client, chain, number)
+            if not evaluations:
+                continue
+            refusing = refusal_of(evaluations)
             if refusing is not None:
                 # The same model was published before, and a later evaluation refused it.
                 raise GateRefused(
@@ -228,7 +231,9 @@ def _judge_and_move(
         policy = None
         if alias != WAITING and chain.policy is not None:
             policy = chain.policy.content
-        held_back = holds_back(policy, evaluation)
+        held_back = None
+        if policy is not None:
+            held_back = holds_back(policy, evaluation)
         try:
             if held_back:
                 move_alias(client, name, WAITING, version, reason="run", evaluation=evaluation)

@@ -158,7 +158,7 @@ class AdversarialClassifier(GroupComparator):
         batches = -(-n // int(self.batch_size))
         steps = 0
 
-        def watch(module: nn.Module, inputs: Any, output: Any) -> None:
+        def _watch(module: nn.Module, inputs: Any, output: Any) -> None:
             nonlocal steps
             if not output.detach().isfinite().all():
                 raise FloatingPointError(NOT_FINITE)
@@ -170,7 +170,7 @@ class AdversarialClassifier(GroupComparator):
                 raise _Enough
             steps += 1
 
-        return watch
+        return _watch
 
     def _positive_probability(self, X: Float32) -> Float:
         starts = range(0, len(X), CHUNK_ROWS)

@@ -96,11 +96,11 @@ def best_threshold(labels: Int, probability: Float) -> float:
     """
     from sklearn.metrics import balanced_accuracy_score
 
-    def rank(candidate: float) -> tuple[float, float, float]:
+    def _rank(candidate: float) -> tuple[float, float, float]:
         accuracy = balanced_accuracy_score(labels, probability >= candidate)
         return (-accuracy, abs(candidate - 0.5), candidate)
 
-    return min(CANDIDATES, key=rank)
+    return min(CANDIDATES, key=_rank)
 
 
 @dataclass(kw_only=True, eq=False, repr=False)

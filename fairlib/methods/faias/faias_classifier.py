@@ -233,14 +233,14 @@ class FAIASClassifier(Method):
             own = None if own is None else torch.tensor(own, dtype=torch.float32)
             trainer = Trainer(self, players, x, labels, random, own)
 
-            def score() -> tuple[float, float]:
+            def _score() -> tuple[float, float]:
                 found = players.mean_over_selections(self._levels, data[held])
                 if self.validation_criterion == "balanced_accuracy":
                     return score_of(found, codes[held])
                 held_weights = None if weights is None else weights[held]
                 return log_loss_of(found, codes[held], trainer.class_weights, held_weights)
 
-            self.history_ = trainer.run(score if len(held) else None, callback, stored)
+            self.history_ = trainer.run(_score if len(held) else None, callback, stored)
         with torch.no_grad():
             # the predictor never reads the sensitive columns: their weights would only
             # disclose training rows

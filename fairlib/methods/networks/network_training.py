@@ -310,7 +310,7 @@ def rows_of(X: Any, y: Any, weights: Any, *others: Any) -> tuple[Any, Any, Any]:
     # labels, and weights if any, of every batch
     targets: list[list[NDArray[Any]]] = []
 
-    def rows() -> Iterator[Float32]:
+    def _rows() -> Iterator[Float32]:
         for batch in X:
             features, batch_targets = _parts_of(batch)
             if targets and len(batch_targets) != len(targets[0]):
@@ -320,7 +320,7 @@ def rows_of(X: Any, y: Any, weights: Any, *others: Any) -> tuple[Any, Any, Any]:
 
     # the loader draws from torch's global generator, whose state belongs to the caller
     with torch.random.fork_rng([]):
-        data = matrix_of(rows())
+        data = matrix_of(_rows())
     joined = [np.concatenate(parts) for parts in zip(*targets, strict=True)]
     labels = joined[0]
     row_weights = joined[1] if len(joined) == 2 else None

@@ -285,6 +285,7 @@ def test_every_metric_is_in_the_catalogue_in_this_order(
         "leak_suspected",
         "features_asked",
         "adversary_auc",
+        "metric_leak",
         "reasons_kept",
         "membership_auc",
     ]

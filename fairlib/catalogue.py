@@ -582,6 +582,18 @@ _CLASSIFIER = (
         subject="attribute",
     ),
     MetricInfo(
+        name="adapted_consistency",
+        title="Consistency on adapted copies",
+        explanation=(
+            "The share of people who get the same decision as each of their counterparts in the "
+            "other groups, as the learned fair metric adapts their columns."
+        ),
+        direction="higher",
+        compares="a person and adapted copies",
+        formula="share of people with ŷ(x) = ŷ(x′) for every adapted copy x′",
+        domain=(0.0, 1.0),
+    ),
+    MetricInfo(
         name="reasons_kept",
         title="Reasons kept under comparable moves",
         explanation=(

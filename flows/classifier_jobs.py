@@ -162,6 +162,7 @@ def known_metrics(resolved: CheckedJob) -> list[str]:
         metrics += [f"adversary_auc.{column.name}" for column in resolved.contract.sensitive]
     if reports_leak(resolved):
         metrics += [f"metric_leak.{column.name}" for column in resolved.contract.sensitive]
+        metrics.append("adapted_consistency")
     if resolved.has_certificate:
         metrics += _certificate_metrics(method, proved=keys.proof_parts != "none")
     return metrics

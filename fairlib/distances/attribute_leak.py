@@ -87,9 +87,10 @@ def attribute_leak(
         drawn = sample_rows(len(codes), MOST_ROWS, np.random.default_rng(seed))
         rows = rows[drawn]
         codes = codes[drawn]
-    best = AttributeLeak(0.5, 0.5, 0.5, predictors[0])
+    nothing = AttributeLeak(0.5, 0.5, 0.5, predictors[0])
     if rows.shape[1] == 0 or not np.ptp(rows, axis=0).any():
-        return best
+        return nothing
+    leaks = []
     for code in range(len(sizes)):
         is_member = (codes == code).astype(np.int64)
         if len(sizes) == 2 and code == 0:
@@ -97,10 +98,8 @@ def attribute_leak(
         if min(is_member.sum(), len(is_member) - is_member.sum()) < 2 * FOLDS:
             continue
         for predictor in predictors:
-            leak = _leak_of_group(rows, is_member, predictor, seed)
-            if leak.auc > best.auc:
-                best = leak
-    return best
+            leaks.append(_leak_of_group(rows, is_member, predictor, seed))
+    return max(leaks, key=lambda leak: leak.auc, default=nothing)
 
 
 def _codes(groups: ArrayLike) -> tuple[Index, Index]:

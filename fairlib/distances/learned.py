@@ -8,24 +8,29 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
 from evenhand.fairlib.arrays import Float, Float32, Index
-from evenhand.fairlib.distances.adaptation import (
-    DRAWN,
-    LEAST_GROUP,
-    Adaptation,
-    grid_of_uniforms,
-    is_binary,
-    levels_of,
-)
-from evenhand.fairlib.distances.attribute_leak import AttributeLeak, attribute_leak
+from evenhand.fairlib.distances.adaptation import DRAWN, Adaptation, grid_of_uniforms
 from evenhand.fairlib.distances.face import FACE
+from evenhand.fairlib.distances.group_readers import (
+    GroupReader,
+    Stage,
+    combined_codes,
+    group_codes_of,
+    group_reader,
+)
 from evenhand.fairlib.distances.metric_base import Metric, sensitive_columns
+from evenhand.fairlib.distances.metric_evidence import (
+    Choice,
+    Evidence,
+    units_of,
+    without_explained,
+)
 from evenhand.fairlib.execution import generator, sample_rows
 from evenhand.fairlib.preprocessing.input_tables import positions_of
 
@@ -34,146 +39,6 @@ ADAPTATION_FILE = "adaptation.json"
 EVIDENCE_ROWS = 6000
 # Deterministic draws of the adapted categories, over which a model's outputs are averaged.
 DRAWS = 8
-# Least share of training rows whose group must follow from the columns of X.
-READABLE = 0.999
-# Trees that judge how much a column tells about the label.
-LABEL_TREES = {"n_estimators": 80, "max_depth": 3, "learning_rate": 0.08, "tree_method": "hist"}
-LABEL_FOLDS = 4
-# Names of the group of people without a value: they have no counterparts.
-MISSING_GROUPS = ("", "nan", "None", "missing", "(missing)")
-
-
-@dataclass
-class GroupReader:
-    """How the group of an attribute is read from the columns of X.
-
-    Parameters
-    ----------
-    positions : list of int
-        Columns of the matrix.
-    level_groups : list of int
-        Group of each level of a category; empty for a number.
-    cuts : list of float
-        Of a number: the limits between neighbouring groups.
-    cut_groups : list of int
-        Of a number: the group of each interval.
-    values : list of list of float
-        The columns' values in each group: those of its most frequent level, or its mean.
-    """
-
-    positions: list[int]
-    level_groups: list[int]
-    cuts: list[float]
-    cut_groups: list[int]
-    values: list[list[float]]
-
-    def read(self, rows: Float) -> Index:
-        """Group of every row, -1 where it is unknown.
-
-        Parameters
-        ----------
-        rows : ndarray of float, shape (n, d)
-
-        Returns
-        -------
-        ndarray of int, shape (n,)
-        """
-        if self.level_groups:
-            return np.array(self.level_groups)[levels_of(rows, self.positions)]
-        interval = np.searchsorted(np.array(self.cuts), rows[:, self.positions[0]])
-        return np.array(self.cut_groups)[interval]
-
-
-@dataclass
-class Stage:
-    """The adaptation to one attribute, or to all combinations of several.
-
-    Parameters
-    ----------
-    attributes : list of str
-    groups : list of list of str
-        Names of each attribute's groups.
-    readers : list of GroupReader or None
-        One for each attribute; None where its group cannot be read from X.
-    adaptation : Adaptation
-    """
-
-    attributes: list[str]
-    groups: list[list[str]]
-    readers: list[GroupReader | None]
-    adaptation: Adaptation
-
-    @property
-    def readable(self) -> bool:
-        """Whether the groups can be read from X."""
-        return all(reader is not None for reader in self.readers)
-
-    def read(self, rows: Float) -> Index:
-        """Combined group of every row, -1 where an attribute's group is unknown.
-
-        Parameters
-        ----------
-        rows : ndarray of float, shape (n, d)
-
-        Returns
-        -------
-        ndarray of int, shape (n,)
-        """
-        codes = [reader.read(rows) for reader in self.readers if reader is not None]
-        return combined_codes(codes, [len(names) for names in self.groups])
-
-    def write(self, rows: Float, target: int) -> None:
-        """Write a combined group into the columns of its attributes, in place.
-
-        Parameters
-        ----------
-        rows : ndarray of float, shape (n, d)
-        target : int
-        """
-        code = target
-        for names, reader in zip(reversed(self.groups), reversed(self.readers), strict=True):
-            group = code % len(names)
-            code //= len(names)
-            if reader is not None:
-                rows[:, reader.positions] = reader.values[group]
-
-
-class ColumnVerdict(NamedTuple):
-    """What the metric does with a column of the table, and why.
-
-    `auc` is the attribute's AUC from this column alone, `signal` the rise of the label's log loss
-    without it (nats), or None where it was not measured.
-    """
-
-    column: str
-    verdict: str
-    auc: float
-    signal: float | None
-
-
-class MetricReport(NamedTuple):
-    """What was found when a metric was learned; aggregates only.
-
-    `before` and `after` are the attribute's AUC by attribute from the columns of X without the
-    sensitive ones, and from what the metric leaves of rows that its evidence did not use.
-    `label_auc` are the label's cross-validated AUC before and after, None without labels.
-    """
-
-    columns: list[ColumnVerdict]
-    before: dict[str, AttributeLeak]
-    after: dict[str, AttributeLeak]
-    label_auc: tuple[float, float] | None
-    sequential: bool
-
-
-class _Evidence(NamedTuple):
-    """The rows from which choices are made: one half adapts, the other half is judged."""
-
-    rows: Float
-    labels: Index | None
-    codes: list[Index]
-    sizes: list[int]
-    half: Index
 
 
 @dataclass(repr=False, eq=False)
@@ -280,7 +145,7 @@ class LearnedMetric(Metric):
         free = [j for j in range(data.shape[1]) if j not in blocked]
         units = units_of(data, [columns[name] for name in columns], blocked, self._legitimate)
         evidence = self._evidence(data, labels, coded)
-        choice = _Choice(evidence, units, self._legitimate, free, self.random_state)
+        choice = Choice(evidence, units, self._legitimate, free, self.random_state)
         choice.decide()
         self.stages_ = self._stages(data, coded, choice)
         self.removed_ = sorted(choice.removed)
@@ -302,18 +167,18 @@ class LearnedMetric(Metric):
 
     def _read_columns(self, width: int) -> dict[str, list[int]]:
         """Columns of the matrix by table column; sets those that are sensitive and legitimate."""
-        columns_by_name = self._columns_by_name()
+        named = self._columns_by_name()
         self._sensitive = {}
         for name, items in self.sensitive.items():
-            self._sensitive[name] = positions_of(items, columns_by_name, "sensitive")
-        self._legitimate = positions_of(self.legitimate, columns_by_name, "legitimate")
-        if self.feature_groups is None and columns_by_name:
-            return dict(columns_by_name)
+            self._sensitive[name] = positions_of(items, named, "sensitive")
+        self._legitimate = positions_of(self.legitimate, named, "legitimate")
+        if self.feature_groups is None and named:
+            return dict(named)
         groups = None
         if self.feature_groups is not None:
             groups = {}
             for name, items in self.feature_groups.items():
-                groups[name] = positions_of(items, columns_by_name, "feature_groups")
+                groups[name] = positions_of(items, named, "feature_groups")
         return table_columns(groups, width)
 
     def _check_columns(self, width: int, attributes: Mapping[str, Any]) -> None:
@@ -326,10 +191,10 @@ class LearnedMetric(Metric):
                 )
             if any(not 0 <= j < width for j in positions):
                 raise ValueError(f"sensitive must hold columns of X, 0 to {width - 1}.")
-            shared = sorted({*positions} & {*self._legitimate})
-            if shared:
+            both = sorted({*positions} & {*self._legitimate})
+            if both:
                 raise ValueError(
-                    f"legitimate has column {shared[0]}, which holds the sensitive attribute "
+                    f"legitimate has column {both[0]}, which holds the sensitive attribute "
                     f"{name!r}: leave it out of one."
                 )
         if any(not 0 <= j < width for j in self._legitimate):
@@ -337,7 +202,7 @@ class LearnedMetric(Metric):
 
     def _evidence(
         self, data: Float, labels: Index | None, coded: Mapping[str, tuple[list[str], Index]]
-    ) -> _Evidence:
+    ) -> Evidence:
         """Rows of a random order, of which the first half adapts."""
         rng = generator(self.random_state, "evidence")
         chosen = np.arange(len(data))
@@ -350,12 +215,12 @@ class LearnedMetric(Metric):
             sizes.append(len(names))
         half = np.zeros(len(chosen), dtype=bool)
         half[rng.permutation(len(chosen))[: len(chosen) // 2]] = True
-        return _Evidence(
+        return Evidence(
             data[chosen], None if labels is None else labels[chosen], codes, sizes, half
         )
 
     def _stages(
-        self, data: Float, coded: Mapping[str, tuple[list[str], Index]], choice: _Choice
+        self, data: Float, coded: Mapping[str, tuple[list[str], Index]], choice: Choice
     ) -> list[Stage]:
         """Adaptations of all rows, one after another."""
         stages = []
@@ -366,10 +231,11 @@ class LearnedMetric(Metric):
             readers = []
             for name in names:
                 readers.append(group_reader(data, self._sensitive.get(name, ()), *coded[name]))
-            adaptation = choice.adaptation()
+            # copies of people also have the counterparts of removed columns
+            adaptation = choice.adaptation(with_removed=True)
             cells = int(np.prod([len(group) for group in groups]))
-            has_group = codes >= 0
-            adaptation.fit(rows[has_group], codes[has_group], cells)
+            known = codes >= 0
+            adaptation.fit(rows[known], codes[known], cells)
             stages.append(Stage(names, groups, readers, adaptation))
             uniforms = self._uniforms(len(rows), adaptation)
             rows = adaptation.counterparts(rows, codes, adaptation.reference_, uniforms)
@@ -388,16 +254,16 @@ class LearnedMetric(Metric):
         """
         width = data.shape[1]
         units = np.eye(width)[:, self.removed_]
-        kept_columns = [j for j in range(width) if j not in self.removed_]
+        rest = [j for j in range(width) if j not in self.removed_]
         copies = self._training_copies(data, coded)
-        differences = [copy[:, kept_columns] for copy in copies]
-        part = data[:, kept_columns]
-        if not kept_columns or not any((copy != part).any() for copy in differences):
+        differences = [copy[:, rest] for copy in copies]
+        part = data[:, rest]
+        if not rest or not any((copy != part).any() for copy in differences):
             return units
         face = FACE(explained_variance=self.explained_variance)
         face.fit(part, counterfactuals=differences)
         directions = np.zeros((width, face.basis_.shape[1]))
-        directions[kept_columns] = face.basis_
+        directions[rest] = face.basis_
         return np.concatenate([units, directions], axis=1)
 
     def _training_copies(
@@ -432,7 +298,11 @@ class LearnedMetric(Metric):
     @property
     def n_draws(self) -> int:
         """Number of different :meth:`adapted` rows: 1 without adapted categories."""
-        return DRAWS if any(stage.adaptation.n_drawn_ for stage in self.stages_) else 1
+        for stage in self.stages_:
+            for column in stage.adaptation.columns_:
+                if column.kind in DRAWN and not {*column.positions} <= {*self.removed_}:
+                    return DRAWS
+        return 1
 
     def counterfactuals(self, X: ArrayLike) -> list[Float32]:
         """Counterparts of each row in every group, with the sensitive columns of that group.
@@ -518,9 +388,9 @@ class LearnedMetric(Metric):
             rows = self.adapted(X).astype(np.float64)
         else:
             rows = np.asarray(self.project(X))
-        if not len(self.legitimate):
+        if not self._legitimate:
             return rows
-        return without_explained(rows, list(self.legitimate))
+        return without_explained(rows, self._legitimate)
 
     def _readable_rows(self, X: ArrayLike) -> Float:
         if not self.adapts:
@@ -557,7 +427,7 @@ class LearnedMetric(Metric):
             )
         content = {
             "removed": self.removed_,
-            "legitimate": [int(j) for j in self.legitimate],
+            "legitimate": [int(j) for j in self._legitimate],
             "random_state": self.random_state,
             "stages": stages,
         }
@@ -579,6 +449,7 @@ class LearnedMetric(Metric):
         content = json.loads((Path(folder) / ADAPTATION_FILE).read_text())
         metric.removed_ = content["removed"]
         metric.legitimate = content["legitimate"]
+        metric._legitimate = content["legitimate"]
         metric.random_state = content["random_state"]
         metric.stages_ = []
         for stage in content["stages"]:
@@ -586,217 +457,6 @@ class LearnedMetric(Metric):
             adaptation = Adaptation.from_dict(stage["adaptation"])
             metric.stages_.append(Stage(stage["attributes"], stage["groups"], readers, adaptation))
         return metric
-
-
-class _Choice:
-    """Which columns are adapted or removed, by evidence on training rows."""
-
-    def __init__(
-        self,
-        evidence: _Evidence,
-        units: list[list[int]],
-        given: list[int],
-        free: list[int],
-        seed: int,
-    ) -> None:
-        self.evidence = evidence
-        self.units = units
-        self.given = given
-        self.free = free
-        self.seed = seed
-        self.sequential = False
-        self.removed: set[int] = set()
-        self.signals: dict[int, float] = {}
-        self.kinds: dict[int, str] = {}
-
-    def decide(self) -> None:
-        """Adapt columns, condition on earlier ones if that leaves less, and remove columns."""
-        adapted = self.adapted_rows()
-        self._remove_without_signal(adapted, self._differing())
-        for _ in range(len(self.units) + 1):
-            leak = self._leak(self.adapted_halves())
-            if not is_clear(leak):
-                return
-            if not self.sequential:
-                self.sequential = True
-                if self._leak(self.adapted_halves()).auc < leak.auc - 0.01:
-                    self._remove_without_signal(self.adapted_rows(), self._differing())
-                    continue
-                self.sequential = False
-            if not self._remove_most_telling():
-                return
-
-    def partition(self, names: list[str], codes: list[Index]) -> list[list[str]]:
-        """All attributes together if each combination has enough rows, else one by one."""
-        sizes = self.evidence.sizes
-        joint = combined_codes(codes, sizes)
-        counts = np.bincount(joint[joint >= 0], minlength=int(np.prod(sizes)))
-        if counts.min() >= LEAST_GROUP:
-            return [names]
-        return [[name] for name in names]
-
-    def adaptation(self) -> Adaptation:
-        """An adaptation, not fitted, of the columns that stay."""
-        units = [unit for unit in self.units if not self.removed.issuperset(unit)]
-        return Adaptation(units, self.given, sequential=self.sequential)
-
-    def _chain(self, learn: Index, use: Index) -> Float:
-        """Rows of `use` adapted by what rows of `learn` show."""
-        evidence = self.evidence
-        sources = evidence.rows[learn]
-        rows = evidence.rows[use]
-        names = [str(number) for number in range(len(evidence.codes))]
-        learned = [codes[learn] for codes in evidence.codes]
-        self.kinds = {}
-        for part in self.partition(names, learned):
-            numbers = [int(name) for name in part]
-            sizes = [evidence.sizes[number] for number in numbers]
-            source_codes = combined_codes([learned[number] for number in numbers], sizes)
-            codes = combined_codes([evidence.codes[number][use] for number in numbers], sizes)
-            adaptation = self.adaptation()
-            has_group = source_codes >= 0
-            adaptation.fit(sources[has_group], source_codes[has_group], int(np.prod(sizes)))
-            for column in adaptation.columns_:
-                if column.kind != "keep":
-                    self.kinds[column.positions[0]] = column.kind
-            rng = generator(self.seed, "evidence levels")
-            reference = adaptation.reference_
-            uniforms = rng.random((len(rows), adaptation.n_drawn_))
-            rows = adaptation.counterparts(rows, codes, reference, uniforms)
-            uniforms = rng.random((len(sources), adaptation.n_drawn_))
-            sources = adaptation.counterparts(sources, source_codes, reference, uniforms)
-        return rows
-
-    def adapted_rows(self) -> Float:
-        """All evidence rows, adapted by themselves."""
-        everybody = np.arange(len(self.evidence.rows))
-        return self._chain(everybody, everybody)
-
-    def adapted_halves(self) -> Float:
-        """The judged half of the rows, adapted by the other half."""
-        return self._chain(np.flatnonzero(self.evidence.half), np.flatnonzero(~self.evidence.half))
-
-    def _kept_columns(self) -> list[int]:
-        return [j for j in self.free if j not in self.removed]
-
-    def _leak(self, judged: Float) -> AttributeLeak:
-        """The largest leak of all attributes from the columns that stay, of the judged half."""
-        leaks = self.leaks(judged[:, self._kept_columns()], np.flatnonzero(~self.evidence.half))
-        return max(leaks, key=lambda leak: leak.low)
-
-    def leaks(self, rows: Float, use: Index) -> list[AttributeLeak]:
-        """Leak of each attribute given rows at some positions of the evidence."""
-        result = []
-        legitimate = [j for j in self.given if j in self._kept_columns()]
-        positions = self._kept_columns() if rows.shape[1] == len(self._kept_columns()) else []
-        for codes in self.evidence.codes:
-            has_group = codes[use] >= 0
-            part = rows[has_group]
-            if legitimate and positions:
-                part = without_explained(part, [positions.index(j) for j in legitimate])
-            result.append(attribute_leak(part, codes[use][has_group], seed=self.seed))
-        return result
-
-    def _differing(self) -> list[list[int]]:
-        """Units that the last adaptation changed."""
-        return [unit for unit in self.units if unit[0] in self.kinds]
-
-    def _remove_without_signal(self, adapted: Float, candidates: list[list[int]]) -> None:
-        """Remove candidates, the clearest proxy first, whose loss is not measurable."""
-        labels = self.evidence.labels
-        if labels is None or not candidates:
-            return
-        ordered = sorted(candidates, key=lambda unit: -self._unit_auc(unit))
-        reference = label_losses(adapted[:, self._kept_columns()], labels, self.seed)
-        for unit in ordered:
-            other_columns = [j for j in self._kept_columns() if j not in unit]
-            if not other_columns:
-                continue
-            rise = label_losses(adapted[:, other_columns], labels, self.seed) - reference
-            self.signals[unit[0]] = float(rise.mean())
-            error = float(rise.std()) / np.sqrt(len(rise))
-            if rise.mean() <= error:
-                self.removed.update(unit)
-
-    def _unit_auc(self, unit: list[int]) -> float:
-        everybody = np.arange(len(self.evidence.rows))
-        leaks = self.leaks(self.evidence.rows[:, unit], everybody)
-        return max(leak.auc for leak in leaks)
-
-    def _remove_most_telling(self) -> bool:
-        """Remove the unit by which trees tell the attribute most, if it tells nothing of the
-        label.
-        """
-        labels = self.evidence.labels
-        candidates = [
-            unit
-            for unit in self.units
-            if not self.removed.issuperset(unit) and not {*unit} & {*self.given}
-        ]
-        kept_columns = self._kept_columns()
-        if labels is None or not candidates:
-            return False
-        judged = self.adapted_halves()
-        adapted = self.adapted_rows()
-        whole = self._leak(judged).auc
-        gains = []
-        for unit in candidates:
-            other_columns = [kept_columns.index(j) for j in kept_columns if j not in unit]
-            use = np.flatnonzero(~self.evidence.half)
-            leaks = self.leaks(judged[:, [kept_columns[j] for j in other_columns]], use)
-            gains.append(whole - max(leak.auc for leak in leaks))
-        reference = label_losses(adapted[:, kept_columns], labels, self.seed)
-        for number in np.argsort(-np.array(gains), kind="stable"):
-            unit = candidates[number]
-            other_columns = [j for j in kept_columns if j not in unit]
-            if gains[number] <= 0 or not other_columns:
-                return False
-            rise = label_losses(adapted[:, other_columns], labels, self.seed) - reference
-            error = float(rise.std()) / np.sqrt(len(rise))
-            self.signals[unit[0]] = float(rise.mean())
-            if rise.mean() <= error:
-                self.removed.update(unit)
-                return True
-        return False
-
-    def report(self, columns: Mapping[str, list[int]], attributes: list[str]) -> MetricReport:
-        """What was found, by column of the table."""
-        everybody = np.arange(len(self.evidence.rows))
-        judged = self.adapted_halves()
-        kinds = dict(self.kinds)
-        verdicts = []
-        for name, positions in columns.items():
-            if not {*positions} <= {*self.free}:
-                verdicts.append(ColumnVerdict(name, "sensitive", 1.0, None))
-                continue
-            verdict = "kept"
-            if {*positions} & {*self.given}:
-                verdict = "legitimate"
-            elif self.removed.issuperset(positions):
-                verdict = "removed"
-            elif any(j in kinds for j in positions):
-                verdict = next(kinds[j] for j in positions if j in kinds)
-            signals = [self.signals[j] for j in positions if j in self.signals]
-            signal = signals[0] if signals else None
-            verdicts.append(ColumnVerdict(name, verdict, self._unit_auc(positions), signal))
-        before = self.leaks(self.evidence.rows[:, self.free], everybody)
-        kept_columns = self._kept_columns()
-        after = self.leaks(judged[:, kept_columns], np.flatnonzero(~self.evidence.half))
-        labels = self.evidence.labels
-        label_auc = None
-        if labels is not None and labels.max() == 1:
-            adapted = self.adapted_rows()
-            label_auc = (
-                attribute_leak(self.evidence.rows[:, self.free], labels, seed=self.seed).auc,
-                attribute_leak(adapted[:, kept_columns], labels, seed=self.seed).auc,
-            )
-        return MetricReport(
-            verdicts,
-            dict(zip(attributes, before, strict=True)),
-            dict(zip(attributes, after, strict=True)),
-            label_auc,
-            self.sequential,
-        )
 
 
 def table_columns(groups: Mapping[str, Sequence[int]] | None, width: int) -> dict[str, list[int]]:
@@ -858,208 +518,11 @@ def partial(
     place = np.arange(len(rows)) * 0.6180339887498949 % 1.0
     if draw is not None:
         place = np.full(len(rows), (draw + 0.5) / draws)
-    unmoved = np.flatnonzero(place >= strength)
+    stays = np.flatnonzero(place >= strength)
     moves = np.flatnonzero(place < strength)
     for column in adaptation.columns_:
         if column.kind in DRAWN:
             positions = np.asarray(column.positions)
-            result[unmoved[:, None], positions] = rows[unmoved[:, None], positions]
+            result[stays[:, None], positions] = rows[stays[:, None], positions]
             result[moves[:, None], positions] = mapped[moves[:, None], positions]
     return result
-
-
-def is_clear(leak: AttributeLeak) -> bool:
-    """Whether a leak is almost three standard errors above chance.
-
-    Several groups and predictors are tried, so that one of them is above chance more often than an
-    interval of one says.
-
-    Parameters
-    ----------
-    leak : AttributeLeak
-
-    Returns
-    -------
-    bool
-    """
-    return leak.auc - 0.5 > 1.5 * (leak.auc - leak.low)
-
-
-def combined_codes(codes: Sequence[Index], sizes: Sequence[int]) -> Index:
-    """Codes of the combinations of groups; -1 where one is unknown.
-
-    Parameters
-    ----------
-    codes : sequence of ndarray of int, shape (n,)
-    sizes : sequence of int
-        Number of groups of each attribute.
-
-    Returns
-    -------
-    ndarray of int, shape (n,)
-    """
-    total = np.zeros_like(codes[0])
-    unknown = np.zeros(len(codes[0]), dtype=bool)
-    for attribute_codes, size in zip(codes, sizes, strict=True):
-        total = total * size + attribute_codes
-        unknown |= attribute_codes < 0
-    return np.where(unknown, -1, total)
-
-
-def group_codes_of(name: str, values: ArrayLike) -> tuple[list[str], Index]:
-    """Names of an attribute's groups, and the group of every row; -1 for a missing value.
-
-    Parameters
-    ----------
-    name : str
-        Name of the attribute, for messages.
-    values : array-like, shape (n,)
-
-    Returns
-    -------
-    tuple of list of str and ndarray of int, shape (n,)
-
-    Raises
-    ------
-    ValueError
-        If there is one group, or a group has fewer than 30 rows.
-    """
-    texts = np.asarray(values).astype(str)
-    groups, codes, counts = np.unique(texts, return_inverse=True, return_counts=True)
-    names: list[str] = []
-    numbers = np.full(len(groups), -1)
-    for number, group in enumerate(groups.tolist()):
-        if group in MISSING_GROUPS:
-            continue
-        if counts[number] < LEAST_GROUP:
-            raise ValueError(
-                f"the group {group!r} of {name!r} has {int(counts[number])} training rows: a "
-                f"learned metric needs at least {LEAST_GROUP}. Merge it with another group."
-            )
-        numbers[number] = len(names)
-        names.append(group)
-    if len(names) < 2:
-        raise ValueError(f"the attribute {name!r} has one group: nothing can be learned from it.")
-    return names, numbers[codes]
-
-
-def group_reader(
-    rows: Float, positions: Sequence[int], names: list[str], codes: Index
-) -> GroupReader | None:
-    """How groups are read from columns of X; None if they do not follow from them.
-
-    Parameters
-    ----------
-    rows : ndarray of float, shape (n, d)
-    positions : sequence of int
-        Columns of the attribute; there may be none.
-    names : list of str
-        Names of the groups.
-    codes : ndarray of int, shape (n,)
-        Group of every row, -1 for unknown.
-
-    Returns
-    -------
-    GroupReader or None
-    """
-    if not len(positions):
-        return None
-    columns = list(positions)
-    has_group = codes >= 0
-    values = [rows[codes == group][:, columns].mean(axis=0).tolist() for group in range(len(names))]
-    if all(is_binary(rows[:, j]) for j in columns):
-        levels = levels_of(rows, columns)
-        counts = np.zeros((len(columns) + 1, len(names)))
-        np.add.at(counts, (levels[has_group], codes[has_group]), 1)
-        level_groups = np.where(counts.sum(axis=1) > 0, counts.argmax(axis=1), -1)
-        reader = GroupReader(columns, level_groups.tolist(), [], [], values)
-        encodings = np.concatenate([np.eye(len(columns)), np.zeros((1, len(columns)))])
-        for group in range(len(names)):
-            reader.values[group] = encodings[counts[:, group].argmax()].tolist()
-    else:
-        first = rows[has_group, columns[0]]
-        order = np.argsort([value[0] for value in values])
-        cuts = []
-        for lower, upper in zip(order[:-1], order[1:], strict=True):
-            below = first[codes[has_group] == lower].max()
-            above = first[codes[has_group] == upper].min()
-            cuts.append(float((below + above) / 2))
-        reader = GroupReader(columns, [], sorted(cuts), order.tolist(), values)
-    if np.mean(reader.read(rows)[has_group] == codes[has_group]) < READABLE:
-        return None
-    return reader
-
-
-def units_of(
-    rows: Float, groups: Sequence[Sequence[int]], blocked: Sequence[int], given: Sequence[int]
-) -> list[list[int]]:
-    """Columns that are adapted together: the 0/1 columns of a category, or one number.
-
-    Parameters
-    ----------
-    rows : ndarray of float, shape (n, d)
-    groups : sequence of sequence of int
-        Columns of X of each column of the table.
-    blocked, given : sequence of int
-        Sensitive and legitimate columns, which are not adapted.
-
-    Returns
-    -------
-    list of list of int
-    """
-    units = []
-    for columns in groups:
-        part = [j for j in columns if j not in blocked and j not in given]
-        if not part:
-            continue
-        one_hot = all(is_binary(rows[:, j]) for j in part)
-        if one_hot and rows[:, part].sum(axis=1).max() <= 1.0:
-            units.append(part)
-        else:
-            units += [[j] for j in part]
-    return units
-
-
-def without_explained(rows: Float, given: list[int]) -> Float:
-    """Rows less what a linear regression on legitimate columns explains, without these.
-
-    Parameters
-    ----------
-    rows : ndarray of float, shape (n, d)
-    given : list of int
-        Legitimate columns.
-
-    Returns
-    -------
-    ndarray of float, shape (n, d - len(given))
-    """
-    inputs = np.concatenate([np.ones((len(rows), 1)), rows[:, given]], axis=1)
-    outcomes = np.delete(rows, given, axis=1)
-    fitted, *_ = np.linalg.lstsq(inputs, outcomes, rcond=None)
-    return np.asarray(outcomes - inputs @ fitted)
-
-
-def label_losses(rows: Float, labels: Index, seed: int) -> Float:
-    """Cross-validated log loss of trees for every row (nats).
-
-    Parameters
-    ----------
-    rows : ndarray of float, shape (n, d)
-    labels : ndarray of int, shape (n,)
-    seed : int
-        Of the folds.
-
-    Returns
-    -------
-    ndarray of float, shape (n,)
-    """
-    from sklearn.model_selection import StratifiedKFold, cross_val_predict
-    from xgboost import XGBClassifier
-
-    folds = StratifiedKFold(LABEL_FOLDS, shuffle=True, random_state=seed)
-    model = XGBClassifier(**LABEL_TREES, n_jobs=1, random_state=0)
-    predicted = cross_val_predict(
-        model, rows.astype(np.float32), labels, cv=folds, method="predict_proba"
-    )
-    chosen = predicted[np.arange(len(labels)), labels].astype(np.float64)
-    return -np.log(np.maximum(chosen, 1e-12))

@@ -1,4 +1,4 @@
-"""What a learned fair metric leaves of the sensitive attributes, on the test rows."""
+"""A learned fair metric on test rows: its leak, and equal decisions on its adapted copies."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ import numpy as np
 from evenhand.fairlib.distances.attribute_leak import attribute_leak
 from evenhand.fairlib.evaluation.evaluate import MetricValue
 from evenhand.fairlib.methods.decided import DecidedModel
+from evenhand.fairlib.numerics import wilson_interval
+from evenhand.tasks.evaluating.decisions import groups_argument
 from evenhand.tasks.execution.dataset import Dataset
 
 # Rows of a group from which an AUC is measured.
@@ -26,6 +28,24 @@ def metric_leaks(metric: Any, model: Any, data: Dataset) -> dict[str, MetricValu
         f"metric_leak.{name}": _leak(rows, groups.astype(str))
         for name, groups in data.sensitive.items()
     }
+
+
+def adapted_consistency(
+    metric: Any, model: Any, data: Dataset, level: float
+) -> dict[str, MetricValue]:
+    """``adapted_consistency``: the share of people with one decision on all their adapted copies.
+
+    It does not exist where the groups cannot be read from the model inputs.
+    """
+    if not metric.adapts:
+        return {}
+    groups = groups_argument(model, data.sensitive)
+    same = np.ones(len(data.X), dtype=bool)
+    predicted = model.predict(data.X, **groups)
+    for copy in metric.counterfactuals(data.X):
+        same &= model.predict(copy, **groups) == predicted
+    low, high = wilson_interval(int(same.sum()), len(same), level)
+    return {"adapted_consistency": MetricValue(float(same.mean()), low, high)}
 
 
 def _leak(rows: Any, groups: Any) -> MetricValue:

@@ -52,7 +52,7 @@ from evenhand.tasks.evaluating.decisions import (
     decide_rows,
     person_mean,
 )
-from evenhand.tasks.evaluating.metric_leaks import metric_leaks
+from evenhand.tasks.evaluating.metric_leaks import adapted_consistency, metric_leaks
 from evenhand.tasks.evaluating.token_moves import TokenMoves, token_moves
 from evenhand.tasks.execution.dataset import Block, Dataset, StoredTable, dataset_of, read_targets
 from evenhand.tasks.execution.step import Outputs, Stages, StepContext, StepResult, in_units
@@ -118,7 +118,7 @@ def evaluate(context: StepContext) -> StepResult:
     outcomes = test.outcomes(controls.METHOD)
     audited, certified, certificates = test.certify(model, outcomes, draws=settings["draws"])
     moves = test.token_moves(model, outcomes, draws=settings["draws"])
-    certificates |= moves.metrics
+    certificates |= moves.metrics | test.adapted_consistency(model)
 
     metrics = _probability_spread(outcomes) | certificates
     metrics |= _metrics_of_attacks_and_reasons(test, model)
@@ -421,6 +421,14 @@ class _Test:
             counts_people=self.rows.counts_people,
         )
 
+    def adapted_consistency(self, model: Any) -> dict[str, MetricValue]:
+        """Equal decisions on the adapted copies of a learned metric, if the job has one."""
+        parameters = self.context.parameters
+        if not parameters.get("metric_leak"):
+            return {}
+        metric = load_metric(self.context.inputs["metric"])
+        return adapted_consistency(metric, model, self.data, parameters["evaluate"]["level"])
+
     def token_moves(self, model: Any, outcomes: Outcomes, *, draws: int) -> TokenMoves:
         """How the answers move when terms of sentences are exchanged."""
         context = self.context
@@ -540,7 +548,7 @@ def _measured_controls(
             outcomes = test.outcomes(name)
             _, _, certified = test.certify(control, outcomes, draws=0, outputs=False)
             moves = test.token_moves(control, outcomes, draws=0)
-            certified |= moves.metrics
+            certified |= moves.metrics | test.adapted_consistency(control)
             previous = controls.MeasuredControl(
                 name, outcomes, certified, None, moves.by_sentence, compared[name]
             )

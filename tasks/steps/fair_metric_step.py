@@ -10,8 +10,9 @@ from numpy.typing import NDArray
 
 from evenhand.fairlib.distances.explore import EXPLORE
 from evenhand.fairlib.distances.face import FACE
-from evenhand.fairlib.distances.learned import LearnedMetric, MetricReport
+from evenhand.fairlib.distances.learned import LearnedMetric
 from evenhand.fairlib.distances.metric_base import FeatureBounds, Metric, mean_squared_distance
+from evenhand.fairlib.distances.metric_evidence import MetricReport
 from evenhand.fairlib.distances.sensitive_subspace import (
     LearnedDirection,
     SensitiveSubspace,

@@ -10,7 +10,9 @@ def test_independent_rows_are_at_chance_and_copies_are_not():
     rng = np.random.default_rng(0)
     group = np.repeat(["a", "b"], 200)
     noise = rng.normal(size=(400, 2))
-    assert not attribute_leak(noise, group).above_chance
+    chance = attribute_leak(noise, group)
+    assert not chance.above_chance
+    assert 0.05 < chance.high - chance.low < 0.2
     leak = attribute_leak(np.column_stack([noise, group == "b"]), group)
     assert leak.auc > 0.99
     assert leak.low <= leak.auc <= leak.high

@@ -4,15 +4,13 @@ Tests above two seconds learn a metric: each trains some hundred small cross-val
 """
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from evenhand.fairlib.datasets.planted import WORLDS
-from evenhand.fairlib.distances.learned import (
-    LearnedMetric,
-    group_codes_of,
-    group_reader,
-    units_of,
-)
+from evenhand.fairlib.distances.group_readers import group_codes_of, group_reader
+from evenhand.fairlib.distances.learned import LearnedMetric
+from evenhand.fairlib.distances.metric_evidence import units_of
 from evenhand.fairlib.distances.metric_kinds import load_metric
 from evenhand.fairlib.methods.preprocessed_gbdt import ProjectedGBDTClassifier
 from evenhand.fairlib.preprocessing.encoder import ColumnSpec, TableEncoder
@@ -96,6 +94,15 @@ def test_a_person_is_the_own_counterpart_in_the_own_group(linear):
         np.testing.assert_allclose(copy[member], X[member], atol=1e-6)
         indicator = copy[:, encoder.groups_["sex"]]
         assert (indicator == indicator[0]).all()
+
+
+def test_counterparts_also_have_the_removed_columns(linear):
+    people, encoder, X, metric = linear
+    height = encoder.groups_["height"][0]
+    for group, copy in enumerate(metric.counterfactuals(X)):
+        true = encoder.transform(people.regenerate({"sex": group}))
+        assert np.abs(copy[:, height] - true[:, height]).max() < 0.2
+    assert metric.n_draws == 1
 
 
 def test_counterparts_are_comparable(linear):
@@ -235,3 +242,16 @@ def test_bad_input_is_refused_in_one_line(linear):
     for metric, features, message in cases:
         with pytest.raises(ValueError, match=message):
             metric.fit(X, people.label, sensitive_features=features)
+
+
+def test_what_legitimate_columns_explain_is_no_leak_of_a_table_or_a_file(tmp_path):
+    people, encoder, X = encoded("earned-difference")
+    table = pd.DataFrame(X, columns=encoder.feature_names_)
+    indicators = [encoder.feature_names_[j] for j in encoder.groups_["sex"]]
+    metric = LearnedMetric(sensitive={"sex": indicators}, legitimate=["training"])
+    metric.fit(table, people.label, sensitive_features={"sex": people.table["sex"]})
+    left = metric.what_is_left(X, adapted=True)
+    assert left.shape == (len(X), X.shape[1] - 1)
+    metric.save(tmp_path)
+    loaded = load_metric(tmp_path)
+    np.testing.assert_array_equal(loaded.what_is_left(X, adapted=True), left)

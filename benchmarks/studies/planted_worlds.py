@@ -1,0 +1,403 @@
+"""Methods in planted worlds, where the true labels and the counterparts of people are known.
+
+    python -m benchmarks.studies.planted_worlds [--seeds 3] [--rows 2500] [--worlds linear ...]
+        [--methods plain ...]
+
+Each result is a line of results/planted_worlds.jsonl; a run continues where an earlier one ended.
+The summary results/planted_worlds.json has means over seeds and their standard errors.
+
+All decisions are at a selected share of one half of the test people. Measured are the accuracy and
+the AUC of the true labels, the accuracy of the recorded ones, the share of decisions that do not
+change when the person is regenerated under any other group, and the largest difference of selection
+rates. Settings are chosen on training rows.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from benchmarks.common import RESULTS, provenance
+from evenhand.fairlib.arrays import Float, Float32, Index
+from evenhand.fairlib.datasets.planted import WORLDS, PlantedPeople, PlantedWorld
+from evenhand.fairlib.distances.attribute_leak import attribute_leak
+from evenhand.fairlib.distances.face import FACE
+from evenhand.fairlib.distances.group_readers import combined_codes
+from evenhand.fairlib.distances.learned import LearnedMetric
+from evenhand.fairlib.distances.metric_base import Metric
+from evenhand.fairlib.distances.sensitive_subspace import LearnedDirection, SensitiveSubspace
+from evenhand.fairlib.methods.budro import BudroClassifier
+from evenhand.fairlib.methods.gbdt import GBDTClassifier
+from evenhand.fairlib.methods.preprocessed_gbdt import (
+    ProjectedGBDTClassifier,
+    ReweighedGBDTClassifier,
+)
+from evenhand.fairlib.preprocessing.encoder import ColumnSpec, TableEncoder
+
+LINES = RESULTS / "planted_worlds.jsonl"
+SUMMARY = RESULTS / "planted_worlds.json"
+TEST_ROWS = 4000
+SELECTED = 0.5
+# The number of steps is chosen on a fifth of the training rows.
+TREES: dict[str, Any] = {
+    "n_steps": 300,
+    "max_depth": 3,
+    "eta": 0.08,
+    "validation_fraction": 0.2,
+    "random_state": 0,
+    "n_jobs": 1,
+}
+BUDRO = TREES | {"n_steps": 150, "eta": 0.1}
+MEASURES = ("true_auc", "true_accuracy", "recorded_accuracy", "consistency", "selection_gap")
+CONTROLS = ("plain", "blind", "leave_out", "reweigh", "group_thresholds")
+Scorer = Callable[[pd.DataFrame], Float]
+
+
+class Training(NamedTuple):
+    """Training people of a world, encoded."""
+
+    world: PlantedWorld
+    people: PlantedPeople
+    encoder: TableEncoder
+    X: Float32
+    codes: Index
+
+    @property
+    def attributes(self) -> list[str]:
+        """Names of the sensitive attributes."""
+        return [attribute.name for attribute in self.world.attributes]
+
+    @property
+    def sensitive(self) -> list[int]:
+        """Columns of X that hold a sensitive attribute."""
+        positions = []
+        for name in self.attributes:
+            positions += self.encoder.groups_[name]
+        return positions
+
+    @property
+    def features(self) -> dict[str, Any]:
+        """Sensitive features by name."""
+        return {name: self.people.table[name].to_numpy() for name in self.attributes}
+
+    def columns_without(self, removed: list[int]) -> list[int]:
+        """Columns of X but some."""
+        return [j for j in range(self.X.shape[1]) if j not in removed]
+
+    def scorer(self, model: Any, columns: list[int] | None = None) -> Scorer:
+        """Scores of a model that reads some columns."""
+
+        def score(table: pd.DataFrame) -> Float:
+            X = self.encoder.transform(table)
+            if columns is not None:
+                X = X[:, columns]
+            return np.asarray(model.predict_proba(X)[:, 1])
+
+        return score
+
+
+def codes_of(world: PlantedWorld, table: pd.DataFrame) -> Index:
+    """Combined group of every person."""
+    codes = []
+    sizes = []
+    for attribute in world.attributes:
+        number = {name: code for code, name in enumerate(attribute.groups)}
+        codes.append(table[attribute.name].map(number).to_numpy().astype(np.int64))
+        sizes.append(len(attribute.groups))
+    return combined_codes(codes, sizes)
+
+
+def training_of(world: PlantedWorld, people: PlantedPeople) -> Training:
+    """Encode training people."""
+    specs = []
+    for column in people.table:
+        kind = "standard" if people.table[column].dtype.kind == "f" else "onehot"
+        specs.append(ColumnSpec(str(column), kind))
+    encoder = TableEncoder(specs, unseen="ignore").fit(people.table)
+    X = encoder.transform(people.table)
+    return Training(world, people, encoder, X, codes_of(world, people.table))
+
+
+def plain(training: Training) -> Scorer:
+    """Trees without mitigation."""
+    return training.scorer(GBDTClassifier(**TREES).fit(training.X, training.people.label))
+
+
+def without(training: Training, removed: list[int]) -> Scorer:
+    """Trees without some columns."""
+    columns = training.columns_without(removed)
+    model = GBDTClassifier(**TREES).fit(training.X[:, columns], training.people.label)
+    return training.scorer(model, columns)
+
+
+def blind(training: Training) -> Scorer:
+    """Trees without the sensitive columns."""
+    return without(training, training.sensitive)
+
+
+def leave_out(training: Training) -> Scorer:
+    """Trees without the columns that tell an attribute; blind where every column does."""
+    removed = list(training.sensitive)
+    for name, positions in training.encoder.groups_.items():
+        if name in training.attributes:
+            continue
+        for values in training.features.values():
+            if attribute_leak(training.X[:, positions], values).above_chance:
+                removed += positions
+    if len(set(removed)) == training.X.shape[1]:
+        removed = training.sensitive
+    return without(training, removed)
+
+
+def reweigh(training: Training) -> Scorer:
+    """Trees on rows reweighed by group and label."""
+    model = ReweighedGBDTClassifier(**TREES)
+    model.fit(training.X, training.people.label, sensitive_features=training.features)
+    return training.scorer(model)
+
+
+def group_thresholds(training: Training) -> Scorer:
+    """Trees without mitigation, with a threshold for each group: ranks within the group."""
+    score = plain(training)
+    scores = score(training.people.table)
+    ranked = {}
+    for code in np.unique(training.codes):
+        ranked[code] = np.sort(scores[training.codes == code])
+
+    def rank(table: pd.DataFrame) -> Float:
+        values = score(table)
+        codes = codes_of(training.world, table)
+        ranks = np.zeros(len(values))
+        for code, ordered in ranked.items():
+            members = codes == code
+            ranks[members] = np.searchsorted(ordered, values[members]) / len(ordered)
+        # so that people beyond all training people are still ordered
+        return ranks + 1e-6 * values
+
+    return rank
+
+
+def default_metric(training: Training) -> Metric:
+    """The sensitive subspace with its defaults."""
+    learned = []
+    for name in training.attributes:
+        learned.append(LearnedDirection(name, tuple(training.encoder.groups_[name])))
+    metric = SensitiveSubspace(indicators=training.sensitive, learned=learned)
+    return metric.fit(training.X, sensitive_features=training.features)
+
+
+def learned_metric(training: Training) -> LearnedMetric:
+    """The learned metric, with the world's legitimate columns."""
+    groups = training.encoder.groups_
+    legitimate = []
+    for name in training.world.legitimate:
+        legitimate += groups[name]
+    metric = LearnedMetric(
+        sensitive={name: groups[name] for name in training.attributes},
+        legitimate=legitimate,
+        feature_groups=groups,
+    )
+    return metric.fit(training.X, training.people.label, sensitive_features=training.features)
+
+
+def oracle_metric(training: Training) -> Metric:
+    """FACE on the true regenerated copies."""
+    copies = []
+    for table in training.people.every_group():
+        copies.append(training.encoder.transform(table))
+    return FACE(explained_variance=0.99).fit(training.X, counterfactuals=copies)
+
+
+def projected(metric: Callable[[Training], Metric]) -> Callable[[Training], Scorer]:
+    """The method `project` with a metric."""
+
+    def train(training: Training) -> Scorer:
+        model = ProjectedGBDTClassifier(metric(training), **TREES)
+        return training.scorer(model.fit(training.X, training.people.label))
+
+    return train
+
+
+def boosted(metric: Callable[[Training], Metric]) -> Callable[[Training], Scorer]:
+    """The method `budro` with a metric."""
+
+    def train(training: Training) -> Scorer:
+        model = BudroClassifier(metric(training), **BUDRO)
+        return training.scorer(model.fit(training.X, training.people.label))
+
+    return train
+
+
+def regularised(metric: Callable[[Training], Metric]) -> Callable[[Training], Scorer]:
+    """The method `sensei` with a metric."""
+
+    def train(training: Training) -> Scorer:
+        from evenhand.fairlib.methods.networks.sensei import SenSeIClassifier
+
+        model = SenSeIClassifier(metric(training), random_state=0)
+        return training.scorer(model.fit(training.X, training.people.label))
+
+    return train
+
+
+def oracle_trees(training: Training) -> Scorer:
+    """Trees trained on everybody regenerated as one group; test people are regenerated, too."""
+    table = training.people.every_group()[0]
+    columns = training.columns_without(training.sensitive)
+    X = training.encoder.transform(table)[:, columns]
+    model = GBDTClassifier(**TREES).fit(X, training.people.label)
+    return training.scorer(model, columns)
+
+
+METHODS: dict[str, Callable[[Training], Scorer]] = {
+    "plain": plain,
+    "blind": blind,
+    "leave_out": leave_out,
+    "reweigh": reweigh,
+    "group_thresholds": group_thresholds,
+    "project": projected(default_metric),
+    "project-learned": projected(learned_metric),
+    "project-oracle": projected(oracle_metric),
+    "budro": boosted(default_metric),
+    "budro-learned": boosted(learned_metric),
+    "budro-oracle": boosted(oracle_metric),
+    "oracle-trees": oracle_trees,
+    "sensei": regularised(default_metric),
+    "sensei-learned": regularised(learned_metric),
+    "sensei-oracle": regularised(oracle_metric),
+}
+# Networks take a minute each, so they must be named.
+DEFAULT_METHODS = tuple(name for name in METHODS if not name.startswith("sensei"))
+
+
+def measure(
+    world: PlantedWorld, people: PlantedPeople, score: Scorer, *, regenerated: bool
+) -> dict[str, float]:
+    """Measures of a scorer on test people; `regenerated` first makes them one group."""
+    from sklearn.metrics import roc_auc_score
+
+    tables = people.every_group()
+    table = people.table
+    if regenerated:
+        tables = tables[:1]
+        table = tables[0]
+    scores = score(table)
+    threshold = np.quantile(scores, 1 - SELECTED)
+    selected = scores > threshold
+    same = np.ones(len(selected), dtype=bool)
+    for copy in tables:
+        same &= (score(copy) > threshold) == selected
+    codes = codes_of(world, people.table)
+    rates = [selected[codes == code].mean() for code in np.unique(codes)]
+    values = (
+        roc_auc_score(people.true_label, scores),
+        (selected == people.true_label).mean(),
+        (selected == people.label).mean(),
+        same.mean(),
+        max(rates) - min(rates),
+    )
+    return {name: round(float(value), 5) for name, value in zip(MEASURES, values, strict=True)}
+
+
+def results_of(path: Path) -> Iterator[dict[str, Any]]:
+    """Results of earlier runs."""
+    if path.exists():
+        for line in path.read_text().splitlines():
+            yield json.loads(line)
+
+
+def run(world: PlantedWorld, seed: int, rows: int, names: list[str]) -> None:
+    """Measure methods in a world with one seed."""
+    rng = np.random.default_rng([seed, rows])
+    training = training_of(world, world.draw(rows, rng))
+    test = world.draw(TEST_ROWS, rng)
+    for name in names:
+        start = time.process_time()
+        score = METHODS[name](training)
+        seconds = time.process_time() - start
+        result = measure(world, test, score, regenerated=name == "oracle-trees")
+        record = {"world": world.name, "seed": seed, "rows": rows, "method": name, **result}
+        record["cpu_s"] = round(seconds, 1)
+        with LINES.open("a") as lines:
+            lines.write(json.dumps(record) + "\n")
+        print(record, flush=True)
+
+
+def summary(results: list[dict[str, Any]], rows: int) -> dict[str, Any]:
+    """Means over seeds by world and method, and paired differences from the best control."""
+    frame = pd.DataFrame(results)
+    frame = frame[frame["rows"] == rows]
+    worlds = {}
+    for world, of_world in frame.groupby("world", sort=False):
+        means = of_world.groupby("method")[list(MEASURES)].mean()
+        controls = [name for name in CONTROLS if name in means.index]
+        best = means.loc[controls, "true_auc"].idxmax()
+        reference = of_world[of_world["method"] == best].set_index("seed")["true_auc"]
+        methods = {}
+        for name in METHODS:
+            if name not in means.index:
+                continue
+            of_method = of_world[of_world["method"] == name].set_index("seed")["true_auc"]
+            difference = (of_method - reference).dropna()
+            error = float(difference.std(ddof=1)) / np.sqrt(max(len(difference), 1))
+            entry = {key: round(float(means.loc[name, key]), 4) for key in MEASURES}
+            entry["gain"] = round(float(difference.mean()), 4)
+            entry["gain_error"] = None if np.isnan(error) else round(error, 4)
+            methods[name] = entry
+        worlds[str(world)] = {
+            "seeds": int(of_world["seed"].nunique()),
+            "best_control": str(best),
+            "methods": methods,
+        }
+    return worlds
+
+
+def write_summary(rows: int) -> None:
+    """Write the committed summary, one line for each method of a world."""
+    command = "python -m benchmarks.studies.planted_worlds"
+    earlier = {}
+    if SUMMARY.exists():
+        earlier = json.loads(SUMMARY.read_text()).get("worlds", {})
+    worlds = earlier | {str(rows): summary(list(results_of(LINES)), rows)}
+    lines = ["{", f' "provenance": {json.dumps(provenance(command))},', ' "worlds": {']
+    for number, (size, by_world) in enumerate(worlds.items()):
+        lines.append(f"  {json.dumps(size)}: {{")
+        for place, (world, content) in enumerate(by_world.items()):
+            comma = "," if place + 1 < len(by_world) else ""
+            lines.append(f"   {json.dumps(world)}: {json.dumps(content)}{comma}")
+        lines.append("  }" + ("," if number + 1 < len(worlds) else ""))
+    lines += [" }", "}"]
+    SUMMARY.write_text("\n".join(lines) + "\n")
+
+
+def main() -> None:
+    """Run what no earlier run has measured, and write the summary."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--rows", type=int, default=2500)
+    parser.add_argument("--worlds", nargs="*", choices=list(WORLDS), default=list(WORLDS))
+    parser.add_argument("--methods", nargs="*", choices=list(METHODS), default=DEFAULT_METHODS)
+    options = parser.parse_args()
+    done = set()
+    for record in results_of(LINES):
+        done.add((record["world"], record["seed"], record["rows"], record["method"]))
+    for seed in range(options.seeds):
+        for world in options.worlds:
+            names = []
+            for name in options.methods:
+                if (world, seed, options.rows, name) not in done:
+                    names.append(name)
+            if names:
+                run(WORLDS[world], seed, options.rows, names)
+    write_summary(options.rows)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,217 @@
+"""Groups of sensitive attributes: their codes, and how they are read from the columns of X."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from evenhand.fairlib.arrays import Float, Index
+from evenhand.fairlib.distances.adaptation import LEAST_GROUP, Adaptation, is_binary, levels_of
+
+# Least share of training rows whose group must follow from the columns of X.
+READABLE = 0.999
+# Names of the group of people without a value: they have no counterparts.
+MISSING_GROUPS = ("", "nan", "None", "missing", "(missing)")
+
+
+@dataclass
+class GroupReader:
+    """How the group of an attribute is read from the columns of X.
+
+    Parameters
+    ----------
+    positions : list of int
+        Columns of the matrix.
+    level_groups : list of int
+        Group of each level of a category; empty for a number.
+    cuts : list of float
+        Of a number: the limits between neighbouring groups.
+    cut_groups : list of int
+        Of a number: the group of each interval.
+    values : list of list of float
+        The columns' values in each group: those of its most frequent level, or its mean.
+    """
+
+    positions: list[int]
+    level_groups: list[int]
+    cuts: list[float]
+    cut_groups: list[int]
+    values: list[list[float]]
+
+    def read(self, rows: Float) -> Index:
+        """Group of every row, -1 where it is unknown.
+
+        Parameters
+        ----------
+        rows : ndarray of float, shape (n, d)
+
+        Returns
+        -------
+        ndarray of int, shape (n,)
+        """
+        if self.level_groups:
+            return np.array(self.level_groups)[levels_of(rows, self.positions)]
+        interval = np.searchsorted(np.array(self.cuts), rows[:, self.positions[0]])
+        return np.array(self.cut_groups)[interval]
+
+
+@dataclass
+class Stage:
+    """The adaptation to one attribute, or to all combinations of several.
+
+    Parameters
+    ----------
+    attributes : list of str
+    groups : list of list of str
+        Names of each attribute's groups.
+    readers : list of GroupReader or None
+        One for each attribute; None where its group cannot be read from X.
+    adaptation : Adaptation
+    """
+
+    attributes: list[str]
+    groups: list[list[str]]
+    readers: list[GroupReader | None]
+    adaptation: Adaptation
+
+    @property
+    def readable(self) -> bool:
+        """Whether the groups can be read from X."""
+        return all(reader is not None for reader in self.readers)
+
+    def read(self, rows: Float) -> Index:
+        """Combined group of every row, -1 where an attribute's group is unknown.
+
+        Parameters
+        ----------
+        rows : ndarray of float, shape (n, d)
+
+        Returns
+        -------
+        ndarray of int, shape (n,)
+        """
+        codes = [reader.read(rows) for reader in self.readers if reader is not None]
+        return combined_codes(codes, [len(names) for names in self.groups])
+
+    def write(self, rows: Float, target: int) -> None:
+        """Write a combined group into the columns of its attributes, in place.
+
+        Parameters
+        ----------
+        rows : ndarray of float, shape (n, d)
+        target : int
+        """
+        code = target
+        for names, reader in zip(reversed(self.groups), reversed(self.readers), strict=True):
+            group = code % len(names)
+            code //= len(names)
+            if reader is not None:
+                rows[:, reader.positions] = reader.values[group]
+
+
+def combined_codes(codes: Sequence[Index], sizes: Sequence[int]) -> Index:
+    """Codes of the combinations of groups; -1 where one is unknown.
+
+    Parameters
+    ----------
+    codes : sequence of ndarray of int, shape (n,)
+    sizes : sequence of int
+        Number of groups of each attribute.
+
+    Returns
+    -------
+    ndarray of int, shape (n,)
+    """
+    total = np.zeros_like(codes[0])
+    unknown = np.zeros(len(codes[0]), dtype=bool)
+    for attribute_codes, size in zip(codes, sizes, strict=True):
+        total = total * size + attribute_codes
+        unknown |= attribute_codes < 0
+    return np.where(unknown, -1, total)
+
+
+def group_codes_of(name: str, values: ArrayLike) -> tuple[list[str], Index]:
+    """Names of an attribute's groups, and the group of every row; -1 for a missing value.
+
+    Parameters
+    ----------
+    name : str
+        Name of the attribute, for messages.
+    values : array-like, shape (n,)
+
+    Returns
+    -------
+    tuple of list of str and ndarray of int, shape (n,)
+
+    Raises
+    ------
+    ValueError
+        If there is one group, or a group has fewer than 30 rows.
+    """
+    texts = np.asarray(values).astype(str)
+    groups, codes, counts = np.unique(texts, return_inverse=True, return_counts=True)
+    names: list[str] = []
+    numbers = np.full(len(groups), -1)
+    for number, group in enumerate(groups.tolist()):
+        if group in MISSING_GROUPS:
+            continue
+        if counts[number] < LEAST_GROUP:
+            raise ValueError(
+                f"the group {group!r} of {name!r} has {int(counts[number])} training rows: a "
+                f"learned metric needs at least {LEAST_GROUP}. Merge it with another group."
+            )
+        numbers[number] = len(names)
+        names.append(group)
+    if len(names) < 2:
+        raise ValueError(f"the attribute {name!r} has one group: nothing can be learned from it.")
+    return names, numbers[codes]
+
+
+def group_reader(
+    rows: Float, positions: Sequence[int], names: list[str], codes: Index
+) -> GroupReader | None:
+    """How groups are read from columns of X; None if they do not follow from them.
+
+    Parameters
+    ----------
+    rows : ndarray of float, shape (n, d)
+    positions : sequence of int
+        Columns of the attribute; there may be none.
+    names : list of str
+        Names of the groups.
+    codes : ndarray of int, shape (n,)
+        Group of every row, -1 for unknown.
+
+    Returns
+    -------
+    GroupReader or None
+    """
+    if not len(positions):
+        return None
+    columns = list(positions)
+    known = codes >= 0
+    values = [rows[codes == group][:, columns].mean(axis=0).tolist() for group in range(len(names))]
+    if all(is_binary(rows[:, j]) for j in columns):
+        levels = levels_of(rows, columns)
+        counts = np.zeros((len(columns) + 1, len(names)))
+        np.add.at(counts, (levels[known], codes[known]), 1)
+        level_groups = np.where(counts.sum(axis=1) > 0, counts.argmax(axis=1), -1)
+        reader = GroupReader(columns, level_groups.tolist(), [], [], values)
+        encodings = np.concatenate([np.eye(len(columns)), np.zeros((1, len(columns)))])
+        for group in range(len(names)):
+            reader.values[group] = encodings[counts[:, group].argmax()].tolist()
+    else:
+        first = rows[known, columns[0]]
+        order = np.argsort([value[0] for value in values])
+        cuts = []
+        for lower, upper in zip(order[:-1], order[1:], strict=True):
+            below = first[codes[known] == lower].max()
+            above = first[codes[known] == upper].min()
+            cuts.append(float((below + above) / 2))
+        reader = GroupReader(columns, [], sorted(cuts), order.tolist(), values)
+    if np.mean(reader.read(rows)[known] == codes[known]) < READABLE:
+        return None
+    return reader

@@ -1,0 +1,361 @@
+"""Evidence on training rows: which columns a learned metric adapts, removes or keeps."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from evenhand.fairlib.arrays import Float, Index
+from evenhand.fairlib.distances.adaptation import LEAST_GROUP, Adaptation, is_binary
+from evenhand.fairlib.distances.attribute_leak import AttributeLeak, attribute_leak
+from evenhand.fairlib.distances.group_readers import combined_codes
+from evenhand.fairlib.execution import generator
+
+# Trees that judge how much a column tells about the label.
+LABEL_TREES = {"n_estimators": 80, "max_depth": 3, "learning_rate": 0.08, "tree_method": "hist"}
+LABEL_FOLDS = 4
+
+
+class ColumnVerdict(NamedTuple):
+    """What the metric does with a column of the table, and why.
+
+    `auc` is the attribute's AUC from this column alone, `signal` the rise of the label's log loss
+    without it (nats), or None where it was not measured.
+    """
+
+    column: str
+    verdict: str
+    auc: float
+    signal: float | None
+
+
+class MetricReport(NamedTuple):
+    """What was found when a metric was learned; aggregates only.
+
+    `before` and `after` are the attribute's AUC by attribute from the columns of X without the
+    sensitive ones, and from what the metric leaves of rows that its evidence did not use.
+    `label_auc` are the label's cross-validated AUC before and after, None without labels.
+    """
+
+    columns: list[ColumnVerdict]
+    before: dict[str, AttributeLeak]
+    after: dict[str, AttributeLeak]
+    label_auc: tuple[float, float] | None
+    sequential: bool
+
+
+class Evidence(NamedTuple):
+    """The rows from which choices are made: one half adapts, the other half is judged."""
+
+    rows: Float
+    labels: Index | None
+    codes: list[Index]
+    sizes: list[int]
+    half: Index
+
+
+class Choice:
+    """Which columns are adapted or removed, by evidence on training rows."""
+
+    def __init__(
+        self,
+        evidence: Evidence,
+        units: list[list[int]],
+        given: list[int],
+        free: list[int],
+        seed: int,
+    ) -> None:
+        self.evidence = evidence
+        self.units = units
+        self.given = given
+        self.free = free
+        self.seed = seed
+        self.sequential = False
+        self.removed: set[int] = set()
+        self.signals: dict[int, float] = {}
+        self.kinds: dict[int, str] = {}
+
+    def decide(self) -> None:
+        """Adapt columns, condition on earlier ones if that leaves less, and remove columns."""
+        adapted = self.adapted_rows()
+        self._remove_without_signal(adapted, self._differing())
+        for _ in range(len(self.units) + 1):
+            leak = self._leak(self.adapted_halves())
+            if not is_clear(leak):
+                return
+            if not self.sequential:
+                self.sequential = True
+                if self._leak(self.adapted_halves()).auc < leak.auc - 0.01:
+                    self._remove_without_signal(self.adapted_rows(), self._differing())
+                    continue
+                self.sequential = False
+            if not self._remove_most_telling():
+                return
+
+    def partition(self, names: list[str], codes: list[Index]) -> list[list[str]]:
+        """All attributes together if each combination has enough rows, else one by one."""
+        sizes = self.evidence.sizes
+        joint = combined_codes(codes, sizes)
+        counts = np.bincount(joint[joint >= 0], minlength=int(np.prod(sizes)))
+        if counts.min() >= LEAST_GROUP:
+            return [names]
+        return [[name] for name in names]
+
+    def adaptation(self, *, with_removed: bool = False) -> Adaptation:
+        """An adaptation, not fitted, of the columns that stay, perhaps followed by the others."""
+        units = [unit for unit in self.units if not self.removed.issuperset(unit)]
+        if with_removed:
+            units += [unit for unit in self.units if self.removed.issuperset(unit)]
+        return Adaptation(units, self.given, sequential=self.sequential)
+
+    def _chain(self, learn: Index, use: Index) -> Float:
+        """Rows of `use` adapted by what rows of `learn` show."""
+        evidence = self.evidence
+        sources = evidence.rows[learn]
+        rows = evidence.rows[use]
+        names = [str(number) for number in range(len(evidence.codes))]
+        learned = [codes[learn] for codes in evidence.codes]
+        self.kinds = {}
+        for part in self.partition(names, learned):
+            numbers = [int(name) for name in part]
+            sizes = [evidence.sizes[number] for number in numbers]
+            source_codes = combined_codes([learned[number] for number in numbers], sizes)
+            codes = combined_codes([evidence.codes[number][use] for number in numbers], sizes)
+            adaptation = self.adaptation()
+            known = source_codes >= 0
+            adaptation.fit(sources[known], source_codes[known], int(np.prod(sizes)))
+            for column in adaptation.columns_:
+                if column.kind != "keep":
+                    self.kinds[column.positions[0]] = column.kind
+            rng = generator(self.seed, "evidence levels")
+            reference = adaptation.reference_
+            uniforms = rng.random((len(rows), adaptation.n_drawn_))
+            rows = adaptation.counterparts(rows, codes, reference, uniforms)
+            uniforms = rng.random((len(sources), adaptation.n_drawn_))
+            sources = adaptation.counterparts(sources, source_codes, reference, uniforms)
+        return rows
+
+    def adapted_rows(self) -> Float:
+        """All evidence rows, adapted by themselves."""
+        everybody = np.arange(len(self.evidence.rows))
+        return self._chain(everybody, everybody)
+
+    def adapted_halves(self) -> Float:
+        """The judged half of the rows, adapted by the other half."""
+        return self._chain(np.flatnonzero(self.evidence.half), np.flatnonzero(~self.evidence.half))
+
+    def _kept_columns(self) -> list[int]:
+        return [j for j in self.free if j not in self.removed]
+
+    def _leak(self, judged: Float) -> AttributeLeak:
+        """The largest leak of all attributes from the columns that stay, of the judged half."""
+        leaks = self.leaks(judged[:, self._kept_columns()], np.flatnonzero(~self.evidence.half))
+        return max(leaks, key=lambda leak: leak.low)
+
+    def leaks(self, rows: Float, use: Index) -> list[AttributeLeak]:
+        """Leak of each attribute given rows at some positions of the evidence."""
+        result = []
+        legitimate = [j for j in self.given if j in self._kept_columns()]
+        positions = self._kept_columns() if rows.shape[1] == len(self._kept_columns()) else []
+        for codes in self.evidence.codes:
+            known = codes[use] >= 0
+            part = rows[known]
+            if legitimate and positions:
+                part = without_explained(part, [positions.index(j) for j in legitimate])
+            result.append(attribute_leak(part, codes[use][known], seed=self.seed))
+        return result
+
+    def _differing(self) -> list[list[int]]:
+        """Units that the last adaptation changed."""
+        return [unit for unit in self.units if unit[0] in self.kinds]
+
+    def _remove_without_signal(self, adapted: Float, candidates: list[list[int]]) -> None:
+        """Remove candidates, the clearest proxy first, whose loss is not measurable."""
+        labels = self.evidence.labels
+        if labels is None or not candidates:
+            return
+        ordered = sorted(candidates, key=lambda unit: -self._unit_auc(unit))
+        reference = label_losses(adapted[:, self._kept_columns()], labels, self.seed)
+        for unit in ordered:
+            left = [j for j in self._kept_columns() if j not in unit]
+            if not left:
+                continue
+            rise = label_losses(adapted[:, left], labels, self.seed) - reference
+            self.signals[unit[0]] = float(rise.mean())
+            error = float(rise.std()) / np.sqrt(len(rise))
+            if rise.mean() <= error:
+                self.removed.update(unit)
+
+    def _unit_auc(self, unit: list[int]) -> float:
+        everybody = np.arange(len(self.evidence.rows))
+        leaks = self.leaks(self.evidence.rows[:, unit], everybody)
+        return max(leak.auc for leak in leaks)
+
+    def _remove_most_telling(self) -> bool:
+        """Remove the unit by which trees tell the attribute most, if it tells nothing of the
+        label.
+        """
+        labels = self.evidence.labels
+        candidates = [
+            unit
+            for unit in self.units
+            if not self.removed.issuperset(unit) and not {*unit} & {*self.given}
+        ]
+        kept = self._kept_columns()
+        if labels is None or not candidates:
+            return False
+        judged = self.adapted_halves()
+        adapted = self.adapted_rows()
+        whole = self._leak(judged).auc
+        gains = []
+        for unit in candidates:
+            left = [kept.index(j) for j in kept if j not in unit]
+            use = np.flatnonzero(~self.evidence.half)
+            leaks = self.leaks(judged[:, [kept[j] for j in left]], use)
+            gains.append(whole - max(leak.auc for leak in leaks))
+        reference = label_losses(adapted[:, kept], labels, self.seed)
+        for number in np.argsort(-np.array(gains), kind="stable"):
+            unit = candidates[number]
+            left = [j for j in kept if j not in unit]
+            if gains[number] <= 0 or not left:
+                return False
+            rise = label_losses(adapted[:, left], labels, self.seed) - reference
+            error = float(rise.std()) / np.sqrt(len(rise))
+            self.signals[unit[0]] = float(rise.mean())
+            if rise.mean() <= error:
+                self.removed.update(unit)
+                return True
+        return False
+
+    def report(self, columns: Mapping[str, list[int]], attributes: list[str]) -> MetricReport:
+        """What was found, by column of the table."""
+        everybody = np.arange(len(self.evidence.rows))
+        judged = self.adapted_halves()
+        kinds = dict(self.kinds)
+        verdicts = []
+        for name, positions in columns.items():
+            if not {*positions} <= {*self.free}:
+                verdicts.append(ColumnVerdict(name, "sensitive", 1.0, None))
+                continue
+            verdict = "kept"
+            if {*positions} & {*self.given}:
+                verdict = "legitimate"
+            elif self.removed.issuperset(positions):
+                verdict = "removed"
+            elif any(j in kinds for j in positions):
+                verdict = next(kinds[j] for j in positions if j in kinds)
+            signals = [self.signals[j] for j in positions if j in self.signals]
+            signal = signals[0] if signals else None
+            verdicts.append(ColumnVerdict(name, verdict, self._unit_auc(positions), signal))
+        before = self.leaks(self.evidence.rows[:, self.free], everybody)
+        kept = self._kept_columns()
+        after = self.leaks(judged[:, kept], np.flatnonzero(~self.evidence.half))
+        labels = self.evidence.labels
+        label_auc = None
+        if labels is not None and labels.max() == 1:
+            adapted = self.adapted_rows()
+            label_auc = (
+                attribute_leak(self.evidence.rows[:, self.free], labels, seed=self.seed).auc,
+                attribute_leak(adapted[:, kept], labels, seed=self.seed).auc,
+            )
+        return MetricReport(
+            verdicts,
+            dict(zip(attributes, before, strict=True)),
+            dict(zip(attributes, after, strict=True)),
+            label_auc,
+            self.sequential,
+        )
+
+
+def is_clear(leak: AttributeLeak) -> bool:
+    """Whether a leak is almost three standard errors above chance.
+
+    Several groups and predictors are tried, so that one of them is above chance more often than an
+    interval of one says.
+
+    Parameters
+    ----------
+    leak : AttributeLeak
+
+    Returns
+    -------
+    bool
+    """
+    return leak.auc - 0.5 > 1.5 * (leak.auc - leak.low)
+
+
+def units_of(
+    rows: Float, groups: Sequence[Sequence[int]], blocked: Sequence[int], given: Sequence[int]
+) -> list[list[int]]:
+    """Columns that are adapted together: the 0/1 columns of a category, or one number.
+
+    Parameters
+    ----------
+    rows : ndarray of float, shape (n, d)
+    groups : sequence of sequence of int
+        Columns of X of each column of the table.
+    blocked, given : sequence of int
+        Sensitive and legitimate columns, which are not adapted.
+
+    Returns
+    -------
+    list of list of int
+    """
+    units = []
+    for columns in groups:
+        part = [j for j in columns if j not in blocked and j not in given]
+        if not part:
+            continue
+        one_hot = all(is_binary(rows[:, j]) for j in part)
+        if one_hot and rows[:, part].sum(axis=1).max() <= 1.0:
+            units.append(part)
+        else:
+            units += [[j] for j in part]
+    return units
+
+
+def without_explained(rows: Float, given: list[int]) -> Float:
+    """Rows less what a linear regression on legitimate columns explains, without these.
+
+    Parameters
+    ----------
+    rows : ndarray of float, shape (n, d)
+    given : list of int
+        Legitimate columns.
+
+    Returns
+    -------
+    ndarray of float, shape (n, d - len(given))
+    """
+    inputs = np.concatenate([np.ones((len(rows), 1)), rows[:, given]], axis=1)
+    rest = np.delete(rows, given, axis=1)
+    fitted, *_ = np.linalg.lstsq(inputs, rest, rcond=None)
+    return np.asarray(rest - inputs @ fitted)
+
+
+def label_losses(rows: Float, labels: Index, seed: int) -> Float:
+    """Cross-validated log loss of trees for every row (nats).
+
+    Parameters
+    ----------
+    rows : ndarray of float, shape (n, d)
+    labels : ndarray of int, shape (n,)
+    seed : int
+        Of the folds.
+
+    Returns
+    -------
+    ndarray of float, shape (n,)
+    """
+    from sklearn.model_selection import StratifiedKFold, cross_val_predict
+    from xgboost import XGBClassifier
+
+    folds = StratifiedKFold(LABEL_FOLDS, shuffle=True, random_state=seed)
+    model = XGBClassifier(**LABEL_TREES, n_jobs=1, random_state=0)
+    predicted = cross_val_predict(
+        model, rows.astype(np.float32), labels, cv=folds, method="predict_proba"
+    )
+    chosen = predicted[np.arange(len(labels)), labels].astype(np.float64)
+    return -np.log(np.maximum(chosen, 1e-12))

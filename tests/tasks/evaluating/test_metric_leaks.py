@@ -1,0 +1,72 @@
+"""Leaks of a learned metric, and decisions on adapted copies, of made-up test rows."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from evenhand.fairlib.distances.learned import LearnedMetric
+from evenhand.tasks.evaluating.metric_leaks import adapted_consistency, metric_leaks
+from tests.tasks.steps_of_rows import encoded
+
+
+class BySign:
+    """Decides by the sign of one column."""
+
+    def __init__(self, column: int) -> None:
+        self.column = column
+
+    def predict(self, X: Any) -> Any:
+        return (X[:, self.column] > 0.5).astype(int)
+
+
+@pytest.fixture(scope="module")
+def metric() -> LearnedMetric:
+    data = encoded(600)
+    learned = LearnedMetric(sensitive={"sex": [0]}, feature_groups=data.groups)
+    return learned.fit(data.X, data.y, sensitive_features=data.sensitive)
+
+
+def test_a_metric_without_the_attribute_is_at_chance(metric: LearnedMetric) -> None:
+    leaks = metric_leaks(metric, BySign(1), encoded(500, seed=1))
+    assert set(leaks) == {"metric_leak.sex"}
+    leak = leaks["metric_leak.sex"]
+    assert leak.low is not None
+    assert leak.low < 0.5
+
+
+def test_a_metric_that_leaves_the_attribute_leaks(metric: LearnedMetric) -> None:
+    data = encoded(500, seed=1)
+    groups = np.where(data.X[:, 1] > 0, "M", "F")
+    leak = metric_leaks(metric, BySign(1), replace(data, sensitive={"sex": groups}))
+    value = leak["metric_leak.sex"].value
+    assert value is not None
+    assert value > 0.9
+
+
+def test_small_groups_are_insufficient_evidence(metric: LearnedMetric) -> None:
+    data = encoded(500, seed=1)
+    groups = np.array(["a"] * 480 + ["b"] * 20)
+    leak = metric_leaks(metric, BySign(1), replace(data, sensitive={"sex": groups}))
+    assert leak["metric_leak.sex"].status == "insufficient_evidence"
+    assert "1 of 2 groups" in leak["metric_leak.sex"].reason
+
+
+def test_decisions_by_the_attribute_change_on_every_copy(metric: LearnedMetric) -> None:
+    data = encoded(500, seed=1)
+    by_sex = adapted_consistency(metric, BySign(0), data, 0.95)["adapted_consistency"]
+    assert by_sex.value == 0.0
+    by_skill = adapted_consistency(metric, BySign(1), data, 0.95)["adapted_consistency"]
+    assert by_skill.value == 1.0
+    assert by_skill.low is not None
+    assert 0.98 < by_skill.low < 1.0
+
+
+def test_without_readable_groups_there_is_no_such_metric() -> None:
+    data = encoded(600)
+    rows = data.X[:, 1:]
+    hidden = LearnedMetric().fit(rows, data.y, sensitive_features=data.sensitive)
+    assert adapted_consistency(hidden, BySign(0), replace(data, X=rows), 0.95) == {}

@@ -338,11 +338,14 @@ def favourable_not_stated(label: Column) -> str:
     str
         A sentence without its full stop.
     """
+    choice = "..."
+    if label.at_least is not None:
+        choice = "at-least or below"
     assumed = f"{label.name} = {_text_of(label.outcome.positive)}"
     return (
         f"the contract does not say which outcome of {label.name} is favourable: selection rates "
         f"and impact ratios are of {assumed}; to state it, give the label "
-        "{property: favourable, value: ...}"
+        f"{{property: favourable, value: {choice}}}"
     )
 
 

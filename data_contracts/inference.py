@@ -428,8 +428,6 @@ def _threshold_column(values: Values, positive: Any, favourable: Any, at_least: 
             f"{where} has at most two different numbers, so it needs no threshold: leave "
             "--at-least out"
         )
-    if pc.any(pc.is_nan(values.data.cast(pa.float64(), safe=False))).as_py():
-        raise ContractError(f"{where} has a number that is NaN: fill it or drop its row")
     low = pc.min(values.present).as_py()
     high = pc.max(values.present).as_py()
     if not low < at_least <= high:
@@ -474,11 +472,14 @@ def _round_threshold(numbers: NDArray[np.float64], median: float) -> float:
     """A number of few digits near the median, with a fifth of the sorted numbers or more on each
     side; where there is none, the least of the numbers that follow the smallest or the median.
     """
+    is_whole = bool((numbers == np.floor(numbers)).all())
     for digits in range(1, 7):
         threshold = float(f"{median:.{digits}g}")
+        if is_whole:
+            threshold = math.ceil(threshold)
         share = float(np.mean(numbers >= threshold))
         if 0.2 <= share <= 0.8:
-            return threshold
+            return float(threshold)
     if median > numbers[0]:
         return median
     return float(numbers[numbers > numbers[0]][0])

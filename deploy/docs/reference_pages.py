@@ -362,7 +362,8 @@ PROPERTIES = {
     "role": "`label`, `sensitive`, `feature`, `id` or `ignore`; every column has one, and one is the label.",
     "use": "`feature`: a sensitive column that is a model input too.",
     "positive": (
-        "The label's value that becomes 1, none of a label of more than two values; with "
+        "The label's value that becomes 1, none of a label of numbers with `atLeast` or of more "
+        "than two values; with "
         "`encoding: binary` "
         "the value that becomes 1."
     ),
@@ -371,9 +372,14 @@ PROPERTIES = {
         "`granted`; "
         "selection rates, impact ratios and equal opportunity are of it. `{positive: adverse}` "
         "says it where "
-        "the other value has no name. Left out, the positive value counts as favourable, and every "
-        "run says "
+        "the other value has no name; with `atLeast` it is `at-least` or `below`. Left out, the "
+        "positive value counts as favourable, and every run says "
         "so."
+    ),
+    "atLeast": (
+        "Threshold of a label of numbers, such as `50000`: people with at least that much get "
+        "label 1, those "
+        "below it label 0."
     ),
     "encoding": (
         "How a model input becomes numbers: `onehot`, `binary`, `ordinal`, `standard`, `unit`, "

@@ -7,7 +7,14 @@ import pyarrow as pa
 import pytest
 from contract_samples import make_people
 
-from evenhand.data_contracts.arrow import bin_names, coerce, group_codes, group_labels
+from evenhand.data_contracts.arrow import (
+    bin_names,
+    coerce,
+    group_codes,
+    group_labels,
+    label_codes,
+    reaches,
+)
 from evenhand.data_contracts.checking import check_table
 from evenhand.data_contracts.errors import ContractViolation
 from evenhand.data_contracts.model import Column, Contract
@@ -167,3 +174,15 @@ def test_groups_without_bins():
     assert np.array_equal(
         group_labels(pa.array([3]), Column("i", "integer", role="sensitive", allowed=(3,))), ["3"]
     )
+
+
+def test_labels_from_a_threshold_by_hand():
+    whole = Column("income", "integer", True, role="label", at_least=3)
+    chunks = pa.chunked_array([[1, 2, 3], [4, None]])
+    assert label_codes(chunks, whole).tolist() == [0, 0, 1, 1, 0]
+    number = Column("income", "number", True, role="label", at_least=2.5)
+    numbers = pa.chunked_array([[2.4999, 2.5, float("nan"), float("inf"), -1e300]])
+    assert label_codes(numbers, number).tolist() == [0, 1, 0, 1, 0]
+    assert reaches(numbers, 2.5).to_pylist() == [False, True, None, True, False]
+    decimals = pa.chunked_array([pa.array([2, 3], pa.decimal128(5, 2))])
+    assert label_codes(decimals, number).tolist() == [0, 1]

@@ -86,3 +86,42 @@ def test_sensitive_rules():
         _with(age, missing_sensitive="keep")
     with pytest.raises(ContractError, match="quarantineShare is 1.5"):
         _with(age, quarantine_share=1.5)
+
+
+def _threshold(logical_type: str = "number", **options: object) -> Column:
+    settings = {"role": "label", "at_least": 50000, **options}
+    return Column("income", logical_type, True, **settings)  # type: ignore[arg-type]
+
+
+def test_a_threshold_names_its_two_outcomes():
+    label = _threshold(at_least=1234.5)
+    assert label.outcome.allowed == ("below 1,234.5", "at least 1,234.5")
+    assert label.outcome.positive == "at least 1,234.5"
+    assert (label.classes, label.favourable_code, label.states_favourable) == ((), 1, False)
+    below = _threshold(favourable="below")
+    assert (below.favourable_code, below.outcome.favourable_value) == (0, "below 50,000")
+    reached = _threshold(favourable="at-least")
+    assert (reached.favourable_code, reached.outcome.favourable_code) == (1, 1)
+    assert reached.no_input("ignore").at_least is None
+    plain = Column("y", "integer", True, role="label", positive=1)
+    assert plain.outcome is plain
+
+
+@pytest.mark.parametrize(
+    ("logical_type", "options", "message"),
+    [
+        ("string", {}, "atLeast is for a label of numbers"),
+        ("number", {"role": "feature", "is_feature": True}, "atLeast is for a label of numbers"),
+        ("number", {"positive": 1.0}, "keep one of them"),
+        ("number", {"allowed": (1.0, 2.0)}, "keep one of them"),
+        ("number", {"value_names": {"1": "one"}}, "mean nothing beside atLeast"),
+        ("number", {"at_least": "50k"}, "atLeast must hold finite numbers"),
+        ("number", {"at_least": float("nan")}, "atLeast must hold finite numbers"),
+        ("number", {"minimum": 50000.0}, "on one side: move it"),
+        ("number", {"maximum": 49999.0}, "on one side: move it"),
+        ("number", {"favourable": "yes"}, "expected at-least or below"),
+    ],
+)
+def test_rules_of_a_threshold(logical_type, options, message):
+    with pytest.raises(ContractError, match=message):
+        _threshold(logical_type, **options)

@@ -16,6 +16,7 @@ from evenhand.data_contracts.favourable import (
     favourable_in_words,
     favourable_not_stated,
     guess_favourable,
+    guess_side,
 )
 from evenhand.data_contracts.inference import infer_contract
 from evenhand.data_contracts.model import Contract
@@ -173,3 +174,16 @@ def test_an_inferred_contract_states_the_words_or_the_option() -> None:
     classes = table.set_column(1, "kind", pa.array(["a", "b", "c", "a"] * 25))
     with pytest.raises(ContractError, match="'kind' has 3 classes: leave it out"):
         infer_contract(classes, "t", "kind", [], favourable="a")
+
+
+def test_a_threshold_has_a_favourable_side():
+    assert guess_side("default_amount").value == "below"
+    assert guess_side("income") is None
+    label = Column("income", "number", True, role="label", at_least=50000, favourable="below")
+    assert describe_outcome(label) == {
+        "column": "income",
+        "code": 0,
+        "favourable": "below 50,000",
+        "adverse": "at least 50,000",
+        "stated": True,
+    }

@@ -15,6 +15,7 @@ from evenhand.data_contracts.checking import check_batch, check_table, raise_for
 from evenhand.data_contracts.contract_yaml import to_yaml
 from evenhand.data_contracts.errors import ContractError, ContractViolation
 from evenhand.data_contracts.inference import infer_contract
+from evenhand.data_contracts.model import Contract
 from evenhand.data_contracts.odcs import load_contract, parse_contract, shipped_contracts
 
 
@@ -278,3 +279,49 @@ def test_numbers_that_no_model_can_read_are_found(size):
     contract = infer_contract(table, "clients", "left", ["sex"])
     with pytest.raises(ContractViolation, match=r"'amount'.*a size above 1e\+38"):
         raise_for(check_table(coerce(table, contract), contract))
+
+
+def _incomes(values: object, **options: object) -> Contract:
+    n = len(values)  # type: ignore[arg-type]
+    points = np.random.default_rng(0).normal(size=n)
+    table = pa.table({"sex": (["f", "m"] * n)[:n], "points": points, "income": values})
+    return infer_contract(table, "people", "income", ["sex"], **options)  # type: ignore[arg-type]
+
+
+def test_many_numbers_are_offered_a_threshold():
+    incomes = [1000.5 * k for k in range(1, 201)]
+    proposal = "200 different numbers.* give --at-least 100000 .the median is 100,550."
+    with pytest.raises(ContractError, match=proposal):
+        _incomes(incomes)
+    label = _incomes(incomes, at_least=100000).label
+    assert (label.at_least, label.logical_type, label.favourable) == (100000, "number", None)
+    assert "positive means income = at least 100,000 (as asked; 50% of rows)" in label.description
+
+
+# where most numbers are equal, a proposal still has rows on both sides
+@pytest.mark.parametrize(
+    ("incomes", "threshold"),
+    [([0] * 150 + [*range(1, 151)], 1), ([0] * 300 + [*range(7, 207)], 7)],
+)
+def test_a_proposal_has_rows_on_both_sides(incomes, threshold):
+    with pytest.raises(ContractError, match=f"give --at-least {threshold} "):
+        _incomes(incomes)
+    assert _incomes(incomes, at_least=threshold).label.at_least == threshold
+
+
+@pytest.mark.parametrize(
+    ("values", "options", "message"),
+    [
+        (range(200), {"at_least": 0}, "a number above 0 and at most 199"),
+        (range(200), {"at_least": 199.5}, "a number above 0 and at most 199"),
+        (range(200), {"at_least": float("nan")}, "on one side of it"),
+        (range(200), {"at_least": 50, "positive": "1"}, "leave one of them out"),
+        (range(200), {"at_least": 50, "favourable": "50"}, "--favourable at-least or below"),
+        ([0, 1] * 100, {"at_least": 1}, "needs no threshold"),
+        (["a", "b", "c", "d"] * 50, {"at_least": 1}, "at-least needs numbers"),
+        ([float("nan"), 1.0, 2.0, 3.0] * 50, {"at_least": 2}, "no usable value in 50 of 200 rows"),
+    ],
+)
+def test_a_threshold_that_fits_no_label(values, options, message):
+    with pytest.raises(ContractError, match=message):
+        _incomes(list(values), **options)

@@ -6,7 +6,7 @@ import pytest
 
 from evenhand.data_contracts.contract_yaml import to_yaml
 from evenhand.data_contracts.errors import ContractError
-from evenhand.data_contracts.model import Contract
+from evenhand.data_contracts.model import Column, Contract
 from evenhand.data_contracts.odcs import load_contract, parse_contract, shipped_contracts
 
 
@@ -299,3 +299,25 @@ def test_rules_say_whether_a_person_states_them():
     assert not dataclasses.replace(older, rules="stated").rules_observed
     with pytest.raises(ContractError, match="rules is 'seen'"):
         dataclasses.replace(contract, rules="seen")
+
+
+def test_a_threshold_survives_its_forms(people_yaml):
+    label = "customProperties:\n    - {property: role, value: label}\n"
+    assert label in people_yaml
+    contract = parse_contract(people_yaml)
+    columns = []
+    for column in contract.columns:
+        if column.role == "label":
+            column = Column(
+                column.name, "number", True, role="label", at_least=50000.0, favourable="below"
+            )
+        columns.append(column)
+    threshold = dataclasses.replace(contract, columns=tuple(columns))
+    text = to_yaml(threshold)
+    assert "{property: atLeast, value: 50000}" in text
+    assert "{property: favourable, value: below}" in text
+    assert parse_contract(text) == threshold
+    assert parse_contract(text.replace("50000}", "50000.0}")).digest == threshold.digest
+    assert parse_contract(text.replace("50000}", "50001}")).digest != threshold.digest
+    assert Contract.from_dict(threshold.to_dict()) == threshold
+    assert "at_least" not in contract.label.to_dict()

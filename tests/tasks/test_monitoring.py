@@ -335,3 +335,13 @@ def test_bins_are_named_as_they_were_cut() -> None:
     assert bin_labels([], "number") == ["any value"]
     assert bin_labels([5.0, math.nextafter(5.0, math.inf)], "number") == ["below 5", "5", "above 5"]
     assert bin_labels([18262.0], "date") == ["below 2020-01-01", "2020-01-01 and above"]
+
+
+def test_labels_from_a_threshold_by_hand() -> None:
+    label = Column("income", "number", True, role="label", at_least=2.5)
+    age = Column("age", "integer", True, role="feature", is_feature=True)
+    thresholded = Contract("t", "1", "", (label, age))
+    table = pa.table({"income": [2.0, 2.5, None, float("nan"), 9.0], "age": [1, 2, 3, 4, 5]})
+    labels = labels_of(table, thresholded, {})
+    assert labels is not None
+    assert labels.tolist() == [0, 1, -1, -1, 1]

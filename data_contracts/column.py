@@ -255,7 +255,7 @@ class Column:
                 "one of them"
             )
         if self.bins is not None or self.value_names is not None:
-            raise self._fault("valueNames and bins mean nothing beside atLeast: remove them")
+            raise self._fault("valueNames and bins mean nothing with atLeast: remove them")
         threshold = finite(where, "atLeast", self.at_least)
         minimum: Any = self.minimum
         maximum: Any = self.maximum

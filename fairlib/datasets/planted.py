@@ -78,7 +78,7 @@ class NumericFeature:
     - ``shift``: :math:`v + b`
     - ``stretch``: :math:`v e^{b}`, an unequal spread
     - ``bend``: :math:`v + b (e^{v / 2} - e^{1 / 8})`, an unequal shape
-    - ``bumps``: :math:`v + b` or :math:`v - b` by a further coin, so that means are equal
+    - ``bumps``: :math:`v + b` or :math:`v - b` by chance, half each, so that means are equal
 
     Parameters
     ----------
@@ -134,7 +134,7 @@ class PairedFeatures:
     r"""Two numbers that look harmless alone and reveal the groups together.
 
     ``difference``: :math:`x_1 = z` and :math:`x_2 = z + b + \sigma e`, with z of a wide spread.
-    ``sign``: :math:`x_1 = s |e_1|` and :math:`x_2 = s\, |e_2|` with the sign s of a coin, times the
+    ``sign``: :math:`x_1 = s |e_1|` and :math:`x_2 = s\, |e_2|` with a random sign s, times the
     sign of b: each column has the same distribution in every group, their product has not.
 
     Parameters

@@ -648,7 +648,7 @@ def level_logits(inputs: Float, levels: Index, shares: Float) -> Float:
         coefficients = np.concatenate([-coefficients / 2, coefficients / 2])
         intercepts = np.concatenate([-intercepts / 2, intercepts / 2])
     logits = shares.copy()
-    # so that rare levels keep their share beside the others
+    # so that rare levels keep their share among all
     offset = np.log(np.exp(shares[frequent, 0]).sum())
     total = np.log(np.exp(intercepts).sum())
     logits[frequent, 0] = intercepts - total + offset

@@ -1,5 +1,5 @@
-"""A fair metric that evidence chooses: columns that tell a sensitive attribute are removed or
-adapted.
+"""A fair metric that evidence chooses: columns that predict a sensitive attribute are removed
+or adapted.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class LearnedMetric(Metric):
 
     For each column that differs between groups, given the legitimate columns, counterparts of all
     people in the other groups are learned (see :mod:`evenhand.fairlib.distances.adaptation`). A
-    column whose adapted values tell nothing about the label is removed. Of the others the
+    column whose adapted values do not predict the label is removed. Of the others the
     directions of the differences between people and counterparts are free
     (:class:`evenhand.fairlib.distances.face.FACE`):
 
@@ -116,7 +116,7 @@ class LearnedMetric(Metric):
         ----------
         X : array-like, shape (n, d)
         y : array-like, shape (n,), optional
-            Labels: columns that tell nothing about them are removed. Without labels none is.
+            Labels: columns that do not predict them are removed. Without labels none is.
         sensitive_features : mapping, DataFrame, Series or array-like
             Attributes, as in :func:`evenhand.fairlib.distances.metric_base.sensitive_columns`.
 
@@ -152,7 +152,7 @@ class LearnedMetric(Metric):
         basis = self._basis(data, coded)
         if basis.shape[1] >= data.shape[1]:
             raise ValueError(
-                "every column tells a sensitive attribute and nothing else: all people are "
+                "every column predicts a sensitive attribute and nothing else: all people are "
                 "comparable."
             )
         self._remember(data, basis)

@@ -13,7 +13,7 @@ from evenhand.fairlib.distances.attribute_leak import AttributeLeak, attribute_l
 from evenhand.fairlib.distances.group_readers import combined_codes
 from evenhand.fairlib.execution import generator
 
-# Trees that judge how much a column tells about the label.
+# Trees that judge how well a column predicts the label.
 LABEL_TREES = {"n_estimators": 80, "max_depth": 3, "learning_rate": 0.08, "tree_method": "hist"}
 LABEL_FOLDS = 4
 
@@ -194,8 +194,8 @@ class Choice:
         return max(leak.auc for leak in leaks)
 
     def _remove_most_telling(self) -> bool:
-        """Remove the unit by which trees tell the attribute most, if it tells nothing of the
-        label.
+        """Remove the unit from which trees predict the attribute best, if it does not predict
+        the label.
         """
         labels = self.evidence.labels
         candidates = [

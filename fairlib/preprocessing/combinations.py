@@ -2,7 +2,7 @@
 and products of numbers, and pairs of categories.
 
 No column of such a combination needs to say anything by itself: a date of repayment minus a due
-date tells who was late, and neither date does.
+date shows who was late, and neither date does.
 """
 
 from __future__ import annotations

@@ -114,7 +114,7 @@ def test_a_threshold_names_its_two_outcomes():
         ("number", {"role": "feature", "is_feature": True}, "atLeast is for a label of numbers"),
         ("number", {"positive": 1.0}, "keep one of them"),
         ("number", {"allowed": (1.0, 2.0)}, "keep one of them"),
-        ("number", {"value_names": {"1": "one"}}, "mean nothing beside atLeast"),
+        ("number", {"value_names": {"1": "one"}}, "mean nothing with atLeast"),
         ("number", {"at_least": "50k"}, "atLeast must hold finite numbers"),
         ("number", {"at_least": float("nan")}, "atLeast must hold finite numbers"),
         ("number", {"minimum": 50000.0}, "on one side: move it"),

@@ -144,7 +144,7 @@ def test_init_files_only_list_names() -> None:
         assert texts[1] == "from typing import TYPE_CHECKING", path
         assert (
             texts[2]
-            == "from evenhand.fairlib.lazy_exports import RenamedModule, lazy_dir, lazy_getattr"
+            == "from evenhand.fairlib.lazy_exports import lazy_dir, lazy_getattr"
         ), path
         assert texts[3].startswith("if TYPE_CHECKING:"), path
         assert texts[4].startswith("__all__ = ["), path

@@ -4,9 +4,10 @@ The names below are the public interface. Each is imported from its module when 
 that ``import evenhand`` loads no numeric library.
 """
 
+from functools import partial
 from typing import TYPE_CHECKING
 
-from evenhand.fairlib.lazy_exports import lazy_dir, lazy_getattr
+from evenhand.fairlib.lazy_exports import list_names, load_name
 
 if TYPE_CHECKING:
     from evenhand.fairlib.distances.explore import EXPLORE
@@ -120,5 +121,5 @@ if not TYPE_CHECKING:
         "transport_audit": "evenhand.fairlib.evaluation.transport_adversary",
         "__version__": "evenhand.fairlib.version",
     }
-    __getattr__ = lazy_getattr(__name__, _MODULES)
-    __dir__ = lazy_dir(__name__, _MODULES)
+    __getattr__ = partial(load_name, __name__, _MODULES)
+    __dir__ = partial(list_names, __name__, _MODULES)

@@ -9,13 +9,15 @@ from __future__ import annotations
 import importlib
 import sys
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from types import ModuleType
 from typing import Any
 
 
-def lazy_getattr(package: str, modules: Mapping[str, str]) -> Callable[[str], Any]:
-    """Make the ``__getattr__`` of a package (PEP 562).
+def load_name(package: str, modules: Mapping[str, str], name: str) -> Any:
+    """Import a public name of a package, and keep the object in the package.
+
+    A package's ``__getattr__`` (PEP 562) is this function with the first two arguments given.
 
     Parameters
     ----------
@@ -23,42 +25,42 @@ def lazy_getattr(package: str, modules: Mapping[str, str]) -> Callable[[str], An
         Name of the package.
     modules : mapping of str to str
         For each public name, the module that has it.
+    name : str
+        Name that is wanted.
 
     Returns
     -------
-    callable
-        It imports a name's module at the first use, and keeps the object in the package.
+    object
+
+    Raises
+    ------
+    AttributeError
+        For a name that is not listed.
     """
-
-    def _load(name: str) -> Any:
-        if name not in modules:
-            raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        value = getattr(importlib.import_module(modules[name]), name)
-        vars(sys.modules[package])[name] = value
-        return value
-
-    return _load
+    if name not in modules:
+        raise AttributeError(f"module {package!r} has no attribute {name!r}")
+    value = getattr(importlib.import_module(modules[name]), name)
+    vars(sys.modules[package])[name] = value
+    return value
 
 
-def lazy_dir(package: str, modules: Mapping[str, str]) -> Callable[[], list[str]]:
-    """Make the ``__dir__`` of a package: completion shows names that are not imported yet.
+def list_names(package: str, modules: Mapping[str, str]) -> list[str]:
+    """List a package's names, also those that are not imported yet, for completion.
+
+    A package's ``__dir__`` is this function with both arguments given.
 
     Parameters
     ----------
     package : str
         Name of the package.
     modules : mapping of str to str
-        As for :func:`lazy_getattr`.
+        As for :func:`load_name`.
 
     Returns
     -------
-    callable
+    list of str
     """
-
-    def _names() -> list[str]:
-        return sorted({*vars(sys.modules[package]), *modules})
-
-    return _names
+    return sorted({*vars(sys.modules[package]), *modules})
 
 
 class RenamedModule(ModuleType):

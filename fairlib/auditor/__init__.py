@@ -1,8 +1,9 @@
 """The auditor: the worst comparable treatment of each person."""
 
+from functools import partial
 from typing import TYPE_CHECKING
 
-from evenhand.fairlib.lazy_exports import lazy_dir, lazy_getattr
+from evenhand.fairlib.lazy_exports import list_names, load_name
 
 if TYPE_CHECKING:
     from evenhand.fairlib.auditor.differentiable_model import DifferentiableModel, as_differentiable
@@ -24,5 +25,5 @@ if not TYPE_CHECKING:
         "SearchBounds": "evenhand.fairlib.auditor.worst_case_search",
         "WorstCase": "evenhand.fairlib.auditor.worst_case_search",
     }
-    __getattr__ = lazy_getattr(__name__, _MODULES)
-    __dir__ = lazy_dir(__name__, _MODULES)
+    __getattr__ = partial(load_name, __name__, _MODULES)
+    __dir__ = partial(list_names, __name__, _MODULES)

@@ -1,8 +1,9 @@
 """Certificates: proved bounds on a model's output over all comparable people of a fair metric."""
 
+from functools import partial
 from typing import TYPE_CHECKING
 
-from evenhand.fairlib.lazy_exports import lazy_dir, lazy_getattr
+from evenhand.fairlib.lazy_exports import list_names, load_name
 
 if TYPE_CHECKING:
     from evenhand.fairlib.certificates.networks import NotProvedError
@@ -23,5 +24,5 @@ if not TYPE_CHECKING:
         "prove": "evenhand.fairlib.certificates.proof",
         "Region": "evenhand.fairlib.certificates.region",
     }
-    __getattr__ = lazy_getattr(__name__, _MODULES)
-    __dir__ = lazy_dir(__name__, _MODULES)
+    __getattr__ = partial(load_name, __name__, _MODULES)
+    __dir__ = partial(list_names, __name__, _MODULES)

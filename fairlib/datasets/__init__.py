@@ -1,8 +1,9 @@
 """Known tables: a generator of synthetic loans, and recipes that read publishers' raw files."""
 
+from functools import partial
 from typing import TYPE_CHECKING
 
-from evenhand.fairlib.lazy_exports import lazy_dir, lazy_getattr
+from evenhand.fairlib.lazy_exports import list_names, load_name
 
 if TYPE_CHECKING:
     from evenhand.fairlib.datasets.generated import make_bios, make_hiring, make_loans
@@ -19,5 +20,5 @@ if not TYPE_CHECKING:
         "make_hiring": "evenhand.fairlib.datasets.generated",
         "make_loans": "evenhand.fairlib.datasets.generated",
     }
-    __getattr__ = lazy_getattr(__name__, _MODULES)
-    __dir__ = lazy_dir(__name__, _MODULES)
+    __getattr__ = partial(load_name, __name__, _MODULES)
+    __dir__ = partial(list_names, __name__, _MODULES)

@@ -5,9 +5,10 @@ Each metric has ``fit``, ``save`` and ``load``, and ``distance``, ``squared``, `
 saved one of any kind.
 """
 
+from functools import partial
 from typing import TYPE_CHECKING
 
-from evenhand.fairlib.lazy_exports import lazy_dir, lazy_getattr
+from evenhand.fairlib.lazy_exports import list_names, load_name
 
 if TYPE_CHECKING:
     from evenhand.fairlib.distances.explore import EXPLORE
@@ -41,5 +42,5 @@ if not TYPE_CHECKING:
         "METRICS": "evenhand.fairlib.distances.metric_kinds",
         "SensitiveSubspace": "evenhand.fairlib.distances.sensitive_subspace",
     }
-    __getattr__ = lazy_getattr(__name__, _MODULES)
-    __dir__ = lazy_dir(__name__, _MODULES)
+    __getattr__ = partial(load_name, __name__, _MODULES)
+    __dir__ = partial(list_names, __name__, _MODULES)

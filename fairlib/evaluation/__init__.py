@@ -4,9 +4,10 @@ Group metrics follow from counts per group, label and prediction. Where a count 
 metric is "insufficient evidence" and has no number. Gates turn an evaluation into one verdict.
 """
 
+from functools import partial
 from typing import TYPE_CHECKING
 
-from evenhand.fairlib.lazy_exports import lazy_dir, lazy_getattr
+from evenhand.fairlib.lazy_exports import list_names, load_name
 
 if TYPE_CHECKING:
     from evenhand.fairlib.evaluation.certificates import Certificate, certify
@@ -65,5 +66,5 @@ if not TYPE_CHECKING:
         "transport_audit": "evenhand.fairlib.evaluation.transport_adversary",
         "TransportAudit": "evenhand.fairlib.evaluation.transport_adversary",
     }
-    __getattr__ = lazy_getattr(__name__, _MODULES)
-    __dir__ = lazy_dir(__name__, _MODULES)
+    __getattr__ = partial(load_name, __name__, _MODULES)
+    __dir__ = partial(list_names, __name__, _MODULES)

@@ -1,8 +1,9 @@
 """Charts of results as :class:`altair.Chart` objects, for pages, docs and notebooks alike."""
 
+from functools import partial
 from typing import TYPE_CHECKING
 
-from evenhand.fairlib.lazy_exports import lazy_dir, lazy_getattr
+from evenhand.fairlib.lazy_exports import list_names, load_name
 
 if TYPE_CHECKING:
     from evenhand.fairlib.plots.curves import (
@@ -60,5 +61,5 @@ if not TYPE_CHECKING:
         "tradeoff": "evenhand.fairlib.plots.tradeoffs",
         "training_curves": "evenhand.fairlib.plots.curves",
     }
-    __getattr__ = lazy_getattr(__name__, _MODULES)
-    __dir__ = lazy_dir(__name__, _MODULES)
+    __getattr__ = partial(load_name, __name__, _MODULES)
+    __dir__ = partial(list_names, __name__, _MODULES)

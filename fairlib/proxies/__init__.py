@@ -2,9 +2,10 @@
 with them.
 """
 
+from functools import partial
 from typing import TYPE_CHECKING
 
-from evenhand.fairlib.lazy_exports import lazy_dir, lazy_getattr
+from evenhand.fairlib.lazy_exports import list_names, load_name
 
 if TYPE_CHECKING:
     from evenhand.fairlib.methods.registry import PROXIES, load_proxy, proxy_class
@@ -35,5 +36,5 @@ if not TYPE_CHECKING:
         "ProxyMeasures": "evenhand.fairlib.proxies.proxy_evaluation",
         "ProxyTree": "evenhand.fairlib.proxies.tree",
     }
-    __getattr__ = lazy_getattr(__name__, _MODULES)
-    __dir__ = lazy_dir(__name__, _MODULES)
+    __getattr__ = partial(load_name, __name__, _MODULES)
+    __dir__ = partial(list_names, __name__, _MODULES)

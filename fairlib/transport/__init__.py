@@ -3,9 +3,10 @@
 Problem, solver and plan are three types. The solver uses losses and distances, never a model.
 """
 
+from functools import partial
 from typing import TYPE_CHECKING
 
-from evenhand.fairlib.lazy_exports import lazy_dir, lazy_getattr
+from evenhand.fairlib.lazy_exports import list_names, load_name
 
 if TYPE_CHECKING:
     from evenhand.fairlib.transport.dual import DualSolver
@@ -23,5 +24,5 @@ if not TYPE_CHECKING:
         "TransportPlan": "evenhand.fairlib.transport.problem",
         "TransportProblem": "evenhand.fairlib.transport.problem",
     }
-    __getattr__ = lazy_getattr(__name__, _MODULES)
-    __dir__ = lazy_dir(__name__, _MODULES)
+    __getattr__ = partial(load_name, __name__, _MODULES)
+    __dir__ = partial(list_names, __name__, _MODULES)

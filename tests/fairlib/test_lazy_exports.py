@@ -9,6 +9,7 @@ import json
 import subprocess
 import sys
 import warnings
+from functools import partial
 from pathlib import Path
 from types import ModuleType
 
@@ -22,6 +23,11 @@ from evenhand.fairlib.methods.registry import METHODS, PROXIES
 from evenhand.fairlib.version import __version__
 
 ROOT = Path(__file__).resolve().parents[2]
+IMPORTS_OF_INIT_FILES = [
+    "from functools import partial",
+    "from typing import TYPE_CHECKING",
+    "from evenhand.fairlib.lazy_exports import list_names, load_name",
+]
 PACKAGES = [
     "evenhand",
     *(
@@ -141,16 +147,12 @@ def test_init_files_only_list_names() -> None:
         assert isinstance(body[0], ast.Expr), path  # the docstring
         if len(body) == 1:
             continue
-        assert texts[1] == "from typing import TYPE_CHECKING", path
-        assert (
-            texts[2]
-            == "from evenhand.fairlib.lazy_exports import lazy_dir, lazy_getattr"
-        ), path
-        assert texts[3].startswith("if TYPE_CHECKING:"), path
-        assert texts[4].startswith("__all__ = ["), path
-        last = body[5]
+        assert texts[1:4] == IMPORTS_OF_INIT_FILES, path
+        assert texts[4].startswith("if TYPE_CHECKING:"), path
+        assert texts[5].startswith("__all__ = ["), path
+        last = body[6]
         assert isinstance(last, ast.If), path
-        assert len(body) == 6, path
+        assert len(body) == 7, path
         names = [ast.unparse(node).partition(" = ") for node in last.body]
         assert [name for name, _, _ in names] == ["_MODULES", "__getattr__", "__dir__"], path
         assert isinstance(ast.literal_eval(names[0][2]), dict), path
@@ -257,8 +259,8 @@ def test_a_renamed_module_can_stand_for_a_function() -> None:
 def test_a_name_is_imported_once(monkeypatch: pytest.MonkeyPatch) -> None:
     package = ModuleType("a_package")
     monkeypatch.setitem(sys.modules, "a_package", package)
-    get = lazy_exports.lazy_getattr("a_package", {"pi": "math"})
-    assert "pi" in lazy_exports.lazy_dir("a_package", {"pi": "math"})()
+    get = partial(lazy_exports.load_name, "a_package", {"pi": "math"})
+    assert "pi" in lazy_exports.list_names("a_package", {"pi": "math"})
     assert get("pi") == package.pi
     with pytest.raises(AttributeError, match="module 'a_package' has no attribute 'tau'"):
         get("tau")

@@ -1,8 +1,9 @@
 """Comparators of group fairness on logistic regression, most of them through Fairlearn."""
 
+from functools import partial
 from typing import TYPE_CHECKING
 
-from evenhand.fairlib.lazy_exports import lazy_dir, lazy_getattr
+from evenhand.fairlib.lazy_exports import list_names, load_name
 
 if TYPE_CHECKING:
     from evenhand.fairlib.methods.comparators.adversarial import AdversarialClassifier
@@ -26,5 +27,5 @@ if not TYPE_CHECKING:
         "LogisticClassifier": "evenhand.fairlib.methods.comparators.logistic",
         "ReweighedLogisticClassifier": "evenhand.fairlib.methods.comparators.logistic",
     }
-    __getattr__ = lazy_getattr(__name__, _MODULES)
-    __dir__ = lazy_dir(__name__, _MODULES)
+    __getattr__ = partial(load_name, __name__, _MODULES)
+    __dir__ = partial(list_names, __name__, _MODULES)

@@ -2,9 +2,10 @@
 group.
 """
 
+from functools import partial
 from typing import TYPE_CHECKING
 
-from evenhand.fairlib.lazy_exports import lazy_dir, lazy_getattr
+from evenhand.fairlib.lazy_exports import list_names, load_name
 
 if TYPE_CHECKING:
     from evenhand.fairlib.methods.dadi.dadi_classifier import Acquisition, DADIClassifier
@@ -22,5 +23,5 @@ if not TYPE_CHECKING:
         "DADIClassifier": "evenhand.fairlib.methods.dadi.dadi_classifier",
         "Questionnaire": "evenhand.fairlib.methods.dadi.questionnaire",
     }
-    __getattr__ = lazy_getattr(__name__, _MODULES)
-    __dir__ = lazy_dir(__name__, _MODULES)
+    __getattr__ = partial(load_name, __name__, _MODULES)
+    __dir__ = partial(list_names, __name__, _MODULES)

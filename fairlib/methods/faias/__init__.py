@@ -1,8 +1,9 @@
 """FAIAS: a predictor trained against a selector of the features that it sees."""
 
+from functools import partial
 from typing import TYPE_CHECKING
 
-from evenhand.fairlib.lazy_exports import lazy_dir, lazy_getattr
+from evenhand.fairlib.lazy_exports import list_names, load_name
 
 if TYPE_CHECKING:
     from evenhand.fairlib.methods.faias.faias_classifier import FAIASClassifier
@@ -15,5 +16,5 @@ if not TYPE_CHECKING:
     _MODULES = {
         "FAIASClassifier": "evenhand.fairlib.methods.faias.faias_classifier",
     }
-    __getattr__ = lazy_getattr(__name__, _MODULES)
-    __dir__ = lazy_dir(__name__, _MODULES)
+    __getattr__ = partial(load_name, __name__, _MODULES)
+    __dir__ = partial(list_names, __name__, _MODULES)

@@ -2,9 +2,10 @@
 pairing.
 """
 
+from functools import partial
 from typing import TYPE_CHECKING
 
-from evenhand.fairlib.lazy_exports import lazy_dir, lazy_getattr
+from evenhand.fairlib.lazy_exports import list_names, load_name
 
 if TYPE_CHECKING:
     from evenhand.fairlib.methods.networks.plain import NeuralNetworkClassifier
@@ -42,5 +43,5 @@ if not TYPE_CHECKING:
         "SenSRClassifier": "evenhand.fairlib.methods.networks.sensei",
         "SenSRRegressor": "evenhand.fairlib.methods.networks.regression",
     }
-    __getattr__ = lazy_getattr(__name__, _MODULES)
-    __dir__ = lazy_dir(__name__, _MODULES)
+    __getattr__ = partial(load_name, __name__, _MODULES)
+    __dir__ = partial(list_names, __name__, _MODULES)

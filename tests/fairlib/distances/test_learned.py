@@ -244,7 +244,7 @@ def test_bad_input_is_refused_in_one_line(linear):
             metric.fit(X, people.label, sensitive_features=features)
 
 
-def test_what_legitimate_columns_explain_is_no_leak_of_a_table_or_a_file(tmp_path):
+def test_what_legitimate_columns_explain_is_no_leak(tmp_path):
     people, encoder, X = encoded("earned-difference")
     table = pd.DataFrame(X, columns=encoder.feature_names_)
     indicators = [encoder.feature_names_[j] for j in encoder.groups_["sex"]]

@@ -25,6 +25,7 @@ import numpy as np
 import pandas as pd
 
 from benchmarks.common import RESULTS, provenance
+from benchmarks.summaries import text_of
 from evenhand.fairlib.arrays import Float, Float32, Index
 from evenhand.fairlib.datasets.planted import WORLDS, PlantedPeople, PlantedWorld
 from evenhand.fairlib.distances.attribute_leak import attribute_leak
@@ -360,21 +361,14 @@ def summary(results: list[dict[str, Any]], rows: int) -> dict[str, Any]:
 
 
 def write_summary(rows: int) -> None:
-    """Write the committed summary, one line for each method of a world."""
+    """Write the committed summary."""
     command = "python -m benchmarks.studies.planted_worlds"
     earlier = {}
     if SUMMARY.exists():
         earlier = json.loads(SUMMARY.read_text()).get("worlds", {})
     worlds = earlier | {str(rows): summary(list(results_of(LINES)), rows)}
-    lines = ["{", f' "provenance": {json.dumps(provenance(command))},', ' "worlds": {']
-    for number, (size, by_world) in enumerate(worlds.items()):
-        lines.append(f"  {json.dumps(size)}: {{")
-        for place, (world, content) in enumerate(by_world.items()):
-            comma = "," if place + 1 < len(by_world) else ""
-            lines.append(f"   {json.dumps(world)}: {json.dumps(content)}{comma}")
-        lines.append("  }" + ("," if number + 1 < len(worlds) else ""))
-    lines += [" }", "}"]
-    SUMMARY.write_text("\n".join(lines) + "\n")
+    content = {"provenance": provenance(command), "worlds": worlds}
+    SUMMARY.write_text(text_of(content))
 
 
 def main() -> None:

@@ -33,7 +33,7 @@ def test_every_metric_of_a_job_has_a_direction_but_the_spread() -> None:
     higher = {name for name in names_of("classifier") if direction(name) == "higher"}
     radius = {f"certificate.radius.{end}" for end in ("found", "proved")}
     shares = {"accuracy", "balanced_accuracy", "auc", "log_loss_gain", "consistency.<name>"}
-    shares.add("recall.<class>")
+    shares |= {"recall.<class>", "adapted_consistency"}
     shares |= {f"{kind}_auc_min.<name>" for kind in ("subgroup", "bpsn", "bnsp")}
     assert higher == radius | shares | {"impact_ratio.<attr>", "reasons_kept"}
     assert all(better(f"{kind}.sex&race") == "lower" for kind in DIFFERENCES)

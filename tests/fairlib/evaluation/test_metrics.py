@@ -286,6 +286,7 @@ def test_every_metric_is_in_the_catalogue_in_this_order(
         "features_asked",
         "adversary_auc",
         "metric_leak",
+        "adapted_consistency",
         "reasons_kept",
         "membership_auc",
     ]

@@ -14,7 +14,6 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from importlib import metadata
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -57,6 +56,8 @@ def panel_of(name: str) -> str:
 def show_version(wanted: bool) -> None:
     """Print the version and end."""
     if wanted:
+        from importlib import metadata  # every start would pay for it
+
         print(f"evenhand {metadata.version('evenhand')}")
         raise typer.Exit
 

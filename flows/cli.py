@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import gc
 import importlib
 import inspect
 import logging
@@ -18,8 +19,6 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-
-from evenhand.tasks.escaping import PlainLines
 
 app = typer.Typer(
     name="evenhand",
@@ -177,12 +176,17 @@ def main() -> None:
     # read when the numeric libraries are loaded, which some commands do before they prepare the
     # rest
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+    # a command loads thousands of modules, whose objects stay: a collection at every 700th new
+    # object would look through them again and again
+    gc.set_threshold(50_000, 20, 20)
     app()
 
 
 @contextlib.contextmanager
 def plain_stdout() -> Iterator[None]:
     """Write what is printed within the block without what a terminal would obey."""
+    from evenhand.tasks.escaping import PlainLines  # `--help` does without it
+
     before = sys.stdout
     if before is not None:
         sys.stdout = PlainLines(before)  # type: ignore[assignment]

@@ -100,9 +100,8 @@ def test_every_number_stands_in_a_table() -> None:
     documents = method_documents()
     overall = rows(table(page("sweep", documents)["numbers"], "Overall"))
     for value in documents["tradeoff"]["values"]:
-        for text, name in zip(
-            overall[value["label"]], ("accuracy", "balanced_accuracy"), strict=False
-        ):
+        shown = overall[value["label"]][:2]
+        for text, name in zip(shown, ("accuracy", "balanced_accuracy"), strict=True):
             summary = value["metrics"][name]
             assert text.startswith(f"{summary['mean']:.3f} ± {summary['sd']:.3f}")
 

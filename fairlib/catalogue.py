@@ -14,7 +14,7 @@ Kumar et al., "Verified Uncertainty Calibration", NeurIPS 2019; Carlini = Carlin
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable
+from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -1044,6 +1044,70 @@ def group_metrics(*, any_classes: bool = False) -> list[str]:
         and info.compares.startswith("groups")
         and (info.any_classes or not any_classes)
     ]
+
+
+def classifier_metrics(
+    attributes: Iterable[str], classes: Sequence[Any] = (), copies: Iterable[str] = ()
+) -> list[str]:
+    """Flat names of the metrics of a classifier, without those of intersections and of exchanged
+    terms.
+
+    Parameters
+    ----------
+    attributes : iterable of str
+        Sensitive attributes.
+    classes : sequence
+        Values of a label of more than two; none for two.
+    copies : iterable of str
+        Names of the sets of counterfactual copies.
+
+    Returns
+    -------
+    list of str
+        In the catalogue's order.
+
+    Examples
+    --------
+    >>> names = classifier_metrics(["sex"], copies=["spouse"])
+    >>> [name for name in names if name.startswith(("consistency", "impact"))]
+    ['consistency.spouse', 'impact_ratio.sex']
+    """
+    any_classes = bool(classes)
+    metrics = []
+    for name in names_of("classifier", any_classes=any_classes):
+        if "." not in name:
+            metrics.append(name)
+    metrics += [f"recall.{value}" for value in classes]
+    metrics += [f"consistency.{name}" for name in copies]
+    # the attributes of every metric stand together, and so they are listed once
+    listed = list(attributes)
+    for kind in group_metrics(any_classes=any_classes):
+        metrics += [f"{kind}.{attribute}" for attribute in listed]
+    return metrics
+
+
+def term_metrics(lists: Iterable[str], *, any_classes: bool = False) -> list[str]:
+    """Flat names of the metrics of lists of exchanged terms.
+
+    Parameters
+    ----------
+    lists : iterable of str
+        Names of the lists.
+    any_classes : bool, default False
+        Whether to leave out metrics that need a label of two values.
+
+    Returns
+    -------
+    list of str
+    """
+    kinds = ["consistency"]
+    for kind in TOKEN_METRICS:
+        if kind in ANY_CLASSES or not any_classes:
+            kinds.append(kind)
+    metrics = []
+    for name in lists:
+        metrics += [f"{kind}.{name}" for kind in kinds]
+    return metrics
 
 
 def title(name: str) -> str:

@@ -16,9 +16,9 @@ from evenhand.flows.engine import Engine, Steps, Verdict, recorded_verdict
 from evenhand.flows.evaluate import fill_verdict, write_reports
 from evenhand.flows.run import ingest, reading_notes
 from evenhand.tasks.errors import InputError, without_secrets
+from evenhand.tasks.evaluating.limits import OF_RUNS, check_metric, judge, read_limits
 from evenhand.tasks.execution.store import Store
 from evenhand.tasks.sources.model_fetching import fetch_model
-from evenhand.tasks.steps.gate_step import OF_RUNS, check_metric, judge, read_limits
 from evenhand.tasks.written_input import (
     as_number,
     check_columns,

@@ -13,7 +13,7 @@ from pydantic import TypeAdapter, ValidationError
 from evenhand.data_contracts.arrow import bin_names
 from evenhand.data_contracts.favourable import describe_outcome, favourable_not_stated
 from evenhand.data_contracts.model import Column, Contract
-from evenhand.fairlib.catalogue import PROVED
+from evenhand.fairlib.catalogue import PROVED, classifier_metrics, term_metrics
 from evenhand.fairlib.methods.registry import METHODS, PROXIES, MethodSpec, method_class
 from evenhand.flows.checked_job import CheckedJob
 from evenhand.flows.engine import Measured, Steps
@@ -23,7 +23,6 @@ from evenhand.tasks.errors import InputError
 from evenhand.tasks.execution.fingerprint import library_versions
 from evenhand.tasks.execution.store import Artifact
 from evenhand.tasks.sources.fetching import local_file
-from evenhand.tasks.steps.gate_step import measured_metrics, token_metrics
 from evenhand.tasks.written_input import nearest
 
 # Verdicts of a learned metric on columns that are mapped to one group.
@@ -155,9 +154,11 @@ def known_metrics(resolved: CheckedJob) -> list[str]:
         absent.add("membership_auc")
     if not keys.reasons:
         absent.add("reasons_kept")
-    measured = measured_metrics(resolved.contract, keys.counterfactuals)
+    classes = resolved.contract.label.classes
+    attributes = [column.name for column in resolved.contract.sensitive]
+    measured = classifier_metrics(attributes, classes, keys.counterfactuals)
     metrics = [name for name in measured if name not in absent]
-    metrics += token_metrics(resolved.contract, keys.terms)
+    metrics += term_metrics(keys.terms, any_classes=bool(classes))
     if method.asks:
         metrics += [f"adversary_auc.{column.name}" for column in resolved.contract.sensitive]
     if reports_leak(resolved):

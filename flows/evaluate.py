@@ -29,6 +29,7 @@ from evenhand.flows.engine import (
 )
 from evenhand.flows.run import ingest, reading_notes
 from evenhand.tasks.errors import InputError, input_errors, waits_for_service
+from evenhand.tasks.evaluating.limits import check_evaluation_gates, judge, read_limits
 from evenhand.tasks.evaluating.summaries import junit_of_decision, markdown_of_evaluation
 from evenhand.tasks.execution.fingerprint import code_digest, now
 from evenhand.tasks.execution.store import Artifact, Store
@@ -43,7 +44,6 @@ from evenhand.tasks.registry.policy_terms import (
     kept_shares,
 )
 from evenhand.tasks.registry.row_digests import digest_of_rows, overlap
-from evenhand.tasks.steps.gate_step import check_evaluation_gates, judge, read_limits
 
 SAME_TABLE = (
     "was trained on rows of this table: its metrics here are better than on people who are new to "
@@ -436,7 +436,7 @@ def _record(verdict: Verdict, evaluation: Evaluation) -> None:
         "values": {name: metric["value"] for name, metric in metrics.items()},
         "model": model.digest,
         "code": code_digest(
-            ["evenhand.tasks.steps.measure_model_step", "evenhand.tasks.steps.gate_step"]
+            ["evenhand.tasks.steps.measure_model_step", "evenhand.tasks.evaluating.limits"]
         ),
         "overlap": evaluation.overlap(),
         "baseline": None,

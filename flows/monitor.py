@@ -24,14 +24,14 @@ from evenhand.flows.engine import (
 from evenhand.flows.evaluate import stored
 from evenhand.flows.run import ingest, reading_notes
 from evenhand.tasks.errors import InputError
-from evenhand.tasks.execution.store import Store
-from evenhand.tasks.registry.bundle import Bundle, open_bundle, parse_address
-from evenhand.tasks.steps.gate_step import (
+from evenhand.tasks.evaluating.drift_limits import (
     check_drift_gates,
     default_drift_gates,
     drift_metrics,
-    read_limits,
 )
+from evenhand.tasks.evaluating.limits import read_limits
+from evenhand.tasks.execution.store import Store
+from evenhand.tasks.registry.bundle import Bundle, open_bundle, parse_address
 
 DEFAULT_GATES = "default gates: no gates were given"
 SAME_TABLE = "the model was trained on rows of this table: there is no drift"

@@ -35,10 +35,10 @@ from evenhand.flows import proxy_jobs as proxy
 from evenhand.flows.checked_job import CheckedJob, JobKind
 from evenhand.flows.job import Job, TermSwap
 from evenhand.tasks.errors import InputError, input_errors
+from evenhand.tasks.evaluating.limits import check_groups, check_metric
 from evenhand.tasks.execution.fingerprint import code_digest, library_versions
 from evenhand.tasks.execution.step import STEPS
 from evenhand.tasks.registry.ledger import CHAIN
-from evenhand.tasks.steps.gate_step import check_groups, check_metric
 from evenhand.tasks.written_input import as_number, check_bound, nearest, not_known, read_corpus
 
 # Constructor arguments that the training step sets, and a job must not.
@@ -256,7 +256,8 @@ def _check_gates(resolved: ResolvedJob) -> None:
             )
         if not resolved.may_have(gate.metric):
             check_metric(gate, resolved.known_metrics, "this job")
-        check_groups(gate, resolved.contract)
+        if gate.groups:
+            check_groups(gate, resolved.contract)
         _check_control(resolved, gate)
 
 

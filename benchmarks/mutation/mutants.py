@@ -39,30 +39,44 @@ GROUPS = {
         ("tests/fairlib/test_budro*.py", "tests/fairlib/methods/**/test_budro*.py"),
     ),
     "metrics": Group(
-        tuple(
-            f"fairlib/evaluation/{name}.py"
-            for name in ("metrics", "counts", "outcomes", "evaluate", "bootstrap", "paired*")
+        (
+            "fairlib/evaluation/metrics.py",
+            "fairlib/evaluation/measuring.py",
+            "fairlib/evaluation/metric_intervals.py",
+            "fairlib/evaluation/closed_intervals.py",
+            "fairlib/evaluation/group_selection.py",
+            "fairlib/evaluation/predictions.py",
+            "fairlib/evaluation/outcomes.py",
+            "fairlib/evaluation/evaluate.py",
+            "fairlib/evaluation/bootstrap.py",
+            "fairlib/evaluation/paired.py",
         ),
         (
-            "tests/fairlib/evaluation/test_evaluation_[!g]*.py",
+            "tests/fairlib/evaluation/test_closed_intervals.py",
             "tests/fairlib/evaluation/test_comparison.py",
-            "tests/fairlib/evaluation/test_selection.py",
-            "tests/fairlib/evaluation/test_metrics*.py",
-            "tests/fairlib/evaluation/test_counts*.py",
+            "tests/fairlib/evaluation/test_group_selection.py",
+            "tests/fairlib/evaluation/test_metric*.py",
             "tests/fairlib/evaluation/test_outcomes*.py",
+            "tests/fairlib/evaluation/test_predictions*.py",
             "tests/fairlib/evaluation/test_evaluate*.py",
             "tests/fairlib/evaluation/test_bootstrap*.py",
             "tests/fairlib/evaluation/test_paired*.py",
-            "tests/fairlib/evaluation/test_audit*.py",
-            "tests/fairlib/evaluation/test_properties*.py",
         ),
     ),
     "gates": Group(
-        ("fairlib/evaluation/gates.py", "tasks/steps/gate_step.py"),
-        ("tests/fairlib/evaluation/test_*gates*.py", "tests/tasks/**/test_*gate*.py"),
+        (
+            "fairlib/evaluation/gates.py",
+            "tasks/steps/gate_step.py",
+            "tasks/evaluating/*limits.py",
+        ),
+        (
+            "tests/fairlib/evaluation/test_*gates*.py",
+            "tests/tasks/**/test_*gate*.py",
+            "tests/tasks/**/test_*limits*.py",
+            "tests/tasks/test_monitoring.py",
+        ),
         (
             "tests/tasks/evaluating/test_*.py",
-            "tests/tasks/monitoring/test_*.py",
             "tests/**/test_*proxy_verdicts.py",
             "tests/**/test_monitor.py",
         ),

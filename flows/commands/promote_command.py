@@ -245,7 +245,7 @@ def set_policy(
     `rules` are the options named like keys of the policy. Raises `InputError` for a metric that
     does not exist, or a gate that no value satisfies.
     """
-    from evenhand.tasks.steps.gate_step import read_limits
+    from evenhand.tasks.evaluating.limits import read_limits
 
     address, registry = _address(model, store_url)
     chosen, limits = read_limits(gates, baseline=False)

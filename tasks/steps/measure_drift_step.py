@@ -39,9 +39,9 @@ from evenhand.fairlib.preprocessing.encoder import (
 from evenhand.tasks import monitoring
 from evenhand.tasks.errors import InputError, NotCarriedOut, unusable
 from evenhand.tasks.evaluating.decisions import LoadedModel, decide_table
+from evenhand.tasks.evaluating.drift_limits import drift_metrics
 from evenhand.tasks.evaluating.token_moves import TokenMoves, moves_in_table
 from evenhand.tasks.execution.step import StepContext, StepResult
-from evenhand.tasks.steps.gate_step import drift_metrics
 
 # By model input the rules that rows break, with the numbers of rows.
 Broken = dict[str, list[tuple[str, int]]]

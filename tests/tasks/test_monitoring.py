@@ -20,9 +20,13 @@ from evenhand.fairlib.evaluation.evaluate import MetricValue
 from evenhand.fairlib.evaluation.gates import parse_gates
 from evenhand.fairlib.preprocessing.encoder import TableEncoder
 from evenhand.tasks.errors import InputError
+from evenhand.tasks.evaluating.drift_limits import (
+    check_drift_gates,
+    default_drift_gates,
+    drift_metrics,
+)
 from evenhand.tasks.execution.step import StepContext
 from evenhand.tasks.monitoring import Settings, bin_labels, compare_label, labels_of
-from evenhand.tasks.steps.gate_step import check_drift_gates, default_drift_gates, drift_metrics
 from evenhand.tasks.steps.measure_drift_step import measure_drift
 from evenhand.tasks.steps.preprocess_step import column_specs
 from evenhand.tasks.steps.profile_step import profile

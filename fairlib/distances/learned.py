@@ -234,8 +234,9 @@ class LearnedMetric(Metric):
             for name in names:
                 readers.append(group_reader(data, self._sensitive.get(name, ()), *coded[name]))
             # copies of people also have the counterparts of removed columns
-            adaptation = choice.adaptation(with_removed=True)
-            cells = int(np.prod([len(group) for group in groups]))
+            sizes = [len(group) for group in groups]
+            adaptation = choice.adaptation(sizes, with_removed=True)
+            cells = int(np.prod(sizes))
             known = codes >= 0
             adaptation.fit(rows[known], codes[known], cells)
             stages.append(Stage(names, groups, readers, adaptation))

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
-from evenhand.fairlib.arrays import Float, Float32, Index
+from evenhand.fairlib.arrays import Bool, Float, Float32, Index
 from evenhand.fairlib.distances.adaptation import DRAWN, Adaptation, grid_of_uniforms
 from evenhand.fairlib.distances.face import FACE
 from evenhand.fairlib.distances.group_readers import (
@@ -307,6 +307,27 @@ class LearnedMetric(Metric):
                     return DRAWS
         return 1
 
+    @property
+    def hidden(self) -> Bool:
+        """Mask of the sensitive and the removed columns of X, which :meth:`adapted` sets to 0."""
+        mask = np.zeros(self.n_features_in_, dtype=bool)
+        mask[self.removed_] = True
+        for stage in self.stages_:
+            for reader in stage.readers:
+                if reader is not None:
+                    mask[reader.positions] = True
+        return mask
+
+    @property
+    def adapted_numbers(self) -> list[int]:
+        """Columns of X with numbers that :meth:`adapted` changes, without those removed."""
+        positions: set[int] = set()
+        for stage in self.stages_:
+            for column in stage.adaptation.columns_:
+                if column.kind not in ("keep", "levels"):
+                    positions.update(column.positions)
+        return sorted(positions.difference(self.removed_))
+
     def counterfactuals(self, X: ArrayLike) -> list[Float32]:
         """Counterparts of each row in every group, with the sensitive columns of that group.
 
@@ -367,10 +388,7 @@ class LearnedMetric(Metric):
                 rows, stage.read(rows), adaptation.reference_, uniforms
             )
             rows = partial(rows, mapped, adaptation, strength, draw, self.n_draws)
-        hidden = [reader.positions for stage in self.stages_ for reader in stage.readers if reader]
-        for positions in hidden:
-            rows[:, positions] = 0.0
-        rows[:, self.removed_] = 0.0
+        rows[:, self.hidden] = 0.0
         return rows.astype(np.float32)
 
     def what_is_left(self, X: ArrayLike, *, adapted: bool) -> Float:

@@ -171,6 +171,9 @@ def test_paired_correlation_is_newcombes() -> None:
     )
     expected = (20 * 20 - 6 * 4 - 50 / 2) / np.sqrt(26 * 24 * 24 * 26)
     assert float(found) == pytest.approx(expected)
+    # a positive covariance below the correction leaves no correlation, not a negative one
+    tiny = paired_correlation(np.array(0.26), np.array(0.5), np.array(0.5), np.array(10))
+    assert float(tiny) == 0.0
     assert np.isnan(paired_correlation(np.array(0.0), np.array(0.0), np.array(0.5), np.array(9)))
 
 

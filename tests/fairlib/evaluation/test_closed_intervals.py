@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from scipy.stats import binomtest, skew, ttest_1samp
 
 from evenhand.fairlib.evaluation.closed_intervals import (
+    MOST_PAIRED,
     Estimates,
     auc_interval,
     bounded_mean_interval,
@@ -187,3 +188,14 @@ def test_very_many_groups_have_longer_intervals() -> None:
         few = compare(*(Estimates(*(end[:400] for end in parts)) for parts in (narrow, wide)))
         assert many.low <= few.low + 1e-9
         assert many.high >= few.high - 1e-9
+
+
+def test_the_largest_difference_of_very_many_by_its_formula() -> None:
+    value = np.linspace(0.1, 0.9, MOST_PAIRED + 1)
+    narrow = Estimates(value, value - 0.02, value + 0.03)
+    wide = Estimates(value, value - 0.05, value + 0.06)
+    found = largest_difference(narrow, wide)
+    assert float(found.value) == pytest.approx(0.8)
+    assert float(found.high) == pytest.approx(0.93 - 0.08)
+    # Newcombe's lower end of the last estimate less the first
+    assert float(found.low) == pytest.approx(0.8 - np.hypot(0.05, 0.06))

@@ -162,3 +162,19 @@ def test_a_theil_index_that_most_draws_lack_has_no_interval(
     low, high = interval()
     assert low is not None
     assert high is not None
+
+
+def test_the_theil_interval_is_of_two_distributions_of_shares() -> None:
+    # one with a person more who is right, one with a person more of each error
+    counts = np.array([[30.0, 2.0], [3.0, 25.0]])
+    found = metric_intervals.theil_interval(counts, 60, 0.9, 40_000, np.random.default_rng(0))
+    rng = np.random.default_rng(1)
+    ends = []
+    for right, negative, positive in ((56, 3, 2), (55, 4, 3)):
+        shares = rng.dirichlet((right, negative, positive), 40_000)
+        tables = np.zeros((40_000, 2, 2))
+        tables[:, 1, 1] = shares[:, 0]
+        tables[:, 1, 0] = shares[:, 1]
+        tables[:, 0, 1] = shares[:, 2]
+        ends.append(np.quantile(theil_index(tables), [0.05, 0.95]))
+    assert found == pytest.approx((ends[0][0], ends[1][1]), rel=0.02)

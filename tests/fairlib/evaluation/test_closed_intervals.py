@@ -13,6 +13,7 @@ from scipy.stats import binomtest, skew, ttest_1samp
 from evenhand.fairlib.evaluation.closed_intervals import (
     MOST_PAIRED,
     Estimates,
+    _without_skewness,
     auc_interval,
     bounded_mean_interval,
     corrected_level,
@@ -199,3 +200,12 @@ def test_the_largest_difference_of_very_many_by_its_formula() -> None:
     assert float(found.high) == pytest.approx(0.93 - 0.08)
     # Newcombe's lower end of the last estimate less the first
     assert float(found.low) == pytest.approx(0.8 - np.hypot(0.05, 0.06))
+
+
+@pytest.mark.parametrize("skewness", [-0.8, -0.1, 0.3, 1.0])
+def test_removing_skewness_inverts_halls_polynomial(skewness: float) -> None:
+    # Hall 1992: x = t + a t^2 / 3 + a^2 t^3 / 27 + a / 6, solved for t
+    statistic = np.linspace(-2.0, 2.0, 9)
+    t = _without_skewness(statistic, np.array(skewness))
+    restored = t + skewness * t**2 / 3 + skewness**2 * t**3 / 27 + skewness / 6
+    assert restored == pytest.approx(statistic)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from evenhand.tasks.errors import NotCarriedOut
+from evenhand.tasks.errors import NotCarriedOut, ServiceAway
 from evenhand.tasks.execution.store import Store
 from evenhand.tasks.registry.client import (
     DIGEST_TAG,
@@ -61,6 +61,7 @@ def test_a_registry_error_is_one_line_without_its_password(
         f"the model registry at {shown} gave no valid answer (OSError: {reason[:200]}): "
         "check MLFLOW_TRACKING_URI and the server, then run again."
     )
+    assert type(caught.value) is NotCarriedOut
     with pytest.raises(NotCarriedOut, match=r"\(OSError: \)"), registry_client(uri):
         raise OSError
     # what is no error of a registry is not taken for one
@@ -82,3 +83,11 @@ def test_versions_by_alias_and_by_number(tmp_path: Path, registry: Path) -> None
     assert published(uri, "nobody", "champion") is None
     assert published_version(uri, "people", "1") == Published("1", "abc")
     assert published_version(uri, "people", "2") is None
+
+
+def test_only_a_service_can_be_away(tmp_path: Path) -> None:
+    with pytest.raises(ServiceAway), registry_client("http://127.0.0.1:9"):
+        raise ConnectionError("refused")
+    with pytest.raises(NotCarriedOut) as caught, registry_client(f"sqlite:///{tmp_path}/x.db"):
+        raise ConnectionError("refused")
+    assert type(caught.value) is NotCarriedOut

@@ -28,6 +28,7 @@ from benchmarks.common import RESULTS, provenance
 from benchmarks.summaries import text_of
 from evenhand.fairlib.arrays import Float, Float32, Index
 from evenhand.fairlib.datasets.planted import WORLDS, PlantedPeople, PlantedWorld
+from evenhand.fairlib.datasets.planted_unseen import UNSEEN_WORLDS
 from evenhand.fairlib.distances.attribute_leak import attribute_leak
 from evenhand.fairlib.distances.face import FACE
 from evenhand.fairlib.distances.group_readers import combined_codes
@@ -60,6 +61,7 @@ BUDRO = TREES | {"n_steps": 150, "eta": 0.1}
 LEAKS = "metric"
 MEASURES = ("true_auc", "true_accuracy", "recorded_accuracy", "consistency", "selection_gap")
 CONTROLS = ("plain", "blind", "leave_out", "reweigh", "group_thresholds")
+ALL_WORLDS = WORLDS | UNSEEN_WORLDS
 Scorer = Callable[[pd.DataFrame], Float]
 
 
@@ -415,7 +417,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--rows", type=int, default=2500)
-    parser.add_argument("--worlds", nargs="*", choices=list(WORLDS), default=list(WORLDS))
+    parser.add_argument("--worlds", nargs="*", choices=list(ALL_WORLDS), default=list(ALL_WORLDS))
     parser.add_argument(
         "--methods", nargs="*", choices=[*METHODS, LEAKS], default=[*DEFAULT_METHODS, LEAKS]
     )
@@ -430,7 +432,7 @@ def main() -> None:
                 if (world, seed, options.rows, name) not in done:
                     names.append(name)
             if names:
-                run(WORLDS[world], seed, options.rows, names)
+                run(ALL_WORLDS[world], seed, options.rows, names)
     write_summary(options.rows)
 
 

@@ -4,7 +4,8 @@
         [--methods plain ...]
 
 Each result is a line of results/planted_worlds.jsonl; a run continues where an earlier one ended.
-The summary results/planted_worlds.json has means over seeds and their standard errors.
+The summary results/planted_worlds.json has means over seeds, their standard errors, and which world
+reaches which figure; the tables of docs/research/fair-metric.md are made of it.
 
 All decisions are at a selected share of one half of the test people. Measured are the accuracy and
 the AUC of the true labels, the accuracy of the recorded ones, the share of decisions that do not
@@ -25,6 +26,7 @@ import numpy as np
 import pandas as pd
 
 from benchmarks.common import RESULTS, provenance
+from benchmarks.studies.planted_criteria import judged, leaks_of, write_page
 from benchmarks.summaries import text_of
 from evenhand.fairlib.arrays import Float, Float32, Index
 from evenhand.fairlib.datasets.planted import WORLDS, PlantedPeople, PlantedWorld
@@ -389,16 +391,24 @@ def summary(results: list[dict[str, Any]], rows: int) -> dict[str, Any]:
             of_method = of_world[of_world["method"] == name].set_index("seed")["true_auc"]
             difference = (of_method - reference).dropna()
             error = float(difference.std(ddof=1)) / np.sqrt(max(len(difference), 1))
-            entry = {key: round(float(means.loc[name, key]), 4) for key in MEASURES}
-            entry["gain"] = round(float(difference.mean()), 4)
-            entry["gain_error"] = None if np.isnan(error) else round(error, 4)
-            methods[name] = entry
-        worlds[str(world)] = {
-            "seeds": int(of_world["seed"].nunique()),
+            of_measures = {key: round(float(means.loc[name, key]), 4) for key in MEASURES}
+            of_measures["gain"] = round(float(difference.mean()), 4)
+            of_measures["gain_error"] = None if np.isnan(error) else round(error, 4)
+            methods[name] = of_measures
+        by_method = of_world.groupby("method")["seed"].nunique()
+        entry = {
+            "unseen": str(world) in UNSEEN_WORLDS,
+            "seeds": int(by_method[best]),
             "best_control": str(best),
             "methods": methods,
+            "seeds_by_method": {str(name): int(count) for name, count in by_method.items()},
+            "figures": judged(of_world, str(best)),
         }
-    return worlds
+        leaks = leaks_of(of_world)
+        if leaks is not None:
+            entry["leaks"] = leaks
+        worlds[str(world)] = entry
+    return {name: worlds[name] for name in ALL_WORLDS if name in worlds}
 
 
 def write_summary(rows: int) -> None:
@@ -410,12 +420,13 @@ def write_summary(rows: int) -> None:
     worlds = earlier | {str(rows): summary(list(results_of(LINES)), rows)}
     content = {"provenance": provenance(command), "worlds": worlds}
     SUMMARY.write_text(text_of(content))
+    write_page(content)
 
 
 def main() -> None:
     """Run what no earlier run has measured, and write the summary."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--seeds", type=int, default=3, help="0 only writes the summary")
     parser.add_argument("--rows", type=int, default=2500)
     parser.add_argument("--worlds", nargs="*", choices=list(ALL_WORLDS), default=list(ALL_WORLDS))
     parser.add_argument(

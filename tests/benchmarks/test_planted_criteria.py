@@ -48,7 +48,7 @@ def test_a_method_is_judged_beside_the_larger_oracle():
             "oracle-trees": [(0.80, 1.0), (0.81, 1.0)],
         }
     )
-    (figure,) = judged(frame, "blind").values()
+    (figure,) = judged(frame).values()
     assert figure["seeds"] == 2
     assert figure["gain"] == pytest.approx(0.0125)
     assert figure["auc_holds"]
@@ -67,11 +67,29 @@ def test_without_a_clear_gain_of_an_oracle_no_share_is_judged():
             "oracle-trees": [(0.83, 1.0), (0.81, 1.0)],
         }
     )
-    (figure,) = judged(frame, "blind").values()
+    (figure,) = judged(frame).values()
     assert not figure["auc_holds"]
     assert figure["gain_share"] is None
     # the oracle of sensei was not measured
     assert figure["consistency_holds"] is None
+
+
+def test_sensei_also_has_networks_as_baselines():
+    frame = results(
+        {
+            "blind": [(0.80, 1.0), (0.80, 1.0), (0.99, 1.0)],
+            "network_reweigh": [(0.84, 1.0), (0.84, 1.0)],
+            "sensei-learned": [(0.83, 0.99), (0.85, 0.99)],
+            "project-learned": [(0.83, 0.99), (0.85, 0.99)],
+        }
+    )
+    figures = judged(frame)
+    assert figures["sensei"]["baseline"] == "network_reweigh"
+    assert figures["sensei"]["gain"] == pytest.approx(0.0)
+    assert figures["project"]["baseline"] == "blind"
+    # the third seed has no value of the method
+    assert figures["project"]["gain"] == pytest.approx(0.04)
+    assert figures["project"]["gain_error"] == pytest.approx(0.01)
 
 
 def test_a_leak_counts_where_the_oracle_has_none():

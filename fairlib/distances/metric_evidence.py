@@ -16,13 +16,15 @@ from evenhand.fairlib.execution import generator
 # Trees that judge how well a column predicts the label.
 LABEL_TREES = {"n_estimators": 80, "max_depth": 3, "learning_rate": 0.08, "tree_method": "hist"}
 LABEL_FOLDS = 4
+# Standard errors from which a column stays although it leaves a leak.
+CLEAR_SIGNAL = 2.0
 
 
 class ColumnVerdict(NamedTuple):
     """What the metric does with a column of the table, and why.
 
     `auc` is the attribute's AUC from this column alone, `signal` the rise of the label's log loss
-    without it (nats), or None where it was not measured.
+    without it (nats) of the predictor that shows it most clearly, None where it was not measured.
     """
 
     column: str
@@ -185,11 +187,20 @@ class Choice:
             left = [j for j in self._kept_columns() if j not in unit]
             if not left:
                 continue
-            rise = label_losses(adapted[:, left], labels, self.seed) - reference
-            self.signals[unit[0]] = float(rise.mean())
-            error = float(rise.std()) / np.sqrt(len(rise))
-            if rise.mean() <= error:
+            rises = label_losses(adapted[:, left], labels, self.seed) - reference
+            if not self._has_signal(unit, rises):
                 self.removed.update(unit)
+
+    def _has_signal(self, unit: list[int], rises: Float, least: float = 1.0) -> bool:
+        """Whether a predictor of the label loses more than `least` standard errors without a unit.
+
+        A linear one shows many weak effects, of which trees find none for certain.
+        """
+        means = rises.mean(axis=1)
+        errors = rises.std(axis=1) / np.sqrt(rises.shape[1])
+        clearest = int(np.argmax(means / np.maximum(errors, 1e-12)))
+        self.signals[unit[0]] = float(means[clearest])
+        return bool(means[clearest] > least * errors[clearest])
 
     def _unit_auc(self, unit: list[int]) -> float:
         everybody = np.arange(len(self.evidence.rows))
@@ -224,10 +235,8 @@ class Choice:
             left = [j for j in kept if j not in unit]
             if gains[number] <= 0 or not left:
                 return False
-            rise = label_losses(adapted[:, left], labels, self.seed) - reference
-            error = float(rise.std()) / np.sqrt(len(rise))
-            self.signals[unit[0]] = float(rise.mean())
-            if rise.mean() <= error:
+            rises = label_losses(adapted[:, left], labels, self.seed) - reference
+            if not self._has_signal(unit, rises, CLEAR_SIGNAL):
                 self.removed.update(unit)
                 return True
         return False
@@ -339,7 +348,7 @@ def without_explained(rows: Float, given: list[int]) -> Float:
 
 
 def label_losses(rows: Float, labels: Index, seed: int) -> Float:
-    """Cross-validated log loss of trees for every row (nats).
+    """Cross-validated log losses of a logistic regression and of trees for every row (nats).
 
     Parameters
     ----------
@@ -350,15 +359,23 @@ def label_losses(rows: Float, labels: Index, seed: int) -> Float:
 
     Returns
     -------
-    ndarray of float, shape (n,)
+    ndarray of float, shape (2, n)
+        First of the regression, then of the trees.
     """
+    from sklearn.linear_model import LogisticRegression
     from sklearn.model_selection import StratifiedKFold, cross_val_predict
     from xgboost import XGBClassifier
 
     folds = StratifiedKFold(LABEL_FOLDS, shuffle=True, random_state=seed)
-    model = XGBClassifier(**LABEL_TREES, n_jobs=1, random_state=0)
-    predicted = cross_val_predict(
-        model, rows.astype(np.float32), labels, cv=folds, method="predict_proba"
+    models = (
+        LogisticRegression(max_iter=500),
+        XGBClassifier(**LABEL_TREES, n_jobs=1, random_state=0),
     )
-    chosen = predicted[np.arange(len(labels)), labels].astype(np.float64)
-    return -np.log(np.maximum(chosen, 1e-12))
+    losses = []
+    for model in models:
+        predicted = cross_val_predict(
+            model, rows.astype(np.float32), labels, cv=folds, method="predict_proba"
+        )
+        chosen = predicted[np.arange(len(labels)), labels].astype(np.float64)
+        losses.append(-np.log(np.maximum(chosen, 1e-12)))
+    return np.stack(losses)

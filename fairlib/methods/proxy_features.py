@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 from evenhand.fairlib.arrays import Bool, Float, Float32, Int
 from evenhand.fairlib.distances.attribute_leak import TREES, TWO_SIDED, attribute_leak, auc_error
 from evenhand.fairlib.execution import generator, sample_rows
-from evenhand.fairlib.methods.preprocessed_gbdt import kamiran_calders_weights
 from evenhand.fairlib.methods.row_groups import fold_of_rows, joint_cells
 from evenhand.fairlib.preprocessing.leaks import binned, told_groups
 
@@ -26,6 +25,9 @@ THRESHOLDS = (0.52, 0.55, 0.6, 0.7, 0.8)
 BINS = 32
 LEAST_ROWS = 60
 LEAST_PROBABILITY = 1e-6
+# Inverse penalty of a recalibration's intercepts, of which there is one for every crossed group.
+PENALTY = 100.0
+MOST_STEPS = 300
 
 
 class LeftOutColumns(NamedTuple):
@@ -46,7 +48,7 @@ class _Rows(NamedTuple):
 
     X: Float32
     codes: Int  # labels
-    weights: Float  # with which group and label are independent
+    groups: Float  # indicators of the crossed groups of all attributes
     folds: Int
 
 
@@ -62,11 +64,12 @@ def columns_to_leave_out(
     """Choose the proxy features that a model does without.
 
     A column is left out if its cross-validated AUC against some group of an attribute is at least a
-    threshold. Each threshold is judged by the log loss of small boosted trees on folds of the
-    training rows, with weights that make group and label independent (Kamiran and Calders): a
-    column that predicts the label only by the group gains nothing there. Of the thresholds whose
-    loss is within a standard error of the least, the one is chosen that leaves out most columns.
-    None is chosen that leaves out all.
+    threshold. Each threshold is judged by the log loss within groups of small boosted trees, on
+    folds of the training rows: their log-odds are recalibrated with an intercept for every crossed
+    group. So what a column predicts by the group alone counts nothing, and a label that is biased
+    against a group does not favour its proxy features. Of the thresholds whose loss is within a
+    standard error of the least, the one is chosen that leaves out most columns. None leaves out
+    all.
 
     Parameters
     ----------
@@ -197,7 +200,7 @@ def _rows_of(
     people: Int | None,
     seed: int,
 ) -> _Rows:
-    """Rows of the labels that every fold can have, with weights and folds."""
+    """Rows of the labels that every fold can have, with groups and folds."""
     counts = np.bincount(codes)
     chosen: Bool = counts[codes] >= FOLDS
     attributes = {name: values[chosen] for name, values in attributes.items()}
@@ -205,28 +208,39 @@ def _rows_of(
         people = people[chosen]
     labels = np.unique(codes[chosen], return_inverse=True)[1]
     cells = joint_cells(labels, attributes.values())
-    weights = kamiran_calders_weights(
-        joint_cells(np.zeros(len(labels)), attributes.values()), labels
-    )
-    folds = fold_of_rows(cells, FOLDS, seed, people)
-    return _Rows(X[chosen], labels, weights, folds)
+    crossed = joint_cells(np.zeros(len(labels)), attributes.values())
+    indicators = (crossed[:, None] == np.arange(crossed.max() + 1)).astype(np.float64)
+    return _Rows(X[chosen], labels, indicators, fold_of_rows(cells, FOLDS, seed, people))
 
 
 def _losses(rows: _Rows, columns: list[int]) -> Float:
-    """Weighted log loss of every row by small trees that were trained on the other folds."""
+    """Log loss within groups of every row by small trees that were trained on the other folds."""
     from xgboost import XGBClassifier
 
-    losses = np.empty(len(rows.codes))
+    classes = int(rows.codes.max()) + 1
+    predicted = np.full((len(rows.codes), classes), LEAST_PROBABILITY)
     X = rows.X[:, columns]
     for fold in range(FOLDS):
         held = rows.folds == fold
         model = XGBClassifier(**TREES, n_jobs=1, random_state=0)
-        classes, codes = np.unique(rows.codes[~held], return_inverse=True)
-        model.fit(X[~held], codes)
-        of_classes = model.predict_proba(X[held])
-        place = np.searchsorted(classes, rows.codes[held])
-        place = np.minimum(place, len(classes) - 1)
-        probability = of_classes[np.arange(len(place)), place]
-        probability[classes[place] != rows.codes[held]] = 0.0
-        losses[held] = -np.log(np.maximum(probability, LEAST_PROBABILITY))
-    return losses * rows.weights
+        names, codes = np.unique(rows.codes[~held], return_inverse=True)
+        if len(names) > 1:
+            model.fit(X[~held], codes)
+            predicted[np.ix_(held, names)] = model.predict_proba(X[held])
+    losses = np.zeros(len(rows.codes))
+    for code in range(1 if classes == 2 else 0, classes):
+        losses += _losses_within_groups(predicted[:, code], rows.codes == code, rows.groups)
+    return losses
+
+
+def _losses_within_groups(probability: Float, is_member: Bool, groups: Float) -> Float:
+    """Log losses after a logistic recalibration with an intercept for every group."""
+    from sklearn.linear_model import LogisticRegression
+
+    bounded = np.clip(probability, LEAST_PROBABILITY, 1.0 - LEAST_PROBABILITY)
+    log_odds = np.log(bounded / (1.0 - bounded))
+    inputs = np.column_stack([log_odds, groups])
+    model = LogisticRegression(C=PENALTY, max_iter=MOST_STEPS).fit(inputs, is_member)
+    calibrated = model.predict_proba(inputs)[np.arange(len(inputs)), is_member.astype(int)]
+    losses: Float = -np.log(np.maximum(calibrated, LEAST_PROBABILITY))
+    return losses

@@ -45,11 +45,11 @@ def simple_mitigations(
 ) -> dict[str, SimpleMitigation]:
     """Decide which controls with a simple mitigation a mitigating method gets."""
     names = (REWEIGH, LEAVE_OUT)
+    if "on_disk" in parameters:
+        return {name: SimpleMitigation(False, reason=IN_FILES) for name in names}
     attributes = attributes_of(data, parameters)
     if not attributes:
         return {name: SimpleMitigation(False, reason=NO_ATTRIBUTE) for name in names}
-    if "on_disk" in parameters:
-        return {name: SimpleMitigation(False, reason=IN_FILES) for name in names}
     reweighed = SimpleMitigation()
     if spec.reweighs and not parameters["decision"]["equal"]:
         reweighed = SimpleMitigation(False, METHOD, "the method reweighs the rows itself")
@@ -95,5 +95,5 @@ def _left_out(
     aucs = {name: round(auc, 4) for name, auc in choice.aucs.items()}
     if choice.columns:
         return SimpleMitigation(columns=list(choice.columns), threshold=choice.threshold, aucs=aucs)
-    reason = "no column predicts a sensitive attribute, or leaving them out costs too much"
+    reason = "no column predicts a group, or people are ordered worse within groups without these"
     return SimpleMitigation(False, BLIND, reason, aucs=aucs)

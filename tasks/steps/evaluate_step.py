@@ -598,7 +598,9 @@ def _equal_control(name: str, model: controls.MeasuredControl) -> controls.Measu
 def _controls_output(
     test: _Test, method: controls.MeasuredControl, measured: Iterable[controls.MeasuredControl]
 ) -> Outputs:
-    """Write ``controls.json``, also which columns a control does without, and why one is missing."""
+    """Write ``controls.json``, with the columns that a control does without, and why one is
+    missing.
+    """
     settings = bootstrap_settings(test.context.parameters)
     content = controls.controls_content(method, measured, settings)
     missing = {}

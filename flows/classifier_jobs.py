@@ -20,6 +20,7 @@ from evenhand.flows.engine import Measured, Steps
 from evenhand.flows.job import ONCE, Job, LearnedByEvidence, SubspaceMetric
 from evenhand.flows.memory import Place, place_of
 from evenhand.tasks.errors import InputError
+from evenhand.tasks.evaluating.control_names import BLIND, PLAIN, SIMPLE_MITIGATIONS
 from evenhand.tasks.execution.fingerprint import library_versions
 from evenhand.tasks.execution.store import Artifact
 from evenhand.tasks.sources.fetching import local_file
@@ -443,6 +444,8 @@ def _train(resolved: CheckedJob, steps: Steps, train: Artifact, place: Place) ->
     searched = method.lacks_strength(resolved.arguments) and not resolved.contract.label.classes
     if searched:
         controls["held_out"] = True
+    if job.sensitive and method.name != method.plain:
+        controls["sensitive"] = job.sensitive
     steps("controls", controls, {"train": train}, modules=_learner_modules(resolved))
     if searched:
         inputs["plain"] = steps.output("controls", "plain_held_out")
@@ -488,7 +491,7 @@ def _evaluate(
         "test": steps.output("preprocess", "test"),
         "majority": steps.output("controls", "majority"),
     }
-    for control in ("plain", "blind"):
+    for control in (PLAIN, BLIND, *SIMPLE_MITIGATIONS, "simple_mitigations"):
         if steps.has_output("controls", control):
             inputs[control] = steps.output("controls", control)
     if certificate is not None or reports_leak(resolved):

@@ -35,6 +35,7 @@ from evenhand.flows import proxy_jobs as proxy
 from evenhand.flows.checked_job import CheckedJob, JobKind
 from evenhand.flows.job import Job, TermSwap
 from evenhand.tasks.errors import InputError, input_errors
+from evenhand.tasks.evaluating.control_names import SIMPLE_MITIGATIONS
 from evenhand.tasks.evaluating.limits import check_groups, check_metric
 from evenhand.tasks.execution.fingerprint import code_digest, library_versions
 from evenhand.tasks.execution.step import STEPS
@@ -69,6 +70,13 @@ class ResolvedJob(CheckedJob):
     def kind(self) -> JobKind:
         """The job's kind: its checks, its steps up to the metrics, and its published artifacts."""
         return _kind(self.method)
+
+    @property
+    def mitigates(self) -> bool:
+        """Whether the job's classifier, or its decisions, differ from the learner's without
+        mitigation.
+        """
+        return METHODS[self.method].plain != self.method or self.job.decision.equal is not None
 
     @property
     def known_metrics(self) -> list[str]:
@@ -271,6 +279,11 @@ def _check_control(resolved: ResolvedJob, gate: Gate) -> None:
     if resolved.is_proxy:
         raise InputError(
             f"the gate {gate.metric!r} has {key}, and a proxy has no controls: use min or max."
+        )
+    if CONTROLS[key] in SIMPLE_MITIGATIONS and not resolved.mitigates:
+        raise InputError(
+            f"the gate {gate.metric!r} has {key}, and a method without mitigation such as "
+            f"{resolved.method} has no such control: use better_than_blind or better_than_plain."
         )
     if gate.metric.startswith(UNCONTROLLED):
         raise InputError(

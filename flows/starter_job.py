@@ -44,6 +44,14 @@ PROXY_GATES = """\
 gates:
   # A proxy that removes less of the imbalance balances hardly anything.
   imbalance_reduction: {min: 0.1}
+  # On held-out rows it removes at least half of what is possible on the training rows, and the
+  # sample is about as balanced.
+  imbalance_reduction.of_possible: {min: 0.5}
+  imbalance.excess: {max: 0.1}
+  # Share of the rows that are kept.
+  kept: {min: 0.01}
+"""
+TREE_GATES = """\
   # Share of people with a chance above a tenth of the mean.
   support: {min: 0.6}
   # The limit alpha (0.2) is exceeded a little on held-out rows, and by the acceptance probability.
@@ -181,8 +189,8 @@ def job_text(
     if spec.name in PROXIES:
         parameters = inspect.signature(method_class(spec.name).__init__).parameters
         if "alpha" not in parameters:
-            return text + GATES + "#   disclosivity: {max: 0.2}\n" + PUBLISH
-        return text + TREE_KEYS + PROXY_GATES + PUBLISH
+            return text + PROXY_GATES + "  # disclosivity: {max: 0.2}\n" + PUBLISH
+        return text + TREE_KEYS + PROXY_GATES + TREE_GATES + PUBLISH
     if not contract.label.classes:
         text += CLASSIFIER_KEYS
     if any(column.is_text for column in contract.features):

@@ -27,7 +27,7 @@ from evenhand.flows.tune_plan import (
 )
 from evenhand.flows.workers import Pool, cores, make_pool
 from evenhand.tasks.errors import InputError
-from evenhand.tasks.evaluating.measured_controls import CONTROLS, MAJORITY
+from evenhand.tasks.evaluating.control_names import CONTROLS, MAJORITY
 from evenhand.tasks.execution.dataset import read_dataset
 from evenhand.tasks.execution.fingerprint import environment, now
 from evenhand.tasks.execution.step import Report, Step, listen, run_step, step_key

@@ -22,8 +22,9 @@ from evenhand.fairlib.methods.row_groups import fold_of_rows, joint_cells
 from evenhand.fairlib.preprocessing.counterfactuals import encoded_copies
 from evenhand.tasks.classifier_training import HeldOut
 from evenhand.tasks.errors import InputError
+from evenhand.tasks.evaluating.control_names import BLIND, CONTROLS, MAJORITY
 from evenhand.tasks.evaluating.decisions import Decisions, acquire, bootstrap_settings
-from evenhand.tasks.evaluating.measured_controls import BLIND, CONTROLS, MAJORITY, Majority
+from evenhand.tasks.evaluating.measured_controls import Majority
 from evenhand.tasks.evaluating.token_moves import Moves, moved_to
 from evenhand.tasks.execution.dataset import Dataset, read_dataset
 from evenhand.tasks.execution.step import StepContext, StepResult

@@ -429,6 +429,11 @@ def audit(
     value_names: list[str] | None = option(
         "--value-name", "Name of a code: COLUMN:VALUE=NAME, such as sex:1=women; may be repeated."
     ),
+    join_spellings: bool = option(
+        "--join-spellings",
+        "Compare groups that seem to be one, such as w and weiblich, as one.",
+        False,
+    ),
     gates: str | None = option("--gates", "YAML file: metrics and their limits, as in a job."),
     junit: Path | None = option("--junit", "Write JUnit XML to this file."),
     markdown: Path | None = option("--markdown", "Append a summary to this file."),

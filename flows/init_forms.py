@@ -165,7 +165,7 @@ def preview_lines(previews: Sequence[Mapping[str, Any]]) -> list[str]:
 def with_spellings(forms: TableForms, spellings: Spellings) -> TableForms:
     """Return forms by which other spellings of categories are read as one value."""
     joined = {column: dict(values) for column, values in spellings.items()}
-    described = "; ".join(_described(column, values) for column, values in joined.items())
+    described = described_spellings(joined)
     note = f"read as one value each (table.spellings): {described}"
     return replace(forms, keys={**forms.keys, "spellings": joined}, notes=[*forms.notes, note])
 
@@ -182,6 +182,11 @@ def spelling_warnings(contract: Contract, spellings: Spellings) -> list[str]:
             "one, give --join-spellings, or write table.spellings into the job"
         )
     return warnings
+
+
+def described_spellings(spellings: Spellings) -> str:
+    """Return the values of columns with their other spellings."""
+    return "; ".join(_described(column, values) for column, values in spellings.items())
 
 
 def _described(column: str, values: Mapping[str, Sequence[str]]) -> str:

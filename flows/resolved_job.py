@@ -40,7 +40,14 @@ from evenhand.tasks.evaluating.limits import check_groups, check_metric
 from evenhand.tasks.execution.fingerprint import code_digest, library_versions
 from evenhand.tasks.execution.step import STEPS
 from evenhand.tasks.registry.ledger import CHAIN
-from evenhand.tasks.written_input import as_number, check_bound, nearest, not_known, read_corpus
+from evenhand.tasks.written_input import (
+    as_number,
+    check_bound,
+    nearest,
+    not_known,
+    read_corpus,
+    required_by,
+)
 
 # Constructor arguments that the training step sets, and a job must not.
 RESERVED_ARGUMENTS = ("metric", "network", "loss", "output_distance", "random_state")
@@ -348,10 +355,10 @@ def _argument(key: str, value: Any, kind: Any) -> Any:
     try:
         converted = TypeAdapter(kind).validate_python(as_number(value))
     except ValidationError as error:
-        problem = error.errors(include_url=False)[0]
+        problem = error.errors(include_url=False, include_input=False)[0]
         options = re.findall("'(.+?)'", problem.get("ctx", {}).get("expected", ""))
         raise InputError(
-            f"method.{key} is {value!r}{nearest(str(value), options)}: {problem['msg'].lower()}."
+            f"method.{key} is {value!r}{nearest(str(value), options)}: {required_by(problem)}."
         ) from None
     if isinstance(converted, float) and not math.isfinite(converted):
         raise InputError(f"method.{key} is {value!r}: it must be a finite number.")

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -32,7 +32,7 @@ from evenhand.fairlib.distances.metric_evidence import (
     without_explained,
 )
 from evenhand.fairlib.execution import generator, sample_rows
-from evenhand.fairlib.preprocessing.input_tables import positions_of
+from evenhand.fairlib.preprocessing.input_tables import positions_of, with_columns_of
 
 ADAPTATION_FILE = "adaptation.json"
 # Rows from which the evidence is taken at most.
@@ -101,7 +101,7 @@ class LearnedMetric(Metric):
     kind: ClassVar[str] = "learned"
     title: ClassVar[str] = "learned metric"
 
-    sensitive: Mapping[str, Sequence[int | str]] = field(default_factory=dict)
+    sensitive: Mapping[str, Sequence[int | str]] | None = None
     legitimate: Sequence[int | str] = ()
     feature_groups: Mapping[str, Sequence[int | str]] | None = None
     explained_variance: float = 0.99
@@ -132,7 +132,7 @@ class LearnedMetric(Metric):
         """
         self._check_parameters()
         data = self._fit_rows(X)
-        attributes = sensitive_columns(sensitive_features)
+        attributes = sensitive_columns(with_columns_of(X, sensitive_features))
         if not attributes:
             raise ValueError("sensitive_features are needed: the metric learns from groups.")
         columns = self._read_columns(data.shape[1])

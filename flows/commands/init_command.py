@@ -46,7 +46,7 @@ from evenhand.flows.resolved_job import resolve, with_terms
 from evenhand.tasks.credentials import holds_credential
 from evenhand.tasks.errors import InputError, input_errors, without_secrets
 from evenhand.tasks.escaping import terminal_text
-from evenhand.tasks.written_input import FORM_KEYS
+from evenhand.tasks.written_input import FORM_KEYS, nearest_file
 
 if TYPE_CHECKING:
     from evenhand.data_contracts.model import Column, Contract
@@ -433,7 +433,8 @@ def _source(
     path = Path(table).expanduser()
     if not path.exists():
         raise InputError(
-            f"there is no file {table}: give a file, a folder, a URL or a known table."
+            f"there is no file {table}{nearest_file(path)}: give a file, a folder, a URL or a "
+            "known table."
         )
     return {"path": os.path.relpath(path.resolve(), folder.resolve())}, path.resolve().name
 

@@ -199,7 +199,7 @@ def _check_metric(job: Job, contract: Contract) -> None:
         check_names("fair_metric.learned", metric.learned, names, "the contract has")
         return
     if isinstance(metric, LearnedByEvidence):
-        for name in metric.legitimate:
+        for name in metric.legitimate or ():
             if name in names:
                 raise InputError(
                     f"fair_metric.legitimate has {name!r}, which is a sensitive attribute: remove "

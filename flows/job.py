@@ -633,8 +633,10 @@ class LearnedByEvidence(Section):
 
     kind: Literal["learned"]
     """How the metric is learned."""
-    legitimate: list[str] = []
-    """Model inputs whose differences between groups stay, and explain those of other columns."""
+    legitimate: list[str] | None = None
+    """Model inputs whose differences between groups stay, and explain those of other columns;
+    default: those that the contract marks as legitimate.
+    """
     explained_variance: Annotated[float, Field(gt=0, le=1)] = 0.99
     """Share of the squared differences between people and their adapted copies to ignore."""
 

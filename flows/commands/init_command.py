@@ -37,6 +37,7 @@ from evenhand.flows.init_forms import (
     shown_previews,
     spelling_warnings,
     stated_forms,
+    with_legitimate,
     with_spellings,
     without_columns,
 )
@@ -106,6 +107,7 @@ def init(
     sheet: str | None,
     join_spellings: bool,
     at_least: float | None = None,
+    legitimate: Sequence[str] | None = None,
 ) -> None:
     """Write ``NAME.contract.yaml`` and ``NAME.yaml``, both or none, and print how columns were
     understood.
@@ -147,6 +149,7 @@ def init(
             _columns(ignore, columns),
             favourable=favourable,
             at_least=at_least,
+            legitimate=_columns(legitimate, columns),
         )
     contract = understanding.contract
     refuse_lost_columns(contract)
@@ -163,7 +166,9 @@ def init(
     keys, notes = _needs(spec, understanding)
     choice = MetricChoice()
     if spec.needs_metric and terms is None:
-        choice = choose_metric(understanding.sample, contract, understanding.groups)
+        choice = choose_metric(
+            understanding.sample, contract, understanding.groups, contract.legitimate
+        )
     if choice.is_learned:
         # the metric has counterparts of its own
         flips = {}
@@ -267,6 +272,7 @@ def understand(
     unused: Sequence[str] = (),
     favourable: str | None = None,
     at_least: float | None = None,
+    legitimate: Sequence[str] = (),
 ) -> Understanding:
     """Infer a contract, and leave leaks out of its model inputs.
 
@@ -303,7 +309,7 @@ def understand(
             f"no column is left as a model input: {', '.join(reasons)} reveal the label '{label}' "
             "or a sensitive column: give a table with other columns"
         )
-    contract = replace(contract, columns=tuple(columns))
+    contract = with_legitimate(replace(contract, columns=tuple(columns)), legitimate)
     groups = starter_job.group_sizes(typed, contract)
     warnings = _warnings(contract, leaks, reasons, groups)
     flips = starter_job.counterfactuals(typed, contract)

@@ -296,3 +296,21 @@ def test_a_split_names_a_person_unless_the_job_says_a_group() -> None:
     assert Split(by="word", unit="group").parameters()["unit"] == "group"
     with pytest.raises(ValidationError, match="give by, or leave unit out"):
         Split(unit="group")
+
+
+def test_legitimate_columns_are_of_the_job_or_else_the_contract(bench: Any) -> None:
+    bench.properties["income"]["customProperties"].append({"property": "legitimate", "value": True})
+    place = str(bench.write())
+    for override, names in (
+        ("fair_metric={kind: learned}", ["income"]),
+        ("fair_metric={kind: learned, legitimate: []}", []),
+        ("fair_metric={kind: learned, legitimate: [job]}", ["job"]),
+        ("fair_metric={kind: sensitive-subspace}", ["income"]),
+    ):
+        resolved = resolve(*load_job(place, ["method=project", override]))
+        assert resolved.legitimate == names
+        assert getattr(resolved.job.fair_metric, "legitimate", names) == names
+        # steps do not see the mark: only the fair metric is learned anew
+        assert resolved.contract.legitimate == ()
+    left_out = resolve(*load_job(place, ["leave_out=[income]", "fair_metric={kind: learned}"]))
+    assert left_out.legitimate == []

@@ -15,9 +15,12 @@ from typer.testing import CliRunner
 from evenhand.data_contracts.arrow import coerce
 from evenhand.data_contracts.inference import infer_contract
 from evenhand.data_contracts.model import Contract
+from evenhand.data_contracts.odcs import load_contract
 from evenhand.fairlib.datasets.planted import WORLDS
 from evenhand.flows.cli import app
+from evenhand.flows.job_file import load_job
 from evenhand.flows.metric_choice import MetricChoice, choose_metric, proxy_evidence
+from evenhand.flows.resolved_job import resolve
 from evenhand.flows.starter_job import group_sizes
 
 N = 900
@@ -115,6 +118,33 @@ def test_init_writes_the_metric_of_a_method_that_takes_one(tmp_path: Path, metho
     assert "consistency.sex" not in text
     assert "#   adapted_consistency: {min: 0.9}" in text
     assert "proxy features of sex, which the fair metric removes or adapts: height" in printed
+
+
+def test_init_marks_legitimate_columns_in_the_contract(tmp_path: Path) -> None:
+    options = ("--use-sensitive", "--method", "project", "--legitimate", "training")
+    _, job = starter_of(tmp_path, "earned-difference", *options)
+    assert job["fair_metric"] == {"kind": "learned"}
+    contract = load_contract(str(tmp_path / "people.contract.yaml"))
+    assert contract.legitimate == ("training",)
+    assert resolve(*load_job(str(tmp_path / "people.yaml"))).legitimate == ["training"]
+
+
+@pytest.mark.parametrize(
+    ("column", "message"),
+    [
+        ("sex", "column 'sex' is named with --legitimate and is sensitive"),
+        ("hired", "no model input (role label)"),
+        ("trainin", "--legitimate column 'trainin' is not in the table"),
+    ],
+)
+def test_no_other_column_is_legitimate(tmp_path: Path, column: str, message: str) -> None:
+    pyarrow.csv.write_csv(people_of("earned-difference"), tmp_path / "people.csv")
+    arguments = ["init", str(tmp_path / "people.csv"), "--label", "hired", "--sensitive", "sex"]
+    done = CliRunner().invoke(app, [*arguments, "--legitimate", column, "--into", str(tmp_path)])
+    assert done.exit_code == 2
+    assert message in done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1
+    assert not (tmp_path / "people.yaml").exists()
 
 
 def test_a_method_without_a_metric_gets_none(tmp_path: Path) -> None:

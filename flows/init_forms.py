@@ -123,7 +123,8 @@ def with_legitimate(contract: Contract, names: Sequence[str]) -> Contract:
     for name in names:
         if name not in column_names:
             raise ContractError(
-                f"--legitimate column '{name}' is not in the table{did_you_mean(name, column_names)}"
+                f"--legitimate column '{name}' is not in the table"
+                f"{did_you_mean(name, column_names)}"
             )
         place = column_names.index(name)
         column = columns[place]

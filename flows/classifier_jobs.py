@@ -50,7 +50,9 @@ def check_job(job: Job, contract: Contract, method: str, arguments: Mapping[str,
     _check_metric(job, contract)
     check_counterfactuals(job, contract)
     _check_reasons(job, method)
-    defined = any(job.evaluate.counterfactuals.values()) or job.evaluate.terms
+    _check_adapted(job, contract)
+    evaluate = job.evaluate
+    defined = any(evaluate.counterfactuals.values()) or evaluate.terms or evaluate.adapted
     if METHODS[method].pairs_copies(arguments) and not defined:
         raise InputError(
             f"method {method} pairs people with their counterfactuals, and there are none: "
@@ -62,6 +64,20 @@ def check_job(job: Job, contract: Contract, method: str, arguments: Mapping[str,
     elif METHODS[method].needs_groups:
         _check_compared(job, contract, method, arguments)
     return contract
+
+
+def _check_adapted(job: Job, contract: Contract) -> None:
+    """Check that there is a metric that adapts copies."""
+    for name in job.evaluate.adapted:
+        where = f"the counterfactual {name!r}"
+        if name in job.evaluate.counterfactuals or name in job.evaluate.terms:
+            raise InputError(f"{where} is defined twice: rename one.")
+        if not isinstance(job.fair_metric, LearnedByEvidence):
+            raise InputError(
+                f"{where} is of adapted copies, which a learned fair metric makes: set "
+                "fair_metric.kind to learned."
+            )
+        _sensitive(None, contract, f"{where} is of copies in other groups")
 
 
 def _check_reasons(job: Job, method: str) -> None:
@@ -156,7 +172,8 @@ def known_metrics(resolved: CheckedJob) -> list[str]:
         absent.add("reasons_kept")
     classes = resolved.contract.label.classes
     attributes = [column.name for column in resolved.contract.sensitive]
-    measured = classifier_metrics(attributes, classes, keys.counterfactuals)
+    copies = [*keys.counterfactuals, *keys.adapted]
+    measured = classifier_metrics(attributes, classes, copies)
     metrics = [name for name in measured if name not in absent]
     metrics += term_metrics(keys.terms, any_classes=bool(classes))
     if method.asks:
@@ -405,8 +422,8 @@ def train_and_measure(resolved: CheckedJob, steps: Steps) -> Measured:
     train, proxy = training_rows(resolved, steps)
     place = place_of(resolved, steps)
     certificate = None
-    if method.needs_metric or resolved.has_certificate:
-        steps("fair_metric", *_metric_step(resolved, steps, train))
+    if method.needs_metric or resolved.has_certificate or job.evaluate.adapted:
+        learn_metric(resolved, steps, train)
         distance = steps.facts("fair_metric")["mean_squared_distance"]
         certificate = certificate_budget(resolved, distance)
     model = _train(resolved, steps, train, place)
@@ -491,7 +508,7 @@ def _evaluate(
     for control in ("plain", "blind"):
         if steps.has_output("controls", control):
             inputs[control] = steps.output("controls", control)
-    if certificate is not None or reports_leak(resolved):
+    if certificate is not None or reports_leak(resolved) or job.evaluate.adapted:
         inputs["metric"] = steps.output("fair_metric", "metric")
     if job.evaluate.membership:
         inputs["membership"] = steps.output("membership", "membership")
@@ -585,7 +602,7 @@ def training_step(
     inputs = {"train": train}
     if method.needs_metric:
         if "fair_metric" not in steps.finished:
-            steps("fair_metric", *_metric_step(resolved, steps, train))
+            learn_metric(resolved, steps, train)
         inputs["metric"] = steps.output("fair_metric", "metric")
     if job.sensitive and method.needs_groups:
         training["sensitive"] = job.sensitive
@@ -594,11 +611,21 @@ def training_step(
         training["libraries"] = library_versions(method.requires)
     if method.pairs_copies(resolved.arguments):
         training["counterfactuals"] = job.evaluate.counterfactuals
+        if job.evaluate.adapted:
+            training["adapted"] = True
+            if "fair_metric" not in steps.finished:
+                learn_metric(resolved, steps, train)
+            inputs["metric"] = steps.output("fair_metric", "metric")
         inputs["encoder"] = steps.output("preprocess", "encoder")
         if job.evaluate.terms:
             training["terms"] = job.evaluate.model_dump()["terms"]
             inputs["checked"] = steps.output("contract", "checked")
     return training, inputs
+
+
+def learn_metric(resolved: CheckedJob, steps: Steps, train: Artifact) -> None:
+    """Run the step that learns the job's fair metric."""
+    steps("fair_metric", *_metric_step(resolved, steps, train))
 
 
 def gate_step(

@@ -382,6 +382,8 @@ def _copies(job: Job) -> dict[str, str]:
             else:
                 phrases.append(f"{column}: {', '.join(map(str, values))}")
         copies[name] = "; ".join(phrases)
+    for name in job.evaluate.adapted:
+        copies[name] = "counterparts in the other groups, with adapted columns"
     for name, swap in job.evaluate.terms.items():
         copies[name] = f"terms of {swap.column}: {_terms_in_words(swap.terms)}"
     return copies

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -95,6 +95,34 @@ class Stage:
         """
         codes = [reader.read(rows) for reader in self.readers if reader is not None]
         return combined_codes(codes, [len(names) for names in self.groups])
+
+    def codes_of(self, attributes: Mapping[str, ArrayLike]) -> Index:
+        """Combined group of every row whose groups are known, -1 for one without a name here.
+
+        Parameters
+        ----------
+        attributes : mapping of str to array-like, shape (n,)
+            Groups by attribute.
+
+        Returns
+        -------
+        ndarray of int, shape (n,)
+
+        Raises
+        ------
+        ValueError
+            If an attribute is missing.
+        """
+        codes = []
+        for name, groups in zip(self.attributes, self.groups, strict=True):
+            if name not in attributes:
+                raise ValueError(
+                    f"sensitive_features lacks {name!r}, by which the counterparts were learned."
+                )
+            places = {group: number for number, group in enumerate(groups)}
+            texts = np.asarray(attributes[name]).astype(str).tolist()
+            codes.append(np.array([places.get(text, -1) for text in texts], dtype=np.int64))
+        return combined_codes(codes, [len(groups) for groups in self.groups])
 
     def write(self, rows: Float, target: int) -> None:
         """Write a combined group into the columns of its attributes, in place.

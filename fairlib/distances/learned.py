@@ -306,12 +306,15 @@ class LearnedMetric(Metric):
                     return DRAWS
         return 1
 
-    def counterfactuals(self, X: ArrayLike) -> list[Float32]:
+    def counterfactuals(self, X: ArrayLike, *, sensitive_features: Any = None) -> list[Float32]:
         """Counterparts of each row in every group, with the sensitive columns of that group.
 
         Parameters
         ----------
         X : array-like, shape (n, d)
+        sensitive_features : mapping, DataFrame, Series or array-like, optional
+            The rows' groups, as at ``fit``; default: they are read from X. A row of another group
+            has no counterparts and stays as it is.
 
         Returns
         -------
@@ -322,12 +325,18 @@ class LearnedMetric(Metric):
         Raises
         ------
         ValueError
-            If an attribute cannot be read from X.
+            If an attribute cannot be read from X and is not among the sensitive features.
         """
-        rows = self._readable_rows(X)
+        if sensitive_features is None:
+            rows = self._readable_rows(X)
+            codes = [stage.read(rows) for stage in self.stages_]
+        else:
+            rows = np.array(self._checked(np.asarray(self._rows_of(X), dtype=np.float64)))
+            attributes = sensitive_columns(sensitive_features)
+            codes = [stage.codes_of(attributes) for stage in self.stages_]
         copies = []
-        for stage in self.stages_:
-            for copy in self._copies_of(rows, stage, stage.read(rows)):
+        for stage, stage_codes in zip(self.stages_, codes, strict=True):
+            for copy in self._copies_of(rows, stage, stage_codes):
                 copies.append(copy.astype(np.float32))
         return copies
 

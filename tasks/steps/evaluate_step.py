@@ -52,7 +52,11 @@ from evenhand.tasks.evaluating.decisions import (
     decide_rows,
     person_mean,
 )
-from evenhand.tasks.evaluating.metric_leaks import adapted_consistency, metric_leaks
+from evenhand.tasks.evaluating.metric_leaks import (
+    adapted_consistency,
+    adapted_copies,
+    metric_leaks,
+)
 from evenhand.tasks.evaluating.token_moves import TokenMoves, token_moves
 from evenhand.tasks.execution.dataset import Block, Dataset, StoredTable, dataset_of, read_targets
 from evenhand.tasks.execution.step import Outputs, Stages, StepContext, StepResult, in_units
@@ -386,8 +390,19 @@ class _Test:
         """Decisions about rows, and whether all counterfactual copies of a row get the same
         decision.
         """
-        copies = self.context.parameters["evaluate"]["counterfactuals"]
-        return decide_rows(model, self.encoder, rows.X, copies, acquired, sensitive=rows.sensitive)
+        settings = self.context.parameters["evaluate"]
+        adapted = {}
+        for name in settings.get("adapted", ()):
+            adapted[name] = adapted_copies(load_metric(self.context.inputs["metric"]))
+        return decide_rows(
+            model,
+            self.encoder,
+            rows.X,
+            settings["counterfactuals"],
+            acquired,
+            sensitive=rows.sensitive,
+            adapted=adapted,
+        )
 
     def compare(self) -> Iterator[tuple[str | None, Any]]:
         """Begin to compare the model with each control, by name, and as None to measure it."""

@@ -314,3 +314,40 @@ def test_legitimate_columns_are_of_the_job_or_else_the_contract(bench: Any) -> N
         assert resolved.contract.legitimate == ()
     left_out = resolve(*load_job(place, ["leave_out=[income]", "fair_metric={kind: learned}"]))
     assert left_out.legitimate == []
+
+
+def test_adapted_copies_are_named_among_counterfactuals(written: Any) -> None:
+    learned = "fair_metric={kind: learned}"
+    named = "evaluate.counterfactuals={work: {job: all}, counterpart: adapted}"
+    resolved = written("method=project", learned, named)
+    assert resolved.job.evaluate.adapted == ["counterpart"]
+    assert [*resolved.job.evaluate.counterfactuals] == ["work"]
+    assert {"consistency.work", "consistency.counterpart"} <= {*resolved.known_metrics}
+    # as the job of a step has it, and a method without a metric measures them too
+    again = written("method=gbdt", learned, "evaluate={adapted: [counterpart]}")
+    assert again.job.evaluate.adapted == ["counterpart"]
+    assert "consistency.counterpart" in again.known_metrics
+    assert written("method={name: clp}", learned, named).job.evaluate.adapted
+
+
+@pytest.mark.parametrize(
+    ("overrides", "message"),
+    [
+        (["evaluate.counterfactuals={twin: adapted}"], "set fair_metric.kind to learned"),
+        (
+            [
+                "fair_metric={kind: learned}",
+                "evaluate={counterfactuals: {twin: {job: all}}, adapted: [twin]}",
+            ],
+            "the counterfactual 'twin' is defined twice",
+        ),
+        (["evaluate.counterfactuals={twin: adaptd}"], "evaluate.counterfactuals"),
+    ],
+)
+def test_adapted_copies_without_a_metric_are_refused(
+    written: Any, overrides: list[str], message: str
+) -> None:
+    with pytest.raises(InputError) as caught:
+        written(*overrides)
+    assert message in str(caught.value)
+    assert "\n" not in str(caught.value)

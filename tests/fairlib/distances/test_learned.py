@@ -96,6 +96,23 @@ def test_a_person_is_the_own_counterpart_in_the_own_group(linear):
         assert (indicator == indicator[0]).all()
 
 
+def test_given_groups_have_the_counterparts_of_read_ones(linear):
+    people, _, X, metric = linear
+    sex = people.table["sex"].to_numpy().astype(object)
+    for read, named in zip(
+        metric.counterfactuals(X),
+        metric.counterfactuals(X, sensitive_features={"sex": sex}),
+        strict=True,
+    ):
+        np.testing.assert_array_equal(read, named)
+    unknown = sex.copy()
+    unknown[:3] = ["other", None, ""]
+    for copy in metric.counterfactuals(X, sensitive_features={"sex": unknown}):
+        np.testing.assert_array_equal(copy[:3], X[:3])
+    with pytest.raises(ValueError, match="sensitive_features lacks 'sex'"):
+        metric.counterfactuals(X, sensitive_features={"age": sex})
+
+
 def test_counterparts_also_have_the_removed_columns(linear):
     people, encoder, X, metric = linear
     height = encoder.groups_["height"][0]

@@ -65,8 +65,16 @@ def test_decisions_by_the_attribute_change_on_every_copy(metric: LearnedMetric) 
     assert 0.98 < by_skill.low < 1.0
 
 
-def test_without_readable_groups_there_is_no_such_metric() -> None:
+def test_groups_that_are_no_inputs_are_those_of_the_rows() -> None:
     data = encoded(600)
-    rows = data.X[:, 1:]
+    women = data.sensitive["sex"] == "F"
+    rows = data.X[:, 1:].copy()
+    # skill differs by two between the sexes, so that its counterparts cross the threshold
+    rows[women, 0] += 2.0
     hidden = LearnedMetric().fit(rows, data.y, sensitive_features=data.sensitive)
-    assert adapted_consistency(hidden, BySign(0), replace(data, X=rows), 0.95) == {}
+    moved = replace(data, X=rows)
+    consistency = adapted_consistency(hidden, BySign(0), moved, 0.95)["adapted_consistency"]
+    in_women = BySign(0).predict(rows - 2.0 * ~women[:, None] * [-1.0, 0.0])
+    in_men = BySign(0).predict(rows - 2.0 * women[:, None] * [1.0, 0.0])
+    assert consistency.value == pytest.approx((in_women == in_men).mean(), abs=0.03)
+    assert consistency.value < 0.7

@@ -19,6 +19,7 @@ from evenhand.fairlib.distances.attribute_leak import MOST_ROWS, AttributeLeak, 
 from evenhand.fairlib.distances.group_readers import MISSING_GROUPS
 from evenhand.fairlib.distances.metric_evidence import is_clear
 from evenhand.fairlib.execution import generator, sample_rows
+from evenhand.fairlib.methods.registry import MethodSpec
 from evenhand.fairlib.preprocessing.encoder import TableEncoder
 from evenhand.fairlib.preprocessing.leaks import StandIn, binned, told_groups
 from evenhand.tasks.steps.preprocess_step import column_specs
@@ -29,6 +30,10 @@ NAMED_AUC = 0.55
 NAMED = 6
 # Share of a table's rows that train a model by default.
 TRAINING_SHARE = 0.8
+# Least consistency on adapted copies that the gates of a starter job allow, of methods that treat
+# counterparts as comparable and of those that only pair them.
+LEAST_CONSISTENCY = 0.9
+LEAST_PAIRED = 0.8
 # Largest leak that the gates of a starter job allow, unless more than half of a stronger one stays.
 ALLOWED_LEAK = 0.65
 PREDICTORS = {"linear": "logistic regression", "trees": "boosted trees"}
@@ -137,9 +142,9 @@ def choose_metric(
     table: pa.Table,
     contract: Contract,
     groups: Mapping[str, Mapping[str, int]],
-    legitimate: Sequence[str] = (),
+    spec: MethodSpec,
 ) -> MetricChoice:
-    """Choose the fair metric of a starter job whose method takes one.
+    """Choose the fair metric of a starter job whose method takes one, or pairs people with copies.
 
     `groups` has the rows of each group, by sensitive column; `table` has the contract's columns,
     typed.
@@ -155,10 +160,10 @@ def choose_metric(
     if any(item.is_predicted for item in evidence):
         if hidden:
             return MetricChoice(notes=[*sentences, _unreadable(hidden)])
-        return _learned(evidence, sentences, legitimate)
+        return _learned(evidence, sentences, contract.legitimate, spec)
     names = " and ".join(column.name for column in contract.sensitive)
     enough = f"to leave {names} out is enough, as method gbdt with leave_out does"
-    if hidden:
+    if hidden or not spec.needs_metric:
         return MetricChoice(notes=[*sentences, f"to leave {names} out is enough: use method gbdt"])
     closing = f"the fair metric ignores {names} and nothing else"
     return MetricChoice(
@@ -169,7 +174,10 @@ def choose_metric(
 
 
 def _learned(
-    evidence: Sequence[AttributeEvidence], sentences: Sequence[str], legitimate: Sequence[str]
+    evidence: Sequence[AttributeEvidence],
+    sentences: Sequence[str],
+    legitimate: Sequence[str],
+    spec: MethodSpec,
 ) -> MetricChoice:
     """The choice of a learned metric, with gates that its models can reach."""
     closing = (
@@ -188,7 +196,10 @@ def _learned(
     else:
         section["legitimate"] = []
         comments.append(stays)
-    gates: dict[str, Any] = {"adapted_consistency": {"min": 0.9}}
+    if not spec.needs_metric:
+        gates = {"consistency.counterpart": {"min": LEAST_PAIRED}}
+        return MetricChoice(section, comments, gates, [*sentences, closing])
+    gates = {"consistency.counterpart": {"min": LEAST_CONSISTENCY}}
     for item in evidence:
         half = 0.5 + (item.leak.auc - 0.5) / 2
         most = max(ALLOWED_LEAK, math.ceil(20 * half) / 20)

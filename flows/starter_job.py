@@ -33,8 +33,11 @@ text: {encoder: tfidf}
 COPIES = """\
 # Counterfactual copies of people: consistency.NAME is the share with one prediction on all copies.
 """
-ADAPTED = """\
-# adapted_consistency is the share of people with one prediction on all their adapted copies.
+ADAPTED_COPIES = """\
+# Adapted copies: each person's counterparts in the other groups, as the learned metric makes them.
+# consistency.counterpart is the share of people with one prediction on all of them.
+evaluate:
+  counterfactuals: {counterpart: adapted}
 """
 GATES = """\
 # Gates: a model is published only within these bounds; `evenhand metrics` lists the names.
@@ -173,8 +176,10 @@ def job_text(
     """Return a job as YAML: what it needs, and comments on gates and counterfactuals.
 
     A copy with another value of the sensitive column alone is no counterpart for a learned metric,
-    which has counterparts of its own: then there are no such copies and no gates on them.
+    which makes adapted copies: they take the place of such flips.
     """
+    if choice.is_learned:
+        flips = {}
     job: dict[str, Any] = {
         "name": name,
         "description": f"{contract.label.name} from {shown}",
@@ -199,8 +204,8 @@ def job_text(
         text += CLASSIFIER_KEYS
     if any(column.is_text for column in contract.features):
         text += TEXT
-    if choice.is_learned and not flips:
-        text += ADAPTED
+    if choice.is_learned:
+        text += ADAPTED_COPIES
     else:
         text += _counterfactuals_text(contract, flips)
     gates: dict[str, Any] = {"balanced_accuracy": {"min": 0.7}}

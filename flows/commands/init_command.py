@@ -165,13 +165,9 @@ def init(
         flips["identity"] = {"terms": terms_path, "column": sentences[0]}
     keys, notes = _needs(spec, understanding)
     choice = MetricChoice()
-    if spec.needs_metric and terms is None:
-        choice = choose_metric(
-            understanding.sample, contract, understanding.groups, contract.legitimate
-        )
+    if (spec.needs_metric or spec.needs_counterfactuals) and terms is None:
+        choice = choose_metric(understanding.sample, contract, understanding.groups, spec)
     if choice.is_learned:
-        # the metric has counterparts of its own
-        flips = {}
         understanding = _with_adapted_proxies(understanding)
     notes = [*forms.notes, *notes, *choice.notes]
     source = {"name": name, **source}

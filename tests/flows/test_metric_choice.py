@@ -17,7 +17,9 @@ from evenhand.data_contracts.inference import infer_contract
 from evenhand.data_contracts.model import Contract
 from evenhand.data_contracts.odcs import load_contract
 from evenhand.fairlib.datasets.planted import WORLDS
+from evenhand.fairlib.methods.registry import METHODS
 from evenhand.flows.cli import app
+from evenhand.flows.init_forms import with_legitimate
 from evenhand.flows.job_file import load_job
 from evenhand.flows.metric_choice import MetricChoice, choose_metric, proxy_evidence
 from evenhand.flows.resolved_job import resolve
@@ -37,11 +39,11 @@ def contract_of(table: pa.Table, *, inputs: bool = True) -> Contract:
     return infer_contract(table, "people", "hired", ["sex"], use_sensitive=inputs)
 
 
-def choice_of(world: str, *, inputs: bool = True) -> MetricChoice:
+def choice_of(world: str, *, inputs: bool = True, method: str = "project") -> MetricChoice:
     table = people_of(world)
     contract = contract_of(table, inputs=inputs)
     typed = coerce(table, contract)
-    return choose_metric(typed, contract, group_sizes(typed, contract))
+    return choose_metric(typed, contract, group_sizes(typed, contract), METHODS[method])
 
 
 def test_columns_that_predict_the_attribute_are_named() -> None:
@@ -62,7 +64,7 @@ def test_proxy_features_get_a_learned_metric_and_gates() -> None:
     choice = choice_of("linear")
     assert choice.is_learned
     assert choice.section == {"kind": "learned", "legitimate": []}
-    assert set(choice.gates) == {"adapted_consistency", "metric_leak.sex"}
+    assert set(choice.gates) == {"consistency.counterpart", "metric_leak.sex"}
     assert 0.65 <= choice.gates["metric_leak.sex"]["max"] <= 0.75
 
 
@@ -83,7 +85,8 @@ def test_an_attribute_that_is_no_input_keeps_the_default() -> None:
 def test_a_small_group_keeps_the_default_and_names_the_need() -> None:
     table = people_of("linear", 200)
     contract = contract_of(table)
-    choice = choose_metric(coerce(table, contract), contract, {"sex": {"man": 163, "woman": 37}})
+    sizes = {"sex": {"man": 163, "woman": 37}}
+    choice = choose_metric(coerce(table, contract), contract, sizes, METHODS["project"])
     assert not choice.section
     assert choice.notes == [
         "the group woman of sex has 37 rows, and a learned fair metric needs 38: the default one "
@@ -93,9 +96,10 @@ def test_a_small_group_keeps_the_default_and_names_the_need() -> None:
 
 def test_legitimate_columns_of_the_contract_need_no_key() -> None:
     table = people_of("earned-difference")
-    contract = contract_of(table)
+    contract = with_legitimate(contract_of(table), ["training"])
     typed = coerce(table, contract)
-    choice = choose_metric(typed, contract, group_sizes(typed, contract), ["training"])
+    sizes = group_sizes(typed, contract)
+    choice = choose_metric(typed, contract, sizes, METHODS["project"])
     assert choice.section == {"kind": "learned"}
     assert any("differences that training explain" in text for text in choice.comments)
 
@@ -108,15 +112,16 @@ def starter_of(folder: Path, world: str, *options: str) -> tuple[str, dict[str, 
     return done.stdout, yaml.safe_load((folder / "people.yaml").read_text())
 
 
-@pytest.mark.parametrize("method", ["project", "budro", "sensei", "sensr"])
+@pytest.mark.parametrize("method", ["project", "budro", "sensei", "sensr", "clp"])
 def test_init_writes_the_metric_of_a_method_that_takes_one(tmp_path: Path, method: str) -> None:
     printed, job = starter_of(tmp_path, "linear", "--use-sensitive", "--method", method)
     assert job["fair_metric"] == {"kind": "learned", "legitimate": []}
     # a flip of the column alone is no counterpart, and a gate on it could not be reached
-    assert "evaluate" not in job
+    assert job["evaluate"] == {"counterfactuals": {"counterpart": "adapted"}}
     text = (tmp_path / "people.yaml").read_text()
     assert "consistency.sex" not in text
-    assert "#   adapted_consistency: {min: 0.9}" in text
+    assert "#   consistency.counterpart: {min: 0." in text
+    assert ("metric_leak.sex" in text) == (method != "clp")
     assert "proxy features of sex, which the fair metric removes or adapts: height" in printed
 
 

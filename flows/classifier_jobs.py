@@ -180,16 +180,16 @@ def known_metrics(resolved: CheckedJob) -> list[str]:
         metrics += [f"adversary_auc.{column.name}" for column in resolved.contract.sensitive]
     if reports_leak(resolved):
         metrics += [f"metric_leak.{column.name}" for column in resolved.contract.sensitive]
-        metrics.append("adapted_consistency")
+        if isinstance(resolved.job.fair_metric, LearnedByEvidence):
+            metrics.append("adapted_consistency")
     if resolved.has_certificate:
         metrics += _certificate_metrics(method, proved=keys.proof_parts != "none")
     return metrics
 
 
 def reports_leak(resolved: CheckedJob) -> bool:
-    """Whether the model uses a learned metric, whose leak is measured on the test rows."""
-    is_learned = isinstance(resolved.job.fair_metric, LearnedByEvidence)
-    return METHODS[resolved.method].needs_metric and is_learned
+    """Whether the model uses a fair metric, whose leak is measured on the test rows."""
+    return METHODS[resolved.method].needs_metric and bool(resolved.contract.sensitive)
 
 
 def _certificate_metrics(method: MethodSpec, *, proved: bool) -> list[str]:
@@ -526,6 +526,8 @@ def _evaluate(
         parameters["outcome"] = describe_outcome(label)
     if reports_leak(resolved):
         parameters["metric_leak"] = True
+        if resolved.legitimate:
+            parameters["legitimate"] = resolved.legitimate
     parameters |= place.parameters
     parameters["seed"] = job.seed
     steps("evaluate", parameters, inputs, modules=_learner_modules(resolved))

@@ -202,7 +202,9 @@ def _metrics_of_attacks_and_reasons(test: _Test, model: Any) -> dict[str, Metric
     context = test.context
     metrics: dict[str, MetricValue] = {}
     if context.parameters.get("metric_leak"):
-        metrics |= metric_leaks(load_metric(context.inputs["metric"]), model, test.data)
+        legitimate = context.parameters.get("legitimate", ())
+        metric = load_metric(context.inputs["metric"])
+        metrics |= metric_leaks(metric, model, test.data, legitimate)
     if "membership" in context.inputs:
         attacks = json.loads(context.inputs["membership"].read_text())["attacks"]
         metrics["membership_auc"] = MetricValue(**stronger_attack(attacks)["auc"])

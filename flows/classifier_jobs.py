@@ -27,6 +27,8 @@ from evenhand.tasks.written_input import nearest
 
 # Verdicts of a learned metric on columns that are mapped to one group.
 ADAPTED_VERDICTS = ("shift", "scale", "quantiles", "steps", "levels")
+# Share of the label's signal from which on a run says that a metric takes much of it.
+MUCH_SIGNAL = 0.25
 
 VALUE_TYPES: dict[str, Any] = {
     "string": str,
@@ -560,8 +562,9 @@ def _notes(steps: Steps) -> list[str]:
             "model inputs predict no better than chance"
         )
     learned = steps.facts("fair_metric").get("learned")
-    if learned:
-        notes.append(metric_note(learned))
+    metric_sentence = metric_note(learned) if learned else None
+    if metric_sentence:
+        notes.append(metric_sentence)
     workers = steps.facts("train").get("workers")
     if workers:
         notes.append(
@@ -738,28 +741,34 @@ def training_rows(resolved: CheckedJob, steps: Steps) -> tuple[Artifact, str | N
     return steps.output("balance", "train"), version.content
 
 
-def metric_note(learned: Mapping[str, Any]) -> str:
-    """Return a sentence on the columns that a learned metric removes and adapts."""
-    removed = []
-    adapted = []
-    for column in learned["columns"]:
-        if column["verdict"] == "removed":
-            removed.append(column["column"])
-        elif column["verdict"] in ADAPTED_VERDICTS:
-            adapted.append(column["column"])
-    if not removed and not adapted:
+def metric_note(learned: Mapping[str, Any]) -> str | None:
+    """Return a sentence where a learned metric gains nothing, or takes much of the label's signal;
+    else None.
+    """
+    verdicts = [column["verdict"] for column in learned["columns"]]
+    adapts = any(verdict in ADAPTED_VERDICTS for verdict in verdicts)
+    if not adapts and "removed" not in verdicts:
         return (
             "the learned metric has no proxy feature: to leave out the sensitive attributes is "
             "enough"
         )
-    parts = []
-    if removed:
-        parts.append(f"removes {', '.join(removed)}")
-    if adapted:
-        parts.append(f"adapts {', '.join(adapted)}")
-    if not adapted:
-        parts.append("and so gains nothing over leaving these columns out")
-    return f"the learned metric {'; '.join(parts)}"
+    if not adapts:
+        columns = learned["columns"]
+        removed = [item["column"] for item in columns if item["verdict"] == "removed"]
+        return (
+            f"the learned metric only removes {', '.join(removed)}: it gains nothing over leaving "
+            "these columns and the sensitive attributes out (leave_out)"
+        )
+    if learned["label_auc"] is None:
+        return None
+    before, after = learned["label_auc"]
+    if before - after < MUCH_SIGNAL * (before - 0.5):
+        return None
+    return (
+        f"the learned metric takes much of the label's signal (AUC {before:.2f} before, "
+        f"{after:.2f} after): name columns whose differences between groups may count in "
+        "fair_metric.legitimate"
+    )
 
 
 def _metric_step(

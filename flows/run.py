@@ -107,12 +107,23 @@ def execute(resolved: ResolvedJob, store: Store, run_id: str, engine: Engine) ->
                 "after the decision, give it role: ignore in the contract"
             )
         verdict.notes += left_out_notes(documents["metrics"])
+        verdict.findings += metric_findings(documents)
         verdict.add_metrics(documents["metrics"]["metrics"])
         verdict.controls = documents.get("controls", {}).get("controls", {})
         verdict.rates = overall_rates(documents["metrics"])
         verdict.notes += less_accurate(verdict)
         _write_outputs(resolved, steps, verdict, documents, champion)
     return verdict
+
+
+def metric_findings(documents: Json) -> list[str]:
+    """Return a sentence on what a learned fair metric neutralises, if the run has one."""
+    if "metric_report" not in documents:
+        return []
+    # imported lazily: other runs have no such section
+    from evenhand.tasks.pages.sections.fair_metric_section import summary
+
+    return [summary(documents["metric_report"])]
 
 
 def overall_rates(metrics: Json) -> dict[str, Any]:

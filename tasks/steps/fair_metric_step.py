@@ -22,7 +22,7 @@ from evenhand.fairlib.execution import derive_seed
 from evenhand.fairlib.preprocessing.counterfactuals import all_copies
 from evenhand.tasks.errors import InputError, input_errors
 from evenhand.tasks.execution.dataset import Dataset, read_dataset
-from evenhand.tasks.execution.step import StepContext, StepResult
+from evenhand.tasks.execution.step import Outputs, StepContext, StepResult
 from evenhand.tasks.sentence_rows import copies_to_learn, read_encoder
 
 # Share of the differences between comparable people that FACE removes by default.
@@ -30,7 +30,9 @@ EXPLAINED_VARIANCE = 0.95
 
 
 def fair_metric(context: StepContext) -> StepResult:
-    """Write ``metric/``, the fair metric that the job describes."""
+    """Write ``metric/``, the fair metric that the job describes; of a learned one also
+    ``metric_report.json``, what it does with each column.
+    """
     data = read_dataset(context.inputs["train"])
     unlearned: list[str] = []
     with input_errors("the fair metric cannot be learned: "):
@@ -43,9 +45,11 @@ def fair_metric(context: StepContext) -> StepResult:
         "mean_squared_distance": mean_squared_distance(metric, data.X),
         "unlearned": unlearned,
     }
+    outputs: Outputs = {"metric": (context.workdir / "metric", "metric")}
     if isinstance(metric, LearnedMetric):
         facts["learned"] = report_content(metric.report_)
-    return StepResult({"metric": (context.workdir / "metric", "metric")}, facts)
+        outputs |= context.write_json("metric_report", facts["learned"])
+    return StepResult(outputs, facts)
 
 
 def _fit_metric(context: StepContext, data: Dataset, unlearned: list[str]) -> Metric:

@@ -12,6 +12,7 @@ from pydantic import ValidationError
 
 from evenhand.data_contracts.odcs import load_contract
 from evenhand.fairlib.methods.registry import METHODS, PROXIES
+from evenhand.flows.classifier_jobs import metric_note
 from evenhand.flows.job import Split
 from evenhand.flows.job_file import load_job, shipped_jobs
 from evenhand.flows.resolved_job import resolve
@@ -351,3 +352,21 @@ def test_adapted_copies_without_a_metric_are_refused(
         written(*overrides)
     assert message in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+def metric_report(label_auc: list[float], *verdicts: str) -> dict[str, Any]:
+    columns = [{"column": f"c{n}", "verdict": verdict} for n, verdict in enumerate(verdicts)]
+    return {"columns": columns, "label_auc": label_auc}
+
+
+def test_a_run_says_where_a_learned_metric_gains_nothing() -> None:
+    alone = metric_note(metric_report([0.8, 0.8], "sensitive", "kept"))
+    assert alone is not None
+    assert "to leave out the sensitive attributes is enough" in alone
+    removed = metric_note(metric_report([0.8, 0.8], "sensitive", "removed", "kept"))
+    assert removed is not None
+    assert "only removes c1: it gains nothing over leaving these columns" in removed
+    assert metric_note(metric_report([0.8, 0.75], "removed", "steps")) is None
+    much = metric_note(metric_report([0.8, 0.7], "removed", "steps"))
+    assert much is not None
+    assert "fair_metric.legitimate" in much

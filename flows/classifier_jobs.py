@@ -53,6 +53,7 @@ def check_job(job: Job, contract: Contract, method: str, arguments: Mapping[str,
     check_counterfactuals(job, contract)
     _check_reasons(job, method)
     _check_adapted(job, contract)
+    _check_proofs(job, contract, method)
     evaluate = job.evaluate
     defined = any(evaluate.counterfactuals.values()) or evaluate.terms or evaluate.adapted
     if METHODS[method].pairs_copies(arguments) and not defined:
@@ -80,6 +81,32 @@ def _check_adapted(job: Job, contract: Contract) -> None:
                 "fair_metric.kind to learned."
             )
         _sensitive(None, contract, f"{where} is of copies in other groups")
+
+
+def reads_adapted(job: Job, contract: Contract, method: str) -> bool:
+    """Whether the model of a job reads adapted columns: they are no linear map of its inputs."""
+    are_inputs = all(column.is_feature for column in contract.sensitive)
+    return (
+        METHODS[method].reads_adapted
+        and isinstance(job.fair_metric, LearnedByEvidence)
+        and bool(contract.sensitive)
+        and are_inputs
+    )
+
+
+def _check_proofs(job: Job, contract: Contract, method: str) -> None:
+    """Refuse what asks for a proof of a model that reads adapted columns."""
+    if not reads_adapted(job, contract, method):
+        return
+    asks = [name for name in job.gates if name in PROVED]
+    if "proof_parts" in job.evaluate.model_fields_set and job.evaluate.proof_parts != "none":
+        asks.append("evaluate.proof_parts")
+    if asks:
+        raise InputError(
+            f"{asks[0]} asks for a proof, and {method} with the learned metric reads adapted "
+            "columns, for which there is none (nor an export): leave it out, use a network such "
+            "as sensei, or set another fair_metric.kind."
+        )
 
 
 def _check_reasons(job: Job, method: str) -> None:
@@ -185,7 +212,9 @@ def known_metrics(resolved: CheckedJob) -> list[str]:
         if isinstance(resolved.job.fair_metric, LearnedByEvidence):
             metrics.append("adapted_consistency")
     if resolved.has_certificate:
-        metrics += _certificate_metrics(method, proved=keys.proof_parts != "none")
+        is_adapted = reads_adapted(resolved.job, resolved.contract, resolved.method)
+        proved = keys.proof_parts != "none" and not is_adapted
+        metrics += _certificate_metrics(method, proved=proved)
     return metrics
 
 
@@ -771,6 +800,19 @@ def metric_note(learned: Mapping[str, Any]) -> str | None:
     )
 
 
+def _stated_ranges(contract: Contract) -> dict[str, list[Any]]:
+    """Return the range of each number that the contract states; none that `init` saw."""
+    ranges: dict[str, list[Any]] = {}
+    if contract.rules_observed:
+        return ranges
+    for column in contract.features:
+        is_number = column.is_numeric and column.encoding in ("standard", "unit")
+        has_range = column.minimum is not None or column.maximum is not None
+        if is_number and has_range and column.role == "feature":
+            ranges[column.name] = [column.minimum, column.maximum]
+    return ranges
+
+
 def _metric_step(
     resolved: CheckedJob, steps: Steps, train: Artifact
 ) -> tuple[dict[str, Any], dict[str, Artifact]]:
@@ -784,6 +826,10 @@ def _metric_step(
         return parameters, inputs
     if isinstance(job.fair_metric, LearnedByEvidence):
         parameters["seed"] = job.seed
+        ranges = _stated_ranges(resolved.contract)
+        if ranges:
+            parameters["ranges"] = ranges
+            inputs["encoder"] = steps.output("preprocess", "encoder")
         return parameters, inputs
     terms = job.evaluate.model_dump()["terms"]
     copies = job.fair_metric.copies({**job.evaluate.counterfactuals, **terms})

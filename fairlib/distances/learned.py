@@ -152,8 +152,8 @@ class LearnedMetric(Metric):
         basis = self._basis(data, coded)
         if basis.shape[1] >= data.shape[1]:
             raise ValueError(
-                "every column predicts a sensitive attribute and nothing else: all people are "
-                "comparable."
+                "every column predicts a sensitive attribute and nothing else, so that all people "
+                "would be comparable: list columns whose differences may count as legitimate."
             )
         self._remember(data, basis)
         self.report_ = choice.report(columns, list(coded))

@@ -11,6 +11,7 @@ import yaml
 from pydantic import ValidationError
 
 from evenhand.data_contracts.odcs import load_contract
+from evenhand.fairlib.catalogue import PROVED
 from evenhand.fairlib.methods.registry import METHODS, PROXIES
 from evenhand.flows.classifier_jobs import metric_note
 from evenhand.flows.job import Split
@@ -370,3 +371,22 @@ def test_a_run_says_where_a_learned_metric_gains_nothing() -> None:
     much = metric_note(metric_report([0.8, 0.7], "removed", "steps"))
     assert much is not None
     assert "fair_metric.legitimate" in much
+
+
+@pytest.mark.parametrize("method", ["project", "budro"])
+def test_no_proof_is_asked_of_a_model_on_adapted_columns(bench: Any, method: str) -> None:
+    for name in ("age", "sex"):
+        bench.properties[name]["customProperties"].append({"property": "use", "value": "feature"})
+    place = str(bench.write())
+    learned = [f"method={method}", "fair_metric={kind: learned}", "evaluate.certificate.budget=0.1"]
+    resolved = resolve(*load_job(place, learned))
+    assert "certificate.drf" in resolved.known_metrics
+    assert not {*PROVED} & {*resolved.known_metrics}
+    proved = f"gates={{{PROVED[-1]}: {{max: 1}}}}"
+    for asks, named in ((proved, PROVED[-1]), ("evaluate.proof_parts=4", "evaluate.proof_parts")):
+        with pytest.raises(InputError, match=f"{named} asks for a proof, and {method} with"):
+            resolve(*load_job(place, [*learned, asks]))
+    # a network on the projected inputs has proofs, and so has the method with another metric
+    assert {*PROVED} & {*resolve(*load_job(place, [*learned, "method=sensei"])).known_metrics}
+    other = [learned[0], *learned[2:], proved]
+    assert resolve(*load_job(place, other))

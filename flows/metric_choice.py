@@ -14,9 +14,8 @@ import pyarrow as pa
 
 from evenhand.data_contracts.arrow import group_labels
 from evenhand.data_contracts.model import Contract
-from evenhand.fairlib.distances.adaptation import LEAST_GROUP
 from evenhand.fairlib.distances.attribute_leak import MOST_ROWS, AttributeLeak, attribute_leak
-from evenhand.fairlib.distances.group_readers import MISSING_GROUPS
+from evenhand.fairlib.distances.group_readers import LEAST_TRAINING, MISSING_GROUPS
 from evenhand.fairlib.distances.metric_evidence import is_clear
 from evenhand.fairlib.execution import generator, sample_rows
 from evenhand.fairlib.methods.registry import MethodSpec
@@ -30,10 +29,8 @@ NAMED_AUC = 0.55
 NAMED = 6
 # Share of a table's rows that train a model by default.
 TRAINING_SHARE = 0.8
-# Least consistency on adapted copies that the gates of a starter job allow, of methods that treat
-# counterparts as comparable and of those that only pair them.
-LEAST_CONSISTENCY = 0.9
-LEAST_PAIRED = 0.8
+# Counterparts must not be treated less alike than by the baseline without sensitive features.
+COUNTERPARTS = {"consistency.counterpart": {"better_than_blind": 0.0}}
 # Largest leak that the gates of a starter job allow, unless more than half of a stronger one stays.
 ALLOWED_LEAK = 0.65
 PREDICTORS = {"linear": "logistic regression", "trees": "boosted trees"}
@@ -197,9 +194,8 @@ def _learned(
         section["legitimate"] = []
         comments.append(stays)
     if not spec.needs_metric:
-        gates = {"consistency.counterpart": {"min": LEAST_PAIRED}}
-        return MetricChoice(section, comments, gates, [*sentences, closing])
-    gates = {"consistency.counterpart": {"min": LEAST_CONSISTENCY}}
+        return MetricChoice(section, comments, COUNTERPARTS, [*sentences, closing])
+    gates: dict[str, Any] = dict(COUNTERPARTS)
     for item in evidence:
         half = 0.5 + (item.leak.auc - 0.5) / 2
         most = max(ALLOWED_LEAK, math.ceil(20 * half) / 20)
@@ -209,7 +205,7 @@ def _learned(
 
 def _small_group(groups: Mapping[str, Mapping[str, int]]) -> str | None:
     """Say which group is too small for a learned metric; None if none is."""
-    least = math.ceil(LEAST_GROUP / TRAINING_SHARE)
+    least = math.ceil(LEAST_TRAINING / TRAINING_SHARE)
     for attribute, sizes in groups.items():
         for name, rows in sizes.items():
             if name not in MISSING_GROUPS and rows < least:

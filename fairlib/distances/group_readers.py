@@ -11,6 +11,8 @@ from numpy.typing import ArrayLike
 from evenhand.fairlib.arrays import Float, Index
 from evenhand.fairlib.distances.adaptation import LEAST_GROUP, Adaptation, is_binary, levels_of
 
+# Least training rows of a group: each half of the rows from which evidence is taken needs enough.
+LEAST_TRAINING = 2 * LEAST_GROUP + 10
 # Least share of training rows whose group must follow from the columns of X.
 READABLE = 0.999
 # Names of the group of people without a value: they have no counterparts.
@@ -177,7 +179,7 @@ def group_codes_of(name: str, values: ArrayLike) -> tuple[list[str], Index]:
     Raises
     ------
     ValueError
-        If there is one group, or a group has fewer than 30 rows.
+        If there is one group, or a group has fewer than 70 rows.
     """
     texts = np.asarray(values).astype(str)
     groups, codes, counts = np.unique(texts, return_inverse=True, return_counts=True)
@@ -186,10 +188,10 @@ def group_codes_of(name: str, values: ArrayLike) -> tuple[list[str], Index]:
     for number, group in enumerate(groups.tolist()):
         if group in MISSING_GROUPS:
             continue
-        if counts[number] < LEAST_GROUP:
+        if counts[number] < LEAST_TRAINING:
             raise ValueError(
                 f"the group {group!r} of {name!r} has {int(counts[number])} training rows: a "
-                f"learned metric needs at least {LEAST_GROUP}. Merge it with another group."
+                f"learned metric needs at least {LEAST_TRAINING}. Merge it with another group."
             )
         numbers[number] = len(names)
         names.append(group)

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
-from evenhand.fairlib.arrays import Float, Float32, Index
+from evenhand.fairlib.arrays import Bool, Float, Float32, Index
 from evenhand.fairlib.distances.adaptation import DRAWN, Adaptation, grid_of_uniforms
 from evenhand.fairlib.distances.face import FACE
 from evenhand.fairlib.distances.group_readers import (
@@ -37,6 +37,8 @@ from evenhand.fairlib.preprocessing.input_tables import positions_of
 ADAPTATION_FILE = "adaptation.json"
 # Rows from which the evidence is taken at most.
 EVIDENCE_ROWS = 6000
+# Rows of each group among them at least, if there are so many.
+LEAST_EVIDENCE = 200
 # Deterministic draws of the adapted categories, over which a model's outputs are averaged.
 DRAWS = 8
 
@@ -127,7 +129,7 @@ class LearnedMetric(Metric):
         Raises
         ------
         ValueError
-            Without attributes; for an attribute with one group, or a group of fewer than 30 rows; a
+            Without attributes; for an attribute with one group, or a group of fewer than 70 rows; a
             legitimate column that is sensitive; columns outside X; nothing that is left.
         """
         self._check_parameters()
@@ -207,16 +209,14 @@ class LearnedMetric(Metric):
     ) -> Evidence:
         """Rows of a random order, of which the first half adapts."""
         rng = generator(self.random_state, "evidence")
-        chosen = np.arange(len(data))
-        if len(data) > EVIDENCE_ROWS:
-            chosen = sample_rows(len(data), EVIDENCE_ROWS, rng)
+        everybody = [attribute_codes for _, attribute_codes in coded.values()]
+        chosen = rows_of_groups(everybody, EVIDENCE_ROWS, LEAST_EVIDENCE, rng)
         codes = []
         sizes = []
         for names, attribute_codes in coded.values():
             codes.append(attribute_codes[chosen])
             sizes.append(len(names))
-        half = np.zeros(len(chosen), dtype=bool)
-        half[rng.permutation(len(chosen))[: len(chosen) // 2]] = True
+        half = halves_of_groups(codes, rng)
         return Evidence(
             data[chosen], None if labels is None else labels[chosen], codes, sizes, half
         )
@@ -468,6 +468,62 @@ class LearnedMetric(Metric):
             adaptation = Adaptation.from_dict(stage["adaptation"])
             metric.stages_.append(Stage(stage["attributes"], stage["groups"], readers, adaptation))
         return metric
+
+
+def rows_of_groups(
+    codes: Sequence[Index], most: int, least: int, rng: np.random.Generator
+) -> Index:
+    """Draw rows of which every group has some.
+
+    Parameters
+    ----------
+    codes : sequence of ndarray of int, shape (n,)
+        By attribute each row's group, -1 for unknown.
+    most : int
+        Rows that are drawn at random; all, if there are no more.
+    least : int
+        Of a group with fewer among these, further rows are added up to so many.
+    rng : numpy.random.Generator
+
+    Returns
+    -------
+    ndarray of int
+        Sorted positions.
+    """
+    count = len(codes[0])
+    if count <= most:
+        return np.arange(count)
+    is_drawn = np.zeros(count, dtype=bool)
+    is_drawn[sample_rows(count, most, rng)] = True
+    for groups in codes:
+        for group in range(int(groups.max()) + 1):
+            missing = least - int((is_drawn & (groups == group)).sum())
+            others = np.flatnonzero(~is_drawn & (groups == group))
+            if missing > 0:
+                is_drawn[rng.permutation(others)[:missing]] = True
+    return np.flatnonzero(is_drawn)
+
+
+def halves_of_groups(codes: Sequence[Index], rng: np.random.Generator) -> Bool:
+    """Divide rows at random into halves that have about half of each group.
+
+    Parameters
+    ----------
+    codes : sequence of ndarray of int, shape (n,)
+        By attribute each row's group.
+    rng : numpy.random.Generator
+
+    Returns
+    -------
+    ndarray of bool, shape (n,)
+        Whether a row is in the first half.
+    """
+    order = rng.permutation(len(codes[0]))
+    for groups in codes:
+        order = order[np.argsort(groups[order], kind="stable")]
+    half = np.zeros(len(order), dtype=bool)
+    half[order[::2]] = True
+    return half
 
 
 def table_columns(groups: Mapping[str, Sequence[int]] | None, width: int) -> dict[str, list[int]]:

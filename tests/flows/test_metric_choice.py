@@ -85,11 +85,11 @@ def test_an_attribute_that_is_no_input_keeps_the_default() -> None:
 def test_a_small_group_keeps_the_default_and_names_the_need() -> None:
     table = people_of("linear", 200)
     contract = contract_of(table)
-    sizes = {"sex": {"man": 163, "woman": 37}}
+    sizes = {"sex": {"man": 163, "woman": 87}}
     choice = choose_metric(coerce(table, contract), contract, sizes, METHODS["project"])
     assert not choice.section
     assert choice.notes == [
-        "the group woman of sex has 37 rows, and a learned fair metric needs 38: the default one "
+        "the group woman of sex has 87 rows, and a learned fair metric needs 88: the default one "
         "is used, which leaves most proxy features in"
     ]
 
@@ -120,7 +120,7 @@ def test_init_writes_the_metric_of_a_method_that_takes_one(tmp_path: Path, metho
     assert job["evaluate"] == {"counterfactuals": {"counterpart": "adapted"}}
     text = (tmp_path / "people.yaml").read_text()
     assert "consistency.sex" not in text
-    assert "#   consistency.counterpart: {min: 0." in text
+    assert "#   consistency.counterpart: {better_than_blind: 0.0}" in text
     assert ("metric_leak.sex" in text) == (method != "clp")
     assert "proxy features of sex, which the fair metric removes or adapts: height" in printed
 

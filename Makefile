@@ -30,7 +30,8 @@ test-lowest:
 	$(VENV)-lowest/bin/uv pip install -q --python $(VENV)-lowest --resolution lowest-direct -e .
 	$(VENV)-lowest/bin/uv pip install -q --python $(VENV)-lowest pytest pytest-xdist hypothesis cvxpy fairlearn
 	$(VENV)-lowest/bin/evenhand run hiring-gbdt --direct --store $(VENV)-lowest/store
-	$(VENV)-lowest/bin/python -m pytest -n $(TEST_WORKERS) --dist worksteal tests/fairlib tests/data_contracts
+	# indirect dependencies are the newest, which warn where old direct ones use them
+	$(VENV)-lowest/bin/python -m pytest -W default -n $(TEST_WORKERS) --dist worksteal tests/fairlib tests/data_contracts
 
 lint: $(VENV)/.installed-dev
 	$(BIN)/ruff check .
@@ -63,6 +64,10 @@ bench: $(VENV)/.installed-dev
 	$(BIN)/python -m benchmarks.speed.startup
 	$(BIN)/python -m benchmarks.speed.first_contact
 	$(BIN)/python -m benchmarks.studies.init_corpus
+	$(BIN)/python -m benchmarks.speed.init_speed
+	$(BIN)/python -m benchmarks.studies.interval_coverage
+	$(BIN)/python -m benchmarks.studies.audit_coverage
+	$(BIN)/python -m benchmarks.studies.planted_worlds
 	$(BIN)/python -m benchmarks.studies.default_trees
 	$(BIN)/python -m benchmarks.studies.default_networks
 	$(BIN)/python -m benchmarks.studies.untuned_tables
@@ -81,6 +86,9 @@ bench: $(VENV)/.installed-dev
 	$(BIN)/python -m benchmarks.studies.search_strength
 	$(BIN)/python -m benchmarks.studies.bound_training
 	$(BIN)/python -m benchmarks.reproductions.proxies_paper
+	$(BIN)/python -m benchmarks.studies.judged_proxies
+	$(BIN)/python -m benchmarks.studies.sentence_methods
+	$(BIN)/python -m benchmarks.studies.sentence_bounds
 	$(BIN)/python -m benchmarks.speed.filter_speed
 	$(BIN)/python -m benchmarks.reproductions.dadi_paper
 	$(BIN)/python -m benchmarks.reproductions.faias_paper --environments $(VENV)/peers

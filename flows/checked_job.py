@@ -22,7 +22,10 @@ class CheckedJob(Section):
     `evenhand.flows.resolved_job.ResolvedJob` adds what depends on the job's kind.
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True, arbitrary_types_allowed=True)
+    # only subclasses are made: what pydantic builds of a class would be built twice
+    model_config = ConfigDict(
+        extra="forbid", frozen=True, arbitrary_types_allowed=True, defer_build=True
+    )
 
     job: Job
     contract: Contract

@@ -18,6 +18,7 @@ from scipy.optimize import linprog
 from torch import Tensor, nn
 from torch.nn import functional
 
+from evenhand.fairlib.auditor import worst_case_search
 from evenhand.fairlib.auditor.differentiable_model import (
     DifferentiableModel,
     as_differentiable,
@@ -836,3 +837,10 @@ def test_steps_in_full_space_minimise_what_a_descent_would() -> None:
     optimiser.step(closure)
     expected = (x + metric.project(delta)).detach()
     torch.testing.assert_close(found.points, expected, rtol=0, atol=1e-3)
+
+
+def test_moves_that_overflow_keep_their_sign() -> None:
+    moves = torch.tensor([float("inf"), -float("inf"), float("nan"), 2.0])
+    largest = torch.finfo(moves.dtype).max
+    cut = worst_case_search._finite(moves.clone(), worst_case_search.LARGE)
+    assert cut.tolist() == [largest, -largest, 0.0, 2.0]

@@ -12,8 +12,9 @@ import pytest
 from scipy.spatial.distance import cdist
 
 from evenhand.fairlib.transport import cells as cells_module
-from evenhand.fairlib.transport.dual import DualSolver
+from evenhand.fairlib.transport.dual import DualSolver, envelope_moves
 from evenhand.fairlib.transport.problem import TransportPlan, TransportProblem
+from evenhand.fairlib.transport.search import Envelopes
 from tests.oracles.linear_program import largest_loss
 
 Draw = Callable[..., dict[str, Any]]
@@ -586,3 +587,16 @@ def test_losses_that_differ_by_rounding_keep_bound_and_sign(seed: int) -> None:
     assert plan.spent <= 0.2 + 1e-12
     assert plan.bound >= best - 1e-12
     assert plan.value == pytest.approx(best, abs=1e-11)
+
+
+def test_ratios_of_moves_that_rise_by_rounding_are_levelled() -> None:
+    # two queries: along an envelope the gain per cost falls, but rounding may let it rise
+    costs = np.array([0.0, 1.0, 2.0, 3.0, 0.0, 1.0])
+    losses = np.array([0.0, 1.0, 2.0 + 1e-9, 2.5, 0.0, 4.0])
+    envelopes = Envelopes(np.array([0, 4, 6]), costs, losses, np.arange(6))
+    query, cost, gain, ratio = envelope_moves(envelopes)
+    assert query.tolist() == [0, 0, 0, 1]
+    assert cost.tolist() == [1.0] * 4
+    assert gain == pytest.approx([1.0, 1.0, 0.5, 4.0])
+    assert ratio[:2].tolist() == [1.0, 1.0]
+    assert ratio[2:] == pytest.approx([0.5, 4.0])

@@ -85,13 +85,11 @@ def _check_adapted(job: Job, contract: Contract) -> None:
 
 def reads_adapted(job: Job, contract: Contract, method: str) -> bool:
     """Whether the model of a job reads adapted columns: they are no linear map of its inputs."""
+    if not METHODS[method].needs_metric or not isinstance(job.fair_metric, LearnedByEvidence):
+        return False
     are_inputs = all(column.is_feature for column in contract.sensitive)
-    return (
-        METHODS[method].reads_adapted
-        and isinstance(job.fair_metric, LearnedByEvidence)
-        and bool(contract.sensitive)
-        and are_inputs
-    )
+    adapts = hasattr(method_class(method), "adapts_inputs")
+    return adapts and bool(contract.sensitive) and are_inputs
 
 
 def _check_proofs(job: Job, contract: Contract, method: str) -> None:
@@ -104,8 +102,8 @@ def _check_proofs(job: Job, contract: Contract, method: str) -> None:
     if asks:
         raise InputError(
             f"{asks[0]} asks for a proof, and {method} with the learned metric reads adapted "
-            "columns, for which there is none (nor an export): leave it out, use a network such "
-            "as sensei, or set another fair_metric.kind."
+            "columns, for which there is none (nor an export): leave it out, or set another "
+            "fair_metric.kind."
         )
 
 

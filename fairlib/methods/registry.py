@@ -50,8 +50,6 @@ class MethodSpec:
     selects: bool = False  # has ``selection_probabilities``: how likely each feature is used
     # is a network, so that a certificate of invariance can be computed
     differentiable: bool = False
-    # reads adapted columns where its fair metric is a learned one
-    reads_adapted: bool = False
     extra: str | None = None  # optional extra of our distribution that ``fit`` needs
     requires: tuple[str, ...] = ()  # top-level modules that the extra installs
     # constructor arguments that the name stands for; a job cannot set them
@@ -200,7 +198,6 @@ METHODS: dict[str, MethodSpec] = {
             plain="gbdt",
             tasks=ANY_CLASSES,
             needs_metric=True,
-            reads_adapted=True,
         ),
         MethodSpec(
             "reweigh",
@@ -224,7 +221,6 @@ METHODS: dict[str, MethodSpec] = {
             plain="gbdt",
             tasks=ANY_CLASSES,
             needs_metric=True,
-            reads_adapted=True,
             resumable=True,
             strength=("budget_share", "perturbation_budget"),
             matrices=7.0,

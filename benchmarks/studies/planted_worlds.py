@@ -28,6 +28,7 @@ from benchmarks.common import RESULTS, provenance
 from benchmarks.summaries import text_of
 from evenhand.fairlib.arrays import Float, Float32, Index
 from evenhand.fairlib.datasets.planted import WORLDS, PlantedPeople, PlantedWorld
+from evenhand.fairlib.datasets.planted_unseen import UNSEEN_WORLDS
 from evenhand.fairlib.distances.attribute_leak import attribute_leak
 from evenhand.fairlib.distances.face import FACE
 from evenhand.fairlib.distances.group_readers import combined_codes
@@ -56,8 +57,11 @@ TREES: dict[str, Any] = {
     "n_jobs": 1,
 }
 BUDRO = TREES | {"n_steps": 150, "eta": 0.1}
+# Not a method: what the metric leaves, and the CPU seconds it takes.
+LEAKS = "metric"
 MEASURES = ("true_auc", "true_accuracy", "recorded_accuracy", "consistency", "selection_gap")
 CONTROLS = ("plain", "blind", "leave_out", "reweigh", "group_thresholds")
+ALL_WORLDS = WORLDS | UNSEEN_WORLDS
 Scorer = Callable[[pd.DataFrame], Float]
 
 
@@ -69,6 +73,8 @@ class Training(NamedTuple):
     encoder: TableEncoder
     X: Float32
     codes: Index
+    # the metric that all methods share
+    metrics: dict[str, LearnedMetric]
 
     @property
     def attributes(self) -> list[str]:
@@ -123,7 +129,7 @@ def training_of(world: PlantedWorld, people: PlantedPeople) -> Training:
         specs.append(ColumnSpec(str(column), kind))
     encoder = TableEncoder(specs, unseen="ignore").fit(people.table)
     X = encoder.transform(people.table)
-    return Training(world, people, encoder, X, codes_of(world, people.table))
+    return Training(world, people, encoder, X, codes_of(world, people.table), {})
 
 
 def plain(training: Training) -> Scorer:
@@ -195,7 +201,9 @@ def default_metric(training: Training) -> Metric:
 
 
 def learned_metric(training: Training) -> LearnedMetric:
-    """The learned metric, with the world's legitimate columns."""
+    """The learned metric, with the world's legitimate columns; learned once."""
+    if "learned" in training.metrics:
+        return training.metrics["learned"]
     groups = training.encoder.groups_
     legitimate = []
     for name in training.world.legitimate:
@@ -205,7 +213,9 @@ def learned_metric(training: Training) -> LearnedMetric:
         legitimate=legitimate,
         feature_groups=groups,
     )
-    return metric.fit(training.X, training.people.label, sensitive_features=training.features)
+    metric.fit(training.X, training.people.label, sensitive_features=training.features)
+    training.metrics["learned"] = metric
+    return metric
 
 
 def oracle_metric(training: Training) -> Metric:
@@ -307,6 +317,29 @@ def measure(
     return {name: round(float(value), 5) for name, value in zip(MEASURES, values, strict=True)}
 
 
+def metric_leaks(training: Training, test: PlantedPeople) -> dict[str, float]:
+    """Largest AUC of an attribute from test rows, and from what two metrics leave of them.
+
+    `leak` is that of the learned metric's adapted rows, `oracle_leak` of FACE on the true copies.
+    """
+    metric = learned_metric(training)
+    X = training.encoder.transform(test.table)
+    free = training.columns_without(training.sensitive)
+    oracle = oracle_metric(training).project(X)
+    parts = {
+        "leak_before": X[:, free],
+        "leak": metric.what_is_left(X, adapted=True),
+        "oracle_leak": oracle,
+    }
+    leaks = {}
+    for name, rows in parts.items():
+        values = []
+        for attribute in training.attributes:
+            values.append(attribute_leak(rows, test.table[attribute]).auc)
+        leaks[name] = round(max(values), 5)
+    return leaks
+
+
 def results_of(path: Path) -> Iterator[dict[str, Any]]:
     """Results of earlier runs."""
     if path.exists():
@@ -319,11 +352,19 @@ def run(world: PlantedWorld, seed: int, rows: int, names: list[str]) -> None:
     rng = np.random.default_rng([seed, rows])
     training = training_of(world, world.draw(rows, rng))
     test = world.draw(TEST_ROWS, rng)
+    if LEAKS in names or any(name.endswith("-learned") for name in names):
+        start = time.process_time()
+        learned_metric(training)
+        metric_seconds = time.process_time() - start
     for name in names:
         start = time.process_time()
-        score = METHODS[name](training)
-        seconds = time.process_time() - start
-        result = measure(world, test, score, regenerated=name == "oracle-trees")
+        if name == LEAKS:
+            result = metric_leaks(training, test)
+            seconds = metric_seconds
+        else:
+            score = METHODS[name](training)
+            seconds = time.process_time() - start
+            result = measure(world, test, score, regenerated=name == "oracle-trees")
         record = {"world": world.name, "seed": seed, "rows": rows, "method": name, **result}
         record["cpu_s"] = round(seconds, 1)
         with LINES.open("a") as lines:
@@ -376,8 +417,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--rows", type=int, default=2500)
-    parser.add_argument("--worlds", nargs="*", choices=list(WORLDS), default=list(WORLDS))
-    parser.add_argument("--methods", nargs="*", choices=list(METHODS), default=DEFAULT_METHODS)
+    parser.add_argument("--worlds", nargs="*", choices=list(ALL_WORLDS), default=list(ALL_WORLDS))
+    parser.add_argument(
+        "--methods", nargs="*", choices=[*METHODS, LEAKS], default=[*DEFAULT_METHODS, LEAKS]
+    )
     options = parser.parse_args()
     done = set()
     for record in results_of(LINES):
@@ -389,7 +432,7 @@ def main() -> None:
                 if (world, seed, options.rows, name) not in done:
                     names.append(name)
             if names:
-                run(WORLDS[world], seed, options.rows, names)
+                run(ALL_WORLDS[world], seed, options.rows, names)
     write_summary(options.rows)
 
 

@@ -234,8 +234,9 @@ class LearnedMetric(Metric):
             for name in names:
                 readers.append(group_reader(data, self._sensitive.get(name, ()), *coded[name]))
             # copies of people also have the counterparts of removed columns
-            adaptation = choice.adaptation(with_removed=True)
-            cells = int(np.prod([len(group) for group in groups]))
+            sizes = [len(group) for group in groups]
+            adaptation = choice.adaptation(sizes, with_removed=True)
+            cells = int(np.prod(sizes))
             known = codes >= 0
             adaptation.fit(rows[known], codes[known], cells)
             stages.append(Stage(names, groups, readers, adaptation))
@@ -306,6 +307,27 @@ class LearnedMetric(Metric):
                     return DRAWS
         return 1
 
+    @property
+    def hidden(self) -> Bool:
+        """Mask of the sensitive and the removed columns of X, which :meth:`adapted` sets to 0."""
+        mask = np.zeros(self.n_features_in_, dtype=bool)
+        mask[self.removed_] = True
+        for stage in self.stages_:
+            for reader in stage.readers:
+                if reader is not None:
+                    mask[reader.positions] = True
+        return mask
+
+    @property
+    def adapted_numbers(self) -> list[int]:
+        """Columns of X with numbers that :meth:`adapted` changes, without those removed."""
+        positions: set[int] = set()
+        for stage in self.stages_:
+            for column in stage.adaptation.columns_:
+                if column.kind not in ("keep", "levels"):
+                    positions.update(column.positions)
+        return sorted(positions.difference(self.removed_))
+
     def counterfactuals(self, X: ArrayLike, *, sensitive_features: Any = None) -> list[Float32]:
         """Counterparts of each row in every group, with the sensitive columns of that group.
 
@@ -375,10 +397,7 @@ class LearnedMetric(Metric):
                 rows, stage.read(rows), adaptation.reference_, uniforms
             )
             rows = partial(rows, mapped, adaptation, strength, draw, self.n_draws)
-        hidden = [reader.positions for stage in self.stages_ for reader in stage.readers if reader]
-        for positions in hidden:
-            rows[:, positions] = 0.0
-        rows[:, self.removed_] = 0.0
+        rows[:, self.hidden] = 0.0
         return rows.astype(np.float32)
 
     def what_is_left(self, X: ArrayLike, *, adapted: bool) -> Float:

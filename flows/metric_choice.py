@@ -211,7 +211,8 @@ def _small_group(groups: Mapping[str, Mapping[str, int]]) -> str | None:
             if name not in MISSING_GROUPS and rows < least:
                 return (
                     f"the group {name} of {attribute} has {rows} rows, and a learned fair metric "
-                    f"needs {least}: the default one is used, which leaves most proxy features in"
+                    f"needs {least}: the default one is used, which leaves most proxy features in; "
+                    "for a learned one join the group with another"
                 )
     return None
 

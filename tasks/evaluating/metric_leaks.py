@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from evenhand.fairlib.arrays import Float, Float32
+from evenhand.fairlib.arrays import Bool, Float, Float32
 from evenhand.fairlib.distances.attribute_leak import Predictor, attribute_leak
 from evenhand.fairlib.distances.learned import LearnedMetric
 from evenhand.fairlib.distances.metric_base import Metric
@@ -86,6 +86,13 @@ def adapted_consistency(
     predicted = model.predict(data.X, **groups)
     for copy in metric.counterfactuals(data.X, sensitive_features=data.sensitive):
         same &= model.predict(copy, **groups) == predicted
+    return consistency_of(same, level)
+
+
+def consistency_of(same: Bool, level: float) -> dict[str, MetricValue]:
+    """``adapted_consistency`` of people, for each of whom all adapted copies have one decision or
+    not.
+    """
     low, high = wilson_interval(int(same.sum()), len(same), level)
     return {"adapted_consistency": MetricValue(float(same.mean()), low, high)}
 

@@ -55,6 +55,7 @@ from evenhand.tasks.evaluating.decisions import (
 from evenhand.tasks.evaluating.metric_leaks import (
     adapted_consistency,
     adapted_copies,
+    consistency_of,
     metric_leaks,
 )
 from evenhand.tasks.evaluating.token_moves import TokenMoves, token_moves
@@ -122,7 +123,7 @@ def evaluate(context: StepContext) -> StepResult:
     outcomes = test.outcomes(controls.METHOD)
     audited, certified, certificates = test.certify(model, outcomes, draws=settings["draws"])
     moves = test.token_moves(model, outcomes, draws=settings["draws"])
-    certificates |= moves.metrics | test.adapted_consistency(model)
+    certificates |= moves.metrics | test.adapted_consistency(model, outcomes)
 
     metrics = _probability_spread(outcomes) | certificates
     metrics |= _metrics_of_attacks_and_reasons(test, model)
@@ -438,13 +439,17 @@ class _Test:
             counts_people=self.rows.counts_people,
         )
 
-    def adapted_consistency(self, model: Any) -> dict[str, MetricValue]:
+    def adapted_consistency(self, model: Any, outcomes: Outcomes) -> dict[str, MetricValue]:
         """Equal decisions on the adapted copies of a learned metric, if the job has one."""
         parameters = self.context.parameters
         if not parameters.get("metric_leak"):
             return {}
+        level = parameters["evaluate"]["level"]
+        for name in parameters["evaluate"].get("adapted", ()):
+            # these copies have been predicted already
+            return consistency_of(outcomes.consistent[name], level)
         metric = load_metric(self.context.inputs["metric"])
-        return adapted_consistency(metric, model, self.data, parameters["evaluate"]["level"])
+        return adapted_consistency(metric, model, self.data, level)
 
     def token_moves(self, model: Any, outcomes: Outcomes, *, draws: int) -> TokenMoves:
         """How the answers move when terms of sentences are exchanged."""
@@ -565,7 +570,7 @@ def _measured_controls(
             outcomes = test.outcomes(name)
             _, _, certified = test.certify(control, outcomes, draws=0, outputs=False)
             moves = test.token_moves(control, outcomes, draws=0)
-            certified |= moves.metrics | test.adapted_consistency(control)
+            certified |= moves.metrics | test.adapted_consistency(control, outcomes)
             previous = controls.MeasuredControl(
                 name, outcomes, certified, None, moves.by_sentence, compared[name]
             )

@@ -90,7 +90,8 @@ def test_a_small_group_keeps_the_default_and_names_the_need() -> None:
     assert not choice.section
     assert choice.notes == [
         "the group woman of sex has 87 rows, and a learned fair metric needs 88: the default one "
-        "is used, which leaves most proxy features in"
+        "is used, which leaves most proxy features in; for a learned one join the group with "
+        "another"
     ]
 
 

@@ -578,7 +578,8 @@ _CLASSIFIER = (
         ),
         direction="lower",
         compares="fair metric and groups",
-        formula="largest cross-validated AUC of a group against the rest, linear or by trees",
+        formula="largest cross-validated AUC of a group against the rest: linear or by trees; of "
+        "EXPLORE by the nearest people",
         subject="attribute",
     ),
     MetricInfo(

@@ -61,7 +61,12 @@ from evenhand.tasks.evaluating.decisions import (
     decide_rows,
     person_mean,
 )
-from evenhand.tasks.evaluating.metric_leaks import adapted_consistency, metric_leaks
+from evenhand.tasks.evaluating.metric_leaks import (
+    adapted_consistency,
+    adapted_copies,
+    consistency_of,
+    metric_leaks,
+)
 from evenhand.tasks.evaluating.token_moves import TokenMoves, token_moves
 from evenhand.tasks.execution.dataset import Block, Dataset, StoredTable, dataset_of, read_targets
 from evenhand.tasks.execution.step import Outputs, Stages, StepContext, StepResult, in_units
@@ -127,7 +132,7 @@ def evaluate(context: StepContext) -> StepResult:
     outcomes = test.outcomes(METHOD)
     audited, certified, certificates = test.certify(model, outcomes, draws=settings["draws"])
     moves = test.token_moves(model, outcomes, draws=settings["draws"])
-    certificates |= moves.metrics | test.adapted_consistency(model)
+    certificates |= moves.metrics | test.adapted_consistency(model, outcomes)
 
     metrics = _probability_spread(outcomes) | certificates
     metrics |= _metrics_of_attacks_and_reasons(test, model)
@@ -206,7 +211,9 @@ def _metrics_of_attacks_and_reasons(test: _Test, model: Any) -> dict[str, Metric
     context = test.context
     metrics: dict[str, MetricValue] = {}
     if context.parameters.get("metric_leak"):
-        metrics |= metric_leaks(load_metric(context.inputs["metric"]), model, test.data)
+        legitimate = context.parameters.get("legitimate", ())
+        metric = load_metric(context.inputs["metric"])
+        metrics |= metric_leaks(metric, model, test.data, legitimate)
     if "membership" in context.inputs:
         attacks = json.loads(context.inputs["membership"].read_text())["attacks"]
         metrics["membership_auc"] = MetricValue(**stronger_attack(attacks)["auc"])
@@ -408,8 +415,19 @@ class _Test:
         """Decisions about rows, and whether all counterfactual copies of a row get the same
         decision.
         """
-        copies = self.context.parameters["evaluate"]["counterfactuals"]
-        return decide_rows(model, self.encoder, rows.X, copies, acquired, sensitive=rows.sensitive)
+        settings = self.context.parameters["evaluate"]
+        adapted = {}
+        for name in settings.get("adapted", ()):
+            adapted[name] = adapted_copies(load_metric(self.context.inputs["metric"]))
+        return decide_rows(
+            model,
+            self.encoder,
+            rows.X,
+            settings["counterfactuals"],
+            acquired,
+            sensitive=rows.sensitive,
+            adapted=adapted,
+        )
 
     def compare(self) -> Iterator[tuple[str | None, Any]]:
         """Begin to compare the model with each control, by name, and as None to measure it."""
@@ -443,13 +461,17 @@ class _Test:
             counts_people=self.rows.counts_people,
         )
 
-    def adapted_consistency(self, model: Any) -> dict[str, MetricValue]:
+    def adapted_consistency(self, model: Any, outcomes: Outcomes) -> dict[str, MetricValue]:
         """Equal decisions on the adapted copies of a learned metric, if the job has one."""
         parameters = self.context.parameters
         if not parameters.get("metric_leak"):
             return {}
+        level = parameters["evaluate"]["level"]
+        for name in parameters["evaluate"].get("adapted", ()):
+            # these copies have been predicted already
+            return consistency_of(outcomes.consistent[name], level)
         metric = load_metric(self.context.inputs["metric"])
-        return adapted_consistency(metric, model, self.data, parameters["evaluate"]["level"])
+        return adapted_consistency(metric, model, self.data, level)
 
     def measured_control(self, name: str, compared: controls.Against) -> controls.MeasuredControl:
         """A trained control's outcomes, with its certificates and its moves of tokens."""
@@ -457,7 +479,7 @@ class _Test:
         outcomes = self.outcomes(name)
         _, _, certified = self.certify(model, outcomes, draws=0, outputs=False)
         moves = self.token_moves(model, outcomes, draws=0)
-        certified |= moves.metrics | self.adapted_consistency(model)
+        certified |= moves.metrics | self.adapted_consistency(model, outcomes)
         return controls.MeasuredControl(
             name, outcomes, certified, None, moves.by_sentence, compared
         )

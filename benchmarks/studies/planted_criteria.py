@@ -63,8 +63,8 @@ def standard_error(values: pd.Series) -> float | None:
     return float(values.std(ddof=1) / np.sqrt(len(values)))
 
 
-def best_baseline(of_world: pd.DataFrame, method: str = "") -> str:
-    """The baseline with the largest mean true AUC.
+def best_baseline(of_world: pd.DataFrame, method: str = "") -> str | None:
+    """The baseline with the largest mean true AUC, paired by seed with ``plain``.
 
     Parameters
     ----------
@@ -74,17 +74,23 @@ def best_baseline(of_world: pd.DataFrame, method: str = "") -> str:
 
     Returns
     -------
-    str
+    str or None
+        None where no baseline was measured.
     """
-    names = list(BASELINES)
+    names = [*BASELINES, *NETWORK_BASELINES] if method == "sensei" else list(BASELINES)
     rows = of_world
     if method:
         seeds = of_world[of_world["method"] == method + LEARNED]["seed"]
         rows = of_world[of_world["seed"].isin(seeds)]
-    if method == "sensei":
-        names += NETWORK_BASELINES
-    means = rows[rows["method"].isin(names)].groupby("method")["true_auc"].mean()
-    return str(means.idxmax())
+    # beside the first one, because not all were measured on the same seeds
+    differences = {}
+    for name in names:
+        values = paired(rows, name, names[0], "true_auc")
+        if len(values):
+            differences[name] = float(values.mean())
+    if not differences:
+        return None
+    return max(differences, key=lambda name: differences[name])
 
 
 def judged(of_world: pd.DataFrame) -> dict[str, Any]:
@@ -106,6 +112,8 @@ def judged(of_world: pd.DataFrame) -> dict[str, Any]:
         if not (of_world["method"] == method + LEARNED).any():
             continue
         best = best_baseline(of_world, method)
+        if best is None:
+            continue
         gains = paired(of_world, method + LEARNED, best, "true_auc")
         entry: dict[str, Any] = {
             "seeds": len(gains),
@@ -194,15 +202,12 @@ def page_section(results: Mapping[str, Any]) -> str:
 
 def _values_table(worlds: Mapping[str, Any]) -> list[str]:
     """Gains over the best baseline with their standard errors, and consistency."""
-    titles = ["world", "best baseline", "`project`, default"]
-    titles += [f"`{method}`, learned" for method in METHODS]
+    titles = ["world", "best baseline", *(f"`{method}`" for method in METHODS)]
     lines = [f"| {' | '.join(titles)} |", "|---" * len(titles) + "|"]
     for world, entry in worlds.items():
         methods = entry["methods"]
         best = entry["best_control"]
-        cells = [_title(world, entry), f"{best} {_pair(methods[best])}"]
-        default = methods.get("project")
-        cells.append("" if default is None else _gain_cell(default, None))
+        cells = [_title(world, entry), f"{_pair(methods[best])} {best}"]
         for method in METHODS:
             figure = entry["figures"].get(method)
             cells.append("" if figure is None else _gain_cell(figure, figure["auc_holds"]))
@@ -214,16 +219,13 @@ def _gain_cell(figure: Mapping[str, Any], holds: bool | None) -> str:
     """Gain, standard error and consistency."""
     gain = _signed(figure["gain"])
     if figure["gain_error"] is not None:
-        gain += f" ± {figure['gain_error']:.3f}"
-    return f"{_marked(gain, holds)} / {figure['consistency']:.3f}"
+        gain += f" ± {_short(figure['gain_error'])}"
+    return f"{_marked(gain, holds)} / {_short(figure['consistency'])}"
 
 
 def _verdict_table(worlds: Mapping[str, Any]) -> list[str]:
     """Shares of the oracles' gains, consistency beside the oracles', and the leaks."""
-    titles = ["world"]
-    for method in METHODS:
-        titles.append(f"`{method}`: share; consistency − oracle's")
-    titles.append("leak before → after (oracle's)")
+    titles = ["world", *(f"`{method}`" for method in METHODS), "leak before → after (oracle's)"]
     lines = [f"| {' | '.join(titles)} |", "|---" * len(titles) + "|"]
     for world, entry in worlds.items():
         cells = [_title(world, entry)]
@@ -232,8 +234,8 @@ def _verdict_table(worlds: Mapping[str, Any]) -> list[str]:
         leaks = entry.get("leaks")
         cell = ""
         if leaks is not None:
-            cell = f"{leaks['leak_before']:.2f} → {leaks['leak']:.3f} ({leaks['oracle_leak']:.2f})"
-            cell = _marked(cell, leaks["holds"])
+            after = _marked(_short(leaks["leak"]), leaks["holds"])
+            cell = f"{_short(leaks['leak_before'])} → {after} ({_short(leaks['oracle_leak'])})"
         lines.append(f"| {' | '.join([*cells, cell])} |")
     return [*lines, ""]
 
@@ -259,7 +261,7 @@ def _sentences(worlds: Mapping[str, Any]) -> list[str]:
         part = [entry for entry in worlds.values() if entry["unseen"] is unseen]
         if not part:
             continue
-        group = "worlds on which nothing was tuned" if unseen else "worlds"
+        group = "untuned worlds" if unseen else "worlds"
         for method in METHODS:
             figures = [entry["figures"][method] for entry in part if method in entry["figures"]]
             if figures:
@@ -275,7 +277,8 @@ def _counts(figures: list[Mapping[str, Any]]) -> str:
         ("consistency_holds", "consistency"),
     ):
         values = [figure[key] for figure in figures if figure[key] is not None]
-        parts.append(f"{title} {sum(values)} of {len(values)}")
+        if values:
+            parts.append(f"{title} {sum(values)} of {len(values)}")
     return ", ".join(parts)
 
 
@@ -284,11 +287,18 @@ def _title(world: str, entry: Mapping[str, Any]) -> str:
 
 
 def _pair(method: Mapping[str, Any]) -> str:
-    return f"{method['true_auc']:.3f} / {method['consistency']:.3f}"
+    return f"{_short(method['true_auc'])} / {_short(method['consistency'])}"
+
+
+def _short(value: float) -> str:
+    """Three digits, without a zero before the point."""
+    return f"{value:.3f}".removeprefix("0")
 
 
 def _signed(value: float) -> str:
-    return f"{value:+.3f}".replace("-", "−")
+    """Three digits with a sign."""
+    sign = "−" if round(value, 3) < 0 else "+"
+    return sign + _short(abs(value))
 
 
 def _marked(text: str, holds: bool | None) -> str:

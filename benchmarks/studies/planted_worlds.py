@@ -404,6 +404,8 @@ def summary(results: list[dict[str, Any]], rows: int) -> dict[str, Any]:
     for world, of_world in frame.groupby("world", sort=False):
         means = of_world.groupby("method")[list(MEASURES)].mean()
         best = best_baseline(of_world)
+        if best is None:
+            continue
         reference = of_world[of_world["method"] == best].set_index("seed")["true_auc"]
         methods = {}
         for name in METHODS:

@@ -10,6 +10,7 @@ from benchmarks.studies.planted_criteria import (
     BEGIN,
     END,
     PAGE,
+    best_baseline,
     judged,
     leaks_of,
     page_section,
@@ -31,18 +32,18 @@ def results(values):
 
 
 def test_differences_are_paired_by_seed():
-    frame = results({"blind": [(0.8, 1), (0.7, 1)], "project-learned": [(0.81, 1), (0.73, 1)]})
-    gains = paired(frame, "project-learned", "blind", "true_auc")
+    frame = results({"plain": [(0.8, 1), (0.7, 1)], "project-learned": [(0.81, 1), (0.73, 1)]})
+    gains = paired(frame, "project-learned", "plain", "true_auc")
     assert gains.round(3).tolist() == [0.01, 0.03]
     assert standard_error(gains) == pytest.approx(0.01)
     assert standard_error(gains[:1]) is None
-    assert paired(frame, "budro-learned", "blind", "true_auc").empty
+    assert paired(frame, "budro-learned", "plain", "true_auc").empty
 
 
 def test_a_method_is_judged_beside_the_larger_oracle():
     frame = results(
         {
-            "blind": [(0.80, 1.0), (0.82, 1.0)],
+            "plain": [(0.80, 1.0), (0.82, 1.0)],
             "project-learned": [(0.812, 0.98), (0.833, 0.98)],
             "project-oracle": [(0.815, 1.0), (0.836, 1.0)],
             "oracle-trees": [(0.80, 1.0), (0.81, 1.0)],
@@ -62,7 +63,7 @@ def test_a_method_is_judged_beside_the_larger_oracle():
 def test_without_a_clear_gain_of_an_oracle_no_share_is_judged():
     frame = results(
         {
-            "blind": [(0.80, 1.0), (0.82, 1.0)],
+            "plain": [(0.80, 1.0), (0.82, 1.0)],
             "sensei-learned": [(0.79, 0.99), (0.82, 0.99)],
             "oracle-trees": [(0.83, 1.0), (0.81, 1.0)],
         }
@@ -77,8 +78,10 @@ def test_without_a_clear_gain_of_an_oracle_no_share_is_judged():
 def test_sensei_also_has_networks_as_baselines():
     frame = results(
         {
-            "blind": [(0.80, 1.0), (0.80, 1.0), (0.99, 1.0)],
+            "plain": [(0.80, 1.0), (0.80, 1.0), (0.99, 1.0)],
             "network_reweigh": [(0.84, 1.0), (0.84, 1.0)],
+            # better on the first seed alone than the network on average, but not than the network there
+            "network_thresholds": [(0.83, 1.0)],
             "sensei-learned": [(0.83, 0.99), (0.85, 0.99)],
             "project-learned": [(0.83, 0.99), (0.85, 0.99)],
         }
@@ -86,10 +89,16 @@ def test_sensei_also_has_networks_as_baselines():
     figures = judged(frame)
     assert figures["sensei"]["baseline"] == "network_reweigh"
     assert figures["sensei"]["gain"] == pytest.approx(0.0)
-    assert figures["project"]["baseline"] == "blind"
+    assert figures["project"]["baseline"] == "plain"
     # the third seed has no value of the method
     assert figures["project"]["gain"] == pytest.approx(0.04)
     assert figures["project"]["gain_error"] == pytest.approx(0.01)
+
+
+def test_without_a_baseline_nothing_is_judged():
+    frame = results({"project-learned": [(0.8, 1.0)], "network_reweigh": [(0.8, 1.0)]})
+    assert best_baseline(frame) is None
+    assert judged(frame) == {}
 
 
 def test_a_leak_counts_where_the_oracle_has_none():
@@ -102,7 +111,7 @@ def test_a_leak_counts_where_the_oracle_has_none():
     assert verdict(0.54, 0.5)
     assert not verdict(0.56, 0.5)
     assert verdict(0.56, 0.6)
-    assert leaks_of(pd.DataFrame({"method": ["blind"]})) is None
+    assert leaks_of(pd.DataFrame({"method": ["plain"]})) is None
 
 
 def test_the_research_page_has_the_tables_of_the_result(tmp_path):

@@ -55,6 +55,7 @@ class MetricInfo:
     subject: Subject = ""
     kind: Kind = "classifier"  # what it measures
     any_classes: bool = False  # whether it is defined for a label of more than two values
+    of_groups: bool = False  # whether it compares the groups of an attribute
 
     @property
     def pattern(self) -> str:
@@ -92,6 +93,7 @@ def _gap(
         unit="difference of shares",
         subject="attribute",
         any_classes=any_classes,
+        of_groups=True,
     )
 
 
@@ -280,6 +282,7 @@ _CLASSIFIER = (
         source="29 CFR 1607.4 D",
         unit="ratio of shares",
         subject="attribute",
+        of_groups=True,
     ),
     _gap(
         name="equal_opportunity_difference",
@@ -325,6 +328,7 @@ _CLASSIFIER = (
         domain=(0.0, 2.0),
         unit="probability",
         subject="attribute",
+        of_groups=True,
     ),
     MetricInfo(
         name="theil_index",
@@ -1040,9 +1044,7 @@ def group_metrics(*, any_classes: bool = False) -> list[str]:
     return [
         info.name
         for info in _CLASSIFIER
-        if info.subject == "attribute"
-        and info.compares.startswith("groups")
-        and (info.any_classes or not any_classes)
+        if info.of_groups and (info.any_classes or not any_classes)
     ]
 
 

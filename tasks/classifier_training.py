@@ -21,7 +21,7 @@ from evenhand.fairlib.arrays import Float, Float32, Int
 from evenhand.fairlib.execution import derive_seed
 from evenhand.fairlib.mapped import is_paged, rows_at
 from evenhand.fairlib.methods.method_base import Method
-from evenhand.fairlib.methods.registry import MethodSpec, method_class
+from evenhand.fairlib.methods.registry import METHODS, MethodSpec, method_class
 from evenhand.fairlib.methods.row_groups import fold_of_rows, joint_cells
 from evenhand.fairlib.splits import hold_out
 from evenhand.tasks.errors import InputError, NotCarriedOut
@@ -187,6 +187,20 @@ class Learner:
             return model
 
         return replace(self, build=build_changed)
+
+
+def control_learner(parameters: Mapping[str, Any], rows: int) -> Learner:
+    """Learner without mitigation of a method, for so many rows.
+
+    `parameters` are the ``method``, its ``arguments`` that both share, and the ``seed``.
+    """
+    spec = METHODS[parameters["method"]]
+
+    def build() -> Any:
+        seed = derive_seed(parameters["seed"], "train")
+        return method_class(spec.name)(**parameters["arguments"], random_state=seed).plain(rows)
+
+    return Learner(METHODS[spec.plain], build)
 
 
 def positive_probability(model: Any, X: Float32) -> Float:

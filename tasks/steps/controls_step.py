@@ -4,20 +4,16 @@ columns.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from evenhand.fairlib.execution import derive_seed
-from evenhand.fairlib.mapped import new_like, release, row_blocks
 from evenhand.fairlib.methods.decided import DecidedModel
-from evenhand.fairlib.methods.registry import METHODS, method_class
-from evenhand.tasks.classifier_training import Learner
-from evenhand.tasks.execution.dataset import Dataset, dataset_of, read_targets
+from evenhand.fairlib.methods.registry import METHODS
+from evenhand.tasks.classifier_training import control_learner
+from evenhand.tasks.decision_rules import decided_rule
+from evenhand.tasks.execution.dataset import dataset_of, read_targets
 from evenhand.tasks.execution.step import Stages, StepContext, StepResult
-from evenhand.tasks.steps.decide_step import decided_rule
 
 
 def controls(context: StepContext) -> StepResult:
@@ -35,7 +31,7 @@ def controls(context: StepContext) -> StepResult:
     data = read_targets(context.inputs["train"])
     spec = METHODS[parameters["method"]]
     seed = parameters["seed"]
-    columns = sensitive_columns(data)
+    columns = data.sensitive_positions()
     mitigates = spec.name != spec.plain or parameters["decision"]["equal"]
     names = []
     if mitigates:
@@ -52,7 +48,7 @@ def controls(context: StepContext) -> StepResult:
         learner = control_learner(parameters, len(data.y))
         rows = data
         if name == "blind":
-            rows = without_columns(data, columns)
+            rows = data.with_zeros_in(columns)
         model: Any = learner.fit(rows, progress=stages.next())
         writes_held_out = name == "plain" and parameters.get("held_out", False)
         if decides or writes_held_out:
@@ -68,34 +64,3 @@ def controls(context: StepContext) -> StepResult:
         outputs[name] = (context.workdir / name, "model")
     stages.finish()
     return StepResult(outputs, {"trained": names})
-
-
-def control_learner(parameters: Mapping[str, Any], rows: int) -> Learner:
-    """Learner without mitigation of a method, with the `arguments` that both share, for so many
-    rows.
-    """
-    spec = METHODS[parameters["method"]]
-
-    def build() -> Any:
-        seed = derive_seed(parameters["seed"], "train")
-        return method_class(spec.name)(**parameters["arguments"], random_state=seed).plain(rows)
-
-    return Learner(METHODS[spec.plain], build)
-
-
-def sensitive_columns(data: Dataset) -> list[int]:
-    """Positions of the matrix columns of all sensitive attributes that are model inputs."""
-    columns: list[int] = []
-    for name in data.sensitive:
-        columns.extend(data.groups.get(name, ()))
-    return columns
-
-
-def without_columns(data: Dataset, columns: list[int]) -> Dataset:
-    """The same rows with 0 in some columns, which no learner can then use."""
-    X = new_like(data.X)
-    for block in row_blocks(data.X):
-        X[block] = data.X[block]
-        X[block, columns] = np.float32(0.0)
-        release(X)
-    return replace(data, X=X)

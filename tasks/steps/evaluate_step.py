@@ -57,7 +57,6 @@ from evenhand.tasks.evaluating.token_moves import TokenMoves, token_moves
 from evenhand.tasks.execution.dataset import Block, Dataset, StoredTable, dataset_of, read_targets
 from evenhand.tasks.execution.step import Outputs, Stages, StepContext, StepResult, in_units
 from evenhand.tasks.sentence_rows import sentences_of, vectors_folder
-from evenhand.tasks.steps.controls_step import sensitive_columns
 
 if TYPE_CHECKING:
     from evenhand.fairlib.methods.dadi.dadi_classifier import Acquisition
@@ -356,7 +355,7 @@ class _Test:
             return load_model(inputs["model"])
         model = load_model(inputs[name])
         if name == controls.BLIND:
-            return controls.Blind(model, sensitive_columns(self.rows))
+            return controls.Blind(model, self.rows.sensitive_positions())
         return model
 
     def trained_controls(self) -> list[str]:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from evenhand.tasks.execution.dataset import Dataset, StoredTable, filter_dataset, read_dataset
-from tests.tasks.steps_of_rows import write_dataset
+from tests.tasks.steps_of_rows import encoded, write_dataset
 
 ROWS = 400
 
@@ -33,6 +34,23 @@ def dataset(
     )
     write_dataset(folder, data, dict.fromkeys(names, "standard"))
     return folder
+
+
+def test_zeros_in_columns_leave_the_rows_as_they_were() -> None:
+    data = encoded()
+    before = data.X.copy()
+    hidden = data.with_zeros_in([0])
+    assert np.array_equal(data.X, before)
+    assert (hidden.X[:, 0] == 0).all()
+    assert np.array_equal(hidden.X[:, 1:], before[:, 1:])
+    assert hidden.X.dtype == np.float32
+
+
+def test_sensitive_positions_are_of_inputs_only() -> None:
+    data = encoded(50)
+    assert data.sensitive_positions() == [0]
+    # an attribute that is no model input has no column
+    assert replace(data, sensitive={"age": data.sensitive["sex"]}).sensitive_positions() == []
 
 
 def test_a_part_of_a_dataset_is_a_dataset(tmp_path: Path) -> None:

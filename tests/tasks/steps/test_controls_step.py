@@ -24,7 +24,7 @@ from evenhand.tasks.evaluating.measured_controls import (
     controls_content,
 )
 from evenhand.tasks.execution.dataset import Dataset
-from evenhand.tasks.steps.controls_step import controls, sensitive_columns, without_columns
+from evenhand.tasks.steps.controls_step import controls
 from tests.tasks.steps_of_rows import EQUAL, RULE, context, encoded
 
 WANTED = {"calibration": "auto", "decision": RULE, "seed": 0, "method": "logistic", "arguments": {}}
@@ -61,7 +61,7 @@ def test_thresholds_by_group_are_a_mitigation(tmp_path: Path) -> None:
 
 def test_without_a_sensitive_input_nothing_is_left_out(tmp_path: Path) -> None:
     data = without_sensitive_input()
-    assert sensitive_columns(data) == []
+    assert data.sensitive_positions() == []
     assert set(trained(tmp_path, data, method="reweigh-logistic")) == {"plain", "majority"}
     assert set(trained(tmp_path, data)) == {"majority"}
 
@@ -84,8 +84,8 @@ def test_blind_never_sees_the_sensitive_column(tmp_path: Path) -> None:
     """It sees it neither in training nor after."""
     data = encoded()
     found = load_model(trained(tmp_path)["blind"])
-    hidden = method_class("logistic")().fit(without_columns(data, [0]).X, data.y)
-    blind = Blind(found, sensitive_columns(data))
+    hidden = method_class("logistic")().fit(data.with_zeros_in([0]).X, data.y)
+    blind = Blind(found, data.sensitive_positions())
     assert np.array_equal(
         found.base.predict_proba(data.X * [0, 1, 1]), hidden.predict_proba(data.X * [0, 1, 1])
     )
@@ -99,16 +99,6 @@ def test_blind_never_sees_the_sensitive_column(tmp_path: Path) -> None:
     assert (blind.predict(data.X) == data.y).mean() < (
         seeing.predict(data.X) == data.y
     ).mean() - 0.05
-
-
-def test_leaving_columns_out_leaves_the_rows_as_they_were() -> None:
-    data = encoded()
-    before = data.X.copy()
-    hidden = without_columns(data, [0])
-    assert np.array_equal(data.X, before)
-    assert (hidden.X[:, 0] == 0).all()
-    assert np.array_equal(hidden.X[:, 1:], before[:, 1:])
-    assert hidden.X.dtype == np.float32
 
 
 def test_a_job_without_decisions_has_controls_without_them(tmp_path: Path) -> None:

@@ -4,36 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
-from evenhand.tasks.execution.dataset import Dataset, StoredTable, filter_dataset, read_dataset
-from tests.tasks.steps_of_rows import encoded, write_dataset
-
-ROWS = 400
-
-
-def dataset(
-    folder: Path, *, group: Any = None, names: tuple[str, ...] = ("a", "b"), seed: int = 0
-) -> Path:
-    """Rows of two features: the first is high in group x, the second in group z."""
-    rng = np.random.default_rng(seed)
-    member = rng.choice(["x", "y", "z"], ROWS, p=[0.2, 0.65, 0.15]) if group is None else group
-    X = rng.normal(size=(ROWS, 2)).astype(np.float32)
-    X[:, 0] += 1.2 * (member == "x")
-    X[:, 1] += 1.2 * (member == "z")
-    data = Dataset(
-        X=X,
-        y=rng.integers(0, 2, ROWS),
-        rows=np.arange(ROWS),
-        names=names,
-        groups={name: [position] for position, name in enumerate(names)},
-        sensitive={"g": member},
-        numbers={"v": rng.normal(size=ROWS)},
-    )
-    write_dataset(folder, data, dict.fromkeys(names, "standard"))
-    return folder
+from evenhand.tasks.execution.dataset import StoredTable, filter_dataset, read_dataset
+from tests.tasks.proxy_steps import ROWS, dataset
+from tests.tasks.steps_of_rows import encoded
 
 
 def test_zeros_in_columns_leave_the_rows_as_they_were() -> None:

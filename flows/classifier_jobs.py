@@ -409,7 +409,7 @@ def train_and_measure(resolved: CheckedJob, steps: Steps) -> Measured:
         steps("fair_metric", *_metric_step(resolved, steps, train))
         distance = steps.facts("fair_metric")["mean_squared_distance"]
         certificate = certificate_budget(resolved, distance)
-    model = _train(resolved, steps, train, place)
+    model = _train_and_decide(resolved, steps, train, place)
     if job.evaluate.membership:
         _attack(resolved, steps, train)
     _evaluate(resolved, steps, model, certificate, place)
@@ -422,7 +422,9 @@ def train_and_measure(resolved: CheckedJob, steps: Steps) -> Measured:
     return Measured(steps.output("evaluate", "metrics"), proxy=proxy, notes=notes)
 
 
-def _train(resolved: CheckedJob, steps: Steps, train: Artifact, place: Place) -> Artifact:
+def _train_and_decide(
+    resolved: CheckedJob, steps: Steps, train: Artifact, place: Place
+) -> Artifact:
     """Train the controls and the model, and choose its decision rule; return the model."""
     job = resolved.job
     method = METHODS[resolved.method]
@@ -439,12 +441,13 @@ def _train(resolved: CheckedJob, steps: Steps, train: Artifact, place: Place) ->
         **rule,
         **place.parameters,
     }
-    # a strength is judged by the best threshold of two labels
-    searched = method.lacks_strength(resolved.arguments) and not resolved.contract.label.classes
-    if searched:
+    # the default strength is lowered where the model loses too much compared with `plain`; what it
+    # loses is measured with thresholds, of two labels only
+    may_lower = method.lacks_strength(resolved.arguments) and not resolved.contract.label.classes
+    if may_lower:
         controls["held_out"] = True
     steps("controls", controls, {"train": train}, modules=_learner_modules(resolved))
-    if searched:
+    if may_lower:
         inputs["plain"] = steps.output("controls", "plain_held_out")
     steps("train", parameters, inputs, modules=resolved.modules)
     if not job.decides:

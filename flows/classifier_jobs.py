@@ -240,8 +240,7 @@ def _check_decision(job: Job, contract: Contract) -> None:
     if job.decision.folds is not None and not job.decides:
         raise InputError(
             "decision.folds: the job has neither a calibration nor a decision rule to choose on "
-            "folds; leave "
-            "it out, or set calibration or decision.threshold."
+            "folds; leave it out, or set calibration or decision.threshold."
         )
     equal = job.decision.equal
     if equal is None:
@@ -254,8 +253,7 @@ def _check_decision(job: Job, contract: Contract) -> None:
     elif len(names) > 1:
         raise InputError(
             "decision.equal needs the attribute whose groups it compares: give "
-            "decision.equal.attribute, "
-            f"one of {', '.join(names)}."
+            f"decision.equal.attribute, one of {', '.join(names)}."
         )
 
 
@@ -313,8 +311,7 @@ def _sensitive(job: Job | None, contract: Contract, needs: str) -> list[str]:
     if not names:
         raise InputError(
             f"the contract {contract.name!r} has no sensitive column, and {needs}: give one the "
-            "role "
-            "sensitive."
+            "role sensitive."
         )
     return names
 
@@ -566,8 +563,8 @@ def _strength_notes(strength: Mapping[str, Any]) -> list[str]:
         notes.append(
             f"the mitigation's strength {name} was lowered from {strength['default']:g} to "
             f"{strength['used']:g}: at the default the model has "
-            f"{strength['tried'][0]['lost']:.3f} "
-            f"{lost}; a job that gives method.{name} keeps its own"
+            f"{strength['tried'][0]['lost']:.3f} {lost}; a job that gives method.{name} keeps its "
+            "own"
         )
     if not strength["allowed"]:
         notes.append(f"the mitigation costs much: the model has {strength['lost']:.3f} {lost}")

@@ -145,8 +145,7 @@ def open_store(url: str | None) -> Store:
     if deployment.id and "://" not in place and not Path(place).expanduser().is_absolute():
         raise InputError(
             f"the store {place!r} of a deployed run is relative to a folder that the run deletes: "
-            "set "
-            "EVENHAND_STORE where the worker runs to an absolute folder or a URL."
+            "set EVENHAND_STORE where the worker runs to an absolute folder or a URL."
         )
     store = Store(url)
     if flow_run.id:

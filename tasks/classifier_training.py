@@ -144,8 +144,7 @@ class Learner:
         except ValueError:
             raise InputError(
                 f"the {len(data.y)} training rows are too few to hold some out for the "
-                "calibration: collect "
-                "more, or set calibration: none and decision: own."
+                "calibration: collect more, or set calibration: none and decision: own."
             ) from None
         second = self.fit(data, trained)
         return HeldOut(
@@ -163,8 +162,7 @@ class Learner:
         if min(np.bincount(data.y, minlength=2)) < folds:
             raise InputError(
                 f"the training rows have too few people of a label for {folds} folds: collect "
-                "more, or set "
-                "decision.folds lower."
+                "more, or set decision.folds lower."
             )
         probability = np.empty(len(data.y))
         shifts = []

@@ -114,8 +114,7 @@ def _degenerate_of_two_labels(
     if not orders_people and (spread == 0.0 or (calibrated and spread < LEAST_SPREAD)):
         return (
             "the model gives nearly everybody the same probability (from the 5th to the 95th "
-            "percentile: "
-            f"{spread:.3g}): {cure}."
+            f"percentile: {spread:.3g}): {cure}."
         )
     if area["value"] is not None and _upper_end(area) <= 0.5:
         return f"the model orders people no better than chance (AUC {area['value']:.3f}): {cure}."

@@ -205,8 +205,8 @@ def _publish_version(
                 # The same model was published before, and a later evaluation refused it.
                 raise GateRefused(
                     f"{name} version {number} is the same model, and the evaluation "
-                    f"{refusing.get('run_id')} "
-                    f"did not pass it: publishing it again does not make it {alias}.",
+                    f"{refusing.get('run_id')} did not pass it: publishing it again does not make "
+                    f"it {alias}.",
                     1,
                 )
         if not chain.of("evaluation", version):

@@ -20,7 +20,7 @@ from typing import Any, Literal
 
 TOKEN_METRICS = ("token_gap", "token_gap_p95", "subgroup_auc_min", "bpsn_auc_min", "bnsp_auc_min")
 EXCHANGED = ("token_gap", "token_gap_p95", "consistency")
-"""Metrics of exchanged terms that need no label of the rows."""
+"""Metrics of counterfactual tokens that need no true label."""
 Direction = Literal["higher", "lower"]
 Kind = Literal["classifier", "proxy", "drift"]
 Subject = Literal["", "attribute", "counterfactual", "column", "class"]
@@ -1051,8 +1051,8 @@ def group_metrics(*, any_classes: bool = False) -> list[str]:
 def classifier_metrics(
     attributes: Iterable[str], classes: Sequence[Any] = (), copies: Iterable[str] = ()
 ) -> list[str]:
-    """Flat names of the metrics of a classifier, without those of intersections and of exchanged
-    terms.
+    """Flat names of the metrics of a classifier, without those of intersections and of
+    counterfactual tokens.
 
     Parameters
     ----------
@@ -1089,7 +1089,7 @@ def classifier_metrics(
 
 
 def term_metrics(lists: Iterable[str], *, any_classes: bool = False) -> list[str]:
-    """Flat names of the metrics of lists of exchanged terms.
+    """Flat names of the metrics of counterfactual tokens, by their lists.
 
     Parameters
     ----------

@@ -308,7 +308,7 @@ def balancing(proxies: Mapping[str, Any]) -> str:
         """\
 ## Measured: a balanced sample
 
-A [balancing proxy](proxies.md) filters rows instead of changing a model; a filter needs nobody's group. It costs rows,
+A [balancing proxy](proxies.md) filters rows instead of changing a model; the filter reads no group. It costs rows,
 and a model that is trained on the kept rows loses AUC compared with one of a random sample of equal size. α limits the
 disclosivity on training rows. *With support*: at least .6 of the people are kept with a probability of more than a
 tenth of the mean. All figures are means over ten splits, on people that neither the proxy nor the [choice of its

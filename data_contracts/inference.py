@@ -391,9 +391,12 @@ def label_column(
         plural = ""
         if values.distinct != 1:
             plural = "s"
+        shown = ""
+        if values.distinct == 1:
+            shown = f" ({in_words(present[0].as_py())})"
         raise ContractError(
-            f"label column '{name}' has {values.distinct:,} distinct value{plural}, expected two: "
-            "choose another column or reduce it to two"
+            f"label column '{name}' has {values.distinct:,} distinct value{plural}{shown}, "
+            "expected two: choose another column or reduce it to two"
         )
     counts = {item["values"]: item["counts"] for item in pc.value_counts(present).to_pylist()}
     allowed = sorted(counts)

@@ -19,8 +19,9 @@ SAMPLE_ROWS = 20_000
 # texts that nobody writes for a value, in lower case
 _DASHES = ("", "?", "-", "--", "---", ".", "..", "–", "—")
 _NOT_AVAILABLE = ("n/a", "na", "n.a.", "#n/a", "<na>", "not available", "no data")
+_NO_ANSWER = ("k.a.", "k. a.", "keine angabe", "n.v.", "n. v.")
 _NULLS = ("nan", "null", "nil", "(null)", "#null!", "missing", "(missing)")
-_SPELLINGS = {*_DASHES, *_NOT_AVAILABLE, *_NULLS}
+_SPELLINGS = {*_DASHES, *_NOT_AVAILABLE, *_NO_ANSWER, *_NULLS}
 # texts that are a category among categories, and a missing value among numbers, dates or ranges
 _UNKNOWN = ("none", "unknown", "unk", "not known", "not stated", "not specified", "unspecified")
 _WITHHELD = (
@@ -32,7 +33,7 @@ _WITHHELD = (
     "other",
     "x",
 )
-_FOREIGN = ("k.a.", "k. a.", "keine angabe", "unbekannt", "n.v.", "n. v.", "s/d", "n.c.", "inconnu")
+_FOREIGN = ("unbekannt", "s/d", "n.c.", "inconnu")
 _VAGUE = {*_UNKNOWN, *_WITHHELD, *_FOREIGN}
 # as the forms of numbers and dates know them, in lower case
 MISSING_TEXTS = frozenset(_SPELLINGS | _VAGUE)

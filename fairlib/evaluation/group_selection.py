@@ -204,7 +204,7 @@ def left_out_notes(evaluation: Mapping[str, Any]) -> list[str]:
         always, sometimes = _left_out_of(lists)
         parts = []
         if always:
-            parts.append(f"no comparison of groups has {left_out_text(always, unit)}")
+            parts.append(f"no comparison of groups includes {left_out_text(always, unit)}")
         if sometimes:
             parts.append(f"those of error rates lack {left_out_text(sometimes, unit)}")
         if parts:

@@ -48,6 +48,8 @@ class MethodSpec:
     needs_feature_groups: bool = False
     asks: bool = False  # asks people for features one by one
     selects: bool = False  # has ``selection_probabilities``: how likely each feature is used
+    # is the learner without mitigation on rows reweighed by group and label, and nothing else
+    reweighs: bool = False
     # is a network, so that a certificate of invariance can be computed
     differentiable: bool = False
     # is a linear model, whose coefficients give the contributions of columns
@@ -223,6 +225,7 @@ METHODS: dict[str, MethodSpec] = {
             plain="gbdt",
             tasks=_ANY_NUMBER,
             needs_groups=True,
+            reweighs=True,
             matrices=3.0,
             mapped=0.75,
         ),
@@ -293,6 +296,7 @@ METHODS: dict[str, MethodSpec] = {
             plain="logistic",
             linear=True,
             needs_groups=True,
+            reweighs=True,
         ),
         MethodSpec(
             name="adversarial-debiasing",

@@ -54,6 +54,8 @@ def _print(verdict: Verdict, seconds: float) -> None:
         print(
             f"  {positive}: predicted for {predicted:.1%} of people, observed for {observed:.1%}\n"
         )
+    for sentence in verdict.findings:
+        print(f"  fair metric: {sentence}\n")
     print_controls(verdict)
     terminal.print_gates(verdict.gates["results"])
     if verdict.gates["note"] == "default gates":

@@ -8,7 +8,7 @@ import hashlib
 import itertools
 import json
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -56,8 +56,12 @@ class Dataset:
 
     def sensitive_positions(self) -> list[int]:
         """Positions of the matrix columns of all sensitive attributes that are model inputs."""
+        return self.positions_of(self.sensitive)
+
+    def positions_of(self, names: Iterable[str]) -> list[int]:
+        """Positions of the matrix columns of those table columns that are model inputs."""
         positions: list[int] = []
-        for name in self.sensitive:
+        for name in names:
             positions.extend(self.groups.get(name, ()))
         return positions
 

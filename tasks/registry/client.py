@@ -336,6 +336,18 @@ def read_card(uri: str, name: str, version: str) -> dict[str, Any] | None:
 
 
 @waits_for_service
+def registered(uri: str, name: str) -> tuple[list[str], list[str]]:
+    """Names of all models, and the versions of one of them, none if it is not there."""
+    with registry_client(uri) as client:
+        names = [model.name for model in client.search_registered_models(max_results=1000)]
+        versions: list[str] = []
+        if name in names:
+            entries = client.search_model_versions(f"name = '{name}'", max_results=1000)
+            versions = sorted((str(entry.version) for entry in entries), key=int)
+    return sorted(names), versions
+
+
+@waits_for_service
 def current_aliases(uri: str, names: Sequence[str]) -> dict[str, dict[str, str]]:
     """Version of every alias of each model; models that are not in the registry are left out."""
     with registry_client(uri) as client:

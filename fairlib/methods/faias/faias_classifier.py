@@ -283,7 +283,9 @@ class FAIASClassifier(Method):
 
     def _sensitive(self, data: Float32, sensitive_features: Any) -> list[str]:
         """Names of the sensitive feature groups: each must vary, and so must another group."""
-        if isinstance(sensitive_features, list | tuple):
+        if isinstance(sensitive_features, str):
+            sensitive_names = [sensitive_features]
+        elif isinstance(sensitive_features, list | tuple):
             sensitive_names = [str(name) for name in sensitive_features]
         else:
             sensitive_names = list(sensitive_columns(sensitive_features))

@@ -113,7 +113,7 @@ def test_a_published_proxy_as_a_filter(published_proxy: Any, export: Any, tmp_pa
         (("people-gbdt", "--to", "sql", "--output", "none/x.sql"), "no path of a file"),
         (("people-gbdt", "--to", "sql", "--set", "filter.seed=1"), "are for proxies"),
         (("people-gbdt", "--to", "sql", "--table", "a; b"), "is no table's name"),
-        (("people-gbdt/7", "--to", "sql"), "is not published in this store"),
+        (("people-gbdt/7", "--to", "sql"), "has no version 7 in this store"),
         (
             ("people-dadi", "--to", "sql"),
             "the method dadi cannot be exported to sql; the methods that can",

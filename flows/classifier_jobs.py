@@ -287,8 +287,7 @@ def _check_decision(job: Job, contract: Contract) -> None:
     if job.decision.folds is not None and not job.decides:
         raise InputError(
             "decision.folds: the job has neither a calibration nor a decision rule to choose on "
-            "folds; leave "
-            "it out, or set calibration or decision.threshold."
+            "folds; leave it out, or set calibration or decision.threshold."
         )
     equal = job.decision.equal
     if equal is None:
@@ -301,8 +300,7 @@ def _check_decision(job: Job, contract: Contract) -> None:
     elif len(names) > 1:
         raise InputError(
             "decision.equal needs the attribute whose groups it compares: give "
-            "decision.equal.attribute, "
-            f"one of {', '.join(names)}."
+            f"decision.equal.attribute, one of {', '.join(names)}."
         )
 
 
@@ -360,8 +358,7 @@ def _sensitive(job: Job | None, contract: Contract, needs: str) -> list[str]:
     if not names:
         raise InputError(
             f"the contract {contract.name!r} has no sensitive column, and {needs}: give one the "
-            "role "
-            "sensitive."
+            "role sensitive."
         )
     return names
 
@@ -456,7 +453,7 @@ def train_and_measure(resolved: CheckedJob, steps: Steps) -> Measured:
         learn_metric(resolved, steps, train)
         distance = steps.facts("fair_metric")["mean_squared_distance"]
         certificate = certificate_budget(resolved, distance)
-    model = _train(resolved, steps, train, place)
+    model = _train_and_decide(resolved, steps, train, place)
     if job.evaluate.membership:
         _attack(resolved, steps, train)
     _evaluate(resolved, steps, model, certificate, place)
@@ -469,7 +466,9 @@ def train_and_measure(resolved: CheckedJob, steps: Steps) -> Measured:
     return Measured(steps.output("evaluate", "metrics"), proxy=proxy, notes=notes)
 
 
-def _train(resolved: CheckedJob, steps: Steps, train: Artifact, place: Place) -> Artifact:
+def _train_and_decide(
+    resolved: CheckedJob, steps: Steps, train: Artifact, place: Place
+) -> Artifact:
     """Train the controls and the model, and choose its decision rule; return the model."""
     job = resolved.job
     method = METHODS[resolved.method]
@@ -486,14 +485,15 @@ def _train(resolved: CheckedJob, steps: Steps, train: Artifact, place: Place) ->
         **rule,
         **place.parameters,
     }
-    # a strength is judged by the best threshold of two labels
-    searched = method.lacks_strength(resolved.arguments) and not resolved.contract.label.classes
-    if searched:
+    # the default strength is lowered where the model loses too much compared with `plain`; what it
+    # loses is measured with thresholds, of two labels only
+    may_lower = method.lacks_strength(resolved.arguments) and not resolved.contract.label.classes
+    if may_lower:
         controls["held_out"] = True
     if job.sensitive and method.name != method.plain:
         controls["sensitive"] = job.sensitive
     steps("controls", controls, {"train": train}, modules=_learner_modules(resolved))
-    if searched:
+    if may_lower:
         inputs["plain"] = steps.output("controls", "plain_held_out")
     steps("train", parameters, inputs, modules=resolved.modules)
     if not job.decides:
@@ -615,8 +615,8 @@ def _strength_notes(strength: Mapping[str, Any]) -> list[str]:
         notes.append(
             f"the mitigation's strength {name} was lowered from {strength['default']:g} to "
             f"{strength['used']:g}: at the default the model has "
-            f"{strength['tried'][0]['lost']:.3f} "
-            f"{lost}; a job that gives method.{name} keeps its own"
+            f"{strength['tried'][0]['lost']:.3f} {lost}; a job that gives method.{name} keeps its "
+            "own"
         )
     if not strength["allowed"]:
         notes.append(f"the mitigation costs much: the model has {strength['lost']:.3f} {lost}")

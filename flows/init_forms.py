@@ -156,9 +156,8 @@ def refuse_lost_columns(contract: Contract) -> None:
         names += f" and {len(lost) - SHOWN} more"
     raise InputError(
         f"{len(lost)} of {inputs + len(lost)} columns have too many categories to be model inputs: "
-        f"{names}. "
-        "If they hold numbers or dates, state how these are written with --decimal, --dates or "
-        f"--encoding; leave the others out with --ignore {lost[0]}."
+        f"{names}. If they hold numbers or dates, state how these are written with --decimal, "
+        f"--dates or --encoding; leave the others out with --ignore {lost[0]}."
     )
 
 

@@ -319,8 +319,7 @@ def _check_control(resolved: ResolvedJob, gate: Gate) -> None:
     if gate.bound == "interval" and gate.metric.startswith("certificate."):
         raise InputError(
             f"the gate {gate.metric!r} has {key} and bound: interval, and differences of "
-            "certificates have "
-            "no interval: leave bound out."
+            "certificates have no interval: leave bound out."
         )
     with input_errors(f"the gate {gate.metric!r} has {key}: ", end="."):
         better(gate.metric)

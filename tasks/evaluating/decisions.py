@@ -184,8 +184,7 @@ def groups_argument(model: Any, sensitive: Mapping[str, NDArray[Any]] | None) ->
     if unknown:
         raise InputError(
             f"decisions of this model depend on {attribute!r}, and {len(unknown)} of its groups in "
-            "the table "
-            "had no training rows: leave their rows out, or train again with such rows."
+            "the table had no training rows: leave their rows out, or train again with such rows."
         )
     return {"groups": sensitive[attribute]}
 

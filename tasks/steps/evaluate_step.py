@@ -71,7 +71,6 @@ from evenhand.tasks.evaluating.token_moves import TokenMoves, token_moves
 from evenhand.tasks.execution.dataset import Block, Dataset, StoredTable, dataset_of, read_targets
 from evenhand.tasks.execution.step import Outputs, Stages, StepContext, StepResult, in_units
 from evenhand.tasks.sentence_rows import sentences_of, vectors_folder
-from evenhand.tasks.steps.controls_step import positions_of, sensitive_columns
 
 if TYPE_CHECKING:
     from evenhand.fairlib.methods.dadi.dadi_classifier import Acquisition
@@ -371,10 +370,10 @@ class _Test:
             return load_model(inputs["model"])
         model = load_model(inputs[name])
         if name == BLIND:
-            return controls.Blind(model, sensitive_columns(self.rows))
+            return controls.Blind(model, self.rows.sensitive_positions())
         if name == LEAVE_OUT:
-            left_out = positions_of(self.rows, self.simple_mitigations[name]["columns"])
-            return controls.Blind(model, sensitive_columns(self.rows) + left_out)
+            left_out = self.rows.positions_of(self.simple_mitigations[name]["columns"])
+            return controls.Blind(model, self.rows.sensitive_positions() + left_out)
         return model
 
     @cached_property

@@ -21,7 +21,8 @@ from evenhand.fairlib.methods.decided import GroupRule, ThresholdRule
 from evenhand.fairlib.methods.registry import method_class
 from evenhand.fairlib.methods.row_groups import fold_of_rows, joint_cells
 from evenhand.fairlib.preprocessing.counterfactuals import encoded_copies
-from evenhand.tasks.classifier_training import HeldOut
+from evenhand.tasks.classifier_training import HeldOut, control_learner
+from evenhand.tasks.decision_rules import calibrated_on, check_groups, chosen_rule
 from evenhand.tasks.errors import InputError
 from evenhand.tasks.evaluating.control_names import BLIND, CONTROLS, MAJORITY
 from evenhand.tasks.evaluating.decisions import Decisions, acquire, bootstrap_settings
@@ -30,8 +31,6 @@ from evenhand.tasks.evaluating.token_moves import Moves, moved_to
 from evenhand.tasks.execution.dataset import Dataset, read_dataset
 from evenhand.tasks.execution.step import StepContext, StepResult
 from evenhand.tasks.sentence_rows import Mentions, no_mention, read_encoder, sentences_of, terms_of
-from evenhand.tasks.steps.controls_step import control_learner, sensitive_columns, without_columns
-from evenhand.tasks.steps.decide_step import calibrated_on, check_groups, chosen_rule
 from evenhand.tasks.steps.train_step import adapted_copies, learner_of
 from evenhand.tasks.tuning.trial_search import SCORES
 
@@ -220,8 +219,8 @@ def predictions(
     parameters = context.parameters
     hidden = _hidden_columns(parameters, data)
     changed = {} if as_run else _shorter(parameters)
-    model = _trained(context, without_columns(data, hidden), changed)
-    held = without_columns(held, hidden)
+    model = _trained(context, data.with_zeros_in(hidden), changed)
+    held = held.with_zeros_in(hidden)
     measure = parameters["measure"]
     encoder: Any = None
     if measure["counterfactuals"] or measure["terms"]:
@@ -257,7 +256,7 @@ def _hidden_columns(parameters: Mapping[str, Any], data: Dataset) -> list[int]:
     """
     hidden = []
     if parameters["kind"] == BLIND:
-        hidden += sensitive_columns(data)
+        hidden += data.sensitive_positions()
     for name in parameters["leave_out"]:
         hidden += data.groups.get(name, ())
     return hidden

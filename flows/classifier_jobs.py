@@ -198,6 +198,9 @@ def known_metrics(resolved: CheckedJob) -> list[str]:
         absent.add("membership_auc")
     if not keys.reasons:
         absent.add("reasons_kept")
+    is_learned = isinstance(resolved.job.fair_metric, LearnedByEvidence)
+    if not reports_leak(resolved) or not is_learned:
+        absent.add("adapted_consistency")
     classes = resolved.contract.label.classes
     attributes = [column.name for column in resolved.contract.sensitive]
     copies = [*keys.counterfactuals, *keys.adapted]
@@ -208,8 +211,6 @@ def known_metrics(resolved: CheckedJob) -> list[str]:
         metrics += [f"adversary_auc.{column.name}" for column in resolved.contract.sensitive]
     if reports_leak(resolved):
         metrics += [f"metric_leak.{column.name}" for column in resolved.contract.sensitive]
-        if isinstance(resolved.job.fair_metric, LearnedByEvidence):
-            metrics.append("adapted_consistency")
     if resolved.has_certificate:
         is_adapted = reads_adapted(resolved.job, resolved.contract, resolved.method)
         proved = keys.proof_parts != "none" and not is_adapted

@@ -164,13 +164,13 @@ def _learned_metrics(plan: TunePlan, steps: Steps, train: Artifact) -> dict[str,
     learned from these rows, or not in time, is left out.
     """
     resolved = plan.resolved
-    kinds = []
+    kinds: list[str] = []
     if resolved.job.evaluate.adapted:
         kinds.append(resolved.job.fair_metric.kind)
     for space in plan.methods.values():
         if METRIC in space:
             kinds += _values(space[METRIC])
-    metrics = {}
+    metrics: dict[str, Artifact] = {}
     for kind in dict.fromkeys(kinds):
         try:
             classifier.learn_metric(with_metric(resolved, kind), steps, train)

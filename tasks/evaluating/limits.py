@@ -26,6 +26,7 @@ NO_CERTIFICATES = (
 )
 # Metrics that only the run which trains a model has.
 OF_RUNS = (
+    "adapted_consistency",
     "features_asked",
     "leak_suspected",
     "membership_auc",

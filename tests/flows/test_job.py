@@ -389,3 +389,15 @@ def test_no_proof_is_asked_of_a_model_on_adapted_columns(bench: Any, method: str
     # with another metric the method has proofs
     other = [learned[0], *learned[2:], proved]
     assert resolve(*load_job(place, other))
+
+
+def test_metrics_of_a_fair_metric_are_of_methods_that_take_one(written: Any) -> None:
+    learned = "fair_metric={kind: learned}"
+    leaks = {"metric_leak.age", "metric_leak.sex"}
+    both = {*written("method=project", learned).known_metrics}
+    assert leaks | {"adapted_consistency"} <= both
+    subspace = {*written("method=project").known_metrics}
+    assert leaks <= subspace
+    assert "adapted_consistency" not in subspace
+    without = {*written("method=gbdt", learned).known_metrics}
+    assert without.isdisjoint(leaks | {"adapted_consistency"})

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from evenhand.fairlib.catalogue import spoken
 from evenhand.tasks.pages import formats
-from evenhand.tasks.pages.page_model import Documents, Json, Section, Table
+from evenhand.tasks.pages.page_model import Block, Documents, Json, Section, Table
 
 PAGES = {"run": 27}
 NEEDS = ("metric_report",)
@@ -44,7 +44,7 @@ def build(documents: Documents) -> Section:
         "measured for columns that differ between groups. A column without such a signal is "
         "removed. All is measured on training rows by cross-validation."
     )
-    blocks = [summary(report), Table(caption, head, rows, folded=True), reading]
+    blocks: list[Block] = [summary(report), Table(caption, head, rows, folded=True), reading]
     return Section("fair_metric", "What the fair metric neutralises", blocks)
 
 

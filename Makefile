@@ -64,6 +64,10 @@ bench: $(VENV)/.installed-dev
 	$(BIN)/python -m benchmarks.speed.startup
 	$(BIN)/python -m benchmarks.speed.first_contact
 	$(BIN)/python -m benchmarks.studies.init_corpus
+	$(BIN)/python -m benchmarks.speed.init_speed
+	$(BIN)/python -m benchmarks.studies.interval_coverage
+	$(BIN)/python -m benchmarks.studies.audit_coverage
+	$(BIN)/python -m benchmarks.studies.planted_worlds
 	$(BIN)/python -m benchmarks.studies.default_trees
 	$(BIN)/python -m benchmarks.studies.default_networks
 	$(BIN)/python -m benchmarks.studies.untuned_tables
@@ -82,6 +86,9 @@ bench: $(VENV)/.installed-dev
 	$(BIN)/python -m benchmarks.studies.search_strength
 	$(BIN)/python -m benchmarks.studies.bound_training
 	$(BIN)/python -m benchmarks.reproductions.proxies_paper
+	$(BIN)/python -m benchmarks.studies.judged_proxies
+	$(BIN)/python -m benchmarks.studies.sentence_methods
+	$(BIN)/python -m benchmarks.studies.sentence_bounds
 	$(BIN)/python -m benchmarks.speed.filter_speed
 	$(BIN)/python -m benchmarks.reproductions.dadi_paper
 	$(BIN)/python -m benchmarks.reproductions.faias_paper --environments $(VENV)/peers

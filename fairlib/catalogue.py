@@ -578,7 +578,8 @@ _CLASSIFIER = (
         ),
         direction="lower",
         compares="fair metric and groups",
-        formula="largest cross-validated AUC of a group against the rest, linear or by trees",
+        formula="largest cross-validated AUC of a group against the rest: linear or by trees; of "
+        "EXPLORE by the nearest people",
         subject="attribute",
     ),
     MetricInfo(
@@ -794,6 +795,47 @@ _PROXY = (
         source="Deng, definition 2",
         domain=(0.0, 2**0.5),
         unit="distance of shares",
+        kind="proxy",
+    ),
+    MetricInfo(
+        name="imbalance.excess",
+        title="Imbalance beyond that on the training rows",
+        explanation=(
+            "How much larger the imbalance is on held-out rows than on the training rows: large if "
+            "the proxy groups fit the training rows only."
+        ),
+        direction="lower",
+        compares="held-out rows and training rows",
+        formula="imbalance − imbalance.train",
+        domain=(-(2**0.5), 2**0.5),
+        unit="distance of shares",
+        kind="proxy",
+    ),
+    MetricInfo(
+        name="imbalance_reduction.possible",
+        title="Imbalance that could be removed",
+        explanation=(
+            "The share of the imbalance of the training rows that the best sample of the same proxy"
+            " groups would remove, if no imbalance were given up for support."
+        ),
+        direction=None,
+        compares="kept rows and all rows",
+        formula="1 − min over q of ‖q A − target‖₂ / ‖shares of all rows − target‖₂, training rows",
+        source="Deng, algorithm 1",
+        domain=(0.0, 1.0),
+        kind="proxy",
+    ),
+    MetricInfo(
+        name="imbalance_reduction.of_possible",
+        title="Imbalance removed, as a share of what is possible",
+        explanation=(
+            "The imbalance that is removed on held-out rows, divided by what could be removed on "
+            "the training rows."
+        ),
+        direction="higher",
+        compares="held-out rows and training rows",
+        formula="imbalance_reduction / imbalance_reduction.possible",
+        domain=(None, None),
         kind="proxy",
     ),
 )

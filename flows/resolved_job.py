@@ -33,8 +33,9 @@ from evenhand.fairlib.preprocessing.terms import Terms
 from evenhand.flows import classifier_jobs as classifier
 from evenhand.flows import proxy_jobs as proxy
 from evenhand.flows.checked_job import CheckedJob, JobKind
-from evenhand.flows.job import Job, TermSwap
+from evenhand.flows.job import Job, LearnedByEvidence, TermSwap
 from evenhand.tasks.errors import InputError, input_errors
+from evenhand.tasks.evaluating.control_names import SIMPLE_MITIGATIONS
 from evenhand.tasks.evaluating.limits import check_groups, check_metric
 from evenhand.tasks.execution.fingerprint import code_digest, library_versions
 from evenhand.tasks.execution.step import STEPS
@@ -78,6 +79,13 @@ class ResolvedJob(CheckedJob):
         return _kind(self.method)
 
     @property
+    def mitigates(self) -> bool:
+        """Whether the job's classifier, or its decisions, differ from the learner's without
+        mitigation.
+        """
+        return METHODS[self.method].plain != self.method or self.job.decision.equal is not None
+
+    @property
     def known_metrics(self) -> list[str]:
         """Metrics of this job, without intersections: which of them exist depends on the data."""
         return self.kind.known_metrics(self)
@@ -107,7 +115,9 @@ def resolve(job: Job, folder: str) -> ResolvedJob:
         if name not in shipped_contracts() and path.is_file():
             name = str(path)
         declared = load_contract(name)
-        job, contract = _leave_out(with_terms(job, folder), declared.without_value_names())
+        job = _with_legitimate(with_terms(job, folder), declared)
+        described = declared.without_value_names().without_legitimate()
+        job, contract = _leave_out(job, described)
         job = _check_text(job, contract, folder)
         method, arguments = _method(job)
         job = classifier.for_classes(job, contract, method)
@@ -122,6 +132,7 @@ def resolve(job: Job, folder: str) -> ResolvedJob:
             arguments=arguments,
             folder=folder,
             value_names=declared.value_names,
+            legitimate=_legitimate(job, declared),
         )
         _check_gates(resolved)
         if resolved.corpus:
@@ -131,6 +142,22 @@ def resolve(job: Job, folder: str) -> ResolvedJob:
                 f"a model whose name begins with {CHAIN} holds records: choose another name"
             )
     return resolved
+
+
+def _legitimate(job: Job, declared: Contract) -> list[str]:
+    """Return the legitimate columns: those of the job, or else of its contract."""
+    listed = getattr(job.fair_metric, "legitimate", None)
+    if listed is not None:
+        return list(listed)
+    return [name for name in declared.legitimate if name not in job.leave_out]
+
+
+def _with_legitimate(job: Job, declared: Contract) -> Job:
+    """Write the contract's legitimate columns into a learned metric that lists none itself."""
+    if not isinstance(job.fair_metric, LearnedByEvidence):
+        return job
+    update = {"legitimate": _legitimate(job, declared)}
+    return job.model_copy(update={"fair_metric": job.fair_metric.model_copy(update=update)})
 
 
 def with_terms(job: Job, folder: str) -> Job:
@@ -278,6 +305,11 @@ def _check_control(resolved: ResolvedJob, gate: Gate) -> None:
     if resolved.is_proxy:
         raise InputError(
             f"the gate {gate.metric!r} has {key}, and a proxy has no controls: use min or max."
+        )
+    if CONTROLS[key] in SIMPLE_MITIGATIONS and not resolved.mitigates:
+        raise InputError(
+            f"the gate {gate.metric!r} has {key}, and a method without mitigation such as "
+            f"{resolved.method} has no such control: use better_than_blind or better_than_plain."
         )
     if gate.metric.startswith(UNCONTROLLED):
         raise InputError(

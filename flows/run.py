@@ -111,9 +111,20 @@ def execute(resolved: ResolvedJob, store: Store, run_id: str, engine: Engine) ->
         verdict.controls = documents.get("controls", {}).get("controls", {})
         verdict.rates = overall_rates(documents["metrics"])
         verdict.findings = group_findings(documents["metrics"])
+        verdict.findings += [f"fair metric: {text}" for text in metric_findings(documents)]
         verdict.notes += less_accurate(verdict)
         _write_outputs(resolved, steps, verdict, documents, champion)
     return verdict
+
+
+def metric_findings(documents: Json) -> list[str]:
+    """Return a sentence on what a learned fair metric neutralises, if the run has one."""
+    if "metric_report" not in documents:
+        return []
+    # imported lazily: other runs have no such section
+    from evenhand.tasks.pages.sections.fair_metric_section import summary
+
+    return [summary(documents["metric_report"])]
 
 
 def overall_rates(metrics: Json) -> dict[str, Any]:
@@ -391,6 +402,8 @@ def _copies(job: Job) -> dict[str, str]:
             else:
                 phrases.append(f"{column}: {', '.join(map(str, values))}")
         copies[name] = "; ".join(phrases)
+    for name in job.evaluate.adapted:
+        copies[name] = "counterparts in the other groups, with adapted columns"
     for name, swap in job.evaluate.terms.items():
         copies[name] = f"terms of {swap.column}: {_terms_in_words(swap.terms)}"
     return copies

@@ -61,13 +61,15 @@ class HeldOut:
 class Learner:
     """A method with its arguments, and what its ``fit`` takes in addition to X and y.
 
-    `groups` are the sensitive groups of every row, `copies` the counterfactual copies of all rows.
+    `groups` are the sensitive groups of every row, `copies` the counterfactual copies of all rows,
+    and `weights` the weights of all rows.
     """
 
     spec: MethodSpec
     build: Callable[[], Method]
     groups: Mapping[str, NDArray[Any]] = field(default_factory=dict)
     copies: Sequence[Float32] | None = None
+    weights: Float | None = None
 
     def fit(
         self,
@@ -92,6 +94,8 @@ class Learner:
             options["checkpoint"] = checkpoint
         if self.copies is not None:
             options["counterfactuals"] = [copy[chosen] for copy in self.copies]
+        if self.weights is not None:
+            options["sample_weight"] = self.weights[chosen]
         if self.spec.needs_feature_groups:
             # The dataset lists the groups by name; the method needs them in the order of the
             # matrix.

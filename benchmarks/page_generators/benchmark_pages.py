@@ -80,7 +80,8 @@ def main() -> None:
         tables, speed, budro, sensei, proxies, dadi, faias, operations, read_result("judged")
     )
     split_page.write(text, DOCS)
-    kept = {name: read_result(name) for name in ("judged", "dadi", "faias", "proxies_judged")}
+    needed = ("judged", "dadi", "faias", "proxies_judged", "planted_worlds")
+    kept = {name: read_result(name) for name in needed}
     if all(kept.values()):
         choose_page.write(DOCS / "choose-a-method.md", kept)
 

@@ -1,4 +1,4 @@
-"""The measured part of docs/choose-a-method.md: cost and effect of each method."""
+"""The measured part of docs/choose-a-method.md: planted worlds, cost and effect of each method."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from benchmarks.page_generators import planted_section
 from benchmarks.page_generators.faias_page import ATTRIBUTES
 from benchmarks.page_generators.markdown_lines import shorten
 from benchmarks.studies.judged_proxies import TREE_FAMILIES
@@ -345,6 +346,7 @@ def measured(results: Mapping[str, Mapping[str, Any]]) -> str:
     choices = [*comparable(results["judged"]), selector(results["faias"])]
     text = "\n".join(
         [
+            planted_section.section(results["planted_worlds"]),
             INTRO,
             cost_table(choices),
             EFFECTS,

@@ -4,7 +4,8 @@
         [--methods plain ...]
 
 Each result is a line of results/planted_worlds.jsonl; a run continues where an earlier one ended.
-The summary results/planted_worlds.json has means over seeds and their standard errors.
+The summary results/planted_worlds.json has means over seeds, their standard errors, and which world
+reaches which figure; the tables of docs/research/fair-metric.md are made of it.
 
 All decisions are at a selected share of one half of the test people. Measured are the accuracy and
 the AUC of the true labels, the accuracy of the recorded ones, the share of decisions that do not
@@ -25,9 +26,11 @@ import numpy as np
 import pandas as pd
 
 from benchmarks.common import RESULTS, provenance
+from benchmarks.studies.planted_criteria import best_baseline, judged, leaks_of, write_page
 from benchmarks.summaries import text_of
 from evenhand.fairlib.arrays import Float, Float32, Index
 from evenhand.fairlib.datasets.planted import WORLDS, PlantedPeople, PlantedWorld
+from evenhand.fairlib.datasets.planted_unseen import UNSEEN_WORLDS
 from evenhand.fairlib.distances.attribute_leak import attribute_leak
 from evenhand.fairlib.distances.face import FACE
 from evenhand.fairlib.distances.group_readers import combined_codes
@@ -36,9 +39,11 @@ from evenhand.fairlib.distances.metric_base import Metric
 from evenhand.fairlib.distances.sensitive_subspace import LearnedDirection, SensitiveSubspace
 from evenhand.fairlib.methods.budro import BudroClassifier
 from evenhand.fairlib.methods.gbdt import GBDTClassifier
+from evenhand.fairlib.methods.networks.plain import NeuralNetworkClassifier
 from evenhand.fairlib.methods.preprocessed_gbdt import (
     ProjectedGBDTClassifier,
     ReweighedGBDTClassifier,
+    kamiran_calders_weights,
 )
 from evenhand.fairlib.preprocessing.encoder import ColumnSpec, TableEncoder
 
@@ -56,8 +61,10 @@ TREES: dict[str, Any] = {
     "n_jobs": 1,
 }
 BUDRO = TREES | {"n_steps": 150, "eta": 0.1}
+# Not a method: what the metric leaves, and the CPU seconds it takes.
+LEAKS = "metric"
 MEASURES = ("true_auc", "true_accuracy", "recorded_accuracy", "consistency", "selection_gap")
-CONTROLS = ("plain", "blind", "leave_out", "reweigh", "group_thresholds")
+ALL_WORLDS = WORLDS | UNSEEN_WORLDS
 Scorer = Callable[[pd.DataFrame], Float]
 
 
@@ -69,6 +76,8 @@ class Training(NamedTuple):
     encoder: TableEncoder
     X: Float32
     codes: Index
+    # the metric that all methods share
+    metrics: dict[str, LearnedMetric]
 
     @property
     def attributes(self) -> list[str]:
@@ -123,7 +132,7 @@ def training_of(world: PlantedWorld, people: PlantedPeople) -> Training:
         specs.append(ColumnSpec(str(column), kind))
     encoder = TableEncoder(specs, unseen="ignore").fit(people.table)
     X = encoder.transform(people.table)
-    return Training(world, people, encoder, X, codes_of(world, people.table))
+    return Training(world, people, encoder, X, codes_of(world, people.table), {})
 
 
 def plain(training: Training) -> Scorer:
@@ -164,9 +173,8 @@ def reweigh(training: Training) -> Scorer:
     return training.scorer(model)
 
 
-def group_thresholds(training: Training) -> Scorer:
-    """Trees without mitigation, with a threshold for each group: ranks within the group."""
-    score = plain(training)
+def within_groups(training: Training, score: Scorer) -> Scorer:
+    """Scores as ranks within the person's group: a threshold for each group."""
     scores = score(training.people.table)
     ranked = {}
     for code in np.unique(training.codes):
@@ -185,6 +193,25 @@ def group_thresholds(training: Training) -> Scorer:
     return rank
 
 
+def group_thresholds(training: Training) -> Scorer:
+    """Trees without mitigation, with a threshold for each group."""
+    return within_groups(training, plain(training))
+
+
+def network_thresholds(training: Training) -> Scorer:
+    """A network without mitigation, with a threshold for each group."""
+    model = NeuralNetworkClassifier(random_state=0).fit(training.X, training.people.label)
+    return within_groups(training, training.scorer(model))
+
+
+def network_reweigh(training: Training) -> Scorer:
+    """A network on rows reweighed by group and label."""
+    labels = training.people.label
+    weights = kamiran_calders_weights(training.codes, labels)
+    model = NeuralNetworkClassifier(random_state=0)
+    return training.scorer(model.fit(training.X, labels, sample_weight=weights))
+
+
 def default_metric(training: Training) -> Metric:
     """The sensitive subspace with its defaults."""
     learned = []
@@ -195,7 +222,9 @@ def default_metric(training: Training) -> Metric:
 
 
 def learned_metric(training: Training) -> LearnedMetric:
-    """The learned metric, with the world's legitimate columns."""
+    """The learned metric, with the world's legitimate columns; learned once."""
+    if "learned" in training.metrics:
+        return training.metrics["learned"]
     groups = training.encoder.groups_
     legitimate = []
     for name in training.world.legitimate:
@@ -205,7 +234,9 @@ def learned_metric(training: Training) -> LearnedMetric:
         legitimate=legitimate,
         feature_groups=groups,
     )
-    return metric.fit(training.X, training.people.label, sensitive_features=training.features)
+    metric.fit(training.X, training.people.label, sensitive_features=training.features)
+    training.metrics["learned"] = metric
+    return metric
 
 
 def oracle_metric(training: Training) -> Metric:
@@ -263,6 +294,8 @@ METHODS: dict[str, Callable[[Training], Scorer]] = {
     "leave_out": leave_out,
     "reweigh": reweigh,
     "group_thresholds": group_thresholds,
+    "network_thresholds": network_thresholds,
+    "network_reweigh": network_reweigh,
     "project": projected(default_metric),
     "project-learned": projected(learned_metric),
     "project-oracle": projected(oracle_metric),
@@ -275,7 +308,8 @@ METHODS: dict[str, Callable[[Training], Scorer]] = {
     "sensei-oracle": regularised(oracle_metric),
 }
 # Networks take a minute each, so they must be named.
-DEFAULT_METHODS = tuple(name for name in METHODS if not name.startswith("sensei"))
+NETWORKS = ("sensei", "network")
+DEFAULT_METHODS = tuple(name for name in METHODS if not name.startswith(NETWORKS))
 
 
 def measure(
@@ -307,6 +341,29 @@ def measure(
     return {name: round(float(value), 5) for name, value in zip(MEASURES, values, strict=True)}
 
 
+def metric_leaks(training: Training, test: PlantedPeople) -> dict[str, float]:
+    """Largest AUC of an attribute from test rows, and from what two metrics leave of them.
+
+    `leak` is that of the learned metric's adapted rows, `oracle_leak` of FACE on the true copies.
+    """
+    metric = learned_metric(training)
+    X = training.encoder.transform(test.table)
+    free = training.columns_without(training.sensitive)
+    oracle = oracle_metric(training).project(X)
+    parts = {
+        "leak_before": X[:, free],
+        "leak": metric.what_is_left(X, adapted=True),
+        "oracle_leak": oracle,
+    }
+    leaks = {}
+    for name, rows in parts.items():
+        values = []
+        for attribute in training.attributes:
+            values.append(attribute_leak(rows, test.table[attribute]).auc)
+        leaks[name] = round(max(values), 5)
+    return leaks
+
+
 def results_of(path: Path) -> Iterator[dict[str, Any]]:
     """Results of earlier runs."""
     if path.exists():
@@ -319,11 +376,19 @@ def run(world: PlantedWorld, seed: int, rows: int, names: list[str]) -> None:
     rng = np.random.default_rng([seed, rows])
     training = training_of(world, world.draw(rows, rng))
     test = world.draw(TEST_ROWS, rng)
+    if LEAKS in names or any(name.endswith("-learned") for name in names):
+        start = time.process_time()
+        learned_metric(training)
+        metric_seconds = time.process_time() - start
     for name in names:
         start = time.process_time()
-        score = METHODS[name](training)
-        seconds = time.process_time() - start
-        result = measure(world, test, score, regenerated=name == "oracle-trees")
+        if name == LEAKS:
+            result = metric_leaks(training, test)
+            seconds = metric_seconds
+        else:
+            score = METHODS[name](training)
+            seconds = time.process_time() - start
+            result = measure(world, test, score, regenerated=name == "oracle-trees")
         record = {"world": world.name, "seed": seed, "rows": rows, "method": name, **result}
         record["cpu_s"] = round(seconds, 1)
         with LINES.open("a") as lines:
@@ -338,8 +403,7 @@ def summary(results: list[dict[str, Any]], rows: int) -> dict[str, Any]:
     worlds = {}
     for world, of_world in frame.groupby("world", sort=False):
         means = of_world.groupby("method")[list(MEASURES)].mean()
-        controls = [name for name in CONTROLS if name in means.index]
-        best = means.loc[controls, "true_auc"].idxmax()
+        best = best_baseline(of_world)
         reference = of_world[of_world["method"] == best].set_index("seed")["true_auc"]
         methods = {}
         for name in METHODS:
@@ -348,16 +412,24 @@ def summary(results: list[dict[str, Any]], rows: int) -> dict[str, Any]:
             of_method = of_world[of_world["method"] == name].set_index("seed")["true_auc"]
             difference = (of_method - reference).dropna()
             error = float(difference.std(ddof=1)) / np.sqrt(max(len(difference), 1))
-            entry = {key: round(float(means.loc[name, key]), 4) for key in MEASURES}
-            entry["gain"] = round(float(difference.mean()), 4)
-            entry["gain_error"] = None if np.isnan(error) else round(error, 4)
-            methods[name] = entry
-        worlds[str(world)] = {
-            "seeds": int(of_world["seed"].nunique()),
-            "best_control": str(best),
+            of_measures = {key: round(float(means.loc[name, key]), 4) for key in MEASURES}
+            of_measures["gain"] = round(float(difference.mean()), 4)
+            of_measures["gain_error"] = None if np.isnan(error) else round(error, 4)
+            methods[name] = of_measures
+        by_method = of_world.groupby("method")["seed"].nunique()
+        entry = {
+            "unseen": str(world) in UNSEEN_WORLDS,
+            "seeds": int(by_method[best]),
+            "best_control": best,
             "methods": methods,
+            "seeds_by_method": {str(name): int(count) for name, count in by_method.items()},
+            "figures": judged(of_world),
         }
-    return worlds
+        leaks = leaks_of(of_world)
+        if leaks is not None:
+            entry["leaks"] = leaks
+        worlds[str(world)] = entry
+    return {name: worlds[name] for name in ALL_WORLDS if name in worlds}
 
 
 def write_summary(rows: int) -> None:
@@ -369,15 +441,18 @@ def write_summary(rows: int) -> None:
     worlds = earlier | {str(rows): summary(list(results_of(LINES)), rows)}
     content = {"provenance": provenance(command), "worlds": worlds}
     SUMMARY.write_text(text_of(content))
+    write_page(content)
 
 
 def main() -> None:
     """Run what no earlier run has measured, and write the summary."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--seeds", type=int, default=3, help="0 only writes the summary")
     parser.add_argument("--rows", type=int, default=2500)
-    parser.add_argument("--worlds", nargs="*", choices=list(WORLDS), default=list(WORLDS))
-    parser.add_argument("--methods", nargs="*", choices=list(METHODS), default=DEFAULT_METHODS)
+    parser.add_argument("--worlds", nargs="*", choices=list(ALL_WORLDS), default=list(ALL_WORLDS))
+    parser.add_argument(
+        "--methods", nargs="*", choices=[*METHODS, LEAKS], default=[*DEFAULT_METHODS, LEAKS]
+    )
     options = parser.parse_args()
     done = set()
     for record in results_of(LINES):
@@ -389,7 +464,7 @@ def main() -> None:
                 if (world, seed, options.rows, name) not in done:
                     names.append(name)
             if names:
-                run(WORLDS[world], seed, options.rows, names)
+                run(ALL_WORLDS[world], seed, options.rows, names)
     write_summary(options.rows)
 
 

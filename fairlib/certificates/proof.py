@@ -123,6 +123,8 @@ def prove(
             rings = tree_rings(model, metric, group, radii, rounds=(1, max(parts, 1)))
             # a mean may be spent on a few people who move farther
             rings += tree_rings(model, metric, group, [radii[-1], np.inf], rounds=(1,))[1:]
+        elif getattr(model, "adapts_inputs", False):
+            raise NotProvedError("the model reads adapted columns, which are no linear map.")
         else:
             rings = network_rings(model.network_, metric, group, radii, parts=parts, seed=seed)
         done.append(len(group))

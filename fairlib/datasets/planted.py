@@ -20,7 +20,7 @@ from evenhand.fairlib.arrays import Float, Int
 if TYPE_CHECKING:
     import pandas as pd
 
-Shape = Literal["shift", "stretch", "bend", "bumps"]
+Shape = Literal["shift", "stretch", "bend", "bumps", "whole", "income"]
 BiasKind = Literal["none", "flips", "thresholds", "selective"]
 # Mean of exp(v / 2) for a standard normal v, so that a bent column keeps its mean.
 MEAN_OF_BEND = math.exp(1 / 8)
@@ -79,6 +79,8 @@ class NumericFeature:
     - ``stretch``: :math:`v e^{b}`, an unequal spread
     - ``bend``: :math:`v + b (e^{v / 2} - e^{1 / 8})`, an unequal shape
     - ``bumps``: :math:`v + b` or :math:`v - b` by chance, half each, so that means are equal
+    - ``whole``: :math:`2 (v + b)`, rounded to a whole number
+    - ``income``: :math:`e^{v + b}`, all positive and skewed
 
     Parameters
     ----------
@@ -89,7 +91,7 @@ class NumericFeature:
         :math:`\sigma`.
     effects : mapping of str to tuple of float
         By attribute, the effect of each of its groups.
-    shape : {"shift", "stretch", "bend", "bumps"}, default "shift"
+    shape : {"shift", "stretch", "bend", "bumps", "whole", "income"}, default "shift"
     legitimate : bool, default False
         Whether the column is a legitimate cause of merit: merit then depends on it, and it stays as
         it is when a person is regenerated.
@@ -430,6 +432,10 @@ def numeric_column(
         return value + effect * (np.exp(value / 2) - MEAN_OF_BEND)
     if feature.shape == "bumps":
         return value + effect * np.where(noise[:, 1] > 0, 1.0, -1.0)
+    if feature.shape == "whole":
+        return np.round(2 * (value + effect))
+    if feature.shape == "income":
+        return np.exp(value + effect)
     return value + effect
 
 

@@ -11,28 +11,40 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any, Literal, Self
+from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
 
 from evenhand.fairlib.arrays import Float, Index
+from evenhand.fairlib.distances.group_balance import balance_weights, moments_of
+from evenhand.fairlib.distances.number_fits import (
+    LEAST_PER_KNOT,
+    MOST_KNOTS,
+    NumberFit,
+    fit_number,
+    knots_of,
+    ridge,
+    scale_ratio,
+    shares_of_knots,
+    with_intercept,
+    with_one_location,
+)
 
 Kind = Literal["keep", "shift", "scale", "quantiles", "steps", "levels"]
 # Kinds for which a person needs a uniform number.
 DRAWN = ("steps", "levels")
-# People behind each point of a quantile function, so that no single person's value is stored.
-LEAST_PER_KNOT = 10
-MOST_KNOTS = 40
 # Least people of a group from which a counterpart is learned.
 LEAST_GROUP = 30
 # Level of the tests by which a column's kind is chosen, divided by the number of columns.
 TEST_LEVEL = 0.05
+# Level of the second test of a number that seems to differ, given the columns that do not.
+SECOND_LEVEL = 0.01
+# Level from which on the first test decides.
+CLEAR_LEVEL = 0.0005
 # Share of people with a frequent value from which a number keeps to its values.
 LEAST_REPEATED = 0.1
 # Most parts of the conditioning columns' index, in each of which steps are learned.
 STRATA = 8
-# Ridge penalty per row of the regressions on the conditioning columns.
-RIDGE = 1e-3
 # Pseudo-count of each level of a category, as a share of the group's frequencies.
 PRIOR_ROWS = 2.0
 # Steps of the draws of categories: fractional parts of roots of primes, so that columns differ.
@@ -54,12 +66,15 @@ class GroupModel:
         Means of equally many sorted residuals; of a category empty.
     steps : list of list of list of float
         Of ``steps``, by stratum: value and the cumulated shares below and up to it.
+    shares : list of float
+        Cumulated share of people up to the middle of each knot; empty for equally many at each.
     """
 
     weights: list[list[float]]
     scale: float
     knots: list[float]
     steps: list[list[list[float]]] = field(default_factory=list)
+    shares: list[float] = field(default_factory=list)
 
 
 @dataclass
@@ -101,6 +116,8 @@ class Adaptation:
         Columns on which all are conditioned, and which stay as they are.
     sequential : bool
         Whether a column is also conditioned on the earlier ones.
+    factors : sequence of int
+        Number of groups of each attribute, where groups are combinations of several.
 
     Attributes
     ----------
@@ -115,10 +132,12 @@ class Adaptation:
         given: Sequence[int] = (),
         *,
         sequential: bool = False,
+        factors: Sequence[int] = (),
     ) -> None:
         self.units = [list(unit) for unit in units]
         self.given = list(given)
         self.sequential = sequential
+        self.factors = list(factors)
 
     def fit(self, X: Float, codes: Index, n_groups: int | None = None) -> Self:
         """Learn each column's distribution in each group.
@@ -150,61 +169,128 @@ class Adaptation:
             )
         self.reference_ = int(sizes.argmax())
         self.n_groups_ = count
-        level = TEST_LEVEL / max(len(self.units), 1)
-        parents = list(self.given)
+        if int(np.prod(self.factors)) != count:
+            self.factors = [count]
+        self._balance(rows, codes)
         self.columns_: list[AdaptedColumn] = []
-        for unit in self.units:
-            if len(unit) == 1 and not is_binary(rows[:, unit[0]]):
-                column = self._number(rows, codes, unit, parents, level)
+        for unit, parents in zip(self.units, self._parents(), strict=True):
+            if is_number(rows, unit):
+                column = self._number(rows, codes, unit, parents)
             else:
-                column = self._category(rows, codes, unit, parents, level)
+                column = self._category(rows, codes, unit, parents)
             self.columns_.append(column)
-            if self.sequential:
-                parents = parents + unit
         return self
 
-    def _number(
-        self, rows: Float, codes: Index, unit: list[int], parents: list[int], level: float
-    ) -> AdaptedColumn:
-        """Learn a number's distributions, of the simplest kind that the rows do not contradict."""
+    def _parents(self) -> list[list[int]]:
+        """Columns on which each unit is conditioned."""
+        result = []
+        parents = list(self.given)
+        for unit in self.units:
+            result.append(list(parents))
+            if self.sequential:
+                parents += unit
+        return result
+
+    def _balance(self, rows: Float, codes: Index) -> None:
+        """Weigh the rows so that groups are alike in the numbers that do not differ."""
+        self._row_weights = np.ones(len(rows))
+        self._common = np.empty((len(rows), 0))
+        level = TEST_LEVEL / max(len(self.units), 1)
+        alike = []
+        for unit, parents in zip(self.units, self._parents(), strict=True):
+            if not is_number(rows, unit):
+                continue
+            fit = self._fit_number(rows, codes, unit, parents)
+            expected = self._expected(rows, unit, parents, fit)
+            if self._kind(expected, codes, fit, level) == "keep":
+                alike.append(expected)
+        if alike:
+            self._common = moments_of(alike)
+            self._row_weights = balance_weights(self._common, codes, self.n_groups_)
+
+    def _fit_number(
+        self, rows: Float, codes: Index, unit: list[int], parents: list[int]
+    ) -> NumberFit:
+        inputs = with_intercept(rows[:, parents])
+        return fit_number(inputs, rows[:, unit[0]], codes, self._row_weights, self.factors)
+
+    def _expected(self, rows: Float, unit: list[int], parents: list[int], fit: NumberFit) -> Float:
+        """Values less what the largest group's regression expects."""
+        inputs = with_intercept(rows[:, parents])
+        return np.asarray(rows[:, unit[0]] - inputs @ fit.weights[self.reference_])
+
+    def _kind(self, expected: Float, codes: Index, fit: NumberFit, level: float) -> Kind:
+        """The simplest kind of a number's adaptation that the rows do not contradict."""
         from scipy.stats import ks_2samp
 
-        models = []
-        residuals = []
-        for group in range(self.n_groups_):
-            members = codes == group
-            inputs = with_intercept(rows[members][:, parents])
-            values = rows[members, unit[0]]
-            weights = ridge(inputs, values)
-            residual = values - inputs @ weights
-            residuals.append(residual)
-            models.append(
-                GroupModel([weights.tolist()], float(residual.std()), knots_of(residual).tolist())
-            )
-        centre = models[self.reference_]
+        centre = fit.residuals[self.reference_]
         kind: Kind = "keep"
         for group in range(self.n_groups_):
             if group == self.reference_:
                 continue
-            members = codes == group
-            inputs = with_intercept(rows[members][:, parents])
-            expected = rows[members, unit[0]] - inputs @ np.array(centre.weights[0])
+            residual = fit.residuals[group]
+            ratio = scale_ratio(fit.scales[self.reference_], fit.scales[group])
             candidates: dict[Kind, Float] = {
-                "keep": expected,
-                "shift": residuals[group],
-                "scale": residuals[group] * scale_ratio(centre.scale, models[group].scale),
+                "keep": expected[codes == group],
+                "shift": residual,
+                "scale": residual * ratio,
             }
             smallest: Kind = "quantiles"
             for name, values in candidates.items():
-                if ks_2samp(values, residuals[self.reference_]).pvalue >= level:
+                if ks_2samp(values, centre).pvalue >= level:
                     smallest = name
                     break
             if ORDER.index(smallest) > ORDER.index(kind):
                 kind = smallest
-        if kind == "keep":
-            models = []
-        elif is_repeated(rows[:, unit[0]]):
+        return kind
+
+    def _differs(self, expected: Float, codes: Index) -> bool:
+        """Whether a number differs between groups clearly, or also given those that do not."""
+        from scipy.stats import ks_2samp
+
+        common = self._common
+        left = expected
+        if common.shape[1] > 0:
+            groups = np.eye(self.n_groups_)[codes]
+            inputs = np.concatenate([common, groups], axis=1)
+            coefficients, *_ = np.linalg.lstsq(inputs, expected, rcond=None)
+            left = expected - common @ coefficients[: common.shape[1]]
+        centre = codes == self.reference_
+        for group in range(self.n_groups_):
+            members = codes == group
+            alone = ks_2samp(expected[members], expected[centre]).pvalue
+            if alone < CLEAR_LEVEL / len(self.units):
+                return True
+            if ks_2samp(left[members], left[centre]).pvalue < SECOND_LEVEL / len(self.units):
+                return True
+        return False
+
+    def _number(
+        self, rows: Float, codes: Index, unit: list[int], parents: list[int]
+    ) -> AdaptedColumn:
+        """Learn a number's distributions, of the simplest kind that the rows do not contradict."""
+        level = TEST_LEVEL / len(self.units)
+        fit = self._fit_number(rows, codes, unit, parents)
+        expected = self._expected(rows, unit, parents, fit)
+        kind = self._kind(expected, codes, fit, level)
+        if kind == "keep" or (fit.pooled and not self._differs(expected, codes)):
+            return AdaptedColumn(unit, "keep", list(parents), [])
+        if is_repeated(rows[:, unit[0]]):
             return self._steps(rows, codes, unit, parents)
+        if kind == "scale":
+            fit = with_one_location(fit)
+        models = []
+        for group in range(self.n_groups_):
+            residual = fit.residuals[group]
+            weights = self._row_weights[codes == group]
+            models.append(
+                GroupModel(
+                    [fit.weights[group].tolist()],
+                    float(fit.scales[group]),
+                    knots_of(residual).tolist(),
+                    shares=shares_of_knots(residual, weights).tolist(),
+                )
+            )
         return AdaptedColumn(unit, kind, list(parents), models)
 
     def _steps(
@@ -227,12 +313,13 @@ class Adaptation:
         for group in range(self.n_groups_):
             steps = []
             for stratum in range(len(cuts) + 1):
-                steps.append(steps_of(values[(codes == group) & (strata == stratum)]))
+                members = (codes == group) & (strata == stratum)
+                steps.append(steps_of(values[members], self._row_weights[members]))
             models.append(GroupModel([], 1.0, [], steps))
         return AdaptedColumn(unit, "steps", list(parents), models, index.tolist(), cuts.tolist())
 
     def _category(
-        self, rows: Float, codes: Index, unit: list[int], parents: list[int], level: float
+        self, rows: Float, codes: Index, unit: list[int], parents: list[int]
     ) -> AdaptedColumn:
         """Learn the shares of a category's levels."""
         from scipy.stats import chi2_contingency
@@ -242,12 +329,15 @@ class Adaptation:
         counts = np.zeros((self.n_groups_, count))
         np.add.at(counts, (codes, levels), 1.0)
         occurring = counts[:, counts.sum(axis=0) > 0]
+        level = TEST_LEVEL / len(self.units)
         if occurring.shape[1] < 2 or chi2_contingency(occurring).pvalue >= level:
             return AdaptedColumn(unit, "keep", list(parents), [])
+        weighted = np.zeros((self.n_groups_, count))
+        np.add.at(weighted, (codes, levels), self._row_weights)
         shares = counts.sum(axis=0) / counts.sum()
         models = []
         for group in range(self.n_groups_):
-            smoothed = counts[group] + PRIOR_ROWS * shares + 1e-6
+            smoothed = weighted[group] + PRIOR_ROWS * shares + 1e-6
             smoothed /= smoothed.sum()
             weights = np.zeros((count, 1 + len(parents)))
             weights[:, 0] = np.log(smoothed)
@@ -346,6 +436,7 @@ class Adaptation:
             "units": self.units,
             "given": self.given,
             "sequential": self.sequential,
+            "factors": self.factors,
             "reference": self.reference_,
             "groups": self.n_groups_,
             "columns": [asdict(column) for column in self.columns_],
@@ -363,7 +454,12 @@ class Adaptation:
         -------
         Self
         """
-        adaptation = cls(content["units"], content["given"], sequential=content["sequential"])
+        adaptation = cls(
+            content["units"],
+            content["given"],
+            sequential=content["sequential"],
+            factors=content.get("factors", ()),
+        )
         adaptation.reference_ = content["reference"]
         adaptation.n_groups_ = content["groups"]
         adaptation.columns_ = []
@@ -405,7 +501,22 @@ def is_repeated(values: Float) -> bool:
     return bool(counts[counts >= LEAST_PER_KNOT].sum() >= LEAST_REPEATED * len(values))
 
 
-def steps_of(values: Float) -> list[list[float]]:
+def is_number(rows: Float, unit: Sequence[int]) -> bool:
+    """Whether a unit is one number, not the 0/1 columns of a category.
+
+    Parameters
+    ----------
+    rows : ndarray of float, shape (n, d)
+    unit : sequence of int
+
+    Returns
+    -------
+    bool
+    """
+    return len(unit) == 1 and not is_binary(rows[:, unit[0]])
+
+
+def steps_of(values: Float, row_weights: Float | None = None) -> list[list[float]]:
     """A distribution with jumps: values with the cumulated shares below and up to them.
 
     A value of ten people has a jump. Those between are pooled into means of at least ten, without
@@ -414,40 +525,61 @@ def steps_of(values: Float) -> list[list[float]]:
     Parameters
     ----------
     values : ndarray of float, shape (n,)
+    row_weights : ndarray of float, shape (n,), optional
+        By these people count in the shares.
 
     Returns
     -------
     list of [value, share below, share up to it], in rising order
     """
-    distinct, counts = np.unique(values, return_counts=True)
-    total = counts.sum()
+    masses = np.ones(len(values)) if row_weights is None else row_weights
+    distinct, places, counts = np.unique(values, return_inverse=True, return_counts=True)
+    mass = np.bincount(places, weights=masses)
+    total = float(mass.sum())
     steps: list[list[float]] = []
-    pool: list[float] = []
-    below = 0
-    for value, count in zip(distinct.tolist(), counts.tolist(), strict=True):
+    pool = Pool([], [])
+    below = 0.0
+    for value, count, weight in zip(distinct.tolist(), counts.tolist(), mass.tolist(), strict=True):
         if count < LEAST_PER_KNOT:
-            pool += [value] * count
+            pool.add(value, count, weight)
             continue
         below = _add_pool(steps, pool, below, total)
-        pool = []
-        steps.append([value, below / total, (below + count) / total])
-        below += count
+        pool = Pool([], [])
+        steps.append([value, below / total, (below + weight) / total])
+        below += weight
     _add_pool(steps, pool, below, total)
     return steps
 
 
-def _add_pool(steps: list[list[float]], pool: list[float], below: int, total: int) -> int:
-    """Add the people between two jumps; return the number of people up to here."""
-    if len(pool) < LEAST_PER_KNOT and steps:
-        steps[-1][2] = (below + len(pool)) / total
-    elif pool:
-        count = max(min(len(pool) // LEAST_PER_KNOT, MOST_KNOTS), 1)
+class Pool(NamedTuple):
+    """Rare values between two jumps, with the weight of each person."""
+
+    values: list[float]
+    weights: list[float]
+
+    def add(self, value: float, count: int, weight: float) -> None:
+        """Add a value, once for each of its people."""
+        self.values.extend([value] * count)
+        self.weights.extend([weight / count] * count)
+
+
+def _add_pool(steps: list[list[float]], pool: Pool, below: float, total: float) -> float:
+    """Add the people between two jumps; return the weight of the people up to here."""
+    people = len(pool.values)
+    up_to = below + sum(pool.weights)
+    if people < LEAST_PER_KNOT and steps:
+        steps[-1][2] = up_to / total
+    elif people:
+        count = max(min(people // LEAST_PER_KNOT, MOST_KNOTS), 1)
         place = below
-        for part in np.array_split(np.array(pool), count):
-            middle = (place + len(part) / 2) / total
-            steps.append([float(part.mean()), middle, middle])
-            place += len(part)
-    return below + len(pool)
+        values = np.array_split(np.array(pool.values), count)
+        weights = np.array_split(np.array(pool.weights), count)
+        for part, part_weights in zip(values, weights, strict=True):
+            mass = float(part_weights.sum())
+            middle = (place + mass / 2) / total
+            steps.append([float(np.average(part, weights=part_weights)), middle, middle])
+            place += mass
+    return up_to
 
 
 def map_steps(
@@ -479,68 +611,6 @@ def map_steps(
     return np.asarray(np.interp(quantile, aim_shares, np.repeat(aims, 2)))
 
 
-def with_intercept(inputs: Float) -> Float:
-    """The inputs after a column of ones.
-
-    Parameters
-    ----------
-    inputs : ndarray of float, shape (n, k)
-
-    Returns
-    -------
-    ndarray of float, shape (n, 1 + k)
-    """
-    return np.concatenate([np.ones((len(inputs), 1)), inputs], axis=1)
-
-
-def ridge(inputs: Float, values: Float) -> Float:
-    """Coefficients of a ridge regression; the first column, the intercept, is not penalised.
-
-    Parameters
-    ----------
-    inputs : ndarray of float, shape (n, k)
-    values : ndarray of float, shape (n,)
-
-    Returns
-    -------
-    ndarray of float, shape (k,)
-    """
-    penalty = RIDGE * len(inputs) * np.eye(inputs.shape[1])
-    penalty[0, 0] = 0.0
-    return np.asarray(np.linalg.solve(inputs.T @ inputs + penalty, inputs.T @ values))
-
-
-def knots_of(residuals: Float) -> Float:
-    """Means of equally many sorted residuals, at least 10 each.
-
-    Parameters
-    ----------
-    residuals : ndarray of float, shape (n,)
-
-    Returns
-    -------
-    ndarray of float, at most 40
-        In rising order.
-    """
-    count = max(min(len(residuals) // LEAST_PER_KNOT, MOST_KNOTS), 1)
-    parts = np.array_split(np.sort(residuals), count)
-    return np.array([part.mean() for part in parts])
-
-
-def scale_ratio(target: float, source: float) -> float:
-    """Ratio of two standard deviations; 1 where the source is constant.
-
-    Parameters
-    ----------
-    target, source : float
-
-    Returns
-    -------
-    float
-    """
-    return target / source if source > 0 else 1.0
-
-
 def map_residual(residual: Float, kind: Kind, source: GroupModel, target: GroupModel) -> Float:
     """Residuals of the other group at the same quantile.
 
@@ -563,12 +633,26 @@ def map_residual(residual: Float, kind: Kind, source: GroupModel, target: GroupM
         return residual * scale_ratio(target.scale, source.scale)
     knots = np.array(source.knots)
     aims = np.array(target.knots)
-    probabilities = (np.arange(len(knots)) + 0.5) / len(knots)
-    target_probabilities = (np.arange(len(aims)) + 0.5) / len(aims)
-    quantile = np.interp(residual, knots, probabilities)
-    mapped = np.interp(quantile, target_probabilities, aims)
+    quantile = np.interp(residual, knots, middle_shares(source))
+    mapped = np.interp(quantile, middle_shares(target), aims)
     mapped = mapped + np.minimum(residual - knots[0], 0.0)
     return np.asarray(mapped + np.maximum(residual - knots[-1], 0.0))
+
+
+def middle_shares(model: GroupModel) -> Float:
+    """Cumulated share of a group's people up to the middle of each knot.
+
+    Parameters
+    ----------
+    model : GroupModel
+
+    Returns
+    -------
+    ndarray of float in (0, 1)
+    """
+    if model.shares:
+        return np.array(model.shares)
+    return (np.arange(len(model.knots)) + 0.5) / len(model.knots)
 
 
 def level_count(positions: Sequence[int]) -> int:

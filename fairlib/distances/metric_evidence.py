@@ -103,12 +103,15 @@ class Choice:
             return [names]
         return [[name] for name in names]
 
-    def adaptation(self, *, with_removed: bool = False) -> Adaptation:
-        """An adaptation, not fitted, of the columns that stay, perhaps followed by the others."""
+    def adaptation(self, factors: Sequence[int], *, with_removed: bool = False) -> Adaptation:
+        """An adaptation, not fitted, of the columns that stay, perhaps followed by the others.
+
+        `factors` are the sizes of the attributes.
+        """
         units = [unit for unit in self.units if not self.removed.issuperset(unit)]
         if with_removed:
             units += [unit for unit in self.units if self.removed.issuperset(unit)]
-        return Adaptation(units, self.given, sequential=self.sequential)
+        return Adaptation(units, self.given, sequential=self.sequential, factors=factors)
 
     def _chain(self, learn: Index, use: Index) -> Float:
         """Rows of `use` adapted by what rows of `learn` show."""
@@ -123,7 +126,7 @@ class Choice:
             sizes = [evidence.sizes[number] for number in numbers]
             source_codes = combined_codes([learned[number] for number in numbers], sizes)
             codes = combined_codes([evidence.codes[number][use] for number in numbers], sizes)
-            adaptation = self.adaptation()
+            adaptation = self.adaptation(sizes)
             known = source_codes >= 0
             adaptation.fit(sources[known], source_codes[known], int(np.prod(sizes)))
             for column in adaptation.columns_:

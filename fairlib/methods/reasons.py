@@ -63,7 +63,7 @@ def contributions(
     if spec.plain == "gbdt":
         by_column = base.log_odds_by_column(X)[:, :-1].astype(np.float64)
     elif spec.differentiable:
-        by_column = _integrated_gradients(base.network_, X, reference, steps)
+        by_column = _network_reasons(base, X, reference, steps)
     else:
         by_column = (X - reference) * base.linear_.coefficients
     by_group = [by_column[:, columns].sum(axis=1) for columns in encoder.groups_.values()]
@@ -103,6 +103,18 @@ def reasons_kept(before: Float, after: Sequence[Float], changed: Sequence[int], 
     count = np.maximum(of_rows.sum(axis=1), 1)
     shares = [(of_rows & _reasons(copy_)).sum(axis=1) / count for copy_ in after]
     return np.where(of_rows.any(axis=1), np.mean(shares, axis=0), 1.0)
+
+
+def _network_reasons(base: Any, X: Float32, reference: Float, steps: int) -> Float:
+    """Integrated gradients of a network; of adapted columns the mean over all draws."""
+    if not getattr(base, "adapts_inputs", False):
+        return _integrated_gradients(base.network_, X, reference, steps)
+    parts = []
+    for rows in base.network_inputs(X):
+        # sensitive and removed columns are 0 in all adapted rows
+        start = np.where(base.metric_.hidden, 0.0, reference)
+        parts.append(_integrated_gradients(base.network_, rows, start, steps))
+    return np.asarray(np.mean(parts, axis=0))
 
 
 def _integrated_gradients(network: Any, X: Float32, reference: Float, steps: int) -> Float:

@@ -48,6 +48,8 @@ class MethodSpec:
     needs_feature_groups: bool = False
     asks: bool = False  # asks people for features one by one
     selects: bool = False  # has ``selection_probabilities``: how likely each feature is used
+    # is the learner without mitigation on rows reweighed by group and label, and nothing else
+    reweighs: bool = False
     # is a network, so that a certificate of invariance can be computed
     differentiable: bool = False
     extra: str | None = None  # optional extra of our distribution that ``fit`` needs
@@ -208,6 +210,7 @@ METHODS: dict[str, MethodSpec] = {
             plain="gbdt",
             tasks=ANY_CLASSES,
             needs_groups=True,
+            reweighs=True,
             matrices=3.0,
             mapped=0.75,
         ),
@@ -269,6 +272,7 @@ METHODS: dict[str, MethodSpec] = {
             "Kamiran and Calders, 2012",
             plain="logistic",
             needs_groups=True,
+            reweighs=True,
         ),
         MethodSpec(
             "adversarial-debiasing",

@@ -21,13 +21,15 @@ ODDS = (1.25, 1.5, 2.0, 4.0)
 
 @dataclass(frozen=True)
 class Certified:
-    """A search's certificate, None for trees, the proof, and the bootstrap settings of their
-    intervals.
+    """A search's certificate, the proof, and the bootstrap settings of their intervals.
+
+    Trees have no search, and neither have networks on adapted columns, which have outputs.
     """
 
     found: Certificate | None
     proof: Proof
     settings: Mapping[str, Any]
+    has_outputs: bool = False
 
     def metrics(self) -> dict[str, MetricValue]:
         """The found value, and both ends of every interval; one that is not proved has a reason
@@ -36,6 +38,9 @@ class Certified:
         metrics = {}
         if self.found is not None:
             metrics["certificate.dif"] = _first(self.found.values, self.found.low, self.found.high)
+        elif self.has_outputs:
+            not_searched = self.proof.reasons["certificate.dif"]
+            metrics["certificate.dif"] = MetricValue.insufficient(not_searched)
         names: tuple[str, ...] = NAMES
         if not metrics:
             names = NAMES[1:]
@@ -133,11 +138,12 @@ def certify_outputs(
     budgets.
     """
     certificate = None
-    if hasattr(model, "network_"):
-        certificate = certify(
-            model.network_, X, metric, budgets, callback=stages.next(), **settings
-        )
+    has_outputs = hasattr(model, "network_")
+    if has_outputs:
+        searched = stages.next()
+        if not getattr(model, "adapts_inputs", False):
+            certificate = certify(model.network_, X, metric, budgets, callback=searched, **settings)
     seed = settings["seed"]
     report = stages.next()
     proof = prove(model, X, metric, budgets[0], y=y, parts=parts, seed=seed, callback=report)
-    return Certified(certificate, proof, settings)
+    return Certified(certificate, proof, settings, has_outputs)

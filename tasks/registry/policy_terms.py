@@ -141,6 +141,7 @@ def judged_copies(metrics: Sequence[str], evaluate: Mapping[str, Any]) -> dict[s
     about.
     """
     defined = {**evaluate.get("counterfactuals", {}), **evaluate.get("terms", {})}
+    defined |= dict.fromkeys(evaluate.get("adapted", ()), "adapted")
     return {
         name: definition
         for name, definition in defined.items()

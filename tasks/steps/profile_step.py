@@ -224,11 +224,11 @@ def leak_report(table: pa.Table, contract: Contract, rows: int) -> dict[str, Any
     inputs = {}
     for column in contract.features:
         if column.role == "feature":
-            inputs[column.name] = _codes_or_numbers(table[column.name], column)
+            inputs[column.name] = codes_or_numbers(table[column.name], column)
     label = contract.label
     codes = label_codes(table[label.name], label)
     sensitive = {
-        column.name: _codes_or_numbers(table[column.name], column) for column in contract.sensitive
+        column.name: codes_or_numbers(table[column.name], column) for column in contract.sensitive
     }
     suspects: dict[str, Suspect] = {}
     joint: float | None = None
@@ -277,7 +277,7 @@ def _categories(values: pa.ChunkedArray, column: Column) -> pa.Array:
     return pc.unique(values).drop_null()
 
 
-def _codes_or_numbers(values: pa.ChunkedArray, column: Column) -> NDArray[Any]:
+def codes_or_numbers(values: pa.ChunkedArray, column: Column) -> NDArray[Any]:
     """Numbers and days as float64, or the codes of categories as int64; shape (n,)."""
     is_category = column.encoding in ("onehot", "binary", "ordinal") or not column.is_numeric
     is_category &= not column.is_text

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.common import DOCS, read_result
+from benchmarks.page_generators import planted_section
 from benchmarks.page_generators.choose_page import (
     BEGIN,
     Change,
@@ -68,8 +69,23 @@ def test_a_page_without_markers_is_refused(tmp_path: Path, text: str) -> None:
 
 
 def test_measured_part_is_that_of_the_kept_results() -> None:
-    names = ("judged", "dadi", "faias", "proxies_judged")
+    names = ("judged", "dadi", "faias", "proxies_judged", "planted_worlds")
     results = {name: read_result(name) for name in names}
     text = (DOCS / "choose-a-method.md").read_text(encoding="utf-8")
     renew = "run python -m benchmarks.page_generators.benchmark_pages"
     assert measured(results) in text, renew
+
+
+def test_planted_worlds_count_losses_beyond_the_tolerance() -> None:
+    def row(gain: float) -> dict[str, float]:
+        return {"true_auc": 0.85 + gain, "consistency": 0.9, "gain": gain}
+
+    methods = {"blind": row(0.0), "project": row(-0.0031), "project-learned": row(-0.0029)}
+    world = {"seeds": 3, "best_control": "blind", "methods": methods}
+    text = planted_section.section({"worlds": {"2500": {"linear": world}}})
+    assert "| linear | 0.850 / 0.900 | −0.003 / 0.900 | −0.003 / 0.900 |" in text
+    assert "- `project`, default metric: at most 0.003" in text
+    assert "below the best baseline in 0 of 1 worlds." in text
+    assert "below the best baseline in 1 of 1 worlds." in text
+    # a method that was not measured has no column
+    assert "budro" not in text.partition("| world |")[2]

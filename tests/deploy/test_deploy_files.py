@@ -135,6 +135,7 @@ def test_what_a_pool_is_given_its_worker_knows(pool: str) -> None:
 def test_the_image_is_slim_pinned_and_not_roots() -> None:
     lines = (DEPLOY / "Dockerfile").read_text().splitlines()
     bases = [line.split()[1] for line in lines if line.startswith("FROM ")]
+    assert bases
     assert all(
         re.fullmatch(r"python:3\.11\.\d+-slim-\w+@sha256:[0-9a-f]{64}", base) for base in bases
     )

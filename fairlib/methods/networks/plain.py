@@ -193,6 +193,8 @@ class NeuralNetworkClassifier(Method):
             counterfactuals = [self._copy_of_rows(copy) for copy in counterfactuals]
         held = None if self.n_iter_no_change is None else self._held_out(codes)
         objective = self._objective(data, sensitive_features, counterfactuals)
+        rows = data
+        data = self._training_inputs(rows)
         # layers such as dropout draw from torch's global generator, whose state belongs to the
         # caller
         cuda = torch_device(self.device).type == "cuda"
@@ -219,7 +221,7 @@ class NeuralNetworkClassifier(Method):
         self.validation_ = None
         # a regressor has no probabilities, which a calibration could use
         if held is not None and is_classifier(self):
-            self.validation_ = self._validation_of(data, held)
+            self.validation_ = self._validation_of(rows, held)
         stored.remove()
         return self
 
@@ -260,6 +262,10 @@ class NeuralNetworkClassifier(Method):
 
         return MeanLoss()
 
+    def _training_inputs(self, data: Float32) -> Float32:
+        """Rows that the network is trained on, of those of X."""
+        return data
+
     def decision_logits(self, X: ArrayLike) -> Float32:
         """Outputs of the network.
 
@@ -278,11 +284,14 @@ class NeuralNetworkClassifier(Method):
             If the model is not fitted.
         """
         check_is_fitted(self)
-        import torch
-
         if read_table(X) is not None:
             X = self._validated(X, reset=False)
-        data = np.asarray(X, dtype=np.float32)
+        return self._outputs(np.asarray(X, dtype=np.float32))
+
+    def _outputs(self, data: Float32) -> Float32:
+        """Outputs of the network for its inputs."""
+        import torch
+
         parts = []
         with torch.no_grad():
             for start in range(0, max(len(data), 1), CHUNK_ROWS):

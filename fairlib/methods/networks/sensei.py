@@ -9,7 +9,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args
 
+import numpy as np
+from numpy.typing import ArrayLike
+
 from evenhand.fairlib.arrays import Float32
+from evenhand.fairlib.distances.metric_kinds import load_metric
+from evenhand.fairlib.methods.adapted_inputs import METRIC_FOLDER, adapts
 from evenhand.fairlib.methods.networks.plain import NeuralNetworkClassifier
 from evenhand.fairlib.preprocessing.counterfactuals import check_copies
 from evenhand.fairlib.tuning.space import Real, Space
@@ -56,6 +61,10 @@ class AuditedNetwork(NeuralNetworkClassifier):
         (:class:`evenhand.fairlib.methods.networks.objectives.IntervalBound`), so that certificates
         can be proved. Needs linear layers with ReLU.
 
+    With a learned metric that can read all groups from X, the network reads adapted columns:
+    everybody's counterpart in the largest group, without the columns that the metric removes. The
+    auditor then moves people among these, where no direction is free.
+
     Attributes
     ----------
     metric_ : fair metric
@@ -98,24 +107,68 @@ class AuditedNetwork(NeuralNetworkClassifier):
     def _objective(self, data: Float32, sensitive_features: Any, counterfactuals: Any) -> MeanLoss:
         from evenhand.fairlib.distances.metric_base import mean_squared_distance
         from evenhand.fairlib.distances.metric_kinds import fitted_metric
+        from evenhand.fairlib.distances.sensitive_subspace import SensitiveSubspace
         from evenhand.fairlib.methods.networks.objectives import Robustness
 
         self.metric_ = fitted_metric(self.metric, self._named(data), sensitive_features)
+        inputs = self._training_inputs(data)
+        # adapted columns are no longer proxy features: nothing is free among them
+        self._search_metric = self.metric_
+        if self.adapts_inputs:
+            self._search_metric = SensitiveSubspace(indicators=[], learned=[]).fit(inputs)
         self.perturbation_budget_ = (
-            self.budget_share * mean_squared_distance(self.metric_, data)
+            self.budget_share * mean_squared_distance(self._search_metric, inputs)
             if self.perturbation_budget is None
             else float(self.perturbation_budget)
         )
-        return Robustness(self, self.metric_, self.perturbation_budget_)
+        return Robustness(self, self._search_metric, self.perturbation_budget_)
+
+    @property
+    def adapts_inputs(self) -> bool:
+        """Whether the network reads adapted columns instead of those of X."""
+        return adapts(getattr(self, "metric_", None))
+
+    def _training_inputs(self, data: Float32) -> Float32:
+        if not self.adapts_inputs:
+            return data
+        inputs: Float32 = self.metric_.adapted(data)
+        return inputs
+
+    def network_inputs(self, X: ArrayLike) -> list[Float32]:
+        """Rows as the network reads them, over whose outputs the model takes the mean.
+
+        Parameters
+        ----------
+        X : array-like, shape (n, d)
+
+        Returns
+        -------
+        list of ndarray of float32, shape (n, d)
+            X itself; with adapted columns one for each draw of the categories.
+        """
+        rows = np.asarray(X, dtype=np.float32)
+        if not self.adapts_inputs:
+            return [rows]
+        return [self.metric_.adapted(rows, draw) for draw in range(self.metric_.n_draws)]
+
+    def _outputs(self, data: Float32) -> Float32:
+        parts = [super(AuditedNetwork, self)._outputs(rows) for rows in self.network_inputs(data)]
+        if len(parts) == 1:
+            return parts[0]
+        return np.asarray(np.mean(parts, axis=0, dtype=np.float64), dtype=np.float32)
 
     def _write(self, folder: Path) -> None:
         super()._write(folder)
+        if self.adapts_inputs:
+            self.metric_.save(folder / METRIC_FOLDER)
         (folder / BUDGET_FILE).write_text(
             json.dumps({"perturbation_budget": self.perturbation_budget_})
         )
 
     def _read(self, folder: Path) -> None:
         super()._read(folder)
+        if (folder / METRIC_FOLDER).is_dir():
+            self.metric_ = load_metric(folder / METRIC_FOLDER)
         if (folder / BUDGET_FILE).exists():
             self.perturbation_budget_ = json.loads((folder / BUDGET_FILE).read_text())[
                 "perturbation_budget"
@@ -197,11 +250,12 @@ class SenSeIClassifier(AuditedNetwork):
         super()._objective(data, sensitive_features, counterfactuals)
         if self.rho == 0 and self.bound_weight == 0 and self.pair_weight == 0:
             return MeanLoss()
-        objective = SetInvariance(self, self.metric_, self.perturbation_budget_, self.rho)
+        objective = SetInvariance(self, self._search_metric, self.perturbation_budget_, self.rho)
         if self.pair_weight:
-            copies = check_copies(data, counterfactuals)
+            copies = [self._training_inputs(copy) for copy in check_copies(data, counterfactuals)]
             pairing_arguments = self.pair_weight, self.random_state, self.output_distance
-            objective.pairing = LogitPairing(data, copies, *pairing_arguments)
+            inputs = self._training_inputs(data)
+            objective.pairing = LogitPairing(inputs, copies, *pairing_arguments)
         return objective
 
 

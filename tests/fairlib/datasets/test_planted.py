@@ -17,17 +17,20 @@ from evenhand.fairlib.datasets.planted import (
     recorded_label,
     shift_of,
 )
+from evenhand.fairlib.datasets.planted_unseen import UNSEEN_WORLDS
 
-NAMES = sorted(WORLDS)
+ALL_WORLDS = WORLDS | UNSEEN_WORLDS
+NAMES = sorted(ALL_WORLDS)
 
 
 def draw(name, n=400, seed=0):
-    return WORLDS[name].draw(n, np.random.default_rng(seed))
+    return ALL_WORLDS[name].draw(n, np.random.default_rng(seed))
 
 
 def test_there_are_at_least_twelve_worlds():
     assert len(WORLDS) >= 12
-    for name, world in WORLDS.items():
+    assert not WORLDS.keys() & UNSEEN_WORLDS.keys()
+    for name, world in ALL_WORLDS.items():
         assert world.name == name
 
 
@@ -130,6 +133,9 @@ def test_shapes_of_numbers_by_hand():
     bent = 3.0 + np.log(2.0) * (np.exp(1.5) - np.exp(0.125))
     assert column("bend") == pytest.approx([3.0, bent])
     assert column("bumps") == pytest.approx([3.0, 3.0 - np.log(2.0)])
+    # twice 3 and 3.69, rounded
+    assert column("whole") == [6.0, 7.0]
+    assert column("income") == pytest.approx([np.exp(3.0), 2 * np.exp(3.0)])
 
 
 def test_pairs_look_alike_alone():

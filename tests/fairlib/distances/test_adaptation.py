@@ -9,7 +9,6 @@ from evenhand.fairlib.distances.adaptation import (
     Adaptation,
     GroupModel,
     grid_of_uniforms,
-    knots_of,
     level_logits,
     level_shares,
     levels_of,
@@ -17,9 +16,9 @@ from evenhand.fairlib.distances.adaptation import (
     map_steps,
     move_levels,
     steps_of,
-    with_intercept,
     write_levels,
 )
+from evenhand.fairlib.distances.number_fits import knots_of, with_intercept
 
 NO_DRAWS = np.empty((1, 0))
 

@@ -11,7 +11,9 @@ from hypothesis import strategies as st
 from scipy.stats import binomtest, skew, ttest_1samp
 
 from evenhand.fairlib.evaluation.closed_intervals import (
+    MOST_PAIRED,
     Estimates,
+    _without_skewness,
     auc_interval,
     bounded_mean_interval,
     corrected_level,
@@ -187,3 +189,40 @@ def test_very_many_groups_have_longer_intervals() -> None:
         few = compare(*(Estimates(*(end[:400] for end in parts)) for parts in (narrow, wide)))
         assert many.low <= few.low + 1e-9
         assert many.high >= few.high - 1e-9
+
+
+def test_the_largest_difference_of_very_many_by_its_formula() -> None:
+    value = np.linspace(0.1, 0.9, MOST_PAIRED + 1)
+    narrow = Estimates(value, value - 0.02, value + 0.03)
+    wide = Estimates(value, value - 0.05, value + 0.06)
+    found = largest_difference(narrow, wide)
+    assert float(found.value) == pytest.approx(0.8)
+    assert float(found.high) == pytest.approx(0.93 - 0.08)
+    # Newcombe's lower end of the last estimate less the first
+    assert float(found.low) == pytest.approx(0.8 - np.hypot(0.05, 0.06))
+
+
+@pytest.mark.parametrize("skewness", [-0.8, -0.1, 0.3, 1.0])
+def test_removing_skewness_inverts_halls_polynomial(skewness: float) -> None:
+    # Hall 1992: x = t + a t^2 / 3 + a^2 t^3 / 27 + a / 6, solved for t
+    statistic = np.linspace(-2.0, 2.0, 9)
+    t = _without_skewness(statistic, np.array(skewness))
+    restored = t + skewness * t**2 / 3 + skewness**2 * t**3 / 27 + skewness / 6
+    assert restored == pytest.approx(statistic)
+
+
+def test_ratios_and_differences_of_several_tables() -> None:
+    # three groups in each of two tables: each table has the ends that it has alone
+    hits = np.array([[3.0, 8.0, 12.0], [20.0, 10.0, 30.0]])
+    sizes = np.array([[20.0, 20.0, 20.0], [60.0, 40.0, 50.0]])
+    narrow = exact_interval(hits, sizes, 0.95)
+    wide = exact_interval(hits, sizes, corrected_level(0.95, pairs_of(3)))
+    for reckoned in (smallest_ratio, largest_difference):
+        together = reckoned(narrow, wide)
+        for table in range(2):
+            alone = reckoned(
+                Estimates(*(column[table] for column in narrow)),
+                Estimates(*(column[table] for column in wide)),
+            )
+            for ends, end in zip(together, alone, strict=True):
+                assert ends[table] == pytest.approx(float(end))

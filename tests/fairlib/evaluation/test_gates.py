@@ -194,7 +194,7 @@ def test_unknown_metric_names_the_nearest() -> None:
         (
             {"auc": {"bound": "interval"}},
             r"gate 'auc': got no limit, expected min, max, no_worse_than_baseline, .* or "
-            r"better_than_plain",
+            r"better_than_leave_out",
         ),
         (
             {"auc": {"no_worse_than_baseline": -0.01}},
@@ -472,3 +472,14 @@ def test_swapping_model_and_baseline_turns_better_into_worse(
     ]
     assert values[0] == -values[1]
     assert max(values) == abs(difference.value)
+
+
+def test_groups_are_names_each_once() -> None:
+    assert Gate("gap_max.sex", max=0.1, groups=("f", "m")).groups == ("f", "m")
+    wrong: list[tuple[Any, ...]] = [("f", ""), ("f", "f"), ("f", 1)]
+    for groups in wrong:
+        with pytest.raises(ValueError, match="expected names, each once"):
+            Gate("gap_max.sex", max=0.1, groups=groups)
+    for metric in ("auc", "consistency.spouse"):
+        with pytest.raises(ValueError, match="groups needs a metric that compares groups"):
+            Gate(metric, max=0.1, groups=("f", "m"))

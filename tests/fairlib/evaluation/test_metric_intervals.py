@@ -12,7 +12,13 @@ from evenhand.fairlib.evaluation import group_selection, metric_intervals
 from evenhand.fairlib.evaluation.closed_intervals import exact_interval, pairwise_differences
 from evenhand.fairlib.evaluation.evaluate import Evaluation, evaluate
 from evenhand.fairlib.evaluation.group_audit import audit
-from evenhand.fairlib.evaluation.metrics import GROUP_METRICS, Metric, Rate, rate_difference
+from evenhand.fairlib.evaluation.metrics import (
+    GROUP_METRICS,
+    Metric,
+    Rate,
+    rate_difference,
+    theil_index,
+)
 from evenhand.fairlib.evaluation.outcomes import Outcomes
 
 Build = Callable[..., Outcomes]
@@ -104,3 +110,71 @@ def test_a_metric_more_stands_before_the_calibration(random_outcomes: Build) -> 
     place = names.index(f"{NAME}.sex")
     assert names[place - 1] == "balanced_accuracy_difference.sex"
     assert names[place + 1] == "calibration_gap.sex"
+
+
+def test_balanced_accuracy_has_the_interval_of_its_group_alone() -> None:
+    # three groups of two labels: the numbers of groups and of labels must not be mixed up
+    counts = np.array([[[8.0, 2.0], [1.0, 9.0]], [[5, 5], [3, 7]], [[19, 1], [4, 16]]])
+    cells = metric_intervals.RateCells(counts, counts.sum(axis=(1, 2)), counts.sum(axis=2))
+    together = metric_intervals.balanced_accuracy_estimates(cells, 0.95)
+    for group in range(3):
+        one = metric_intervals.RateCells(*(column[group : group + 1] for column in cells))
+        alone = metric_intervals.balanced_accuracy_estimates(one, 0.95)
+        for ends, end in zip(together, alone, strict=True):
+            assert ends[group] == pytest.approx(end[0])
+    # by hand: recalls of .8 and .9 with 10 rows each are worth 20 rows with their variance
+    variance = (0.8 * 0.2 / 10 + 0.9 * 0.1 / 10) / 4
+    rows = 0.85 * 0.15 / variance
+    exact = exact_interval(np.array(0.85 * rows), np.array(rows), 0.95)
+    assert together.low[0] <= exact.low
+    assert together.high[0] >= exact.high
+
+
+@pytest.mark.parametrize("counts", [[[80, 0], [60, 60]], [[80, 60], [0, 60]]])
+def test_the_theil_interval_tells_the_two_errors_apart(counts: list[list[int]]) -> None:
+    table = np.array(counts, dtype=float)
+    value = float(theil_index(table))
+    low, high = metric_intervals.theil_interval(
+        table, table.sum(), 0.95, 400, np.random.default_rng(0)
+    )
+    assert low < value < high
+    assert high - low < 0.6 * value
+
+
+def test_a_theil_index_that_most_draws_lack_has_no_interval(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def undefined_from(share: float) -> Callable[[np.ndarray], np.ndarray]:
+        def index_of(tables: np.ndarray) -> np.ndarray:
+            values = np.linspace(0.1, 0.2, len(tables))
+            values[int(share * len(tables)) :] = np.nan
+            return values
+
+        return index_of
+
+    def interval() -> tuple[float | None, float | None]:
+        table = np.array([[5.0, 1.0], [1.0, 5.0]])
+        return metric_intervals.theil_interval(table, 12, 0.9, 100, np.random.default_rng(0))
+
+    monkeypatch.setattr(metric_intervals, "theil_index", undefined_from(0.4))
+    assert interval() == (None, None)
+    monkeypatch.setattr(metric_intervals, "theil_index", undefined_from(0.6))
+    low, high = interval()
+    assert low is not None
+    assert high is not None
+
+
+def test_the_theil_interval_is_of_two_distributions_of_shares() -> None:
+    # one with a person more who is right, one with a person more of each error
+    counts = np.array([[30.0, 2.0], [3.0, 25.0]])
+    found = metric_intervals.theil_interval(counts, 60, 0.9, 40_000, np.random.default_rng(0))
+    rng = np.random.default_rng(1)
+    ends = []
+    for right, negative, positive in ((56, 3, 2), (55, 4, 3)):
+        shares = rng.dirichlet((right, negative, positive), 40_000)
+        tables = np.zeros((40_000, 2, 2))
+        tables[:, 1, 1] = shares[:, 0]
+        tables[:, 1, 0] = shares[:, 1]
+        tables[:, 0, 1] = shares[:, 2]
+        ends.append(np.quantile(theil_index(tables), [0.05, 0.95]))
+    assert found == pytest.approx((ends[0][0], ends[1][1]), rel=0.02)

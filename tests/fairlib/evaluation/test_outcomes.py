@@ -178,3 +178,13 @@ def test_nobody_selected_has_no_impact_ratio() -> None:
     assert [
         one.impact.value for one in group_rates(cells_of(("a", 0, 9, 0), ("b", 0, 9, 0)), 5)
     ] == [None] * 2
+
+
+def test_label_0_may_be_the_favourable_one() -> None:
+    outcomes = Outcomes(**columns(y_pred=[1, 1, 0], score=[0.9, 0.6, 0.2]), favourable=0)
+    turned = outcomes.with_favourable_last()
+    assert turned.favourable == 1
+    assert turned.y_true.tolist() == [1, 0, 0]
+    assert turned.y_pred.tolist() == [0, 0, 1]
+    assert turned.score.tolist() == pytest.approx([0.1, 0.4, 0.8])
+    assert turned.with_favourable_last() is turned

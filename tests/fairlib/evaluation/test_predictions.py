@@ -17,6 +17,7 @@ from evenhand.fairlib.evaluation import audit_predictions
 from evenhand.fairlib.evaluation.evaluate import MetricValue, evaluate
 from evenhand.fairlib.evaluation.flips import flips
 from evenhand.fairlib.evaluation.outcomes import Outcomes
+from evenhand.fairlib.evaluation.predictions import _DecisionRule
 from evenhand.fairlib.evaluation.transport_adversary import audit_losses
 from evenhand.fairlib.numerics import log_losses
 
@@ -166,3 +167,11 @@ def test_certificates_of_rows_in_the_coordinates_of_a_metric() -> None:
     assert "certificate.drf" not in decided.evaluation.metrics
     share = decided.evaluation.settings["budget"] / mean_squared_distance(None, points)
     assert share == pytest.approx(0.001)
+
+
+def test_a_score_at_the_threshold_is_selected() -> None:
+    score = np.array([0.2, 0.5, 0.5, 0.8])
+    at_threshold = _DecisionRule.of(0.5, score)
+    assert at_threshold(score).tolist() == [0, 1, 1, 1]
+    above_median = _DecisionRule.of("median", score)
+    assert above_median(score).tolist() == [0, 0, 0, 1]

@@ -1,4 +1,4 @@
-"""BuDRO and projected trees on adapted columns: files, proofs, and rows that the metric cannot read.
+"""BuDRO, projected trees and SenSeI on adapted columns: files, proofs, and rows that the metric cannot read.
 
 One metric is learned for all tests, which takes a second or two.
 """
@@ -7,11 +7,14 @@ import numpy as np
 import pytest
 
 from evenhand.fairlib.certificates.networks import NotProvedError
+from evenhand.fairlib.certificates.proof import prove
 from evenhand.fairlib.certificates.trees import TreeProver
 from evenhand.fairlib.distances.learned import LearnedMetric
 from evenhand.fairlib.methods.adapted_inputs import adapts, mean_of_log_odds
 from evenhand.fairlib.methods.budro import BudroClassifier
-from evenhand.fairlib.methods.preprocessed_gbdt import ProjectedGBDTClassifier
+from evenhand.fairlib.methods.networks.sensei import SenSeIClassifier
+from evenhand.fairlib.methods.preprocessed_gbdt import ProjectedGBDTClassifier, blurred
+from evenhand.fairlib.methods.tree_rows import TreeRows
 
 
 @pytest.fixture(scope="module")
@@ -64,3 +67,62 @@ def test_the_mean_is_one_of_log_odds():
     second = np.array([[1 / 17, 16 / 17]])
     np.testing.assert_allclose(mean_of_log_odds([first, second]), [[0.2, 0.8]])
     assert mean_of_log_odds([first]) is first
+
+
+def test_blur_trains_on_errors_of_adapted_numbers(people):
+    X, y, _, metric = people
+    settings = {"n_steps": 30, "n_iter_no_change": None, "random_state": 0}
+    probabilities = {}
+    for blur in (None, 0.0, 5.0):
+        model = ProjectedGBDTClassifier(metric, blur=blur, **settings).fit(X, y)
+        probabilities[blur] = model.predict_proba(X)[:, 1]
+    # with errors of five standard deviations the merit hardly counts
+    assert probabilities[5.0].std() < 0.7 * probabilities[0.0].std()
+    assert (probabilities[None] != probabilities[0.0]).any()
+    linear = LearnedMetric().fit(X[:, 1:], y, sensitive_features={"sex": X[:, 0]})
+    with pytest.raises(ValueError, match="blur is 0.5"):
+        ProjectedGBDTClassifier(linear, blur=0.5, **settings).fit(X[:, 1:], y)
+    with pytest.raises(ValueError, match="blur"):
+        ProjectedGBDTClassifier(metric, blur=-1.0, **settings).fit(X, y)
+
+
+def test_blurred_rows_keep_labels_and_total_weight():
+    data = np.array([[1.0, 2.0], [3.0, 4.0]], dtype=np.float32)
+    rows = TreeRows(data, np.array([0, 1]), np.array([1.0, 3.0]), None, 0)
+    four = blurred(rows, np.array([0.0, 0.5]), np.random.default_rng(0))
+    assert four.codes.tolist() == [0, 1] * 4
+    assert four.weights.tolist() == [0.25, 0.75] * 4
+    assert (four.data[:, 0] == np.tile([1.0, 3.0], 4)).all()
+    assert 0 < abs(four.data[:, 1] - np.tile([2.0, 4.0], 4)).mean() < 1.5
+
+
+def test_sensei_on_adapted_columns_decides_alike_and_loads(people, tmp_path):
+    X, y, _, metric = people
+    model = SenSeIClassifier(metric, hidden=(16,), n_steps=300, random_state=0).fit(X, y)
+    assert model.adapts_inputs
+    assert len(model.network_inputs(X)) == metric.n_draws > 1
+    copies = metric.counterfactuals(X)
+    assert (model.predict(copies[0]) == model.predict(copies[1])).mean() > 0.9
+    model.save(tmp_path)
+    loaded = SenSeIClassifier.load(tmp_path, hidden=(16,))
+    assert (loaded.predict_proba(X) == model.predict_proba(X)).all()
+    proof = prove(model, X[:5], metric, budget=0.01)
+    assert "adapted columns" in proof.reasons["certificate.dif"]
+
+
+def test_sensei_pairs_adapted_copies(people):
+    X, y, _, metric = people
+    settings = {"hidden": (8,), "n_steps": 50, "random_state": 0}
+    copies = metric.counterfactuals(X)
+    model = SenSeIClassifier(metric, pair_weight=1.0, **settings)
+    model.fit(X, y, counterfactuals=copies)
+    # their adapted columns differ only by the draws of a category
+    assert 0 <= model.history_["paired_distance"][-1] < 0.5
+
+
+def test_a_metric_without_readable_groups_leaves_sensei_linear(people):
+    X, y, sex, _ = people
+    metric = LearnedMetric().fit(X[:, 1:], y, sensitive_features={"sex": sex})
+    model = SenSeIClassifier(metric, hidden=(8,), n_steps=50, random_state=0).fit(X[:, 1:], y)
+    assert not model.adapts_inputs
+    assert (model.network_inputs(X[:, 1:])[0] == X[:, 1:].astype(np.float32)).all()

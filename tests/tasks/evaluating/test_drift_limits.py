@@ -16,3 +16,17 @@ def test_drift_of_unseen_values_is_measured_for_categories_only() -> None:
     assert not [
         name for name in drift_metrics(reference, predicts=False) if name.startswith("prediction")
     ]
+
+
+def test_drift_of_several_labels_lacks_only_rates_of_one() -> None:
+    reference = {"columns": {"city": {"kind": "category"}}, "groups": {"sex": {}}}
+    of_two = drift_metrics(reference, predicts=True)
+    of_three = drift_metrics(reference | {"label": {"classes": ["x", "y", "z"]}}, predicts=True)
+    assert set(of_two) - set(of_three) == {"prediction_rate", "label_rate_change.sex"}
+    assert [name for name in of_two if name in of_three] == of_three
+    with_terms = drift_metrics(reference, predicts=True, terms=["names"])
+    assert set(with_terms) - set(of_two) == {
+        "consistency.names",
+        "token_gap.names",
+        "token_gap_p95.names",
+    }

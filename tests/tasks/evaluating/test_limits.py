@@ -14,7 +14,13 @@ from evenhand.fairlib.evaluation.evaluate import Evaluation, MetricValue
 from evenhand.fairlib.evaluation.gates import decide, parse_gates
 from evenhand.fairlib.evaluation.paired import Comparison
 from evenhand.tasks.errors import InputError
-from evenhand.tasks.evaluating.limits import check_evaluation_gates, judge, read_gates, read_limits
+from evenhand.tasks.evaluating.limits import (
+    check_evaluation_gates,
+    check_groups,
+    judge,
+    read_gates,
+    read_limits,
+)
 
 GATES = {"auc": {"min": 0.7}}
 
@@ -162,3 +168,27 @@ def test_a_gate_beside_a_control_by_hand(
     )
     if not passed and value is not None:
         assert result.shortfall == pytest.approx(limit["better_than_blind"] - value)
+
+
+def test_a_gate_beside_a_baseline_needs_one() -> None:
+    gates = {"auc": {"no_worse_than_baseline": 0.01}}
+    with pytest.raises(InputError, match="give --baseline, or take it out"):
+        read_limits(gates, baseline=False)
+    chosen, limits = read_limits(gates, baseline=True)
+    assert chosen == gates
+    assert [limit.metric for limit in limits] == ["auc"]
+    assert read_limits(None, baseline=False) == (None, ())
+
+
+def test_named_groups_are_those_of_the_gates_attribute() -> None:
+    age = Column("age", "integer", True, "", role="sensitive", bins=(40,))
+    sex = Column("sex", "string", True, "", role="sensitive", allowed=("F", "M"))
+    contract: Any = SimpleNamespace(sensitive=[age, sex])
+    (fine,) = parse_gates({"gap_max.sex": {"max": 0.1, "groups": ["F", "M"]}})
+    check_groups(fine, contract)
+    (wrong,) = parse_gates({"gap_max.sex": {"max": 0.1, "groups": ["F", "m"]}})
+    with pytest.raises(InputError, match="names the group 'm', which the contract does not list"):
+        check_groups(wrong, contract)
+    # a contract that lists no groups allows any
+    (free,) = parse_gates({"gap_max.race": {"max": 0.1, "groups": ["x"]}})
+    check_groups(free, contract)

@@ -96,7 +96,7 @@ def test_every_row_gets_what_the_published_model_says(
         assert found[name].to_pylist() == table[name].to_pylist()
     positive = wanted["prediction"].count("yes")
     assert verdict["metrics"]["positive"] == positive / 300
-    assert verdict["rates"] == {"positive": "hired = yes", "predicted": positive / 300}
+    assert verdict["rates"] == {"positive": "paid = yes", "predicted": positive / 300}
     assert (verdict["status"], verdict["metrics"]["rows_out"]) == ("predicted", 300)
     report = Path(verdict["artifacts"]["report"]).read_text()
     assert "people-gbdt: predictions" in report

@@ -105,5 +105,5 @@ def test_of_many_groups_the_largest_is_shown_and_tiny_ones_last() -> None:
         many += cells(f"g{place}", 50, 10 * place, 50, 10 * place)
     many += cells("tiny", 9, 9, 9, 9)
     groups, hidden = shown_groups(outcomes_by_attribute(metrics({"job": many})))
-    assert [group.label for group in groups] == ["g0", "g1", "g3", "g4", "large"]
+    assert [group.label for group in groups] == ["large", "g0", "g1", "g3", "g4"]
     assert hidden == 2

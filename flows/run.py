@@ -107,10 +107,11 @@ def execute(resolved: ResolvedJob, store: Store, run_id: str, engine: Engine) ->
                 "after the decision, give it role: ignore in the contract"
             )
         verdict.notes += left_out_notes(documents["metrics"])
-        verdict.findings += metric_findings(documents)
         verdict.add_metrics(documents["metrics"]["metrics"])
         verdict.controls = documents.get("controls", {}).get("controls", {})
         verdict.rates = overall_rates(documents["metrics"])
+        verdict.findings = group_findings(documents["metrics"])
+        verdict.findings += [f"fair metric: {text}" for text in metric_findings(documents)]
         verdict.notes += less_accurate(verdict)
         _write_outputs(resolved, steps, verdict, documents, champion)
     return verdict
@@ -136,6 +137,14 @@ def overall_rates(metrics: Json) -> dict[str, Any]:
     from evenhand.tasks.pages.texts import positive_label
 
     return {"positive": positive_label(metrics), **metrics["rates"]}
+
+
+def group_findings(metrics: Json) -> list[str]:
+    """Return how often the groups of each attribute get the favourable outcome, in sentences."""
+    # imported lazily: other commands show no page
+    from evenhand.tasks.pages.texts import treatment
+
+    return treatment(metrics)
 
 
 def less_accurate(verdict: Verdict) -> list[str]:

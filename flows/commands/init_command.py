@@ -130,7 +130,7 @@ def init(
     source |= stated_forms(encoding, decimal, dates, sheet)
     with (
         _stored(source, place, join_spellings=join_spellings) as (rows, forms),
-        input_errors("", ContractError),
+        input_errors("", ContractError, end=_other_sheets(forms)),
     ):
         columns = rows.column_names
         refuse_repeated(forms, "--label", [label], table_name)
@@ -189,6 +189,14 @@ def init(
         print(json.dumps(document))
     else:
         _show(document)
+
+
+def _other_sheets(forms: TableForms) -> str:
+    """End of a refusal that says which sheet was read, where the file has others."""
+    for note in forms.notes:
+        if note.startswith("the sheet "):
+            return f" ({note})"
+    return ""
 
 
 def _needs(spec: MethodSpec, understanding: Understanding) -> tuple[dict[str, Any], list[str]]:

@@ -21,7 +21,7 @@ from evenhand.fairlib.evaluation.evaluate import Evaluation, MetricValue
 from evenhand.fairlib.evaluation.evaluate import evaluate as measure
 from evenhand.fairlib.evaluation.flips import flips
 from evenhand.fairlib.evaluation.membership import stronger_attack
-from evenhand.fairlib.evaluation.outcomes import Outcomes, score_histograms
+from evenhand.fairlib.evaluation.outcomes import Outcomes, overall_rates, score_histograms
 from evenhand.fairlib.evaluation.probabilities import reliability
 from evenhand.fairlib.evaluation.transport_adversary import (
     TransportAudit,
@@ -172,17 +172,6 @@ def evaluate(context: StepContext) -> StepResult:
     outputs |= _write_predictions(test, outcomes)
     stages.finish()
     return StepResult(outputs, {"test_rows": len(test.rows.y)})
-
-
-def overall_rates(outcomes: Outcomes) -> dict[str, dict[str, float]]:
-    """For two labels ``rates``: share of positive decisions, ``predicted``, and of positive labels,
-    ``observed``.
-    """
-    if outcomes.classes:
-        return {}
-    predicted = float((outcomes.y_pred == 1).mean())
-    observed = float((outcomes.y_true == 1).mean())
-    return {"rates": {"predicted": predicted, "observed": observed}}
 
 
 def _probability_spread(outcomes: Outcomes) -> dict[str, MetricValue]:

@@ -6,122 +6,13 @@ the other one (``denied``, ``defaulted``), so its positive value alone does not 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any
 
 from evenhand.data_contracts.column import Column, Value, value_text
-
-_LOST_CREDIT = (
-    "arrear",
-    "bankrupt",
-    "charged off",
-    "chargeoff",
-    "default",
-    "delinquen",
-    "foreclos",
-)
-_UNPAID = ("breach", "late", "loss", "lost", "missed", "overdue", "repossess", "unpaid")
-_DENIED = ("declin", "denial", "denied", "deny", "refus", "reject", "revok", "turned down")
-_WITHDRAWN = ("cut", "reduced", "stopped", "withheld")
-_SUSPECTED = ("audit", "flagged", "inspect", "investigat", "suspect")
-_UNSUITED = ("disqualif", "ineligible", "poor", "redundan", "unfit", "unsuccess", "unsuitable")
-_LOST_WORK = ("dismiss", "fired", "laid off", "layoff", "suspend", "terminat", "unemploy")
-_LEFT = ("abandon", "attrition", "cut off", "drop out", "dropout", "dropped", "evict", "expel")
-_FAILED = ("bad", "fail", "failed", "failure", "fails", "toxic", "withdrawn")
-_CRIME = ("arrest", "convict", "detain", "fraud", "guilty", "incarcerat", "jail", "prison")
-_REPEATED = ("offend", "readmi", "rearrest", "recid", "reoffen", "sanction", "violat")
-_HARM = ("adverse", "dead", "death", "died", "harmed", "high risk", "injur", "mortality", "risky")
-_GERMAN_ADVERSE = (
-    "abgelehnt",
-    "ablehnung",
-    "absage",
-    "ausfall",
-    "betrug",
-    "gekuendigt",
-    "gekündigt",
-)
-_GERMAN_DEFAULT = ("rückfall", "zahlungsausfall", "schlecht")
-_FRENCH_ADVERSE = ("refusé", "rejeté")
-_SPANISH_ADVERSE = ("rechazado", "denegado", "impago", "moroso")
-_ITALIAN_ADVERSE = ("rifiutato", "respinto", "insolvente")
-ADVERSE = (
-    *_LOST_CREDIT,
-    *_UNPAID,
-    *_DENIED,
-    *_WITHDRAWN,
-    *_SUSPECTED,
-    *_UNSUITED,
-    *_LOST_WORK,
-    *_LEFT,
-    *_FAILED,
-    *_CRIME,
-    *_REPEATED,
-    *_HARM,
-    *_GERMAN_ADVERSE,
-    *_GERMAN_DEFAULT,
-    *_FRENCH_ADVERSE,
-    *_SPANISH_ADVERSE,
-    *_ITALIAN_ADVERSE,
-)
-"""Words that name an outcome which people do not want: whole ones of up to 4 letters, else
-beginnings.
-"""
-
-_GRANTED = (
-    "accept",
-    "admit",
-    "admission",
-    "approv",
-    "award",
-    "benefit",
-    "eligib",
-    "enrol",
-    "grant",
-)
-_HIRED = ("callback", "called back", "employed", "hire", "hired", "hiring", "interview", "invit")
-_CHOSEN = ("offer", "offered", "promot", "qualified", "recommend", "selected", "shortlist")
-_REPAID = ("fully paid", "funded", "paid", "reliable", "repaid", "repay", "solvent")
-_SUCCEEDED = ("good", "graduat", "pass", "passed", "scholarship", "success", "suitable")
-_SAFE = ("low risk", "parole", "recovered", "released", "retained", "surviv")
-_GERMAN_FAVOURABLE = ("angenommen", "bewilligt", "eingestellt", "genehmigt", "zusage", "bezahlt")
-_FRENCH_FAVOURABLE = ("accepté", "accordé", "admis")
-_SPANISH_FAVOURABLE = ("aprobado", "aceptado", "concedido", "contratado")
-_ITALIAN_FAVOURABLE = ("accettato", "approvato", "concesso")
-FAVOURABLE = (
-    *_GRANTED,
-    *_HIRED,
-    *_CHOSEN,
-    *_REPAID,
-    *_SUCCEEDED,
-    *_SAFE,
-    *_GERMAN_FAVOURABLE,
-    *_FRENCH_FAVOURABLE,
-    *_SPANISH_FAVOURABLE,
-    *_ITALIAN_FAVOURABLE,
-)
-"""Words that name an outcome which people want, as `ADVERSE` has them."""
-
-SHORT_WORD = 4
-NEGATIONS = {
-    "no",
-    "free",
-    "not",
-    "non",
-    "never",
-    "without",
-    "kein",
-    "keine",
-    "nicht",
-    "pas",
-    "sans",
-    "sin",
-}
-_ENGLISH_YES = ("1", "true", "yes", "y", "t", "positive")
-AFFIRMATIONS = {*_ENGLISH_YES, "ja", "j", "oui", "o", "sí", "si", "sim", "tak"}
-DENIALS = {"0", "false", "no", "n", "f", "nein", "non", "não", "nao", "nie", "negative"}
+from evenhand.fairlib.outcome_words import favourable_by_words
 
 
 @dataclass(frozen=True)
@@ -158,19 +49,11 @@ def guess_favourable(name: str, values: Sequence[Any]) -> FavourableGuess | None
     FavourableGuess or None
         None where neither the values nor the name say it, or where they contradict each other.
     """
-    if len(values) != 2:
+    texts = [value_text(value) for value in values]
+    outcome = favourable_by_words(name, texts)
+    if outcome is None:
         return None
-    guess = _guess_from_values(values)
-    if guess is not None:
-        return guess
-    affirmed = _affirmed(values)
-    tone = _tone(name)
-    if affirmed is None or tone == 0:
-        return None
-    if tone > 0:
-        return FavourableGuess(affirmed, f"the label's name {name!r} reads as a favourable outcome")
-    denied = _other_of(values, affirmed)
-    return FavourableGuess(denied, f"the label's name {name!r} reads as an adverse outcome")
+    return FavourableGuess(values[outcome.place], outcome.reason)
 
 
 def guess_side(name: str) -> FavourableGuess | None:
@@ -196,71 +79,6 @@ def guess_side(name: str) -> FavourableGuess | None:
         return None
     side = "at-least" if guess.value == 1 else "below"
     return replace(guess, value=side)
-
-
-def _guess_from_values(values: Sequence[Any]) -> FavourableGuess | None:
-    """The favourable one of two values by their own words; None where these do not say it."""
-    first_tone, second_tone = (_tone(value_text(value)) for value in values)
-    contrast = first_tone * second_tone < 0
-    only_one_speaks = (first_tone == 0) != (second_tone == 0)
-    if not contrast and not only_one_speaks:
-        return None
-    favourable = values[0] if first_tone > second_tone else values[1]
-    if min(first_tone, second_tone) < 0:
-        adverse = _other_of(values, favourable)
-        return FavourableGuess(favourable, f"{value_text(adverse)!r} reads as an adverse outcome")
-    return FavourableGuess(favourable, f"{value_text(favourable)!r} reads as a favourable outcome")
-
-
-def _other_of(values: Sequence[Any], value: Any) -> Any:
-    """The one of two values that is not the given one."""
-    if value == values[0]:
-        return values[1]
-    return values[0]
-
-
-def _affirmed(values: Sequence[Any]) -> Any:
-    """The value that affirms the column's name, where the other one denies it; else None."""
-    for value, opposite in (values, values[::-1]):
-        text = value_text(value).strip().lower()
-        opposite_text = value_text(opposite).strip().lower()
-        if text in AFFIRMATIONS and opposite_text in DENIALS:
-            return value
-    return None
-
-
-def _tone(text: str) -> int:
-    """1 for words of a favourable outcome, -1 for those of an adverse one, 0 for neither.
-
-    With words of both kinds only a denial decides: a "benefit denied" is no benefit, but who is
-    "selected for audit" may have been selected for anything.
-    """
-    words = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", text)
-    words = re.sub(r"[\W_]+", " ", words).strip().lower()
-    adverse = _names_one_of(words, ADVERSE)
-    favourable = _names_one_of(words, FAVOURABLE)
-    tone = 0
-    if adverse and favourable:
-        if _names_one_of(words, _DENIED):
-            tone = -1
-    elif adverse:
-        tone = -1
-    elif favourable:
-        tone = 1
-    negated = any(word in NEGATIONS for word in words.split())
-    if negated:
-        return -tone
-    return tone
-
-
-def _names_one_of(words: str, listed: Sequence[str]) -> bool:
-    for entry in listed:
-        ending = ""
-        if len(entry) <= SHORT_WORD:
-            ending = r"\b"
-        if re.search(rf"\b{re.escape(entry)}{ending}", words):
-            return True
-    return False
 
 
 def describe_outcome(label: Column) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from evenhand.fairlib.lazy_exports import list_names, load_name
 if TYPE_CHECKING:
     from evenhand.fairlib.distances.explore import EXPLORE
     from evenhand.fairlib.distances.face import FACE
+    from evenhand.fairlib.distances.learned import LearnedMetric
     from evenhand.fairlib.distances.metric_kinds import load_metric
     from evenhand.fairlib.distances.sensitive_subspace import LearnedDirection, SensitiveSubspace
     from evenhand.fairlib.evaluation.group_audit import audit
@@ -64,6 +65,7 @@ __all__ = [
     "FAIASClassifier",
     "GBDTClassifier",
     "LearnedDirection",
+    "LearnedMetric",
     "load_metric",
     "load_model",
     "load_proxy",
@@ -101,6 +103,7 @@ if not TYPE_CHECKING:
         "FAIASClassifier": "evenhand.fairlib.methods.faias.faias_classifier",
         "GBDTClassifier": "evenhand.fairlib.methods.gbdt",
         "LearnedDirection": "evenhand.fairlib.distances.sensitive_subspace",
+        "LearnedMetric": "evenhand.fairlib.distances.learned",
         "load_metric": "evenhand.fairlib.distances.metric_kinds",
         "load_model": "evenhand.fairlib.methods.registry",
         "load_proxy": "evenhand.fairlib.methods.registry",

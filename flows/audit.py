@@ -51,6 +51,15 @@ class AuditPlan:
     at_least: float | None = None  # threshold of a label of numbers
     # columns of predictions that the same command audits: all must be in the table before one is
     together_with: tuple[str, ...] = ()
+    # whether values of a sensitive column that seem to be one are read as one
+    join_spellings: bool = False
+
+    @property
+    def columns(self) -> list[str]:
+        """All columns of the table that the options name."""
+        single = [self.label, self.weight, self.person]
+        names = [*self.together_with, *self.sensitive, *self.features, *self.control]
+        return [*names, *(name for name in single if name is not None)]
 
     @property
     def is_plain(self) -> bool:
@@ -81,6 +90,7 @@ class AuditOptions:
     person: str | None = None
     value_names: Sequence[str] | None = None
     at_least: float | None = None
+    join_spellings: bool = False
     gates: Mapping[str, Any] | str | None = None
     overrides: Sequence[str] = ()
 
@@ -126,6 +136,7 @@ def plan_audit(options: AuditOptions) -> AuditPlan:
         control=controls,
         value_names=_parse_names(options.value_names or (), names),
         at_least=options.at_least,
+        join_spellings=options.join_spellings,
     )
     _check_gates(plan, {**SETTINGS, **source.evaluate}["intersections"])
     return plan
@@ -205,8 +216,9 @@ def execute(plan: AuditPlan, store: Store, run_id: str, engine: Engine) -> Verdi
     with recorded_verdict(store, run_id, steps) as verdict, store.workdir() as scratch:
         ingest(source.source, source.seed or 0, steps, infer=True)
         _refuse_repeated(plan, steps.facts("ingest").get("repeated", []))
+        check_columns(plan.columns, columns_of_raw(store.fetch(steps.output("ingest", "raw"))))
+        spelling_notes = _read_spellings(plan, steps)
         raw = steps.output("ingest", "raw")
-        check_columns(plan.together_with, columns_of_raw(store.fetch(raw)))
         inputs = {"raw": raw}
         if plan.model:
             inputs["model"] = fetch_model(plan.model, store, scratch, verdict.notes)
@@ -235,6 +247,7 @@ def execute(plan: AuditPlan, store: Store, run_id: str, engine: Engine) -> Verdi
         judged = _described(plan, inputs.get("model", raw).sha256)
         fill_verdict(verdict, documents, decision, judged)
         verdict.findings = documents["audit"]["verdict"]
+        verdict.notes += spelling_notes
         verdict.notes += reading_notes(steps)
         if facts["outcome"] is not None:
             verdict.notes.append(_favourable_note(facts["outcome"]))
@@ -256,6 +269,29 @@ def execute(plan: AuditPlan, store: Store, run_id: str, engine: Engine) -> Verdi
             kind = "group_audit"
         write_reports(verdict, steps, page_facts, documents, decision, kind=kind)
     return verdict
+
+
+def _read_spellings(plan: AuditPlan, steps: Steps) -> list[str]:
+    """Say which groups seem to be one; read them as one, if the options ask for it."""
+    from evenhand.flows.init_forms import described_spellings
+    from evenhand.tasks.sources.row_group_blocks import spellings_of_raw
+
+    source = plan.data
+    if source.source.get("spellings"):
+        return []
+    raw = steps.store.fetch(steps.output("ingest", "raw"))
+    spellings = spellings_of_raw(raw, plan.sensitive)
+    if not spellings:
+        return []
+    described = described_spellings(spellings)
+    if not plan.join_spellings:
+        return [
+            f"groups that seem to be one, and are compared as they stand: {described}; to compare "
+            "them as one, give --join-spellings"
+        ]
+    joined = {column: dict(values) for column, values in spellings.items()}
+    ingest({**source.source, "spellings": joined}, source.seed or 0, steps, infer=True)
+    return [f"read as one value each: {described}"]
 
 
 def _refuse_repeated(plan: AuditPlan, repeated: Sequence[str]) -> None:

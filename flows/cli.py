@@ -429,6 +429,11 @@ def audit(
     value_names: list[str] | None = option(
         "--value-name", "Name of a code: COLUMN:VALUE=NAME, such as sex:1=women; may be repeated."
     ),
+    join_spellings: bool = option(
+        "--join-spellings",
+        "Compare groups that seem to be one, such as w and weiblich, as one.",
+        False,
+    ),
     gates: str | None = option("--gates", "YAML file: metrics and their limits, as in a job."),
     junit: Path | None = option("--junit", "Write JUnit XML to this file."),
     markdown: Path | None = option("--markdown", "Append a summary to this file."),
@@ -634,6 +639,10 @@ def init(
     terms: Path | None = option("--terms", "List of terms that are exchanged in the sentences."),
     ignore: list[str] | None = option(
         "--ignore", "Column that is no model input; repeat, or put commas between."
+    ),
+    legitimate: list[str] | None = option(
+        "--legitimate",
+        "Column whose differences between groups may count; repeat, or put commas between.",
     ),
     join_spellings: bool = option(
         "--join-spellings",

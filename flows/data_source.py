@@ -21,6 +21,7 @@ from evenhand.tasks.written_input import (
     as_number,
     explained,
     nearest,
+    nearest_file,
     parse_yaml,
     refuse_credentials,
 )
@@ -130,8 +131,9 @@ def _place(data: str) -> tuple[str, str | None]:
     path = Path(data).expanduser()
     if not path.exists():
         raise InputError(
-            f"--data: there is no file or folder {data!r}, and no known table of this "
-            f"name{nearest(data, KNOWN_TABLES)}; `evenhand datasets` lists them."
+            f"there is no file or folder {data!r}, and no known table of this "
+            f"name{nearest_file(path) or nearest(data, KNOWN_TABLES)}; `evenhand datasets` lists "
+            "them."
         )
     return UNNAMED, str(path.resolve())
 

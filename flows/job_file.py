@@ -12,8 +12,17 @@ from pydantic import ValidationError
 from evenhand.fairlib.evaluation.gates import GATE_KEYS
 from evenhand.flows.job import DEFAULT_KIND, METRIC_KINDS, NAME, Job, Section
 from evenhand.tasks.errors import InputError, input_errors
-from evenhand.tasks.written_input import as_number, nearest, parse_yaml, refuse_credentials
+from evenhand.tasks.written_input import (
+    as_number,
+    nearest,
+    nearest_file,
+    parse_yaml,
+    refuse_credentials,
+    required_by,
+)
 
+# Endings of tables, which are no jobs.
+TABLES = (".csv", ".tsv", ".parquet", ".feather", ".arrow", ".xlsx", ".xls", ".ods")
 # The shipped jobs; a file whose name begins with an underscore is a base only.
 JOBS = Path(__file__).resolve().with_name("jobs")
 # What a base says of itself alone.
@@ -71,7 +80,12 @@ def _read(path: Path, name: str, above: Sequence[Path] = ()) -> dict[str, Any]:
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError):
-        raise InputError(f"the job file {name} cannot be read: check its path.") from None
+        raise _unreadable(path, name) from None
+    if path.suffix in TABLES:
+        raise InputError(
+            f"{name} is a table, and no job: `evenhand init {name} --label COLUMN` writes a job "
+            "for it."
+        )
     content = parse_yaml(text, f"the job {name}")
     if not isinstance(content, dict):
         raise InputError(f"the job {name} must be a mapping of keys to values.")
@@ -92,6 +106,23 @@ def _read(path: Path, name: str, above: Sequence[Path] = ()) -> dict[str, Any]:
     for key in NOT_INHERITED:
         inherited.pop(key, None)
     return _merged(inherited, content)
+
+
+def _unreadable(path: Path, name: str) -> InputError:
+    """Say why a job's file cannot be read: it is not there, a folder, a table, or no text."""
+    if path.is_dir():
+        return InputError(f"the job {name} is a folder: give the job's file.")
+    if not path.exists():
+        return InputError(
+            f"there is no job file {name}{nearest_file(path)}: `evenhand init` writes one, "
+            "`evenhand jobs` lists the shipped jobs."
+        )
+    if path.suffix in TABLES:
+        return InputError(
+            f"{name} is a table, and no job: `evenhand init {name} --label COLUMN` writes a job "
+            "for it."
+        )
+    return InputError(f"the job file {name} cannot be read as UTF-8 text: check its path.")
 
 
 def _base_path(path: Path, base: Any) -> Path:
@@ -215,7 +246,7 @@ def _explain(error: ValidationError) -> str:
         )
     if problem["type"] == "missing":
         return f"the key {place!r} is missing."
-    message = problem["msg"].removeprefix("Value error, ")
+    message = required_by(problem)
     if place:
         return f"{place}: {message}."
     return f"{message}."

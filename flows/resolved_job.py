@@ -33,13 +33,21 @@ from evenhand.fairlib.preprocessing.terms import Terms
 from evenhand.flows import classifier_jobs as classifier
 from evenhand.flows import proxy_jobs as proxy
 from evenhand.flows.checked_job import CheckedJob, JobKind
-from evenhand.flows.job import Job, TermSwap
+from evenhand.flows.job import Job, LearnedByEvidence, TermSwap
 from evenhand.tasks.errors import InputError, input_errors
+from evenhand.tasks.evaluating.control_names import SIMPLE_MITIGATIONS
 from evenhand.tasks.evaluating.limits import check_groups, check_metric
 from evenhand.tasks.execution.fingerprint import code_digest, library_versions
 from evenhand.tasks.execution.step import STEPS
 from evenhand.tasks.registry.ledger import CHAIN
-from evenhand.tasks.written_input import as_number, check_bound, nearest, not_known, read_corpus
+from evenhand.tasks.written_input import (
+    as_number,
+    check_bound,
+    nearest,
+    not_known,
+    read_corpus,
+    required_by,
+)
 
 # Constructor arguments that the training step sets, and a job must not.
 RESERVED_ARGUMENTS = ("metric", "network", "loss", "output_distance", "random_state")
@@ -71,6 +79,13 @@ class ResolvedJob(CheckedJob):
         return _kind(self.method)
 
     @property
+    def mitigates(self) -> bool:
+        """Whether the job's classifier, or its decisions, differ from the learner's without
+        mitigation.
+        """
+        return METHODS[self.method].plain != self.method or self.job.decision.equal is not None
+
+    @property
     def known_metrics(self) -> list[str]:
         """Metrics of this job, without intersections: which of them exist depends on the data."""
         return self.kind.known_metrics(self)
@@ -100,7 +115,9 @@ def resolve(job: Job, folder: str) -> ResolvedJob:
         if name not in shipped_contracts() and path.is_file():
             name = str(path)
         declared = load_contract(name)
-        job, contract = _leave_out(with_terms(job, folder), declared.without_value_names())
+        job = _with_legitimate(with_terms(job, folder), declared)
+        described = declared.without_value_names().without_legitimate()
+        job, contract = _leave_out(job, described)
         job = _check_text(job, contract, folder)
         method, arguments = _method(job)
         job = classifier.for_classes(job, contract, method)
@@ -115,6 +132,7 @@ def resolve(job: Job, folder: str) -> ResolvedJob:
             arguments=arguments,
             folder=folder,
             value_names=declared.value_names,
+            legitimate=_legitimate(job, declared),
         )
         _check_gates(resolved)
         if resolved.corpus:
@@ -124,6 +142,22 @@ def resolve(job: Job, folder: str) -> ResolvedJob:
                 f"a model whose name begins with {CHAIN} holds records: choose another name"
             )
     return resolved
+
+
+def _legitimate(job: Job, declared: Contract) -> list[str]:
+    """Return the legitimate columns: those of the job, or else of its contract."""
+    listed = getattr(job.fair_metric, "legitimate", None)
+    if listed is not None:
+        return list(listed)
+    return [name for name in declared.legitimate if name not in job.leave_out]
+
+
+def _with_legitimate(job: Job, declared: Contract) -> Job:
+    """Write the contract's legitimate columns into a learned metric that lists none itself."""
+    if not isinstance(job.fair_metric, LearnedByEvidence):
+        return job
+    update = {"legitimate": _legitimate(job, declared)}
+    return job.model_copy(update={"fair_metric": job.fair_metric.model_copy(update=update)})
 
 
 def with_terms(job: Job, folder: str) -> Job:
@@ -272,6 +306,11 @@ def _check_control(resolved: ResolvedJob, gate: Gate) -> None:
         raise InputError(
             f"the gate {gate.metric!r} has {key}, and a proxy has no controls: use min or max."
         )
+    if CONTROLS[key] in SIMPLE_MITIGATIONS and not resolved.mitigates:
+        raise InputError(
+            f"the gate {gate.metric!r} has {key}, and a method without mitigation such as "
+            f"{resolved.method} has no such control: use better_than_blind or better_than_plain."
+        )
     if gate.metric.startswith(UNCONTROLLED):
         raise InputError(
             f"the gate {gate.metric!r} has {key}, and the controls have no such metric: use min or "
@@ -280,8 +319,7 @@ def _check_control(resolved: ResolvedJob, gate: Gate) -> None:
     if gate.bound == "interval" and gate.metric.startswith("certificate."):
         raise InputError(
             f"the gate {gate.metric!r} has {key} and bound: interval, and differences of "
-            "certificates have "
-            "no interval: leave bound out."
+            "certificates have no interval: leave bound out."
         )
     with input_errors(f"the gate {gate.metric!r} has {key}: ", end="."):
         better(gate.metric)
@@ -335,10 +373,10 @@ def _argument(key: str, value: Any, kind: Any) -> Any:
     try:
         converted = TypeAdapter(kind).validate_python(as_number(value))
     except ValidationError as error:
-        problem = error.errors(include_url=False)[0]
+        problem = error.errors(include_url=False, include_input=False)[0]
         options = re.findall("'(.+?)'", problem.get("ctx", {}).get("expected", ""))
         raise InputError(
-            f"method.{key} is {value!r}{nearest(str(value), options)}: {problem['msg'].lower()}."
+            f"method.{key} is {value!r}{nearest(str(value), options)}: {required_by(problem)}."
         ) from None
     if isinstance(converted, float) and not math.isfinite(converted):
         raise InputError(f"method.{key} is {value!r}: it must be a finite number.")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -72,7 +72,52 @@ def explained(error: ValidationError, lead: str, *above: str) -> InputError:
     """
     problem = error.errors(include_url=False, include_input=False)[0]
     place = ".".join([*above, *map(str, problem["loc"])])
-    return InputError(f"{lead}{place}: {problem['msg'].removeprefix('Value error, ')}.")
+    return InputError(f"{lead}{place}: {required_by(problem)}.")
+
+
+# What pydantic's kinds of problems ask for, with the bounds of their context.
+REQUIRED = {
+    "bool_parsing": "true or false",
+    "bool_type": "true or false",
+    "dataclass_type": "a mapping of keys to values",
+    "dict_type": "a mapping of keys to values",
+    "finite_number": "a finite number",
+    "float_parsing": "a number",
+    "float_type": "a number",
+    "greater_than": "above {gt}",
+    "greater_than_equal": "at least {ge}",
+    "int_from_float": "a whole number",
+    "int_parsing": "a whole number",
+    "int_parsing_size": "a smaller whole number",
+    "int_type": "a whole number",
+    "less_than": "below {lt}",
+    "less_than_equal": "at most {le}",
+    "list_type": "a list",
+    "literal_error": "one of {expected}",
+    "model_type": "a mapping of keys to values",
+    "string_type": "text",
+    "string_too_short": "text of {min_length} letters or more",
+    "too_short": "a list of {min_length} or more",
+    "tuple_type": "a list",
+}
+LONGEST_VALUE = 60
+
+
+def required_by(problem: Mapping[str, Any]) -> str:
+    """Say what one of pydantic's problems asks for, and what was written, if the problem has it."""
+    message = str(problem["msg"]).removeprefix("Value error, ")
+    words = REQUIRED.get(problem["type"])
+    if words is None:
+        return message
+    context = problem.get("ctx", {})
+    text = f"must be {words.format_map(context)}"
+    if "input" not in problem:
+        return text
+    value = repr(problem["input"])
+    if len(value) > LONGEST_VALUE:
+        value = f"{value[:LONGEST_VALUE]}…"
+    options = re.findall("'(.+?)'", context.get("expected", ""))
+    return f"{text}, got {value}{nearest(str(problem['input']), options)}"
 
 
 def check_bound(value: Any) -> Any:
@@ -111,8 +156,7 @@ def refuse_credentials(value: Any, place: str) -> None:
     elif isinstance(value, str) and holds_credential(value):
         raise InputError(
             f"{place} looks like it holds a credential, which databases and logs would keep: put "
-            "it into an "
-            "environment variable and write $NAME in its place."
+            "it into an environment variable and write $NAME in its place."
         )
 
 
@@ -127,6 +171,22 @@ def nearest(name: str, known: Sequence[str]) -> str:
     """End of a message that suggests the closest known name; empty if none is close."""
     close = nearest_name(name, known)
     return f" (did you mean {close!r}?)" if close else ""
+
+
+def nearest_file(path: Path) -> str:
+    """End of a message that suggests the file of a folder with the closest name."""
+    try:
+        entries = sorted(entry.name for entry in path.parent.iterdir() if entry.name != path.name)
+    except OSError:
+        return ""
+    # the ending is no part of the name that is compared: it would make any two files alike
+    names: dict[str, str] = {}
+    for entry in entries:
+        stem = Path(entry).stem
+        if stem not in names or entry.endswith(path.suffix):
+            names[stem] = entry
+    close = nearest_name(path.stem, list(names))
+    return f" (did you mean {names[close]!r}?)" if close else ""
 
 
 def check_columns(names: Sequence[str], columns: Sequence[str]) -> None:

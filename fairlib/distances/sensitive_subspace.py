@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_array
 from evenhand.fairlib.arrays import Float
 from evenhand.fairlib.distances.metric_base import Metric, sensitive_columns
 from evenhand.fairlib.numerics import orthonormal_basis
-from evenhand.fairlib.preprocessing.input_tables import positions_of
+from evenhand.fairlib.preprocessing.input_tables import positions_of, with_columns_of
 
 FOLDS = 5
 
@@ -110,7 +110,7 @@ class SensitiveSubspace(Metric):
         data = self._fit_rows(X)
         columns = self._columns_by_name()
         width = data.shape[1]
-        attributes = sensitive_columns(sensitive_features)
+        attributes = sensitive_columns(with_columns_of(X, sensitive_features))
         learned = self.learned
         if learned is None:
             learned = [LearnedDirection(name) for name in attributes]

@@ -169,6 +169,33 @@ def as_pandas(values: Any) -> Any:
     return values
 
 
+def holds_probabilities(predictions: Any) -> bool:
+    """Whether predictions are what ``predict_proba`` gives: rows of numbers that sum to 1.
+
+    Parameters
+    ----------
+    predictions : object
+        Predictions as the caller passed them.
+
+    Returns
+    -------
+    bool
+
+    Examples
+    --------
+    >>> holds_probabilities(np.array([[0.25, 0.75], [1.0, 0.0]]))
+    True
+    >>> holds_probabilities([0, 1])
+    False
+    """
+    if not isinstance(predictions, np.ndarray) or predictions.ndim != 2:
+        return False
+    if predictions.shape[1] < 2 or predictions.dtype.kind != "f":
+        return False
+    is_share = (predictions >= 0).all() and (predictions <= 1).all()
+    return bool(is_share and np.allclose(predictions.sum(axis=1), 1.0, atol=1e-4))
+
+
 def read_column(name: str, values: Any, checker: RowChecker) -> pd.Series:
     """Read one column.
 
@@ -210,7 +237,14 @@ def read_column(name: str, values: Any, checker: RowChecker) -> pd.Series:
 
 def _one_dimension(name: str, values: Any) -> Any:
     """Values of one column; of a list of scalars without a conversion of their types."""
+    if values is None:
+        raise ValueError(f"{name}: got None, expected one value per row")
     if isinstance(values, list | tuple):
+        if values and all(isinstance(value, np.ndarray | pd.Series) for value in values):
+            raise ValueError(
+                f"{name}: got a list of {len(values)} columns; pass them by name, such as "
+                "{'old': ..., 'new': ...}"
+            )
         listed = np.empty(len(values), dtype=object)
         listed[:] = values
         return pd.Series(listed).infer_objects()
@@ -218,7 +252,10 @@ def _one_dimension(name: str, values: Any) -> Any:
     if array.ndim == 2 and array.shape[1] == 1:
         array = array[:, 0]
     if array.ndim != 1:
-        raise ValueError(f"{name}: got {array.ndim} dimensions, expected one value per row")
+        shape = f"{array.ndim} dimensions"
+        if array.ndim == 2:
+            shape = f"{array.shape[1]} columns"
+        raise ValueError(f"{name}: got {shape}, expected one value per row")
     return array
 
 

@@ -240,5 +240,5 @@ def outcomes_of(target: Target, model: str, groups: dict[str, Any], people: Any)
         groups,
         classes=classes,
         people=people,
-        favourable=1 if target.favourable is None else target.favourable,
+        favourable=1 if classes or target.favourable is None else target.favourable,
     )

@@ -55,7 +55,9 @@ RATES_OF_GAPS = {
     "equal_opportunity_difference": ("true_positive_rate",),
     "balanced_accuracy_difference": ("balanced_accuracy",),
 }
-"""Rates of groups that metrics compare; the others compare both error rates."""
+"""Rates of a single group that are shown with a metric that compares groups. A metric without an
+entry compares error rates, and has both of them.
+"""
 
 CLASSES = ("accuracy", "balanced_accuracy")
 OF_CLASS = ("recall", "precision", "selection_rate")
@@ -69,6 +71,7 @@ class Request:
     gaps: tuple[str, ...]  # of the catalogue, that compare groups
     is_single: bool  # whether one metric was passed, not a list or a mapping
     hidden: tuple[str, ...] = ()  # metrics that only the verdict uses
+    is_asked: bool = True  # whether the caller named metrics
 
 
 def read_request(metrics: Any, target: Target | None) -> Request:
@@ -107,7 +110,7 @@ def read_request(metrics: Any, target: Target | None) -> Request:
         chosen.update({name: name for name in _rates_of(gaps, target)})
     if not chosen:
         raise ValueError("metrics: got none, expected at least one")
-    hidden = [name for name in _verdict_metrics(target) if name not in chosen.values()]
+    hidden = [name for name in _verdict_metrics(target) if chosen.get(name) != name]
     return Request(chosen, tuple(gaps), is_single, tuple(hidden))
 
 
@@ -143,7 +146,8 @@ def _usual(target: Target) -> Request:
         gaps = ("gap_max",)
     if target.kind == "two labels" and target.score:
         names += ["mean_score"] if target.y_true is None else ["auc", "brier"]
-    return Request({name: name for name in dict.fromkeys(names)}, gaps, is_single=False)
+    usual = {name: name for name in dict.fromkeys(names)}
+    return Request(usual, gaps, is_single=False, is_asked=False)
 
 
 def _verdict_metrics(target: Target | None) -> tuple[str, ...]:
@@ -156,6 +160,9 @@ def _verdict_metrics(target: Target | None) -> tuple[str, ...]:
         return ("selection_rate", *errors)
     if target.kind == "classes":
         shares = [f"selection_rate.{label}" for label in target.classes]
+        if target.favourable is not None:
+            shares = [f"selection_rate.{target.favourable_name}"]
+            return (*shares, "accuracy") if is_labelled else tuple(shares)
         return ("accuracy",) if is_labelled else tuple(shares)
     errors = ("mean_error", "mean_absolute_error") if is_labelled else ()
     return ("mean_prediction", *errors)
@@ -225,8 +232,7 @@ def _gaps_for(target: Target | None) -> list[str]:
         return []
     names = []
     for name, metric in GROUP_METRICS.items():
-        needs_label = metric.needs != "rows"
-        if needs_label and target.y_true is None:
+        if metric.needs_labels and target.y_true is None:
             continue
         if target.kind == "two labels" or name in ANY_CLASSES:
             names.append(name)

@@ -11,6 +11,7 @@ import pandas as pd
 
 from evenhand.fairlib.arrays import Float, Int
 from evenhand.fairlib.evaluation.audit_columns import read_numbers
+from evenhand.fairlib.outcome_words import WordedOutcome, favourable_by_words
 
 Kind = Literal["two labels", "classes", "numbers"]
 
@@ -35,6 +36,7 @@ class Target:
     labels: tuple[Any, ...] = ()  # the labels as they were passed
     favourable: int | None = None  # code of the good outcome for a person
     is_stated: bool = False  # whether the caller named the good outcome
+    reason: str = ""  # why this outcome is taken as the good one, where words say so
     column: str = ""  # name of the label's column; "" for none
     notes: tuple[str, ...] = ()
 
@@ -101,7 +103,12 @@ def read_target(
         values = [0, 1]
     _check_one_type(columns, values)
     if len(values) > 2:
-        return _classes(columns, predictions, scores, values, title)
+        if positive is not None:
+            raise ValueError(
+                f"positive: got {positive!r}, but there are {len(values)} labels, of which none "
+                "is positive; leave it out, or pass favourable"
+            )
+        return _classes(columns, predictions, scores, values, title, favourable)
     return _two_labels(
         columns,
         predictions,
@@ -208,6 +215,11 @@ def _check_one_type(columns: Mapping[str, pd.Series], values: list[Any]) -> None
             )
 
 
+def _listed(values: list[Any]) -> str:
+    """All values, for messages."""
+    return ", ".join(map(repr, values))
+
+
 def _some(values: set[Any]) -> str:
     """A few values, for messages."""
     listed = sorted(map(repr, values))
@@ -230,8 +242,15 @@ def _classes(
     scores: Mapping[str, Any],
     values: list[Any],
     title: str,
+    favourable: Any,
 ) -> Target:
     """More than two labels."""
+    place = None
+    if favourable is not None:
+        places = [place for place, value in enumerate(values) if _same(favourable, value)]
+        if not places:
+            raise ValueError(f"favourable: got {favourable!r}, expected one of {_listed(values)}")
+        place = places[0]
     codes = {name: _codes(column, values) for name, column in columns.items()}
     y_pred = {model: codes[_argument("y_pred", model)] for model in predictions}
     rows = len(next(iter(codes.values())))
@@ -247,7 +266,15 @@ def _classes(
         y_pred.setdefault(model, table.argmax(axis=1).astype(np.int64))
     names = tuple(map(str, values))
     return Target(
-        "classes", codes.get("y_true"), y_pred, probabilities, names, tuple(values), column=title
+        "classes",
+        codes.get("y_true"),
+        y_pred,
+        probabilities,
+        names,
+        tuple(values),
+        favourable=place,
+        is_stated=place is not None,
+        column=title,
     )
 
 
@@ -269,7 +296,13 @@ def _two_labels(
     threshold: float,
 ) -> Target:
     """Two labels: the positive one is coded 1."""
-    ordered = _negative_and_positive(values, *stated)
+    positive, favourable_value = stated
+    worded = None
+    if favourable_value is None:
+        worded = _by_words(values, column)
+    if worded is not None:
+        favourable_value = values[worded.place]
+    ordered = _negative_and_positive(values, positive, favourable_value)
     codes = {name: _codes(column, ordered) for name, column in columns.items()}
     y_pred = {model: codes[_argument("y_pred", model)] for model in predictions}
     notes = []
@@ -281,8 +314,8 @@ def _two_labels(
     if scores and not predictions:
         notes.append(f"decisions are probabilities of at least {threshold:g}")
     favourable = 1
-    if stated[1] is not None:
-        favourable = int(_same(stated[1], ordered[1]))
+    if favourable_value is not None:
+        favourable = int(_same(favourable_value, ordered[1]))
     return Target(
         "two labels",
         codes.get("y_true"),
@@ -292,9 +325,17 @@ def _two_labels(
         tuple(ordered),
         favourable,
         is_stated=stated[1] is not None,
+        reason="" if worded is None else worded.reason,
         column=column[0],
         notes=tuple(notes),
     )
+
+
+def _by_words(values: list[Any], column: tuple[str, Mapping[Any, str]]) -> WordedOutcome | None:
+    """The good outcome by the words of two labels, or of their column's name."""
+    title, names = column
+    texts = [str(names.get(value, value)) for value in values]
+    return favourable_by_words(title, texts)
 
 
 def _negative_and_positive(values: list[Any], positive: Any, favourable: Any) -> list[Any]:
@@ -319,7 +360,8 @@ def _positive_label(values: list[Any], positive: Any, favourable: Any) -> Any:
             return chosen
     raise ValueError(
         f"favourable: the labels are {_some(set(values))}, and nothing says which one is the "
-        f"good outcome for a person; pass it, such as favourable={values[-1]!r}"
+        "good outcome for a person; pass it, as in favourable="
+        f"{' or favourable='.join(map(repr, values))}"
     )
 
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from evenhand.fairlib.evaluation.audit_target import NO, YES, Target
 from evenhand.fairlib.evaluation.group_metrics import TITLES
+from evenhand.fairlib.evaluation.group_selection import NAMED
 from evenhand.fairlib.evaluation.group_tables import (
     Gap,
     GroupTable,
@@ -46,6 +47,10 @@ PLURALS = {
 
 NOT_COMPARED = "Not compared by"
 """Start of the sentence that names the groups which are left out."""
+
+
+NOTE = "Note: "
+"""Start of the sentences that say what was assumed."""
 
 
 class Finding(NamedTuple):
@@ -194,6 +199,8 @@ def sentences_of(
         if table.controls is not None and len(table.grouping.columns) == 1:
             sentences += _of_controls(table, target)
     for table in singles:
+        sentences += _of_unnamed(table, target)
+    for table in singles:
         sentences += _of_left_out(table, target, metrics)
     if target is not None:
         sentences += _notes(target)
@@ -209,6 +216,8 @@ def _first_metric(table: GroupTable, target: Target | None, metrics: Sequence[st
         return "selection_rate"
     if target.kind == "numbers":
         return "mean_prediction"
+    if target.favourable is not None:
+        return f"selection_rate.{target.favourable_name}"
     if target.y_true is not None:
         return "accuracy"
     return f"selection_rate.{target.classes[0]}"
@@ -222,11 +231,11 @@ def _finding(
     about = f"By {_spoken(table)}: " if several else ""
     if name not in table.metrics:
         return Finding(0.0, f"{about}nothing is compared.")
-    gap = table.gap(name, "difference")
+    gap = table.gap(name, "difference", smallest=NAMED)
     if gap.value is None:
         reason = gap.reason.removeprefix(f"{table.grouping.name}: ")
         return Finding(1.0, f"By {_spoken(table)}: not enough evidence: {reason}.")
-    if target is not None and target.kind == "two labels":
+    if target is not None and target.favourable is not None:
         gravity, text = _on_selection(table, target, gap)
     elif target is None or target.kind == "numbers":
         gravity, text = 0.0, _on_difference(table, name, gap, plain_number)
@@ -256,13 +265,14 @@ def _value(table: GroupTable, name: str, group: str) -> float:
 def _on_selection(table: GroupTable, target: Target, difference: Gap) -> tuple[float, str]:
     """Say how much less often a group gets the favourable outcome."""
     verb = outcome_words(target.column, target.favourable_name)
-    least = _value(table, "selection_rate", difference.least)
-    most = _value(table, "selection_rate", difference.most)
+    name = difference.metric
+    least = _value(table, name, difference.least)
+    most = _value(table, name, difference.most)
     worse = group_words(table, difference.least)
     better = group_words(table, difference.most)
     if most - least < EQUAL:
         return 0.0, f"all groups {verb} equally often ({percent(most)})"
-    ratio = table.gap("selection_rate", "ratio")
+    ratio = table.gap(name, "ratio", smallest=NAMED)
     assert ratio.value is not None
     shares = f"{percent(least)} against {percent(most)}"
     text = f"{worse} {verb} {round(100 * ratio.value)} % as often as {better} ({shares})"
@@ -333,7 +343,7 @@ def _of_intersections(
     for table in tables.marginal.values():
         if len(table.grouping.columns) < 2:
             continue
-        difference = table.gap("selection_rate", "difference")
+        difference = table.gap("selection_rate", "difference", smallest=NAMED)
         if difference.value is None or difference.value < EQUAL:
             continue
         gravity, text = _on_selection(table, target, difference)
@@ -351,13 +361,13 @@ def _of_errors(table: GroupTable, target: Target | None, *, several: bool) -> li
         return []
     about = f"By {_spoken(table)}: " if several else ""
     if target.kind == "numbers":
-        gap = table.gap("mean_absolute_error", "difference")
+        gap = table.gap("mean_absolute_error", "difference", smallest=NAMED)
         if gap.value is None:
             return []
         return [_started(about, _on_difference(table, gap.metric, gap, plain_number))]
     gaps = []
     for name in ("true_positive_rate", "false_positive_rate"):
-        gap = table.gap(name, "difference")
+        gap = table.gap(name, "difference", smallest=NAMED)
         if gap.value is not None and gap.value >= EQUAL:
             gaps.append(gap)
     if not gaps:
@@ -398,6 +408,31 @@ def _of_controls(table: GroupTable, target: Target | None) -> list[str]:
     return [f"{text}."]
 
 
+def _of_unnamed(table: GroupTable, target: Target | None) -> list[str]:
+    """Name the groups that are too small for the sentences, and the ratio with them."""
+    if target is None or target.favourable is None:
+        return []
+    name = _first_metric(table, target, ())
+    if name not in table.metrics:
+        return []
+    ratio = table.gap(name, "ratio")
+    among_large = table.gap(name, "ratio", smallest=NAMED)
+    if ratio.value is None or among_large.value is None or ratio.value == among_large.value:
+        return []
+    rows = table.metrics[name].n
+    compared = table.compared(name)[0]
+    small = []
+    for place, group in enumerate(table.grouping.texts):
+        if compared[place] and rows[place] < NAMED:
+            small.append(f"{group} ({rows[place]:,.0f} {table.settings.unit})")
+    text = f"By {_spoken(table)}, groups of fewer than {NAMED} {table.settings.unit} are not named "
+    text += f"as extremes: {', '.join(small)}; with them the smallest impact ratio is "
+    text += short(ratio.value)
+    if ratio.low is not None and ratio.high is not None:
+        text += f", interval {short(ratio.low)} to {short(ratio.high)}"
+    return [f"{text}."]
+
+
 def _of_left_out(table: GroupTable, target: Target | None, metrics: Sequence[str]) -> list[str]:
     """Name the groups of an attribute that are not compared."""
     name = _first_metric(table, target, metrics)
@@ -412,12 +447,13 @@ def _of_left_out(table: GroupTable, target: Target | None, metrics: Sequence[str
 
 def _notes(target: Target) -> list[str]:
     """Say what was assumed."""
-    notes = [f"Note: {note}." for note in target.notes]
+    notes = [f"{NOTE}{note}." for note in target.notes]
     if target.kind == "two labels" and not target.is_stated:
         outcome = target.favourable_name
         if target.column:
             outcome = f"{target.column} = {outcome}"
+        why = f" ({target.reason})" if target.reason else ""
         notes.append(
-            f"Note: {outcome} is taken as the favourable outcome; `favourable` states another."
+            f"{NOTE}{outcome} is taken as the favourable outcome{why}; `favourable` states another."
         )
     return notes

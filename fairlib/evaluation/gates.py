@@ -16,10 +16,23 @@ if TYPE_CHECKING:
     from evenhand.fairlib.evaluation.paired import Comparison
 
 Bound = Literal["point", "interval"]
-Kind = Literal["min", "max", "no_worse_than_baseline", "better_than_blind", "better_than_plain"]
+Kind = Literal[
+    "min",
+    "max",
+    "no_worse_than_baseline",
+    "better_than_blind",
+    "better_than_plain",
+    "better_than_reweigh",
+    "better_than_leave_out",
+]
 Verdict = Literal["passed", "refused", "insufficient_evidence"]
 
-CONTROLS: dict[Kind, str] = {"better_than_blind": "blind", "better_than_plain": "plain"}
+CONTROLS: dict[Kind, str] = {
+    "better_than_blind": "blind",
+    "better_than_plain": "plain",
+    "better_than_reweigh": "reweigh",
+    "better_than_leave_out": "leave_out",
+}
 """Gates that compare with a control, and its name."""
 GATE_KEYS = ("min", "max", "bound", "groups", "no_worse_than_baseline", *CONTROLS)
 
@@ -47,10 +60,12 @@ class Gate:
     # how much worse than a baseline on the same rows the metric may be, at least 0
     no_worse_than_baseline: float | None = None
     # how much better than a control on the same rows the metric must be: the learner without
-    # mitigation and without the sensitive columns, or only without mitigation. 0 allows no loss, a
-    # negative number one.
+    # mitigation and without the sensitive columns, only without mitigation, on reweighed rows, or
+    # without the columns that predict an attribute. 0 allows no loss, a negative number one.
     better_than_blind: float | None = None
     better_than_plain: float | None = None
+    better_than_reweigh: float | None = None
+    better_than_leave_out: float | None = None
     # groups of the metric's attribute that must be measured: where one is left out, for too few
     # rows, the gate does not pass
     groups: tuple[str, ...] = ()

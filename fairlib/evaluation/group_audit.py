@@ -11,7 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
-from typing import TYPE_CHECKING, Any, Literal
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, TextIO
 
 import numpy as np
 import pandas as pd
@@ -23,6 +24,7 @@ from evenhand.fairlib.evaluation.audit_columns import (
     as_pandas,
     group_by,
     groupings_of,
+    holds_probabilities,
     read_column,
     read_columns,
 )
@@ -47,8 +49,9 @@ from evenhand.fairlib.evaluation.audit_metrics import (
 )
 from evenhand.fairlib.evaluation.audit_page import audit_fragment, audit_page
 from evenhand.fairlib.evaluation.audit_target import Target, read_target
-from evenhand.fairlib.evaluation.audit_verdict import sentences_of
+from evenhand.fairlib.evaluation.audit_verdict import NOTE, sentences_of
 from evenhand.fairlib.evaluation.evaluate import check_settings
+from evenhand.fairlib.evaluation.group_metrics import CellMetric, Cells
 from evenhand.fairlib.evaluation.group_tables import (
     Gap,
     GroupTable,
@@ -60,6 +63,12 @@ from evenhand.fairlib.parameters import check_sample_weight
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
+
+Makers = Mapping[str, Callable[[Cells], CellMetric]]
+"""By name, functions that compute a metric in cells."""
+
+MOST_LINES = 20
+"""Groups that `print` shows at most."""
 
 WHOLE = "overall"
 """Name of the group of all rows."""
@@ -145,9 +154,9 @@ def audit(
         True labels (two or more) or true numbers. None: nothing is known of them, and only what is
         predicted is compared.
     y_pred : array-like, shape (n,), mapping or DataFrame, optional
-        Predicted labels or numbers, or probabilities of label 1, which `threshold` turns into
-        decisions. A mapping, or a DataFrame of several columns, has the predictions of several
-        models by name.
+        Predicted labels or numbers, or probabilities: of label 1, which `threshold` turns into
+        decisions, or what ``predict_proba`` gives. A mapping, or a DataFrame of several columns,
+        has the predictions of several models by name.
     sensitive_features : Series, array-like of shape (n,) or (n, k), mapping or DataFrame
         Attributes whose groups are compared. With several, each alone, every pair, and all
         together.
@@ -167,8 +176,9 @@ def audit(
         Label that is coded 1, which true positive rates are of; default: 1, true or yes, else the
         favourable one.
     favourable : object, optional
-        Label that is the good outcome for a person, which selection rates are of; default: the
-        positive one.
+        Label that is the good outcome for a person, which selection rates are of. Default: as the
+        words of the labels, or of their column's name, say (``denied`` is none), else the positive
+        one; the verdict says which one was taken.
     threshold : float, default 0.5
         Probability from which on label 1 is predicted.
     intersections : bool, default True
@@ -213,6 +223,8 @@ def audit(
     """
     checker = RowChecker()
     labels = None if y_true is None else read_column("y_true", y_true, checker)
+    if y_score is None and holds_probabilities(y_pred):
+        y_pred, y_score = None, y_pred
     predictions = _by_model("y_pred", y_pred, checker)
     scores = _by_model("y_score", y_score, checker)
     if not predictions and not scores:
@@ -435,19 +447,25 @@ def _measure(rows: AuditRows, model: str, request: Request, settings: Settings) 
     """Compute one model's metrics."""
     source = _source(rows, model, settings)
     makers = {name: source.maker(metric) for name, metric in request.metrics.items()}
-    makers |= {name: source.maker(name) for name in request.hidden}
+    of_verdict = makers | {name: source.maker(name) for name in request.hidden}
+    # a function may have the name of a metric that the verdict uses: results are the function's
+    shares_name = any(name in makers for name in request.hidden)
+    if not shares_name:
+        makers = of_verdict
     whole = Grouping(
         (WHOLE,), np.zeros(rows.n, dtype=np.int64), ((WHOLE,),), np.zeros(1, dtype=bool), {}
     )
 
-    def _table(grouping: Grouping, controls: Grouping | None) -> GroupTable:
-        return make_table(grouping, controls, makers, rows.weights, rows.people, settings)
+    def _table(
+        grouping: Grouping, controls: Grouping | None, metrics: Makers = makers
+    ) -> GroupTable:
+        return make_table(grouping, controls, metrics, rows.weights, rows.people, settings)
 
     tables = {part.name: _table(part, rows.controls) for part in rows.groupings}
     marginal = tables
-    if rows.controls is not None:
+    if rows.controls is not None or shares_name:
         # the verdict begins with the groups as they are, whatever the control features
-        marginal = {part.name: _table(part, None) for part in rows.shown}
+        marginal = {part.name: _table(part, None, of_verdict) for part in rows.shown}
     joint = tables[rows.groupings[-1].name]
     by_attribute = {part.name: tables[part.name] for part in rows.shown}
     marginal = {name: marginal[name] for name in by_attribute}
@@ -625,10 +643,14 @@ class GroupAudit:
     def verdict(self) -> tuple[str, ...]:
         """What the audit shows, in sentences, the gravest first."""
         sentences: list[str] = []
+        notes: dict[str, None] = {}  # the same for all models
         for model, of_model in self.verdicts.items():
             for sentence in of_model:
-                sentences.append(f"{model}: {sentence}" if model else sentence)
-        return tuple(sentences)
+                if sentence.startswith(NOTE):
+                    notes[sentence] = None
+                else:
+                    sentences.append(f"{model}: {sentence}" if model else sentence)
+        return (*sentences, *notes)
 
     @property
     def verdicts(self) -> dict[str, tuple[str, ...]]:
@@ -759,7 +781,10 @@ class GroupAudit:
                 )
             )
         parts.append(self._compared_gaps(first, second))
-        return pd.concat([part for part in parts if len(part)], ignore_index=True)
+        frame = pd.concat([part for part in parts if len(part)], ignore_index=True)
+        if "reason" in frame:
+            frame["reason"] = frame["reason"].fillna("")
+        return frame
 
     def _compared_gaps(self, first: str, second: str) -> pd.DataFrame:
         """Differences of the metrics that compare groups; none of numbers and functions alone."""
@@ -785,13 +810,32 @@ class GroupAudit:
             has_scores=first in target.score and second in target.score,
         )
 
-    def to_html(self, *, full_page: bool = True, title: str = "Audit by group") -> str:
+    @property
+    def favourable(self) -> Any:
+        """Label that rates are of as the good outcome for a person; None where there is none.
+
+        The verdict says why it was taken, where nobody named it.
+        """
+        target = self._rows.target
+        if target is None or target.favourable is None:
+            return None
+        return target.labels[target.favourable]
+
+    def to_html(
+        self,
+        buf: str | Path | TextIO | None = None,
+        *,
+        full_page: bool = True,
+        title: str = "Audit by group",
+    ) -> str | None:
         """Write the audit as HTML that loads nothing: the verdict first, then tables.
 
         Values of groups with too few people are left out.
 
         Parameters
         ----------
+        buf : path or file, optional
+            Where to write it.
         full_page : bool, default True
             Whether to write a whole page, or a part of one.
         title : str
@@ -799,8 +843,20 @@ class GroupAudit:
 
         Returns
         -------
-        str
+        str or None
+            The page; None if it is written to `buf`, as pandas has it.
         """
+        html = self._html(full_page=full_page, title=title)
+        if buf is None:
+            return html
+        if isinstance(buf, str | Path):
+            Path(buf).write_text(html, encoding="utf-8")
+        else:
+            buf.write(html)
+        return None
+
+    def _html(self, *, full_page: bool, title: str) -> str:
+        """The page, or a part of one."""
         groups = self.to_frame()
         few = (groups["n"] < self.min_cell) & (groups["status"] == "missing")
         groups.loc[few, "status"] = "too_few"
@@ -809,15 +865,33 @@ class GroupAudit:
 
     def _repr_html_(self) -> str:
         """What a notebook shows."""
-        return self.to_html(full_page=False, title="")
+        return self._html(full_page=False, title="")
 
     def __repr__(self) -> str:
         """The verdict, and what was compared."""
         attributes = ", ".join(self.attributes)
         head = f"GroupAudit of {self._rows.n:,} rows by {attributes}"
         if self.models != ("",):
-            head += f", {len(self.models)} models"
-        return "\n".join([head, *(f"  {sentence}" for sentence in self.verdict)])
+            head += f", {len(self.models)} model" + "s" * (len(self.models) > 1)
+        lines = [head, *(f"  {sentence}" for sentence in self.verdict)]
+        if self._request.is_asked:
+            lines += self._table_lines()
+        return "\n".join(lines)
+
+    def _table_lines(self) -> list[str]:
+        """The metrics that were asked for, as text: by group, and of all rows."""
+        lines = []
+        for model, tables in self._tables.items():
+            frames = ModelFrames(tables, list(self.metrics))
+            by_group = frames.by_group()
+            text = by_group.head(MOST_LINES).to_string(float_format="{:.3f}".format, line_width=80)
+            lines += ["", *([f"{model}:"] if model else []), text]
+            if len(by_group) > MOST_LINES:
+                lines.append(f"... {len(by_group) - MOST_LINES} more groups: by_group has them all")
+            if self._rows.controls is None:
+                overall = frames.overall().to_string(float_format="{:.3f}".format)
+                lines += ["", "overall", overall]
+        return lines
 
 
 def _of_one_metric(result: Any) -> Any:

@@ -12,6 +12,9 @@ from evenhand.fairlib.arrays import Bool, Int
 from evenhand.fairlib.catalogue import is_intersection
 from evenhand.fairlib.evaluation.metrics import GROUP_METRICS, Needs
 
+NAMED = 20
+"""Fewest people of a group that a sentence names as an extreme, where two groups have so many."""
+
 MISSING = "missing"
 """Group of the rows without a value of the attribute. It is shown, and is no group of a comparison.
 """
@@ -204,7 +207,7 @@ def left_out_notes(evaluation: Mapping[str, Any]) -> list[str]:
         always, sometimes = _left_out_of(lists)
         parts = []
         if always:
-            parts.append(f"no comparison of groups has {left_out_text(always, unit)}")
+            parts.append(f"no comparison of groups includes {left_out_text(always, unit)}")
         if sometimes:
             parts.append(f"those of error rates lack {left_out_text(sometimes, unit)}")
         if parts:

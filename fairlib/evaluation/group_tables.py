@@ -156,7 +156,7 @@ class GroupTable:
             self._estimates[key] = metric.intervals(coverage)
         return self._estimates[key]
 
-    def gap(self, name: str, kind: GapKind, control: int = 0) -> Gap:
+    def gap(self, name: str, kind: GapKind, control: int = 0, smallest: int = 0) -> Gap:
         """Compare the groups by one metric.
 
         Parameters
@@ -167,12 +167,15 @@ class GroupTable:
             Largest value less the smallest, or the smallest over the largest.
         control : int
             Position of the level of the control features.
+        smallest : int, default 0
+            Fewest rows, or people, of a group that is compared here, if two groups have so many.
 
         Returns
         -------
         Gap
         """
         places = np.flatnonzero(self.compared(name)[control])
+        places = self._large_enough(name, control, places, smallest)
         reason = self._shortage(name, control, places)
         attribute = self.grouping.name
         if reason:
@@ -192,6 +195,11 @@ class GroupTable:
         low = min(low, value)
         high = max(high, value)
         return Gap(name, attribute, control, kind, value, low, high, least, most)
+
+    def _large_enough(self, name: str, control: int, places: Int, smallest: int) -> Int:
+        """Places of the groups with `smallest` rows that a metric is of; all, if fewer than two."""
+        large = places[self.shaped(self.metrics[name].n)[control, places] >= smallest]
+        return large if len(large) >= 2 else places
 
     def _compare(self, name: str, kind: GapKind, chosen: Int, values: Float) -> Estimates:
         """The gap or ratio of some cells, with NaN ends where there is no interval."""

@@ -28,6 +28,7 @@ from evenhand.fairlib.methods.method_base import Callback, Method, Validation
 from evenhand.fairlib.methods.thresholds import between_values
 from evenhand.fairlib.methods.tree_rows import TreeRows
 from evenhand.fairlib.numerics import logistic_losses, softmax_losses
+from evenhand.fairlib.preprocessing.input_tables import with_columns_of
 from evenhand.fairlib.transport.problem import TransportProblem
 from evenhand.fairlib.tuning.space import Real, Space
 
@@ -187,7 +188,7 @@ class BudroClassifier(AdaptedInputs, GBDTClassifier):
             Training rows; missing numbers are NaN.
         y : array-like, shape (n,)
             Labels.
-        sensitive_features : mapping of str to array-like, DataFrame, Series or array, of n rows
+        sensitive_features : mapping, DataFrame, Series or array of n rows, or names of columns of X
             Used only to fit a metric that is not fitted.
         sample_weight : array-like, shape (n,), or None
             Weight of every row, at least 0; None: all count the same.
@@ -217,6 +218,7 @@ class BudroClassifier(AdaptedInputs, GBDTClassifier):
         filled = _filled(data)
         self.metric_ = self.metric
         if isinstance(self.metric, Metric):
+            sensitive_features = with_columns_of(X, sensitive_features)
             self.metric_ = fitted_metric(self.metric, self._named(filled), sensitive_features)
         if self.adapts_inputs:
             # people are as far apart as their counterparts in one group
@@ -502,6 +504,11 @@ class _Rounds:
             Parameters of trees to choose from.
         with_checkpoints : bool
             Whether each round has a checkpoint.
+
+        Returns
+        -------
+        list of _Training
+            One training a side.
         """
         n_steps = self.model.n_steps
         best: list[_Training] = []
@@ -527,6 +534,11 @@ class _Rounds:
             All rows.
         best : list of _Training
             Trainings of the folds.
+
+        Returns
+        -------
+        _Training
+            Its history has the mean scores of the folds.
         """
         scores = _mean_scores(best)
         steps = int(np.argmax(scores)) + 1

@@ -22,7 +22,7 @@ from evenhand.fairlib.methods.one_hot import SPLIT_BY_ONE, OneHotRuns
 from evenhand.fairlib.methods.thresholds import between_values
 from evenhand.fairlib.methods.tree_rows import TreeRows
 from evenhand.fairlib.numerics import logistic_losses, softmax_losses
-from evenhand.fairlib.preprocessing.input_tables import InputTable
+from evenhand.fairlib.preprocessing.input_tables import InputTable, with_columns_of
 from evenhand.fairlib.splits import hold_out, persons
 from evenhand.fairlib.tuning.space import Choice, Real, Space
 
@@ -190,7 +190,7 @@ class GBDTClassifier(Method):
             Training rows; missing numbers are NaN.
         y : array-like, shape (n,)
             Labels.
-        sensitive_features : mapping of str to array-like, DataFrame, Series or array, of n rows
+        sensitive_features : mapping, DataFrame, Series or array of n rows, or names of columns of X
             Ignored without mitigation.
         sample_weight : array-like, shape (n,), or None
             Weight of every row, at least 0; None: all count the same.
@@ -210,6 +210,7 @@ class GBDTClassifier(Method):
             sensitive features, where the method needs them.
         """
         data, codes, weights = self._begin_fit(X, y, sample_weight)
+        sensitive_features = with_columns_of(X, sensitive_features)
         rows, weights = self._prepare(data, codes, sensitive_features, weights)
         importance = self._class_weights(codes, weights)
         parameters = self._booster_parameters(codes, weights, importance)

@@ -9,7 +9,7 @@ is encoded by a :class:`evenhand.fairlib.preprocessing.encoder.TableEncoder` tha
 from __future__ import annotations
 
 import importlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
@@ -223,6 +223,17 @@ def _plain_column(column: pd.Series) -> tuple[pd.Series, Kind]:
         if not isinstance(dtype, np.dtype):
             column = _as_floats(column)
         return column, kind
+    kind = _kind_of_objects(column)
+    if kind in PLAIN:
+        column = _as_floats(column)
+    return column, kind
+
+
+def _kind_of_objects(column: pd.Series) -> Kind:
+    """Kind of a column of Python objects."""
+    from pandas.api import types
+
+    dtype = column.dtype
     inferred = types.infer_dtype(column, skipna=True)
     is_object = types.is_object_dtype(dtype)
     if not is_object or inferred not in OBJECTS:
@@ -231,10 +242,20 @@ def _plain_column(column: pd.Series) -> tuple[pd.Series, Kind]:
             f"column {str(column.name)!r} of X has the type {type_name}, which is no number, "
             "category or date: convert it, or leave it out."
         )
-    kind = OBJECTS[inferred]
-    if kind in PLAIN:
-        column = _as_floats(column)
-    return column, kind
+    if inferred == "mixed":
+        _check_single_values(column)
+    return OBJECTS[inferred]
+
+
+def _check_single_values(column: pd.Series) -> None:
+    """ValueError for lists and the like in the place of values."""
+    for value in column:
+        if not isinstance(value, Hashable):
+            raise ValueError(
+                f"column {str(column.name)!r} of X holds values of the type "
+                f"{type(value).__name__}, which is no number, category or date: give each part a "
+                "column of its own, or leave it out."
+            )
 
 
 def _as_floats(column: pd.Series) -> pd.Series:
@@ -388,8 +409,9 @@ def positions_of(
             continue
         if not columns:
             raise ValueError(
-                f"{title} names the column {item!r}, but X has no names: give a table, or "
-                "positions."
+                f"{title} names the column {item!r}, but X has no names: give a table (a "
+                "pipeline's steps give one after set_output(transform='pandas')), or "
+                f"{'values' if title == 'sensitive_features' else 'positions'}."
             )
         if item not in columns:
             near = get_close_matches(item, columns, n=1)
@@ -400,6 +422,55 @@ def positions_of(
             )
         positions += columns[item]
     return positions
+
+
+def with_columns_of(X: Any, sensitive_features: Any) -> Any:
+    """Replace names of columns of X by their values.
+
+    Parameters
+    ----------
+    X : object
+        A table, or an array without names.
+    sensitive_features : object
+        Name of a column, a list of names, or values as ``fit`` takes them. A list of as many
+        strings as X has rows is one of values.
+
+    Returns
+    -------
+    object
+        A mapping of names to values; what is no name as it is.
+
+    Raises
+    ------
+    ValueError
+        For a name that no column has.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> table = pd.DataFrame({"sex": ["f", "m", "f"], "age": [30, 40, 50]})
+    >>> with_columns_of(table, "sex")["sex"].tolist()
+    ['f', 'm', 'f']
+    """
+    names = sensitive_features
+    if isinstance(names, str):
+        names = [names]
+    is_listed = isinstance(names, list | tuple) and len(names) > 0
+    if not is_listed or not all(isinstance(name, str) for name in names):
+        return sensitive_features
+    is_one_name = isinstance(sensitive_features, str)
+    table = read_table(X)
+    if not is_one_name and (table is None or len(names) == len(table.frame)):
+        return sensitive_features
+    columns = {}
+    if table is not None:
+        columns = {name: [j] for j, name in enumerate(table.names)}
+    values = {}
+    for name in names:
+        (place,) = positions_of([name], columns, "sensitive_features")
+        assert table is not None
+        values[name] = np.asarray(table.frame.iloc[:, place])
+    return values
 
 
 class TakesTables:
@@ -443,6 +514,8 @@ class TakesTables:
             if self.encoder_ is None and self._needs_encoder(table):
                 self.encoder_ = fit_encoder(table)
         if self.encoder_ is None:
+            if not reset and table.names != list(getattr(self, "feature_names_in_", table.names)):
+                check_names(self, table.named(), reset=False)
             return self._plain_numbers(table, reset=reset)
         check_names(self, table.named(), reset=reset)
         return encode(self.encoder_, table)

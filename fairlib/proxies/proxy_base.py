@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 from evenhand.fairlib.arrays import Float, Float32, Index
 from evenhand.fairlib.distances.metric_base import sensitive_columns
 from evenhand.fairlib.parameters import ParameterChecks
-from evenhand.fairlib.preprocessing.input_tables import TakesTables, read_encoder
+from evenhand.fairlib.preprocessing.input_tables import TakesTables, read_encoder, with_columns_of
 from evenhand.fairlib.proxies.graph import SplittingGraph, expected_acceptance
 from evenhand.fairlib.proxies.proxy_groups import Target, group_names, indicators_of, target_shares
 
@@ -84,7 +84,7 @@ class BalancingProxy(TakesTables, ParameterChecks, BaseEstimator):  # type: igno
         ----------
         X : array-like, shape (n, d)
         y : ignored
-        sensitive_features : mapping of str to array-like, DataFrame, Series or array, of n rows
+        sensitive_features : mapping, DataFrame, Series or array of n rows, or names of columns of X
             Attributes to balance. They are needed.
         callback : callable, default None
             Called after every split with (splits, splits plus the largest number still needed,
@@ -103,7 +103,7 @@ class BalancingProxy(TakesTables, ParameterChecks, BaseEstimator):  # type: igno
         """
         rows = self._validated(X, reset=True)
         self._check_parameters()
-        sensitive_features = sensitive_columns(sensitive_features)
+        sensitive_features = sensitive_columns(with_columns_of(X, sensitive_features))
         self.group_names_ = group_names(sensitive_features, len(rows))
         indicators = indicators_of(sensitive_features, self.group_names_)
         self.base_rates_ = indicators.mean(axis=0)

@@ -22,6 +22,8 @@ from evenhand.fairlib.proxies.proxy_groups import indicators_of
 CHUNK_DRAWS = 50
 # Least number of rows with one acceptance probability for which group shares are computed.
 LEAST_ALIKE = 50
+# Imbalances of rounding.
+ROUNDING = 1e-9
 # A person is supported above this share of the mean chance, and has no chance below NO_CHANCE.
 LEAST_SHARE = 0.1
 NO_CHANCE = 0.001
@@ -167,6 +169,45 @@ def measure_proxy(
     base_rates = point["imbalance_before"][0]
     kept_shares = point["imbalance"][0]
     return ProxyMeasures(values, lows, highs, base_rates, kept_shares, compositions, rows)
+
+
+def possible_reduction(proxy: BalancingProxy) -> float | None:
+    """Share of the training rows' imbalance that a proxy's groups could remove without support.
+
+    The sample is the mixture of the proxy groups that is nearest to the target (Deng et al. 2023,
+    Algorithm 1), whose leaves are within the proxy's disclosivity limit, if it has one. It is what
+    `support` and a target that is nearer than the limit are given up for.
+
+    Parameters
+    ----------
+    proxy : BalancingProxy
+        A fitted proxy.
+
+    Returns
+    -------
+    float or None
+        From 0 to 1; None if the rows have the target shares, or nothing can be removed.
+
+    Examples
+    --------
+    >>> from evenhand.fairlib.proxies.tree import ProxyTree
+    >>> rng = np.random.default_rng(0)
+    >>> sex = np.repeat(["f", "m"], [50, 150])
+    >>> X = rng.normal(size=(200, 1)) + (sex == "f")[:, None]
+    >>> proxy = ProxyTree(alpha=0.2, tolerance=0.0).fit(X, sensitive_features={"sex": sex})
+    >>> possible = possible_reduction(proxy)
+    >>> bool(0.5 < possible <= 0.2 / 0.25)  # a leaf is at most .2 nearer to one half than 1 / 4 is
+    True
+    """
+    from evenhand.fairlib.proxies.sampling import nearest_mixture
+
+    before = float(np.linalg.norm(proxy.base_rates_ - proxy.target_))
+    compositions = proxy.compositions_[proxy.masses_ > 0]
+    mixture = nearest_mixture(compositions, proxy.target_)
+    after = float(np.linalg.norm(mixture @ compositions - proxy.target_))
+    if before <= ROUNDING or after >= before - ROUNDING:
+        return None
+    return 1.0 - after / before
 
 
 def _value_of(name: str, statistic: Float, target: Float) -> float | None:

@@ -16,9 +16,8 @@ from evenhand.fairlib.evaluation.acquisition import mean_of_people
 from evenhand.fairlib.evaluation.evaluate import Evaluation, MetricValue, evaluate
 from evenhand.fairlib.evaluation.outcomes import Outcomes
 from evenhand.fairlib.evaluation.paired import Comparison, compare
+from evenhand.tasks.evaluating.control_names import PLAIN
 
-METHOD = "method"
-MAJORITY, PLAIN, BLIND = CONTROLS = ("majority", "plain", "blind")
 Matrix = Float32
 
 
@@ -148,8 +147,15 @@ def compared_with_itself(found: Evaluation) -> Against:
 
 
 def comparisons(content: Mapping[str, Any]) -> dict[str, Comparison]:
-    """Differences from each control, as gates read them."""
-    return {
-        name: Comparison.from_json({"differences": control["differences"], "n": content["rows"]})
-        for name, control in content["controls"].items()
-    }
+    """Differences from each control, as gates read them; those from a missing control are not
+    measured, for its reason.
+    """
+    rows = content["rows"]
+    compared = {}
+    for name, control in content["controls"].items():
+        compared[name] = Comparison.from_json({"differences": control["differences"], "n": rows})
+    for name, reason in content.get("missing", {}).items():
+        unmeasured = MetricValue.insufficient(reason)
+        measured = content["controls"][PLAIN]["differences"]
+        compared[name] = Comparison(dict.fromkeys(measured, unmeasured), rows)
+    return compared

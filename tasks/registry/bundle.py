@@ -17,10 +17,12 @@ from evenhand.tasks.registry.client import (
     fetch_bundle,
     published,
     published_version,
+    registered,
     tracking_uri,
     value_names,
 )
 from evenhand.tasks.registry.ledger import CHAIN
+from evenhand.tasks.written_input import nearest
 
 if TYPE_CHECKING:
     from evenhand.data_contracts.model import Contract
@@ -88,13 +90,27 @@ def find_version(registry: str, address: ModelAddress) -> Published:
         missing = f"version {address.version}"
     else:
         version = published(registry, address.name, str(address.alias))
-        missing = f"a version with the alias {address.alias!r}"
+        missing = f"version with the alias {address.alias!r}"
     if version is None:
-        raise InputError(
-            f"the model {address.name!r} is not published in this store ({missing} is not there): "
-            "`evenhand run JOB` publishes one."
-        )
+        raise _not_published(registry, address.name, missing)
     return version
+
+
+def _not_published(registry: str, name: str, missing: str) -> InputError:
+    """Say which models, or which versions of the model, there are."""
+    names, versions = registered(registry, name)
+    names = [each for each in names if not each.startswith(CHAIN)]
+    if versions:
+        listed = ", ".join(versions)
+        return InputError(
+            f"the model {name!r} has no {missing} in this store: its versions are {listed}."
+        )
+    hint = "`evenhand run JOB` publishes one"
+    if names:
+        hint = f"it has {', '.join(names)}"
+    return InputError(
+        f"the model {name!r} is not published in this store{nearest(name, names)}: {hint}."
+    )
 
 
 @dataclass(frozen=True)
@@ -130,6 +146,13 @@ class Bundle:
             return {"name": name, "classes": values}
         negative, positive = values
         return {"name": name, "negative": negative, "positive": positive}
+
+    @property
+    def positive_outcome(self) -> str:
+        """The positive label of two for readers, such as ``hired = yes``."""
+        label = self.label
+        names = self.value_names.get(label["name"], {})
+        return f"{label['name']} = {names.get(str(label['positive']), label['positive'])}"
 
     def require_two_labels(self, verb: str) -> None:
         """Raise `InputError` for a model of more than two labels, which a command does not take."""

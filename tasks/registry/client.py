@@ -128,8 +128,7 @@ def registry_client(uri: str) -> Iterator[MlflowClient]:
         away = "://" in uri and not uri.startswith("sqlite:") and _may_pass(error)
         raise (ServiceAway if away else NotCarriedOut)(
             f"the model registry at {public_uri} gave no valid answer ({type(error).__name__}: "
-            f"{reason}): "
-            "check MLFLOW_TRACKING_URI and the server, then run again."
+            f"{reason}): check MLFLOW_TRACKING_URI and the server, then run again."
         ) from None
     finally:
         for name, address in before.items():
@@ -227,8 +226,7 @@ def fetch_bundle(uri: str, name: str, version: str, folder: Path) -> Path:
     if faults:
         raise InputError(
             f"{name} version {version} is not what was published: {faults[0]}. `evenhand verify "
-            f"{name}` "
-            "lists all; restore the files, or publish it again."
+            f"{name}` lists all; restore the files, or publish it again."
         )
     if not listed and (place / BUNDLE).is_dir():
         shutil.copytree(place / BUNDLE, bundle, dirs_exist_ok=True)
@@ -335,6 +333,18 @@ def read_card(uri: str, name: str, version: str) -> dict[str, Any] | None:
     except (NotCarriedOut, OSError, ValueError):
         return None
     return card if isinstance(card, dict) else None
+
+
+@waits_for_service
+def registered(uri: str, name: str) -> tuple[list[str], list[str]]:
+    """Names of all models, and the versions of one of them, none if it is not there."""
+    with registry_client(uri) as client:
+        names = [model.name for model in client.search_registered_models(max_results=1000)]
+        versions: list[str] = []
+        if name in names:
+            entries = client.search_model_versions(f"name = '{name}'", max_results=1000)
+            versions = sorted((str(entry.version) for entry in entries), key=int)
+    return sorted(names), versions
 
 
 @waits_for_service

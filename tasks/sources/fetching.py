@@ -28,6 +28,7 @@ from evenhand.tasks.execution.store import (
 from evenhand.tasks.sources.databases import missing_package, open_database
 from evenhand.tasks.sources.lakes import lake_of
 from evenhand.tasks.sources.queries import check_query
+from evenhand.tasks.written_input import nearest_file
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -212,7 +213,10 @@ def _from_path(
             path = Path(location.removeprefix("file://")).expanduser()
             public_path = str(path)
             if not path.exists():
-                raise InputError(f"there is no file {path}: check the table's path in the job.")
+                raise InputError(
+                    f"there is no file {path}{nearest_file(path)}: check the table's path in the "
+                    "job."
+                )
         if path.is_dir():
             from evenhand.tasks.sources.table_reader import files_of
 

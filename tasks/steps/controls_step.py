@@ -1,23 +1,21 @@
 """Controls: what the same learner does without mitigation, with and without the sensitive
-columns.
+columns, and with a simple mitigation.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from evenhand.fairlib.execution import derive_seed
-from evenhand.fairlib.mapped import new_like, release, row_blocks
 from evenhand.fairlib.methods.decided import DecidedModel
-from evenhand.fairlib.methods.registry import METHODS, method_class
-from evenhand.tasks.classifier_training import Learner
+from evenhand.fairlib.methods.registry import METHODS
+from evenhand.tasks.classifier_training import Learner, control_learner
+from evenhand.tasks.decision_rules import decided_rule
+from evenhand.tasks.evaluating.control_names import BLIND, LEAVE_OUT, PLAIN, REWEIGH
 from evenhand.tasks.execution.dataset import Dataset, dataset_of, read_targets
-from evenhand.tasks.execution.step import Stages, StepContext, StepResult
-from evenhand.tasks.steps.decide_step import decided_rule
+from evenhand.tasks.execution.step import Outputs, Report, Stages, StepContext, StepResult
 
 
 def controls(context: StepContext) -> StepResult:
@@ -26,7 +24,10 @@ def controls(context: StepContext) -> StepResult:
     ``plain`` is the method's learner without mitigation; a method that has none is its own plain
     control, and the folder is missing, unless decisions have thresholds by group. ``blind`` is the
     same without the sensitive columns; it is missing where no sensitive column is a model input.
-    Both are calibrated and decide as the job's model does, but with one threshold for all groups.
+    For a mitigating method also ``reweigh/``, the same learner on rows reweighed by group and
+    label, ``leave_out/``, which is blind and without the columns that predict an attribute, and
+    ``simple_mitigations.json``, which says why one of them is missing.
+    All are calibrated and decide as the job's model does, but with one threshold for all groups.
     ``majority`` has the share of each label in the training rows. With `held_out`, also
     ``plain_held_out.parquet``: labels and probabilities of rows that the plain control was not
     trained on.
@@ -34,68 +35,63 @@ def controls(context: StepContext) -> StepResult:
     parameters = context.parameters
     data = read_targets(context.inputs["train"])
     spec = METHODS[parameters["method"]]
-    seed = parameters["seed"]
-    columns = sensitive_columns(data)
-    mitigates = spec.name != spec.plain or parameters["decision"]["equal"]
+    columns = data.sensitive_positions()
+    mitigates = bool(spec.name != spec.plain or parameters["decision"]["equal"])
     names = []
     if mitigates:
-        names.append("plain")
+        names.append(PLAIN)
     if columns:
-        names.append("blind")
+        names.append(BLIND)
     shares = (np.bincount(data.y, minlength=2) / len(data.y)).tolist()
-    outputs = context.write_json("majority", {"shares": shares})
-    stages = Stages(context.progress, max(len(names), 1))
+    outputs: Outputs = context.write_json("majority", {"shares": shares})
     if names:
-        data = dataset_of(context, "train", labels_only=True)
-    decides = parameters["calibration"] != "none" or parameters["decision"]["threshold"] != "own"
+        labels_only = not mitigates or "on_disk" in parameters
+        data = dataset_of(context, "train", labels_only=labels_only)
+    left_out: list[int] = []
+    weights = None
+    if mitigates:
+        # imported lazily: a method without mitigation needs none of it
+        from evenhand.tasks.evaluating import simple_mitigations as simple
+
+        choices = simple.simple_mitigations(data, spec, parameters)
+        names += [name for name, choice in choices.items() if choice.is_trained]
+        if choices[REWEIGH].is_trained:
+            weights = simple.reweighing(data, simple.attributes_of(data, parameters))
+        left_out = columns + data.positions_of(choices[LEAVE_OUT].columns)
+        content = {name: choice.to_json() for name, choice in choices.items()}
+        outputs |= context.write_json("simple_mitigations", content)
+    stages = Stages(context.progress, max(len(names), 1))
+    hidden = {BLIND: columns, LEAVE_OUT: left_out}
     for name in names:
         learner = control_learner(parameters, len(data.y))
+        if name == REWEIGH:
+            learner = replace(learner, weights=weights)
         rows = data
-        if name == "blind":
-            rows = without_columns(data, columns)
-        model: Any = learner.fit(rows, progress=stages.next())
-        writes_held_out = name == "plain" and parameters.get("held_out", False)
-        if decides or writes_held_out:
-            held = learner.held_out(model, rows, seed)
-        if writes_held_out:
-            held.write(context.workdir / "plain_held_out.parquet")
-            outputs["plain_held_out"] = (context.workdir / "plain_held_out.parquet", "held_out")
-        if decides:
-            one_threshold = {**parameters, "decision": {**parameters["decision"], "equal": None}}
-            calibration, rule, _ = decided_rule(one_threshold, held)
-            model = DecidedModel(model, calibration, rule)
-        model.save(context.workdir / name)
-        outputs[name] = (context.workdir / name, "model")
+        if name in hidden:
+            rows = data.with_zeros_in(hidden[name])
+        outputs |= _trained(context, name, learner, rows, stages.next())
     stages.finish()
     return StepResult(outputs, {"trained": names})
 
 
-def control_learner(parameters: Mapping[str, Any], rows: int) -> Learner:
-    """Learner without mitigation of a method, with the `arguments` that both share, for so many
-    rows.
-    """
-    spec = METHODS[parameters["method"]]
-
-    def build() -> Any:
-        seed = derive_seed(parameters["seed"], "train")
-        return method_class(spec.name)(**parameters["arguments"], random_state=seed).plain(rows)
-
-    return Learner(METHODS[spec.plain], build)
-
-
-def sensitive_columns(data: Dataset) -> list[int]:
-    """Positions of the matrix columns of all sensitive attributes that are model inputs."""
-    columns: list[int] = []
-    for name in data.sensitive:
-        columns.extend(data.groups.get(name, ()))
-    return columns
-
-
-def without_columns(data: Dataset, columns: list[int]) -> Dataset:
-    """The same rows with 0 in some columns, which no learner can then use."""
-    X = new_like(data.X)
-    for block in row_blocks(data.X):
-        X[block] = data.X[block]
-        X[block, columns] = np.float32(0.0)
-        release(X)
-    return replace(data, X=X)
+def _trained(
+    context: StepContext, name: str, learner: Learner, rows: Dataset, progress: Report
+) -> Outputs:
+    """Train and write one control with its decision rule, and held-out rows of the plain one."""
+    parameters = context.parameters
+    outputs: Outputs = {}
+    model: Any = learner.fit(rows, progress=progress)
+    decides = parameters["calibration"] != "none" or parameters["decision"]["threshold"] != "own"
+    writes_held_out = name == PLAIN and parameters.get("held_out", False)
+    if decides or writes_held_out:
+        held = learner.held_out(model, rows, parameters["seed"])
+    if writes_held_out:
+        held.write(context.workdir / "plain_held_out.parquet")
+        outputs["plain_held_out"] = (context.workdir / "plain_held_out.parquet", "held_out")
+    if decides:
+        one_threshold = {**parameters, "decision": {**parameters["decision"], "equal": None}}
+        calibration, rule, _ = decided_rule(one_threshold, held)
+        model = DecidedModel(model, calibration, rule)
+    model.save(context.workdir / name)
+    outputs[name] = (context.workdir / name, "model")
+    return outputs

@@ -21,7 +21,7 @@ from evenhand.fairlib.evaluation.evaluate import Evaluation, MetricValue
 from evenhand.fairlib.evaluation.evaluate import evaluate as measure
 from evenhand.fairlib.evaluation.flips import flips
 from evenhand.fairlib.evaluation.membership import stronger_attack
-from evenhand.fairlib.evaluation.outcomes import Outcomes, score_histograms
+from evenhand.fairlib.evaluation.outcomes import Outcomes, overall_rates, score_histograms
 from evenhand.fairlib.evaluation.probabilities import reliability
 from evenhand.fairlib.evaluation.transport_adversary import (
     TransportAudit,
@@ -44,6 +44,15 @@ from evenhand.tasks.evaluating.acquired_features import (
     adversaries,
     questions_of,
 )
+from evenhand.tasks.evaluating.control_names import (
+    BLIND,
+    CONTROLS,
+    LEAVE_OUT,
+    MAJORITY,
+    METHOD,
+    PLAIN,
+    SIMPLE_MITIGATIONS,
+)
 from evenhand.tasks.evaluating.decisions import (
     Decisions,
     acquire,
@@ -52,12 +61,16 @@ from evenhand.tasks.evaluating.decisions import (
     decide_rows,
     person_mean,
 )
-from evenhand.tasks.evaluating.metric_leaks import adapted_consistency, metric_leaks
+from evenhand.tasks.evaluating.metric_leaks import (
+    adapted_consistency,
+    adapted_copies,
+    consistency_of,
+    metric_leaks,
+)
 from evenhand.tasks.evaluating.token_moves import TokenMoves, token_moves
 from evenhand.tasks.execution.dataset import Block, Dataset, StoredTable, dataset_of, read_targets
 from evenhand.tasks.execution.step import Outputs, Stages, StepContext, StepResult, in_units
 from evenhand.tasks.sentence_rows import sentences_of, vectors_folder
-from evenhand.tasks.steps.controls_step import sensitive_columns
 
 if TYPE_CHECKING:
     from evenhand.fairlib.methods.dadi.dadi_classifier import Acquisition
@@ -112,13 +125,13 @@ def evaluate(context: StepContext) -> StepResult:
     acquired = None
     if asks(model):
         acquired = acquire(model, test.data.X, callback=stages.next())
-        test.decided(model, test.data, acquired).write(test.file(controls.METHOD), 0)
+        test.decided(model, test.data, acquired).write(test.file(METHOD), 0)
     explained = test.decide(people)
     comparisons = test.compare()
-    outcomes = test.outcomes(controls.METHOD)
+    outcomes = test.outcomes(METHOD)
     audited, certified, certificates = test.certify(model, outcomes, draws=settings["draws"])
     moves = test.token_moves(model, outcomes, draws=settings["draws"])
-    certificates |= moves.metrics | test.adapted_consistency(model)
+    certificates |= moves.metrics | test.adapted_consistency(model, outcomes)
 
     metrics = _probability_spread(outcomes) | certificates
     metrics |= _metrics_of_attacks_and_reasons(test, model)
@@ -151,8 +164,7 @@ def evaluate(context: StepContext) -> StepResult:
     if audited is not None:
         measured = list(measured)
         metrics["certificate.drf_relative"] = _relative_increase(test, audited, measured)
-    content = controls.controls_content(method, measured, bootstrap_settings(context.parameters))
-    outputs |= context.write_json("controls", content)
+    outputs |= _controls_output(test, method, measured)
 
     evaluation = _completed(evaluation, metrics, context.parameters)
     outputs |= context.write_json("metrics", evaluation.to_json() | overall_rates(outcomes))
@@ -160,17 +172,6 @@ def evaluate(context: StepContext) -> StepResult:
     outputs |= _write_predictions(test, outcomes)
     stages.finish()
     return StepResult(outputs, {"test_rows": len(test.rows.y)})
-
-
-def overall_rates(outcomes: Outcomes) -> dict[str, dict[str, float]]:
-    """For two labels ``rates``: share of positive decisions, ``predicted``, and of positive labels,
-    ``observed``.
-    """
-    if outcomes.classes:
-        return {}
-    predicted = float((outcomes.y_pred == 1).mean())
-    observed = float((outcomes.y_true == 1).mean())
-    return {"rates": {"predicted": predicted, "observed": observed}}
 
 
 def _probability_spread(outcomes: Outcomes) -> dict[str, MetricValue]:
@@ -198,7 +199,9 @@ def _metrics_of_attacks_and_reasons(test: _Test, model: Any) -> dict[str, Metric
     context = test.context
     metrics: dict[str, MetricValue] = {}
     if context.parameters.get("metric_leak"):
-        metrics |= metric_leaks(load_metric(context.inputs["metric"]), model, test.data)
+        legitimate = context.parameters.get("legitimate", ())
+        metric = load_metric(context.inputs["metric"])
+        metrics |= metric_leaks(metric, model, test.data, legitimate)
     if "membership" in context.inputs:
         attacks = json.loads(context.inputs["membership"].read_text())["attacks"]
         metrics["membership_auc"] = MetricValue(**stronger_attack(attacks)["auc"])
@@ -321,7 +324,7 @@ def _count_stages(context: StepContext, model: Any) -> int:
     certificates = 0
     if context.parameters["certificate"] is not None:
         certificates = 1 + has_trait(model, "provable") + has_trait(model, "differentiable")
-    trained = sum(name in context.inputs for name in (controls.PLAIN, controls.BLIND))
+    trained = sum(name in context.inputs for name in (PLAIN, BLIND, *SIMPLE_MITIGATIONS))
     return 2 + asks(model) + certificates + trained * bool(certificates)
 
 
@@ -350,18 +353,32 @@ class _Test:
     def model(self, name: str) -> Any:
         """Load the model, or one of its controls."""
         inputs = self.context.inputs
-        if name == controls.MAJORITY:
+        if name == MAJORITY:
             return controls.Majority(tuple(json.loads(inputs[name].read_text())["shares"]))
-        if name == controls.METHOD:
+        if name == METHOD:
             return load_model(inputs["model"])
         model = load_model(inputs[name])
-        if name == controls.BLIND:
-            return controls.Blind(model, sensitive_columns(self.rows))
+        if name == BLIND:
+            return controls.Blind(model, self.rows.sensitive_positions())
+        if name == LEAVE_OUT:
+            left_out = self.rows.positions_of(self.simple_mitigations[name]["columns"])
+            return controls.Blind(model, self.rows.sensitive_positions() + left_out)
         return model
+
+    @cached_property
+    def simple_mitigations(self) -> dict[str, dict[str, Any]]:
+        """Choices of the controls with a simple mitigation; none for an unmitigated method."""
+        if "simple_mitigations" not in self.context.inputs:
+            return {}
+        choices: dict[str, dict[str, Any]] = json.loads(
+            self.context.inputs["simple_mitigations"].read_text()
+        )
+        return choices
 
     def trained_controls(self) -> list[str]:
         """Names of the controls that the job has."""
-        return [name for name in controls.CONTROLS if name in self.context.inputs]
+        names = (*CONTROLS, *SIMPLE_MITIGATIONS)
+        return [name for name in names if name in self.context.inputs]
 
     def decide(self, people: Int) -> Float32:
         """Write what the models decide about all rows; return the encoded rows of `people`."""
@@ -375,7 +392,7 @@ class _Test:
         X = np.stack([column.to_numpy() for column in place.read().columns], axis=1)
         groups = {name: column[place.rows] for name, column in self.rows.sensitive.items()}
         part = replace(self.rows, X=X, sensitive=groups)
-        for name in (controls.METHOD, *self.trained_controls()):
+        for name in (METHOD, *self.trained_controls()):
             model = self.model(name)
             if not asks(model):  # one that asks has done so about all rows
                 self.decided(model, part).write(self.file(name), place.number)
@@ -386,8 +403,19 @@ class _Test:
         """Decisions about rows, and whether all counterfactual copies of a row get the same
         decision.
         """
-        copies = self.context.parameters["evaluate"]["counterfactuals"]
-        return decide_rows(model, self.encoder, rows.X, copies, acquired, sensitive=rows.sensitive)
+        settings = self.context.parameters["evaluate"]
+        adapted = {}
+        for name in settings.get("adapted", ()):
+            adapted[name] = adapted_copies(load_metric(self.context.inputs["metric"]))
+        return decide_rows(
+            model,
+            self.encoder,
+            rows.X,
+            settings["counterfactuals"],
+            acquired,
+            sensitive=rows.sensitive,
+            adapted=adapted,
+        )
 
     def compare(self) -> Iterator[tuple[str | None, Any]]:
         """Begin to compare the model with each control, by name, and as None to measure it."""
@@ -398,7 +426,7 @@ class _Test:
         return self.stages.counted(zip(names, comparisons, strict=True), len(names))
 
     def _compare(self, settings: Mapping[str, Any], control: str | None) -> Any:
-        outcomes = self.outcomes(controls.METHOD)
+        outcomes = self.outcomes(METHOD)
         if control is None:
             return measure(outcomes, **settings)
         return controls.compared_with(outcomes, self.outcomes(control), settings)
@@ -421,13 +449,28 @@ class _Test:
             counts_people=self.rows.counts_people,
         )
 
-    def adapted_consistency(self, model: Any) -> dict[str, MetricValue]:
+    def adapted_consistency(self, model: Any, outcomes: Outcomes) -> dict[str, MetricValue]:
         """Equal decisions on the adapted copies of a learned metric, if the job has one."""
         parameters = self.context.parameters
         if not parameters.get("metric_leak"):
             return {}
+        level = parameters["evaluate"]["level"]
+        for name in parameters["evaluate"].get("adapted", ()):
+            # these copies have been predicted already
+            return consistency_of(outcomes.consistent[name], level)
         metric = load_metric(self.context.inputs["metric"])
-        return adapted_consistency(metric, model, self.data, parameters["evaluate"]["level"])
+        return adapted_consistency(metric, model, self.data, level)
+
+    def measured_control(self, name: str, compared: controls.Against) -> controls.MeasuredControl:
+        """A trained control's outcomes, with its certificates and its moves of tokens."""
+        model = self.model(name)
+        outcomes = self.outcomes(name)
+        _, _, certified = self.certify(model, outcomes, draws=0, outputs=False)
+        moves = self.token_moves(model, outcomes, draws=0)
+        certified |= moves.metrics | self.adapted_consistency(model, outcomes)
+        return controls.MeasuredControl(
+            name, outcomes, certified, None, moves.by_sentence, compared
+        )
 
     def token_moves(self, model: Any, outcomes: Outcomes, *, draws: int) -> TokenMoves:
         """How the answers move when terms of sentences are exchanged."""
@@ -539,22 +582,47 @@ def _measured_controls(
     """Controls on the test rows; one that was not trained is the control before it, or the model
     itself.
     """
-    majority = controls.MeasuredControl(controls.MAJORITY, test.outcomes(controls.MAJORITY), {})
-    yield replace(majority, against=compared[controls.MAJORITY])
+    majority = controls.MeasuredControl(MAJORITY, test.outcomes(MAJORITY), {})
+    yield replace(majority, against=compared[MAJORITY])
     previous = method
-    for name in (controls.PLAIN, controls.BLIND):
+    for name in (PLAIN, BLIND):
         if name in test.context.inputs:
-            control = test.model(name)
-            outcomes = test.outcomes(name)
-            _, _, certified = test.certify(control, outcomes, draws=0, outputs=False)
-            moves = test.token_moves(control, outcomes, draws=0)
-            certified |= moves.metrics | test.adapted_consistency(control)
-            previous = controls.MeasuredControl(
-                name, outcomes, certified, None, moves.by_sentence, compared[name]
-            )
-            yield previous
+            previous = test.measured_control(name, compared[name])
         else:
-            yield replace(previous, name=name, same_as=previous.same_as or previous.name)
+            previous = _equal_control(name, previous)
+        yield previous
+    for name, choice in test.simple_mitigations.items():
+        if choice["is_trained"]:
+            yield test.measured_control(name, compared[name])
+        elif choice["same_as"] == METHOD:
+            yield _equal_control(name, method)
+        elif choice["same_as"] == BLIND:
+            yield _equal_control(name, previous)
+
+
+def _equal_control(name: str, model: controls.MeasuredControl) -> controls.MeasuredControl:
+    """A control that is the same model as another one, or as the method's."""
+    return replace(model, name=name, same_as=model.same_as or model.name)
+
+
+def _controls_output(
+    test: _Test, method: controls.MeasuredControl, measured: Iterable[controls.MeasuredControl]
+) -> Outputs:
+    """Write ``controls.json``, with the columns that a control does without, and why one is
+    missing.
+    """
+    settings = bootstrap_settings(test.context.parameters)
+    content = controls.controls_content(method, measured, settings)
+    missing = {}
+    for name, choice in test.simple_mitigations.items():
+        if name not in content["controls"]:
+            missing[name] = choice["reason"]
+        elif name == LEAVE_OUT:
+            for key in ("columns", "threshold", "aucs"):
+                content["controls"][name][key] = choice[key]
+    if missing:
+        content["missing"] = missing
+    return test.context.write_json("controls", content)
 
 
 def _relative_increase(
@@ -563,7 +631,7 @@ def _relative_increase(
     """The loss increase divided by the plain control's at a log loss that is no better than the
     model's.
     """
-    plain = next(control for control in measured if control.name == controls.PLAIN).outcomes
+    plain = next(control for control in measured if control.name == PLAIN).outcomes
     drawn = drawn_together(plain.score, plain.y_true, found.loss)
     losses = log_losses(np.stack([1.0 - drawn, drawn], axis=1))
     points = load_metric(test.context.inputs["metric"]).project(test.data.X)

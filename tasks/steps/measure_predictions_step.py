@@ -486,7 +486,21 @@ def _numeric_scores(
         if pc.all(pc.is_in(numbers, value_set=classes)).as_py():
             positive_value: Any = label.positive
             return _is(replace(values, data=numbers), [float(positive_value)])
-    return np.asarray(numbers.to_numpy())
+    return _checked_scores(np.asarray(numbers.to_numpy()), values.name)
+
+
+def _checked_scores(scores: NDArray[np.float64], name: str) -> NDArray[np.float64]:
+    """Probabilities; `InputError` with the first number that is none."""
+    wrong = ~((scores >= 0) & (scores <= 1))
+    if not wrong.any():
+        return scores
+    first = scores[int(np.argmax(wrong))]
+    example = "a missing value" if np.isnan(first) else f"{first:g}"
+    raise InputError(
+        f"the column {name!r} has {int(wrong.sum()):,} of {len(scores):,} values that are missing "
+        f"or outside [0, 1], such as {example}: give a column of probabilities, or of decisions; "
+        "quantities are audited with a --label of quantities."
+    )
 
 
 def _check_decisions(counts: Mapping[Any, int], label: Column | None, shown: str) -> None:

@@ -21,7 +21,7 @@ from evenhand.fairlib.tuning.budget import Budget, Work
 from evenhand.fairlib.tuning.space import Choice, Dimension, Space, Whole
 from evenhand.fairlib.tuning.study import Aim, Estimates, Trial, beats, is_kept, leading, within
 from evenhand.tasks.errors import EvenhandError, OutOfTime, internal_fault
-from evenhand.tasks.evaluating.measured_controls import CONTROLS, MAJORITY
+from evenhand.tasks.evaluating.control_names import CONTROLS, MAJORITY
 from evenhand.tasks.execution.store import acquired
 
 JOB = "job"

@@ -74,6 +74,24 @@ def test_a_proxy_that_balances_nothing_is_warned_of_and_refused(proxies: Any) ->
     assert (refused.code, refused.json["status"]) == (1, "gated")
 
 
+def test_a_proxy_below_half_of_what_is_possible_is_refused(proxies: Any) -> None:
+    done = proxies.run("--set", "method.support=0.2", "--json")
+    metrics = done.json["metrics"]
+    share = metrics["imbalance_reduction.of_possible"]
+    possible = metrics["imbalance_reduction.possible"]
+    assert share == pytest.approx(metrics["imbalance_reduction"] / possible)
+    assert 0 < share < 0.5 < possible <= 1
+    excess = metrics["imbalance"] - metrics["imbalance.train"]
+    assert metrics["imbalance.excess"] == pytest.approx(excess)
+    (note,) = [note for note in done.json["notes"] if "could be removed at alpha = " in note]
+    assert "imbalance_reduction.of_possible: {min: 0.5}" in note
+    gates = "gates={imbalance_reduction.of_possible: {min: 0.5}}"
+    refused = proxies.run(
+        "--set", "method.support=0.2", "--set", gates, "--json", "--store", "refused"
+    )
+    assert (refused.code, refused.json["status"]) == (1, "gated")
+
+
 def test_a_gate_that_refuses_keeps_the_proxy_back(proxies: Any) -> None:
     done = proxies.run("--set", "gates={disclosivity: {max: 0.01}}", "--json")
     assert (done.code, done.json["status"]) == (1, "gated")

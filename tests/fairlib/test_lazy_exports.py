@@ -50,6 +50,7 @@ PUBLIC = {
     "FAIASClassifier",
     "GBDTClassifier",
     "LearnedDirection",
+    "LearnedMetric",
     "LogisticClassifier",
     "NeuralNetworkClassifier",
     "NeuralNetworkRegressor",

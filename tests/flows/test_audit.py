@@ -585,3 +585,43 @@ def test_a_table_in_several_files_is_audited_as_in_one(
     assert (code, err) == (0, "")
     assert list((tmp_path / "other/artifacts/raw").glob("*/000001.parquet"))
     assert parts["metrics"] == whole["metrics"]
+
+
+def test_groups_that_seem_to_be_one_are_named_and_joined(
+    table: pd.DataFrame, audit: Audit, tmp_path: Path
+) -> None:
+    written = {"female": "weiblich", "male": "männlich"}
+    groups = [written[group] for group in table["gender"]]
+    groups[::3] = ["w" if group == "weiblich" else "m" for group in groups[::3]]
+    groups[5] = "k.A."
+    table.assign(gender=groups).to_csv(tmp_path / "predictions.csv", index=False)
+    flags = ("--prediction", "score", *FLAGS)
+    code, stands, _ = audit(*flags)
+    assert code == 0
+    (note,) = [text for text in stands["notes"] if "seem to be one" in text]
+    assert "gender 'm' as 'männlich', 'w' as 'weiblich'" in note
+    assert note.endswith("give --join-spellings")
+    code, joined, _ = audit(*flags, "--join-spellings")
+    assert code == 0
+    assert any(text.startswith("read as one value each: gender") for text in joined["notes"])
+    # a person who gave no answer is of no group
+    kept = table.drop(index=5)
+    share = (kept["score"] >= 0.5).groupby(kept["gender"]).mean()
+    ratio = joined["metrics"]["impact_ratio.gender"]
+    assert ratio == pytest.approx(share["female"] / share["male"], abs=1e-6)
+    assert stands["metrics"]["impact_ratio.gender"] != ratio
+
+
+@pytest.mark.parametrize(
+    ("flags", "says"),
+    [
+        (["--prediction", "skill"], "the column 'skill' has "),
+        (["--prediction", "skill"], "outside [0, 1], such as "),
+        (["--prediction", "score", "--weight", "wieght"], "the table has no column 'wieght'"),
+        (["--prediction", "score", "--control", "gendr"], "(did you mean 'gender'?)"),
+    ],
+)
+def test_a_wrong_column_is_named(audit: Audit, flags: list[str], says: str) -> None:
+    code, document, _ = audit(*flags, *FLAGS)
+    assert code == 2
+    assert says in document["error"]

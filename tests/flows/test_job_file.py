@@ -126,7 +126,7 @@ def test_bases_have_bases_and_may_be_shipped(merged: Any, tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("base", "words"),
     [
-        ("absent.yaml", "job .*own.yaml: base: the job file absent.yaml cannot be read"),
+        ("absent.yaml", "job .*own.yaml: base: there is no job file absent.yaml"),
         ("hiring-gbd", "base: there is no job 'hiring-gbd' .did you mean 'hiring-gbdt'"),
         ("../base.yaml", "base: '../base.yaml' is neither a shipped job nor the name of a file"),
         (3, "base: 3 is neither a shipped job nor"),
@@ -226,3 +226,27 @@ def test_a_tuned_job_is_whole(bench: Bench) -> None:
     tuned, _ = load_job(str(plan.target))
     assert (tuned.table, tuned.method) == (plan.resolved.job.table, plan.resolved.job.method)
     assert plan.resolved.source()["path"] == str(bench.folder / "people.csv")
+
+
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [
+        ("peple.yaml", "there is no job file peple.yaml (did you mean 'people.yaml'?)"),
+        ("people.csv", "people.csv is a table, and no job: `evenhand init people.csv"),
+        ("people.parquet", "people.parquet is a table, and no job"),
+        ("folder.yaml", "the job folder.yaml is a folder: give the job's file"),
+        ("latin.yaml", "the job file latin.yaml cannot be read as UTF-8 text"),
+    ],
+)
+def test_what_is_no_job_gets_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, says: str
+) -> None:
+    (tmp_path / "people.yaml").write_text("name: people\n")
+    (tmp_path / "people.csv").write_text("a,b\n1,2\n")
+    (tmp_path / "people.parquet").write_bytes(b"PAR1\xff\xfe")
+    (tmp_path / "latin.yaml").write_bytes("name: größe\n".encode("latin-1"))
+    (tmp_path / "folder.yaml").mkdir()
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(InputError) as caught:
+        load_job(name)
+    assert says in str(caught.value)

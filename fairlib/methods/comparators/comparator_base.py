@@ -17,6 +17,7 @@ from evenhand.fairlib.arrays import Float, Float32, Int
 from evenhand.fairlib.methods.method_base import Callback, Method, read_tensors
 from evenhand.fairlib.methods.registry import needed_extra, spec_of_class
 from evenhand.fairlib.methods.row_groups import Groups, read_groups
+from evenhand.fairlib.preprocessing.input_tables import with_columns_of
 
 PARAMETERS_FILE = "parameters.safetensors"
 Arrays = Mapping[str, NDArray[Any]]
@@ -98,7 +99,7 @@ class Comparator(Method):
             Training rows.
         y : array-like, shape (n,)
             Labels.
-        sensitive_features : mapping of str to array-like, DataFrame, Series or array, of n rows
+        sensitive_features : mapping, DataFrame, Series or array of n rows, or names of columns of X
             Ignored without mitigation.
         sample_weight : array-like, shape (n,), or None
             Weight of every row, at least 0; None: all count the same. A library that takes no
@@ -124,6 +125,7 @@ class Comparator(Method):
             If the optional extra is not installed.
         """
         data, codes, weights = self._begin_fit(X, y, sample_weight)
+        sensitive_features = with_columns_of(X, sensitive_features)
         groups = self._groups(sensitive_features, codes)
         self._learn(data, codes, groups, weights, callback or (lambda step, steps, progress: None))
         return self

@@ -30,6 +30,7 @@ from evenhand.fairlib.methods.dadi.network import SetNetwork
 from evenhand.fairlib.methods.gbdt import GBDTClassifier
 from evenhand.fairlib.methods.method_base import Callback, Method, Validation, check_feature_groups
 from evenhand.fairlib.methods.row_groups import read_groups
+from evenhand.fairlib.preprocessing.input_tables import with_columns_of
 from evenhand.fairlib.tuning.space import Real, Space
 
 WEIGHTS_FILE = "network.safetensors"
@@ -206,7 +207,7 @@ class DADIClassifier(Method):
             Training rows.
         y : array-like, shape (n,)
             Labels, of two classes.
-        sensitive_features : mapping of str to array-like, DataFrame, Series or array, of n rows
+        sensitive_features : mapping, DataFrame, Series or array of n rows, or names of columns of X
             Values of every row, by attribute. They are needed.
         sample_weight : array-like, shape (n,), or None
             Weight of every row, at least 0; None: all count the same.
@@ -235,6 +236,7 @@ class DADIClassifier(Method):
 
         data, codes, weights = self._begin_fit(X, y, sample_weight)
         groups = check_feature_groups(feature_groups, data.shape[1], self._columns_by_name())
+        sensitive_features = with_columns_of(X, sensitive_features)
         sensitive = read_groups(sensitive_features, self.attributes, len(codes))
         self.attributes_ = list(sensitive.attributes)
         problem, held = prepare(self, data, codes, sensitive, groups, weights)

@@ -18,7 +18,7 @@ from sklearn.utils.validation import check_is_fitted
 from evenhand.fairlib.arrays import Float, Float32, Int
 from evenhand.fairlib.execution import DEVICES, derive_seed, one_thread
 from evenhand.fairlib.methods.method_base import Callback, Method, binary_shift, read_tensors
-from evenhand.fairlib.preprocessing.input_tables import read_table
+from evenhand.fairlib.preprocessing.input_tables import read_table, with_columns_of
 from evenhand.fairlib.splits import set_aside
 from evenhand.fairlib.tuning.space import Choice, Real, Space
 
@@ -144,7 +144,7 @@ class NeuralNetworkClassifier(Method):
         counterfactuals : sequence of array-like, shape (n, d) each, or None
             Copies of all rows, in their order, with changes that should not matter; a row may equal
             its copy. Only methods that pair use them.
-        sensitive_features : mapping of str to array-like, DataFrame, Series or array, of n rows
+        sensitive_features : mapping, DataFrame, Series or array of n rows, or names of columns of X
             Used only to fit a fair metric that is not fitted, by methods that take one.
         sample_weight : array-like, shape (n,), or None
             Weight of every row, at least 0; None: all count the same. None with a loader.
@@ -181,6 +181,7 @@ class NeuralNetworkClassifier(Method):
         if y is None:
             # before a loader is read
             self._check_parameters()
+        sensitive_features = with_columns_of(X, sensitive_features)
         by_row = counterfactuals, sensitive_features, self.people
         data, codes, weights = self._begin_fit(*rows_of(X, y, sample_weight, *by_row))
         if self.batch_size is not None and self.batch_size < self._n_outputs:

@@ -7,6 +7,12 @@ from typing import Any
 
 from evenhand.fairlib.catalogue import direction, title
 from evenhand.tasks.pages import formats
+from evenhand.tasks.pages.best_control import (
+    best_control,
+    gain_sentence,
+    has_simple_mitigation,
+    left_out_columns,
+)
 from evenhand.tasks.pages.page_model import (
     Block,
     Cell,
@@ -37,11 +43,15 @@ NEEDS = ("controls", "metrics")
 NAMES = {
     "blind": "the same learner without mitigation and without the sensitive columns",
     "plain": "the same learner without mitigation",
+    "reweigh": "the same learner on rows reweighed by group and label",
+    "leave_out": "the same learner without the sensitive columns and without proxy features",
     "majority": "the majority-class baseline",
 }
 COLUMNS = {
     "plain": "Against plain: no mitigation",
     "blind": "Against blind: no mitigation, no sensitive columns",
+    "reweigh": "Against reweigh: reweighed rows",
+    "leave_out": "Against leave_out: also no proxy features",
     "majority": "Majority class",
 }
 MARKS = {"better": ("\u2713 ", "passed"), "worse": ("\u2715 ", "refused")}
@@ -73,7 +83,7 @@ def build(documents: Documents) -> Section:
     method = documents["run"].get("job", {}).get("method", "")
     names = answered(metrics["metrics"])
     blocks: list[Block] = [*answers(controls), majority_sentence(controls, metrics)]
-    compared = next((name for name in ("blind", "plain") if not _is_method(controls, name)), None)
+    compared = compared_control(controls)
     if compared is not None:
         blocks.append(_gains(controls[compared]["differences"], names, compared, interval))
     blocks.append(_table(controls, metrics["metrics"], names))
@@ -83,7 +93,35 @@ def build(documents: Documents) -> Section:
         "same rule and are measured on the same rows, so the differences have paired "
         f"{interval}s. Each was trained once: another seed gives other differences."
     )
+    if has_simple_mitigation(controls):
+        blocks.append(_simple_mitigations(controls))
+    for name, reason in content.get("missing", {}).items():
+        blocks.append(f"There is no control {name}: {reason}.")
     return Section("controls", "The model and its controls", blocks)
+
+
+def _simple_mitigations(controls: Mapping[str, Json]) -> str:
+    """What the controls with a simple mitigation are, and which control is the best."""
+    sentences = []
+    if "reweigh" in controls:
+        sentences.append(f"Reweigh is {NAMES['reweigh']}.")
+    if "leave_out" in controls:
+        sentences.append(f"Leave_out is {NAMES['leave_out']}.")
+        columns = left_out_columns(controls)
+        if columns:
+            sentences.append(
+                f"These are {columns}: each predicts a group with a cross-validated AUC of at "
+                f"least {controls['leave_out']['threshold']:.3g} on the training rows, where the "
+                "threshold was chosen."
+            )
+        else:
+            sentences.append("No proxy feature was left out, so it is the same as blind.")
+    sentences.append(
+        "The metrics that decide are accuracy, balanced accuracy, consistency, token gaps, and the "
+        "gaps between groups in selection rates and in error rates. The best control has the "
+        "largest mean of the first two less the mean of the others, of consistency 1 less it."
+    )
+    return " ".join(sentences)
 
 
 def _gains(differences: Json, names: Sequence[str], compared: str, interval: str) -> Chart:
@@ -107,20 +145,62 @@ def answered(metrics: Mapping[str, Any]) -> list[str]:
 
 def answers(controls: Mapping[str, Json]) -> list[str]:
     """Say, compared with the blind and the plain control, what is better, what is worse, and what
-    does not differ significantly.
+    does not differ significantly; and compared with the best control, if there are controls with a
+    simple mitigation.
     """
+    sentences = []
+    best = compared_best(controls)
+    if best is not None:
+        sentences.append(_best_answer(controls, best))
+    return [" ".join([*sentences, *_baseline_answers(controls, best)])]
+
+
+def compared_best(controls: Mapping[str, Json]) -> str | None:
+    """The best control, where there are controls with a simple mitigation."""
+    if not has_simple_mitigation(controls):
+        return None
+    return best_control(controls)
+
+
+def compared_control(controls: Mapping[str, Json]) -> str | None:
+    """The control that the chart compares with: the best, or blind, or plain."""
+    best = compared_best(controls)
+    if best is not None:
+        return best
+    return next((name for name in ("blind", "plain") if not _is_method(controls, name)), None)
+
+
+def _best_answer(controls: Mapping[str, Json], best: str) -> str:
+    """Say what the model gains over the best control, or that it gains nothing."""
+    described = f"{best} ({NAMES[best]})"
+    if best == "leave_out":
+        described = f"leave_out (without {left_out_columns(controls)})"
+    sentence = gain_sentence(controls, described)
+    if not sentence:
+        found = verdict(controls[best]["differences"])
+        sentence = f"Compared with the best control, {described}: {found}."
+    if "reweigh" in controls and _is_method(controls, "reweigh"):
+        sentence += " The method reweighs the rows itself: it is its own control reweigh."
+    return sentence
+
+
+def _baseline_answers(controls: Mapping[str, Json], best: str | None) -> list[str]:
+    """Sentences on the blind and the plain control, but not on the one that is the best."""
     if _is_method(controls, "plain") and _is_method(controls, "blind"):
         return [
             "The method has no mitigation, and no sensitive column is a model input: the model "
             "is its own control."
         ]
     if controls["blind"]["same_as"] == "plain":
+        blind_too = "No sensitive column is a model input, so plain is blind too."
+        if best == "plain":
+            return [blind_too]
         sentence = "No sensitive column is a model input: the model is its own blind control."
         if not _is_method(controls, "blind"):
             sentence = (
                 f"Compared with blind and plain: {verdict(controls['blind']['differences'])}."
             )
-        return [f"{sentence} No sensitive column is a model input, so plain is blind too."]
+        return [f"{sentence} {blind_too}"]
     same_as_method = {
         "blind": "No sensitive column is a model input: the model is its own blind control.",
         "plain": "The method has no mitigation: the model is its own plain control.",
@@ -129,9 +209,9 @@ def answers(controls: Mapping[str, Json]) -> list[str]:
     for name in ("blind", "plain"):
         if _is_method(controls, name):
             sentences.append(same_as_method[name])
-        else:
+        elif name != best:
             sentences.append(f"Compared with {name}: {verdict(controls[name]['differences'])}.")
-    return [" ".join(sentences)]
+    return sentences
 
 
 def verdict(differences: Mapping[str, Json], listed: Sequence[str] | None = None) -> str:
@@ -196,13 +276,13 @@ def _table(controls: Mapping[str, Json], metrics: Mapping[str, Any], names: Sequ
 
 
 def control_columns(controls: Mapping[str, Json]) -> dict[str, str]:
-    """Heads of the columns of the controls that differ from the model, by their keys."""
+    """Heads of the columns of the controls that differ from the model and from one another, by
+    their keys.
+    """
     columns = {}
     for name, text in COLUMNS.items():
-        if not _is_method(controls, name):
+        if name in controls and controls[name]["same_as"] is None:
             columns[name] = text
-    if controls["blind"]["same_as"] == "plain":
-        columns.pop("blind", None)
     return columns
 
 

@@ -11,6 +11,7 @@ from evenhand.tasks.pages.page_model import Block, Documents, Json, Section, Tab
 from evenhand.tasks.pages.sections.controls_section import (
     answered,
     answers,
+    compared_best,
     compared_cell,
     control_columns,
     majority_sentence,
@@ -49,12 +50,21 @@ def _of_controls(documents: Documents) -> Section:
     majority = majority_sentence(controls, metrics)
     if majority:
         blocks.append(majority)
-    columns = control_columns(controls)
-    columns.pop("majority", None)
+    columns = _shown_columns(controls)
     names = deciding(answered(metrics["metrics"]), metrics["metrics"])
     if columns and names:
         blocks.append(_table(controls, metrics["metrics"], names, columns))
     return Section("effect", "Effect of the mitigation", blocks)
+
+
+def _shown_columns(controls: Mapping[str, Json]) -> dict[str, str]:
+    """The best control first, then blind and plain; all are in the section of the controls."""
+    heads = control_columns(controls)
+    columns = {}
+    for name in (compared_best(controls), "plain", "blind"):
+        if name is not None and name in heads:
+            columns[name] = heads[name]
+    return columns
 
 
 def _table(

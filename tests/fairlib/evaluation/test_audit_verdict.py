@@ -51,6 +51,26 @@ def test_the_judgement_says_whether_it_is_beyond_chance() -> None:
     assert rates(500, 500)[0] == "All groups get the prediction 1 equally often (50.0 %)."
 
 
+def test_a_tiny_group_is_no_named_extreme() -> None:
+    picked = [1] * 400 + [0] * 600 + [1] * 600 + [0] * 400 + [0] * 10
+    groups = ["women"] * 1000 + ["men"] * 1000 + ["diverse"] * 10
+    result = audit(None, picked, sensitive_features={"gender": groups})
+    assert result.verdict[0].startswith("Women get the prediction 1 67 % as often as men (40.0 ")
+    (unnamed,) = [text for text in result.verdict if "are not named" in text]
+    assert unnamed.startswith(
+        "By gender, groups of fewer than 20 rows are not named as extremes: diverse (10 rows); "
+        "with them the smallest impact ratio is .00, interval .00 to "
+    )
+    # the figures still have it
+    assert result.ratio()["selection_rate"] == 0.0
+
+
+def test_tiny_groups_are_named_where_no_others_are() -> None:
+    result = audit(None, [1] * 8 + [0] * 12, sensitive_features=["a1"] * 10 + ["b1"] * 10)
+    assert result.verdict[0].startswith("B1 get the prediction 1 0 % as often as a1 ")
+    assert not any("are not named" in text for text in result.verdict)
+
+
 def test_the_gravest_attribute_is_first_and_pairs_only_if_graver() -> None:
     rng = np.random.default_rng(0)
     sex = rng.choice(["women", "men"], 4000)

@@ -209,3 +209,20 @@ def test_removing_skewness_inverts_halls_polynomial(skewness: float) -> None:
     t = _without_skewness(statistic, np.array(skewness))
     restored = t + skewness * t**2 / 3 + skewness**2 * t**3 / 27 + skewness / 6
     assert restored == pytest.approx(statistic)
+
+
+def test_ratios_and_differences_of_several_tables() -> None:
+    # three groups in each of two tables: each table has the ends that it has alone
+    hits = np.array([[3.0, 8.0, 12.0], [20.0, 10.0, 30.0]])
+    sizes = np.array([[20.0, 20.0, 20.0], [60.0, 40.0, 50.0]])
+    narrow = exact_interval(hits, sizes, 0.95)
+    wide = exact_interval(hits, sizes, corrected_level(0.95, pairs_of(3)))
+    for reckoned in (smallest_ratio, largest_difference):
+        together = reckoned(narrow, wide)
+        for table in range(2):
+            alone = reckoned(
+                Estimates(*(column[table] for column in narrow)),
+                Estimates(*(column[table] for column in wide)),
+            )
+            for ends, end in zip(together, alone, strict=True):
+                assert ends[table] == pytest.approx(float(end))

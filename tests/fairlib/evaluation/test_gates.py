@@ -194,7 +194,7 @@ def test_unknown_metric_names_the_nearest() -> None:
         (
             {"auc": {"bound": "interval"}},
             r"gate 'auc': got no limit, expected min, max, no_worse_than_baseline, .* or "
-            r"better_than_plain",
+            r"better_than_leave_out",
         ),
         (
             {"auc": {"no_worse_than_baseline": -0.01}},

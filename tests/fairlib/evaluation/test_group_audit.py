@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -217,13 +219,114 @@ def test_the_verdict_names_the_group_that_fares_worse() -> None:
 
 
 def test_words_as_labels_need_the_good_outcome() -> None:
-    labels = ["granted", "turned down"] * 20
+    labels = ["A", "B"] * 20
     given = {"y_true": labels, "y_pred": labels, "sensitive_features": ["f"] * 20 + ["m"] * 20}
-    with pytest.raises(ValueError, match="favourable: the labels are 'granted', 'turned down'"):
+    with pytest.raises(ValueError, match="as in favourable='A' or favourable='B'"):
         audit(**given)
-    result = audit(**given, favourable="granted", metrics="selection_rate")
+    result = audit(**given, favourable="A", metrics="selection_rate")
     assert result.by_group.to_dict() == {"f": 0.5, "m": 0.5}
-    assert "are granted equally often (50.0 %)" in result.verdict[0]
+    assert "get “A” equally often (50.0 %)" in result.verdict[0]
+
+
+@pytest.mark.parametrize(
+    ("name", "labels", "favourable"),
+    [
+        ("decision", ["denied", "approved"], "approved"),
+        ("Entscheidung", ["bewilligt", "abgelehnt"], "bewilligt"),
+        ("default", [0, 1], 0),
+        ("hired", [0, 1], 1),
+    ],
+)
+def test_words_say_which_outcome_is_good(name: str, labels: list[Any], favourable: Any) -> None:
+    adverse = [label for label in labels if label != favourable][0]
+    decided = pd.Series([favourable, favourable, adverse, adverse, adverse] * 20, name=name)
+    groups = ["f", "f", "f", "f", "m"] * 20
+    result = audit(decided, decided, sensitive_features=groups, metrics="selection_rate")
+    assert result.favourable == favourable
+    assert result.by_group.to_dict() == {"f": 0.5, "m": 0.0}
+    assert " reads as a" in result.verdict[-1]
+    assert audit(decided, decided, sensitive_features=groups, favourable=adverse).favourable == (
+        adverse
+    )
+
+
+def test_a_function_keeps_its_result_under_any_name() -> None:
+    people_frame = people(300)
+    metrics = {"selection_rate": lambda y_true, y_pred: 7.0, "accuracy": accuracy_score}
+    result = audit(
+        people_frame["hired"],
+        people_frame["picked"],
+        sensitive_features=people_frame["sex"],
+        metrics=metrics,
+    )
+    assert result.by_group["selection_rate"].tolist() == [7.0, 7.0]
+    # the verdict is about rates all the same
+    assert " % as often as " in result.verdict[0]
+
+
+@pytest.mark.parametrize("metrics", [["accuracy", "recall"], "recall", {"tpr": "recall"}])
+def test_other_names_of_metrics(metrics: Any) -> None:
+    frame = people(300)
+    result = audit(
+        frame["hired"], frame["picked"], sensitive_features=frame["sex"], metrics=metrics
+    )
+    tested = frame[(frame["sex"] == "men") & (frame["hired"] == 1)]
+    by_group = result.by_group
+    recall = by_group if isinstance(by_group, pd.Series) else by_group.iloc[:, -1]
+    assert recall["men"] == pytest.approx(tested["picked"].mean())
+    assert result.verdict
+
+
+def test_print_shows_the_metrics_that_were_asked_for() -> None:
+    frame = people(300)
+    columns = {"y_true": frame["hired"], "y_pred": frame["picked"]}
+    asked = repr(audit(**columns, sensitive_features=frame["sex"], metrics=accuracy_score))
+    rate = accuracy_score(frame["hired"], frame["picked"])
+    assert f"accuracy_score   {rate:.3f}" in asked
+    assert "accuracy_score" not in repr(audit(**columns, sensitive_features=frame["sex"]))
+    many = [f"group {row % 30}" for row in range(300)]
+    text = repr(audit(**columns, sensitive_features=many, metrics=accuracy_score))
+    assert "... 10 more groups: by_group has them all" in text
+
+
+def test_a_page_may_be_written_to_a_path_or_a_file(tmp_path: Path) -> None:
+    result = audit(**hand())
+    page = result.to_html()
+    path = tmp_path / "audit.html"
+    assert result.to_html(path) is None
+    assert path.read_text(encoding="utf-8") == page
+    written = io.StringIO()
+    assert result.to_html(written, full_page=False, title="") is None
+    assert written.getvalue() == result._repr_html_()
+
+
+def test_what_predict_proba_gives_are_probabilities() -> None:
+    frame = people(300)
+    score = frame["score"].to_numpy()
+    sex = frame["sex"]
+    both = np.column_stack([1 - score, score])
+    of_label_1 = audit(frame["hired"], y_score=score, sensitive_features=sex)
+    result = audit(frame["hired"], both, sensitive_features=sex)
+    assert result.by_group.equals(of_label_1.by_group)
+    grades = np.array(["A", "B", "C"])[np.arange(300) % 3]
+    of_grades = np.random.default_rng(0).dirichlet([1, 1, 1], 300)
+    classes = audit(grades, of_grades, sensitive_features=sex)
+    decided = np.array(["A", "B", "C"])[of_grades.argmax(axis=1)]
+    assert classes.overall["accuracy"] == pytest.approx(accuracy_score(grades, decided))
+
+
+def test_one_of_several_labels_may_be_the_good_outcome() -> None:
+    grades = ["A"] * 30 + ["B"] * 40 + ["C"] * 30
+    sex = (["f"] * 10 + ["m"] * 20) + (["f"] * 25 + ["m"] * 15) + (["f"] * 15 + ["m"] * 15)
+    result = audit(grades, grades, sensitive_features={"sex": sex}, favourable="A")
+    assert result.verdict[0].startswith("Sex f get “A” 50 % as often as sex m (20.0 % against 40.0")
+    models = {"old": grades, "new": list(reversed(grades))}
+    compared = audit(grades, models, sensitive_features={"sex": sex}, favourable="A").compare()
+    assert "selection_rate.A" in set(compared["metric"])
+    with pytest.raises(ValueError, match="favourable: got 'D', expected one of 'A', 'B', 'C'"):
+        audit(grades, grades, sensitive_features=sex, favourable="D")
+    with pytest.raises(ValueError, match="positive: got 'A', but there are 3 labels"):
+        audit(grades, grades, sensitive_features=sex, positive="A")
 
 
 def test_small_and_missing_groups_are_shown_and_not_compared() -> None:
@@ -341,6 +444,9 @@ def test_an_index_that_only_counts_rows_says_nothing() -> None:
         ({"y_pred": [1, 0, 1]}, "y_pred: got 3 rows, expected 4 as in y_true"),
         ({"y_true": [1, 0, None, 1]}, "y_true: 1 of 4 values are missing"),
         ({"y_pred": None}, "y_pred: got none"),
+        ({"y_pred": [np.ones(4), np.ones(4)]}, "y_pred: got a list of 2 columns; .* by name"),
+        ({"y_pred": np.ones((4, 2))}, "y_pred: got 2 columns, expected one value per row"),
+        ({"sensitive_features": None}, "sensitive_features: got None"),
         ({"metrics": "accuracys"}, "metrics: got 'accuracys', .* expected a function, or one of"),
         ({"metrics": "auc"}, "probabilities are passed as y_score"),
         ({"metrics": []}, "metrics: got none"),

@@ -104,7 +104,7 @@ def test_an_audit_compares_no_missing_values() -> None:
         "missing",
     ]
     assert left_out_notes(found.to_json()) == [
-        "by sex, no comparison of groups has X (3 rows), missing (9 rows)"
+        "by sex, no comparison of groups includes X (3 rows), missing (9 rows)"
     ]
 
 

@@ -10,6 +10,8 @@ import polars as pl
 import pyarrow as pa
 import pytest
 from scipy import sparse
+from sklearn.base import clone
+from sklearn.model_selection import cross_validate
 
 import evenhand
 from evenhand.fairlib.distances import LearnedMetric
@@ -304,7 +306,7 @@ def test_feature_groups_by_name() -> None:
     ("X", "message"),
     [
         (TABLE, "indicators names 'sx', which is no column of X.*Did you mean 'sex'"),
-        (np.eye(3), "names the column 'sx', but X has no names: give a table, or positions"),
+        (np.eye(3), "names the column 'sx', but X has no names: give a table .*, or positions"),
     ],
 )
 def test_a_name_that_no_column_has(X: Any, message: str) -> None:
@@ -372,3 +374,73 @@ def test_the_learned_metric_reads_tables() -> None:
     by_position.fit(matrix, label, sensitive_features=groups)
     np.testing.assert_array_equal(by_name.basis_, by_position.basis_)
     np.testing.assert_array_equal(by_name.adapted(frame, 0), by_position.adapted(matrix, 0))
+
+
+# --- sensitive features by the names of columns ---
+
+
+@pytest.mark.parametrize("name", ["reweigh", "project", "sensei", "sensr", "budro"])
+def test_sensitive_features_by_name(name: str) -> None:
+    estimator, _ = CASES[name]
+    if name == "project":
+        estimator = evenhand.ProjectedGBDTClassifier(n_steps=5)
+    by_name = clone(estimator).set_params(random_state=0)
+    by_name.fit(TABLE, LABEL, sensitive_features="sex")
+    by_value = clone(by_name).fit(TABLE, LABEL, sensitive_features=TABLE["sex"])
+    np.testing.assert_array_equal(by_name.predict_proba(TABLE), by_value.predict_proba(TABLE))
+
+
+def test_several_names_and_metrics_and_proxies() -> None:
+    table = pl.from_pandas(TABLE)
+    both = input_tables.with_columns_of(table, ["sex", "owner"])
+    assert both["sex"].tolist() == TABLE["sex"].tolist()
+    assert list(both) == ["sex", "owner"]
+    metric = evenhand.SensitiveSubspace().fit(TABLE, sensitive_features=["sex"])
+    same = evenhand.SensitiveSubspace().fit(TABLE, sensitive_features=GROUPS)
+    np.testing.assert_array_equal(metric.basis_, same.basis_)
+    proxy = evenhand.ProxyTree(alpha=0.3).fit(TABLE, sensitive_features="sex")
+    assert list(proxy.group_names_) == ["sex"]
+    folds = cross_validate(
+        evenhand.ReweighedGBDTClassifier(n_steps=5),
+        TABLE,
+        LABEL,
+        cv=2,
+        params={"sensitive_features": "sex"},
+        error_score="raise",
+    )
+    assert len(folds["test_score"]) == 2
+
+
+def test_a_list_of_values_is_none_of_names() -> None:
+    two = TABLE.iloc[:2]
+    listed = ["sex", "age"]
+    assert input_tables.with_columns_of(two, listed) is listed
+    assert input_tables.with_columns_of(two.to_numpy(), listed) is listed
+    assert input_tables.with_columns_of(TABLE, GROUPS) is GROUPS
+
+
+@pytest.mark.parametrize(
+    ("X", "names", "message"),
+    [
+        (TABLE, "sexx", "sensitive_features names 'sexx', .* Did you mean 'sex'"),
+        (TABLE, ["sex", "race"], "sensitive_features names 'race', which is no column"),
+        (np.ones((4, 2)), "sex", "X has no names: give a table .* or values"),
+    ],
+)
+def test_a_sensitive_feature_that_no_column_has(X: Any, names: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        input_tables.with_columns_of(X, names)
+
+
+@pytest.mark.parametrize("name", ["gbdt", "nn", "budro"])
+def test_a_column_that_is_missing_at_predict_is_named(name: str) -> None:
+    estimator, arguments = CASES[name]
+    model = clone(estimator).fit(TABLE, LABEL, **arguments)
+    for column in ("job", "since", "age"):
+        with pytest.raises(ValueError, match=f"yet now missing:\n- {column}"):
+            model.predict(TABLE.drop(columns=column))
+
+
+def test_lists_in_a_column_are_named() -> None:
+    with pytest.raises(ValueError, match="column 'tags' of X holds values of the type list"):
+        evenhand.GBDTClassifier().fit(TABLE.assign(tags=[["a"]] * len(TABLE)), LABEL)

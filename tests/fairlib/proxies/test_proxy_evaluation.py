@@ -10,7 +10,7 @@ import pytest
 
 from evenhand.fairlib.proxies.predicted import PredictedGroupProxy
 from evenhand.fairlib.proxies.proxy_base import BalancingProxy
-from evenhand.fairlib.proxies.proxy_evaluation import MEASURES, measure_proxy
+from evenhand.fairlib.proxies.proxy_evaluation import MEASURES, measure_proxy, possible_reduction
 from evenhand.fairlib.proxies.tree import ProxyTree
 
 Table = tuple[np.ndarray, np.ndarray]
@@ -74,6 +74,25 @@ def test_measures_by_hand() -> None:
     )
     assert set(measured.values) == set(measured.lows) == set(measured.highs) == set(MEASURES)
     assert set(measured.lows.values()) == set(measured.highs.values()) == {None}
+
+
+def test_what_can_be_removed_by_hand() -> None:
+    # the first group has 3/4 of the first proxy group and 3/5 of the second, 72 of 100 rows in all:
+    # the nearest sample is the second proxy group alone
+    X, groups = blocks((0.0, 60, 20), (1.0, 12, 8))
+    proxy = PredictedGroupProxy(sampling="equal").fit(X, sensitive_features=groups)
+    proxy.compositions_ = np.array([[0.75, 0.25], [0.6, 0.4]])
+    proxy.masses_ = np.array([0.8, 0.2])
+    assert possible_reduction(proxy) == pytest.approx(1 - 0.1 / 0.22)
+    # the whole imbalance, where the target is between the proxy groups
+    X, groups = blocks((0.0, 72, 8), (1.0, 5, 15))
+    proxy = PredictedGroupProxy(sampling="equal").fit(X, sensitive_features=groups)
+    assert possible_reduction(proxy) == pytest.approx(1.0)
+    # nothing, where the proxy groups do not differ, and where the rows have the target shares
+    proxy.compositions_ = np.tile(proxy.base_rates_, (2, 1))
+    assert possible_reduction(proxy) is None
+    proxy.target_ = proxy.base_rates_
+    assert possible_reduction(proxy) is None
 
 
 def test_measures_under_mixed_labels_by_hand() -> None:

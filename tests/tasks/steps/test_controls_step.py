@@ -13,6 +13,7 @@ from evenhand.fairlib.evaluation.evaluate import MetricValue, evaluate
 from evenhand.fairlib.evaluation.outcomes import Outcomes
 from evenhand.fairlib.evaluation.paired import compare
 from evenhand.fairlib.methods.decided import DecidedModel, GroupRule
+from evenhand.fairlib.methods.preprocessed_gbdt import kamiran_calders_weights
 from evenhand.fairlib.methods.registry import METHODS, load_model, method_class
 from evenhand.tasks.evaluating.measured_controls import (
     Blind,
@@ -23,8 +24,9 @@ from evenhand.tasks.evaluating.measured_controls import (
     comparisons,
     controls_content,
 )
+from evenhand.tasks.evaluating.simple_mitigations import attributes_of, reweighing
 from evenhand.tasks.execution.dataset import Dataset
-from evenhand.tasks.steps.controls_step import controls, sensitive_columns, without_columns
+from evenhand.tasks.steps.controls_step import controls
 from tests.tasks.steps_of_rows import EQUAL, RULE, context, encoded
 
 WANTED = {"calibration": "auto", "decision": RULE, "seed": 0, "method": "logistic", "arguments": {}}
@@ -49,20 +51,128 @@ def test_a_method_without_mitigation_is_its_own_plain_control(tmp_path: Path) ->
 
 
 def test_one_with_mitigation_has_both(tmp_path: Path) -> None:
-    assert set(trained(tmp_path, method="reweigh-logistic")) == {"plain", "blind", "majority"}
+    outputs = set(trained(tmp_path, method="reweigh-logistic"))
+    assert outputs == {"plain", "blind", "majority", "simple_mitigations"}
 
 
 def test_thresholds_by_group_are_a_mitigation(tmp_path: Path) -> None:
-    found = trained(tmp_path, decision=RULE | {"equal": EQUAL})
-    assert set(found) == {"plain", "blind", "majority"}
-    for name in ("plain", "blind"):
-        assert not isinstance(load_model(found[name]).rule, GroupRule)
+    outputs = trained(tmp_path, with_proxy(), decision=RULE | {"equal": EQUAL})
+    names = {"plain", "blind", "reweigh", "leave_out"}
+    assert set(outputs) == names | {"majority", "simple_mitigations"}
+    for name in names:
+        assert not isinstance(load_model(outputs[name]).rule, GroupRule)
+
+
+# with a simple mitigation
+
+
+def with_proxy(n: int = 600) -> Dataset:
+    """Rows whose third column follows the sensitive one, which alone decides beside skill."""
+    data = encoded(n)
+    data.X[:, 2] = data.X[:, 0] + 0.1 * data.X[:, 2]
+    return data
+
+
+def choices_of(outputs: dict[str, Path]) -> dict[str, Any]:
+    content: dict[str, Any] = json.loads(outputs["simple_mitigations"].read_text())
+    return content
+
+
+def test_leave_out_reads_no_proxy_feature(tmp_path: Path) -> None:
+    data = with_proxy()
+    outputs = trained(tmp_path, data, method="exponentiated-gradient")
+    choice = choices_of(outputs)["leave_out"]
+    assert choice["columns"] == ["noise"]
+    assert choice["aucs"]["noise"] > 0.95 > 0.6 > choice["aucs"]["skill"]
+    assert 0.5 < choice["threshold"] <= choice["aucs"]["noise"]
+    direct = method_class("logistic")().fit(data.with_zeros_in([0, 2]).X, data.y)
+    model = load_model(outputs["leave_out"])
+    rows = data.X * [0, 1, 0]
+    assert np.array_equal(model.base.predict_proba(rows), direct.predict_proba(rows))
+
+
+def test_reweigh_is_the_learner_on_weighted_rows(tmp_path: Path) -> None:
+    data = encoded()
+    outputs = trained(tmp_path, method="exponentiated-gradient")
+    weights = kamiran_calders_weights(data.sensitive["sex"], data.y)
+    direct = method_class("logistic")().fit(data.X, data.y, sample_weight=weights)
+    model = load_model(outputs["reweigh"])
+    assert np.array_equal(model.base.predict_proba(data.X), direct.predict_proba(data.X))
+    unweighted = method_class("logistic")().fit(data.X, data.y)
+    assert not np.allclose(unweighted.predict_proba(data.X), direct.predict_proba(data.X))
+
+
+def test_weights_are_of_the_crossed_groups(tmp_path: Path) -> None:
+    data = encoded()
+    age = np.where(np.arange(600) % 3 == 0, "old", "young")
+    data.sensitive["age"] = age
+    crossed = np.char.add(data.sensitive["sex"].astype(str), age)
+    expected = kamiran_calders_weights(crossed, data.y)
+    assert np.allclose(reweighing(data, ["sex", "age"]), expected)
+    assert np.allclose(
+        reweighing(data, ["sex"]), kamiran_calders_weights(data.sensitive["sex"], data.y)
+    )
+
+
+def test_a_method_that_reweighs_is_its_own_reweigh(tmp_path: Path) -> None:
+    parameters = {"method": "reweigh-logistic"}
+    choices = choices_of(trained(tmp_path, with_proxy(), **parameters))
+    assert (choices["reweigh"]["is_trained"], choices["reweigh"]["same_as"]) == (False, "method")
+    assert choices["leave_out"]["is_trained"]
+    equal = {**parameters, "decision": RULE | {"equal": EQUAL}}
+    assert choices_of(trained(tmp_path / "b", with_proxy(), **equal))["reweigh"]["is_trained"]
+
+
+def test_without_a_proxy_feature_leave_out_is_blind(tmp_path: Path) -> None:
+    choice = choices_of(trained(tmp_path, method="reweigh-logistic"))["leave_out"]
+    assert (choice["is_trained"], choice["same_as"], choice["columns"]) == (False, "blind", [])
+
+
+@pytest.mark.parametrize(
+    ("changed", "reason"),
+    [
+        ({"groups": np.repeat("F", 600)}, "no sensitive attribute"),
+        ({"on_disk": "rows"}, "do not fit into memory"),
+    ],
+)
+def test_a_missing_control_has_a_reason(
+    tmp_path: Path, changed: dict[str, Any], reason: str
+) -> None:
+    data = encoded()
+    if "groups" in changed:
+        data.sensitive["sex"] = changed["groups"]
+    on_disk = {name: value for name, value in changed.items() if name == "on_disk"}
+    outputs = trained(tmp_path, data, method="reweigh", **on_disk, arguments={"n_steps": 3})
+    for choice in choices_of(outputs).values():
+        assert not choice["is_trained"]
+        assert choice["same_as"] is None
+        assert reason in choice["reason"]
+
+
+def test_only_the_attributes_of_the_job_count() -> None:
+    data = encoded()
+    data.sensitive["age"] = np.where(np.arange(600) % 3 == 0, "old", "young")
+    data.sensitive["one"] = np.repeat("same", 600)
+    assert attributes_of(data, {}) == ["sex", "age"]
+    assert attributes_of(data, {"sensitive": ["age"]}) == ["age"]
+
+
+def test_a_missing_control_is_insufficient_evidence() -> None:
+    model = outcomes(0)
+    plain = MeasuredControl("plain", outcomes(1), {})
+    content = controls_content(MeasuredControl("method", model, {}), [plain], SETTINGS)
+    content["missing"] = {"reweigh": "no room"}
+    compared = comparisons(content)
+    value = compared["reweigh"].differences["accuracy"]
+    assert (value.value, value.status, value.reason) == (None, "insufficient_evidence", "no room")
+    assert set(compared["reweigh"].differences) == set(compared["plain"].differences)
 
 
 def test_without_a_sensitive_input_nothing_is_left_out(tmp_path: Path) -> None:
     data = without_sensitive_input()
-    assert sensitive_columns(data) == []
-    assert set(trained(tmp_path, data, method="reweigh-logistic")) == {"plain", "majority"}
+    assert data.sensitive_positions() == []
+    outputs = set(trained(tmp_path, data, method="reweigh-logistic"))
+    assert outputs == {"plain", "majority", "simple_mitigations"}
     assert set(trained(tmp_path, data)) == {"majority"}
 
 
@@ -84,8 +194,8 @@ def test_blind_never_sees_the_sensitive_column(tmp_path: Path) -> None:
     """It sees it neither in training nor after."""
     data = encoded()
     found = load_model(trained(tmp_path)["blind"])
-    hidden = method_class("logistic")().fit(without_columns(data, [0]).X, data.y)
-    blind = Blind(found, sensitive_columns(data))
+    hidden = method_class("logistic")().fit(data.with_zeros_in([0]).X, data.y)
+    blind = Blind(found, data.sensitive_positions())
     assert np.array_equal(
         found.base.predict_proba(data.X * [0, 1, 1]), hidden.predict_proba(data.X * [0, 1, 1])
     )
@@ -99,16 +209,6 @@ def test_blind_never_sees_the_sensitive_column(tmp_path: Path) -> None:
     assert (blind.predict(data.X) == data.y).mean() < (
         seeing.predict(data.X) == data.y
     ).mean() - 0.05
-
-
-def test_leaving_columns_out_leaves_the_rows_as_they_were() -> None:
-    data = encoded()
-    before = data.X.copy()
-    hidden = without_columns(data, [0])
-    assert np.array_equal(data.X, before)
-    assert (hidden.X[:, 0] == 0).all()
-    assert np.array_equal(hidden.X[:, 1:], before[:, 1:])
-    assert hidden.X.dtype == np.float32
 
 
 def test_a_job_without_decisions_has_controls_without_them(tmp_path: Path) -> None:

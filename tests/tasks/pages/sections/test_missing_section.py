@@ -48,7 +48,7 @@ def test_small_groups_and_wide_intervals_are_named() -> None:
     groups = {"measured": ["Female", "Male"], "left_out": [left_out]}
     documents["metrics"]["groups"] = {"gap_max.sex": groups}
     found = statements(documents)
-    assert found[0].startswith("By sex, no comparison of groups has diverse (30 rows")
+    assert found[0].startswith("By sex, no comparison of groups includes diverse (30 rows")
     assert found[1] == (
         "The share predicted for “sex: diverse” (30 rows) is uncertain by more than 20 percentage "
         "points."

@@ -1,0 +1,165 @@
+"""The best of a run's controls on the metrics that decide, and what the model gains over it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from statistics import fmean
+
+from evenhand.fairlib.catalogue import better, title
+from evenhand.tasks.pages import formats
+from evenhand.tasks.pages.page_model import Json
+from evenhand.tasks.pages.sections.metrics_section import finding
+
+TRAINED = ("blind", "plain", "reweigh", "leave_out")
+NEW = ("reweigh", "leave_out")
+# The metrics that decide, by their first part.
+PERFORMANCE = ("accuracy", "balanced_accuracy")
+DISPARITY = ("consistency", "token_gap", "demographic_parity_difference", "gap_max")
+CERTIFICATES = ("certificate.drf", "certificate.flips")
+# Numbers of controls that are printed one by one.
+MOST_COLUMNS = 4
+
+
+def distinct_controls(controls: Mapping[str, Json]) -> list[str]:
+    """Trained controls that are neither the model nor another control."""
+    names = []
+    for name in TRAINED:
+        if name in controls and controls[name]["same_as"] is None:
+            names.append(name)
+    return names
+
+
+def has_simple_mitigation(controls: Mapping[str, Json]) -> bool:
+    """Whether a run trained a control with a simple mitigation; older runs did not."""
+    return any(name in controls for name in NEW)
+
+
+def best_control(controls: Mapping[str, Json]) -> str | None:
+    """The control with the largest mean performance less its mean disparity.
+
+    Both are means of the metrics that decide and that all controls have; the disparity of a
+    consistency is 1 less it. None without a trained control or such a metric.
+    """
+    names = distinct_controls(controls)
+    if not names:
+        return None
+    metrics = deciding_metrics(controls, names)
+    if not metrics:
+        return None
+    # of equal ones the first
+    return max(names, key=lambda name: _standing(controls[name]["metrics"], metrics))
+
+
+def deciding_metrics(controls: Mapping[str, Json], names: Sequence[str]) -> list[str]:
+    """Metrics that decide and that all these controls have, those of crossed attributes left
+    out.
+    """
+    metrics = []
+    for metric in controls[names[0]]["metrics"]:
+        if metric.partition(".")[0] not in (*PERFORMANCE, *DISPARITY) or "&" in metric:
+            continue
+        values = [controls[name]["metrics"].get(metric) for name in names]
+        if None not in values:
+            metrics.append(metric)
+    return metrics
+
+
+def _standing(values: Mapping[str, float], metrics: Sequence[str]) -> float:
+    performance = [0.0]
+    disparity = [0.0]
+    measured = {metric: values[metric] for metric in metrics}
+    if any(metric in PERFORMANCE for metric in metrics):
+        performance = [value for metric, value in measured.items() if metric in PERFORMANCE]
+    if any(metric not in PERFORMANCE for metric in metrics):
+        disparity = []
+        for metric, value in measured.items():
+            if metric.startswith("consistency."):
+                disparity.append(1.0 - value)
+            elif metric not in PERFORMANCE:
+                disparity.append(value)
+    return fmean(performance) - fmean(disparity)
+
+
+def gains(differences: Mapping[str, Json], metrics: Sequence[str]) -> list[str]:
+    """Metrics that decide in which the model is significantly better."""
+    return [
+        metric
+        for metric in metrics
+        if metric in differences and finding(metric, differences[metric]) == "better"
+    ]
+
+
+def without_gain(controls: Mapping[str, Json]) -> list[str]:
+    """Controls over which the model gains nothing in the metrics that decide, the best first.
+
+    Empty where the differences have no intervals.
+    """
+    best = best_control(controls)
+    if best is None:
+        return []
+    names = distinct_controls(controls)
+    metrics = deciding_metrics(controls, names)
+    names.sort(key=lambda name: name != best)
+    beaten_by_none = []
+    for name in names:
+        differences = controls[name]["differences"]
+        has_intervals = any(
+            differences.get(metric, {}).get("low") is not None for metric in metrics
+        )
+        if has_intervals and not gains(differences, metrics):
+            beaten_by_none.append(name)
+    return beaten_by_none
+
+
+def gain_sentence(controls: Mapping[str, Json], described: str) -> str:
+    """Say that the model gains nothing over the best control, which is `described`; empty if it
+    gains something.
+    """
+    names = without_gain(controls)
+    best = best_control(controls)
+    if best is None or best not in names:
+        return ""
+    metrics = deciding_metrics(controls, distinct_controls(controls))
+    differences = controls[best]["differences"]
+    worse = []
+    for metric in metrics:
+        if metric in differences and finding(metric, differences[metric]) == "worse":
+            label = f"{title(metric)[0].lower()}{title(metric)[1:]}"
+            worse.append(f"{label} ({formats.change(differences[metric]['value'])})")
+    text = (
+        f"The model **gains nothing** over the best control, {described}: no metric that decides "
+        "is significantly better"
+    )
+    if worse:
+        text += f", and it is **worse** in {formats.shortlist(worse)}"
+    text += _certificates(controls[best])
+    others = names[1:]
+    if others:
+        text += f". Nor does it over {formats.join(others)}"
+    return f"{text}."
+
+
+def _certificates(control: Json) -> str:
+    """Certificates that are better than a control's, which have no paired interval."""
+    parts = []
+    for metric in CERTIFICATES:
+        difference = control["differences"].get(metric)
+        value = control["metrics"].get(metric)
+        if difference is None or value is None or difference["value"] is None:
+            continue
+        gain = difference["value"]
+        if better(metric) == "lower":
+            gain = -gain
+        if gain > 0:
+            label = f"{title(metric)[0].lower()}{title(metric)[1:]}"
+            own = formats.number(value + difference["value"])
+            parts.append(f"{label} is {own} instead of {formats.number(value)}")
+    if not parts:
+        return ""
+    return f"; without an interval, {formats.join(parts)}"
+
+
+def left_out_columns(controls: Mapping[str, Json]) -> str:
+    """Name the columns that `leave_out` does without, in addition to the sensitive ones."""
+    columns = controls.get("leave_out", {}).get("columns") or []
+    return formats.shortlist([f"`{name}`" for name in columns], MOST_COLUMNS)

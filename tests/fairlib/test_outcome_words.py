@@ -1,0 +1,34 @@
+"""Words of favourable and adverse outcomes; tests/data_contracts/test_favourable.py has more."""
+
+from __future__ import annotations
+
+import pytest
+
+from evenhand.fairlib.outcome_words import favourable_by_words, tone_of
+
+
+@pytest.mark.parametrize(
+    ("name", "texts", "place"),
+    [
+        ("", ["denied", "approved"], 1),
+        ("", ["approved", "denied"], 0),
+        ("denied", ["1", "0"], 1),
+        ("Ablehnung", ["ja", "nein"], 1),
+        ("decision", ["A", "abgelehnt"], 0),
+        ("decision", ["A", "B"], None),
+        ("denied", ["A", "B"], None),
+        ("hired", ["yes"], None),
+        ("", ["good", "suitable"], None),
+    ],
+)
+def test_two_values(name: str, texts: list[str], place: int | None) -> None:
+    outcome = favourable_by_words(name, texts)
+    assert (None if outcome is None else outcome.place) == place
+
+
+@pytest.mark.parametrize(
+    ("text", "tone"),
+    [("loanDenied", -1), ("not denied", 1), ("benefit denied", -1), ("north", 0), ("bad", -1)],
+)
+def test_tone(text: str, tone: int) -> None:
+    assert tone_of(text) == tone

@@ -133,6 +133,30 @@ def decode(values: pa.ChunkedArray) -> pa.ChunkedArray:
     return values
 
 
+def numbers_of(values: pa.ChunkedArray, column: Column) -> NDArray[np.float64]:
+    """Values of a column as numbers: of dates the days since 1970-01-01, of sentences the
+    characters.
+
+    Parameters
+    ----------
+    values : pyarrow.ChunkedArray, length n
+        Numbers, dates, booleans or sentences.
+    column : Column
+        The column that they are of.
+
+    Returns
+    -------
+    ndarray of float64, shape (n,)
+        NaN where a value is missing.
+    """
+    values = decode(values)
+    if column.is_text:
+        values = pc.utf8_length(values)
+    if column.logical_type == "date":
+        values = values.cast(pa.date32(), safe=False).cast(pa.int32())
+    return np.asarray(values.cast(pa.float64(), safe=False).to_numpy(), dtype=np.float64)
+
+
 def label_codes(values: pa.ChunkedArray, label: Column) -> NDArray[np.int64]:
     """Return 1 for the label's positive value, or numbers from its threshold on, and 0 for any
     other; of classes the position; shape (n,).

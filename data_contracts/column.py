@@ -25,7 +25,7 @@ LOGICAL_TYPES = tuple(_ENCODINGS_OF)
 # The two sides of a label's threshold, as `favourable` names them.
 SIDES = ("at-least", "below")
 # Attributes that a contract leaves out where they have no value.
-_LATER_ATTRIBUTES = ("missing", "value_names", "unit", "favourable", "at_least")
+_LATER_ATTRIBUTES = ("missing", "value_names", "unit", "favourable", "at_least", "legitimate")
 ENCODINGS = ("onehot", "binary", "ordinal", "standard", "unit", "calendar", "text")
 
 
@@ -78,6 +78,9 @@ class Column:
         Names of coded values, for display only; kept as pairs of `value_text` and name.
     at_least : int, float or None, default None
         Threshold of a numeric label: numbers of at least that become 1, numbers below it 0.
+    legitimate : True or None, default None
+        Of a feature: whether its differences between groups may count, for fair metrics (a
+        resolving variable). False becomes None.
 
     Raises
     ------
@@ -102,6 +105,7 @@ class Column:
     missing: tuple[str | int | float, ...] | None = None
     value_names: Mapping[Any, str] | tuple[tuple[str, str], ...] | None = None
     at_least: int | float | None = None
+    legitimate: bool | None = None
 
     def __post_init__(self) -> None:
         """Check every attribute and convert values to the column's type."""
@@ -124,6 +128,7 @@ class Column:
         self._check_bins(where)
         self._check_unit()
         self._check_names(where)
+        self._check_legitimate()
 
     def _fault(self, text: str) -> ContractError:
         return ContractError(f"column '{self.name}': {text}")
@@ -403,6 +408,19 @@ class Column:
                 "unit is a text, such as years, and for numbers only: quote it or remove it"
             )
 
+    def _check_legitimate(self) -> None:
+        if self.legitimate is None:
+            return
+        if not isinstance(self.legitimate, bool):
+            raise self._fault(f"legitimate is {self.legitimate!r}, expected true or false")
+        # a column that is ignored for a while may keep it
+        if self.legitimate and self.role not in ("feature", "ignore"):
+            raise self._fault(
+                f"legitimate is for features, whose differences between groups may count; role "
+                f"{self.role} is none: remove it"
+            )
+        self._set("legitimate", self.legitimate or None)
+
     def _check_names(self, where: str) -> None:
         if self.value_names is None:
             return
@@ -474,8 +492,8 @@ class Column:
         Parameters
         ----------
         role : str
-            One of `ROLES`; the encoding, the positive and the favourable value, and the threshold
-            are removed.
+            One of `ROLES`; the encoding, the positive and the favourable value, the threshold and
+            the mark of a legitimate column are removed.
         **changes
             Other attributes of :class:`Column` to replace.
 
@@ -491,6 +509,7 @@ class Column:
             positive=None,
             favourable=None,
             at_least=None,
+            legitimate=None,
             **changes,
         )
 

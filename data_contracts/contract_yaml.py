@@ -30,6 +30,8 @@ _COMMENTS = {
 # validValues of {property: encoding, value: ordinal} are in their order; missing lists what stands
 # for a missing value.
 # {property: valueNames, value: {1: male, 2: female}} gives codes the names that pages show.
+# {property: legitimate, value: true}: a learned fair metric keeps the column's differences between
+# groups, such as those of experience.
 """,
     "customProperties:": """\
 # unseenCategories: error | ignore   for a category that no training row had
@@ -156,6 +158,7 @@ def _property(column: Column) -> dict[str, Any]:
     extra["missing"] = column.missing and list(column.missing)
     extra["unit"] = column.unit
     extra["valueNames"] = column.value_names and dict(column.value_names)
+    extra["legitimate"] = column.legitimate
     item["customProperties"] = _custom_properties(extra)
     return item
 

@@ -28,6 +28,11 @@ MAX_GROUPS = 10
 GROUP_SHARE = 0.05
 # Rows that are searched for people of whom there are several.
 PEOPLE_ROWS = 200_000
+# Fewest repeated values of a column, of people outside the largest group, that show that it names
+# people: with fewer, equal values may agree in the sensitive columns by chance.
+LEAST_REPETITIONS = 20
+# Smallest share of the rows on each side of a proposed threshold.
+SHARE_OF_SIDE = 0.2
 # Where people cut an age.
 AGES = (25, 40, 60)
 _ENGLISH_YES = ("1", "true", "yes", "y", "t", "positive", "pos")
@@ -251,7 +256,7 @@ def _find_people(table: Columns, described: dict[str, Column]) -> None:
         values = _codes(table, name)
         distinct = int(values.max()) + 1
         repetitions = len(values) - distinct
-        if distinct <= MAX_CATEGORIES or repetitions * (1.0 - largest_group) < 20:
+        if distinct <= MAX_CATEGORIES or repetitions * (1.0 - largest_group) < LEAST_REPETITIONS:
             continue
         if all(_determines(values, codes) for codes in group_codes):
             sensitive_names = ", ".join(column.name for column in groups)
@@ -481,7 +486,7 @@ def _round_threshold(numbers: NDArray[np.float64], median: float) -> float:
         if is_whole:
             threshold = math.ceil(threshold)
         share = float(np.mean(numbers >= threshold))
-        if 0.2 <= share <= 0.8:
+        if SHARE_OF_SIDE <= share <= 1.0 - SHARE_OF_SIDE:
             return float(threshold)
     if median > numbers[0]:
         return median

@@ -274,6 +274,18 @@ class Contract:
         columns = tuple(replace(column, value_names=None) for column in self.columns)
         return replace(self, columns=columns)
 
+    @property
+    def legitimate(self) -> tuple[str, ...]:
+        """Names of the model inputs whose differences between groups may count."""
+        return tuple(column.name for column in self.features if column.legitimate)
+
+    def without_legitimate(self) -> Contract:
+        """Return a copy that marks no column as legitimate: only fair metrics depend on it, and a
+        job tells them.
+        """
+        columns = tuple(replace(column, legitimate=None) for column in self.columns)
+        return replace(self, columns=columns)
+
     def without_favourable(self) -> Contract:
         """Return a copy that does not say which outcome is favourable: only measuring depends on
         it.
@@ -287,9 +299,10 @@ class Contract:
         values.
 
         Nor does it depend on which outcome is favourable, so that models which were published
-        before contracts had `favourable` can be compared with later ones.
+        before contracts had `favourable` can be compared with later ones, or on which columns are
+        legitimate: models whose fair metrics differ can be compared.
         """
-        plain = self.without_value_names().without_favourable().to_dict()
+        plain = self.without_value_names().without_favourable().without_legitimate().to_dict()
         text = json.dumps(plain, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
         return hashlib.sha256(text.encode()).hexdigest()
 

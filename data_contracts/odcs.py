@@ -25,7 +25,7 @@ from evenhand.data_contracts.yaml_loader import StrictError, StrictLoader
 
 # our `customProperties`; the reference page has their meaning
 _INPUT_PROPERTIES = ("role", "use", "positive", "favourable", "atLeast", "encoding", "bins")
-COLUMN_PROPERTIES = (*_INPUT_PROPERTIES, "missing", "unit", "valueNames")
+COLUMN_PROPERTIES = (*_INPUT_PROPERTIES, "missing", "unit", "valueNames", "legitimate")
 # the attribute of a contract that each policy sets
 POLICIES = {
     "unseenCategories": "unseen_categories",
@@ -442,6 +442,7 @@ def _column(item: PropertyDocument) -> Column:
         value_names=extra.get("valueNames"),
         favourable=extra.get("favourable"),
         at_least=extra.get("atLeast"),
+        legitimate=extra.get("legitimate"),
         **{key: extra.get(key) for key in ("positive", "encoding", "bins", "missing", "unit")},
     )
 

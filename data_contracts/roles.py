@@ -21,6 +21,17 @@ MAX_CATEGORIES = 60  # the states of the US with their territories are 56
 MIN_COUNTED_ROWS = 50
 # More levels than this are a measure unless the name or the label says otherwise.
 MAX_SHAPED_LEVELS = 20
+# Share of the possible numbers that no row has: a sign of codes, and one that suffices alone.
+GAPS = 0.25
+WIDE_GAPS = 0.6
+# Fewest rows of a level whose share of positive labels is compared with the curve of all levels.
+MIN_LEVEL_ROWS = 10
+# A difference of two frequencies counts from so many standard errors on.
+CLEAR_CHANGE = 4.0
+# The label is irregular where a curve leaves more than this share of its variation unexplained, and
+# chance alone would do so with a smaller probability than this.
+UNEXPLAINED = 0.4
+BY_CHANCE = 1e-3
 
 
 def _words(text: str) -> frozenset[str]:
@@ -379,7 +390,7 @@ def _shaped_like_codes(x: NDArray[np.float64], y: NDArray[np.float64]) -> str | 
     if _widens(levels) and not is_irregular:
         gaps = 0.0  # those of terms and amounts that people round
     signs = []
-    if gaps >= 0.25:
+    if gaps >= GAPS:
         signs.append("gaps between the numbers")
     if is_irregular:
         signs.append("no steady relation to the label")
@@ -388,7 +399,7 @@ def _shaped_like_codes(x: NDArray[np.float64], y: NDArray[np.float64]) -> str | 
     few = len(levels) <= MAX_SHAPED_LEVELS
     if len(signs) >= 2 and (few or is_irregular):
         return ", ".join(signs)
-    are_far_apart = few and gaps >= 0.6 and low > 0
+    are_far_apart = few and gaps >= WIDE_GAPS and low > 0
     if are_far_apart:
         return signs[0]
     return None
@@ -411,10 +422,10 @@ def _gap_share(levels: NDArray[np.float64], low: float, high: float) -> float:
 
 def _turns(counts: NDArray[np.int64]) -> int:
     """How often the frequencies of neighbouring levels change from rising to falling or back,
-    changes of less than four standard errors aside.
+    if changes below ``CLEAR_CHANGE`` do not count.
     """
     change = np.diff(counts) / np.sqrt(counts[1:] + counts[:-1])
-    steps = np.sign(change[np.abs(change) > 4.0])
+    steps = np.sign(change[np.abs(change) > CLEAR_CHANGE])
     return int((np.diff(steps) != 0).sum())
 
 
@@ -438,7 +449,7 @@ def _irregular(
     from scipy.stats import chi2
 
     base = float(y.mean())
-    usable = counts >= 10
+    usable = counts >= MIN_LEVEL_ROWS
     if usable.sum() < 4 or not 0.0 < base < 1.0:
         return False
     rates = np.bincount(index, weights=y)[usable] / counts[usable]
@@ -451,7 +462,7 @@ def _irregular(
     total = float((weights * (rates - mean) ** 2).sum())
     unexplained = float((weights * (rates - fitted) ** 2).sum())
     degrees = int(usable.sum()) - 3
-    return unexplained > 0.4 * total and bool(chi2.sf(unexplained, degrees) < 1e-3)
+    return unexplained > UNEXPLAINED * total and bool(chi2.sf(unexplained, degrees) < BY_CHANCE)
 
 
 def _feature(values: Values, reason: str, **more: Any) -> Column:

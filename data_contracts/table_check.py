@@ -32,8 +32,8 @@ MAX_EXAMPLE_LENGTH = 40
 # Distinct values of a label that are counted.
 MAX_LABELS = 1000
 _ENCODING_FAULT = (
-    "values lie far from those of the training rows: correct them, "
-    "or give the column bounds in the contract"
+    "values lie far from those of the training rows: correct them, or give the column bounds in "
+    "the contract"
 )
 
 
@@ -374,8 +374,7 @@ class TableCheck:
             if not np.array_equal(mask, missing):
                 raise CheckCrashed(
                     f"column '{outcome.rule.column}': the suite found {int(mask.sum())} missing "
-                    "values where "
-                    f"Arrow has {int(missing.sum())}: the two disagree"
+                    f"values where Arrow has {int(missing.sum())}: the two disagree"
                 )
         tally.count += int(mask.sum())
         tally.checked += outcome.checked

@@ -43,6 +43,8 @@ _SPECIAL = re.compile(r"99+(\.9+)?|(\d)\2{2,}(\.0)?|77|88")
 _SPECIAL_NEGATIVE = re.compile(r"[1-9]|99+(\.9+)?|(\d)\2{2,}|77|88|9+\.9+")
 # Most numbers at one end of a column that stand for a missing one: refused, not known and so on.
 MOST_SENTINELS = 4
+# Fewer rows do not show which numbers are unusual.
+LEAST_ROWS = 20
 # How far a number that is not special lies from the others, in their range, to be pointed out.
 FAR = 5.0
 _NUMBER = re.compile(
@@ -270,9 +272,9 @@ class _Levels:
 
     @classmethod
     def of(cls, values: pa.ChunkedArray) -> _Levels | None:
-        """Count a column; None with fewer than 20 rows, or an infinite number."""
+        """Count a column; None with fewer than ``LEAST_ROWS`` rows, or an infinite number."""
         present = values.drop_null()
-        if len(present) < 20:
+        if len(present) < LEAST_ROWS:
             return None
         counts = pc.value_counts(present)
         numbers = counts.field("values").cast(pa.float64(), safe=False).to_numpy()
@@ -283,7 +285,9 @@ class _Levels:
         return cls(numbers[order], rows[order].astype(np.int64))
 
     def repeated(self, place: int) -> bool:
-        """Whether three rows or more have a number, and half a percent of all or twenty."""
+        """Whether enough rows have a number: half a percent of all, but at least 3, and 20 always
+        suffice.
+        """
         enough = min(20.0, 0.005 * int(self.rows.sum()))
         return bool(self.rows[place] >= max(3.0, enough))
 
@@ -296,10 +300,9 @@ class _Levels:
 def _sentinels(values: pa.ChunkedArray) -> list[int | float]:
     """Return the numbers at the ends of a column that stand for a missing one.
 
-    They consist of nines or of one digit, or are small negative ones; each is in at least three
-    rows and half a percent of them or twenty; and they lie away from the others: above twice the
-    largest other number, or, among numbers of which some are negative, by ``FAR`` times their
-    range; or below zero where no other number is.
+    They consist of nines or of one digit, or are small negative ones, and each is in enough rows
+    (:meth:`_Levels.repeated`). They also lie away from the other numbers: above twice the largest
+    one; or, where some are negative, ``FAR`` times their range away; or below zero, where none is.
     """
     levels = _Levels.of(values)
     if levels is None:
@@ -321,7 +324,7 @@ def _sentinels_above(levels: _Levels) -> int:
         if not levels.repeated(place) or not _SPECIAL.fullmatch(_text(number)):
             break
         remaining = levels.without(0, last)
-        if remaining.rows.sum() >= 20 and _lies_far_above(number, remaining):
+        if remaining.rows.sum() >= LEAST_ROWS and _lies_far_above(number, remaining):
             count = last
     return count
 
@@ -338,7 +341,7 @@ def _sentinels_below(levels: _Levels) -> int:
         if not levels.repeated(place) or not is_special:
             break
         remaining = levels.without(first, 0)
-        if remaining.rows.sum() >= 20 and _lies_far_below(number, remaining):
+        if remaining.rows.sum() >= LEAST_ROWS and _lies_far_below(number, remaining):
             count = first
     return count
 
@@ -361,7 +364,7 @@ def _lies_far_below(number: float, remaining: _Levels) -> bool:
 
 
 def _isolated(values: pa.ChunkedArray) -> str:
-    """Point out a number at an end, in one percent of the rows and ten, far from all others."""
+    """Warn of the largest or smallest number if it lies far from all others and is in many rows."""
     levels = _Levels.of(values)
     if levels is None or len(levels.numbers) < 12:
         return ""

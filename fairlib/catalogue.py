@@ -20,7 +20,7 @@ from typing import Any, Literal
 
 TOKEN_METRICS = ("token_gap", "token_gap_p95", "subgroup_auc_min", "bpsn_auc_min", "bnsp_auc_min")
 EXCHANGED = ("token_gap", "token_gap_p95", "consistency")
-"""Metrics of exchanged terms that need no label of the rows."""
+"""Metrics of counterfactual tokens that need no true label."""
 Direction = Literal["higher", "lower"]
 Kind = Literal["classifier", "proxy", "drift"]
 Subject = Literal["", "attribute", "counterfactual", "column", "class"]
@@ -55,6 +55,7 @@ class MetricInfo:
     subject: Subject = ""
     kind: Kind = "classifier"  # what it measures
     any_classes: bool = False  # whether it is defined for a label of more than two values
+    of_groups: bool = False  # whether it compares the groups of an attribute
 
     @property
     def pattern(self) -> str:
@@ -92,6 +93,7 @@ def _gap(
         unit="difference of shares",
         subject="attribute",
         any_classes=any_classes,
+        of_groups=True,
     )
 
 
@@ -280,6 +282,7 @@ _CLASSIFIER = (
         source="29 CFR 1607.4 D",
         unit="ratio of shares",
         subject="attribute",
+        of_groups=True,
     ),
     _gap(
         name="equal_opportunity_difference",
@@ -325,6 +328,7 @@ _CLASSIFIER = (
         domain=(0.0, 2.0),
         unit="probability",
         subject="attribute",
+        of_groups=True,
     ),
     MetricInfo(
         name="theil_index",
@@ -578,7 +582,8 @@ _CLASSIFIER = (
         ),
         direction="lower",
         compares="fair metric and groups",
-        formula="largest cross-validated AUC of a group against the rest, linear or by trees",
+        formula="largest cross-validated AUC of a group against the rest: linear or by trees; of "
+        "EXPLORE by the nearest people",
         subject="attribute",
     ),
     MetricInfo(
@@ -1081,17 +1086,15 @@ def group_metrics(*, any_classes: bool = False) -> list[str]:
     return [
         info.name
         for info in _CLASSIFIER
-        if info.subject == "attribute"
-        and info.compares.startswith("groups")
-        and (info.any_classes or not any_classes)
+        if info.of_groups and (info.any_classes or not any_classes)
     ]
 
 
 def classifier_metrics(
     attributes: Iterable[str], classes: Sequence[Any] = (), copies: Iterable[str] = ()
 ) -> list[str]:
-    """Flat names of the metrics of a classifier, without those of intersections and of exchanged
-    terms.
+    """Flat names of the metrics of a classifier, without those of intersections and of
+    counterfactual tokens.
 
     Parameters
     ----------
@@ -1128,7 +1131,7 @@ def classifier_metrics(
 
 
 def term_metrics(lists: Iterable[str], *, any_classes: bool = False) -> list[str]:
-    """Flat names of the metrics of lists of exchanged terms.
+    """Flat names of the metrics of counterfactual tokens, by their lists.
 
     Parameters
     ----------

@@ -28,6 +28,8 @@ from evenhand.tasks.written_input import nearest
 
 # Verdicts of a learned metric on columns that are mapped to one group.
 ADAPTED_VERDICTS = ("shift", "scale", "quantiles", "steps", "levels")
+# Share of the label's signal from which on a run says that a metric takes much of it.
+MUCH_SIGNAL = 0.25
 
 VALUE_TYPES: dict[str, Any] = {
     "string": str,
@@ -51,7 +53,10 @@ def check_job(job: Job, contract: Contract, method: str, arguments: Mapping[str,
     _check_metric(job, contract)
     check_counterfactuals(job, contract)
     _check_reasons(job, method)
-    defined = any(job.evaluate.counterfactuals.values()) or job.evaluate.terms
+    _check_adapted(job, contract)
+    _check_proofs(job, contract, method)
+    evaluate = job.evaluate
+    defined = any(evaluate.counterfactuals.values()) or evaluate.terms or evaluate.adapted
     if METHODS[method].pairs_copies(arguments) and not defined:
         raise InputError(
             f"method {method} pairs people with their counterfactuals, and there are none: "
@@ -63,6 +68,44 @@ def check_job(job: Job, contract: Contract, method: str, arguments: Mapping[str,
     elif METHODS[method].needs_groups:
         _check_compared(job, contract, method, arguments)
     return contract
+
+
+def _check_adapted(job: Job, contract: Contract) -> None:
+    """Check that there is a metric that adapts copies."""
+    for name in job.evaluate.adapted:
+        where = f"the counterfactual {name!r}"
+        if name in job.evaluate.counterfactuals or name in job.evaluate.terms:
+            raise InputError(f"{where} is defined twice: rename one.")
+        if not isinstance(job.fair_metric, LearnedByEvidence):
+            raise InputError(
+                f"{where} is of adapted copies, which a learned fair metric makes: set "
+                "fair_metric.kind to learned."
+            )
+        _sensitive(None, contract, f"{where} is of copies in other groups")
+
+
+def reads_adapted(job: Job, contract: Contract, method: str) -> bool:
+    """Whether the model of a job reads adapted columns: they are no linear map of its inputs."""
+    if not METHODS[method].needs_metric or not isinstance(job.fair_metric, LearnedByEvidence):
+        return False
+    are_inputs = all(column.is_feature for column in contract.sensitive)
+    adapts = hasattr(method_class(method), "adapts_inputs")
+    return adapts and bool(contract.sensitive) and are_inputs
+
+
+def _check_proofs(job: Job, contract: Contract, method: str) -> None:
+    """Refuse what asks for a proof of a model that reads adapted columns."""
+    if not reads_adapted(job, contract, method):
+        return
+    asks = [name for name in job.gates if name in PROVED]
+    if "proof_parts" in job.evaluate.model_fields_set and job.evaluate.proof_parts != "none":
+        asks.append("evaluate.proof_parts")
+    if asks:
+        raise InputError(
+            f"{asks[0]} asks for a proof, and {method} with the learned metric reads adapted "
+            "columns, for which there is none (nor an export): leave it out, or set another "
+            "fair_metric.kind."
+        )
 
 
 def _check_reasons(job: Job, method: str) -> None:
@@ -155,25 +198,29 @@ def known_metrics(resolved: CheckedJob) -> list[str]:
         absent.add("membership_auc")
     if not keys.reasons:
         absent.add("reasons_kept")
+    is_learned = isinstance(resolved.job.fair_metric, LearnedByEvidence)
+    if not reports_leak(resolved) or not is_learned:
+        absent.add("adapted_consistency")
     classes = resolved.contract.label.classes
     attributes = [column.name for column in resolved.contract.sensitive]
-    measured = classifier_metrics(attributes, classes, keys.counterfactuals)
+    copies = [*keys.counterfactuals, *keys.adapted]
+    measured = classifier_metrics(attributes, classes, copies)
     metrics = [name for name in measured if name not in absent]
     metrics += term_metrics(keys.terms, any_classes=bool(classes))
     if method.asks:
         metrics += [f"adversary_auc.{column.name}" for column in resolved.contract.sensitive]
     if reports_leak(resolved):
         metrics += [f"metric_leak.{column.name}" for column in resolved.contract.sensitive]
-        metrics.append("adapted_consistency")
     if resolved.has_certificate:
-        metrics += _certificate_metrics(method, proved=keys.proof_parts != "none")
+        is_adapted = reads_adapted(resolved.job, resolved.contract, resolved.method)
+        proved = keys.proof_parts != "none" and not is_adapted
+        metrics += _certificate_metrics(method, proved=proved)
     return metrics
 
 
 def reports_leak(resolved: CheckedJob) -> bool:
-    """Whether the model uses a learned metric, whose leak is measured on the test rows."""
-    is_learned = isinstance(resolved.job.fair_metric, LearnedByEvidence)
-    return METHODS[resolved.method].needs_metric and is_learned
+    """Whether the model uses a fair metric, whose leak is measured on the test rows."""
+    return METHODS[resolved.method].needs_metric and bool(resolved.contract.sensitive)
 
 
 def _certificate_metrics(method: MethodSpec, *, proved: bool) -> list[str]:
@@ -200,7 +247,7 @@ def _check_metric(job: Job, contract: Contract) -> None:
         check_names("fair_metric.learned", metric.learned, names, "the contract has")
         return
     if isinstance(metric, LearnedByEvidence):
-        for name in metric.legitimate:
+        for name in metric.legitimate or ():
             if name in names:
                 raise InputError(
                     f"fair_metric.legitimate has {name!r}, which is a sensitive attribute: remove "
@@ -241,8 +288,7 @@ def _check_decision(job: Job, contract: Contract) -> None:
     if job.decision.folds is not None and not job.decides:
         raise InputError(
             "decision.folds: the job has neither a calibration nor a decision rule to choose on "
-            "folds; leave "
-            "it out, or set calibration or decision.threshold."
+            "folds; leave it out, or set calibration or decision.threshold."
         )
     equal = job.decision.equal
     if equal is None:
@@ -255,8 +301,7 @@ def _check_decision(job: Job, contract: Contract) -> None:
     elif len(names) > 1:
         raise InputError(
             "decision.equal needs the attribute whose groups it compares: give "
-            "decision.equal.attribute, "
-            f"one of {', '.join(names)}."
+            f"decision.equal.attribute, one of {', '.join(names)}."
         )
 
 
@@ -314,8 +359,7 @@ def _sensitive(job: Job | None, contract: Contract, needs: str) -> list[str]:
     if not names:
         raise InputError(
             f"the contract {contract.name!r} has no sensitive column, and {needs}: give one the "
-            "role "
-            "sensitive."
+            "role sensitive."
         )
     return names
 
@@ -406,11 +450,11 @@ def train_and_measure(resolved: CheckedJob, steps: Steps) -> Measured:
     train, proxy = training_rows(resolved, steps)
     place = place_of(resolved, steps)
     certificate = None
-    if method.needs_metric or resolved.has_certificate:
-        steps("fair_metric", *_metric_step(resolved, steps, train))
+    if method.needs_metric or resolved.has_certificate or job.evaluate.adapted:
+        learn_metric(resolved, steps, train)
         distance = steps.facts("fair_metric")["mean_squared_distance"]
         certificate = certificate_budget(resolved, distance)
-    model = _train(resolved, steps, train, place)
+    model = _train_and_decide(resolved, steps, train, place)
     if job.evaluate.membership:
         _attack(resolved, steps, train)
     _evaluate(resolved, steps, model, certificate, place)
@@ -423,7 +467,9 @@ def train_and_measure(resolved: CheckedJob, steps: Steps) -> Measured:
     return Measured(steps.output("evaluate", "metrics"), proxy=proxy, notes=notes)
 
 
-def _train(resolved: CheckedJob, steps: Steps, train: Artifact, place: Place) -> Artifact:
+def _train_and_decide(
+    resolved: CheckedJob, steps: Steps, train: Artifact, place: Place
+) -> Artifact:
     """Train the controls and the model, and choose its decision rule; return the model."""
     job = resolved.job
     method = METHODS[resolved.method]
@@ -440,14 +486,15 @@ def _train(resolved: CheckedJob, steps: Steps, train: Artifact, place: Place) ->
         **rule,
         **place.parameters,
     }
-    # a strength is judged by the best threshold of two labels
-    searched = method.lacks_strength(resolved.arguments) and not resolved.contract.label.classes
-    if searched:
+    # the default strength is lowered where the model loses too much compared with `plain`; what it
+    # loses is measured with thresholds, of two labels only
+    may_lower = method.lacks_strength(resolved.arguments) and not resolved.contract.label.classes
+    if may_lower:
         controls["held_out"] = True
     if job.sensitive and method.name != method.plain:
         controls["sensitive"] = job.sensitive
     steps("controls", controls, {"train": train}, modules=_learner_modules(resolved))
-    if searched:
+    if may_lower:
         inputs["plain"] = steps.output("controls", "plain_held_out")
     steps("train", parameters, inputs, modules=resolved.modules)
     if not job.decides:
@@ -494,7 +541,7 @@ def _evaluate(
     for control in (PLAIN, BLIND, *SIMPLE_MITIGATIONS, "simple_mitigations"):
         if steps.has_output("controls", control):
             inputs[control] = steps.output("controls", control)
-    if certificate is not None or reports_leak(resolved):
+    if certificate is not None or reports_leak(resolved) or job.evaluate.adapted:
         inputs["metric"] = steps.output("fair_metric", "metric")
     if job.evaluate.membership:
         inputs["membership"] = steps.output("membership", "membership")
@@ -512,6 +559,8 @@ def _evaluate(
         parameters["outcome"] = describe_outcome(label)
     if reports_leak(resolved):
         parameters["metric_leak"] = True
+        if resolved.legitimate:
+            parameters["legitimate"] = resolved.legitimate
     parameters |= place.parameters
     parameters["seed"] = job.seed
     steps("evaluate", parameters, inputs, modules=_learner_modules(resolved))
@@ -544,8 +593,9 @@ def _notes(steps: Steps) -> list[str]:
             "model inputs predict no better than chance"
         )
     learned = steps.facts("fair_metric").get("learned")
-    if learned:
-        notes.append(metric_note(learned))
+    metric_sentence = metric_note(learned) if learned else None
+    if metric_sentence:
+        notes.append(metric_sentence)
     workers = steps.facts("train").get("workers")
     if workers:
         notes.append(
@@ -566,8 +616,8 @@ def _strength_notes(strength: Mapping[str, Any]) -> list[str]:
         notes.append(
             f"the mitigation's strength {name} was lowered from {strength['default']:g} to "
             f"{strength['used']:g}: at the default the model has "
-            f"{strength['tried'][0]['lost']:.3f} "
-            f"{lost}; a job that gives method.{name} keeps its own"
+            f"{strength['tried'][0]['lost']:.3f} {lost}; a job that gives method.{name} keeps its "
+            "own"
         )
     if not strength["allowed"]:
         notes.append(f"the mitigation costs much: the model has {strength['lost']:.3f} {lost}")
@@ -588,7 +638,7 @@ def training_step(
     inputs = {"train": train}
     if method.needs_metric:
         if "fair_metric" not in steps.finished:
-            steps("fair_metric", *_metric_step(resolved, steps, train))
+            learn_metric(resolved, steps, train)
         inputs["metric"] = steps.output("fair_metric", "metric")
     if job.sensitive and method.needs_groups:
         training["sensitive"] = job.sensitive
@@ -597,11 +647,21 @@ def training_step(
         training["libraries"] = library_versions(method.requires)
     if method.pairs_copies(resolved.arguments):
         training["counterfactuals"] = job.evaluate.counterfactuals
+        if job.evaluate.adapted:
+            training["adapted"] = True
+            if "fair_metric" not in steps.finished:
+                learn_metric(resolved, steps, train)
+            inputs["metric"] = steps.output("fair_metric", "metric")
         inputs["encoder"] = steps.output("preprocess", "encoder")
         if job.evaluate.terms:
             training["terms"] = job.evaluate.model_dump()["terms"]
             inputs["checked"] = steps.output("contract", "checked")
     return training, inputs
+
+
+def learn_metric(resolved: CheckedJob, steps: Steps, train: Artifact) -> None:
+    """Run the step that learns the job's fair metric."""
+    steps("fair_metric", *_metric_step(resolved, steps, train))
 
 
 def gate_step(
@@ -712,28 +772,47 @@ def training_rows(resolved: CheckedJob, steps: Steps) -> tuple[Artifact, str | N
     return steps.output("balance", "train"), version.content
 
 
-def metric_note(learned: Mapping[str, Any]) -> str:
-    """Return a sentence on the columns that a learned metric removes and adapts."""
-    removed = []
-    adapted = []
-    for column in learned["columns"]:
-        if column["verdict"] == "removed":
-            removed.append(column["column"])
-        elif column["verdict"] in ADAPTED_VERDICTS:
-            adapted.append(column["column"])
-    if not removed and not adapted:
+def metric_note(learned: Mapping[str, Any]) -> str | None:
+    """Return a sentence where a learned metric gains nothing, or takes much of the label's signal;
+    else None.
+    """
+    verdicts = [column["verdict"] for column in learned["columns"]]
+    adapts = any(verdict in ADAPTED_VERDICTS for verdict in verdicts)
+    if not adapts and "removed" not in verdicts:
         return (
             "the learned metric has no proxy feature: to leave out the sensitive attributes is "
             "enough"
         )
-    parts = []
-    if removed:
-        parts.append(f"removes {', '.join(removed)}")
-    if adapted:
-        parts.append(f"adapts {', '.join(adapted)}")
-    if not adapted:
-        parts.append("and so gains nothing over leaving these columns out")
-    return f"the learned metric {'; '.join(parts)}"
+    if not adapts:
+        columns = learned["columns"]
+        removed = [item["column"] for item in columns if item["verdict"] == "removed"]
+        return (
+            f"the learned metric only removes {', '.join(removed)}: it gains nothing over leaving "
+            "these columns and the sensitive attributes out (leave_out)"
+        )
+    if learned["label_auc"] is None:
+        return None
+    before, after = learned["label_auc"]
+    if before - after < MUCH_SIGNAL * (before - 0.5):
+        return None
+    return (
+        f"the learned metric takes much of the label's signal (AUC {before:.2f} before, "
+        f"{after:.2f} after): name columns whose differences between groups may count in "
+        "fair_metric.legitimate"
+    )
+
+
+def _stated_ranges(contract: Contract) -> dict[str, list[Any]]:
+    """Return the range of each number that the contract states; none that `init` saw."""
+    ranges: dict[str, list[Any]] = {}
+    if contract.rules_observed:
+        return ranges
+    for column in contract.features:
+        is_number = column.is_numeric and column.encoding in ("standard", "unit")
+        has_range = column.minimum is not None or column.maximum is not None
+        if is_number and has_range and column.role == "feature":
+            ranges[column.name] = [column.minimum, column.maximum]
+    return ranges
 
 
 def _metric_step(
@@ -749,6 +828,10 @@ def _metric_step(
         return parameters, inputs
     if isinstance(job.fair_metric, LearnedByEvidence):
         parameters["seed"] = job.seed
+        ranges = _stated_ranges(resolved.contract)
+        if ranges:
+            parameters["ranges"] = ranges
+            inputs["encoder"] = steps.output("preprocess", "encoder")
         return parameters, inputs
     terms = job.evaluate.model_dump()["terms"]
     copies = job.fair_metric.copies({**job.evaluate.counterfactuals, **terms})

@@ -640,6 +640,10 @@ def init(
     ignore: list[str] | None = option(
         "--ignore", "Column that is no model input; repeat, or put commas between."
     ),
+    legitimate: list[str] | None = option(
+        "--legitimate",
+        "Column whose differences between groups may count; repeat, or put commas between.",
+    ),
     join_spellings: bool = option(
         "--join-spellings",
         "Read values that seem to be one, such as w and weiblich, as one.",

@@ -40,7 +40,7 @@ Json = Mapping[str, Any]
 Inputs = Mapping[str, Artifact]
 
 
-Found = tuple[StepRecord, bool]
+StepOutcome = tuple[StepRecord, bool]
 """A step's record, and whether it was found in the cache."""
 
 
@@ -56,7 +56,9 @@ class Engine(Protocol):
     def fetch(self, source: Json) -> dict[str, Artifact]:
         """Copy the table's files into the store."""
 
-    def run(self, name: str, key: str, parameters: Json, inputs: Inputs, *, refresh: bool) -> Found:
+    def run(
+        self, name: str, key: str, parameters: Json, inputs: Inputs, *, refresh: bool
+    ) -> StepOutcome:
         """Run a step or find its record."""
 
     def executing_in(self, execution: ExecutionContext) -> Self:
@@ -84,7 +86,9 @@ class DirectEngine:
                 self.store, source, progress=lambda done, total: report(done, total, {})
             )
 
-    def run(self, name: str, key: str, parameters: Json, inputs: Inputs, *, refresh: bool) -> Found:
+    def run(
+        self, name: str, key: str, parameters: Json, inputs: Inputs, *, refresh: bool
+    ) -> StepOutcome:
         """Run the step in this process."""
         if refresh:
             if self.cached_only:
@@ -174,12 +178,18 @@ class Steps:
         return json.loads(self.store.fetch(self.output(step, name)).read_text())
 
     def documents(self) -> dict[str, Any]:
-        """Read every JSON output that pages are built from, by the output's name."""
+        """Read every JSON output that pages are built from, by the output's name.
+
+        Raises ValueError if two steps have an output of one name: pages could show only one.
+        """
         documents = {}
         for step, finished in self.finished.items():
             for name, artifact in finished.record.outputs.items():
-                if artifact.uri.endswith(".json") and name not in NOT_ON_PAGES:
-                    documents[name] = self.read(step, name)
+                if not artifact.uri.endswith(".json") or name in NOT_ON_PAGES:
+                    continue
+                if name in documents:
+                    raise ValueError(f"the output {name!r} of {step!r} is one of another step too")
+                documents[name] = self.read(step, name)
         return documents
 
     @property

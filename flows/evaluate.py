@@ -27,7 +27,7 @@ from evenhand.flows.engine import (
     Verdict,
     recorded_verdict,
 )
-from evenhand.flows.run import ingest, reading_notes
+from evenhand.flows.run import group_findings, ingest, overall_rates, reading_notes
 from evenhand.tasks.errors import InputError, input_errors, waits_for_service
 from evenhand.tasks.evaluating.limits import check_evaluation_gates, judge, read_limits
 from evenhand.tasks.evaluating.summaries import junit_of_decision, markdown_of_evaluation
@@ -277,6 +277,8 @@ def _fill(verdict: Verdict, evaluation: Evaluation) -> None:
     baseline = evaluation.baseline
     documents = evaluation.documents
     fill_verdict(verdict, documents, evaluation.decision, model.described())
+    verdict.rates = overall_rates(documents["metrics"])
+    verdict.findings = group_findings(documents["metrics"])
     if baseline is not None:
         metrics = documents["baseline"]["metrics"]
         verdict.baseline = baseline.described() | {

@@ -38,6 +38,9 @@ Place = tuple[str, str, str, str]
 NAME/VERSION.
 """
 
+# Endings of files, which no output has.
+ENDINGS = (".csv", ".tsv", ".txt", ".parquet", ".xlsx", ".xls", ".ods", ".feather", ".arrow")
+
 
 @dataclass(frozen=True, kw_only=True)
 class FilesPlan(ABC):
@@ -55,6 +58,18 @@ class FilesPlan(ABC):
         """Refuse addresses with a credential: Prefect and the output's records would keep them."""
         refuse_credentials(self.input, "--input")
         refuse_credentials(self.output, "--output")
+        self._check_output()
+
+    def _check_output(self) -> None:
+        """Refuse the name of a file: rows are written into a folder, a part for each file."""
+        path = Path(self.output)
+        is_local = "://" not in self.output and not is_database(self.output)
+        if is_local and path.suffix.lower() in ENDINGS and not path.is_dir():
+            folder = path.with_suffix("")
+            raise InputError(
+                f"--output {self.output} is the name of a file: rows are written as Parquet files "
+                f"into a folder: give one, such as {folder}."
+            )
 
     @property
     @abstractmethod
@@ -75,6 +90,10 @@ class FilesPlan(ABC):
     @abstractmethod
     def metrics(self, summary: Any, judge: Any) -> dict[str, float | None]:
         """Metrics of the verdict in addition to the counts of rows and files."""
+
+    def rates(self, summary: Any, judge: Any) -> dict[str, Any]:
+        """Share of rows with the positive label, and its name; empty where nothing is predicted."""
+        return {}
 
     @abstractmethod
     def facts(self, judge: Any, model: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -188,6 +207,7 @@ def _fill(verdict: Verdict, plan: FilesPlan, summary: RunSummary, judge: Any) ->
         "files_failed": len(failed),
         **plan.metrics(summary, judge),
     }
+    verdict.rates = plan.rates(summary, judge)
 
 
 def _outside_note(plan: FilesPlan, summary: RunSummary) -> str:

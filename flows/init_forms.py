@@ -113,6 +113,34 @@ def without_columns(contract: Contract, names: Sequence[str]) -> Contract:
     return replace(contract, columns=tuple(columns))
 
 
+def with_legitimate(contract: Contract, names: Sequence[str]) -> Contract:
+    """Return a contract that marks some model inputs as legitimate.
+
+    Raises `ContractError` for a column that is not there, or is sensitive or no model input.
+    """
+    column_names = [column.name for column in contract.columns]
+    columns = list(contract.columns)
+    for name in names:
+        if name not in column_names:
+            raise ContractError(
+                f"--legitimate column '{name}' is not in the table"
+                f"{did_you_mean(name, column_names)}"
+            )
+        place = column_names.index(name)
+        column = columns[place]
+        if column.role == "sensitive":
+            raise ContractError(
+                f"column '{name}' is named with --legitimate and is sensitive: leave it out of one"
+            )
+        if column.role != "feature":
+            raise ContractError(
+                f"column '{name}' is named with --legitimate and is no model input (role "
+                f"{column.role}): leave it out"
+            )
+        columns[place] = replace(column, legitimate=True)
+    return replace(contract, columns=tuple(columns))
+
+
 def refuse_lost_columns(contract: Contract) -> None:
     """Raise `InputError` where many columns would be left out for too many categories."""
     lost = [
@@ -128,9 +156,8 @@ def refuse_lost_columns(contract: Contract) -> None:
         names += f" and {len(lost) - SHOWN} more"
     raise InputError(
         f"{len(lost)} of {inputs + len(lost)} columns have too many categories to be model inputs: "
-        f"{names}. "
-        "If they hold numbers or dates, state how these are written with --decimal, --dates or "
-        f"--encoding; leave the others out with --ignore {lost[0]}."
+        f"{names}. If they hold numbers or dates, state how these are written with --decimal, "
+        f"--dates or --encoding; leave the others out with --ignore {lost[0]}."
     )
 
 

@@ -27,6 +27,8 @@ ALIAS = "^[A-Za-z0-9_-]{1,80}$"
 SIZE = r"^\d+(\.\d+)? ?(MB|GB|TB|MiB|GiB|TiB)$"
 # Thresholds in words that thresholds by group may go with.
 GROUP_THRESHOLDS = ("observed", "balanced", "max_accuracy")
+# In place of a counterfactual's columns: the adapted copies of a learned fair metric.
+ADAPTED = "adapted"
 # Keys of `evaluate` that only the run that trains a model can measure.
 ONCE = {"certificate", "membership", "reasons"}
 
@@ -235,10 +237,14 @@ class Evaluate(Section):
     """Measurements and their intervals."""
 
     counterfactuals: dict[str, dict[str, list[str | int | float | bool] | Literal["all"]]] = {}
-    """By name the columns that a copy changes, with values or `all`; metric `consistency.NAME`."""
+    """By name the columns that a copy changes, with values or `all`; metric `consistency.NAME`. The
+    word `adapted` in their place stands for the adapted copies of a learned fair metric.
+    """
     terms: dict[str, TermSwap] = {}
     """By name terms (`evaluate.terms.terms`) of sentences (`evaluate.terms.column`); or as above.
     """
+    adapted: list[str] = []
+    """Names of adapted copies; or as above, as in `counterfactuals: {counterpart: adapted}`."""
     draws: Annotated[int, Field(ge=0, le=100_000)] = 1000
     """Bootstrap draws of the intervals; 0 for none."""
     level: Annotated[float, Field(gt=0, lt=1)] = 0.95
@@ -265,17 +271,21 @@ class Evaluate(Section):
 
     @model_validator(mode="before")
     @classmethod
-    def _terms_apart(cls, content: Any) -> Any:
+    def _kinds_apart(cls, content: Any) -> Any:
         if not isinstance(content, dict) or not isinstance(content.get("counterfactuals"), dict):
             return content
         changed_columns = {}
         terms = {**content.get("terms", {})}
+        adapted = [*content.get("adapted", [])]
         for name, value in content["counterfactuals"].items():
             if isinstance(value, dict) and set(value) == {"terms", "column"}:
                 terms[name] = value
-            else:
+            elif value == ADAPTED and name not in adapted:
+                adapted.append(name)
+            elif value != ADAPTED:
                 changed_columns[name] = value
-        return {**content, "counterfactuals": changed_columns, "terms": terms}
+        kinds = {"counterfactuals": changed_columns, "terms": terms, "adapted": adapted}
+        return {**content, **kinds}
 
     @field_validator("draws")
     @classmethod
@@ -633,8 +643,10 @@ class LearnedByEvidence(Section):
 
     kind: Literal["learned"]
     """How the metric is learned."""
-    legitimate: list[str] = []
-    """Model inputs whose differences between groups stay, and explain those of other columns."""
+    legitimate: list[str] | None = None
+    """Model inputs whose differences between groups stay, and explain those of other columns;
+    default: those that the contract marks as legitimate.
+    """
     explained_variance: Annotated[float, Field(gt=0, le=1)] = 0.99
     """Share of the squared differences between people and their adapted copies to ignore."""
 

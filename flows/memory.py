@@ -106,8 +106,7 @@ def place_for(
         cure = _cure(method, rows, width, limit, workers_free)
         raise InputError(
             f"method {method} needs {_text(least)} of memory for {size}, and "
-            f"{_limit(memory, limit)}: "
-            f"{cure}, or give it more memory."
+            f"{_limit(memory, limit)}: {cure}, or give it more memory."
         )
     if chosen == "memory":
         return Place(chosen, options[chosen])
@@ -116,8 +115,7 @@ def place_for(
         where = "in files, and so are XGBoost's bins"
     note = (
         f"{size}, {_text(matrix)}, were {where}: training in memory would need "
-        f"{_text(options['memory'])}, "
-        f"and {_limit(memory, limit)}"
+        f"{_text(options['memory'])}, and {_limit(memory, limit)}"
     )
     return Place(chosen, options[chosen], note)
 
@@ -206,8 +204,7 @@ def _check_disk(needed: float, what: str, folder: Path) -> None:
     if needed > free:
         raise NotCarriedOut(
             f"{what} {_text(needed)} of disk while steps run, and {folder} has {_text(free)}: free "
-            "some, or "
-            "set EVENHAND_STORE to a larger disk."
+            "some, or set EVENHAND_STORE to a larger disk."
         )
 
 
@@ -239,8 +236,7 @@ def expected(resolved: CheckedJob, store_url: str | None = None) -> str | None:
     if place.kind != "memory":
         message = (
             f"{rows:,} rows: training in memory would need about {_text(needed)}; its rows will be "
-            "in files, "
-            f"and it will need {_text(place.needed)}"
+            f"in files, and it will need {_text(place.needed)}"
         )
     return message + _time_estimate(folder, resolved.job.name, rows)
 

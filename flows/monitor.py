@@ -85,6 +85,7 @@ def execute(plan: MonitorPlan, store: Store, run_id: str, engine: Engine) -> Ver
         verdict.exit_code = EXIT_OF_VERDICT[decision["verdict"]]
         verdict.add_metrics(documents["metrics"]["metrics"])
         verdict.gates = decision
+        verdict.rates = _rates(documents["drift"], bundle)
         verdict.model = bundle.described()
         verdict.notes += reading_notes(steps)
         verdict.notes += bundle.notes
@@ -94,6 +95,21 @@ def execute(plan: MonitorPlan, store: Store, run_id: str, engine: Engine) -> Ver
             verdict.notes.append(SAME_TABLE)
         _write(verdict, plan, bundle, steps, documents)
     return verdict
+
+
+def _rates(drift: Mapping[str, Any], bundle: Bundle) -> dict[str, Any]:
+    """Return the share of new rows with the positive label, as predicted, and as observed where the
+    rows have labels; empty for other than two labels.
+    """
+    prediction = drift["prediction"]
+    if bundle.is_proxy or prediction is None or prediction["rate"] is None:
+        return {}
+    return {
+        "positive": bundle.positive_outcome,
+        "predicted": prediction["rate"]["value"],
+        "predicted_in_test_rows": prediction["then"],
+        "observed": drift["label"]["now"],
+    }
 
 
 def _gates(plan: MonitorPlan, bundle: Bundle) -> dict[str, Any]:
@@ -166,6 +182,7 @@ def _write(
         "data": {"shown": plan.data.shown, "fingerprint": steps.output("ingest", "raw").sha256},
         "default_gates": plan.gates is None,
         "value_names": bundle.value_names,
+        "positive": verdict.rates.get("positive", ""),
         "notes": verdict.notes,
         "steps": steps.timeline(),
     }

@@ -77,6 +77,13 @@ class PredictPlan(FilesPlan):
             return {"positive": None}
         return {"positive": summary.expected_out / summary.rows_out}
 
+    def rates(self, summary: RunSummary, judge: RowPredictor) -> dict[str, Any]:
+        """Share of rows that are predicted to have the positive label, and the label in words."""
+        predicted = self.metrics(summary, judge)["positive"]
+        if predicted is None:
+            return {}
+        return {"positive": judge.bundle.positive_outcome, "predicted": predicted}
+
     def facts(
         self, judge: RowPredictor, model: dict[str, Any]
     ) -> tuple[dict[str, Any], dict[str, Any]]:

@@ -34,7 +34,7 @@ from prefect.runtime import deployment, flow_run  # noqa: E402
 from prefect.states import Completed, Crashed  # noqa: E402
 from prefect.tasks import Task, exponential_backoff  # noqa: E402
 
-from evenhand.flows.engine import Found, Inputs, Json  # noqa: E402
+from evenhand.flows.engine import Inputs, Json, StepOutcome  # noqa: E402
 from evenhand.tasks.errors import EvenhandError, InputError, internal_fault  # noqa: E402
 from evenhand.tasks.execution.step import (  # noqa: E402
     IN_THIS_PROCESS,
@@ -145,8 +145,7 @@ def open_store(url: str | None) -> Store:
     if deployment.id and "://" not in place and not Path(place).expanduser().is_absolute():
         raise InputError(
             f"the store {place!r} of a deployed run is relative to a folder that the run deletes: "
-            "set "
-            "EVENHAND_STORE where the worker runs to an absolute folder or a URL."
+            "set EVENHAND_STORE where the worker runs to an absolute folder or a URL."
         )
     store = Store(url)
     if flow_run.id:
@@ -199,7 +198,9 @@ class PrefectEngine:
             self._fetched[place] = {name: Artifact(**item) for name, item in files.items()}
         return self._fetched[place]
 
-    def run(self, name: str, key: str, parameters: Json, inputs: Inputs, *, refresh: bool) -> Found:
+    def run(
+        self, name: str, key: str, parameters: Json, inputs: Inputs, *, refresh: bool
+    ) -> StepOutcome:
         """Run the step's task."""
         if refresh:
             self.store.forget(name, key)
@@ -216,7 +217,7 @@ class PrefectEngine:
                     execution=self.execution,
                     return_state=True,
                 )
-                result: Found = state.result()
+                result: StepOutcome = state.result()
                 break
             except ConcurrencySlotAcquisitionError:
                 # the server went away just after it had answered, and the step has not begun

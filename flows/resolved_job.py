@@ -33,7 +33,7 @@ from evenhand.fairlib.preprocessing.terms import Terms
 from evenhand.flows import classifier_jobs as classifier
 from evenhand.flows import proxy_jobs as proxy
 from evenhand.flows.checked_job import CheckedJob, JobKind
-from evenhand.flows.job import Job, TermSwap
+from evenhand.flows.job import Job, LearnedByEvidence, TermSwap
 from evenhand.tasks.errors import InputError, input_errors
 from evenhand.tasks.evaluating.control_names import SIMPLE_MITIGATIONS
 from evenhand.tasks.evaluating.limits import check_groups, check_metric
@@ -115,7 +115,9 @@ def resolve(job: Job, folder: str) -> ResolvedJob:
         if name not in shipped_contracts() and path.is_file():
             name = str(path)
         declared = load_contract(name)
-        job, contract = _leave_out(with_terms(job, folder), declared.without_value_names())
+        job = _with_legitimate(with_terms(job, folder), declared)
+        described = declared.without_value_names().without_legitimate()
+        job, contract = _leave_out(job, described)
         job = _check_text(job, contract, folder)
         method, arguments = _method(job)
         job = classifier.for_classes(job, contract, method)
@@ -130,6 +132,7 @@ def resolve(job: Job, folder: str) -> ResolvedJob:
             arguments=arguments,
             folder=folder,
             value_names=declared.value_names,
+            legitimate=_legitimate(job, declared),
         )
         _check_gates(resolved)
         if resolved.corpus:
@@ -139,6 +142,22 @@ def resolve(job: Job, folder: str) -> ResolvedJob:
                 f"a model whose name begins with {CHAIN} holds records: choose another name"
             )
     return resolved
+
+
+def _legitimate(job: Job, declared: Contract) -> list[str]:
+    """Return the legitimate columns: those of the job, or else of its contract."""
+    listed = getattr(job.fair_metric, "legitimate", None)
+    if listed is not None:
+        return list(listed)
+    return [name for name in declared.legitimate if name not in job.leave_out]
+
+
+def _with_legitimate(job: Job, declared: Contract) -> Job:
+    """Write the contract's legitimate columns into a learned metric that lists none itself."""
+    if not isinstance(job.fair_metric, LearnedByEvidence):
+        return job
+    update = {"legitimate": _legitimate(job, declared)}
+    return job.model_copy(update={"fair_metric": job.fair_metric.model_copy(update=update)})
 
 
 def with_terms(job: Job, folder: str) -> Job:
@@ -300,8 +319,7 @@ def _check_control(resolved: ResolvedJob, gate: Gate) -> None:
     if gate.bound == "interval" and gate.metric.startswith("certificate."):
         raise InputError(
             f"the gate {gate.metric!r} has {key} and bound: interval, and differences of "
-            "certificates have "
-            "no interval: leave bound out."
+            "certificates have no interval: leave bound out."
         )
     with input_errors(f"the gate {gate.metric!r} has {key}: ", end="."):
         better(gate.metric)

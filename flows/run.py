@@ -110,9 +110,21 @@ def execute(resolved: ResolvedJob, store: Store, run_id: str, engine: Engine) ->
         verdict.add_metrics(documents["metrics"]["metrics"])
         verdict.controls = documents.get("controls", {}).get("controls", {})
         verdict.rates = overall_rates(documents["metrics"])
+        verdict.findings = group_findings(documents["metrics"])
+        verdict.findings += [f"fair metric: {text}" for text in metric_findings(documents)]
         verdict.notes += less_accurate(verdict)
         _write_outputs(resolved, steps, verdict, documents, champion)
     return verdict
+
+
+def metric_findings(documents: Json) -> list[str]:
+    """Return a sentence on what a learned fair metric neutralises, if the run has one."""
+    if "metric_report" not in documents:
+        return []
+    # imported lazily: other runs have no such section
+    from evenhand.tasks.pages.sections.fair_metric_section import summary
+
+    return [summary(documents["metric_report"])]
 
 
 def overall_rates(metrics: Json) -> dict[str, Any]:
@@ -125,6 +137,14 @@ def overall_rates(metrics: Json) -> dict[str, Any]:
     from evenhand.tasks.pages.texts import positive_label
 
     return {"positive": positive_label(metrics), **metrics["rates"]}
+
+
+def group_findings(metrics: Json) -> list[str]:
+    """Return how often the groups of each attribute get the favourable outcome, in sentences."""
+    # imported lazily: other commands show no page
+    from evenhand.tasks.pages.texts import treatment
+
+    return treatment(metrics)
 
 
 def less_accurate(verdict: Verdict) -> list[str]:
@@ -382,6 +402,8 @@ def _copies(job: Job) -> dict[str, str]:
             else:
                 phrases.append(f"{column}: {', '.join(map(str, values))}")
         copies[name] = "; ".join(phrases)
+    for name in job.evaluate.adapted:
+        copies[name] = "counterparts in the other groups, with adapted columns"
     for name, swap in job.evaluate.terms.items():
         copies[name] = f"terms of {swap.column}: {_terms_in_words(swap.terms)}"
     return copies

@@ -46,7 +46,7 @@ class Verdict:
     # and its name, `positive`
     rates: dict[str, Any] = field(default_factory=dict)
     rows: int | None = None  # of the run's table
-    # what an audit shows, in sentences, the gravest first
+    # what an audit shows, in sentences, the gravest first; of a run what a learned metric does
     findings: list[str] = field(default_factory=list)
 
     def to_dict(self) -> dict[str, Any]:

@@ -187,8 +187,7 @@ class ServingRunner(Runner):
                 return True
             message = (
                 f"refused: the deployment's {', '.join(changed)} was changed since `evenhand "
-                "serve` "
-                "registered it: start `evenhand serve` again."
+                "serve` registered it: start `evenhand serve` again."
             )
             sys.stderr.write(f"evenhand: {self.names[run.deployment_id]}: {message}\n")
             await self._client.set_flow_run_state(run.id, Failed(message=message))

@@ -5,6 +5,7 @@ is.
 from __future__ import annotations
 
 import inspect
+import textwrap
 from collections.abc import Mapping
 from typing import Any
 
@@ -15,6 +16,7 @@ import yaml
 from evenhand.data_contracts.arrow import group_labels
 from evenhand.data_contracts.model import Column, Contract
 from evenhand.fairlib.methods.registry import METHODS, PROXIES, MethodSpec, method_class, spec_of
+from evenhand.flows.metric_choice import MetricChoice
 from evenhand.tasks.errors import InputError
 from evenhand.tasks.written_input import not_known
 
@@ -30,6 +32,12 @@ text: {encoder: tfidf}
 """
 COPIES = """\
 # Counterfactual copies of people: consistency.NAME is the share with one prediction on all copies.
+"""
+ADAPTED_COPIES = """\
+# Adapted copies: each person's counterparts in the other groups, as the learned metric makes them.
+# consistency.counterpart is the share of people with one prediction on all of them.
+evaluate:
+  counterfactuals: {counterpart: adapted}
 """
 GATES = """\
 # Gates: a model is published only within these bounds; `evenhand metrics` lists the names.
@@ -171,8 +179,15 @@ def job_text(
     spec: MethodSpec,
     keys: Mapping[str, Any],
     flips: Mapping[str, Any],
+    choice: MetricChoice,
 ) -> str:
-    """Return a job as YAML: what it needs, and comments on gates and counterfactuals."""
+    """Return a job as YAML: what it needs, and comments on gates and counterfactuals.
+
+    A copy with another value of the sensitive column alone is no counterpart for a learned metric,
+    which makes adapted copies: they take the place of such flips.
+    """
+    if choice.is_learned:
+        flips = {}
     job: dict[str, Any] = {
         "name": name,
         "description": f"{contract.label.name} from {shown}",
@@ -184,8 +199,10 @@ def job_text(
     if any("terms" in changes for changes in flips.values()):
         # the directions along which sentences differ from their copies with another term
         job["fair_metric"] = {"kind": "face", "counterfactuals": ["identity"]}
-    job["method"] = keys["method"]
     text = yaml.safe_dump(job, sort_keys=False, allow_unicode=True, width=110)
+    text += _metric_text(choice)
+    method = {"method": keys["method"]}
+    text += yaml.safe_dump(method, sort_keys=False, allow_unicode=True, width=110)
     if spec.name in PROXIES:
         parameters = inspect.signature(method_class(spec.name).__init__).parameters
         if "alpha" not in parameters:
@@ -195,11 +212,35 @@ def job_text(
         text += CLASSIFIER_KEYS
     if any(column.is_text for column in contract.features):
         text += TEXT
-    text += _counterfactuals_text(contract, flips)
+    if choice.is_learned:
+        text += ADAPTED_COPIES
+    else:
+        text += _counterfactuals_text(contract, flips)
     gates: dict[str, Any] = {"balanced_accuracy": {"min": 0.7}}
     gates |= {f"gap_max.{c.name}": {"max": 0.1, "bound": "interval"} for c in contract.sensitive}
     gates |= {f"consistency.{flip}": {"min": 0.95} for flip in flips}
+    gates |= choice.gates
     return text + GATES + _flow("#   ", gates) + PUBLISH
+
+
+def _metric_text(choice: MetricChoice) -> str:
+    """Return the section `fair_metric` below its comments; none where the default stays."""
+    if not choice.section:
+        return ""
+    lines = []
+    for sentence in choice.comments:
+        text = f"{sentence[0].upper()}{sentence[1:]}."
+        lines += textwrap.wrap(
+            text,
+            98,
+            break_long_words=False,
+            break_on_hyphens=False,
+            initial_indent="# ",
+            subsequent_indent="# ",
+        )
+    section = {"fair_metric": dict(choice.section)}
+    comments = "".join(f"{line}\n" for line in lines)
+    return comments + yaml.safe_dump(section, sort_keys=False, allow_unicode=True, width=110)
 
 
 def _counterfactuals_text(contract: Contract, flips: Mapping[str, Any]) -> str:

@@ -19,7 +19,14 @@ from evenhand.fairlib.methods.registry import METHODS, method_class
 from evenhand.fairlib.tuning import space as spaces
 from evenhand.fairlib.tuning.study import Aim, Limit, Trial, check_limits, parse_limit
 from evenhand.flows import classifier_jobs as classifier
-from evenhand.flows.job import DecisionRule, Equal, Job, SubspaceMetric, Tune
+from evenhand.flows.job import (
+    DecisionRule,
+    Equal,
+    Job,
+    LearnedByEvidence,
+    SubspaceMetric,
+    Tune,
+)
 from evenhand.flows.job_file import job_path, load_job
 from evenhand.flows.resolved_job import RESERVED_ARGUMENTS, UNCONTROLLED, ResolvedJob, resolve
 from evenhand.flows.workers import check_engine
@@ -33,6 +40,11 @@ CONSISTENT_METHODS = ("project",)
 # for a network with many labels: trees would grow one tree for each label in every step
 CONSISTENT_NETWORKS = ("clp",)
 LEAVE_OUT = "leave_out"
+# the kind of the fair metric that a method is trained with
+METRIC = "fair_metric"
+LEARNED = "learned"
+# Shortest search in which another metric is learned, which may take a minute.
+METRIC_SECONDS = 300.0
 DECISION = "decision"
 TOLERANCE = "tolerance"
 MINUTES = 20.0
@@ -253,6 +265,9 @@ def _space(resolved: ResolvedJob, variant: ResolvedJob) -> spaces.Space:
     hidden = tuple(column.name for column in resolved.contract.sensitive if column.is_feature)
     if hidden and _may_leave_out(variant, hidden):
         space[LEAVE_OUT] = spaces.Choice(((), hidden), ())
+    kinds = _metric_kinds(variant)
+    if len(kinds) > 1:
+        space[METRIC] = spaces.Choice(kinds, kinds[0])
     job_space = resolved.job.tune.space
     _check_space_keys(job_space)
     if variant.method in job_space:
@@ -281,8 +296,9 @@ def _restrict(
         raise InputError(f"space.{name} must be a mapping of parameters to values or ranges.")
     parameters = inspect.signature(method_class(name).__init__).parameters
     accepted = [item for item in list(parameters)[1:] if item not in RESERVED_ARGUMENTS]
-    if LEAVE_OUT in space:
-        accepted.append(LEAVE_OUT)
+    for key in (LEAVE_OUT, METRIC):
+        if key in space:
+            accepted.append(key)
     for key, value in dimensions.items():
         if key not in accepted:
             raise InputError(
@@ -291,7 +307,9 @@ def _restrict(
             )
         with input_errors(f"space.{name}.{key}: ", end="."):
             default: Any = ()
-            if key != LEAVE_OUT:
+            if key == METRIC:
+                default = variant.job.fair_metric.kind
+            elif key != LEAVE_OUT:
                 default = variant.arguments.get(key, parameters[key].default)
             space[key] = spaces.restricted(space.get(key), value, default)
         if key == "perturbation_budget":
@@ -302,6 +320,41 @@ def _restrict(
                 f"[{hidden[0]}]]."
             )
         _check_ends(resolved, name, key, space[key])
+
+
+def _metric_kinds(variant: ResolvedJob) -> tuple[str, ...]:
+    """Return the kinds of fair metrics that are searched: the job's own one, and a learned one
+    where the job can have it, or the default one instead.
+
+    Adapted columns need the groups of all people, so that sensitive columns are model inputs. A
+    certificate and adapted copies are of the job's own metric.
+    """
+    job = variant.job
+    spec = METHODS[variant.method]
+    is_fixed = job.evaluate.certificate is not None or job.evaluate.adapted
+    minutes = job.tune.minutes
+    if minutes is None and job.tune.trials is None:
+        minutes = MINUTES
+    is_short = minutes is not None and 60.0 * minutes < METRIC_SECONDS
+    if not spec.needs_metric or is_fixed or is_short:
+        return (job.fair_metric.kind,)
+    if not all(column.is_feature for column in variant.contract.sensitive):
+        return (job.fair_metric.kind,)
+    other = LEARNED
+    if job.fair_metric.kind == LEARNED:
+        other = SubspaceMetric().kind
+    return (job.fair_metric.kind, other)
+
+
+def with_metric(resolved: ResolvedJob, kind: str) -> ResolvedJob:
+    """Return the job with a fair metric of this kind; its own one if it is of it."""
+    if resolved.job.fair_metric.kind == kind:
+        return resolved
+    metric: Any = SubspaceMetric()
+    if kind == LEARNED:
+        metric = LearnedByEvidence(kind="learned", legitimate=resolved.legitimate)
+    job = resolved.job.model_copy(update={"fair_metric": metric})
+    return resolved.model_copy(update={"job": job})
 
 
 def _are_lists(values: Sequence[Any]) -> bool:
@@ -337,6 +390,13 @@ def _check_ends(resolved: ResolvedJob, method: str, key: str, dimension: spaces.
     """Check that the method takes every value of a choice, or both ends of a range."""
     for value in _ends(dimension):
         changed_method = {"name": method}
+        if key == METRIC:
+            kinds = _metric_kinds(resolved.model_copy(update={"method": method}))
+            if value not in kinds:
+                raise InputError(
+                    f"space.{method}.fair_metric has {value!r}; there are {', '.join(kinds)}."
+                )
+            continue
         if key != LEAVE_OUT:
             changed_method[key] = value
         job = resolved.job.model_copy(update={"method": changed_method})
@@ -539,7 +599,10 @@ def tuned_job(plan: TunePlan, winner: Trial, rows: int) -> Job:
         # as they were judged: chosen on all training rows
         decision = decision.model_copy(update={"folds": plan.folds(rows)})
     changes: dict[str, Any] = {"method": method, "decision": decision, "paper": None}
-    if leave_out and job.evaluate.certificate is None:
+    if METRIC in winner.arguments:
+        kind = winner.arguments[METRIC]
+        changes["fair_metric"] = with_metric(resolved, kind).job.fair_metric
+    if leave_out and job.evaluate.certificate is None and not job.evaluate.adapted:
         # no method that leaves columns out has a fair metric, and the job's may name these columns
         changes["fair_metric"] = SubspaceMetric()
     return _leaving_out(job.model_copy(update=changes), leave_out)
@@ -575,7 +638,7 @@ def _searched_method(plan: TunePlan, winner: Trial) -> dict[str, Any]:
     assert winner.method is not None
     method = {"name": winner.method, **plan.base(Candidate(winner.kind, winner.method))}
     for name, value in winner.arguments.items():
-        if name != LEAVE_OUT:
+        if name not in (LEAVE_OUT, METRIC):
             method[name] = value
     return method
 

@@ -15,18 +15,21 @@ from evenhand.fairlib.catalogue import TOKEN_METRICS
 from evenhand.fairlib.execution import contention
 from evenhand.fairlib.methods.registry import METHODS
 from evenhand.fairlib.tuning.budget import Budget
+from evenhand.fairlib.tuning.space import Choice
 from evenhand.fairlib.tuning.study import Trial, answer, best, within
 from evenhand.flows import classifier_jobs as classifier
 from evenhand.flows.engine import Steps
 from evenhand.flows.tune_plan import (
     LEAVE_OUT,
+    METRIC,
     TunePlan,
     compiling_seconds,
     decision_of,
     plan_of_rows,
+    with_metric,
 )
 from evenhand.flows.workers import Pool, cores, make_pool
-from evenhand.tasks.errors import InputError
+from evenhand.tasks.errors import InputError, OutOfTime
 from evenhand.tasks.evaluating.control_names import CONTROLS, MAJORITY
 from evenhand.tasks.execution.dataset import read_dataset
 from evenhand.tasks.execution.fingerprint import environment, now
@@ -101,6 +104,7 @@ class Rows:
     count: int
     identity: dict[str, Any]
     training: Mapping[str, tuple[dict[str, Any], dict[str, Artifact]]]
+    metrics: Mapping[str, Artifact]  # fair metrics by kind
     encoder: Artifact
     checked: Artifact
     train: Artifact
@@ -117,6 +121,8 @@ class Rows:
             name: classifier.training_step(variant, steps, train)
             for name, variant in plan.variants.items()
         }
+        metrics = _learned_metrics(plan, steps, train)
+        plan = _within_kinds(plan, metrics)
         data = read_dataset(steps.store.fetch(train))
         folds = plan.folds(len(data.y))
         check_folds(data, folds)
@@ -124,6 +130,9 @@ class Rows:
         # the keys of the job that a judgement depends on in addition to the training rows
         keys = {"method", "calibration", "decision", "fair_metric", "sensitive", "evaluate"}
         judged_by = plan.resolved.job.model_dump(mode="json", include=keys)
+        if not judged_by["evaluate"]["adapted"]:
+            # studies that began before there were adapted copies go on
+            del judged_by["evaluate"]["adapted"]
         identity = {
             "job": plan.resolved.job.name,
             "table": steps.output("ingest", "raw").sha256,
@@ -137,7 +146,60 @@ class Rows:
         }
         encoder = steps.output("preprocess", "encoder")
         checked = steps.output("contract", "checked")
-        return cls(searched, len(data.y), identity, training, encoder, checked, train, folds)
+        return cls(
+            plan=searched,
+            count=len(data.y),
+            identity=identity,
+            training=training,
+            metrics=metrics,
+            encoder=encoder,
+            checked=checked,
+            train=train,
+            folds=folds,
+        )
+
+
+def _learned_metrics(plan: TunePlan, steps: Steps, train: Artifact) -> dict[str, Artifact]:
+    """Return the fair metrics that are searched, by kind; one other than the job's that cannot be
+    learned from these rows, or not in time, is left out.
+    """
+    resolved = plan.resolved
+    kinds: list[str] = []
+    if resolved.job.evaluate.adapted:
+        kinds.append(resolved.job.fair_metric.kind)
+    for space in plan.methods.values():
+        if METRIC in space:
+            kinds += _values(space[METRIC])
+    metrics: dict[str, Artifact] = {}
+    for kind in dict.fromkeys(kinds):
+        try:
+            classifier.learn_metric(with_metric(resolved, kind), steps, train)
+        except (InputError, OutOfTime):
+            if kind == resolved.job.fair_metric.kind:
+                raise
+            continue
+        metrics[kind] = steps.output("fair_metric", "metric")
+    return metrics
+
+
+def _within_kinds(plan: TunePlan, metrics: Mapping[str, Artifact]) -> TunePlan:
+    """Return the plan without kinds of metrics that could not be learned."""
+    methods = {}
+    for name, space in plan.methods.items():
+        methods[name] = dict(space)
+        if METRIC not in space:
+            continue
+        kinds = tuple(kind for kind in _values(space[METRIC]) if kind in metrics)
+        if kinds:
+            methods[name][METRIC] = Choice(kinds, kinds[0])
+        else:
+            del methods[name][METRIC]
+    return replace(plan, methods=methods)
+
+
+def _values(dimension: Any) -> list[str]:
+    """Return the values of a choice."""
+    return list(dimension.values)
 
 
 def describe_plan(plan: Plan) -> dict[str, Any]:
@@ -356,6 +418,7 @@ def judging(
     is_control = candidate.kind in CONTROLS
     searched = dict(candidate.arguments)
     leave_out = searched.pop(LEAVE_OUT, ())
+    kind_of_metric = searched.pop(METRIC, None)
     if is_control:
         parameters = {
             "method": resolved.method,
@@ -368,8 +431,12 @@ def judging(
         training, artifacts = rows.training[candidate.method or resolved.method]
         parameters = {**training, "arguments": {**plan.base(candidate), **searched}}
         inputs = dict(artifacts)
+        if kind_of_metric is not None:
+            inputs["metric"] = rows.metrics[kind_of_metric]
         kind = ""
     measure = _measuring(plan)
+    if measure.get("adapted"):
+        inputs["adapting"] = rows.metrics[job.fair_metric.kind]
     if measure["counterfactuals"] or measure["terms"]:
         inputs["encoder"] = rows.encoder
     if measure["terms"]:
@@ -407,12 +474,16 @@ def _measuring(plan: TunePlan) -> dict[str, Any]:
         if kind in SCORES:
             has_score = True
     content = settings.model_dump()
+    adapted = {}
+    if copy_names.intersection(settings.adapted):
+        adapted["adapted"] = [name for name in settings.adapted if name in copy_names]
     predicted: Sequence[str] = []
     if aim.bound in ("auto", "prediction"):
         predicted = aim.metrics
     return {
         "counterfactuals": _only(content["counterfactuals"], copy_names),
         "terms": _only(content["terms"], copy_names),
+        **adapted,
         **settings.model_dump(include={"draws", "level", "min_cell", "intersections"}),
         "test_share": plan.resolved.job.split.test,
         "predicted": predicted,

@@ -21,7 +21,7 @@ from evenhand.fairlib.arrays import Float, Float32, Int
 from evenhand.fairlib.execution import derive_seed
 from evenhand.fairlib.mapped import is_paged, rows_at
 from evenhand.fairlib.methods.method_base import Method
-from evenhand.fairlib.methods.registry import MethodSpec, method_class
+from evenhand.fairlib.methods.registry import METHODS, MethodSpec, method_class
 from evenhand.fairlib.methods.row_groups import fold_of_rows, joint_cells
 from evenhand.fairlib.splits import hold_out
 from evenhand.tasks.errors import InputError, NotCarriedOut
@@ -148,8 +148,7 @@ class Learner:
         except ValueError:
             raise InputError(
                 f"the {len(data.y)} training rows are too few to hold some out for the "
-                "calibration: collect "
-                "more, or set calibration: none and decision: own."
+                "calibration: collect more, or set calibration: none and decision: own."
             ) from None
         second = self.fit(data, trained)
         return HeldOut(
@@ -167,8 +166,7 @@ class Learner:
         if min(np.bincount(data.y, minlength=2)) < folds:
             raise InputError(
                 f"the training rows have too few people of a label for {folds} folds: collect "
-                "more, or set "
-                "decision.folds lower."
+                "more, or set decision.folds lower."
             )
         probability = np.empty(len(data.y))
         shifts = []
@@ -191,6 +189,20 @@ class Learner:
             return model
 
         return replace(self, build=build_changed)
+
+
+def control_learner(parameters: Mapping[str, Any], rows: int) -> Learner:
+    """Learner without mitigation of a method, for so many rows.
+
+    `parameters` are the ``method``, its ``arguments`` that both share, and the ``seed``.
+    """
+    spec = METHODS[parameters["method"]]
+
+    def build() -> Any:
+        seed = derive_seed(parameters["seed"], "train")
+        return method_class(spec.name)(**parameters["arguments"], random_state=seed).plain(rows)
+
+    return Learner(METHODS[spec.plain], build)
 
 
 def positive_probability(model: Any, X: Float32) -> Float:

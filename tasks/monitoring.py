@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from evenhand.data_contracts.arrow import decode, group_codes, reaches
+from evenhand.data_contracts.arrow import decode, group_codes, numbers_of, reaches
 from evenhand.data_contracts.model import Column, Contract
 from evenhand.fairlib.arrays import Bool, Int
 from evenhand.fairlib.evaluation.binning import count_bins
@@ -30,7 +30,7 @@ from evenhand.fairlib.evaluation.drift import (
 from evenhand.fairlib.evaluation.evaluate import MetricValue
 from evenhand.fairlib.evaluation.group_selection import is_missing
 from evenhand.fairlib.execution import generator
-from evenhand.tasks.steps.profile_step import category_counts, numbers_of
+from evenhand.fairlib.preprocessing.encoder import category_counts
 
 MISSING = "missing"
 UNSEEN = "never seen in training"
@@ -142,7 +142,7 @@ def _category_bins(
     values: pa.ChunkedArray, reference: Mapping[str, Any], categories: Collection[str]
 ) -> _Bins:
     """Counts by category; small categories of the training rows are together ``other``."""
-    counts, missing = category_counts(values)
+    counts, missing = category_counts(decode(values))
     names = list(reference["names"])
     trained = {*categories, *names}
     rare = 0

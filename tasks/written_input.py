@@ -156,8 +156,7 @@ def refuse_credentials(value: Any, place: str) -> None:
     elif isinstance(value, str) and holds_credential(value):
         raise InputError(
             f"{place} looks like it holds a credential, which databases and logs would keep: put "
-            "it into an "
-            "environment variable and write $NAME in its place."
+            "it into an environment variable and write $NAME in its place."
         )
 
 

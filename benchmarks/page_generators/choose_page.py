@@ -254,12 +254,12 @@ def without_help(choices: Iterable[Choice]) -> str:
     parts = ["## Where a method did not help\n"]
     if nothing:
         parts += [
-            "No metric of its aim improved by more than the spread of the splits:\n",
+            "None of the metrics above improved by more than the standard deviation over the splits:\n",
             *nothing,
             "",
         ]
     if worse:
-        parts += ["One metric improved, and these got worse:\n", *worse, ""]
+        parts += ["A metric improved, but these got worse:\n", *worse, ""]
     return "\n".join(parts)
 
 
@@ -274,16 +274,17 @@ def asking(dadi: Mapping[str, Any]) -> str:
         """\
 ## Measured: which features to ask for
 
-[`dadi`](dadi.md) is for data that is still to be collected. Means over the judged seeds; the adversary is
-the AUC with which the answers predict sex (Adult) or age (Bank, German). "The same of everybody" is a fixed
-set of features that was chosen on the same people within the same limit.
+[`dadi`](dadi.md) is for data that is still to be collected: it chooses for each person which features to ask for.
+The table compares it with one set of features for everybody, which was chosen on the same people within the same
+limit, and with all features but the attribute. *Adversary* is the AUC with which the answers predict sex (Adult) or
+age (Bank, German). All figures are means over the seeds.
 
-| table | | seeds | features asked | AUC | adversary |
+| table | features | seeds | features asked | AUC | adversary |
 |---|---|---|---|---|---|"""
     ]
     names = {
         "agent": "`dadi`",
-        "everybody": "the same of everybody",
+        "everybody": "one set for everybody",
         "blind": "all but the attribute",
     }
     for job, runs in dadi["judged"]["result"].items():
@@ -307,11 +308,11 @@ def balancing(proxies: Mapping[str, Any]) -> str:
         """\
 ## Measured: a balanced sample
 
-A [balancing proxy](proxies.md) filters rows instead of changing a model; it needs no group of any person. The cost is
-rows, and AUC of a model that is trained on them (compared with a random sample of equal size). Means over ten splits, on people that neither the
-proxy nor the [choice of its settings](benchmarks/proxies.md#settings-chosen-on-other-people) had seen. α limits the
-disclosivity on training rows. *With support*: at least .6 of the people
-have a probability of being kept above a tenth of the mean.
+A [balancing proxy](proxies.md) filters rows instead of changing a model; the filter reads no group. It costs rows,
+and a model that is trained on the kept rows loses AUC compared with one of a random sample of equal size. α limits the
+disclosivity on training rows. *With support*: at least .6 of the people are kept with a probability of more than a
+tenth of the mean. All figures are means over ten splits, on people that neither the proxy nor the [choice of its
+settings](benchmarks/proxies.md#settings-chosen-on-other-people) had seen.
 
 | table | method | α | rows kept | imbalance | the smallest group grows | disclosivity | AUC lost |
 |---|---|---|---|---|---|---|---|"""
@@ -363,9 +364,10 @@ INTRO = """\
 ## Measured cost
 
 Change of balanced accuracy compared with the baseline in the second column. *Blind* is the baseline without
-sensitive features: the same learner without the sensitive columns. An effect that *blind* has too needs no
-mitigation. Settings and thresholds were chosen on other people; the [rows](benchmarks/operating-point.md)
-have the number of splits. Brackets mark differences below the standard deviation over the splits.
+sensitive features: the same learner without the sensitive columns. Where *blind* has the same effect as a method, no
+method is needed. Settings and thresholds were chosen on other people than those that are measured. [All
+figures](benchmarks/operating-point.md) state the number of splits. Brackets mark differences below the standard
+deviation over the splits.
 """
 
 EFFECTS = """\
@@ -374,8 +376,8 @@ EFFECTS = """\
 Baseline → method. Consistency is the smallest of the job's counterfactual consistencies, gap is `gap_max`,
 "selection rates" is the demographic parity difference, "odds" the average odds difference
 ([metrics](reference/metrics.md)). Brackets mark differences below the standard deviation over the splits.
-German has 200 test rows: differences of some hundredths are within chance there. Methods that use groups,
-thresholds by group too, use sex on Adult, age on German and race on COMPAS; `faias` uses sex on German and
+German has 200 test rows: differences of some hundredths are within chance there. Thresholds by group and the
+methods that train with groups use sex on Adult, age on German and race on COMPAS. `faias` uses sex on German and
 COMPAS, and the age group on Bank.
 """
 

@@ -40,7 +40,6 @@ from evenhand.flows.job_file import load_job
 from evenhand.flows.resolved_job import resolve
 from evenhand.tasks.execution.dataset import Dataset, read_dataset
 from evenhand.tasks.execution.store import Store
-from evenhand.tasks.steps.controls_step import sensitive_columns, without_columns
 
 JOBS = ("german-sensei", "compas-sensei", "adult-sensei")
 WEIGHTS, LOSS, BUDGET = (0.03, 0.1, 0.3, 1.0), 0.005, 0.01
@@ -108,8 +107,8 @@ def measured(row: Row, models: Sequence[str]) -> Iterator[tuple[str, Any]]:
         yield "weight", max(weight for weight in found if found[weight] >= found[0.0] - LOSS)
 
     def blind() -> Any:
-        columns = sensitive_columns(train)
-        model = trained(without_columns(train, columns), 0.0, rho=0.0)
+        columns = train.sensitive_positions()
+        model = trained(train.with_zeros_in(columns), 0.0, rho=0.0)
         with torch.no_grad():
             model.network_[0].weight[:, columns] = 0.0
         return model

@@ -40,7 +40,6 @@ from evenhand.flows.resolved_job import resolve
 from evenhand.flows.run import prepare
 from evenhand.tasks.execution.dataset import Dataset, read_dataset
 from evenhand.tasks.execution.store import Store
-from evenhand.tasks.steps.controls_step import sensitive_columns, without_columns
 
 SEEDS = 10
 PEOPLE = 2000  # test people whose decisions the flips are measured on
@@ -246,7 +245,7 @@ class Table:
         strength = given.pop("strength", 0.1)
         started = time.process_time()
         if family == "blind":
-            data = without_columns(data, sensitive_columns(data))
+            data = data.with_zeros_in(data.sensitive_positions())
         if spec.needs_metric:
             given["metric"] = self.metric(data, strength)
         more: dict[str, Any] = {}
@@ -263,10 +262,10 @@ class Table:
 
     def predict(self, family: str, model: Any, data: Dataset) -> Predicted:
         """Probabilities of some people and their copies."""
-        hidden = sensitive_columns(data) if family == "blind" else []
+        hidden = data.sensitive_positions() if family == "blind" else []
 
         def probability(X: NDArray[Any]) -> Numbers:
-            seen = without_columns(replace(data, X=X), hidden).X if hidden else X
+            seen = replace(data, X=X).with_zeros_in(hidden).X if hidden else X
             found: Numbers = model.predict_proba(seen)[:, 1].astype(np.float64)
             return found
 

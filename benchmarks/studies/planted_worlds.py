@@ -4,7 +4,8 @@
         [--methods plain ...]
 
 Each result is a line of results/planted_worlds.jsonl; a run continues where an earlier one ended.
-The summary results/planted_worlds.json has means over seeds and their standard errors.
+The summary results/planted_worlds.json has means over seeds, their standard errors, and which world
+reaches which figure; the tables of docs/research/fair-metric.md are made of it.
 
 All decisions are at a selected share of one half of the test people. Measured are the accuracy and
 the AUC of the true labels, the accuracy of the recorded ones, the share of decisions that do not
@@ -25,6 +26,7 @@ import numpy as np
 import pandas as pd
 
 from benchmarks.common import RESULTS, provenance
+from benchmarks.studies.planted_criteria import best_baseline, judged, leaks_of, write_page
 from benchmarks.summaries import text_of
 from evenhand.fairlib.arrays import Float, Float32, Index
 from evenhand.fairlib.datasets.planted import WORLDS, PlantedPeople, PlantedWorld
@@ -37,9 +39,11 @@ from evenhand.fairlib.distances.metric_base import Metric
 from evenhand.fairlib.distances.sensitive_subspace import LearnedDirection, SensitiveSubspace
 from evenhand.fairlib.methods.budro import BudroClassifier
 from evenhand.fairlib.methods.gbdt import GBDTClassifier
+from evenhand.fairlib.methods.networks.plain import NeuralNetworkClassifier
 from evenhand.fairlib.methods.preprocessed_gbdt import (
     ProjectedGBDTClassifier,
     ReweighedGBDTClassifier,
+    kamiran_calders_weights,
 )
 from evenhand.fairlib.preprocessing.encoder import ColumnSpec, TableEncoder
 
@@ -60,7 +64,6 @@ BUDRO = TREES | {"n_steps": 150, "eta": 0.1}
 # Not a method: what the metric leaves, and the CPU seconds it takes.
 LEAKS = "metric"
 MEASURES = ("true_auc", "true_accuracy", "recorded_accuracy", "consistency", "selection_gap")
-CONTROLS = ("plain", "blind", "leave_out", "reweigh", "group_thresholds")
 ALL_WORLDS = WORLDS | UNSEEN_WORLDS
 Scorer = Callable[[pd.DataFrame], Float]
 
@@ -170,9 +173,8 @@ def reweigh(training: Training) -> Scorer:
     return training.scorer(model)
 
 
-def group_thresholds(training: Training) -> Scorer:
-    """Trees without mitigation, with a threshold for each group: ranks within the group."""
-    score = plain(training)
+def within_groups(training: Training, score: Scorer) -> Scorer:
+    """Scores as ranks within the person's group: a threshold for each group."""
     scores = score(training.people.table)
     ranked = {}
     for code in np.unique(training.codes):
@@ -189,6 +191,25 @@ def group_thresholds(training: Training) -> Scorer:
         return ranks + 1e-6 * values
 
     return rank
+
+
+def group_thresholds(training: Training) -> Scorer:
+    """Trees without mitigation, with a threshold for each group."""
+    return within_groups(training, plain(training))
+
+
+def network_thresholds(training: Training) -> Scorer:
+    """A network without mitigation, with a threshold for each group."""
+    model = NeuralNetworkClassifier(random_state=0).fit(training.X, training.people.label)
+    return within_groups(training, training.scorer(model))
+
+
+def network_reweigh(training: Training) -> Scorer:
+    """A network on rows reweighed by group and label."""
+    labels = training.people.label
+    weights = kamiran_calders_weights(training.codes, labels)
+    model = NeuralNetworkClassifier(random_state=0)
+    return training.scorer(model.fit(training.X, labels, sample_weight=weights))
 
 
 def default_metric(training: Training) -> Metric:
@@ -273,6 +294,8 @@ METHODS: dict[str, Callable[[Training], Scorer]] = {
     "leave_out": leave_out,
     "reweigh": reweigh,
     "group_thresholds": group_thresholds,
+    "network_thresholds": network_thresholds,
+    "network_reweigh": network_reweigh,
     "project": projected(default_metric),
     "project-learned": projected(learned_metric),
     "project-oracle": projected(oracle_metric),
@@ -285,7 +308,8 @@ METHODS: dict[str, Callable[[Training], Scorer]] = {
     "sensei-oracle": regularised(oracle_metric),
 }
 # Networks take a minute each, so they must be named.
-DEFAULT_METHODS = tuple(name for name in METHODS if not name.startswith("sensei"))
+NETWORKS = ("sensei", "network")
+DEFAULT_METHODS = tuple(name for name in METHODS if not name.startswith(NETWORKS))
 
 
 def measure(
@@ -379,8 +403,9 @@ def summary(results: list[dict[str, Any]], rows: int) -> dict[str, Any]:
     worlds = {}
     for world, of_world in frame.groupby("world", sort=False):
         means = of_world.groupby("method")[list(MEASURES)].mean()
-        controls = [name for name in CONTROLS if name in means.index]
-        best = means.loc[controls, "true_auc"].idxmax()
+        best = best_baseline(of_world)
+        if best is None:
+            continue
         reference = of_world[of_world["method"] == best].set_index("seed")["true_auc"]
         methods = {}
         for name in METHODS:
@@ -389,16 +414,24 @@ def summary(results: list[dict[str, Any]], rows: int) -> dict[str, Any]:
             of_method = of_world[of_world["method"] == name].set_index("seed")["true_auc"]
             difference = (of_method - reference).dropna()
             error = float(difference.std(ddof=1)) / np.sqrt(max(len(difference), 1))
-            entry = {key: round(float(means.loc[name, key]), 4) for key in MEASURES}
-            entry["gain"] = round(float(difference.mean()), 4)
-            entry["gain_error"] = None if np.isnan(error) else round(error, 4)
-            methods[name] = entry
-        worlds[str(world)] = {
-            "seeds": int(of_world["seed"].nunique()),
-            "best_control": str(best),
+            of_measures = {key: round(float(means.loc[name, key]), 4) for key in MEASURES}
+            of_measures["gain"] = round(float(difference.mean()), 4)
+            of_measures["gain_error"] = None if np.isnan(error) else round(error, 4)
+            methods[name] = of_measures
+        by_method = of_world.groupby("method")["seed"].nunique()
+        entry = {
+            "unseen": str(world) in UNSEEN_WORLDS,
+            "seeds": int(by_method[best]),
+            "best_control": best,
             "methods": methods,
+            "seeds_by_method": {str(name): int(count) for name, count in by_method.items()},
+            "figures": judged(of_world),
         }
-    return worlds
+        leaks = leaks_of(of_world)
+        if leaks is not None:
+            entry["leaks"] = leaks
+        worlds[str(world)] = entry
+    return {name: worlds[name] for name in ALL_WORLDS if name in worlds}
 
 
 def write_summary(rows: int) -> None:
@@ -410,12 +443,13 @@ def write_summary(rows: int) -> None:
     worlds = earlier | {str(rows): summary(list(results_of(LINES)), rows)}
     content = {"provenance": provenance(command), "worlds": worlds}
     SUMMARY.write_text(text_of(content))
+    write_page(content)
 
 
 def main() -> None:
     """Run what no earlier run has measured, and write the summary."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--seeds", type=int, default=3, help="0 only writes the summary")
     parser.add_argument("--rows", type=int, default=2500)
     parser.add_argument("--worlds", nargs="*", choices=list(ALL_WORLDS), default=list(ALL_WORLDS))
     parser.add_argument(

@@ -393,6 +393,11 @@ PROPERTIES = {
         "nothing is "
         "computed from them."
     ),
+    "legitimate": (
+        "`true`: differences between groups in this feature may count, such as those of "
+        "experience. A learned fair metric keeps them, unless the job lists others in "
+        "`fair_metric.legitimate`; nothing else depends on it."
+    ),
     "extends": (
         "Name of a shipped contract. Keys that this contract leaves out, and keys that a column "
         "listed here "

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,6 +11,8 @@ from numpy.typing import ArrayLike
 from evenhand.fairlib.arrays import Float, Index
 from evenhand.fairlib.distances.adaptation import LEAST_GROUP, Adaptation, is_binary, levels_of
 
+# Least training rows of a group: each half of the rows from which evidence is taken needs enough.
+LEAST_TRAINING = 2 * LEAST_GROUP + 10
 # Least share of training rows whose group must follow from the columns of X.
 READABLE = 0.999
 # Names of the group of people without a value: they have no counterparts.
@@ -96,6 +98,34 @@ class Stage:
         codes = [reader.read(rows) for reader in self.readers if reader is not None]
         return combined_codes(codes, [len(names) for names in self.groups])
 
+    def codes_of(self, attributes: Mapping[str, ArrayLike]) -> Index:
+        """Combined group of every row whose groups are known, -1 for one without a name here.
+
+        Parameters
+        ----------
+        attributes : mapping of str to array-like, shape (n,)
+            Groups by attribute.
+
+        Returns
+        -------
+        ndarray of int, shape (n,)
+
+        Raises
+        ------
+        ValueError
+            If an attribute is missing.
+        """
+        codes = []
+        for name, groups in zip(self.attributes, self.groups, strict=True):
+            if name not in attributes:
+                raise ValueError(
+                    f"sensitive_features lacks {name!r}, by which the counterparts were learned."
+                )
+            places = {group: number for number, group in enumerate(groups)}
+            texts = np.asarray(attributes[name]).astype(str).tolist()
+            codes.append(np.array([places.get(text, -1) for text in texts], dtype=np.int64))
+        return combined_codes(codes, [len(groups) for groups in self.groups])
+
     def write(self, rows: Float, target: int) -> None:
         """Write a combined group into the columns of its attributes, in place.
 
@@ -149,7 +179,7 @@ def group_codes_of(name: str, values: ArrayLike) -> tuple[list[str], Index]:
     Raises
     ------
     ValueError
-        If there is one group, or a group has fewer than 30 rows.
+        If there is one group, or a group has fewer than 70 rows.
     """
     texts = np.asarray(values).astype(str)
     groups, codes, counts = np.unique(texts, return_inverse=True, return_counts=True)
@@ -158,10 +188,10 @@ def group_codes_of(name: str, values: ArrayLike) -> tuple[list[str], Index]:
     for number, group in enumerate(groups.tolist()):
         if group in MISSING_GROUPS:
             continue
-        if counts[number] < LEAST_GROUP:
+        if counts[number] < LEAST_TRAINING:
             raise ValueError(
                 f"the group {group!r} of {name!r} has {int(counts[number])} training rows: a "
-                f"learned metric needs at least {LEAST_GROUP}. Merge it with another group."
+                f"learned metric needs at least {LEAST_TRAINING}. Merge it with another group."
             )
         numbers[number] = len(names)
         names.append(group)

@@ -37,6 +37,8 @@ from evenhand.fairlib.preprocessing.input_tables import positions_of, with_colum
 ADAPTATION_FILE = "adaptation.json"
 # Rows from which the evidence is taken at most.
 EVIDENCE_ROWS = 6000
+# Rows of each group among them at least, if there are so many.
+LEAST_EVIDENCE = 200
 # Deterministic draws of the adapted categories, over which a model's outputs are averaged.
 DRAWS = 8
 
@@ -127,7 +129,7 @@ class LearnedMetric(Metric):
         Raises
         ------
         ValueError
-            Without attributes; for an attribute with one group, or a group of fewer than 30 rows; a
+            Without attributes; for an attribute with one group, or a group of fewer than 70 rows; a
             legitimate column that is sensitive; columns outside X; nothing that is left.
         """
         self._check_parameters()
@@ -152,8 +154,8 @@ class LearnedMetric(Metric):
         basis = self._basis(data, coded)
         if basis.shape[1] >= data.shape[1]:
             raise ValueError(
-                "every column predicts a sensitive attribute and nothing else: all people are "
-                "comparable."
+                "every column predicts a sensitive attribute and nothing else, so that all people "
+                "would be comparable: list columns whose differences may count as legitimate."
             )
         self._remember(data, basis)
         self.report_ = choice.report(columns, list(coded))
@@ -207,16 +209,14 @@ class LearnedMetric(Metric):
     ) -> Evidence:
         """Rows of a random order, of which the first half adapts."""
         rng = generator(self.random_state, "evidence")
-        chosen = np.arange(len(data))
-        if len(data) > EVIDENCE_ROWS:
-            chosen = sample_rows(len(data), EVIDENCE_ROWS, rng)
+        everybody = [attribute_codes for _, attribute_codes in coded.values()]
+        chosen = rows_of_groups(everybody, EVIDENCE_ROWS, LEAST_EVIDENCE, rng)
         codes = []
         sizes = []
         for names, attribute_codes in coded.values():
             codes.append(attribute_codes[chosen])
             sizes.append(len(names))
-        half = np.zeros(len(chosen), dtype=bool)
-        half[rng.permutation(len(chosen))[: len(chosen) // 2]] = True
+        half = halves_of_groups(codes, rng)
         return Evidence(
             data[chosen], None if labels is None else labels[chosen], codes, sizes, half
         )
@@ -328,12 +328,15 @@ class LearnedMetric(Metric):
                     positions.update(column.positions)
         return sorted(positions.difference(self.removed_))
 
-    def counterfactuals(self, X: ArrayLike) -> list[Float32]:
+    def counterfactuals(self, X: ArrayLike, *, sensitive_features: Any = None) -> list[Float32]:
         """Counterparts of each row in every group, with the sensitive columns of that group.
 
         Parameters
         ----------
         X : array-like, shape (n, d)
+        sensitive_features : mapping, DataFrame, Series or array-like, optional
+            The rows' groups, as at ``fit``; default: they are read from X. A row of another group
+            has no counterparts and stays as it is.
 
         Returns
         -------
@@ -344,12 +347,18 @@ class LearnedMetric(Metric):
         Raises
         ------
         ValueError
-            If an attribute cannot be read from X.
+            If an attribute cannot be read from X and is not among the sensitive features.
         """
-        rows = self._readable_rows(X)
+        if sensitive_features is None:
+            rows = self._readable_rows(X)
+            codes = [stage.read(rows) for stage in self.stages_]
+        else:
+            rows = np.array(self._checked(np.asarray(self._rows_of(X), dtype=np.float64)))
+            attributes = sensitive_columns(sensitive_features)
+            codes = [stage.codes_of(attributes) for stage in self.stages_]
         copies = []
-        for stage in self.stages_:
-            for copy in self._copies_of(rows, stage, stage.read(rows)):
+        for stage, stage_codes in zip(self.stages_, codes, strict=True):
+            for copy in self._copies_of(rows, stage, stage_codes):
                 copies.append(copy.astype(np.float32))
         return copies
 
@@ -478,6 +487,62 @@ class LearnedMetric(Metric):
             adaptation = Adaptation.from_dict(stage["adaptation"])
             metric.stages_.append(Stage(stage["attributes"], stage["groups"], readers, adaptation))
         return metric
+
+
+def rows_of_groups(
+    codes: Sequence[Index], most: int, least: int, rng: np.random.Generator
+) -> Index:
+    """Draw rows of which every group has some.
+
+    Parameters
+    ----------
+    codes : sequence of ndarray of int, shape (n,)
+        By attribute each row's group, -1 for unknown.
+    most : int
+        Rows that are drawn at random; all, if there are no more.
+    least : int
+        Of a group with fewer among these, further rows are added up to so many.
+    rng : numpy.random.Generator
+
+    Returns
+    -------
+    ndarray of int
+        Sorted positions.
+    """
+    count = len(codes[0])
+    if count <= most:
+        return np.arange(count)
+    is_drawn = np.zeros(count, dtype=bool)
+    is_drawn[sample_rows(count, most, rng)] = True
+    for groups in codes:
+        for group in range(int(groups.max()) + 1):
+            missing = least - int((is_drawn & (groups == group)).sum())
+            others = np.flatnonzero(~is_drawn & (groups == group))
+            if missing > 0:
+                is_drawn[rng.permutation(others)[:missing]] = True
+    return np.flatnonzero(is_drawn)
+
+
+def halves_of_groups(codes: Sequence[Index], rng: np.random.Generator) -> Bool:
+    """Divide rows at random into halves that have about half of each group.
+
+    Parameters
+    ----------
+    codes : sequence of ndarray of int, shape (n,)
+        By attribute each row's group.
+    rng : numpy.random.Generator
+
+    Returns
+    -------
+    ndarray of bool, shape (n,)
+        Whether a row is in the first half.
+    """
+    order = rng.permutation(len(codes[0]))
+    for groups in codes:
+        order = order[np.argsort(groups[order], kind="stable")]
+    half = np.zeros(len(order), dtype=bool)
+    half[order[::2]] = True
+    return half
 
 
 def table_columns(groups: Mapping[str, Sequence[int]] | None, width: int) -> dict[str, list[int]]:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from evenhand.fairlib.arrays import Float, Index
+from evenhand.fairlib.arrays import Bool, Float, Index
 from evenhand.fairlib.distances.adaptation import LEAST_GROUP, Adaptation, is_binary
 from evenhand.fairlib.distances.attribute_leak import AttributeLeak, attribute_leak
 from evenhand.fairlib.distances.group_readers import combined_codes
@@ -53,7 +53,7 @@ class Evidence(NamedTuple):
     labels: Index | None
     codes: list[Index]
     sizes: list[int]
-    half: Index
+    half: Bool
 
 
 class Choice:

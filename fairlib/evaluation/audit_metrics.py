@@ -55,7 +55,9 @@ RATES_OF_GAPS = {
     "equal_opportunity_difference": ("true_positive_rate",),
     "balanced_accuracy_difference": ("balanced_accuracy",),
 }
-"""Rates of groups that metrics compare; the others compare both error rates."""
+"""Rates of a single group that are shown with a metric that compares groups. A metric without an
+entry compares error rates, and has both of them.
+"""
 
 CLASSES = ("accuracy", "balanced_accuracy")
 OF_CLASS = ("recall", "precision", "selection_rate")
@@ -230,8 +232,7 @@ def _gaps_for(target: Target | None) -> list[str]:
         return []
     names = []
     for name, metric in GROUP_METRICS.items():
-        needs_label = metric.needs != "rows"
-        if needs_label and target.y_true is None:
+        if metric.needs_labels and target.y_true is None:
             continue
         if target.kind == "two labels" or name in ANY_CLASSES:
             names.append(name)

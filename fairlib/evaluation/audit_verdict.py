@@ -10,6 +10,7 @@ import numpy as np
 
 from evenhand.fairlib.evaluation.audit_target import NO, YES, Target
 from evenhand.fairlib.evaluation.group_metrics import TITLES
+from evenhand.fairlib.evaluation.group_selection import NAMED
 from evenhand.fairlib.evaluation.group_tables import (
     Gap,
     GroupTable,
@@ -22,9 +23,6 @@ FOUR_FIFTHS = 0.8
 
 EQUAL = 0.0005
 """A smaller difference of rates is printed as none."""
-
-NAMED = 20
-"""Fewest people of a group that a sentence names as an extreme, where two groups have so many."""
 
 PARTICIPLES = ("ed", "hired", "paid", "chosen", "taken", "sold", "given", "won", "sent", "let")
 """Endings of words that follow "are": approved, hired."""

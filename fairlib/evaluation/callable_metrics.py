@@ -181,7 +181,7 @@ def _values(measure: _Measure, rows_of_cells: list[Int]) -> list[Any]:
 
 
 class _Measure:
-    """A function's value of some rows; NaN where the function cannot tell it."""
+    """A function's value of some rows; NaN where the function fails."""
 
     def __init__(
         self, function: Function, y_true: NDArray[Any], y_pred: NDArray[Any], weights: Float | None

@@ -149,9 +149,7 @@ def certify(
     searched at a ladder of multipliers, then repeatedly at the :math:`\lambda` of the dual; every
     point found counts at every :math:`\lambda` (column generation). A search can miss the supremum,
     so the value is a lower bound of :math:`\hat R(h)` on these people. It takes no weights of rows:
-    each of the people is one. ValueError: no row, a metric of another dimension than X, no budget
-    or a negative one, fewer than one restart, a level outside (0, 1), logits of another shape or
-    that are not finite.
+    each of the people is one.
 
     Parameters
     ----------
@@ -177,6 +175,17 @@ def certify(
     callback : callable, optional
         ``callback(done, total)``: every possible round of searches and the bootstrap count as one
         each.
+
+    Returns
+    -------
+    Certificate
+        The regulariser at every budget, with its interval.
+
+    Raises
+    ------
+    ValueError
+        For no row, a metric of another dimension than X, no budget or a negative one, fewer than
+        one restart, a level outside (0, 1), or logits of another shape or that are not finite.
 
     References
     ----------

@@ -12,6 +12,9 @@ from evenhand.fairlib.arrays import Bool, Int
 from evenhand.fairlib.catalogue import is_intersection
 from evenhand.fairlib.evaluation.metrics import GROUP_METRICS, Needs
 
+NAMED = 20
+"""Fewest people of a group that a sentence names as an extreme, where two groups have so many."""
+
 MISSING = "missing"
 """Group of the rows without a value of the attribute. It is shown, and is no group of a comparison.
 """

@@ -332,8 +332,8 @@ def metric_values(
 
 
 def _filled(drawn: Array, observed: Array, needs: Needs) -> Array:
-    """Put the observed counts where a draw has no row of a group, or of a label of it that is
-    needed.
+    """Put the observed counts where a draw has no row of a group, and, for a metric of labels,
+    where it has none of a label of a group.
     """
     axes: tuple[int, ...] = (-1,)
     if needs == "rows":

@@ -534,7 +534,7 @@ class _Rates:
         self.level = level
         self.labels = len(outcomes.classes) or 2
         whole = np.zeros(outcomes.n, dtype=np.int64)
-        self.table = self._cells(measured.counts[0].overall[None], whole, 1, self.right)
+        self.table = self._rate_cells(measured.counts[0].overall[None], whole, 1, self.right)
 
     @property
     def right(self) -> Array:
@@ -558,9 +558,11 @@ class _Rates:
         """Whether each row is in one of some cells of true and predicted label, shape (n,)."""
         return rows_in(cells, self.outcomes.y_true, self.outcomes.y_pred)
 
-    def _cells(self, counts: Array, code: Array, size: int, hit: Array) -> RateCells:
-        """Counts of groups, with the effective rows of a share of each, and of each label's
-        recall.
+    def _rate_cells(self, counts: Array, code: Array, size: int, hit: Array) -> RateCells:
+        """Counts of `size` groups, with two effective numbers of rows.
+
+        One is of the share of `hit` in each group, the other of the recall of each label in it.
+        `code` and `hit` have the shape (n,).
         """
         by_label = self._effective(
             code * self.labels + self.outcomes.y_true, size * self.labels, self.right
@@ -596,7 +598,7 @@ class _Rates:
     def of_groups(self, attribute: str, code: Array, size: int) -> dict[str, Interval]:
         """Intervals of the metrics that compare the groups of one attribute."""
         counts = self.measured.counts[0].groups[attribute]
-        cells = self._cells(counts, code, size, self.outcomes.y_pred == 1)
+        cells = self._rate_cells(counts, code, size, self.outcomes.y_pred == 1)
         intervals: dict[str, Interval] = {}
 
         def _rows_of(rate: Rate) -> Float:

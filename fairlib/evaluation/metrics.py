@@ -389,7 +389,9 @@ def auc(positives: Array, negatives: Array) -> Float:
 
 
 Needs = Literal["rows", "positives", "cells"]
-
+"""Which counts must not be too small for a metric: the rows of each group (or of the table), those
+of the favourable label in it, or those of each label in it.
+"""
 
 Cell = tuple[int, int]
 """True and predicted label, the favourable one coded 1."""
@@ -449,13 +451,12 @@ def rows_in(cells: tuple[Cell, ...], label: Int, predicted: Int) -> Bool:
 
 @dataclass(frozen=True)
 class Metric:
-    """A metric's function and the cells of the table that must not be empty; its text is in the
-    catalogue.
-    """
+    """A metric's function, and what it needs; its text is in the catalogue."""
 
     function: Callable[[Array], Float]
-    needs: Needs  # "rows" also says that the metric is defined without true labels
+    needs: Needs
     rate: Rate | None = None  # of which the metric is the largest difference between groups
+    needs_labels: bool = True  # False for a metric of the predictions alone
 
 
 def rate_difference(rate: Rate, needs: Needs) -> Metric:
@@ -472,6 +473,7 @@ def rate_difference(rate: Rate, needs: Needs) -> Metric:
     Returns
     -------
     Metric
+        It needs true labels, unless the rate counts both labels alike, as the selection rate does.
 
     Examples
     --------
@@ -484,7 +486,13 @@ def rate_difference(rate: Rate, needs: Needs) -> Metric:
     def _largest(counts: Array) -> Float:
         return spread(rate.of(counts))
 
-    return Metric(_largest, needs, rate)
+    of_predictions = _has_both_labels(rate.hits) and _has_both_labels(rate.base)
+    return Metric(_largest, needs, rate, needs_labels=not of_predictions)
+
+
+def _has_both_labels(cells: tuple[Cell, ...]) -> bool:
+    """Whether a prediction among some cells is there with either true label."""
+    return {(1 - label, predicted) for label, predicted in cells} == set(cells)
 
 
 OVERALL_METRICS: dict[str, Metric] = {
@@ -497,8 +505,10 @@ OVERALL_METRICS: dict[str, Metric] = {
 GROUP_METRICS: dict[str, Metric] = {
     "gap_max": Metric(gap_max, "cells"),
     "gap_rms": Metric(gap_rms, "cells"),
-    "demographic_parity_difference": Metric(demographic_parity_difference, "rows"),
-    "impact_ratio": Metric(impact_ratio, "rows"),
+    "demographic_parity_difference": Metric(
+        demographic_parity_difference, "rows", needs_labels=False
+    ),
+    "impact_ratio": Metric(impact_ratio, "rows", needs_labels=False),
     "equal_opportunity_difference": Metric(equal_opportunity_difference, "positives"),
     "average_odds_difference": Metric(average_odds_difference, "cells"),
     "balanced_accuracy_difference": Metric(balanced_accuracy_difference, "cells"),

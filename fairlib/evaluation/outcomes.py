@@ -113,6 +113,26 @@ class Outcomes:
         return ranks
 
 
+def overall_rates(outcomes: Outcomes) -> dict[str, dict[str, float]]:
+    """Shares of people with the positive label, predicted and observed.
+
+    Parameters
+    ----------
+    outcomes : Outcomes
+        Labels and predictions.
+
+    Returns
+    -------
+    dict
+        ``rates``: ``predicted`` and ``observed``; empty with more than two labels.
+    """
+    if outcomes.classes:
+        return {}
+    predicted = float((outcomes.y_pred == 1).mean())
+    observed = float((outcomes.y_true == 1).mean())
+    return {"rates": {"predicted": predicted, "observed": observed}}
+
+
 def with_intersections(sensitive: Mapping[str, ArrayLike]) -> dict[str, NDArray[np.object_]]:
     """Add the intersection of every pair of attributes, after the given attributes.
 

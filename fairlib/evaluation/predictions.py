@@ -29,12 +29,12 @@ if TYPE_CHECKING:
 
 Predictor = Callable[["pd.DataFrame"], ArrayLike]
 
-# Metrics that need no true label: those of the rows of a group, whatever their labels.
-OF_SELECTION = tuple(name for name, metric in GROUP_METRICS.items() if metric.needs == "rows")
 # Metrics that need probabilities, not decisions alone.
 OF_SCORES = ("auc", *OVERALL, "calibration_gap")
-# The default of methods that are trained within a budget.
+# Budget of the certificates, as a share of the mean squared distance of two random rows: the
+# default of methods that are trained within a budget.
 BUDGET_SHARE = 0.001
+# Most rows that the certificates compare.
 MOST_COMPARED = 5000
 # A column with more values is a quantity: its values are not exchanged.
 MOST_VALUES = 20
@@ -350,10 +350,16 @@ def measurable(
     measurable = {}
     for name, value in metrics.items():
         kind = name.partition(".")[0]
-        needs_no_label = kind == "consistency" or kind in OF_SELECTION
-        if needs_no_label or (is_labelled and (is_scored or kind not in OF_SCORES)):
+        if not _needs_labels(kind) or (is_labelled and (is_scored or kind not in OF_SCORES)):
             measurable[name] = value
     return measurable
+
+
+def _needs_labels(kind: str) -> bool:
+    """Whether a metric, by its name without a subject, needs true labels."""
+    if kind == "consistency":
+        return False
+    return kind not in GROUP_METRICS or GROUP_METRICS[kind].needs_labels
 
 
 def _certificates(

@@ -96,8 +96,7 @@ def transport_audit(
     The adversary may treat each person as any other row of X, label kept, as long as the mean
     squared fair distance stays within the budget. It needs only probabilities and distances, so any
     classifier will do. The log loss counts probabilities as at least 2.2e-16. It takes no weights
-    of rows: the worst case is a maximum over people, of whom each is one. ValueError: a negative or
-    non-finite budget, labels that the model does not know, too few draws.
+    of rows: the worst case is a maximum over people, of whom each is one.
 
     Parameters
     ----------
@@ -121,6 +120,17 @@ def transport_audit(
         Threads.
     callback : callable, optional
         ``callback(done, total)``: the search counts as one, then every bootstrap draw.
+
+    Returns
+    -------
+    TransportAudit
+        Mean loss, the worst case, and the gap with its interval.
+
+    Raises
+    ------
+    ValueError
+        For a negative or non-finite budget, another number of labels than rows, a label that the
+        model does not know, probabilities that are not finite, or too few draws.
 
     References
     ----------

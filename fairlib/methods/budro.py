@@ -504,6 +504,11 @@ class _Rounds:
             Parameters of trees to choose from.
         with_checkpoints : bool
             Whether each round has a checkpoint.
+
+        Returns
+        -------
+        list of _Training
+            One training a side.
         """
         n_steps = self.model.n_steps
         best: list[_Training] = []
@@ -529,6 +534,11 @@ class _Rounds:
             All rows.
         best : list of _Training
             Trainings of the folds.
+
+        Returns
+        -------
+        _Training
+            Its history has the mean scores of the folds.
         """
         scores = _mean_scores(best)
         steps = int(np.argmax(scores)) + 1

@@ -60,7 +60,7 @@ def contributions(
     if not spec.gives_reasons:
         names = ", ".join(other.name for other in METHODS.values() if other.gives_reasons)
         raise ValueError(f"the method {spec.name} gives no reasons; these do: {names}.")
-    if spec.plain == "gbdt":
+    if spec.has_trees:
         by_column = base.log_odds_by_column(X)[:, :-1].astype(np.float64)
     elif spec.differentiable:
         by_column = _network_reasons(base, X, reference, steps)

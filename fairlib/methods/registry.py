@@ -26,12 +26,12 @@ class MethodSpec:
     """One method, as jobs, lists, pages and docs see it."""
 
     name: str  # what a job writes
-    # module, class_name: where its estimator is
-    module: str
+    module: str  # dotted name of the module of its estimator
     class_name: str
     summary: str  # what the trained model is: a noun phrase with its article
     source: str = ""  # paper or library that it is from
-    # method of the same learner without mitigation, which may be this one; none for a proxy
+    # name of the method that is the same learner without mitigation, which may be this one; empty
+    # for a proxy
     plain: str = ""
     # kinds of label that it can predict; ``("proxy",)`` for one that balances tables and predicts
     # none
@@ -41,7 +41,7 @@ class MethodSpec:
     needs_groups: bool = False
     # takes ``counterfactuals`` at ``fit``: changed copies of the training rows
     needs_counterfactuals: bool = False
-    # a parameter with which ``fit`` takes them too
+    # constructor argument with which, unless it is 0, ``fit`` needs ``counterfactuals`` too
     pairs_by: str | None = None
     resumable: bool = False  # takes ``checkpoint`` at ``fit``: a killed training resumes from it
     # takes ``feature_groups`` at ``fit``: matrix columns by table column
@@ -52,6 +52,8 @@ class MethodSpec:
     reweighs: bool = False
     # is a network, so that a certificate of invariance can be computed
     differentiable: bool = False
+    # is a linear model, whose coefficients give the contributions of columns
+    linear: bool = False
     extra: str | None = None  # optional extra of our distribution that ``fit`` needs
     requires: tuple[str, ...] = ()  # top-level modules that the extra installs
     # constructor arguments that the name stands for; a job cannot set them
@@ -59,29 +61,34 @@ class MethodSpec:
     # constructor arguments that say how strong the mitigation is. A job that gives none of them
     # gets as much of the first one's default as the table allows.
     strength: tuple[str, ...] = ()
-    # memory of a training, in times of the encoded training rows (float32): with all rows in
-    # memory, measured for gbdt, nn, sensei, sensr, clp and budro; and with rows in a mapped file,
-    # None if it needs them all
-    matrices: float = 5.0
-    mapped: float | None = None
-    row_bytes: float = 0.0  # of a training row, in addition to the matrices
-    # rows up to which each has a list of the nearest ones by default, and their number
+    # Peak memory of a training, as multiples of the encoded training rows (float32). Measured for
+    # gbdt, nn, sensei, sensr, clp and budro.
+    matrices: float = 5.0  # with all rows in memory
+    mapped: float | None = None  # with the rows in a mapped file; None if it needs them in memory
+    row_bytes: float = 0.0  # further bytes a training row
+    # BuDRO's lists of nearest people: most training rows that have them by default, and the number
+    # of people in a list
     lists: tuple[int, int] = (0, 0)
+
+    @property
+    def has_trees(self) -> bool:
+        """Whether its model is gradient-boosted trees."""
+        return self.plain == "gbdt"
 
     @property
     def paged(self) -> bool:
         """Whether the binned rows of its trees may be in files too."""
-        return self.mapped is not None and self.plain == "gbdt"
+        return self.mapped is not None and self.has_trees
 
     @property
     def provable(self) -> bool:
         """Whether the change of outputs under comparable treatment can be bounded."""
-        return self.differentiable or self.plain == "gbdt"
+        return self.differentiable or self.has_trees
 
     @property
     def gives_reasons(self) -> bool:
         """Whether the contributions of columns to a prediction are known."""
-        return self.provable or self.name in ("logistic", "reweigh-logistic")
+        return self.provable or self.linear
 
     @property
     def install_command(self) -> str | None:
@@ -117,7 +124,8 @@ class MethodSpec:
         return bool(self.strength) and not any(name in arguments for name in self.strength)
 
 
-ANY_CLASSES = ("binary", "multiclass")
+# kinds of label of a method that predicts two classes or more
+_ANY_NUMBER = ("binary", "multiclass")
 _METHODS = "evenhand.fairlib.methods"
 _PROXIES = "evenhand.fairlib.proxies"
 
@@ -125,37 +133,40 @@ METHODS: dict[str, MethodSpec] = {
     spec.name: spec
     for spec in (
         MethodSpec(
-            "gbdt",
-            f"{_METHODS}.gbdt",
-            "GBDTClassifier",
-            "gradient-boosted trees without mitigation",
-            "XGBoost",
+            name="gbdt",
+            module=f"{_METHODS}.gbdt",
+            class_name="GBDTClassifier",
+            summary="gradient-boosted trees without mitigation",
+            source="XGBoost",
             plain="gbdt",
-            tasks=ANY_CLASSES,
+            tasks=_ANY_NUMBER,
             matrices=3.0,
             mapped=0.75,
         ),
         MethodSpec(
-            "nn",
-            f"{_METHODS}.networks.plain",
-            "NeuralNetworkClassifier",
-            "a neural network without mitigation",
-            "PyTorch",
+            name="nn",
+            module=f"{_METHODS}.networks.plain",
+            class_name="NeuralNetworkClassifier",
+            summary="a neural network without mitigation",
+            source="PyTorch",
             plain="nn",
-            tasks=ANY_CLASSES,
+            tasks=_ANY_NUMBER,
             resumable=True,
             differentiable=True,
             matrices=3.0,
             mapped=1.0,
         ),
         MethodSpec(
-            "sensei",
-            f"{_METHODS}.networks.sensei",
-            "SenSeIClassifier",
-            "a neural network regularised so that comparable people get the same output (SenSeI)",
-            "Yurochkin and Sun, ICLR 2021",
+            name="sensei",
+            module=f"{_METHODS}.networks.sensei",
+            class_name="SenSeIClassifier",
+            summary=(
+                "a neural network regularised so that comparable people get the same output "
+                "(SenSeI)"
+            ),
+            source="Yurochkin and Sun, ICLR 2021",
             plain="nn",
-            tasks=ANY_CLASSES,
+            tasks=_ANY_NUMBER,
             needs_metric=True,
             resumable=True,
             differentiable=True,
@@ -164,13 +175,15 @@ METHODS: dict[str, MethodSpec] = {
             matrices=7.0,
         ),
         MethodSpec(
-            "sensr",
-            f"{_METHODS}.networks.sensei",
-            "SenSRClassifier",
-            "a neural network trained on the worst case within a fair-distance budget (SenSR)",
-            "Yurochkin, Bower and Sun, ICLR 2020",
+            name="sensr",
+            module=f"{_METHODS}.networks.sensei",
+            class_name="SenSRClassifier",
+            summary=(
+                "a neural network trained on the worst case within a fair-distance budget (SenSR)"
+            ),
+            source="Yurochkin, Bower and Sun, ICLR 2020",
             plain="nn",
-            tasks=ANY_CLASSES,
+            tasks=_ANY_NUMBER,
             needs_metric=True,
             resumable=True,
             differentiable=True,
@@ -178,13 +191,15 @@ METHODS: dict[str, MethodSpec] = {
             matrices=7.0,
         ),
         MethodSpec(
-            "clp",
-            f"{_METHODS}.networks.sensei",
-            "CLPClassifier",
-            "a neural network whose logits are paired with those of counterfactual copies (CLP)",
-            "Garg et al., AIES 2019",
+            name="clp",
+            module=f"{_METHODS}.networks.sensei",
+            class_name="CLPClassifier",
+            summary=(
+                "a neural network whose logits are paired with those of counterfactual copies (CLP)"
+            ),
+            source="Garg et al., AIES 2019",
             plain="nn",
-            tasks=ANY_CLASSES,
+            tasks=_ANY_NUMBER,
             needs_counterfactuals=True,
             resumable=True,
             differentiable=True,
@@ -192,37 +207,39 @@ METHODS: dict[str, MethodSpec] = {
             matrices=4.0,
         ),
         MethodSpec(
-            "project",
-            f"{_METHODS}.preprocessed_gbdt",
-            "ProjectedGBDTClassifier",
-            "gradient-boosted trees on features with the sensitive subspace projected out",
-            "Yurochkin, Bower and Sun, ICLR 2020",
+            name="project",
+            module=f"{_METHODS}.preprocessed_gbdt",
+            class_name="ProjectedGBDTClassifier",
+            summary="gradient-boosted trees on features with the sensitive subspace projected out",
+            source="Yurochkin, Bower and Sun, ICLR 2020",
             plain="gbdt",
-            tasks=ANY_CLASSES,
+            tasks=_ANY_NUMBER,
             needs_metric=True,
         ),
         MethodSpec(
-            "reweigh",
-            f"{_METHODS}.preprocessed_gbdt",
-            "ReweighedGBDTClassifier",
-            "gradient-boosted trees on rows reweighed by group and label",
-            "Kamiran and Calders, 2012",
+            name="reweigh",
+            module=f"{_METHODS}.preprocessed_gbdt",
+            class_name="ReweighedGBDTClassifier",
+            summary="gradient-boosted trees on rows reweighed by group and label",
+            source="Kamiran and Calders, 2012",
             plain="gbdt",
-            tasks=ANY_CLASSES,
+            tasks=_ANY_NUMBER,
             needs_groups=True,
             reweighs=True,
             matrices=3.0,
             mapped=0.75,
         ),
         MethodSpec(
-            "budro",
-            f"{_METHODS}.budro",
-            "BudroClassifier",
-            "gradient-boosted trees trained on the worst case within a fair-distance budget "
-            "(BuDRO)",
-            "Vargo et al., ICLR 2021",
+            name="budro",
+            module=f"{_METHODS}.budro",
+            class_name="BudroClassifier",
+            summary=(
+                "gradient-boosted trees trained on the worst case within a fair-distance budget "
+                "(BuDRO)"
+            ),
+            source="Vargo et al., ICLR 2021",
             plain="gbdt",
-            tasks=ANY_CLASSES,
+            tasks=_ANY_NUMBER,
             needs_metric=True,
             resumable=True,
             strength=("budget_share", "perturbation_budget"),
@@ -231,12 +248,14 @@ METHODS: dict[str, MethodSpec] = {
             lists=(100_000, 250),
         ),
         MethodSpec(
-            "dadi",
-            f"{_METHODS}.dadi.dadi_classifier",
-            "DADIClassifier",
-            "an agent that asks each person only for features that do not reveal the sensitive "
-            "group (DADI)",
-            "Bakker et al., DADI, 2020",
+            name="dadi",
+            module=f"{_METHODS}.dadi.dadi_classifier",
+            class_name="DADIClassifier",
+            summary=(
+                "an agent that asks each person only for features that do not reveal the sensitive "
+                "group (DADI)"
+            ),
+            source="Bakker et al., DADI, 2020",
             plain="nn",
             needs_groups=True,
             needs_feature_groups=True,
@@ -244,53 +263,61 @@ METHODS: dict[str, MethodSpec] = {
             resumable=True,
         ),
         MethodSpec(
-            "faias",
-            f"{_METHODS}.faias.faias_classifier",
-            "FAIASClassifier",
-            "a neural network trained against an adversarial selector of features (FAIAS)",
-            "FAIAS, section 6.4",
+            name="faias",
+            module=f"{_METHODS}.faias.faias_classifier",
+            class_name="FAIASClassifier",
+            summary="a neural network trained against an adversarial selector of features (FAIAS)",
+            source="FAIAS, section 6.4",
             plain="nn",
-            tasks=ANY_CLASSES,
+            tasks=_ANY_NUMBER,
             needs_groups=True,
             needs_feature_groups=True,
             selects=True,
             resumable=True,
         ),
         MethodSpec(
-            "logistic",
-            f"{_METHODS}.comparators.logistic",
-            "LogisticClassifier",
-            "a logistic regression without mitigation",
-            "scikit-learn",
+            name="logistic",
+            module=f"{_METHODS}.comparators.logistic",
+            class_name="LogisticClassifier",
+            summary="a logistic regression without mitigation",
+            source="scikit-learn",
             plain="logistic",
+            linear=True,
         ),
         MethodSpec(
-            "reweigh-logistic",
-            f"{_METHODS}.comparators.logistic",
-            "ReweighedLogisticClassifier",
-            "a logistic regression on rows reweighed by group and label, with a chosen threshold",
-            "Kamiran and Calders, 2012",
+            name="reweigh-logistic",
+            module=f"{_METHODS}.comparators.logistic",
+            class_name="ReweighedLogisticClassifier",
+            summary=(
+                "a logistic regression on rows reweighed by group and label, with a chosen "
+                "threshold"
+            ),
+            source="Kamiran and Calders, 2012",
             plain="logistic",
+            linear=True,
             needs_groups=True,
             reweighs=True,
         ),
         MethodSpec(
-            "adversarial-debiasing",
-            f"{_METHODS}.comparators.adversarial",
-            "AdversarialClassifier",
-            "a neural network trained against an adversary that predicts the group from its output",
-            "Zhang et al., AIES 2018; Fairlearn",
+            name="adversarial-debiasing",
+            module=f"{_METHODS}.comparators.adversarial",
+            class_name="AdversarialClassifier",
+            summary=(
+                "a neural network trained against an adversary that predicts the group from its "
+                "output"
+            ),
+            source="Zhang et al., AIES 2018; Fairlearn",
             plain="nn",
             needs_groups=True,
             extra="comparators",
             requires=("fairlearn",),
         ),
         MethodSpec(
-            "exponentiated-gradient",
-            f"{_METHODS}.comparators.reduction",
-            "ExponentiatedGradientClassifier",
-            "a weighted vote of logistic regressions that meets a constraint on groups",
-            "Agarwal et al., ICML 2018; Fairlearn",
+            name="exponentiated-gradient",
+            module=f"{_METHODS}.comparators.reduction",
+            class_name="ExponentiatedGradientClassifier",
+            summary="a weighted vote of logistic regressions that meets a constraint on groups",
+            source="Agarwal et al., ICML 2018; Fairlearn",
             plain="logistic",
             needs_groups=True,
             extra="comparators",
@@ -302,9 +329,15 @@ METHODS: dict[str, MethodSpec] = {
 
 
 def _proxy(name: str, summary: str, module: str, class_name: str, **fixed: Any) -> MethodSpec:
-    place = f"{_PROXIES}.{module}"
+    """Entry of a balancing proxy."""
     return MethodSpec(
-        name, place, class_name, summary, "Deng et al., 2023", tasks=("proxy",), fixed=fixed
+        name=name,
+        module=f"{_PROXIES}.{module}",
+        class_name=class_name,
+        summary=summary,
+        source="Deng et al., 2023",
+        tasks=("proxy",),
+        fixed=fixed,
     )
 
 
@@ -493,8 +526,8 @@ def load_model(folder: str | Path) -> Any:
     ValueError
         If the folder names a class that is no method of ours.
     """
-    # by name: else the code of every step that reads this registry would include all that decisions
-    # need
+    # imported by name: a step's key has the code of the modules that it imports, and most steps
+    # that read this registry make no decisions
     decided = importlib.import_module("evenhand.fairlib.methods.decided")
     name = json.loads((Path(folder) / MODEL_FILE).read_text()).get("class")
     for spec in METHODS.values():

@@ -5,6 +5,7 @@ only.
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -27,6 +28,7 @@ from evenhand.fairlib.preprocessing.sentences import (
 
 if TYPE_CHECKING:
     import pandas as pd
+    import pyarrow as pa
 
 FORMAT = 1
 MISSING = "(missing)"
@@ -687,6 +689,35 @@ def _texts(series: pd.Series) -> list[str]:
         else:
             names.append(category_name(value))
     return names
+
+
+def category_counts(values: pa.ChunkedArray) -> tuple[dict[str, int], int]:
+    """Count the rows of each category.
+
+    Parameters
+    ----------
+    values : pyarrow.ChunkedArray, length n
+        Values of a categorical column, not as a dictionary.
+
+    Returns
+    -------
+    dict of str to int
+        Rows by :func:`category_name`.
+    int
+        Rows with a missing value or NaN.
+    """
+    import pyarrow.compute as pc
+
+    counts: Counter[str] = Counter()
+    missing = 0
+    for item in pc.value_counts(values.combine_chunks()):
+        value = item["values"].as_py()
+        count = item["counts"].as_py()
+        if value is None or value != value:
+            missing += count
+        else:
+            counts[category_name(value)] += count
+    return dict(counts), missing
 
 
 def category_name(value: Any) -> str:

@@ -27,6 +27,8 @@ STAND_IN_AUC = 0.7
 MAX_ROWS = 20_000
 MIN_ROWS = 20
 """Fewest rows of each label, and of a group, for an AUC to mean anything."""
+# Fewer rows of another level, or of a value, show no rule by which a column is computed.
+LEAST_OF_LEVEL = 5
 MAX_BINS = 256
 MAX_GROUPS = 20
 FOLDS = 5
@@ -328,12 +330,12 @@ def is_derived(values: NDArray[Any], attribute: NDArray[Any]) -> bool:
     coded = _levels(values)
     source = _levels(attribute)
     levels = int(coded.max()) + 1
-    if levels < 2 or len(values) - np.bincount(coded).max() < 5:
+    if levels < 2 or len(values) - np.bincount(coded).max() < LEAST_OF_LEVEL:
         return False
     distinct = int(source.max()) + 1
     has_one_value = len(np.unique(coded * distinct + source)) == distinct
     if attribute.dtype.kind != "f":
-        return has_one_value and int(np.bincount(source).min()) >= 5
+        return has_one_value and int(np.bincount(source).min()) >= LEAST_OF_LEVEL
     if len(values) < 2 * min(levels, distinct) and levels != distinct:
         return False
     order = np.argsort(source, kind="stable")

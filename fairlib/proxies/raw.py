@@ -70,8 +70,7 @@ class RawAcceptance:
         if graph.coefficients.shape[1] != width:
             raise ValueError(
                 f"the graph splits on {graph.coefficients.shape[1]} columns, the encoder makes "
-                f"{width}: "
-                "they are not of one proxy."
+                f"{width}: they are not of one proxy."
             )
         if self.acceptance.shape != (graph.groups,):
             raise ValueError(

@@ -167,7 +167,7 @@ class Hypotheses:
 def solve_program(
     pool: Hypotheses, limits: Limits, direction: Float, offset: float
 ) -> tuple[Float, Float] | None:
-    r"""Find the best mixture of the hypotheses by a linear program (Deng et al. 2023, program 3).
+    r"""Find the best mixture of the hypotheses by a linear program (Deng et al. 2023, program (3)).
 
     With :math:`N_t, M_t` the rows of each group and all rows that hypothesis t selects, :math:`g =
     (U - U') / \lVert U - U' \rVert` (`direction`), :math:`\tau` the `offset` and :math:`a` the

@@ -492,6 +492,9 @@ def _print(verdict: Verdict, seconds: float) -> None:
         return
     terminal.print_steps(verdict)
     terminal.print_metrics(verdict)
+    if verdict.model and verdict.model["contract"]:
+        # an audit began with its findings
+        terminal.print_rates(verdict)
     terminal.print_gates(verdict.gates["results"])
     if verdict.gates["results"]:
         print()

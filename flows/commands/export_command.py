@@ -59,6 +59,8 @@ def export(
         if as_json:
             document = {"format": to, "file": str(output), "bytes": len(content)}
             print(json.dumps(document))
+        else:
+            print(f"wrote {output}  ({to} of {bundle.uri}, {len(content):,} bytes)")
     elif as_json:
         print(json.dumps({"format": to, "query": content.decode()}))
     else:

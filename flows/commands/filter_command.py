@@ -78,7 +78,7 @@ def _print(verdict: Verdict, seconds: float) -> None:
     if "positive" in metrics:
         done = "predicted"
         kind = "model"
-        rows = _predicted_rows(metrics)
+        rows = _predicted_rows(verdict)
     else:
         done = "filtered"
         kind = "proxy"
@@ -105,13 +105,13 @@ def _counted_files(metrics: Mapping[str, float | None], done: str) -> str:
     return ", ".join(counts)
 
 
-def _predicted_rows(metrics: Mapping[str, float | None]) -> str:
+def _predicted_rows(verdict: Verdict) -> str:
+    metrics = verdict.metrics
     rows_in = int(metrics["rows_in"] or 0)
     rows_out = int(metrics["rows_out"] or 0)
     text = f"{rows_out:,} of {rows_in:,} predicted"
-    positive = metrics["positive"]
-    if positive is not None:
-        text += f", {100 * positive:.3g}% of them positive"
+    if verdict.rates:
+        text += f", {verdict.rates['positive']} for {verdict.rates['predicted']:.1%} of them"
     return text
 
 

@@ -37,11 +37,13 @@ from evenhand.flows.init_forms import (
     shown_previews,
     spelling_warnings,
     stated_forms,
+    with_legitimate,
     with_spellings,
     without_columns,
 )
 from evenhand.flows.job import NAME
 from evenhand.flows.job_file import load_job
+from evenhand.flows.metric_choice import MetricChoice, choose_metric
 from evenhand.flows.resolved_job import resolve, with_terms
 from evenhand.tasks.credentials import holds_credential
 from evenhand.tasks.errors import InputError, input_errors, without_secrets
@@ -58,6 +60,9 @@ SMALL_GROUP = 20
 # Fewest values of a column for a split by it.
 FEWEST_UNITS = 20
 SHOWN = 8
+# What happens to proxy features, without a learned metric and with one.
+KEPT = "kept as they are"
+ADAPTED = "which the fair metric removes or adapts"
 FORMS_OF_LEAKS = {
     "linear": "as a sum or difference",
     "ratio": "as a ratio or product",
@@ -75,6 +80,7 @@ class Understanding:
     warnings: list[str]
     flips: dict[str, Any]  # counterfactuals that flip the sensitive model inputs
     people: str | None  # id column of people of whom there are several rows
+    sample: pa.Table  # some rows, typed by the contract
 
 
 def init(
@@ -101,6 +107,7 @@ def init(
     sheet: str | None,
     join_spellings: bool,
     at_least: float | None = None,
+    legitimate: Sequence[str] | None = None,
 ) -> None:
     """Write ``NAME.contract.yaml`` and ``NAME.yaml``, both or none, and print how columns were
     understood.
@@ -123,7 +130,7 @@ def init(
     source |= stated_forms(encoding, decimal, dates, sheet)
     with (
         _stored(source, place, join_spellings=join_spellings) as (rows, forms),
-        input_errors("", ContractError),
+        input_errors("", ContractError, end=_other_sheets(forms)),
     ):
         columns = rows.column_names
         refuse_repeated(forms, "--label", [label], table_name)
@@ -142,6 +149,7 @@ def init(
             _columns(ignore, columns),
             favourable=favourable,
             at_least=at_least,
+            legitimate=_columns(legitimate, columns),
         )
     contract = understanding.contract
     refuse_lost_columns(contract)
@@ -156,7 +164,12 @@ def init(
         terms_path = os.path.relpath(terms.resolve(), folder.resolve())
         flips["identity"] = {"terms": terms_path, "column": sentences[0]}
     keys, notes = _needs(spec, understanding)
-    notes = [*forms.notes, *notes]
+    choice = MetricChoice()
+    if (spec.needs_metric or spec.needs_counterfactuals) and terms is None:
+        choice = choose_metric(understanding.sample, contract, understanding.groups, spec)
+    if choice.is_learned:
+        understanding = _with_adapted_proxies(understanding)
+    notes = [*forms.notes, *notes, *choice.notes]
     source = {"name": name, **source}
     job = starter_job.job_text(
         name,
@@ -167,6 +180,7 @@ def init(
         spec=spec,
         keys=keys,
         flips=flips,
+        choice=choice,
     )
     _write(folder, {contract_file.name: _contract_text(understanding), job_file.name: job})
     document = _document(understanding, notes, contract_file, job_file, method)
@@ -177,6 +191,14 @@ def init(
         _show(document)
 
 
+def _other_sheets(forms: TableForms) -> str:
+    """End of a refusal that says which sheet was read, where the file has others."""
+    for note in forms.notes:
+        if note.startswith("the sheet "):
+            return f" ({note})"
+    return ""
+
+
 def _needs(spec: MethodSpec, understanding: Understanding) -> tuple[dict[str, Any], list[str]]:
     """Keys of the job that the method and the table need, and notes about them."""
     keys, notes = starter_job.method_needs(spec, understanding.contract, understanding.groups)
@@ -185,6 +207,12 @@ def _needs(spec: MethodSpec, understanding: Understanding) -> tuple[dict[str, An
         return keys, list(notes)
     note = f"rows with the same {people} stay together in training or test rows (split.by)"
     return {**keys, "split": {"by": people}}, [*notes, note]
+
+
+def _with_adapted_proxies(understanding: Understanding) -> Understanding:
+    """The same, with warnings for a job whose fair metric is learned."""
+    warnings = [warning.replace(KEPT, ADAPTED, 1) for warning in understanding.warnings]
+    return replace(understanding, warnings=warnings)
 
 
 def _contract_text(understanding: Understanding) -> str:
@@ -248,6 +276,7 @@ def understand(
     unused: Sequence[str] = (),
     favourable: str | None = None,
     at_least: float | None = None,
+    legitimate: Sequence[str] = (),
 ) -> Understanding:
     """Infer a contract, and leave leaks out of its model inputs.
 
@@ -284,11 +313,11 @@ def understand(
             f"no column is left as a model input: {', '.join(reasons)} reveal the label '{label}' "
             "or a sensitive column: give a table with other columns"
         )
-    contract = replace(contract, columns=tuple(columns))
+    contract = with_legitimate(replace(contract, columns=tuple(columns)), legitimate)
     groups = starter_job.group_sizes(typed, contract)
     warnings = _warnings(contract, leaks, reasons, groups)
     flips = starter_job.counterfactuals(typed, contract)
-    return Understanding(contract, leaks, groups, warnings, flips, _people(table, contract))
+    return Understanding(contract, leaks, groups, warnings, flips, _people(table, contract), typed)
 
 
 def _with_joined_groups(typed: pa.Table, contract: Contract) -> pa.Table:
@@ -348,7 +377,7 @@ def _warnings(
             if item["name"] not in reasons:
                 proxies.append(f"{item['name']} (AUC {item['auc']:.2f})")
         if proxies:
-            warnings.append(f"proxy features of {attribute}, kept as they are: {_first(proxies)}")
+            warnings.append(f"proxy features of {attribute}, {KEPT}: {_first(proxies)}")
     protected = []
     for column in contract.features:
         if column.role == "feature" and not PROTECTED.isdisjoint(words_of(column.name)):

@@ -39,6 +39,7 @@ def _print(verdict: Verdict, seconds: float) -> None:
         return
     terminal.print_steps(verdict)
     _print_metrics(verdict)
+    terminal.print_rates(verdict)
     results = verdict.gates["results"]
     failed = sorted(
         (r for r in results if not r["passed"]), key=lambda result: result["status"] != "ok"

@@ -47,13 +47,7 @@ def _print(verdict: Verdict, seconds: float) -> None:
         return
     terminal.print_steps(verdict)
     terminal.print_metrics(verdict)
-    if verdict.rates:
-        predicted = verdict.rates["predicted"]
-        observed = verdict.rates["observed"]
-        positive = verdict.rates["positive"]
-        print(
-            f"  {positive}: predicted for {predicted:.1%} of people, observed for {observed:.1%}\n"
-        )
+    terminal.print_rates(verdict)
     print_controls(verdict)
     terminal.print_gates(verdict.gates["results"])
     if verdict.gates["note"] == "default gates":

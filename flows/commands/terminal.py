@@ -349,6 +349,28 @@ def print_gates(results: Sequence[Mapping[str, Any]]) -> None:
         print(f"  {word}  {result['text']}")
 
 
+def print_rates(verdict: engine.Verdict) -> None:
+    """Print how many people get the positive label, as predicted and as observed, and how groups
+    differ.
+    """
+    rates = verdict.rates
+    if rates:
+        _print_overall(rates)
+    for sentence in verdict.findings:
+        print(f"  {sentence}")
+    if rates or verdict.findings:
+        print()
+
+
+def _print_overall(rates: Mapping[str, Any]) -> None:
+    text = f"  {rates['positive']}: predicted for {rates['predicted']:.1%} of people"
+    if rates.get("predicted_in_test_rows") is not None:
+        text += f" (of the test rows for {rates['predicted_in_test_rows']:.1%})"
+    if rates.get("observed") is not None:
+        text += f", observed for {rates['observed']:.1%}"
+    print(text)
+
+
 def print_model(role: str, model: Mapping[str, Any] | None) -> None:
     """Print a model's name, version and method."""
     if not model:

@@ -125,8 +125,8 @@ def _print_trial(document: Mapping[str, Any], trial: Mapping[str, Any]) -> None:
         with_limit = _value(cost["with"])
         without_limit = _value(cost["without"])
         print(
-            f"  {document['prefer']} with {cost['limit']}: {with_limit}, "
-            f"without it: {without_limit}"
+            f"  {document['prefer']} with {cost['limit']}: {with_limit}, without it: "
+            f"{without_limit}"
         )
     print()
 

@@ -39,8 +39,8 @@ class Certified:
         if self.found is not None:
             metrics["certificate.dif"] = _first(self.found.values, self.found.low, self.found.high)
         elif self.has_outputs:
-            reason = self.proof.reasons["certificate.dif"]
-            metrics["certificate.dif"] = MetricValue.insufficient(reason)
+            not_searched = self.proof.reasons["certificate.dif"]
+            metrics["certificate.dif"] = MetricValue.insufficient(not_searched)
         names: tuple[str, ...] = NAMES
         if not metrics:
             names = NAMES[1:]
@@ -139,10 +139,10 @@ def certify_outputs(
     """
     certificate = None
     has_outputs = hasattr(model, "network_")
-    if has_outputs and not getattr(model, "adapts_inputs", False):
-        certificate = certify(
-            model.network_, X, metric, budgets, callback=stages.next(), **settings
-        )
+    if has_outputs:
+        searched = stages.next()
+        if not getattr(model, "adapts_inputs", False):
+            certificate = certify(model.network_, X, metric, budgets, callback=searched, **settings)
     seed = settings["seed"]
     report = stages.next()
     proof = prove(model, X, metric, budgets[0], y=y, parts=parts, seed=seed, callback=report)

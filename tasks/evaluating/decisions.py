@@ -29,6 +29,8 @@ from evenhand.tasks.execution.step import Report
 if TYPE_CHECKING:
     from evenhand.fairlib.methods.dadi.dadi_classifier import Acquisition
 
+# Copies of encoded rows with their sensitive groups, each of the rows' shape.
+CopyMaker = Callable[[Float32, Mapping[str, NDArray[Any]]], list[Float32]]
 # Rows that are encoded, copied and predicted at a time. It bounds the memory besides the table.
 CHUNK_ROWS = 65_536
 
@@ -87,16 +89,21 @@ def decide_rows(
     *,
     sensitive: Mapping[str, NDArray[Any]] | None = None,
     callback: Progress | None = None,
+    adapted: Mapping[str, CopyMaker] | None = None,
 ) -> Decisions:
     """Predict n rows `X`, shape (n, d), and their counterfactual copies.
 
     `counterfactuals` has, by name of a set of copies, the values that each changed column gets;
     `encoder` is the one that encoded `X`. The label of a model that asks for features follows from
-    `acquired`, the answers of these rows. ``callback(done, total)`` counts the rows as one, and
-    every set of copies as one.
+    `acquired`, the answers of these rows. `adapted` has, by name, what makes further copies of
+    rows. ``callback(done, total)`` counts the rows as one, and every set of copies as one.
     """
     report = callback or (lambda done, total: None)
-    total = 1 + len(counterfactuals)
+    makers: dict[str, CopyMaker] = {}
+    for name, changes in counterfactuals.items():
+        makers[name] = _changed_copies(encoder, changes)
+    makers |= adapted or {}
+    total = 1 + len(makers)
     groups = groups_argument(model, sensitive)
     if acquired is None:
         # A model may have its own threshold.
@@ -110,17 +117,39 @@ def decide_rows(
         predicted = labels_of(model, score, X, **groups)
     report(1, total)
     consistent = {}
-    for done, (name, changes) in enumerate(counterfactuals.items(), start=2):
-
-        def agree(part: Float32, changes: Any = changes, **own: Any) -> Bool:
-            labels = np.stack(
-                [model.predict(copy, **own) for copy in encoded_copies(encoder, part, changes)]
-            )
-            return (labels == labels[0]).all(axis=0)
-
-        consistent[name] = _in_blocks(agree, X, groups)
+    for done, (name, make_copies) in enumerate(makers.items(), start=2):
+        consistent[name] = _agreement(model, X, make_copies, groups, sensitive or {})
         report(done, total)
     return Decisions(score, predicted.astype(np.int64), consistent, asked_counts)
+
+
+def _changed_copies(encoder: TableEncoder, changes: Mapping[str, Any]) -> CopyMaker:
+    """Return what makes copies of rows with other values in some columns."""
+
+    def make_copies(X: Float32, sensitive: Mapping[str, NDArray[Any]]) -> list[Float32]:
+        return encoded_copies(encoder, X, changes)
+
+    return make_copies
+
+
+def _agreement(
+    model: Any,
+    X: Float32,
+    make_copies: CopyMaker,
+    groups: Mapping[str, NDArray[Any]],
+    sensitive: Mapping[str, NDArray[Any]],
+) -> Bool:
+    """Whether all copies of each row get one label, for ``CHUNK_ROWS`` at a time."""
+    parts = []
+    for start in range(0, max(len(X), 1), CHUNK_ROWS):
+        place = slice(start, start + CHUNK_ROWS)
+        own_groups = {name: values[place] for name, values in groups.items()}
+        people = {name: values[place] for name, values in sensitive.items()}
+        copies = make_copies(X[place], people)
+        labels = np.stack([model.predict(copy, **own_groups) for copy in copies])
+        parts.append((labels == labels[0]).all(axis=0))
+        release(X)
+    return np.concatenate(parts)
 
 
 def _score(probabilities: Float) -> Float:
@@ -155,8 +184,7 @@ def groups_argument(model: Any, sensitive: Mapping[str, NDArray[Any]] | None) ->
     if unknown:
         raise InputError(
             f"decisions of this model depend on {attribute!r}, and {len(unknown)} of its groups in "
-            "the table "
-            "had no training rows: leave their rows out, or train again with such rows."
+            "the table had no training rows: leave their rows out, or train again with such rows."
         )
     return {"groups": sensitive[attribute]}
 

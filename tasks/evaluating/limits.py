@@ -26,6 +26,7 @@ NO_CERTIFICATES = (
 )
 # Metrics that only the run which trains a model has.
 OF_RUNS = (
+    "adapted_consistency",
     "features_asked",
     "leak_suspected",
     "membership_auc",
@@ -70,8 +71,7 @@ def read_limits(
         if controlled is not None:
             raise InputError(
                 f"the gate {limit.metric!r} has {controlled}, and only the run that trains a model "
-                "has "
-                "controls: take it out."
+                "has controls: take it out."
             )
         if not baseline and limit.no_worse_than_baseline is not None:
             raise InputError(
@@ -104,8 +104,7 @@ def check_metric(
     if gate.metric not in known:
         raise InputError(
             f"the gate {gate.metric!r} names no metric of {of}{nearest(gate.metric, known)}; there "
-            "are "
-            f"{', '.join(listed or known)}."
+            f"are {', '.join(listed or known)}."
         )
 
 
@@ -150,8 +149,7 @@ def check_evaluation_gates(
         if gate.metric in alone and gate.no_worse_than_baseline is not None:
             raise InputError(
                 f"the gate {gate.metric!r} has no paired difference: give it a max or a min in "
-                "place of "
-                "no_worse_than_baseline."
+                "place of no_worse_than_baseline."
             )
         # Only the data shows which intersections exist.
         if not (settings["intersections"] and kind in group_metrics() and "&" in subject):

@@ -1,54 +1,103 @@
-"""A learned fair metric on test rows: its leak, and equal decisions on its adapted copies."""
+"""A fair metric on test rows: its leak, and equal decisions on the copies that it adapts."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from evenhand.fairlib.distances.attribute_leak import attribute_leak
+from evenhand.fairlib.arrays import Bool, Float, Float32
+from evenhand.fairlib.distances.attribute_leak import Predictor, attribute_leak
+from evenhand.fairlib.distances.learned import LearnedMetric
+from evenhand.fairlib.distances.metric_base import Metric
+from evenhand.fairlib.distances.metric_evidence import without_explained
 from evenhand.fairlib.evaluation.evaluate import MetricValue
 from evenhand.fairlib.methods.decided import DecidedModel
 from evenhand.fairlib.numerics import wilson_interval
-from evenhand.tasks.evaluating.decisions import groups_argument
+from evenhand.tasks.evaluating.decisions import CopyMaker, groups_argument
 from evenhand.tasks.execution.dataset import Dataset
 
 # Rows of a group from which an AUC is measured.
 LEAST_ROWS = 30
+# Share of a column's standard deviation below which nothing is left of it.
+EXPLAINED = 1e-6
 
 
-def metric_leaks(metric: Any, model: Any, data: Dataset) -> dict[str, MetricValue]:
-    """``metric_leak`` of every sensitive attribute.
+def metric_leaks(
+    metric: Metric, model: Any, data: Dataset, legitimate: Sequence[str] = ()
+) -> dict[str, MetricValue]:
+    """``metric_leak`` of every sensitive attribute, given the legitimate columns.
 
-    Groups of fewer than 30 test rows are left out.
+    Directions that a projection removes are gone for every predictor. EXPLORE only scales them, so
+    there the predictor is the nearest rows, which respects its scale. Groups of fewer than 30 test
+    rows are left out.
     """
-    base = model.base if isinstance(model, DecidedModel) else model
-    rows = metric.what_is_left(data.X, adapted=getattr(base, "adapts_inputs", False))
-    return {
-        f"metric_leak.{name}": _leak(rows, groups.astype(str))
-        for name, groups in data.sensitive.items()
-    }
+    rows = _what_is_left(metric, model, data, legitimate)
+    predictors: tuple[Predictor, ...] = ("linear", "trees")
+    if not metric.is_projection:
+        predictors = ("neighbours",)
+    leaks = {}
+    for name, groups in data.sensitive.items():
+        leaks[f"metric_leak.{name}"] = _leak(rows, groups.astype(str), predictors)
+    return leaks
+
+
+def _what_is_left(metric: Metric, model: Any, data: Dataset, legitimate: Sequence[str]) -> Float:
+    """The input of a metric's leak, shape (n, r)."""
+    if isinstance(metric, LearnedMetric):
+        base = model.base if isinstance(model, DecidedModel) else model
+        return metric.what_is_left(data.X, adapted=getattr(base, "adapts_inputs", False))
+    rows = np.asarray(metric.project(data.X), dtype=np.float64)
+    positions = [j for name in legitimate for j in data.groups.get(name, ())]
+    if not positions:
+        return rows
+    inputs = data.X[:, positions].astype(np.float64)
+    joined = np.concatenate([inputs, rows], axis=1)
+    rest = without_explained(joined, list(range(len(positions))))
+    # of an explained column rounding errors are left, from which trees read its values
+    rest[:, rest.std(axis=0) <= EXPLAINED * rows.std(axis=0)] = 0.0
+    return rest
+
+
+def adapted_copies(metric: Any) -> CopyMaker:
+    """Return what makes the counterparts of rows in every group."""
+
+    def make_copies(X: Float32, sensitive: Mapping[str, NDArray[Any]]) -> list[Float32]:
+        copies: list[Float32] = metric.counterfactuals(X, sensitive_features=sensitive)
+        return copies
+
+    return make_copies
 
 
 def adapted_consistency(
     metric: Any, model: Any, data: Dataset, level: float
 ) -> dict[str, MetricValue]:
-    """``adapted_consistency``: the share of people with one decision on all their adapted copies.
+    """``adapted_consistency``: the share of people with one decision on all their adapted copies;
+    nothing for a metric that adapts none.
 
-    It does not exist where the groups cannot be read from the model inputs.
+    The groups are those of the rows, which need not be model inputs.
     """
-    if not metric.adapts:
+    if not isinstance(metric, LearnedMetric):
         return {}
     groups = groups_argument(model, data.sensitive)
     same = np.ones(len(data.X), dtype=bool)
     predicted = model.predict(data.X, **groups)
-    for copy in metric.counterfactuals(data.X):
+    for copy in metric.counterfactuals(data.X, sensitive_features=data.sensitive):
         same &= model.predict(copy, **groups) == predicted
+    return consistency_of(same, level)
+
+
+def consistency_of(same: Bool, level: float) -> dict[str, MetricValue]:
+    """``adapted_consistency`` of people, for each of whom all adapted copies have one decision or
+    not.
+    """
     low, high = wilson_interval(int(same.sum()), len(same), level)
     return {"adapted_consistency": MetricValue(float(same.mean()), low, high)}
 
 
-def _leak(rows: Any, groups: Any) -> MetricValue:
+def _leak(rows: Float, groups: Any, predictors: tuple[Predictor, ...]) -> MetricValue:
     names, codes, counts = np.unique(groups, return_inverse=True, return_counts=True)
     large = np.flatnonzero(counts >= LEAST_ROWS)
     if len(large) < 2:
@@ -56,5 +105,5 @@ def _leak(rows: Any, groups: Any) -> MetricValue:
             f"{len(large)} of {len(names)} groups have {LEAST_ROWS} test rows; two are needed"
         )
     kept = np.isin(codes, large)
-    leak = attribute_leak(rows[kept], groups[kept])
+    leak = attribute_leak(rows[kept], groups[kept], predictors=predictors)
     return MetricValue(leak.auc, leak.low, leak.high)

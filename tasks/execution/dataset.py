@@ -8,7 +8,7 @@ import hashlib
 import itertools
 import json
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from evenhand.fairlib.arrays import Bool, Float, Float32, Int, Int8
 from evenhand.fairlib.file_digests import sha256_of_file
-from evenhand.fairlib.mapped import new_matrix, release
+from evenhand.fairlib.mapped import new_like, new_matrix, release, row_blocks
 from evenhand.tasks.execution.step import StepContext
 
 METADATA = b"evenhand"
@@ -53,6 +53,26 @@ class Dataset:
         """The rows of both parts of one table, in the table's order."""
         whole = self._mapped(lambda *parts: np.concatenate(parts), other)
         return whole.take(np.argsort(whole.rows))
+
+    def sensitive_positions(self) -> list[int]:
+        """Positions of the matrix columns of all sensitive attributes that are model inputs."""
+        return self.positions_of(self.sensitive)
+
+    def positions_of(self, names: Iterable[str]) -> list[int]:
+        """Positions of the matrix columns of those table columns that are model inputs."""
+        positions: list[int] = []
+        for name in names:
+            positions.extend(self.groups.get(name, ()))
+        return positions
+
+    def with_zeros_in(self, positions: list[int]) -> Dataset:
+        """The same rows with 0 in some columns, which no learner can then use."""
+        X = new_like(self.X)
+        for block in row_blocks(self.X):
+            X[block] = self.X[block]
+            X[block, positions] = np.float32(0.0)
+            release(X)
+        return replace(self, X=X)
 
     def _mapped(self, function: Callable[..., NDArray[Any]], *others: Dataset) -> Dataset:
         """A dataset of what a function makes of each array of rows, here and in the others."""

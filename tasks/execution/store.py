@@ -203,8 +203,7 @@ class Store(Folder):
         if re.search(r"\?|%[0-9A-Fa-f]{2}", str(self.local.resolve())):
             raise InputError(
                 f"the store {self.url!r} has a ? or a % code in its path, which the address of its "
-                "model "
-                "registry cannot hold: choose another folder."
+                "model registry cannot hold: choose another folder."
             )
         if reading and self.is_local and self.local.is_dir() and not os.access(self.local, os.W_OK):
             return
@@ -220,8 +219,7 @@ class Store(Folder):
             if disk_is_full(error):
                 raise NotCarriedOut(
                     f"the disk of the store {without_secrets(self.url)!r} is full: free some "
-                    "space, then run "
-                    "again."
+                    "space, then run again."
                 ) from None
             reason = getattr(error, "strerror", None) or type(error).__name__
             raise InputError(
@@ -365,8 +363,7 @@ class Store(Folder):
         if path is None:
             raise NotCarriedOut(
                 f"the {artifact.kind} artifact {artifact.sha256[:12]} is missing from the store or "
-                "damaged: "
-                "run again."
+                "damaged: run again."
             )
         return path
 

@@ -119,7 +119,8 @@ class OutputFolder(Folder):
             )
         except OSError as error:
             raise NotCarriedOut(
-                f"the output {self.shown} cannot be written ({os_reason(error)})."
+                f"the output {self.shown} cannot be written ({os_reason(error)}): "
+                "choose another with --output."
             ) from None
         with lock:
             yield

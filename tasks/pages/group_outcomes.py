@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from evenhand.fairlib.catalogue import is_intersection, spoken
-from evenhand.fairlib.evaluation.group_selection import is_missing
+from evenhand.fairlib.evaluation.group_selection import NAMED, is_missing
 from evenhand.fairlib.evaluation.outcomes import GroupRates, Rate, group_rates
 from evenhand.tasks.pages import formats, texts
 from evenhand.tasks.pages.page_model import Cell, Json
@@ -145,11 +145,19 @@ def _difference(groups: Sequence[GroupOutcomes]) -> float:
 
 
 def _extremes(groups: list[GroupOutcomes]) -> list[GroupOutcomes]:
-    """All groups of an attribute; of many, those with the highest and the lowest shares."""
+    """All groups of an attribute; of many, the largest, and those with the highest and the lowest
+    shares, tiny ones last.
+    """
     if len(groups) <= MOST_OF_ATTRIBUTE:
         return groups
     measured = [group for group in groups if group.predicted.value is not None]
+    large = [group for group in measured if group.n >= NAMED and not group.is_missing]
+    if len(large) >= MOST_OF_ATTRIBUTE - 1:
+        measured = large
     measured.sort(key=lambda group: group.predicted.value or 0.0)
     half = MOST_OF_ATTRIBUTE // 2
-    extremes = [*measured[:half], *measured[half - MOST_OF_ATTRIBUTE :]]
-    return [group for group in groups if group in extremes]
+    chosen = [max(measured, key=lambda group: group.n, default=groups[0])]
+    for group in [*measured[:half], *measured[-half:], *reversed(measured)]:
+        if group not in chosen and len(chosen) < MOST_OF_ATTRIBUTE:
+            chosen.append(group)
+    return [group for group in groups if group in chosen]

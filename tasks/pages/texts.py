@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from evenhand.fairlib.catalogue import is_intersection, spoken, title
-from evenhand.fairlib.evaluation.group_selection import is_missing, left_out_text
+from evenhand.fairlib.evaluation.group_selection import NAMED, is_missing, left_out_text
 from evenhand.fairlib.evaluation.outcomes import group_rates
 from evenhand.fairlib.methods.registry import METHODS, PROXIES
 from evenhand.tasks.pages import formats
@@ -264,10 +264,13 @@ def _of_selections(name: str, metrics: Json) -> tuple[float, str]:
         settings.get("min_cell", 5),
         favourable=favourable_label(settings),
     )
-    shares = []
+    groups = []
     for rate in rates:
         if rate.selected.value is not None and not is_missing(rate.group):
-            shares.append((rate.selected.value, rate.group))
+            groups.append(rate)
+    large = [rate for rate in groups if rate.n >= NAMED]
+    named = large if len(large) >= 2 else groups
+    shares = [(rate.selected.value or 0.0, rate.group) for rate in named]
     if len(shares) < 2 or (measured and measured["value"] is None):
         text = f"{about}: not enough evidence to compare the groups"
         if measured.get("reason"):
@@ -283,11 +286,14 @@ def _of_selections(name: str, metrics: Json) -> tuple[float, str]:
         f"{about}: {formats.percent(high)} of “{favoured}” and {formats.percent(low)} of "
         f"“{least}” are {selected_as(settings)}; a difference of {formats.points(high - low)}"
     )
-    if measured.get("low") is not None:
+    if measured.get("low") is not None and len(named) == len(groups):
         ends = f"{100 * measured['low']:.1f} to {100 * measured['high']:.1f}"
         text += f" ({interval_name(settings)} {ends})"
     if low < FOUR_FIFTHS * high:
         text += f"; the impact ratio {formats.number(low / high)} is below four fifths"
+    if len(named) < len(groups):
+        tiny = [f"“{rate.group}” ({rate.n:,})" for rate in groups if rate.n < NAMED]
+        text += f"; not named, with fewer than {NAMED} rows: {formats.shortlist(tiny, MOST_NAMED)}"
     return high - low, f"{text}{without}."
 
 

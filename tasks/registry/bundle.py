@@ -147,6 +147,13 @@ class Bundle:
         negative, positive = values
         return {"name": name, "negative": negative, "positive": positive}
 
+    @property
+    def positive_outcome(self) -> str:
+        """The positive label of two for readers, such as ``hired = yes``."""
+        label = self.label
+        names = self.value_names.get(label["name"], {})
+        return f"{label['name']} = {names.get(str(label['positive']), label['positive'])}"
+
     def require_two_labels(self, verb: str) -> None:
         """Raise `InputError` for a model of more than two labels, which a command does not take."""
         classes = self.contract.label.classes

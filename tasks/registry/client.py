@@ -128,8 +128,7 @@ def registry_client(uri: str) -> Iterator[MlflowClient]:
         away = "://" in uri and not uri.startswith("sqlite:") and _may_pass(error)
         raise (ServiceAway if away else NotCarriedOut)(
             f"the model registry at {public_uri} gave no valid answer ({type(error).__name__}: "
-            f"{reason}): "
-            "check MLFLOW_TRACKING_URI and the server, then run again."
+            f"{reason}): check MLFLOW_TRACKING_URI and the server, then run again."
         ) from None
     finally:
         for name, address in before.items():
@@ -227,8 +226,7 @@ def fetch_bundle(uri: str, name: str, version: str, folder: Path) -> Path:
     if faults:
         raise InputError(
             f"{name} version {version} is not what was published: {faults[0]}. `evenhand verify "
-            f"{name}` "
-            "lists all; restore the files, or publish it again."
+            f"{name}` lists all; restore the files, or publish it again."
         )
     if not listed and (place / BUNDLE).is_dir():
         shutil.copytree(place / BUNDLE, bundle, dirs_exist_ok=True)

@@ -482,8 +482,7 @@ def check_anchor(chain: Chain, anchor: Mapping[str, Any]) -> list[str]:
     if anchor["first"] not in digests:
         raise InputError(
             f"the anchor is of another registry, or all records of {chain.name} were replaced: its "
-            "first "
-            f"record is {str(anchor['first'])[:12]}, expected one of this registry."
+            f"first record is {str(anchor['first'])[:12]}, expected one of this registry."
         )
     instead = "nothing"
     for record in chain.records:
@@ -492,6 +491,5 @@ def check_anchor(chain: Chain, anchor: Mapping[str, Any]) -> list[str]:
             break
     return [
         f"record number {anchor['number']} was changed or taken out: the anchor has "
-        f"{anchor['digest'][:12]}, "
-        f"the registry {instead}"
+        f"{anchor['digest'][:12]}, the registry {instead}"
     ]

@@ -196,8 +196,7 @@ def approve(uri: str, name: str, version: str) -> Record:
         if made.who == actor():
             raise InputError(
                 f"{actor()} published {name} version {version}, and an author's own approval does "
-                "not count: "
-                "ask someone else."
+                "not count: ask someone else."
             )
         return append(
             client, name, "approval", {"version": version, "files": made.content["files"]}

@@ -71,8 +71,8 @@ class Terms:
         crossed = "with" if settings["intersections"] else "without"
         return (
             f"level {settings['level']:g}, {settings['draws']} draws, groups of "
-            f"{settings['min_cell']} "
-            f"people or more, {crossed} intersections, seed {settings['seed']}"
+            f"{settings['min_cell']} people or more, {crossed} intersections, seed "
+            f"{settings['seed']}"
         )
 
 
@@ -141,6 +141,7 @@ def judged_copies(metrics: Sequence[str], evaluate: Mapping[str, Any]) -> dict[s
     about.
     """
     defined = {**evaluate.get("counterfactuals", {}), **evaluate.get("terms", {})}
+    defined |= dict.fromkeys(evaluate.get("adapted", ()), "adapted")
     return {
         name: definition
         for name, definition in defined.items()
@@ -234,8 +235,7 @@ def _first_difference(pinned: Mapping[str, Any] | None, judged: Mapping[str, Any
             if column["missing"]:
                 return (
                     f"its contract reads values of {name!r} as missing, and the policy pins no "
-                    "contract: "
-                    "`evenhand policy set --contract FILE` pins one"
+                    "contract: `evenhand policy set --contract FILE` pins one"
                 )
         return None
     pinned_columns = {pinned["label"]["name"]: pinned["label"], **pinned["sensitive"]}
@@ -269,7 +269,6 @@ def _kept_too_few(limit: float, kept: Mapping[str, Any]) -> str | None:
     if least < limit:
         return (
             f"its evaluation measured {least:.1%} of the people with {kept['group']}, and the "
-            "policy asks "
-            f"for {limit:.0%}"
+            f"policy asks for {limit:.0%}"
         )
     return None

@@ -210,8 +210,7 @@ def _migrate_copy(path: Path, part: Path, revision: str | None) -> None:
         reason = (str(error).splitlines() or [""])[0][:200]
         raise NotCarriedOut(
             f"the model registry's file could not be migrated ({type(error).__name__}: {reason}), "
-            "and is as "
-            "it was: restore a copy of it, or use the evenhand that wrote it."
+            "and is as it was: restore a copy of it, or use the evenhand that wrote it."
         ) from error
 
 

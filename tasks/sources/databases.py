@@ -67,8 +67,7 @@ def open_database(connection: str, key: str) -> sqlalchemy.Engine:
     if not address or address.startswith("$"):
         raise InputError(
             f"a database needs {key}: a SQLAlchemy URL, $NAME of a variable that has one, or "
-            "secret/NAME of "
-            "a Prefect block."
+            "secret/NAME of a Prefect block."
         )
     try:
         return _engine(address)

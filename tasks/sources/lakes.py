@@ -111,8 +111,7 @@ def _last_metadata(path: Path, name: str) -> Path:
     if len(last) > 1:
         raise InputError(
             f"{name} has two last versions, {last[0].name} and {last[1].name}: only its catalog "
-            "knows "
-            "which counts; give that file as the table's path."
+            "knows which counts; give that file as the table's path."
         )
     return last[0]
 

@@ -72,8 +72,7 @@ def _copy_folder(folder: Path, copy: Path, shown: str) -> bool:
 def _downloaded(text: str, registry: str, folder: Path) -> Path:
     absent = InputError(
         f"there is no model {without_secrets(text)!r}: give models:/NAME@ALIAS, a folder of an "
-        "MLflow model, "
-        "or an ONNX file."
+        "MLflow model, or an ONNX file."
     )
     if ":/" not in text:
         raise absent
@@ -101,6 +100,5 @@ def _downloaded(text: str, registry: str, folder: Path) -> Path:
     except Exception as error:  # noqa: BLE001 - any library may read the address
         raise NotCarriedOut(
             f"the model {without_secrets(text)!r} cannot be downloaded ({type(error).__name__}): "
-            "check its "
-            "address and your credentials."
+            "check its address and your credentials."
         ) from error

@@ -251,8 +251,7 @@ def refuse_two_readings(
 def _two_readings(column: str, name: str, row: int, section: str) -> InputError:
     return InputError(
         f"the column {column!r} of {name} has two readings (line {line_of(row)} is written like "
-        "14,168: "
-        f"a decimal comma, or thousands?): set {section}.decimal to comma or point."
+        f"14,168: a decimal comma, or thousands?): set {section}.decimal to comma or point."
     )
 
 

@@ -16,8 +16,7 @@ from evenhand.tasks.errors import InputError
 MOST_CHARACTERS = 50_000
 REFUSED = (
     "table.sql must be one SELECT that changes nothing: write a single query, without INTO, FOR "
-    "UPDATE and "
-    "statements that write."
+    "UPDATE and statements that write."
 )
 HIDDEN = "\0"  # stands for a character within quotes or a comment
 
@@ -119,8 +118,7 @@ def check_query(sql: str) -> None:
     if len(text) > MOST_CHARACTERS:
         raise InputError(
             f"table.sql has over {MOST_CHARACTERS:,} characters: make a view in the database and "
-            "select "
-            "from it."
+            "select from it."
         )
     if _CONTROL.search(text):
         raise InputError(

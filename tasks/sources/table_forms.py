@@ -261,8 +261,7 @@ def _marks(columns: Mapping[str, NumberForms], delimiter: str | None) -> dict[st
             point = line_of(forms.point.row)
             raise InputError(
                 f"the column {name!r} mixes numbers with a decimal comma (first in line {comma}) "
-                "and "
-                f"with a decimal point (first in line {point}): write one of them."
+                f"and with a decimal point (first in line {point}): write one of them."
             )
         if forms.comma.count:
             marks[name] = COMMA
@@ -344,8 +343,7 @@ def _date_orders(columns: Mapping[str, DateForms]) -> dict[str, str]:
             line = line_of(forms.either.row)
             raise InputError(
                 f"the dates of the column {forms.name!r} have two readings (line {line} is written "
-                "like "
-                "02/03/2024): state --dates day-first or --dates month-first (table.dates)."
+                "like 02/03/2024): state --dates day-first or --dates month-first (table.dates)."
             )
         orders[forms.name] = next(iter(proven))
     return orders
@@ -357,8 +355,7 @@ def _proven_order(forms: DateForms) -> str | None:
         line = line_of(forms.short.row)
         raise InputError(
             f"the column {forms.name!r} has dates with two digits for the year (first in line "
-            f"{line}): "
-            "write four, as in 31.01.2024."
+            f"{line}): write four, as in 31.01.2024."
         )
     rows_by_order = {
         DAY_FIRST: forms.day_first,

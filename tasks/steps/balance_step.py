@@ -28,8 +28,7 @@ def balance(context: StepContext) -> StepResult:
     if not (folder / "balance.json").exists():
         raise InputError(
             f"balance.proxy {name!r} names a published model that is no proxy: give the name that "
-            "a "
-            "proxy's job publishes."
+            "a proxy's job publishes."
         )
     bundle = ProxyBundle.load(folder, f"{name} {version}")
     labels = pq.read_table(context.inputs["train"] / "y.parquet")
@@ -38,8 +37,7 @@ def balance(context: StepContext) -> StepResult:
         if column not in table.column_names:
             raise InputError(
                 f"balance.proxy {name!r} needs the column {column!r}, which this job's table "
-                "lacks: use a "
-                "proxy of this table."
+                "lacks: use a proxy of this table."
             )
     rows = pa.table({column: decode(table[column]) for column in bundle.features}).take(
         labels["row"]

@@ -4,21 +4,18 @@ columns, and with a simple mitigation.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from evenhand.fairlib.execution import derive_seed
-from evenhand.fairlib.mapped import new_like, release, row_blocks
 from evenhand.fairlib.methods.decided import DecidedModel
-from evenhand.fairlib.methods.registry import METHODS, method_class
-from evenhand.tasks.classifier_training import Learner
+from evenhand.fairlib.methods.registry import METHODS
+from evenhand.tasks.classifier_training import Learner, control_learner
+from evenhand.tasks.decision_rules import decided_rule
 from evenhand.tasks.evaluating.control_names import BLIND, LEAVE_OUT, PLAIN, REWEIGH
 from evenhand.tasks.execution.dataset import Dataset, dataset_of, read_targets
 from evenhand.tasks.execution.step import Outputs, Report, Stages, StepContext, StepResult
-from evenhand.tasks.steps.decide_step import decided_rule
 
 
 def controls(context: StepContext) -> StepResult:
@@ -38,7 +35,7 @@ def controls(context: StepContext) -> StepResult:
     parameters = context.parameters
     data = read_targets(context.inputs["train"])
     spec = METHODS[parameters["method"]]
-    columns = sensitive_columns(data)
+    columns = data.sensitive_positions()
     mitigates = bool(spec.name != spec.plain or parameters["decision"]["equal"])
     names = []
     if mitigates:
@@ -60,7 +57,7 @@ def controls(context: StepContext) -> StepResult:
         names += [name for name, choice in choices.items() if choice.is_trained]
         if choices[REWEIGH].is_trained:
             weights = simple.reweighing(data, simple.attributes_of(data, parameters))
-        left_out = columns + positions_of(data, choices[LEAVE_OUT].columns)
+        left_out = columns + data.positions_of(choices[LEAVE_OUT].columns)
         content = {name: choice.to_json() for name, choice in choices.items()}
         outputs |= context.write_json("simple_mitigations", content)
     stages = Stages(context.progress, max(len(names), 1))
@@ -71,7 +68,7 @@ def controls(context: StepContext) -> StepResult:
             learner = replace(learner, weights=weights)
         rows = data
         if name in hidden:
-            rows = without_columns(data, hidden[name])
+            rows = data.with_zeros_in(hidden[name])
         outputs |= _trained(context, name, learner, rows, stages.next())
     stages.finish()
     return StepResult(outputs, {"trained": names})
@@ -98,39 +95,3 @@ def _trained(
     model.save(context.workdir / name)
     outputs[name] = (context.workdir / name, "model")
     return outputs
-
-
-def control_learner(parameters: Mapping[str, Any], rows: int) -> Learner:
-    """Learner without mitigation of a method, with the `arguments` that both share, for so many
-    rows.
-    """
-    spec = METHODS[parameters["method"]]
-
-    def build() -> Any:
-        seed = derive_seed(parameters["seed"], "train")
-        return method_class(spec.name)(**parameters["arguments"], random_state=seed).plain(rows)
-
-    return Learner(METHODS[spec.plain], build)
-
-
-def sensitive_columns(data: Dataset) -> list[int]:
-    """Positions of the matrix columns of all sensitive attributes that are model inputs."""
-    return positions_of(data, data.sensitive)
-
-
-def positions_of(data: Dataset, names: Iterable[str]) -> list[int]:
-    """Positions of the matrix columns of those table columns that are model inputs."""
-    columns: list[int] = []
-    for name in names:
-        columns.extend(data.groups.get(name, ()))
-    return columns
-
-
-def without_columns(data: Dataset, columns: list[int]) -> Dataset:
-    """The same rows with 0 in some columns, which no learner can then use."""
-    X = new_like(data.X)
-    for block in row_blocks(data.X):
-        X[block] = data.X[block]
-        X[block, columns] = np.float32(0.0)
-        release(X)
-    return replace(data, X=X)

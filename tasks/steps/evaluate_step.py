@@ -21,7 +21,7 @@ from evenhand.fairlib.evaluation.evaluate import Evaluation, MetricValue
 from evenhand.fairlib.evaluation.evaluate import evaluate as measure
 from evenhand.fairlib.evaluation.flips import flips
 from evenhand.fairlib.evaluation.membership import stronger_attack
-from evenhand.fairlib.evaluation.outcomes import Outcomes, score_histograms
+from evenhand.fairlib.evaluation.outcomes import Outcomes, overall_rates, score_histograms
 from evenhand.fairlib.evaluation.probabilities import reliability
 from evenhand.fairlib.evaluation.transport_adversary import (
     TransportAudit,
@@ -61,12 +61,16 @@ from evenhand.tasks.evaluating.decisions import (
     decide_rows,
     person_mean,
 )
-from evenhand.tasks.evaluating.metric_leaks import adapted_consistency, metric_leaks
+from evenhand.tasks.evaluating.metric_leaks import (
+    adapted_consistency,
+    adapted_copies,
+    consistency_of,
+    metric_leaks,
+)
 from evenhand.tasks.evaluating.token_moves import TokenMoves, token_moves
 from evenhand.tasks.execution.dataset import Block, Dataset, StoredTable, dataset_of, read_targets
 from evenhand.tasks.execution.step import Outputs, Stages, StepContext, StepResult, in_units
 from evenhand.tasks.sentence_rows import sentences_of, vectors_folder
-from evenhand.tasks.steps.controls_step import positions_of, sensitive_columns
 
 if TYPE_CHECKING:
     from evenhand.fairlib.methods.dadi.dadi_classifier import Acquisition
@@ -127,7 +131,7 @@ def evaluate(context: StepContext) -> StepResult:
     outcomes = test.outcomes(METHOD)
     audited, certified, certificates = test.certify(model, outcomes, draws=settings["draws"])
     moves = test.token_moves(model, outcomes, draws=settings["draws"])
-    certificates |= moves.metrics | test.adapted_consistency(model)
+    certificates |= moves.metrics | test.adapted_consistency(model, outcomes)
 
     metrics = _probability_spread(outcomes) | certificates
     metrics |= _metrics_of_attacks_and_reasons(test, model)
@@ -170,17 +174,6 @@ def evaluate(context: StepContext) -> StepResult:
     return StepResult(outputs, {"test_rows": len(test.rows.y)})
 
 
-def overall_rates(outcomes: Outcomes) -> dict[str, dict[str, float]]:
-    """For two labels ``rates``: share of positive decisions, ``predicted``, and of positive labels,
-    ``observed``.
-    """
-    if outcomes.classes:
-        return {}
-    predicted = float((outcomes.y_pred == 1).mean())
-    observed = float((outcomes.y_true == 1).mean())
-    return {"rates": {"predicted": predicted, "observed": observed}}
-
-
 def _probability_spread(outcomes: Outcomes) -> dict[str, MetricValue]:
     """For two labels ``probability_spread``: how far the scores of the middle 90 % of people are
     apart.
@@ -206,7 +199,9 @@ def _metrics_of_attacks_and_reasons(test: _Test, model: Any) -> dict[str, Metric
     context = test.context
     metrics: dict[str, MetricValue] = {}
     if context.parameters.get("metric_leak"):
-        metrics |= metric_leaks(load_metric(context.inputs["metric"]), model, test.data)
+        legitimate = context.parameters.get("legitimate", ())
+        metric = load_metric(context.inputs["metric"])
+        metrics |= metric_leaks(metric, model, test.data, legitimate)
     if "membership" in context.inputs:
         attacks = json.loads(context.inputs["membership"].read_text())["attacks"]
         metrics["membership_auc"] = MetricValue(**stronger_attack(attacks)["auc"])
@@ -364,10 +359,10 @@ class _Test:
             return load_model(inputs["model"])
         model = load_model(inputs[name])
         if name == BLIND:
-            return controls.Blind(model, sensitive_columns(self.rows))
+            return controls.Blind(model, self.rows.sensitive_positions())
         if name == LEAVE_OUT:
-            left_out = positions_of(self.rows, self.simple_mitigations[name]["columns"])
-            return controls.Blind(model, sensitive_columns(self.rows) + left_out)
+            left_out = self.rows.positions_of(self.simple_mitigations[name]["columns"])
+            return controls.Blind(model, self.rows.sensitive_positions() + left_out)
         return model
 
     @cached_property
@@ -408,8 +403,19 @@ class _Test:
         """Decisions about rows, and whether all counterfactual copies of a row get the same
         decision.
         """
-        copies = self.context.parameters["evaluate"]["counterfactuals"]
-        return decide_rows(model, self.encoder, rows.X, copies, acquired, sensitive=rows.sensitive)
+        settings = self.context.parameters["evaluate"]
+        adapted = {}
+        for name in settings.get("adapted", ()):
+            adapted[name] = adapted_copies(load_metric(self.context.inputs["metric"]))
+        return decide_rows(
+            model,
+            self.encoder,
+            rows.X,
+            settings["counterfactuals"],
+            acquired,
+            sensitive=rows.sensitive,
+            adapted=adapted,
+        )
 
     def compare(self) -> Iterator[tuple[str | None, Any]]:
         """Begin to compare the model with each control, by name, and as None to measure it."""
@@ -443,13 +449,17 @@ class _Test:
             counts_people=self.rows.counts_people,
         )
 
-    def adapted_consistency(self, model: Any) -> dict[str, MetricValue]:
+    def adapted_consistency(self, model: Any, outcomes: Outcomes) -> dict[str, MetricValue]:
         """Equal decisions on the adapted copies of a learned metric, if the job has one."""
         parameters = self.context.parameters
         if not parameters.get("metric_leak"):
             return {}
+        level = parameters["evaluate"]["level"]
+        for name in parameters["evaluate"].get("adapted", ()):
+            # these copies have been predicted already
+            return consistency_of(outcomes.consistent[name], level)
         metric = load_metric(self.context.inputs["metric"])
-        return adapted_consistency(metric, model, self.data, parameters["evaluate"]["level"])
+        return adapted_consistency(metric, model, self.data, level)
 
     def measured_control(self, name: str, compared: controls.Against) -> controls.MeasuredControl:
         """A trained control's outcomes, with its certificates and its moves of tokens."""
@@ -457,7 +467,7 @@ class _Test:
         outcomes = self.outcomes(name)
         _, _, certified = self.certify(model, outcomes, draws=0, outputs=False)
         moves = self.token_moves(model, outcomes, draws=0)
-        certified |= moves.metrics | self.adapted_consistency(model)
+        certified |= moves.metrics | self.adapted_consistency(model, outcomes)
         return controls.MeasuredControl(
             name, outcomes, certified, None, moves.by_sentence, compared
         )

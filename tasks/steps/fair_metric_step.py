@@ -18,24 +18,39 @@ from evenhand.fairlib.distances.sensitive_subspace import (
     SensitiveSubspace,
     predicts_attribute,
 )
-from evenhand.fairlib.execution import derive_seed
+from evenhand.fairlib.execution import derive_seed, sample_rows
 from evenhand.fairlib.preprocessing.counterfactuals import all_copies
 from evenhand.tasks.errors import InputError, input_errors
 from evenhand.tasks.execution.dataset import Dataset, read_dataset
-from evenhand.tasks.execution.step import StepContext, StepResult
+from evenhand.tasks.execution.step import Outputs, StepContext, StepResult
 from evenhand.tasks.sentence_rows import copies_to_learn, read_encoder
 
+# AUC of the label from which on the inputs predict it at all, and the share of what it has beyond
+# chance that a learned metric must leave.
+LEAST_AUC = 0.55
+LEAST_SIGNAL = 0.1
+# Rows whose adapted copies are compared with the contract's ranges.
+CHECKED_COPIES = 6000
+# Share of people whose copies may be outside a range: those at its end.
+OUTSIDE_SHARE = 0.01
+# Rounding of encoded numbers, in standard deviations.
+ROUNDING = 1e-4
 # Share of the differences between comparable people that FACE removes by default.
 EXPLAINED_VARIANCE = 0.95
 
 
 def fair_metric(context: StepContext) -> StepResult:
-    """Write ``metric/``, the fair metric that the job describes."""
+    """Write ``metric/``, the fair metric that the job describes; of a learned one also
+    ``metric_report.json``, what it does with each column.
+    """
     data = read_dataset(context.inputs["train"])
     unlearned: list[str] = []
     with input_errors("the fair metric cannot be learned: "):
         metric = _fit_metric(context, data, unlearned)
-    if not unlearned:
+    if isinstance(metric, LearnedMetric):
+        _check_signal(metric.report_)
+        _check_ranges(context, data, metric)
+    elif not unlearned:
         _check_rank(metric)
     metric.save(context.workdir / "metric")
     facts = {
@@ -43,9 +58,11 @@ def fair_metric(context: StepContext) -> StepResult:
         "mean_squared_distance": mean_squared_distance(metric, data.X),
         "unlearned": unlearned,
     }
+    outputs: Outputs = {"metric": (context.workdir / "metric", "metric")}
     if isinstance(metric, LearnedMetric):
         facts["learned"] = report_content(metric.report_)
-    return StepResult({"metric": (context.workdir / "metric", "metric")}, facts)
+        outputs |= context.write_json("metric_report", facts["learned"])
+    return StepResult(outputs, facts)
 
 
 def _fit_metric(context: StepContext, data: Dataset, unlearned: list[str]) -> Metric:
@@ -162,6 +179,60 @@ def report_content(report: MetricReport) -> dict[str, Any]:
     if report.label_auc is not None:
         label_auc = [round(auc, 4) for auc in report.label_auc]
     return {"columns": columns, "leaks": leaks, "label_auc": label_auc}
+
+
+def _check_signal(report: MetricReport) -> None:
+    """Refuse a metric that leaves nothing by which people with other labels differ."""
+    if report.label_auc is None:
+        return
+    before, after = report.label_auc
+    if before >= LEAST_AUC and after - 0.5 < LEAST_SIGNAL * (before - 0.5):
+        raise InputError(
+            "the learned metric leaves nothing that predicts the label (AUC "
+            f"{before:.2f} before, {after:.2f} after): all people would be comparable. List "
+            "columns whose differences between groups may count in fair_metric.legitimate."
+        )
+
+
+def _check_ranges(context: StepContext, data: Dataset, metric: LearnedMetric) -> None:
+    """Refuse a metric whose adapted copies have numbers outside the ranges of the contract.
+
+    A few such copies of people at a range's end are no reason.
+    """
+    ranges = context.parameters.get("ranges")
+    if not ranges:
+        return
+    rows = sample_rows(len(data.X), CHECKED_COPIES, np.random.default_rng(0))
+    groups = {name: values[rows] for name, values in data.sensitive.items()}
+    copies = metric.counterfactuals(data.X[rows], sensitive_features=groups)
+    for item in read_encoder(context).fitted_:
+        if item.name not in ranges:
+            continue
+        position = data.groups[item.name][0]
+        low, high = ranges[item.name]
+        values = np.stack([copy[:, position] for copy in copies])
+        numbers = values.astype(np.float64) * item.scale + item.centre
+        tolerance = ROUNDING * item.scale
+        outside = np.zeros(numbers.shape, dtype=bool)
+        if low is not None:
+            outside |= numbers < low - tolerance
+        if high is not None:
+            outside |= numbers > high + tolerance
+        share = float(outside.any(axis=0).mean())
+        if share > OUTSIDE_SHARE:
+            raise InputError(
+                f"the adapted copies of {share:.0%} of people have a {item.name!r} outside the "
+                f"contract's range {_range_in_words(low, high)}: list it in "
+                "fair_metric.legitimate, leave it out (leave_out), or widen the range."
+            )
+
+
+def _range_in_words(low: float | None, high: float | None) -> str:
+    if low is None:
+        return f"up to {high:g}"
+    if high is None:
+        return f"from {low:g}"
+    return f"{low:g} to {high:g}"
 
 
 def _positions(data: Dataset, names: Iterable[str]) -> list[int]:

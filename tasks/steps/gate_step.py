@@ -16,8 +16,8 @@ from evenhand.tasks.execution.step import StepContext, StepResult
 DEFAULT_GATES = "default gates"
 # Smallest useful difference between the 5th and the 95th percentile of calibrated probabilities.
 LEAST_SPREAD = 0.01
-# One answer for everybody has 0.5.
-LEAST_BALANCED = 0.501
+# Balanced accuracy above that of one answer for everybody, which is 1 over the number of labels.
+MARGIN = 0.001
 # What to change if a model is degenerate; of some learners also which of their parameters.
 MORE = "give more rows, or inputs that predict the label better"
 CURES = {
@@ -72,9 +72,7 @@ def gate(context: StepContext) -> StepResult:
 
 def default_gates(*, calibrated: bool, classes: int) -> dict[str, dict[str, Any]]:
     """Limits for a job that sets none: better than the majority-class baseline."""
-    least = LEAST_BALANCED
-    if classes:
-        least = 1 / classes + 0.001
+    least = 1 / (classes or 2) + MARGIN
     gates: dict[str, dict[str, Any]] = {"balanced_accuracy": {"min": round(least, 3)}}
     if calibrated:
         gates["log_loss_gain"] = {"min": 0.0}
@@ -114,8 +112,7 @@ def _degenerate_of_two_labels(
     if not orders_people and (spread == 0.0 or (calibrated and spread < LEAST_SPREAD)):
         return (
             "the model gives nearly everybody the same probability (from the 5th to the 95th "
-            "percentile: "
-            f"{spread:.3g}): {cure}."
+            f"percentile: {spread:.3g}): {cure}."
         )
     if area["value"] is not None and _upper_end(area) <= 0.5:
         return f"the model orders people no better than chance (AUC {area['value']:.3f}): {cure}."

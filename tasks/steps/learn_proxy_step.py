@@ -34,8 +34,7 @@ def learn_proxy(context: StepContext) -> StepResult:
         if count > MAX_GROUPS:
             raise InputError(
                 f"the sensitive column {name!r} has {count} groups, and at most {MAX_GROUPS} can "
-                "be "
-                "balanced: merge them in the table."
+                "be balanced: merge them in the table."
             )
     arguments = {**context.parameters["arguments"], **spec.fixed}
     if "random_state" in inspect.signature(proxy_class(spec.name).__init__).parameters:

@@ -13,7 +13,7 @@ from evenhand.data_contracts.arrow import group_labels, known_groups, label_code
 from evenhand.data_contracts.favourable import describe_outcome
 from evenhand.data_contracts.model import Contract
 from evenhand.fairlib.evaluation.evaluate import evaluate
-from evenhand.fairlib.evaluation.outcomes import Outcomes, score_histograms
+from evenhand.fairlib.evaluation.outcomes import Outcomes, overall_rates, score_histograms
 from evenhand.fairlib.evaluation.paired import compare
 from evenhand.fairlib.preprocessing.counterfactuals import check_counterfactuals
 from evenhand.tasks.errors import input_errors
@@ -79,7 +79,7 @@ def measure_model(context: StepContext) -> StepResult:
             used["outcome"] = describe_outcome(contract.label)
         evaluations.append(replace(evaluation, metrics=metrics, settings=used).to_json())
     min_cell = settings["min_cell"]
-    outputs |= context.write_json("metrics", evaluations[0])
+    outputs |= context.write_json("metrics", evaluations[0] | overall_rates(outcomes[0]))
     if not outcomes[0].classes:
         outputs |= context.write_json(
             "histograms", score_histograms(outcomes[0], min_cell=min_cell)

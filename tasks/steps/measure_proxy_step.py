@@ -79,8 +79,7 @@ def _warnings(proxy: BalancingProxy, metrics: Mapping[str, MetricValue]) -> list
     if kept_groups == 1 and len(proxy.acceptance_) > 1:
         warnings.append(
             f"only one of {len(proxy.acceptance_)} proxy groups is kept: a model learns nothing "
-            "about the "
-            "others from this sample; a larger method.support gives more people a chance"
+            "about the others from this sample; a larger method.support gives more people a chance"
         )
     if supported is not None and supported < LEAST_SUPPORT:
         warnings.append(

@@ -185,8 +185,8 @@ def _check_part(
     present = np.unique(targets.y[rows])
     if labels and len(present) < 2:
         raise InputError(
-            f"the {part} rows have one value of the label {label.name!r} only: "
-            "use a stratified split or more rows."
+            f"the {part} rows have one value of the label {label.name!r} only: use a stratified "
+            "split or more rows."
         )
     if labels and len(present) < len(label.classes):
         absent = sorted({*range(len(label.classes))} - {*present.tolist()})

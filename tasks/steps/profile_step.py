@@ -4,7 +4,6 @@ person.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
@@ -17,11 +16,17 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from evenhand.data_contracts.arrow import decode, group_codes, group_labels, label_codes
+from evenhand.data_contracts.arrow import (
+    decode,
+    group_codes,
+    group_labels,
+    label_codes,
+    numbers_of,
+)
 from evenhand.data_contracts.model import Column, Contract
-from evenhand.fairlib.arrays import Bool, Float, Int
+from evenhand.fairlib.arrays import Bool, Int
 from evenhand.fairlib.evaluation.binning import numeric_bins, pool_small
-from evenhand.fairlib.preprocessing.encoder import category_name
+from evenhand.fairlib.preprocessing.encoder import category_counts
 from evenhand.fairlib.preprocessing.leaks import (
     LEAK_AUC,
     STAND_IN_AUC,
@@ -120,7 +125,7 @@ class _Training:
             if column.logical_type == "date":
                 counted["kind"] = "date"
         else:
-            counts, missing = category_counts(values)
+            counts, missing = category_counts(decode(values))
             large, other_count = pool_small(dict(sorted(counts.items())), self.least)
             counted = {
                 "kind": "category",
@@ -181,34 +186,6 @@ def _groups(
     return counted
 
 
-def numbers_of(values: pa.ChunkedArray, column: Column) -> Float:
-    """Values as float64, shape (n,): of dates the days since 1970-01-01, of sentences the
-    characters.
-
-    Missing ones are NaN.
-    """
-    values = decode(values)
-    if column.is_text:
-        values = pc.utf8_length(values)
-    if column.logical_type == "date":
-        values = values.cast(pa.date32(), safe=False).cast(pa.int32())
-    return np.asarray(values.cast(pa.float64(), safe=False).to_numpy(), dtype=np.float64)
-
-
-def category_counts(values: pa.ChunkedArray) -> tuple[dict[str, int], int]:
-    """Rows per category, under the encoder's names, and rows with a missing value or NaN."""
-    counts: Counter[str] = Counter()
-    missing = 0
-    for item in pc.value_counts(decode(values).combine_chunks()):
-        value = item["values"].as_py()
-        count = item["counts"].as_py()
-        if value is None or value != value:
-            missing += count
-        else:
-            counts[category_name(value)] += count
-    return dict(counts), missing
-
-
 def leak_report(table: pa.Table, contract: Contract, rows: int) -> dict[str, Any]:
     """Find leaks and proxy features among the model inputs of a typed sample of a table of so many
     `rows`.
@@ -224,11 +201,11 @@ def leak_report(table: pa.Table, contract: Contract, rows: int) -> dict[str, Any
     inputs = {}
     for column in contract.features:
         if column.role == "feature":
-            inputs[column.name] = _codes_or_numbers(table[column.name], column)
+            inputs[column.name] = codes_or_numbers(table[column.name], column)
     label = contract.label
     codes = label_codes(table[label.name], label)
     sensitive = {
-        column.name: _codes_or_numbers(table[column.name], column) for column in contract.sensitive
+        column.name: codes_or_numbers(table[column.name], column) for column in contract.sensitive
     }
     suspects: dict[str, Suspect] = {}
     joint: float | None = None
@@ -277,7 +254,7 @@ def _categories(values: pa.ChunkedArray, column: Column) -> pa.Array:
     return pc.unique(values).drop_null()
 
 
-def _codes_or_numbers(values: pa.ChunkedArray, column: Column) -> NDArray[Any]:
+def codes_or_numbers(values: pa.ChunkedArray, column: Column) -> NDArray[Any]:
     """Numbers and days as float64, or the codes of categories as int64; shape (n,)."""
     is_category = column.encoding in ("onehot", "binary", "ordinal") or not column.is_numeric
     is_category &= not column.is_text

@@ -101,7 +101,7 @@ def publish(context: StepContext) -> StepResult:
     card_folder.mkdir()
     (card_folder / "model_card.json").write_text(json.dumps(card, indent=1))
     (card_folder / "model_card.md").write_text(card_markdown(card))
-    facts = _publish(parameters, bundle, card_folder, card)
+    facts = _publish_version(parameters, bundle, card_folder, card)
     return StepResult({"card": (card_folder, "card")}, facts)
 
 
@@ -162,7 +162,7 @@ def _make_card(context: StepContext, measured: Mapping[str, Any], bundle: Path) 
 
 
 @waits_for_service
-def _publish(
+def _publish_version(
     parameters: Mapping[str, Any], bundle: Path, card_folder: Path, card: Mapping[str, Any]
 ) -> dict[str, Any]:
     """Do what is left to do in the registry; return the facts of the publication."""
@@ -205,26 +205,26 @@ def _publish(
                 # The same model was published before, and a later evaluation refused it.
                 raise GateRefused(
                     f"{name} version {number} is the same model, and the evaluation "
-                    f"{refusing.get('run_id')} "
-                    f"did not pass it: publishing it again does not make it {alias}.",
+                    f"{refusing.get('run_id')} did not pass it: publishing it again does not make "
+                    f"it {alias}.",
                     1,
                 )
         if not chain.of("evaluation", version):
             record_evaluation(client, name, version, evaluation)
-        policy, held_back = _judge_and_move(client, name, version, alias, evaluation)
+        policy, held_back = _move_alias_by_policy(client, name, version, alias, evaluation)
         if held_back:
             alias = WAITING
     made = {"name": name, "alias": alias, "version": version, "uri": f"models:/{name}@{alias}"}
     return made | {"held_back": held_back, "policy": policy is not None}
 
 
-def _judge_and_move(
+def _move_alias_by_policy(
     client: MlflowClient, name: str, version: str, alias: str, evaluation: Mapping[str, Any]
 ) -> tuple[Mapping[str, Any] | None, str | None]:
     """Move the job's alias, or `WAITING` if the policy holds the version back.
 
-    Returns the policy in force when the move is recorded, and why it holds the version back. No
-    kept answer decides what is published.
+    Returns the policy in force when the move is recorded, and why it holds the version back; each
+    may be None. Both are read from the registry itself, never from a cached answer.
     """
     for attempt in range(JUDGEMENTS):
         chain = settled_chain(client, name, alias)
@@ -629,9 +629,9 @@ def _example(column: Column, categories: Sequence[str]) -> Any:
 def packages_of(bundle: Path, method: str) -> tuple[str, ...]:
     """Packages that a published model needs to predict: those of its own method only."""
     spec = spec_of(method)
-    trees = spec.plain == "gbdt" or (bundle / "model" / "trees").is_dir()
     packages = ["numpy", "scipy", "pandas", "scikit-learn"]
-    if trees:
+    # DADI's model may predict from the answers by trees
+    if spec.has_trees or (bundle / "model" / "trees").is_dir():
         packages += ["xgboost", "xgboost-cpu"]
     if spec.differentiable or spec.selects:
         packages.append("torch")

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
+from evenhand.fairlib.arrays import Float32
 from evenhand.fairlib.distances.metric_kinds import load_metric
 from evenhand.fairlib.execution import derive_seed
 from evenhand.fairlib.methods.registry import METHODS, installed, method_class, needed_extra
@@ -70,6 +71,12 @@ def train(context: StepContext) -> StepResult:
     return StepResult(outputs, facts)
 
 
+def adapted_copies(metric: Any, data: Dataset) -> list[Float32]:
+    """Counterparts of rows, whose groups are known, in every group."""
+    copies: list[Float32] = metric.counterfactuals(data.X, sensitive_features=data.sensitive)
+    return copies
+
+
 def learner_of(
     context: StepContext, data: Dataset, changed: Mapping[str, Any] = MappingProxyType({})
 ) -> Learner:
@@ -89,6 +96,8 @@ def learner_of(
         with input_errors():
             copies = all_copies(encoder, data.X, context.parameters["counterfactuals"])
             copies += copies_to_pair(context, data, encoder, seed)
+            if context.parameters.get("adapted"):
+                copies += adapted_copies(load_metric(context.inputs["metric"]), data)
     chosen = context.parameters.get("sensitive", data.sensitive)
     groups = {name: data.sensitive[name].astype(str) for name in chosen if name in data.sensitive}
     return Learner(

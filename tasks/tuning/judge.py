@@ -13,6 +13,7 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from evenhand.fairlib.arrays import Float, Float32, Int
+from evenhand.fairlib.distances.metric_kinds import load_metric
 from evenhand.fairlib.evaluation.evaluate import evaluate
 from evenhand.fairlib.evaluation.outcomes import Outcomes
 from evenhand.fairlib.execution import derive_seed
@@ -20,7 +21,8 @@ from evenhand.fairlib.methods.decided import GroupRule, ThresholdRule
 from evenhand.fairlib.methods.registry import method_class
 from evenhand.fairlib.methods.row_groups import fold_of_rows, joint_cells
 from evenhand.fairlib.preprocessing.counterfactuals import encoded_copies
-from evenhand.tasks.classifier_training import HeldOut
+from evenhand.tasks.classifier_training import HeldOut, control_learner
+from evenhand.tasks.decision_rules import calibrated_on, check_groups, chosen_rule
 from evenhand.tasks.errors import InputError
 from evenhand.tasks.evaluating.control_names import BLIND, CONTROLS, MAJORITY
 from evenhand.tasks.evaluating.decisions import Decisions, acquire, bootstrap_settings
@@ -29,9 +31,7 @@ from evenhand.tasks.evaluating.token_moves import Moves, moved_to
 from evenhand.tasks.execution.dataset import Dataset, read_dataset
 from evenhand.tasks.execution.step import StepContext, StepResult
 from evenhand.tasks.sentence_rows import Mentions, no_mention, read_encoder, sentences_of, terms_of
-from evenhand.tasks.steps.controls_step import control_learner, sensitive_columns, without_columns
-from evenhand.tasks.steps.decide_step import calibrated_on, check_groups, chosen_rule
-from evenhand.tasks.steps.train_step import learner_of
+from evenhand.tasks.steps.train_step import adapted_copies, learner_of
 from evenhand.tasks.tuning.trial_search import SCORES
 
 # The first rung has one in so many of a fold's training rows and of the training steps of a method.
@@ -51,11 +51,12 @@ def judge(context: StepContext) -> StepResult:
     third of the method's steps; each half of it is decided by what is chosen on the other half. A
     rule that the rows do not allow has an ``error`` instead.
 
-    The inputs are the ``train`` rows, the fair ``metric`` for methods that use one, the ``encoder``
-    for counterfactual copies, and the ``checked`` table for those of sentences. Parameters are
-    those of the steps `train` and `decide`, with a list of ``rules`` (``decision`` and
-    ``attribute``) for the decision, and ``kind`` (a control's name, or another), ``leave_out``
-    (sensitive columns that the model does not see), ``folds``, ``first``, and ``measure`` with the
+    The inputs are the ``train`` rows, the fair ``metric`` for methods that use one, the metric
+    ``adapting`` that makes adapted copies, the ``encoder`` for other counterfactual copies, and the
+    ``checked`` table for those of sentences. Parameters are those of the steps `train` and
+    `decide`, with a list of ``rules`` (``decision`` and ``attribute``) for the decision, and
+    ``kind`` (a control's name, or another), ``leave_out`` (sensitive columns that the model does
+    not see), ``folds``, ``first``, and ``measure`` with the
     settings of the evaluation.
     """
     parameters = context.parameters
@@ -218,8 +219,8 @@ def predictions(
     parameters = context.parameters
     hidden = _hidden_columns(parameters, data)
     changed = {} if as_run else _shorter(parameters)
-    model = _trained(context, without_columns(data, hidden), changed)
-    held = without_columns(held, hidden)
+    model = _trained(context, data.with_zeros_in(hidden), changed)
+    held = held.with_zeros_in(hidden)
     measure = parameters["measure"]
     encoder: Any = None
     if measure["counterfactuals"] or measure["terms"]:
@@ -228,6 +229,12 @@ def predictions(
     copies = {}
     for name, changes in measure["counterfactuals"].items():
         made = encoded_copies(encoder, held.X, changes)
+        for copy in made:
+            copy[:, hidden] = np.float32(0.0)
+            views.append(copy)
+        copies[name] = len(made)
+    for name in measure.get("adapted", ()):
+        made = adapted_copies(load_metric(context.inputs["adapting"]), held)
         for copy in made:
             copy[:, hidden] = np.float32(0.0)
             views.append(copy)
@@ -249,7 +256,7 @@ def _hidden_columns(parameters: Mapping[str, Any], data: Dataset) -> list[int]:
     """
     hidden = []
     if parameters["kind"] == BLIND:
-        hidden += sensitive_columns(data)
+        hidden += data.sensitive_positions()
     for name in parameters["leave_out"]:
         hidden += data.groups.get(name, ())
     return hidden

@@ -84,6 +84,8 @@ def test_planted_worlds_count_losses_beyond_the_tolerance() -> None:
     world = {"seeds": 3, "best_control": "blind", "methods": methods}
     text = planted_section.section({"worlds": {"2500": {"linear": world}}})
     assert "| linear | 0.850 / 0.900 | −0.003 / 0.900 | −0.003 / 0.900 |" in text
-    assert "0 of 1 worlds with the default metric, and in 1 with the learned one" in text
+    assert "- `project`, default metric: at most 0.003" in text
+    assert "below the best baseline in 0 of 1 worlds." in text
+    assert "below the best baseline in 1 of 1 worlds." in text
     # a method that was not measured has no column
     assert "budro" not in text.partition("| world |")[2]

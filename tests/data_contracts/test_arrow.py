@@ -13,6 +13,7 @@ from evenhand.data_contracts.arrow import (
     group_codes,
     group_labels,
     label_codes,
+    numbers_of,
     reaches,
 )
 from evenhand.data_contracts.checking import check_table
@@ -186,3 +187,19 @@ def test_labels_from_a_threshold_by_hand():
     assert reaches(numbers, 2.5).to_pylist() == [False, True, None, True, False]
     decimals = pa.chunked_array([pa.array([2, 3], pa.decimal128(5, 2))])
     assert label_codes(decimals, number).tolist() == [0, 1]
+
+
+@pytest.mark.parametrize(
+    ("values", "kind", "expected"),
+    [
+        (pa.array([3, None, -1]), "integer", [3.0, np.nan, -1.0]),
+        (pa.array([1.5, 2.0]).dictionary_encode(), "number", [1.5, 2.0]),
+        (pa.array([dt.date(1970, 1, 2), None, dt.date(1969, 12, 31)]), "date", [1, np.nan, -1]),
+        (pa.array([True, False, None]), "boolean", [1.0, 0.0, np.nan]),
+    ],
+)
+def test_numbers_of_a_column(values: pa.Array, kind: str, expected: list[float]) -> None:
+    column = Column("c", kind, role="feature", is_feature=True)
+    numbers = numbers_of(pa.chunked_array([values]), column)
+    assert numbers.dtype == np.float64
+    np.testing.assert_array_equal(numbers, expected)

@@ -125,3 +125,17 @@ def test_a_threshold_names_its_two_outcomes():
 def test_rules_of_a_threshold(logical_type, options, message):
     with pytest.raises(ContractError, match=message):
         _threshold(logical_type, **options)
+
+
+def test_only_features_are_legitimate() -> None:
+    marked = Column("experience", "integer", is_feature=True, legitimate=True)
+    assert marked.to_dict()["legitimate"] is True
+    assert Column.from_dict(marked.to_dict()) == marked
+    assert marked.no_input("ignore").legitimate is None
+    unmarked = Column("experience", "integer", is_feature=True, legitimate=False)
+    # so that the digest does not depend on how it is left out
+    assert "legitimate" not in unmarked.to_dict()
+    with pytest.raises(ContractError, match="column 'sex': legitimate is for features"):
+        Column("sex", "string", role="sensitive", legitimate=True)
+    with pytest.raises(ContractError, match="legitimate is 'yes', expected true or false"):
+        Column("experience", "integer", is_feature=True, legitimate="yes")  # type: ignore[arg-type]

@@ -321,3 +321,17 @@ def test_a_threshold_survives_its_forms(people_yaml):
     assert parse_contract(text.replace("50000}", "50001}")).digest != threshold.digest
     assert Contract.from_dict(threshold.to_dict()) == threshold
     assert "at_least" not in contract.label.to_dict()
+
+
+def test_a_legitimate_column_survives_its_forms_and_no_digest(people_yaml):
+    old = "    - {property: role, value: feature}\n"
+    assert old in people_yaml
+    plain = parse_contract(people_yaml)
+    marked = parse_contract(
+        people_yaml.replace(old, f"{old}    - {{property: legitimate, value: true}}\n", 1)
+    )
+    (name,) = marked.legitimate
+    assert plain.legitimate == ()
+    assert parse_contract(to_yaml(marked)) == marked
+    assert marked.digest == plain.digest
+    assert marked.without_legitimate() == plain

@@ -10,7 +10,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
-SECTION = re.compile(r"^## Ten lines of Python\n(.*?)^## ", re.DOTALL | re.MULTILINE)
+SECTION = re.compile(r"^## From Python\n(.*?)^## ", re.DOTALL | re.MULTILINE)
 BLOCK = re.compile(r"(?:^(?: {4}.*)?\n)+", re.MULTILINE)
 MOST_LINKS = 10
 

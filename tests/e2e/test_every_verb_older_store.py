@@ -1,20 +1,17 @@
-"""
-A store and a registry that were made before the pages, steps and packages had their present form.
+"""A store and a registry that were made before pages, steps and packages had their present form.
 
 The archive holds what commit 8be483f wrote: two versions of trees, a network and a proxy, learned
 from 400 generated loans, an evaluation and a promotion on record, a drift check, filtered rows, and
-what the published models predicted for the generated rows of ``rows.parquet``."""
+what the published models predicted for the generated rows of ``rows.parquet``.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import json
-import os
 import shutil
 import sqlite3
-import tarfile
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -24,16 +21,15 @@ import xgboost as xgb
 import yaml
 from typer.testing import CliRunner
 
-from tests.flows.people import copy_store, move_store, predict
+from tests.e2e.stored_archives import call, copied, unpack
+from tests.flows.people import predict
 
-ARCHIVE = Path(__file__).parent / "data" / "older_store.tar.xz"
-MADE_AT = "/tmp/oldstore/store"
 # of the method, as the release had them
 DEFAULTS = {
     **{"eta": 0.3, "reg_lambda": 1.0, "min_child_weight": 1.0, "base_score": 0.5},
     **{"balance_classes": True, "n_iter_no_change": None},
 }
-# of the filtered file, in nanoseconds: archives round it
+# when rows.parquet, the filtered file, was written
 WRITTEN = 1795364155518738909
 
 
@@ -41,31 +37,13 @@ WRITTEN = 1795364155518738909
 def unpacked(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of the archive, with the addresses of this machine."""
     folder = tmp_path_factory.mktemp("older").resolve()
-    with tarfile.open(ARCHIVE) as archive:
-        archive.extractall(folder, filter="data")
-    move_store(folder / "store", MADE_AT)
-    known = folder / "kept" / "_evenhand" / "input.json"
-    known.write_text(known.read_text().replace(str(Path(MADE_AT).parent), str(folder)))
-    os.utime(folder / "rows.parquet", ns=(WRITTEN, WRITTEN))
-    return folder
+    return unpack("older_store.tar.xz", "/tmp/oldstore", WRITTEN, folder)
 
 
 @pytest.fixture
 def older(unpacked: Path, tmp_path: Path) -> Path:
     """A copy of the folder, for a test that writes into its store."""
-    copy_store(unpacked / "store", tmp_path / "store")
-    for path in unpacked.glob("*.yaml"):
-        shutil.copy2(path, tmp_path)
-    return tmp_path
-
-
-def call(folder: Path, *arguments: str, code: int = 0) -> Any:
-    """What a command prints as JSON."""
-    from evenhand.flows.cli import app
-
-    done = CliRunner().invoke(app, [*arguments, "--store", str(folder / "store"), "--json"])
-    assert done.exit_code == code, (done.exception, done.stdout, done.stderr)
-    return json.loads(done.stdout)
+    return copied(unpacked, tmp_path)
 
 
 @pytest.mark.long

@@ -7,22 +7,16 @@ the trees predicted for the rows of ``rows.parquet``.
 
 from __future__ import annotations
 
-import json
-import os
 import shutil
-import tarfile
 from pathlib import Path
-from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
 
-from tests.flows.people import copy_store, move_store
+from tests.e2e.stored_archives import call, copied, unpack
 
-ARCHIVE = Path(__file__).parent / "data" / "previous_store.tar.xz"
-MADE_AT = "/tmp/older861/new"
-# of the filtered file, in nanoseconds: archives round it
+# when rows.parquet, the filtered file, was written
 WRITTEN = 1795839962546747839
 
 
@@ -30,31 +24,13 @@ WRITTEN = 1795839962546747839
 def unpacked(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of the archive, with the addresses of this machine."""
     folder = tmp_path_factory.mktemp("previous").resolve()
-    with tarfile.open(ARCHIVE) as archive:
-        archive.extractall(folder, filter="data")
-    move_store(folder / "store", f"{MADE_AT}/store")
-    source = folder / "kept" / "_evenhand" / "input.json"
-    source.write_text(source.read_text().replace(MADE_AT, str(folder)))
-    os.utime(folder / "rows.parquet", ns=(WRITTEN, WRITTEN))
-    return folder
+    return unpack("previous_store.tar.xz", "/tmp/older861/new", WRITTEN, folder)
 
 
 @pytest.fixture
 def previous(unpacked: Path, tmp_path: Path) -> Path:
     """A copy of the folder, for a test that writes into its store."""
-    copy_store(unpacked / "store", tmp_path / "store")
-    for path in unpacked.glob("*.yaml"):
-        shutil.copy2(path, tmp_path)
-    return tmp_path
-
-
-def call(folder: Path, *arguments: str, code: int = 0) -> Any:
-    """What a command prints as JSON."""
-    from evenhand.flows.cli import app
-
-    done = CliRunner().invoke(app, [*arguments, "--store", str(folder / "store"), "--json"])
-    assert done.exit_code == code, (done.exception, done.stdout, done.stderr)
-    return json.loads(done.stdout)
+    return copied(unpacked, tmp_path)
 
 
 def only_part(folder: Path) -> Path:

@@ -24,6 +24,10 @@ def test_every_metric_has_all_its_texts(pattern: str) -> None:
     assert low is None or high is None or low < high
 
 
+def test_metrics_of_groups_are_those_that_are_measured_by_group() -> None:
+    assert catalogue.group_metrics() == [*GROUP_METRICS, "calibration_gap"]
+
+
 def test_every_measured_metric_is_in_the_catalogue() -> None:
     assert {*OVERALL_METRICS, *(f"{name}.<attr>" for name in GROUP_METRICS)} < set(
         names_of("classifier")

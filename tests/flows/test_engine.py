@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -11,12 +12,14 @@ import evenhand.flows.run
 from evenhand.flows.engine import (
     CacheMiss,
     DirectEngine,
+    Steps,
     Verdict,
     read_verdict,
     recorded_verdict,
     write_verdict,
 )
-from evenhand.tasks.execution.store import Store
+from evenhand.flows.run_verdict import FinishedStep
+from evenhand.tasks.execution.store import StepRecord, Store
 
 
 def test_looking_things_up_leaves_no_verdict(bench: Any) -> None:
@@ -31,6 +34,30 @@ def test_looking_things_up_leaves_no_verdict(bench: Any) -> None:
         )
     assert read_verdict(store, "r") is None
     assert list(bench.store.glob("runs/*")) == []
+
+
+# documents of pages
+
+
+def finished_step(store: Store, name: str, *outputs: str) -> FinishedStep:
+    artifacts = {}
+    for output in outputs:
+        file = store.scratch() / f"{output}.json"
+        file.write_text(json.dumps(f"{output} of {name}"))
+        artifacts[output] = store.put(file, "document")
+    return FinishedStep(StepRecord(name, "key", artifacts, {}, 0.0), 0.0, cached=False)
+
+
+def test_two_outputs_of_one_name_are_no_documents(tmp_path: Path) -> None:
+    store = Store(str(tmp_path))
+    steps = Steps(store, DirectEngine(store))
+    steps.finished["evaluate"] = finished_step(store, "evaluate", "metrics", "reference")
+    # what pages do not show may occur twice
+    steps.finished["gate"] = finished_step(store, "gate", "decision", "reference")
+    assert steps.documents() == {"metrics": "metrics of evaluate", "decision": "decision of gate"}
+    steps.finished["count"] = finished_step(store, "count", "metrics")
+    with pytest.raises(ValueError, match="'metrics' of 'count'"):
+        steps.documents()
 
 
 # the verdict file and the errors themselves

@@ -379,8 +379,8 @@ def test_a_model_that_asks_is_measured_after_its_questions(
 GATES = {"auc": {"min": 0.3}}
 REFUSED: list[tuple[str, str, dict[str, Any], str]] = [
     ("no model", "nobody", {}, "'nobody' is not published"),
-    ("no alias", "people-gbdt@nobody", {}, "the alias 'nobody' is not there"),
-    ("no version", "people-gbdt/99", {}, "version 99 is not there"),
+    ("no alias", "people-gbdt@nobody", {}, "has no version with the alias 'nobody'"),
+    ("no version", "people-gbdt/99", {}, "has no version 99 in this store"),
     ("no address", "a b c", {}, "there is no model 'a b c'"),
     ("proxy", "people-proxy", {}, "balancing proxy"),
     ("other version", CHAMPION, {"--baseline": "people-newer"}, r"people 1\.0\.0.*people 1\.1\.0"),
@@ -419,7 +419,7 @@ REFUSED: list[tuple[str, str, dict[str, Any], str]] = [
     ),
     ("gates: certificate", CHAMPION, {"--gates": {"certificate.drf": {"max": 1}}}, "not published"),
     ("set: a key", CHAMPION, {"--set": "evaluate.drws=9"}, "did you mean 'evaluate.draws'"),
-    ("set: a value", CHAMPION, {"--set": "evaluate.level=2"}, "evaluate.level: .*less than 1"),
+    ("set: a value", CHAMPION, {"--set": "evaluate.level=2"}, "evaluate.level: must be below 1"),
     ("data: nowhere", CHAMPION, {"--data": "nowhere.csv"}, "no file or folder 'nowhere.csv'"),
 ]
 

@@ -11,7 +11,9 @@ import yaml
 from pydantic import ValidationError
 
 from evenhand.data_contracts.odcs import load_contract
+from evenhand.fairlib.catalogue import PROVED
 from evenhand.fairlib.methods.registry import METHODS, PROXIES
+from evenhand.flows.classifier_jobs import metric_note
 from evenhand.flows.job import Split
 from evenhand.flows.job_file import load_job, shipped_jobs
 from evenhand.flows.resolved_job import resolve
@@ -296,3 +298,106 @@ def test_a_split_names_a_person_unless_the_job_says_a_group() -> None:
     assert Split(by="word", unit="group").parameters()["unit"] == "group"
     with pytest.raises(ValidationError, match="give by, or leave unit out"):
         Split(unit="group")
+
+
+def test_legitimate_columns_are_of_the_job_or_else_the_contract(bench: Any) -> None:
+    bench.properties["income"]["customProperties"].append({"property": "legitimate", "value": True})
+    place = str(bench.write())
+    for override, names in (
+        ("fair_metric={kind: learned}", ["income"]),
+        ("fair_metric={kind: learned, legitimate: []}", []),
+        ("fair_metric={kind: learned, legitimate: [job]}", ["job"]),
+        ("fair_metric={kind: sensitive-subspace}", ["income"]),
+    ):
+        resolved = resolve(*load_job(place, ["method=project", override]))
+        assert resolved.legitimate == names
+        assert getattr(resolved.job.fair_metric, "legitimate", names) == names
+        # steps do not see the mark: only the fair metric is learned anew
+        assert resolved.contract.legitimate == ()
+    left_out = resolve(*load_job(place, ["leave_out=[income]", "fair_metric={kind: learned}"]))
+    assert left_out.legitimate == []
+
+
+def test_adapted_copies_are_named_among_counterfactuals(written: Any) -> None:
+    learned = "fair_metric={kind: learned}"
+    named = "evaluate.counterfactuals={work: {job: all}, counterpart: adapted}"
+    resolved = written("method=project", learned, named)
+    assert resolved.job.evaluate.adapted == ["counterpart"]
+    assert [*resolved.job.evaluate.counterfactuals] == ["work"]
+    assert {"consistency.work", "consistency.counterpart"} <= {*resolved.known_metrics}
+    # as the job of a step has it, and a method without a metric measures them too
+    again = written("method=gbdt", learned, "evaluate={adapted: [counterpart]}")
+    assert again.job.evaluate.adapted == ["counterpart"]
+    assert "consistency.counterpart" in again.known_metrics
+    assert written("method={name: clp}", learned, named).job.evaluate.adapted
+
+
+@pytest.mark.parametrize(
+    ("overrides", "message"),
+    [
+        (["evaluate.counterfactuals={twin: adapted}"], "set fair_metric.kind to learned"),
+        (
+            [
+                "fair_metric={kind: learned}",
+                "evaluate={counterfactuals: {twin: {job: all}}, adapted: [twin]}",
+            ],
+            "the counterfactual 'twin' is defined twice",
+        ),
+        (["evaluate.counterfactuals={twin: adaptd}"], "evaluate.counterfactuals"),
+    ],
+)
+def test_adapted_copies_without_a_metric_are_refused(
+    written: Any, overrides: list[str], message: str
+) -> None:
+    with pytest.raises(InputError) as caught:
+        written(*overrides)
+    assert message in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def metric_report(label_auc: list[float], *verdicts: str) -> dict[str, Any]:
+    columns = [{"column": f"c{n}", "verdict": verdict} for n, verdict in enumerate(verdicts)]
+    return {"columns": columns, "label_auc": label_auc}
+
+
+def test_a_run_says_where_a_learned_metric_gains_nothing() -> None:
+    alone = metric_note(metric_report([0.8, 0.8], "sensitive", "kept"))
+    assert alone is not None
+    assert "to leave out the sensitive attributes is enough" in alone
+    removed = metric_note(metric_report([0.8, 0.8], "sensitive", "removed", "kept"))
+    assert removed is not None
+    assert "only removes c1: it gains nothing over leaving these columns" in removed
+    assert metric_note(metric_report([0.8, 0.75], "removed", "steps")) is None
+    much = metric_note(metric_report([0.8, 0.7], "removed", "steps"))
+    assert much is not None
+    assert "fair_metric.legitimate" in much
+
+
+@pytest.mark.parametrize("method", ["project", "budro"])
+def test_no_proof_is_asked_of_a_model_on_adapted_columns(bench: Any, method: str) -> None:
+    for name in ("age", "sex"):
+        bench.properties[name]["customProperties"].append({"property": "use", "value": "feature"})
+    place = str(bench.write())
+    learned = [f"method={method}", "fair_metric={kind: learned}", "evaluate.certificate.budget=0.1"]
+    resolved = resolve(*load_job(place, learned))
+    assert "certificate.drf" in resolved.known_metrics
+    assert not {*PROVED} & {*resolved.known_metrics}
+    proved = f"gates={{{PROVED[-1]}: {{max: 1}}}}"
+    for asks, named in ((proved, PROVED[-1]), ("evaluate.proof_parts=4", "evaluate.proof_parts")):
+        with pytest.raises(InputError, match=f"{named} asks for a proof, and {method} with"):
+            resolve(*load_job(place, [*learned, asks]))
+    # with another metric the method has proofs
+    other = [learned[0], *learned[2:], proved]
+    assert resolve(*load_job(place, other))
+
+
+def test_metrics_of_a_fair_metric_are_of_methods_that_take_one(written: Any) -> None:
+    learned = "fair_metric={kind: learned}"
+    leaks = {"metric_leak.age", "metric_leak.sex"}
+    both = {*written("method=project", learned).known_metrics}
+    assert leaks | {"adapted_consistency"} <= both
+    subspace = {*written("method=project").known_metrics}
+    assert leaks <= subspace
+    assert "adapted_consistency" not in subspace
+    without = {*written("method=gbdt", learned).known_metrics}
+    assert without.isdisjoint(leaks | {"adapted_consistency"})

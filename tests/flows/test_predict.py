@@ -96,6 +96,7 @@ def test_every_row_gets_what_the_published_model_says(
         assert found[name].to_pylist() == table[name].to_pylist()
     positive = wanted["prediction"].count("yes")
     assert verdict["metrics"]["positive"] == positive / 300
+    assert verdict["rates"] == {"positive": "paid = yes", "predicted": positive / 300}
     assert (verdict["status"], verdict["metrics"]["rows_out"]) == ("predicted", 300)
     report = Path(verdict["artifacts"]["report"]).read_text()
     assert "people-gbdt: predictions" in report
@@ -322,6 +323,14 @@ def test_bad_input_is_one_line(
         run(published.store, "people-gbdt", tmp_path / "in", tmp_path / "out", *arguments), *words
     )
     assert not list((tmp_path / "out").glob("part-*"))
+
+
+def test_the_name_of_a_file_is_no_output(published: Done, tmp_path: Path) -> None:
+    put(tmp_path / "in" / "a.parquet")
+    output = tmp_path / "scored.csv"
+    done = run(published.store, "people-gbdt", tmp_path / "in", output)
+    refused(done, "scored.csv is the name of a file", f"such as {tmp_path / 'scored'}")
+    assert not output.exists()
 
 
 def test_what_is_no_classifier_and_an_output_in_use_are_refused(

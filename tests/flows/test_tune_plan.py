@@ -4,6 +4,7 @@ search.
 
 from __future__ import annotations
 
+import copy
 import json
 from pathlib import Path
 from typing import Any
@@ -17,9 +18,10 @@ from evenhand.fairlib.preprocessing.encoder import TableEncoder
 from evenhand.fairlib.tuning.space import Choice
 from evenhand.fairlib.tuning.study import Trial
 from evenhand.flows.cli import app
+from evenhand.flows.job import LearnedByEvidence, SubspaceMetric
 from evenhand.flows.job_file import load_job
 from evenhand.flows.resolved_job import resolve
-from evenhand.flows.tune_plan import LEAVE_OUT, make_plan, tuned_job
+from evenhand.flows.tune_plan import LEAVE_OUT, METRIC, make_plan, tuned_job
 from evenhand.tasks.errors import InputError
 from tests.flows.people import Bench, predict
 
@@ -241,6 +243,54 @@ def test_methods_that_read_the_columns_keep_them(reading: Bench) -> None:
         "reweigh",
         "nn",
     }
+
+
+def trial_of(method: str, **arguments: Any) -> Trial:
+    return Trial(0, "search", "judged", method=method, arguments=arguments)
+
+
+def test_the_kind_of_the_metric_is_searched(reading: Bench) -> None:
+    reading.job["tune"]["methods"] = ["gbdt", "project", "budro"]
+    plan = make_plan(str(reading.write()))
+    kinds = Choice(("sensitive-subspace", "learned"), "sensitive-subspace")
+    assert METRIC not in plan.methods["gbdt"]
+    assert plan.methods["project"][METRIC] == plan.methods["budro"][METRIC] == kinds
+    winner = trial_of("project", fair_metric="learned")
+    job = tuned_job(plan, winner, 400)
+    assert job.fair_metric == LearnedByEvidence(kind="learned", legitimate=[])
+    assert "fair_metric" not in job.method
+    kept = tuned_job(plan, trial_of("project", fair_metric="sensitive-subspace"), 400)
+    assert kept.fair_metric == SubspaceMetric()
+
+
+def test_a_learned_metric_is_compared_with_the_default(reading: Bench) -> None:
+    reading.job["fair_metric"] = {"kind": "learned", "legitimate": ["income"]}
+    reading.job["tune"]["methods"] = ["project"]
+    space = make_plan(str(reading.write())).methods["project"]
+    assert space[METRIC] == Choice(("learned", "sensitive-subspace"), "learned")
+    reading.job["tune"]["space"] = {"project": {METRIC: ["learned"]}}
+    restricted = make_plan(str(reading.write())).methods["project"][METRIC]
+    assert restricted.values == ("learned",)
+    reading.job["tune"]["space"] = {"project": {METRIC: ["face"]}}
+    with pytest.raises(InputError, match=r"space.project.fair_metric has 'face'; there are"):
+        make_plan(str(reading.write()))
+
+
+def test_no_other_metric_is_searched_where_it_cannot_be(reading: Bench) -> None:
+    reading.job["tune"]["methods"] = ["project"]
+    for changes in (
+        {"tune": {**reading.job["tune"], "trials": None, "minutes": 2}},
+        {"evaluate": {**reading.job["evaluate"], "certificate": {"budget": 0.1}}},
+    ):
+        before = copy.deepcopy(reading.job)
+        reading.job |= changes
+        assert METRIC not in make_plan(str(reading.write())).methods["project"]
+        reading.job = before
+    for column in reading.contract["schema"][0]["properties"]:
+        if column["name"] == "sex":
+            column["customProperties"].pop()
+    reading.job["evaluate"]["counterfactuals"] = {}
+    assert METRIC not in make_plan(str(reading.write())).methods["project"]
 
 
 def test_without_sensitive_inputs_there_is_nothing_to_leave_out(bench: Bench) -> None:

@@ -7,14 +7,16 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import expit
+from scipy.special import expit, logit
 
+from evenhand.tasks.classifier_training import HeldOut
 from evenhand.tasks.execution.dataset import Dataset, matrix_table, write_block, write_targets
 from evenhand.tasks.execution.step import StepContext
 
 RULE = {"threshold": None, "rate": None, "costs": None, "equal": None}
 EQUAL = {"criterion": "equalized_odds", "tolerance": 0.05, "attribute": "sex"}
 SEX: dict[str, Any] = {"name": "sex", "bins": None, "names": []}
+DECIDING = {"calibration": "auto", "decision": RULE, "seed": 0}
 
 
 def encoded(n: int = 600, seed: int = 0, groups: NDArray[Any] | None = None) -> Dataset:
@@ -33,6 +35,14 @@ def encoded(n: int = 600, seed: int = 0, groups: NDArray[Any] | None = None) -> 
         {"sex": np.where(sex > 0, "M", "F") if groups is None else groups},
         {},
     )
+
+
+def held_out(n: int = 400, shift: float = 0.0, seed: int = 0) -> HeldOut:
+    """Held-out rows with calibrated probabilities, but for a shift of their log-odds."""
+    rng = np.random.default_rng(seed)
+    p = rng.beta(1, 2, n)
+    label = (rng.random(n) < p).astype(np.int64)
+    return HeldOut(np.arange(n), label, expit(logit(p) + shift), shift)
 
 
 def write_dataset(folder: Path, data: Dataset, kinds: dict[str, str]) -> None:

@@ -224,8 +224,7 @@ def pretrain(problem: Problem, config: DADIClassifier) -> Networks:
             if not math.isfinite(losses.sum()):
                 raise FloatingPointError(
                     f"the loss became NaN or infinite at iteration {iteration} of pretraining: "
-                    "lower the "
-                    "learning rate."
+                    "lower the learning rate."
                 )
             learner.step(
                 memory, sets, {"classify": (head, gradient / np.float32(n))}, config.learning_rate

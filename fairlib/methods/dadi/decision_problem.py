@@ -117,8 +117,7 @@ def attribute_outcome(groups: Int, y: Int, criterion: str) -> Outcome:
     if (counts == 0).any():
         raise ValueError(
             f"criterion {criterion} needs people of every group with each label that counts, and a "
-            "group "
-            "has none: merge small groups, or take demographic_parity."
+            "group has none: merge small groups, or take demographic_parity."
         )
     weight = np.zeros(groups.size, np.float32)
     # the same sum in every cell
@@ -302,8 +301,7 @@ def prepare(
     if np.unique(codes[train]).size < 2:
         raise ValueError(
             f"of {len(codes)} rows {train.sum()} are left to train on, not of both labels: give "
-            "more "
-            "rows or a smaller validation_share."
+            "more rows or a smaller validation_share."
         )
     train_weights = None if weights is None else weights[train]
     attribute_of_rows = attribute._replace(

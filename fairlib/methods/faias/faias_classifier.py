@@ -309,8 +309,8 @@ class FAIASClassifier(Method):
             if name not in self.groups_:
                 raise ValueError(
                     f"the sensitive feature {name!r} is no column of X: FAIAS compares predictions "
-                    "with and "
-                    "without it, so it must be among the model inputs, or not among the attributes."
+                    "with and without it, so it must be among the model inputs, or not among the "
+                    "attributes."
                 )
             if not varies[name]:
                 raise ValueError(
@@ -319,8 +319,7 @@ class FAIASClassifier(Method):
         if not any(varies[name] for name in self.groups_ if name not in names):
             raise ValueError(
                 f"no features are left to select: X has {data.shape[1]} feature(s), and all that "
-                "are not "
-                "sensitive are constant."
+                "are not sensitive are constant."
             )
         return names
 
@@ -333,8 +332,7 @@ class FAIASClassifier(Method):
         except ValueError:
             raise ValueError(
                 f"of {len(codes)} rows too few are of one label to train and to validate: give "
-                "more rows, or "
-                "validation_share 0 to keep the last epoch."
+                "more rows, or validation_share 0 to keep the last epoch."
             ) from None
 
     def selection_probabilities(self, X: ArrayLike) -> Float:

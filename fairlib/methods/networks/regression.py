@@ -105,7 +105,6 @@ class NeuralNetworkRegressor(Regression, NeuralNetworkClassifier):
     >>> sex = np.repeat([0, 1], 100)
     >>> merit = rng.normal(size=200)
     >>> X = np.column_stack([sex, merit + sex])
-    >>> y = (merit + rng.normal(scale=0.3, size=200) > 0).astype(int)
     >>> model = NeuralNetworkRegressor(hidden=(8,), n_steps=200, learning_rate=0.01, random_state=0)
     >>> model.fit(X, merit).predict(X).shape
     (200,)
@@ -125,7 +124,6 @@ class SenSeIRegressor(Regression, SenSeIClassifier):
     >>> sex = np.repeat([0, 1], 100)
     >>> merit = rng.normal(size=200)
     >>> X = np.column_stack([sex, merit + sex])
-    >>> y = (merit + rng.normal(scale=0.3, size=200) > 0).astype(int)
     >>> from evenhand.fairlib.distances.sensitive_subspace import SensitiveSubspace
     >>> metric = SensitiveSubspace(indicators=[0], learned=[]).fit(X)
     >>> model = SenSeIRegressor(metric, hidden=(8,), rho=5.0, n_steps=50, random_state=0)
@@ -147,7 +145,6 @@ class SenSRRegressor(Regression, SenSRClassifier):
     >>> sex = np.repeat([0, 1], 100)
     >>> merit = rng.normal(size=200)
     >>> X = np.column_stack([sex, merit + sex])
-    >>> y = (merit + rng.normal(scale=0.3, size=200) > 0).astype(int)
     >>> from evenhand.fairlib.distances.sensitive_subspace import SensitiveSubspace
     >>> metric = SensitiveSubspace(indicators=[0], learned=[]).fit(X)
     >>> model = SenSRRegressor(metric, hidden=(8,), n_steps=50, random_state=0)
@@ -167,7 +164,6 @@ class CLPRegressor(Regression, CLPClassifier):
     >>> sex = np.repeat([0, 1], 100)
     >>> merit = rng.normal(size=200)
     >>> X = np.column_stack([sex, merit + sex])
-    >>> y = (merit + rng.normal(scale=0.3, size=200) > 0).astype(int)
     >>> copies = [np.column_stack([1 - sex, X[:, 1]])]
     >>> model = CLPRegressor(hidden=(8,), rho=5.0, n_steps=50, random_state=0)
     >>> model.fit(X, merit, counterfactuals=copies).predict(X).shape

@@ -84,7 +84,7 @@ def headline(documents: Documents) -> list[str]:
         *_most_changed(drift["columns"], refused),
         *_new_values(drift["columns"]),
         *_groups(drift),
-        *_predictions(drift["prediction"]),
+        *_predictions(drift["prediction"], run.get("positive", "")),
         *notes,
     ]
 
@@ -172,7 +172,7 @@ def _moved_most(shares: Json) -> str:
     return f"“{row['name']}” has changed most: {now} of the new rows, {then} then"
 
 
-def _predictions(prediction: Json | None) -> list[str]:
+def _predictions(prediction: Json | None, positive: str) -> list[str]:
     """Whether the share predicted positive, or the shares that get each label, have changed."""
     if prediction is None or (prediction["rate"] or prediction["change"])["value"] is None:
         return []
@@ -183,23 +183,24 @@ def _predictions(prediction: Json | None) -> list[str]:
         if prediction["change"]["low"]:
             sentence = f"Of the predictions {_moved_most(prediction)}"
     else:
-        sentence = _positive_predictions(prediction)
+        sentence = _positive_predictions(prediction, positive)
     unanswered = prediction["unanswered"]
     if unanswered:
         sentence += f"; {model} cannot predict {formats.plural(unanswered, 'row')}"
     return [f"{sentence}."]
 
 
-def _positive_predictions(prediction: Json) -> str:
+def _positive_predictions(prediction: Json, positive: str) -> str:
     """Say which share is predicted positive, and whether it has changed."""
+    what = f"“{positive}”" if positive else "positive"
     now = formats.percent(prediction["rate"]["value"])
     if prediction["then"] is None:
-        return f"The model predicts {now} of the new rows positive"
+        return f"The model predicts {what} for {now} of the new rows"
     changed = "has not changed beyond chance"
     if prediction["change"]["low"]:
         changed = "has changed"
     then = formats.percent(prediction["then"])
-    return f"The share predicted positive {changed}: {now} of the new rows, {then} of the test rows"
+    return f"The share predicted {what} {changed}: {now} of the new rows, {then} of the test rows"
 
 
 def build(documents: Documents) -> Iterator[Section]:

@@ -102,6 +102,8 @@ def headline(documents: Documents) -> list[str]:
         # of an audit the verdict comes first, and after it what it is about
         consistency = texts.consistency_sentences(metrics)
         return [*_findings(documents), f"{text}.", *outcome, *consistency]
+    rates = texts.overall_rates(metrics)
+    outcome += [rates] if rates else []
     return [*outcome, *texts.treatment(metrics), *compared(documents), f"{text}."]
 
 

@@ -405,8 +405,8 @@ def _cautions(documents: Documents) -> list[Block]:
     if key is not None:
         drawn = (
             "A row’s random number is a hash of its key "
-            f"({formats.join([f'“{name}”' for name in key])}) and "
-            f"the seed {seed}. Rows with an equal key have the same number."
+            f"({formats.join([f'“{name}”' for name in key])}) and the seed {seed}. Rows with an "
+            "equal key have the same number."
         )
     return [
         "**The shares are expectations, not counts.** The groups of these people are not known.",

@@ -448,8 +448,8 @@ def _pairs(pairs: Sequence[Json]) -> list[Block]:
     numbered = (
         "Row numbers count from 0 in the ingested table without rows that the contract set aside "
         "(`contract.checked` among the run’s artifacts). Where there are more people, "
-        "`pairs.parquet` has a "
-        "longer list (`evaluate.pairs` there). No other data of these people is shown."
+        "`pairs.parquet` has a longer list (`evaluate.pairs` there). No other data of these people "
+        "is shown."
     )
     columns = ["Row", "Treated as row", "Fair distance", "Loss", "Loss when treated so", "Rise"]
     table = Table("People by the rise of their loss, the largest first", columns, rows)

@@ -34,8 +34,8 @@ def _reliability(documents: Documents) -> Section:
     content = documents["reliability"]
     metrics = documents["metrics"]["metrics"]
     lead = (
-        "Of the people with a probability near 30%, 30% should be positive. "
-        "Each point is a tenth of the people."
+        "Of the people with a probability near 30%, 30% should be positive. Each point is a tenth "
+        "of the people."
     )
     error = metrics.get("ece", {}).get("value")
     if error is not None:

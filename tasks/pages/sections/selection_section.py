@@ -44,8 +44,8 @@ def build(documents: Documents) -> Section:
     lead = (
         "A selector was trained against the model to select features that do not reveal a person’s "
         f"{about}. The lower the selection probability of a feature, the more the selector found "
-        "it to "
-        f"reveal. A sensitive attribute is never selected: its probability is 0 by design. {means}"
+        "it to reveal. A sensitive attribute is never selected: its probability is 0 by design. "
+        f"{means}"
     )
     blocks: list[Block] = [lead, *_found(ranked, about, rows), CAUTION]
     if all(group["mean"] is not None for group in ranked[:MOST_BARS]):

@@ -46,7 +46,7 @@ def test_small_groups_use_fewer_moments_and_weights_are_limited():
         assert part.max() / part.min() <= LARGEST_WEIGHT / LEAST_WEIGHT + 1e-9
 
 
-def test_without_moments_or_with_constant_ones_all_count_the_same():
+def test_without_moments_all_rows_count_the_same():
     codes = np.repeat([0, 1], 50)
     assert (balance_weights(np.empty((100, 0)), codes, 2) == 1).all()
     assert (balance_weights(np.ones((100, 1)), codes, 2) == 1).all()

@@ -9,7 +9,11 @@ import pytest
 
 from evenhand.fairlib.datasets.planted import WORLDS
 from evenhand.fairlib.distances.group_readers import group_codes_of, group_reader
-from evenhand.fairlib.distances.learned import LearnedMetric
+from evenhand.fairlib.distances.learned import (
+    LearnedMetric,
+    halves_of_groups,
+    rows_of_groups,
+)
 from evenhand.fairlib.distances.metric_evidence import units_of
 from evenhand.fairlib.distances.metric_kinds import load_metric
 from evenhand.fairlib.methods.preprocessed_gbdt import ProjectedGBDTClassifier
@@ -94,6 +98,23 @@ def test_a_person_is_the_own_counterpart_in_the_own_group(linear):
         np.testing.assert_allclose(copy[member], X[member], atol=1e-6)
         indicator = copy[:, encoder.groups_["sex"]]
         assert (indicator == indicator[0]).all()
+
+
+def test_given_groups_have_the_counterparts_of_read_ones(linear):
+    people, _, X, metric = linear
+    sex = people.table["sex"].to_numpy().astype(object)
+    for read, named in zip(
+        metric.counterfactuals(X),
+        metric.counterfactuals(X, sensitive_features={"sex": sex}),
+        strict=True,
+    ):
+        np.testing.assert_array_equal(read, named)
+    unknown = sex.copy()
+    unknown[:3] = ["other", None, ""]
+    for copy in metric.counterfactuals(X, sensitive_features={"sex": unknown}):
+        np.testing.assert_array_equal(copy[:3], X[:3])
+    with pytest.raises(ValueError, match="sensitive_features lacks 'sex'"):
+        metric.counterfactuals(X, sensitive_features={"age": sex})
 
 
 def test_counterparts_also_have_the_removed_columns(linear):
@@ -207,9 +228,9 @@ def test_groups_of_a_binned_number_are_read_back():
 
 
 def test_missing_groups_have_no_counterpart():
-    names, codes = group_codes_of("sex", ["f"] * 30 + ["m"] * 30 + ["missing"] * 2)
+    names, codes = group_codes_of("sex", ["f"] * 70 + ["m"] * 70 + ["missing"] * 2)
     assert names == ["f", "m"]
-    assert codes.tolist() == [0] * 30 + [1] * 30 + [-1] * 2
+    assert codes.tolist() == [0] * 70 + [1] * 70 + [-1] * 2
 
 
 def test_units_are_numbers_and_whole_categories():
@@ -227,7 +248,7 @@ def test_bad_input_is_refused_in_one_line(linear):
         (
             LearnedMetric(),
             {"sex": ["a"] * 5 + ["b"] * (len(X) - 5)},
-            "'a' of 'sex' has 5 training rows: a learned metric needs at least 30",
+            "'a' of 'sex' has 5 training rows: a learned metric needs at least 70",
         ),
         (
             LearnedMetric(sensitive={"sex": [position]}, legitimate=[position]),
@@ -255,3 +276,35 @@ def test_what_legitimate_columns_explain_is_no_leak(tmp_path):
     metric.save(tmp_path)
     loaded = load_metric(tmp_path)
     np.testing.assert_array_equal(loaded.what_is_left(X, adapted=True), left)
+
+
+def test_small_groups_are_among_the_evidence_and_in_both_halves():
+    rng = np.random.default_rng(0)
+    sex = (rng.random(20_000) < 0.004).astype(int)
+    region = np.where(rng.random(20_000) < 0.005, 2, rng.integers(0, 2, 20_000))
+    rows = rows_of_groups([sex, region], 6000, 60, np.random.default_rng(1))
+    assert 6000 <= len(rows) <= 6100
+    assert len(np.unique(rows)) == len(rows)
+    assert (sex[rows] == 1).sum() == 60
+    assert (region[rows] == 2).sum() >= 60
+    # of a group with fewer rows all are taken
+    everyone = rows_of_groups([sex], 6000, 1000, np.random.default_rng(1))
+    assert (sex[everyone] == 1).sum() == (sex == 1).sum()
+    half = halves_of_groups([sex[rows], region[rows]], np.random.default_rng(2))
+    assert abs(int(half.sum()) - len(rows) / 2) <= 1
+    assert abs((sex[rows][half] == 1).sum() - 30) <= 1
+    assert abs((region[rows][half] == 2).sum() - (region[rows] == 2).sum() / 2) <= 2
+    few = np.arange(50) % 2
+    np.testing.assert_array_equal(rows_of_groups([few], 100, 10, rng), np.arange(50))
+
+
+def test_groups_of_seventy_rows_suffice():
+    rng = np.random.default_rng(0)
+    sex = np.repeat([0, 1], [930, 70])
+    merit = rng.normal(size=1000)
+    X = np.column_stack([sex, merit + 2 * sex, rng.normal(size=1000)])
+    y = (merit + rng.normal(size=1000) > 0).astype(int)
+    metric = LearnedMetric(sensitive={"sex": [0]}).fit(X, y, sensitive_features={"sex": sex})
+    assert verdicts(metric)["x1"] != "kept"
+    with pytest.raises(ValueError, match="has 69 training rows"):
+        metric.fit(X[:-1], y[:-1], sensitive_features={"sex": sex[:-1]})

@@ -211,7 +211,7 @@ def test_removing_skewness_inverts_halls_polynomial(skewness: float) -> None:
     assert restored == pytest.approx(statistic)
 
 
-def test_smallest_ratios_and_largest_differences_of_several_tables() -> None:
+def test_ratios_and_differences_of_several_tables() -> None:
     # three groups in each of two tables: each table has the ends that it has alone
     hits = np.array([[3.0, 8.0, 12.0], [20.0, 10.0, 30.0]])
     sizes = np.array([[20.0, 20.0, 20.0], [60.0, 40.0, 50.0]])

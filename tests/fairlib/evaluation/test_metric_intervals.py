@@ -10,7 +10,7 @@ import pytest
 
 from evenhand.fairlib.evaluation import group_selection, metric_intervals
 from evenhand.fairlib.evaluation.closed_intervals import exact_interval, pairwise_differences
-from evenhand.fairlib.evaluation.evaluate import Evaluation, evaluate
+from evenhand.fairlib.evaluation.evaluate import Evaluation, MetricValue, evaluate
 from evenhand.fairlib.evaluation.group_audit import audit
 from evenhand.fairlib.evaluation.metrics import (
     GROUP_METRICS,
@@ -20,6 +20,7 @@ from evenhand.fairlib.evaluation.metrics import (
     theil_index,
 )
 from evenhand.fairlib.evaluation.outcomes import Outcomes
+from evenhand.fairlib.evaluation.predictions import measurable
 
 Build = Callable[..., Outcomes]
 
@@ -110,6 +111,28 @@ def test_a_metric_more_stands_before_the_calibration(random_outcomes: Build) -> 
     place = names.index(f"{NAME}.sex")
     assert names[place - 1] == "balanced_accuracy_difference.sex"
     assert names[place + 1] == "calibration_gap.sex"
+
+
+@pytest.mark.parametrize(
+    ("rate", "needs_labels"),
+    [
+        (SELECTION, False),
+        (TRUE_POSITIVE, True),
+        (FALSE_OMISSION, True),
+        (Rate(hits=((1, 0), (1, 1)), base=SELECTION.base), True),  # share of positive labels
+        (Rate(hits=((0, 1), (1, 1)), base=((0, 1), (1, 1), (1, 0))), True),
+    ],
+)
+def test_only_rates_of_predictions_need_no_labels(
+    monkeypatch: pytest.MonkeyPatch, rate: Rate, needs_labels: bool
+) -> None:
+    metric = rate_difference(rate, "rows")
+    assert metric.needs_labels == needs_labels
+    # an audit without labels has the metric only if they are not needed
+    monkeypatch.setitem(GROUP_METRICS, NAME, metric)
+    values = {f"{NAME}.sex": MetricValue(0.1, None, None)}
+    measured = measurable(values, is_labelled=False, is_scored=False)
+    assert bool(measured) != needs_labels
 
 
 def test_balanced_accuracy_has_the_interval_of_its_group_alone() -> None:

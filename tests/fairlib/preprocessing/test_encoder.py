@@ -6,11 +6,17 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from evenhand.fairlib.preprocessing.encoder import ColumnSpec, TableEncoder, category_name
+from evenhand.fairlib.preprocessing.encoder import (
+    ColumnSpec,
+    TableEncoder,
+    category_counts,
+    category_name,
+)
 
 SPECS = [
     ColumnSpec("age", "standard"),
@@ -453,3 +459,9 @@ def test_categories_of_every_type_are_coded_as_one_by_one(rows: int) -> None:
         found = encoder.transform(frame).reshape(rows, -1).argmax(axis=1)
         wanted = ["(missing)" if pd.isna(value) else category_name(value) for value in values]
         assert [names[code] for code in found] == wanted
+
+
+def test_categories_are_counted_by_their_names() -> None:
+    numbers = pa.chunked_array([[3.0, None], [2.5, float("nan"), 3.0]])
+    assert category_counts(numbers) == ({"3": 2, "2.5": 1}, 2)
+    assert category_counts(pa.chunked_array([[True, False, True]])) == ({"true": 2, "false": 1}, 0)

@@ -8,7 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from evenhand.fairlib.distances.explore import EXPLORE
 from evenhand.fairlib.distances.learned import LearnedMetric
+from evenhand.fairlib.distances.metric_base import Metric
+from evenhand.fairlib.distances.sensitive_subspace import SensitiveSubspace
 from evenhand.tasks.evaluating.metric_leaks import adapted_consistency, metric_leaks
 from tests.tasks.steps_of_rows import encoded
 
@@ -65,8 +68,64 @@ def test_decisions_by_the_attribute_change_on_every_copy(metric: LearnedMetric) 
     assert 0.98 < by_skill.low < 1.0
 
 
-def test_without_readable_groups_there_is_no_such_metric() -> None:
+def test_groups_that_are_no_inputs_are_those_of_the_rows() -> None:
     data = encoded(600)
-    rows = data.X[:, 1:]
+    women = data.sensitive["sex"] == "F"
+    rows = data.X[:, 1:].copy()
+    # skill differs by two between the sexes, so that its counterparts cross the threshold
+    rows[women, 0] += 2.0
     hidden = LearnedMetric().fit(rows, data.y, sensitive_features=data.sensitive)
-    assert adapted_consistency(hidden, BySign(0), replace(data, X=rows), 0.95) == {}
+    moved = replace(data, X=rows)
+    consistency = adapted_consistency(hidden, BySign(0), moved, 0.95)["adapted_consistency"]
+    in_women = BySign(0).predict(rows - 2.0 * ~women[:, None] * [-1.0, 0.0])
+    in_men = BySign(0).predict(rows - 2.0 * women[:, None] * [1.0, 0.0])
+    assert consistency.value == pytest.approx((in_women == in_men).mean(), abs=0.03)
+    assert consistency.value < 0.7
+
+
+def leak_of(metric: Metric, data: Any, legitimate: tuple[str, ...] = ()) -> float:
+    value = metric_leaks(metric, BySign(0), data, legitimate)["metric_leak.sex"].value
+    assert value is not None
+    return value
+
+
+def with_proxy(n: int) -> Any:
+    """Rows whose skill differs by two between the sexes."""
+    data = encoded(n)
+    rows = data.X.copy()
+    rows[:, 1] += 2.0 * rows[:, 0]
+    return replace(data, X=rows)
+
+
+def test_a_subspace_leaks_what_its_projection_leaves() -> None:
+    data = with_proxy(800)
+    sex_alone = SensitiveSubspace(indicators=[0], learned=[]).fit(data.X)
+    assert leak_of(sex_alone, data) > 0.85
+    both = SensitiveSubspace(indicators=[0, 1], learned=[]).fit(data.X)
+    assert leak_of(both, data) < 0.6
+    # what a legitimate column explains is no leak
+    assert leak_of(sex_alone, data, ("skill",)) < 0.6
+
+
+def test_trees_find_what_a_linear_predictor_misses() -> None:
+    data = with_proxy(800)
+    rows = data.X.copy()
+    # in the middle, or at both ends
+    rows[:, 1] = np.where(rows[:, 0] > 0, 0.1, 1.0) * rows[:, 2]
+    metric = SensitiveSubspace(indicators=[0], learned=[]).fit(rows)
+    assert leak_of(metric, replace(data, X=rows)) > 0.75
+
+
+def test_near_people_show_what_explore_only_shrinks() -> None:
+    data = with_proxy(800)
+    rows = data.X.astype(np.float64)
+    # comparable people differ in sex and skill, incomparable ones in the noise
+    other = np.roll(rows, 1, axis=0)
+    comparable = np.column_stack([other[:, :2], rows[:, 2]])
+    incomparable = np.column_stack([rows[:, :2], other[:, 2]])
+    metric = EXPLORE(0.001).fit(
+        rows, comparable=(rows, comparable), incomparable=(rows, incomparable)
+    )
+    assert not metric.is_projection
+    assert leak_of(metric, data) < 0.6
+    assert leak_of(SensitiveSubspace(indicators=[2], learned=[]).fit(rows), data) > 0.95

@@ -97,3 +97,13 @@ def test_of_many_groups_the_extremes_are_shown() -> None:
     groups, hidden = shown_groups(outcomes_by_attribute(metrics(several)))
     assert len(groups) <= MOST_GROUPS
     assert hidden == 80 - len(groups)
+
+
+def test_of_many_groups_the_largest_is_shown_and_tiny_ones_last() -> None:
+    many = cells("large", 500, 250, 500, 250)
+    for place in range(5):
+        many += cells(f"g{place}", 50, 10 * place, 50, 10 * place)
+    many += cells("tiny", 9, 9, 9, 9)
+    groups, hidden = shown_groups(outcomes_by_attribute(metrics({"job": many})))
+    assert [group.label for group in groups] == ["large", "g0", "g1", "g3", "g4"]
+    assert hidden == 2

@@ -12,6 +12,7 @@ from evenhand.tasks.pages.texts import (
     overall_rates,
     positive_means,
     selected_as,
+    treatment,
 )
 
 
@@ -79,3 +80,27 @@ def test_overall_rates_name_the_positive_label(outcome: Any, positive: str) -> N
         f"The prediction is “{positive}” for 12.6% of people; 12.0% have it in the data."
     )
     assert overall_rates({"settings": {}}) == ""
+
+
+def test_a_tiny_group_is_no_named_extreme() -> None:
+    def group(name: str, n: int, selected: int) -> list[dict[str, Any]]:
+        half = n // 2
+        return [
+            {"group": name, "label": 0, "n": n - half, "predicted_positive": 0},
+            {"group": name, "label": 1, "n": half, "predicted_positive": selected},
+        ]
+
+    cells = [*group("women", 200, 50), *group("men", 200, 80), *group("diverse", 12, 6)]
+    evaluated = {
+        "settings": {"min_cell": 5, "level": 0.95},
+        "metrics": {
+            "demographic_parity_difference.gender": {"value": 0.25, "low": 0.0, "high": 0.6}
+        },
+        "counts": {"gender": cells},
+        "groups": {},
+    }
+    (sentence,) = treatment(evaluated)
+    assert "40.0% of “men” and 25.0% of “women”" in sentence
+    assert "not named, with fewer than 20 rows: “diverse” (12)" in sentence
+    # the interval is of all groups, and not of these two
+    assert "interval" not in sentence

@@ -6,9 +6,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from evenhand.fairlib.distances.metric_kinds import load_metric
+from evenhand.fairlib.preprocessing.encoder import ColumnSpec, TableEncoder
 from evenhand.tasks.errors import InputError
 from evenhand.tasks.execution.dataset import Dataset
 from evenhand.tasks.steps.fair_metric_step import fair_metric
@@ -79,3 +81,59 @@ def test_a_learned_metric_refuses_a_small_group(tmp_path: Path) -> None:
     section = {"kind": "learned", "legitimate": [], "explained_variance": 0.99}
     with pytest.raises(InputError, match="'b' of 'sex' has 10 training rows"):
         fair_metric(context(tmp_path, {"fair_metric": section, "seed": 0}, data))
+
+
+LEARNED = {"kind": "learned", "legitimate": [], "explained_variance": 0.99}
+
+
+def workers(folder: Path) -> tuple[Dataset, Path]:
+    """Women work some 30 hours, men some 40; the label follows hours of the own group."""
+    rng = np.random.default_rng(0)
+    man = rng.random(N) < 0.5
+    effort = rng.normal(size=N)
+    frame = pd.DataFrame({"hours": 30 + 10 * man + 3 * effort, "noise": rng.normal(size=N)})
+    encoder = TableEncoder([ColumnSpec("hours", "standard"), ColumnSpec("noise", "standard")])
+    X = encoder.fit(frame).transform(frame)
+    encoder.save(folder / "encoder.json")
+    sensitive: dict[str, Any] = {"sex": np.where(man, "m", "f")}
+    y = (effort + rng.normal(size=N) > 0).astype(np.int64)
+    data = Dataset(X, y, np.arange(N), list(frame), encoder.groups_, sensitive, {})
+    return data, folder / "encoder.json"
+
+
+@pytest.mark.parametrize(
+    ("ranges", "message"),
+    [
+        ({"hours": [0, 80]}, None),
+        ({"hours": [None, 80], "noise": [-0.1, 0.1]}, None),
+        ({"hours": [0, 41]}, "people have a 'hours' outside the contract's range 0 to 41"),
+        ({"hours": [29, None]}, "the contract's range from 29: list it in fair_metric.legitimate"),
+    ],
+)
+def test_copies_outside_the_contract_are_refused(
+    tmp_path: Path, ranges: dict[str, Any], message: str | None
+) -> None:
+    data, encoder = workers(tmp_path)
+    parameters = {"fair_metric": LEARNED, "seed": 0, "ranges": ranges}
+    step = context(tmp_path, parameters, data, encoder=encoder)
+    if message is None:
+        # noise is not adapted beyond what it was
+        parameters["ranges"] = {"hours": ranges["hours"]}
+        assert fair_metric(step).facts["rank"] > 0
+        return
+    with pytest.raises(InputError, match=message):
+        fair_metric(step)
+
+
+def test_a_metric_that_leaves_no_signal_is_refused(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    group = rng.choice(["a", "b"], N)
+    X = np.column_stack([group == "b", (group == "b") + rng.normal(size=N)])
+    # the label is the group's and nobody's own
+    y = (rng.random(N) < np.where(group == "b", 0.95, 0.05)).astype(np.int64)
+    groups = {"group": [0], "proxy": [1]}
+    data = Dataset(
+        X.astype(np.float32), y, np.arange(N), list(groups), groups, {"group": group}, {}
+    )
+    with pytest.raises(InputError, match="all people would be comparable. List columns"):
+        fair_metric(context(tmp_path, {"fair_metric": LEARNED, "seed": 0}, data))

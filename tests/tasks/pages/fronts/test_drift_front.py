@@ -40,7 +40,7 @@ def test_no_change_is_claimed_within_chance(documents: dict[str, Any]) -> None:
     assert "By sex: no significant change of the groups’ shares." in found
     assert "has not changed beyond chance: 50.0% of the new rows" in found[-1]
     drift["prediction"] |= {"then": None, "unanswered": 0}
-    assert headline(documents)[-1] == "The model predicts 50.0% of the new rows positive."
+    assert headline(documents)[-1] == "The model predicts positive for 50.0% of the new rows."
     drift["label"] |= {"now": 0.5, "change": ok(0.2, 0.05)}
     assert "The share of positive labels is 50.0%; it was 30.0%." in headline(documents)
 

@@ -1,0 +1,133 @@
+"""Calibration and decision rule of a model, chosen on held-out rows: of a run's model, of its
+controls, and of the candidates of a search.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from evenhand.fairlib.arrays import Float, Int, Str
+from evenhand.fairlib.execution import derive_seed
+from evenhand.fairlib.methods.calibration import fit_calibration
+from evenhand.fairlib.methods.decided import GroupRule, Rule, choose_threshold, decision_curve
+from evenhand.tasks.classifier_training import HeldOut
+from evenhand.tasks.errors import InputError, input_errors
+
+# Rates and curves of fewer rows than this are not published; a job's `evaluate.min_cell` replaces
+# it.
+MIN_CELL = 5
+# A cost of 0 would make every decision as good as any other.
+LEAST_COST = 1e-6
+
+
+def decided_rule(
+    parameters: Mapping[str, Any], held: HeldOut, groups: Str | None = None
+) -> tuple[Any, Rule, dict[str, Any]]:
+    """Calibration, the rule of :func:`chosen_rule`, and a description of both without rows."""
+    calibration, losses = calibrated_on(parameters, held)
+    rule = chosen_rule(parameters, held, calibration, groups)
+    least = parameters.get("min_cell", MIN_CELL)
+    content = {
+        "rows": len(held.label),
+        "base_rate": float(held.label.mean()),
+        "calibration": calibration.kind,
+        "losses": losses,
+        "shift": held.shift,
+        "rule": rule.to_json(),
+        "curve": decision_curve(calibration(held.probability), held.label, min_cell=least),
+    }
+    return calibration, rule, content
+
+
+def chosen_rule(
+    parameters: Mapping[str, Any], held: HeldOut, calibration: Any, groups: Str | None
+) -> Rule:
+    """Decision rule chosen on held-out rows by their calibrated probabilities.
+
+    `parameters` are ``calibration`` and ``decision`` as a job has them, ``seed``, and for
+    thresholds by group ``attribute`` (name, cut points and group names); ``min_cell`` and the
+    ``favourable`` label optionally. `groups` are those of the held-out rows, shape (m,). Raises
+    `InputError` for a quota that equal probabilities make impossible, or groups with too few rows.
+    """
+    decision = parameters["decision"]
+    p = calibration(held.probability)
+    threshold = decision["threshold"]
+    if threshold is None and decision["rate"] is None and decision["costs"] is None:
+        threshold = "balanced"
+    with input_errors("decision: "):
+        if groups is not None:
+            return _by_group(parameters, p, held.label, groups, threshold)
+        return choose_threshold(
+            p, held.label, threshold=threshold, rate=decision["rate"], costs=decision["costs"]
+        )
+
+
+def calibrated_on(parameters: Mapping[str, Any], held: HeldOut) -> tuple[Any, Any]:
+    """Calibration of the probabilities of held-out rows, and the losses that it was chosen by."""
+    return fit_calibration(
+        held.probability, held.label, parameters["calibration"], shift=held.shift
+    )
+
+
+def check_groups(parameters: Mapping[str, Any], everybody: Str, groups: Str, label: Int) -> None:
+    """Raise InputError unless every group of the training rows has held-out rows enough for its
+    rates.
+    """
+    least = parameters.get("min_cell", MIN_CELL)
+    short = 0
+    for group in np.unique(everybody):
+        short += np.bincount(label[groups == group], minlength=2).min() < least
+    if short:
+        # published rates of fewer rows would disclose facts of single people
+        raise InputError(
+            f"decision.equal: {short} of {np.unique(everybody).size} groups of "
+            f"{parameters['attribute']['name']!r} have fewer than {least} held-out rows of a "
+            "label: merge small groups in the contract, collect rows, or take decision.equal out."
+        )
+
+
+def _by_group(
+    parameters: Mapping[str, Any], p: Float, label: Int, groups: Str, threshold: str | None
+) -> GroupRule:
+    """Thresholds for each group, of rows with probabilities `p`."""
+    from evenhand.fairlib.evaluation.group_thresholds import fit_group_thresholds
+
+    equal = parameters["decision"]["equal"]
+    attribute = parameters["attribute"]
+    costs = parameters["decision"]["costs"]
+    if costs is None:
+        share = float(label.mean())
+        balanced = {"false_positive": share, "false_negative": 1.0 - share}
+        costs = balanced
+        if threshold == "max_accuracy":
+            costs = {"false_positive": 1.0, "false_negative": 1.0}
+        if threshold == "observed":
+            # the costs for which one threshold for all would keep the observed share
+            cut = choose_threshold(p, label, threshold="observed").threshold
+            cut = min(max(float(cut or 0.0), LEAST_COST), 1.0 - LEAST_COST)
+            costs = {"false_positive": cut, "false_negative": 1.0 - cut}
+    thresholds = fit_group_thresholds(
+        p,
+        label,
+        groups,
+        attribute=attribute["name"],
+        criterion=equal["criterion"],
+        tolerance=equal["tolerance"],
+        **costs,
+        favourable=parameters.get("favourable", 1),
+    )
+    criterion = equal["criterion"].replace("_", " ")
+    bins = None
+    if attribute["bins"] is not None:
+        bins = tuple(attribute["bins"])
+    return GroupRule(
+        attribute["name"],
+        thresholds,
+        f"{criterion} by {attribute['name']} within {equal['tolerance']:g}",
+        derive_seed(parameters["seed"], "decision"),
+        bins,
+        tuple(attribute["names"]),
+    )

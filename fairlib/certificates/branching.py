@@ -258,7 +258,10 @@ class Branching:
         points : ndarray of float64, shape (p, s, d)
             Points of the regions.
         """
-        logits = self.relaxation.logits(points)
+        self._offer(problem, self.relaxation.logits(points))
+
+    def _offer(self, problem: Index, logits: Float) -> None:
+        """Keep the largest value of points by their logits, shape (p, s, K)."""
         person = self.person[problem]
         values = (logits * self.rows[problem][:, None, :]).sum(axis=2)
         np.maximum.at(self.found, problem, values.max(axis=1) - self.slack[problem])
@@ -288,11 +291,15 @@ class Branching:
             delta = np.zeros_like(regions.x)
             rows = self.rows
             for move in range(MOVES + 1):
-                points = regions.points(delta, place)
-                self.offer(problem, points[:, None, :])
+                # as regions.points(delta, place), which are within the region already
+                points = regions.x + delta + (place - delta @ base) @ base.T
+                logits, active = self.relaxation.forward(points)
+                self._offer(problem, logits[:, None, :])
+                if move == MOVES:
+                    break
                 if start % 2 and move > MOVES / 4:
-                    rows = self.relaxation.logits(points) - self.logits[self.person]
-                slope = self.relaxation.gradient(points, rows)
+                    rows = logits - self.logits[self.person]
+                slope = self.relaxation.gradient(active, rows)
                 pace = 1.0 - move / MOVES
                 along = slope @ base
                 ahead = replace(regions, low=regions.low - delta, high=regions.high - delta)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from evenhand.fairlib.arrays import Float, Index
+from evenhand.fairlib.arrays import Bool, Float, Index
 from evenhand.fairlib.certificates.region import Region
 
 if TYPE_CHECKING:
@@ -132,33 +132,51 @@ class LinearRelaxation:
         ndarray of float64, shape (..., K)
             Logits.
         """
-        for weight, bias in self.layers[:-1]:
-            x = np.maximum(x @ weight.T + bias, 0.0)
-        weight, bias = self.layers[-1]
-        return np.asarray(x @ weight.T + bias)
+        # as one matrix: a stack of matrices of one row each is multiplied one by one
+        logits, _ = self.forward(x.reshape(-1, x.shape[-1]))
+        return logits.reshape(*x.shape[:-1], -1)
 
-    def gradient(self, x: Float, rows: Float) -> Float:
-        """Gradient of ``(rows * logits).sum()`` by x.
+    def forward(self, x: Float) -> tuple[Float, list[Bool]]:
+        """Logits of rows, and which hidden units are active.
 
         Parameters
         ----------
-        x : ndarray of float64, shape (..., d)
+        x : ndarray of float64, shape (n, d)
             Rows.
-        rows : ndarray of float64, shape (..., K)
+
+        Returns
+        -------
+        logits : ndarray of float64, shape (n, K)
+        active : list of ndarray of bool, shape (n, h)
+            By hidden layer.
+        """
+        active = []
+        for weight, bias in self.layers[:-1]:
+            x = x @ weight.T
+            x += bias
+            active.append(x > 0)
+            np.maximum(x, 0.0, out=x)
+        weight, bias = self.layers[-1]
+        return np.asarray(x @ weight.T + bias), active
+
+    def gradient(self, active: list[Bool], rows: Float) -> Float:
+        """Gradient of ``(rows * logits).sum()`` by the rows of :meth:`forward`.
+
+        Parameters
+        ----------
+        active : list of ndarray of bool, shape (n, h)
+            Active units, by hidden layer.
+        rows : ndarray of float64, shape (n, K)
             Coefficients of the logits.
 
         Returns
         -------
-        ndarray of float64, shape (..., d)
+        ndarray of float64, shape (n, d)
             Gradients.
         """
-        active = []
-        for weight, bias in self.layers[:-1]:
-            x = np.maximum(x @ weight.T + bias, 0.0)
-            active.append(x > 0)
         slope = rows @ self.layers[-1][0]
         for (weight, _), is_on in zip(self.layers[-2::-1], active[::-1], strict=True):
-            slope = np.where(is_on, slope, 0.0) @ weight
+            slope = (slope * is_on) @ weight
         return np.asarray(slope)
 
     def unit_bounds(self, person: Index, part: Region, signs: NDArray[np.int8]) -> Bounds:

@@ -165,7 +165,7 @@ class Region:
         ndarray of float64, shape (..., n, d)
             Moves within the region.
         """
-        moved = np.clip(delta, self.low, self.high)
+        moved = np.maximum(np.minimum(delta, self.high), self.low)
         # Σ = (F F')+, and F has orthogonal columns
         scaled = self._times(moved, self.factor / np.square(self.factor).sum(axis=0))
         length = np.linalg.norm(scaled, axis=-1)
@@ -342,12 +342,18 @@ class Region:
             scale = self.radius[:, None] / lengths
         scale = np.clip(scale, 1e-150, 1e150)[..., None]
         part = G
-        correction = np.zeros(())
+        correction = np.zeros(G.shape)
         for _ in range(ROUNDS):
             uncut = part + correction
-            correction = np.clip(uncut * scale, low, high) / scale
-            part = uncut - correction
-            part = part - (part @ self.basis) @ self.basis.T
+            np.multiply(uncut, scale, out=correction)
+            # faster than np.clip where the bounds are arrays
+            np.minimum(correction, high, out=correction)
+            np.maximum(correction, low, out=correction)
+            correction /= scale
+            part = np.subtract(uncut, correction, out=uncut)
+            # as one matrix: a stack of small matrices is multiplied one by one
+            rows = part.reshape(-1, part.shape[-1])
+            rows -= (rows @ self.basis) @ self.basis.T
         return part
 
     def slack(self, A: Float) -> Float:

@@ -87,6 +87,10 @@ def feature(bench: Bench, name: str) -> None:
         ("gates={auc: {better_than_blnd: 0}}", "unknown key 'better_than_blnd'; did you mean"),
         ("gates={probability_spread: {better_than_blind: 0}}", "the controls have no such metric"),
         ("gates={leak_suspected: {better_than_plain: 0}}", "the controls have no such metric"),
+        (
+            "gates={accuracy: {better_than_reweigh: 0}}",
+            "use better_than_blind or better_than_plain",
+        ),
         ("gates={calibration_gap.job: {max: 0.1}}", "names no metric of this job"),
     ],
 )

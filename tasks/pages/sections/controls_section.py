@@ -10,7 +10,6 @@ from evenhand.tasks.pages import formats
 from evenhand.tasks.pages.best_control import (
     best_control,
     gain_sentence,
-    has_simple_mitigation,
     left_out_columns,
 )
 from evenhand.tasks.pages.page_model import (
@@ -54,6 +53,8 @@ COLUMNS = {
     "leave_out": "Against leave_out: also no proxy features",
     "majority": "Majority class",
 }
+# Controls with a simple mitigation, which have a table of their own.
+SIMPLE = ("reweigh", "leave_out")
 MARKS = {"better": ("\u2713 ", "passed"), "worse": ("\u2715 ", "refused")}
 RELATIONS = {
     "better": "better than",
@@ -86,7 +87,13 @@ def build(documents: Documents) -> Section:
     compared = compared_control(controls)
     if compared is not None:
         blocks.append(_gains(controls[compared]["differences"], names, compared, interval))
-    blocks.append(_table(controls, metrics["metrics"], names))
+    heads = control_columns(controls)
+    simple = {name: heads.pop(name) for name in SIMPLE if name in heads}
+    caption = "The model, and its differences from each control"
+    blocks.append(_table(controls, metrics["metrics"], names, heads, caption))
+    if simple:
+        caption = "The model, and its differences from the controls with a simple mitigation"
+        blocks.append(_table(controls, metrics["metrics"], names, simple, caption))
     blocks.append(
         f"The model is {summary_of(method)}. Blind is {NAMES['blind']}; plain is "
         f"{NAMES['plain']}. All are trained on the same rows, calibrated alike, decide by the "
@@ -153,6 +160,11 @@ def answers(controls: Mapping[str, Json]) -> list[str]:
     if best is not None:
         sentences.append(_best_answer(controls, best))
     return [" ".join([*sentences, *_baseline_answers(controls, best)])]
+
+
+def has_simple_mitigation(controls: Mapping[str, Json]) -> bool:
+    """Whether a run has controls with a simple mitigation; those without mitigation have none."""
+    return any(name in controls for name in SIMPLE)
 
 
 def compared_best(controls: Mapping[str, Json]) -> str | None:
@@ -259,9 +271,14 @@ def majority_sentence(controls: Mapping[str, Json], metrics: Json) -> str:
     return text
 
 
-def _table(controls: Mapping[str, Json], metrics: Mapping[str, Any], names: Sequence[str]) -> Table:
+def _table(
+    controls: Mapping[str, Json],
+    metrics: Mapping[str, Any],
+    names: Sequence[str],
+    columns: Mapping[str, str],
+    caption: str,
+) -> Table:
     """All numbers of the answer: the model's, each control's, and the model's differences."""
-    columns = control_columns(controls)
     rows = []
     for name in names:
         row: list[Any] = [metric_cell(name), estimate_cell(ends(metrics[name]))]
@@ -271,7 +288,6 @@ def _table(controls: Mapping[str, Json], metrics: Mapping[str, Any], names: Sequ
             else:
                 row.append(compared_cell(name, controls[control]))
         rows.append(row)
-    caption = "The model, and its differences from each control"
     return Table(caption, ["Metric", "This model", *columns.values()], rows)
 
 

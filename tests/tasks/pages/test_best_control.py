@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from page_blocks import said, tables
 
 from evenhand.tasks.pages.best_control import best_control, gain_sentence, without_gain
-from evenhand.tasks.pages.sections.controls_section import answers, control_columns
+from evenhand.tasks.pages.sections.controls_section import answers, build, control_columns
 
 
 def control(
@@ -29,7 +30,7 @@ def controls(**changed: dict[str, Any]) -> dict[str, Any]:
         "plain": control(0.80, 0.20, 0.15),
         "blind": control(0.79, 0.15, 0.10),
         "reweigh": control(0.78, 0.05, 0.0),
-        "leave_out": control(0.70, 0.04, 0.0, columns=["club"]),
+        "leave_out": control(0.70, 0.04, 0.0, columns=["club"], threshold=0.55),
     }
     return names | changed
 
@@ -110,3 +111,30 @@ def test_documents_of_earlier_versions_still_have_answers(missing: tuple[str, ..
     (text,) = answers(older)
     assert "Compared with plain: " in text
     assert ("best control" in text) == (len(missing) == 1)
+
+
+def test_simple_mitigations_have_a_table_of_their_own() -> None:
+    compared = controls()
+    section = build(
+        {
+            "controls": {"controls": compared, "missing": {}},
+            "metrics": {
+                "metrics": {"accuracy": {"value": 0.8, "low": None, "high": None}},
+                "settings": {"level": 0.95, "draws": 100, "min_cell": 5},
+            },
+            "run": {"job": {"method": "budro"}},
+        }
+    )
+    first, second = tables(section)
+    assert [head.split(":")[0] for head in first.columns] == [
+        "Metric",
+        "This model",
+        "Against plain",
+        "Against blind",
+        "Majority class",
+    ]
+    assert [head.split(":")[0] for head in second.columns[2:]] == [
+        "Against reweigh",
+        "Against leave_out",
+    ]
+    assert "These are `club`: each predicts a group" in said(section)

@@ -30,7 +30,7 @@ def dataset(
         X=X,
         y=rng.integers(0, 2, ROWS),
         rows=np.arange(ROWS),
-        names=names,
+        names=list(names),
         groups={name: [position] for position, name in enumerate(names)},
         sensitive={"g": member},
         numbers={"v": rng.normal(size=ROWS)},

@@ -223,8 +223,8 @@ _CLASSIFIER = (
         name="consistency",
         title="Counterfactual consistency",
         explanation=(
-            "The share of people with the same predicted label on every counterfactual copy of "
-            "their row that differs only in “{subject}”, as the job defines the copies."
+            "The share of people with the same predicted label on every counterfactual copy "
+            "“{subject}” of their row, as the job defines the copies."
         ),
         direction="higher",
         compares="counterfactual copies of one person",

@@ -187,9 +187,8 @@ def _learned(
     section: dict[str, Any] = {"kind": "learned"}
     comments = [*sentences, closing]
     if legitimate:
-        comments.append(
-            f"differences that {', '.join(legitimate)} explain stay (legitimate in the contract)"
-        )
+        listed = ", ".join(legitimate)
+        comments.append(f"differences explained by {listed} stay (legitimate in the contract)")
     else:
         section["legitimate"] = []
         comments.append(stays)

@@ -241,12 +241,14 @@ def consistency_sentences(metrics: Json) -> list[str]:
     """Say how many people have one prediction on all counterfactual copies of their row."""
     sentences = []
     for name, value in metrics["metrics"].items():
-        if name.startswith("consistency.") and value["value"] is not None:
-            sentences.append(
-                f"{formats.percent(value['value'])} of people have the same prediction on every "
-                "counterfactual copy of their row that differs only in "
-                f"“{spoken(name.partition('.')[2])}”."
-            )
+        kind, _, subject = name.partition(".")
+        if kind != "consistency" or value["value"] is None:
+            continue
+        copies = f"every counterfactual copy of their row that differs only in “{spoken(subject)}”"
+        if subject in metrics["settings"].get("adapted", ()):
+            copies = f"all their counterparts in the other groups (“{spoken(subject)}”)"
+        share = formats.percent(value["value"])
+        sentences.append(f"{share} of people have the same prediction on {copies}.")
     return sentences
 
 

@@ -191,6 +191,8 @@ def _completed(
     settings = dict(evaluation.settings)
     if "outcome" in parameters:
         settings["outcome"] = parameters["outcome"]
+    if parameters["evaluate"].get("adapted"):
+        settings["adapted"] = parameters["evaluate"]["adapted"]
     return replace(evaluation, metrics={**evaluation.metrics, **metrics}, settings=settings)
 
 

@@ -102,7 +102,7 @@ def test_legitimate_columns_of_the_contract_need_no_key() -> None:
     sizes = group_sizes(typed, contract)
     choice = choose_metric(typed, contract, sizes, METHODS["project"])
     assert choice.section == {"kind": "learned"}
-    assert any("differences that training explain" in text for text in choice.comments)
+    assert any("differences explained by training" in text for text in choice.comments)
 
 
 def starter_of(folder: Path, world: str, *options: str) -> tuple[str, dict[str, Any]]:

@@ -53,9 +53,11 @@ def summary(report: Json) -> str:
     taken.
     """
     sentences = [_columns_sentence(report["columns"])]
+    legitimate = _legitimate(report["columns"])
+    given = f" given {formats.join(legitimate)}" if legitimate else ""
     for name, leak in report["leaks"].items():
         sentences.append(
-            f"What is left predicts {spoken(name)} with an AUC of {leak['after']:.2f} "
+            f"What is left predicts {spoken(name)}{given} with an AUC of {leak['after']:.2f} "
             f"[{leak['low']:.2f}, {leak['high']:.2f}]; all columns but the sensitive ones with "
             f"{leak['before']:.2f} (0.5 is chance)."
         )
@@ -85,7 +87,7 @@ def _columns_sentence(columns: Sequence[Mapping[str, str | float]]) -> str:
     """Name the columns that the metric removes, adapts and keeps as legitimate."""
     removed = [item for item in columns if item["verdict"] == "removed"]
     adapted = [item for item in columns if item["verdict"] in ADAPTED]
-    legitimate = [item for item in columns if item["verdict"] == "legitimate"]
+    legitimate = _legitimate(columns)
     parts = []
     for verb, items in (("removes", removed), ("adapts", adapted)):
         if items:
@@ -93,8 +95,12 @@ def _columns_sentence(columns: Sequence[Mapping[str, str | float]]) -> str:
     if not parts:
         parts.append("found no proxy feature")
     if legitimate:
-        parts.append(f"keeps {formats.join([str(item['column']) for item in legitimate])}")
+        parts.append(f"keeps {formats.join(legitimate)}")
     return f"The learned metric {'; '.join(parts)}."
+
+
+def _legitimate(columns: Sequence[Mapping[str, str | float]]) -> list[str]:
+    return [str(item["column"]) for item in columns if item["verdict"] == "legitimate"]
 
 
 def _named(items: Sequence[Mapping[str, str | float]]) -> str:

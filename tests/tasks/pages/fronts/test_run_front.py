@@ -61,6 +61,14 @@ def test_a_run_without_steps_has_no_table_of_them(documents: dict[str, Any]) -> 
 # the front
 
 
+def test_adapted_copies_are_called_counterparts(documents: dict[str, Any]) -> None:
+    documents["metrics"]["settings"]["adapted"] = ["spouse"]
+    assert headline(documents)[-2] == (
+        "94.4% of people have the same prediction on all their counterparts in the other groups "
+        "(“spouse”)."
+    )
+
+
 def test_the_headline_answers_the_questions(documents: dict[str, Any]) -> None:
     found = headline(documents)
     assert found[0] == "Not published, because 1 of 4 gates refused it."

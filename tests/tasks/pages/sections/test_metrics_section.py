@@ -114,5 +114,5 @@ def test_the_glossary_explains_a_kind_once(
     ]
     explained = [entry[2] for entry in terms.entries]
     assert "by sex, race or sex and race in" in explained[1]
-    assert "only in “a or b”" in explained[2]
+    assert "copy “a or b” of their row" in explained[2]
     assert all("Formula: `" in text and "{" not in text for text in explained)

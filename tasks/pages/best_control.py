@@ -11,7 +11,6 @@ from evenhand.tasks.pages.page_model import Json
 from evenhand.tasks.pages.sections.metrics_section import finding
 
 TRAINED = ("blind", "plain", "reweigh", "leave_out")
-NEW = ("reweigh", "leave_out")
 # The metrics that decide, by their first part.
 PERFORMANCE = ("accuracy", "balanced_accuracy")
 DISPARITY = ("consistency", "token_gap", "demographic_parity_difference", "gap_max")
@@ -27,11 +26,6 @@ def distinct_controls(controls: Mapping[str, Json]) -> list[str]:
         if name in controls and controls[name]["same_as"] is None:
             names.append(name)
     return names
-
-
-def has_simple_mitigation(controls: Mapping[str, Json]) -> bool:
-    """Whether a run trained a control with a simple mitigation; older runs did not."""
-    return any(name in controls for name in NEW)
 
 
 def best_control(controls: Mapping[str, Json]) -> str | None:

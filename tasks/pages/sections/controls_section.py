@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from evenhand.fairlib.catalogue import direction, title
+from evenhand.tasks.evaluating.control_names import SIMPLE_MITIGATIONS
 from evenhand.tasks.pages import formats
 from evenhand.tasks.pages.best_control import (
     best_control,
     gain_sentence,
-    has_simple_mitigation,
     left_out_columns,
 )
 from evenhand.tasks.pages.page_model import (
@@ -93,11 +93,16 @@ def build(documents: Documents) -> Section:
         "same rule and are measured on the same rows, so the differences have paired "
         f"{interval}s. Each was trained once: another seed gives other differences."
     )
-    if has_simple_mitigation(controls):
+    if _has_simple_mitigation(controls):
         blocks.append(_simple_mitigations(controls))
     for name, reason in content.get("missing", {}).items():
         blocks.append(f"There is no control {name}: {reason}.")
     return Section("controls", "The model and its controls", blocks)
+
+
+def _has_simple_mitigation(controls: Mapping[str, Json]) -> bool:
+    """Whether a run trained a control with a simple mitigation; older runs did not."""
+    return any(name in controls for name in SIMPLE_MITIGATIONS)
 
 
 def _simple_mitigations(controls: Mapping[str, Json]) -> str:
@@ -157,7 +162,7 @@ def answers(controls: Mapping[str, Json]) -> list[str]:
 
 def compared_best(controls: Mapping[str, Json]) -> str | None:
     """The best control, where there are controls with a simple mitigation."""
-    if not has_simple_mitigation(controls):
+    if not _has_simple_mitigation(controls):
         return None
     return best_control(controls)
 

@@ -32,7 +32,7 @@ from evenhand.flows.resolved_job import RESERVED_ARGUMENTS, UNCONTROLLED, Resolv
 from evenhand.flows.workers import check_engine
 from evenhand.tasks.errors import InputError, input_errors
 from evenhand.tasks.tuning.trial_search import DEFAULT, JOB, Candidate, Plan, Rule
-from evenhand.tasks.written_input import nearest, not_known
+from evenhand.tasks.written_input import listed_metrics, nearest, not_known
 
 DEFAULT_METHODS = ("gbdt", "reweigh")
 # searched too where decisions about a person and the person's copies are to agree
@@ -209,7 +209,7 @@ def _check_metric(resolved: ResolvedJob, where: str, name: str) -> None:
         searched = [item for item in resolved.known_metrics if not item.startswith(not_searched)]
         raise InputError(
             f"{where} {name!r}, no metric of this job{nearest(name, searched)}; there are "
-            f"{', '.join(searched)}."
+            f"{listed_metrics(searched)}."
         )
     with input_errors(f"{where} {name!r}: ", end="."):
         better(name)

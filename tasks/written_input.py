@@ -23,6 +23,8 @@ YAML_ERRORS = (yaml.YAMLError, ValueError, RecursionError)
 # Keys of a job's `table`, and of the sections of runs over files, that say how text is read.
 FORM_KEYS = ("encoding", "decimal", "dates", "sheet", "headers", "spellings")
 MAX_WHOLE = 2**31
+# Most recalls of a label's values that a message lists.
+MOST_RECALLS = 5
 MAX_NUMBER = 1e12
 
 
@@ -171,6 +173,19 @@ def nearest(name: str, known: Sequence[str]) -> str:
     """End of a message that suggests the closest known name; empty if none is close."""
     close = nearest_name(name, known)
     return f" (did you mean {close!r}?)" if close else ""
+
+
+def listed_metrics(names: Sequence[str]) -> str:
+    """Names of metrics for a message; of a label with many values two recalls stand for all."""
+    recalls = [name for name in names if name.startswith("recall.")]
+    hidden = set(recalls[2:]) if len(recalls) > MOST_RECALLS else set()
+    shown = []
+    for name in names:
+        if name not in hidden:
+            shown.append(name)
+        elif name == recalls[2]:
+            shown.append(f"recall of {len(hidden)} more labels")
+    return ", ".join(shown)
 
 
 def nearest_file(path: Path) -> str:

@@ -14,7 +14,7 @@ from evenhand.fairlib.evaluation.evaluate import Evaluation
 from evenhand.fairlib.evaluation.gates import CONTROLS, Decision, Gate, decide, parse_gates
 from evenhand.fairlib.evaluation.paired import Comparison
 from evenhand.tasks.errors import InputError, input_errors
-from evenhand.tasks.written_input import as_number, nearest, read_yaml
+from evenhand.tasks.written_input import as_number, listed_metrics, nearest, read_yaml
 
 if TYPE_CHECKING:
     from evenhand.data_contracts.model import Contract
@@ -104,7 +104,7 @@ def check_metric(
     if gate.metric not in known:
         raise InputError(
             f"the gate {gate.metric!r} names no metric of {of}{nearest(gate.metric, known)}; there "
-            f"are {', '.join(listed or known)}."
+            f"are {listed_metrics(listed or known)}."
         )
 
 

@@ -8,7 +8,12 @@ from typing import Any, Literal
 import pytest
 from pydantic import BaseModel, Field, ValidationError
 
-from evenhand.tasks.written_input import explained, nearest_file, required_by
+from evenhand.tasks.written_input import (
+    explained,
+    listed_metrics,
+    nearest_file,
+    required_by,
+)
 
 
 class Section(BaseModel):
@@ -63,3 +68,15 @@ def test_the_nearest_file_is_one_of_the_folder(tmp_path: Path) -> None:
     assert nearest_file(tmp_path / "other.csv") == ""
     assert nearest_file(tmp_path / "gehalt.csv") == ""
     assert nearest_file(tmp_path / "gone" / "people.csv") == ""
+
+
+@pytest.mark.parametrize(
+    ("labels", "words"),
+    [
+        ("", "auc, gap_max.sex"),
+        ("abcde", "auc, recall.a, recall.b, recall.c, recall.d, recall.e, gap_max.sex"),
+        ("abcdef", "auc, recall.a, recall.b, recall of 4 more labels, gap_max.sex"),
+    ],
+)
+def test_two_recalls_stand_for_those_of_many_labels(labels: str, words: str) -> None:
+    assert listed_metrics(["auc", *(f"recall.{label}" for label in labels), "gap_max.sex"]) == words

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from evenhand.fairlib.catalogue import direction, title
+from evenhand.tasks.evaluating.control_names import SIMPLE_MITIGATIONS
 from evenhand.tasks.pages import formats
 from evenhand.tasks.pages.best_control import (
     best_control,
@@ -100,11 +101,16 @@ def build(documents: Documents) -> Section:
         "same rule and are measured on the same rows, so the differences have paired "
         f"{interval}s. Each was trained once: another seed gives other differences."
     )
-    if has_simple_mitigation(controls):
+    if _has_simple_mitigation(controls):
         blocks.append(_simple_mitigations(controls))
     for name, reason in content.get("missing", {}).items():
         blocks.append(f"There is no control {name}: {reason}.")
     return Section("controls", "The model and its controls", blocks)
+
+
+def _has_simple_mitigation(controls: Mapping[str, Json]) -> bool:
+    """Whether a run trained a control with a simple mitigation; older runs did not."""
+    return any(name in controls for name in SIMPLE_MITIGATIONS)
 
 
 def _simple_mitigations(controls: Mapping[str, Json]) -> str:
@@ -169,7 +175,7 @@ def has_simple_mitigation(controls: Mapping[str, Json]) -> bool:
 
 def compared_best(controls: Mapping[str, Json]) -> str | None:
     """The best control, where there are controls with a simple mitigation."""
-    if not has_simple_mitigation(controls):
+    if not _has_simple_mitigation(controls):
         return None
     return best_control(controls)
 

@@ -4,19 +4,26 @@ from __future__ import annotations
 
 import os
 import shutil
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from evenhand.tasks import errors
 from evenhand.tasks.errors import NotCarriedOut, ServiceAway
 from evenhand.tasks.execution.store import Store
+from evenhand.tasks.registry import client
 from evenhand.tasks.registry.client import (
     DIGEST_TAG,
     Published,
+    current_aliases,
     published,
     published_version,
+    registered,
     registry_client,
     tracking_uri,
+    value_names,
 )
 
 ADDRESSES = ("MLFLOW_TRACKING_URI", "MLFLOW_REGISTRY_URI")
@@ -73,11 +80,11 @@ def test_versions_by_alias_and_by_number(tmp_path: Path, registry: Path) -> None
     shutil.copyfile(registry, tmp_path / "mlflow.db")
     uri = f"sqlite:///{tmp_path}/mlflow.db"
     (tmp_path / "model").mkdir()
-    with registry_client(uri) as client:
-        client.create_registered_model("people")
+    with registry_client(uri) as created:
+        created.create_registered_model("people")
         tags = {DIGEST_TAG: "abc"}
-        client.create_model_version("people", str(tmp_path / "model"), tags=tags)
-        client.set_registered_model_alias("people", "champion", "1")
+        created.create_model_version("people", str(tmp_path / "model"), tags=tags)
+        created.set_registered_model_alias("people", "champion", "1")
     assert published(uri, "people", "champion") == Published("1", "abc")
     assert published(uri, "people", "challenger") is None
     assert published(uri, "nobody", "champion") is None
@@ -91,3 +98,42 @@ def test_only_a_service_can_be_away(tmp_path: Path) -> None:
     with pytest.raises(NotCarriedOut) as caught, registry_client(f"sqlite:///{tmp_path}/x.db"):
         raise ConnectionError("refused")
     assert type(caught.value) is NotCarriedOut
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        lambda uri: published(uri, "people", "champion"),
+        lambda uri: value_names(uri, "people", "1"),
+        lambda uri: registered(uri, "people"),
+        lambda uri: current_aliases(uri, ["people"]),
+    ],
+)
+def test_questions_wait_for_a_registry_that_is_away(
+    question: Callable[[str], Any],
+    tmp_path: Path,
+    registry: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    shutil.copyfile(registry, tmp_path / "mlflow.db")
+    uri = f"sqlite:///{tmp_path}/mlflow.db"
+    with registry_client(uri) as created:
+        created.create_registered_model("people")
+        created.create_model_version("people", str(tmp_path))
+        created.set_registered_model_alias("people", "champion", "1")
+    expected = question(uri)
+    calls: list[str] = []
+    reach = registry_client
+
+    def away_at_first(address: str) -> Any:
+        calls.append(address)
+        if len(calls) == 1:
+            raise ServiceAway("the registry is away: start it.")
+        return reach(address)
+
+    monkeypatch.setattr(client, "registry_client", away_at_first)
+    monkeypatch.setattr(client, "ask_once", lambda uri, what, ask: ask())
+    monkeypatch.setenv("EVENHAND_WAIT", "60")
+    monkeypatch.setattr(errors, "PAUSE_S", 0.0)
+    assert question(uri) == expected
+    assert len(calls) == 2

@@ -97,6 +97,8 @@ REQUIRED = {
     "list_type": "a list",
     "literal_error": "one of {expected}",
     "model_type": "a mapping of keys to values",
+    "sequence_str": "a list",
+    "sequence_type": "a list",
     "string_type": "text",
     "string_too_short": "text of {min_length} letters or more",
     "too_short": "a list of {min_length} or more",

@@ -366,14 +366,14 @@ OVERRIDES: dict[str, tuple[str, tuple[str, ...]]] = {
     "method that is no name": ("method={name: [gbdt]}", ("method", "known:")),
     "unknown argument": ("method.max_dept=3", ("'method.max_dept'", "did you mean 'max_depth'?")),
     "reserved argument": ("method.random_state=3", ("'method.random_state'", "gbdt takes")),
-    "argument of another type": ("method.n_steps=many", ("method.n_steps", "integer")),
+    "argument of another type": ("method.n_steps=many", ("method.n_steps", "a whole number")),
     "argument that is no number": ("method.eta=.nan", ("method.eta", "finite")),
     "argument out of range": ("method.n_steps=0", ("n_steps", "at least 1")),
     "argument that the engine refuses": ("method.max_depth=-4", ("max_depth",)),
-    "share out of range": ("split.test=1.5", ("split.test", "less than 1")),
+    "share out of range": ("split.test=1.5", ("split.test", "below 1")),
     "infinite strength": ("fair_metric.strength=.inf", ("fair_metric.strength", "finite")),
     "too few draws for an interval": ("evaluate.draws=5", ("evaluate.draws", "at least 20")),
-    "seed that is no number": ("seed=soon", ("seed", "integer")),
+    "seed that is no number": ("seed=soon", ("seed", "a whole number")),
     "date that no calendar has": ("seed=2024-13-45", ("seed", "not valid YAML")),
     "counterfactual of no column": (
         "evaluate.counterfactuals={w: {jobs: all}}",
@@ -423,7 +423,7 @@ OVERRIDES: dict[str, tuple[str, tuple[str, ...]]] = {
         "gates.auc.no_worse_than_baseline=1e-2",
         ("'auc'", "no_worse_than_baseline", "`evenhand evaluate --baseline`"),
     ),
-    "gate that is no mapping": ("gates={auc: 0.5}", ("gates.auc", "dictionary")),
+    "gate that is no mapping": ("gates={auc: 0.5}", ("gates.auc", "must be a mapping")),
     "metric direction of no column": (
         "fair_metric.learned=[sax]",
         ("fair_metric.learned", "'sax'", "'sex'"),
@@ -467,7 +467,7 @@ OVERRIDES: dict[str, tuple[str, tuple[str, ...]]] = {
     ),
     "metric of no copies": (
         "fair_metric={kind: face, counterfactuals: []}",
-        ("fair_metric", "at least 1"),
+        ("fair_metric", "a list of 1 or more"),
     ),
     "metric of unknown copies": (
         "fair_metric={kind: face, counterfactuals: [wrok]}",
@@ -487,11 +487,11 @@ OVERRIDES: dict[str, tuple[str, tuple[str, ...]]] = {
     ),
     "share of no direction": (
         "fair_metric={kind: face, explained_variance: 0}",
-        ("greater than 0",),
+        ("above 0",),
     ),
     "share above one": (
         "fair_metric={kind: face, explained_variance: 1.5}",
-        ("less than or equal to 1",),
+        ("at most 1",),
     ),
     "metric of no pairs": ("fair_metric={kind: explore, pairs: 0}", ("fair_metric.pairs",)),
     "path and query": ("table.sql=select 1", ("both path and sql",)),
@@ -616,7 +616,7 @@ def test_a_job_file_that_is_not_text(bench: Any) -> None:
         ("german-budr", ("'german-budr'", "did you mean 'german-budro'?", "evenhand jobs")),
         ("", ("there is no job",)),
         ("../german-budro", ("there is no job",)),
-        ("nowhere.yaml", ("nowhere.yaml cannot be read",)),
+        ("nowhere.yaml", ("there is no job file nowhere.yaml",)),
     ],
 )
 def test_no_such_job(bench: Any, name: str, words: tuple[str, ...]) -> None:

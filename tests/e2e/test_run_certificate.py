@@ -70,7 +70,7 @@ def test_only_a_job_with_a_certificate_may_have_a_gate_on_it(written: Any) -> No
     [
         (
             "evaluate.certificate.budget=-0.1",
-            ("evaluate.certificate.budget", "greater than or equal to 0"),
+            ("evaluate.certificate.budget", "at least 0"),
         ),
         ("evaluate.certificate.budget=.nan", ("evaluate.certificate.budget", "finite")),
         ("evaluate.certificate={budget: 1, radius: 1}", ("radius", "known: budget")),

@@ -67,11 +67,11 @@ def feature(bench: Bench, name: str) -> None:
         ),
         ("decision=1.5", "decision.threshold: is 1.5, expected a number from 0 to 1"),
         ("decision=true", "decision is true, which is no value of this key"),
-        ("decision.rate=0", "decision.rate: .*greater than 0"),
+        ("decision.rate=0", "decision.rate: .*above 0"),
         ("decision.costs={false_positive: 1}", "'decision.costs.false_negative' is missing"),
         (
             "decision.costs={false_positive: 0, false_negative: 1}",
-            "false_positive: .*greater than 0",
+            "false_positive: .*above 0",
         ),
         ("decision={equal: {criterion: odds}}", "decision.equal.criterion: .*'equalized_odds'"),
         (

@@ -107,7 +107,7 @@ def test_shadow_models_have_the_strength_of_the_model(bench: Bench) -> None:
 
 
 WRONG = {
-    "evaluate.membership={shadows: 2}": "evaluate.membership.shadows: .*greater than or equal to 4",
+    "evaluate.membership={shadows: 2}": "evaluate.membership.shadows: .*at least 4",
     "evaluate.membership={shadows: 7}": "evaluate.membership.shadows: .*multiple of 2",
     "evaluate.membership={shadow: 8}": "unknown key 'evaluate.membership.shadow' .did you mean 'shadows'",
     "gates={membership_auc: {max: 0.55}}": "is measured with evaluate.membership: {shadows: 16}",

@@ -162,7 +162,7 @@ def test_a_swapped_method_drops_arguments() -> None:
         (["--over", "method.eta=1", "--seeds", "2", "--set", f"seed={2**31 - 1}"], ("seed",)),
         (
             ["--over", "method.eta=1", "--workers", "0"],
-            ("sweep.workers", "greater than or equal to 1"),
+            ("sweep.workers", "at least 1"),
         ),
         (["--over", "method.eta=1", "--set", "sweep.engine=threads"], ("sweep.engine", "'dask'")),
         (["--over", "method.eta=1", "--set", "sweep.address=tcp://h:1"], ("address", "dask")),

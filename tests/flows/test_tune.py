@@ -575,7 +575,7 @@ WRONG = {
     "no minutes": (["--minutes", "0"], "tune.minutes"),
     "less than half a minute": (
         ["--minutes", "0.49"],
-        "tune.minutes: Input should be greater than or equal",
+        "tune.minutes: must be at least",
     ),
 }
 

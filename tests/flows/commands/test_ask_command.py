@@ -218,7 +218,7 @@ def test_a_model_is_found_in_the_registry(agent_store: Path, model: str) -> None
 @pytest.mark.parametrize(
     ("model", "words"),
     [
-        ("people-dada", ["'people-dada' is not published", "evenhand run"]),
+        ("people-dada", ["'people-dada' is not published", "did you mean 'people-dadi'?"]),
         ("people-dadi@other", ["'people-dadi'", "the alias 'other'"]),
         ("models:/people-dadi/7", ["'people-dadi'", "version 7"]),
         ("people-gbdt", ["'people-gbdt' asks no questions", "dadi"]),

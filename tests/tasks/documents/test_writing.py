@@ -316,7 +316,7 @@ def test_models_that_are_no_version(published: Any, documents: Any, tmp_path: Pa
     (bundle,) = published.store.glob("mlflow-artifacts/**/artifacts/bundle")
     for model, cause in (
         (str(bundle), "is a folder"),
-        ("people-gbdt/7", "is not published"),
+        ("people-gbdt/7", "has no version 7 in this store"),
         ("a b", "no model"),
     ):
         done = documents(published.store, model)

@@ -97,7 +97,10 @@ def test_only_what_has_passed_is_promoted(two: Any, evaluation: Any, words: str)
     ("arguments", "words"),
     [
         (("promote", "models:/nobody@champion"), "'nobody' is not published"),
-        (("promote", f"models:/{MODEL}/9"), "has no version 9 in this store: its versions are 1, 2"),
+        (
+            ("promote", f"models:/{MODEL}/9"),
+            "has no version 9 in this store: its versions are 1, 2",
+        ),
         (("promote", f"models:/{MODEL}@nobody"), "no version with the alias 'nobody'"),
         (("promote", f"models:/{MODEL}/1", "--to", "latest"), "reserves `latest`"),
         (("promote", f"models:/{MODEL}/1", "--to", "a b"), "letters, digits"),

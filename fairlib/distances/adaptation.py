@@ -249,19 +249,20 @@ class Adaptation:
         from scipy.stats import ks_2samp
 
         common = self._common
-        left = expected
+        residual = expected
         if common.shape[1] > 0:
             groups = np.eye(self.n_groups_)[codes]
             inputs = np.concatenate([common, groups], axis=1)
             coefficients, *_ = np.linalg.lstsq(inputs, expected, rcond=None)
-            left = expected - common @ coefficients[: common.shape[1]]
+            residual = expected - common @ coefficients[: common.shape[1]]
         centre = codes == self.reference_
         for group in range(self.n_groups_):
             members = codes == group
             alone = ks_2samp(expected[members], expected[centre]).pvalue
             if alone < CLEAR_LEVEL / len(self.units):
                 return True
-            if ks_2samp(left[members], left[centre]).pvalue < SECOND_LEVEL / len(self.units):
+            explained = ks_2samp(residual[members], residual[centre]).pvalue
+            if explained < SECOND_LEVEL / len(self.units):
                 return True
         return False
 

@@ -184,10 +184,10 @@ class Choice:
         ordered = sorted(candidates, key=lambda unit: -self._unit_auc(unit))
         reference = label_losses(adapted[:, self._kept_columns()], labels, self.seed)
         for unit in ordered:
-            left = [j for j in self._kept_columns() if j not in unit]
-            if not left:
+            without_unit = [j for j in self._kept_columns() if j not in unit]
+            if not without_unit:
                 continue
-            rises = label_losses(adapted[:, left], labels, self.seed) - reference
+            rises = label_losses(adapted[:, without_unit], labels, self.seed) - reference
             if not self._has_signal(unit, rises):
                 self.removed.update(unit)
 
@@ -217,7 +217,7 @@ class Choice:
             for unit in self.units
             if not self.removed.issuperset(unit) and not {*unit} & {*self.given}
         ]
-        kept = self._kept_columns()
+        columns = self._kept_columns()
         if labels is None or not candidates:
             return False
         judged = self.adapted_halves()
@@ -225,17 +225,17 @@ class Choice:
         whole = self._leak(judged).auc
         gains = []
         for unit in candidates:
-            left = [kept.index(j) for j in kept if j not in unit]
+            without_unit = [columns.index(j) for j in columns if j not in unit]
             use = np.flatnonzero(~self.evidence.half)
-            leaks = self.leaks(judged[:, [kept[j] for j in left]], use)
+            leaks = self.leaks(judged[:, [columns[j] for j in without_unit]], use)
             gains.append(whole - max(leak.auc for leak in leaks))
-        reference = label_losses(adapted[:, kept], labels, self.seed)
+        reference = label_losses(adapted[:, columns], labels, self.seed)
         for number in np.argsort(-np.array(gains), kind="stable"):
             unit = candidates[number]
-            left = [j for j in kept if j not in unit]
-            if gains[number] <= 0 or not left:
+            without_unit = [j for j in columns if j not in unit]
+            if gains[number] <= 0 or not without_unit:
                 return False
-            rises = label_losses(adapted[:, left], labels, self.seed) - reference
+            rises = label_losses(adapted[:, without_unit], labels, self.seed) - reference
             if not self._has_signal(unit, rises, CLEAR_SIGNAL):
                 self.removed.update(unit)
                 return True
@@ -262,15 +262,15 @@ class Choice:
             signal = signals[0] if signals else None
             verdicts.append(ColumnVerdict(name, verdict, self._unit_auc(positions), signal))
         before = self.leaks(self.evidence.rows[:, self.free], everybody)
-        kept = self._kept_columns()
-        after = self.leaks(judged[:, kept], np.flatnonzero(~self.evidence.half))
+        positions_left = self._kept_columns()
+        after = self.leaks(judged[:, positions_left], np.flatnonzero(~self.evidence.half))
         labels = self.evidence.labels
         label_auc = None
         if labels is not None and labels.max() == 1:
             adapted = self.adapted_rows()
             label_auc = (
                 attribute_leak(self.evidence.rows[:, self.free], labels, seed=self.seed).auc,
-                attribute_leak(adapted[:, kept], labels, seed=self.seed).auc,
+                attribute_leak(adapted[:, positions_left], labels, seed=self.seed).auc,
             )
         return MetricReport(
             verdicts,

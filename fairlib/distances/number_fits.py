@@ -153,13 +153,13 @@ def slopes_are_alike(errors: Float, shared_errors: Float, n_groups: int, slopes:
     from scipy.stats import f
 
     extra = (n_groups - 1) * slopes
-    left = len(errors) - n_groups * (slopes + 1)
+    degrees = len(errors) - n_groups * (slopes + 1)
     rest = float(errors @ errors)
     rise = max(float(shared_errors @ shared_errors) - rest, 0.0)
-    if rest <= 1e-18 * max(float(shared_errors @ shared_errors), 1e-300) or left <= 0:
+    if rest <= 1e-18 * max(float(shared_errors @ shared_errors), 1e-300) or degrees <= 0:
         return rise <= 0.0
-    statistic = rise / extra / (rest / left)
-    return bool(f.sf(statistic, extra, left) >= SIMPLER)
+    statistic = rise / extra / (rest / degrees)
+    return bool(f.sf(statistic, extra, degrees) >= SIMPLER)
 
 
 def additive(values: Float, variances: Float, factors: Sequence[int]) -> Float:

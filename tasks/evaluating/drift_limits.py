@@ -57,12 +57,12 @@ def default_drift_gates(reference: Mapping[str, Any]) -> dict[str, Any]:
     return gates | {f"unseen.{name}": {"max": MAX_UNSEEN} for name in _categorical(reference)}
 
 
-def check_drift_gates(gates: Sequence[Gate], known: Sequence[str]) -> None:
-    """Raise `InputError` for a gate on a metric that is none of those `known`, of
+def check_drift_gates(gates: Sequence[Gate], metrics: Sequence[str]) -> None:
+    """Raise `InputError` for a gate on a metric that is none of those `metrics`, of
     :func:`drift_metrics`.
     """
     for gate in gates:
-        check_metric(gate, known, "drift", names_of("drift"))
+        check_metric(gate, metrics, "drift", names_of("drift"))
 
 
 def _categorical(reference: Mapping[str, Any]) -> list[str]:

@@ -98,13 +98,13 @@ def read_gates(path: Path) -> dict[str, Any]:
 
 
 def check_metric(
-    gate: Gate, known: Sequence[str], of: str, listed: Sequence[str] | None = None
+    gate: Gate, metrics: Sequence[str], of: str, listed: Sequence[str] | None = None
 ) -> None:
-    """Refuse a gate on a metric that is not `known`; the message lists these, or those `listed`."""
-    if gate.metric not in known:
+    """Refuse a gate on a metric that is none of `metrics`; the message lists these, or `listed`."""
+    if gate.metric not in metrics:
         raise InputError(
-            f"the gate {gate.metric!r} names no metric of {of}{nearest(gate.metric, known)}; there "
-            f"are {listed_metrics(listed or known)}."
+            f"the gate {gate.metric!r} names no metric of {of}{nearest(gate.metric, metrics)}; "
+            f"there are {listed_metrics(listed or metrics)}."
         )
 
 

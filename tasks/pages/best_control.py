@@ -146,8 +146,8 @@ def _certificates(control: Json) -> str:
             gain = -gain
         if gain > 0:
             label = f"{title(metric)[0].lower()}{title(metric)[1:]}"
-            own = formats.number(value + difference["value"])
-            parts.append(f"{label} is {own} instead of {formats.number(value)}")
+            changed = formats.number(value + difference["value"])
+            parts.append(f"{label} is {changed} instead of {formats.number(value)}")
     if not parts:
         return ""
     return f"; without an interval, {formats.join(parts)}"

@@ -628,21 +628,21 @@ def _controls_output(
 
 
 def _relative_increase(
-    test: _Test, found: TransportAudit, measured: Iterable[controls.MeasuredControl]
+    test: _Test, transport: TransportAudit, measured: Iterable[controls.MeasuredControl]
 ) -> MetricValue:
     """The loss increase divided by the plain control's at a log loss that is no better than the
     model's.
     """
     plain = next(control for control in measured if control.name == PLAIN).outcomes
-    drawn = drawn_together(plain.score, plain.y_true, found.loss)
+    drawn = drawn_together(plain.score, plain.y_true, transport.loss)
     losses = log_losses(np.stack([1.0 - drawn, drawn], axis=1))
     points = load_metric(test.context.inputs["metric"]).project(test.data.X)
     increase = audit_losses(
-        losses, points, plain.y_true, found.budget, draws=0, seed=0, jobs=available_cores()
+        losses, points, plain.y_true, transport.budget, draws=0, seed=0, jobs=available_cores()
     ).gap
     if increase <= 0.0:
         return MetricValue.insufficient("the plain control's loss does not rise either")
-    return MetricValue(found.gap / increase)
+    return MetricValue(transport.gap / increase)
 
 
 def selection_content(model: Any, X: Float32, min_cell: int) -> dict[str, Any]:
@@ -665,41 +665,41 @@ def selection_content(model: Any, X: Float32, min_cell: int) -> dict[str, Any]:
     }
 
 
-def audit_pairs(found: TransportAudit, data: Dataset) -> dict[str, NDArray[Any]]:
+def audit_pairs(transport: TransportAudit, data: Dataset) -> dict[str, NDArray[Any]]:
     """Pairs of row numbers with their distance and losses, without features and sensitive
     values.
     """
-    pairs = found.most_unfair(MAX_PAIRS)
+    pairs = transport.most_unfair(MAX_PAIRS)
     return {
         "row": data.rows[pairs],
-        "treated_as": data.rows[found.target[pairs]],
-        "distance": found.distance[pairs],
-        "loss": found.own_loss[pairs],
-        "loss_treated_as": found.target_loss[pairs],
-        "revealed_loss": found.target_loss[pairs] - found.own_loss[pairs],
+        "treated_as": data.rows[transport.target[pairs]],
+        "distance": transport.distance[pairs],
+        "loss": transport.own_loss[pairs],
+        "loss_treated_as": transport.target_loss[pairs],
+        "revealed_loss": transport.target_loss[pairs] - transport.own_loss[pairs],
     }
 
 
-def audit_content(found: TransportAudit, data: Dataset, min_cell: int) -> dict[str, Any]:
+def audit_content(transport: TransportAudit, data: Dataset, min_cell: int) -> dict[str, Any]:
     """Sums over people, and the pairs that the page shows; counts below `min_cell` people are
     hidden.
     """
     columns = {}
-    for name, values in audit_pairs(found, data).items():
+    for name, values in audit_pairs(transport, data).items():
         columns[name] = values[:SHOWN_PAIRS].tolist()
     pairs = [dict(zip(columns, pair, strict=True)) for pair in zip(*columns.values(), strict=True)]
     return {
-        "budget": found.budget,
-        "loss": found.loss,
-        "adversarial_loss": found.adversarial_loss,
-        "gap": {"value": found.gap, "low": found.low, "high": found.high},
-        "multiplier": found.multiplier,
-        "spent": found.spent,
-        "people": len(found.target),
-        "moved": int((found.distance > 0).sum()),
-        "distances": _histogram(found.distance, min_cell),
+        "budget": transport.budget,
+        "loss": transport.loss,
+        "adversarial_loss": transport.adversarial_loss,
+        "gap": {"value": transport.gap, "low": transport.low, "high": transport.high},
+        "multiplier": transport.multiplier,
+        "spent": transport.spent,
+        "people": len(transport.target),
+        "moved": int((transport.distance > 0).sum()),
+        "distances": _histogram(transport.distance, min_cell),
         "flows": {
-            name: _flow(values.astype(str), found.target, min_cell)
+            name: _flow(values.astype(str), transport.target, min_cell)
             for name, values in data.sensitive.items()
         },
         "pairs": pairs,

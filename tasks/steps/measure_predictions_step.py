@@ -337,30 +337,30 @@ def _model_arguments(
     return {"prediction": RememberedModel(predict), "features": features}
 
 
-def _outcome(given: Mapping[str, Any], label: Column | None, table: pa.Table) -> dict[str, Any]:
+def _outcome(options: Mapping[str, Any], label: Column | None, table: pa.Table) -> dict[str, Any]:
     """The favourable outcome, as :func:`describe_outcome` has it, with the ``reason`` for it.
 
     Without a label, decisions of two values say it; probabilities need the value that they are of.
     """
     reason = "as asked"
     if label is None:
-        label = _decided(given, table)
+        label = _decided(options, table)
     if label is None:
-        return _outcome_of_probabilities(given)
-    if given["favourable"] is None:
+        return _outcome_of_probabilities(options)
+    if options["favourable"] is None:
         guess = guess_favourable(label.name, label.allowed or ())
-        if given.get("at_least") is not None:
+        if options.get("at_least") is not None:
             guess = guess_side(label.name)
         reason = "nothing says which outcome is favourable" if guess is None else guess.reason
     return describe_outcome(label) | {"reason": reason}
 
 
-def _decided(given: Mapping[str, Any], table: pa.Table) -> Column | None:
+def _decided(options: Mapping[str, Any], table: pa.Table) -> Column | None:
     """Describe a column of decisions as if it were the label; None for probabilities, or a
     model's.
     """
-    name = given["prediction"]
-    if name is None or given["label"] is not None:
+    name = options["prediction"]
+    if name is None or options["label"] is not None:
         return None
     values = read_values(table[name], name, plain=True)
     if values.distinct != 2 or len(values.present) < len(values.data):
@@ -369,23 +369,23 @@ def _decided(given: Mapping[str, Any], table: pa.Table) -> Column | None:
     numeric = values.kind in ("integer", "number")
     if numeric and set(pc.unique(values.present).to_pylist()) != {0, 1}:
         return None
-    positive = given["positive"]
+    positive = options["positive"]
     if numeric:
         positive = None
-    return label_column(values, positive, favourable=given["favourable"])
+    return label_column(values, positive, favourable=options["favourable"])
 
 
-def _outcome_of_probabilities(given: Mapping[str, Any]) -> dict[str, Any]:
+def _outcome_of_probabilities(options: Mapping[str, Any]) -> dict[str, Any]:
     """The favourable outcome where only the options can say it: of probabilities without labels."""
-    positive = given["positive"]
-    favourable = given["favourable"]
+    positive = options["positive"]
+    favourable = options["favourable"]
     if favourable is not None and positive is None:
         raise InputError(
             "--favourable needs --positive here: probabilities alone do not say which outcome they "
             "are of."
         )
     outcome = {
-        "column": given["prediction"] or "prediction",
+        "column": options["prediction"] or "prediction",
         "code": 1,
         "favourable": in_words(favourable or positive),
         "adverse": None,
@@ -403,26 +403,31 @@ def _outcome_of_probabilities(given: Mapping[str, Any]) -> dict[str, Any]:
     return outcome
 
 
-def _names(given: Mapping[str, Any]) -> list[str]:
-    column_names = [given["prediction"], given["label"], *given["sensitive"], *given["features"]]
-    column_names += [given["weight"], given["person"]]
-    column_names += [*given["control"], *given["compared_with"]]
+def _names(options: Mapping[str, Any]) -> list[str]:
+    column_names = [
+        options["prediction"],
+        options["label"],
+        *options["sensitive"],
+        *options["features"],
+    ]
+    column_names += [options["weight"], options["person"]]
+    column_names += [*options["control"], *options["compared_with"]]
     return list(dict.fromkeys(filter(None, column_names)))
 
 
 def _points(
-    table: pa.Table, given: Mapping[str, Any], sensitive: Mapping[str, NDArray[Any]], rows: Int
+    table: pa.Table, options: Mapping[str, Any], sensitive: Mapping[str, NDArray[Any]], rows: Int
 ) -> Float:
     """Rows in the coordinates of a sensitive subspace of the features, learned from these rows."""
-    names = dict.fromkeys([*given["features"], *given["sensitive"], given["label"]])
+    names = dict.fromkeys([*options["features"], *options["sensitive"], options["label"]])
     chosen = table.select(list(names)).take(rows)
     contract = infer_contract(
         chosen,
         "audit",
-        given["label"],
-        given["sensitive"],
-        given["positive"],
-        at_least=given.get("at_least"),
+        options["label"],
+        options["sensitive"],
+        options["positive"],
+        at_least=options.get("at_least"),
     )
     frame = coerce(chosen, contract).to_pandas()
     X = TableEncoder(column_specs(contract), unseen="ignore").fit(frame).transform(frame)

@@ -68,12 +68,12 @@ def measure_proxy(context: StepContext) -> StepResult:
 def _warnings(proxy: BalancingProxy, metrics: Mapping[str, MetricValue]) -> list[str]:
     """Say what makes a sample useless: no balance, one proxy group, or few people with a chance."""
     supported = metrics["support"].value
-    kept = metrics["kept"].value
+    share = metrics["kept"].value
     kept_groups = int((proxy.acceptance_ > NO_CHANCE).sum())
     warnings = _balance_warnings(proxy, metrics)
-    if kept is not None and kept < LEAST_KEPT:
+    if share is not None and share < LEAST_KEPT:
         warnings.append(
-            f"the proxy keeps only {kept:.2%} of the rows (the gate kept: {{min: {LEAST_KEPT}}} "
+            f"the proxy keeps only {share:.2%} of the rows (the gate kept: {{min: {LEAST_KEPT}}} "
             "refuses such a proxy); a larger method.support keeps more"
         )
     if kept_groups == 1 and len(proxy.acceptance_) > 1:

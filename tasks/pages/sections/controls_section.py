@@ -195,8 +195,8 @@ def _best_answer(controls: Mapping[str, Json], best: str) -> str:
         described = f"leave_out (without {left_out_columns(controls)})"
     sentence = gain_sentence(controls, described)
     if not sentence:
-        found = verdict(controls[best]["differences"])
-        sentence = f"Compared with the best control, {described}: {found}."
+        differences = verdict(controls[best]["differences"])
+        sentence = f"Compared with the best control, {described}: {differences}."
     if "reweigh" in controls and _is_method(controls, "reweigh"):
         sentence += " The method reweighs the rows itself: it is its own control reweigh."
     return sentence

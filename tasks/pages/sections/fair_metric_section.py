@@ -54,10 +54,10 @@ def summary(report: Json) -> str:
     """
     sentences = [_columns_sentence(report["columns"])]
     legitimate = _legitimate(report["columns"])
-    given = f" given {formats.join(legitimate)}" if legitimate else ""
+    condition = f" given {formats.join(legitimate)}" if legitimate else ""
     for name, leak in report["leaks"].items():
         sentences.append(
-            f"What is left predicts {spoken(name)}{given} with an AUC of {leak['after']:.2f} "
+            f"What is left predicts {spoken(name)}{condition} with an AUC of {leak['after']:.2f} "
             f"[{leak['low']:.2f}, {leak['high']:.2f}]; all columns but the sensitive ones with "
             f"{leak['before']:.2f} (0.5 is chance)."
         )

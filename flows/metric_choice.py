@@ -81,7 +81,7 @@ class AttributeEvidence:
 
 @dataclass(frozen=True)
 class MetricChoice:
-    """The section ``fair_metric`` of a starter job, and what is said of it.
+    """The section ``fair_metric`` of a starter job, and the notes on it.
 
     Parameters
     ----------

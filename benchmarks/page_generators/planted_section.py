@@ -59,7 +59,7 @@ def section(results: Mapping[str, Any], rows: int = 2500) -> str:
         f"\nMeans of up to {seeds} seeds at {rows:,} training rows "
         "([all methods, worlds on which nothing was tuned, and what was "
         "tried](research/fair-metric.md#the-learned-metric)). So choose "
-        "the metric first. Where no column tells the attribute (*no-proxy*), leaving the sensitive "
+        "the metric first. Where no column predicts the attribute (*no-proxy*), leaving the sensitive "
         "column out is enough."
     )
     return "\n".join(lines) + "\n"

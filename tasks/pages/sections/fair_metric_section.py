@@ -57,7 +57,8 @@ def summary(report: Json) -> str:
     condition = f" given {formats.join(legitimate)}" if legitimate else ""
     for name, leak in report["leaks"].items():
         sentences.append(
-            f"What is left predicts {spoken(name)}{condition} with an AUC of {leak['after']:.2f} "
+            "With counterparts from half of the training rows, what is left of the other half "
+            f"predicts {spoken(name)}{condition} with an AUC of {leak['after']:.2f} "
             f"[{leak['low']:.2f}, {leak['high']:.2f}]; all columns but the sensitive ones with "
             f"{leak['before']:.2f} (0.5 is chance)."
         )

@@ -30,8 +30,9 @@ def report(**changes: Any) -> dict[str, Any]:
 def test_one_line_says_what_is_neutralised_and_taken() -> None:
     assert summary(report()) == (
         "The learned metric removes height (AUC 0.85 alone) and club (0.78); adapts rating (AUC "
-        "0.78 alone); keeps training. What is left predicts sex given training with an AUC of 0.52 [0.47, 0.57]; all columns but "
-        "the sensitive ones with 0.97 (0.5 is chance). The AUC of the label from the columns goes "
+        "0.78 alone); keeps training. With counterparts from half of the training rows, what is "
+        "left of the other half predicts sex given training with an AUC of 0.52 [0.47, 0.57]; all "
+        "columns but the sensitive ones with 0.97 (0.5 is chance). The AUC of the label from the columns goes "
         "from 0.80 to 0.77: 10% of the label’s signal is taken."
     )
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy.stats import binomtest, skew, ttest_1samp
+from scipy.stats import beta, binomtest, skew, ttest_1samp
 
 from evenhand.fairlib.evaluation.closed_intervals import (
     MOST_PAIRED,
@@ -226,3 +226,12 @@ def test_ratios_and_differences_of_several_tables() -> None:
             )
             for ends, end in zip(together, alone, strict=True):
                 assert ends[table] == pytest.approx(float(end))
+
+
+@pytest.mark.parametrize(("count", "rows"), [(0.3, 6.0), (5.8, 6.0), (0.5, 1.0)])
+def test_the_exact_interval_of_parts_of_rows(count: float, rows: float) -> None:
+    # effective rows are no whole numbers
+    ends = exact_interval(np.array(count), np.array(rows), 0.9)
+    low = beta.ppf(0.05, count, rows - count + 1)
+    high = beta.ppf(0.95, count + 1, rows - count)
+    assert (float(ends.low), float(ends.high)) == pytest.approx((low, high))

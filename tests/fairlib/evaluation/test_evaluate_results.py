@@ -7,9 +7,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from evenhand.fairlib import evaluation
 from evenhand.fairlib.evaluation.evaluate import evaluate
 from evenhand.fairlib.evaluation.outcomes import Outcomes
 from evenhand.fairlib.evaluation.paired import compare
+from tests.signatures import modules_below, positional_only
 from tests.written_results import check_written
 
 ROWS = 160
@@ -82,3 +84,9 @@ def test_a_comparison_is_the_one_written_down(weighted: bool) -> None:
 def test_a_comparison_of_classes_is_the_one_written_down() -> None:
     result = compare(classes(1), classes(2), draws=60, level=0.9)
     check_written(__file__, "comparison of classes", result.to_json())
+
+
+def test_every_argument_of_these_modules_can_be_named() -> None:
+    assert [
+        places for module in modules_below(evaluation) for places in positional_only(module)
+    ] == []

@@ -136,6 +136,7 @@ def test_it_does_not_depend_on_the_order_of_the_rows() -> None:
             "got 3 values, expected two",
         ),
         ({"label": [0, None]}, "none missing"),
+        ({"label": [1, None]}, "none missing"),
         ({"sensitive": {}}, "got no column"),
         ({"prediction": lambda rows: rows}, "features: got none"),
     ],

@@ -7,10 +7,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+from evenhand.fairlib import proxies
 from evenhand.fairlib.proxies.predicted import PredictedGroupProxy
 from evenhand.fairlib.proxies.proxy_base import BalancingProxy
 from evenhand.fairlib.proxies.proxy_evaluation import measure_proxy, possible_reduction
 from evenhand.fairlib.proxies.tree import ProxyTree
+from tests.signatures import modules_below, positional_only
 from tests.written_results import check_written
 
 PROXIES: dict[str, BalancingProxy] = {
@@ -77,3 +79,7 @@ def test_the_least_alpha_is_the_one_written_down(alpha: float) -> None:
     X, sensitive = people(120, 3)
     proxy = ProxyTree(alpha=alpha).fit(X, sensitive_features={"group": sensitive["group"]})
     check_written(__file__, f"least alpha {alpha}", [proxy.least_alpha_, proxy.distances_])
+
+
+def test_every_argument_of_these_modules_can_be_named() -> None:
+    assert [places for module in modules_below(proxies) for places in positional_only(module)] == []

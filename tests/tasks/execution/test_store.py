@@ -20,9 +20,11 @@ from typing import Any
 import pytest
 
 from evenhand.tasks.errors import InputError, NotCarriedOut
+from evenhand.tasks.execution import step as step_module
 from evenhand.tasks.execution import store as store_module
 from evenhand.tasks.execution.step import Step, StepContext, StepResult, run_step
 from evenhand.tasks.execution.store import Artifact, StepRecord, Store, sha256_of_path
+from tests.signatures import positional_only
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -578,3 +580,25 @@ def test_a_lock_makes_its_folder_again(local: Store) -> None:
         assert (local.local / "locks" / "train-k.lock").exists()
     shutil.rmtree(local.local)
     assert local.scratch().is_dir()
+
+
+def test_only_a_reader_may_open_a_store_that_is_not_writable(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Store(str(tmp_path / "store"))
+
+    def refuse(*_: Any) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(os, "access", lambda *_: False)
+    monkeypatch.setattr(Store, "_make_private", refuse)
+    assert Store(str(tmp_path / "store"), reading=True).local == tmp_path / "store"
+    with pytest.raises(InputError, match="Permission denied"):
+        Store(str(tmp_path / "store"))
+    with pytest.raises(InputError, match="Permission denied"):
+        Store(str(tmp_path / "missing"), reading=True)
+
+
+def test_every_argument_of_the_store_can_be_named() -> None:
+    assert positional_only(store_module) == []
+    assert positional_only(step_module) == []

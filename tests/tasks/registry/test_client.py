@@ -27,6 +27,7 @@ from evenhand.tasks.registry.client import (
     tracking_uri,
     value_names,
 )
+from tests.signatures import positional_only
 
 ADDRESSES = ("MLFLOW_TRACKING_URI", "MLFLOW_REGISTRY_URI")
 
@@ -156,3 +157,7 @@ def test_questions_wait_for_a_registry_that_is_away(
     monkeypatch.setattr(errors, "PAUSE_S", 0.0)
     assert question(uri) == expected
     assert len(calls) == 2
+
+
+def test_every_argument_of_the_client_can_be_named() -> None:
+    assert positional_only(client) == []

@@ -46,8 +46,10 @@ def work(monkeypatch: pytest.MonkeyPatch) -> Iterator[Counter[str]]:
     assert spec is not None
     assert spec.loader is not None
     plain = importlib.util.module_from_spec(spec)
-    monkeypatch.setattr(numba.config, "DISABLE_JIT", True)
-    spec.loader.exec_module(plain)
+    # other modules compile while the test runs
+    with monkeypatch.context() as loading:
+        loading.setattr(numba.config, "DISABLE_JIT", True)
+        spec.loader.exec_module(plain)
     calls: Counter[str] = Counter()
     for name in COUNTED:
         setattr(plain, name, counted(plain, name, calls))

@@ -32,7 +32,9 @@ from benchmarks.studies.planted_worlds import (
     TREES,
     Training,
     codes_of,
+    is_current,
     learned_metric,
+    older_rules,
     results_of,
     telling_columns,
     training_of,
@@ -195,6 +197,7 @@ def summary(results: list[dict[str, Any]]) -> dict[str, Any]:
         for name, of_method in of_table.groupby("method", sort=False):
             entry = {key: round(float(of_method[key].mean()), 4) for key in MEASURES}
             entry["splits"] = len(of_method)
+            entry["older_rules"] = sum(older_rules(of_method).values())
             baselines = [*BASELINES, *NETWORK_BASELINES] if "sensei" in str(name) else BASELINES
             best = max((key for key in baselines if key in means), key=lambda key: means[key])
             reference = of_table[of_table["method"] == best].set_index("split")
@@ -227,7 +230,7 @@ def main() -> None:
     parser.add_argument("--methods", nargs="*", choices=names, default=names)
     options = parser.parse_args()
     done = set()
-    for record in results_of(LINES):
+    for record in filter(is_current, results_of(LINES)):
         done.add((record["table"], record["split"], record["method"]))
     with tempfile.TemporaryDirectory() as folder:
         for number in range(options.splits):

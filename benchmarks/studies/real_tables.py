@@ -216,7 +216,7 @@ def write_summary() -> None:
     """Write the committed summary."""
     results = list(results_of(LINES))
     if results:
-        command = "EVENHAND_DATA=FOLDER python -m benchmarks.studies.real_tables"
+        command = "python -m benchmarks.studies.real_tables"
         content = {"provenance": provenance(command), "tables": summary(results)}
         SUMMARY.write_text(text_of(content))
 

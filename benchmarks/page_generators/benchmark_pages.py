@@ -80,7 +80,7 @@ def main() -> None:
         tables, speed, budro, sensei, proxies, dadi, faias, operations, read_result("judged")
     )
     split_page.write(text, DOCS)
-    needed = ("judged", "dadi", "faias", "proxies_judged", "planted_worlds")
+    needed = ("judged", "dadi", "faias", "proxies_judged", "planted_worlds", "real_tables")
     kept = {name: read_result(name) for name in needed}
     if all(kept.values()):
         choose_page.write(DOCS / "choose-a-method.md", kept)

@@ -348,6 +348,7 @@ def measured(results: Mapping[str, Mapping[str, Any]]) -> str:
     text = "\n".join(
         [
             planted_section.section(results["planted_worlds"]),
+            planted_section.tables_section(results["real_tables"]),
             INTRO,
             cost_table(choices),
             EFFECTS,

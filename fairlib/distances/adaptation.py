@@ -139,7 +139,14 @@ class Adaptation:
         self.sequential = sequential
         self.factors = list(factors)
 
-    def fit(self, X: Float, codes: Index, n_groups: int | None = None) -> Self:
+    def fit(
+        self,
+        X: Float,
+        codes: Index,
+        n_groups: int | None = None,
+        *,
+        kinds: Mapping[int, Kind] | None = None,
+    ) -> Self:
         """Learn each column's distribution in each group.
 
         Parameters
@@ -149,6 +156,9 @@ class Adaptation:
             Group of every row.
         n_groups : int, optional
             Number of groups; default: of those in `codes`.
+        kinds : mapping of int to str, optional
+            By a unit's first column, the kind that more rows have shown; default: these rows
+            choose.
 
         Returns
         -------
@@ -171,6 +181,7 @@ class Adaptation:
         self.n_groups_ = count
         if int(np.prod(self.factors)) != count:
             self.factors = [count]
+        self._chosen = kinds
         self._balance(rows, codes)
         self.columns_: list[AdaptedColumn] = []
         for unit, parents in zip(self.units, self._parents(), strict=True):
@@ -202,7 +213,11 @@ class Adaptation:
                 continue
             fit = self._fit_number(rows, codes, unit, parents)
             expected = self._expected(rows, unit, parents, fit)
-            if self._kind(expected, codes, fit, level) == "keep":
+            if self._chosen is None:
+                kind = self._kind(expected, codes, fit, level)
+            else:
+                kind = self._chosen[unit[0]]
+            if kind == "keep":
                 alike.append(expected)
         if alike:
             self._common = moments_of(alike)
@@ -221,7 +236,7 @@ class Adaptation:
 
     def _kind(self, expected: Float, codes: Index, fit: NumberFit, level: float) -> Kind:
         """The simplest kind of a number's adaptation that the rows do not contradict."""
-        from scipy.stats import ks_2samp
+        from scipy.stats import ks_2samp, levene
 
         centre = fit.residuals[self.reference_]
         kind: Kind = "keep"
@@ -235,6 +250,9 @@ class Adaptation:
                 "shift": residual,
                 "scale": residual * ratio,
             }
+            if levene(residual, centre, center="median").pvalue < level:
+                # of an unequal spread the Kolmogorov-Smirnov test alone shows little
+                candidates = {"scale": candidates["scale"]}
             smallest: Kind = "quantiles"
             for name, values in candidates.items():
                 if ks_2samp(values, centre).pvalue >= level:
@@ -273,10 +291,15 @@ class Adaptation:
         level = TEST_LEVEL / len(self.units)
         fit = self._fit_number(rows, codes, unit, parents)
         expected = self._expected(rows, unit, parents, fit)
-        kind = self._kind(expected, codes, fit, level)
-        if kind == "keep" or (fit.pooled and not self._differs(expected, codes)):
+        if self._chosen is not None:
+            kind = self._chosen[unit[0]]
+        else:
+            kind = self._kind(expected, codes, fit, level)
+            if fit.pooled and not self._differs(expected, codes):
+                kind = "keep"
+        if kind == "keep":
             return AdaptedColumn(unit, "keep", list(parents), [])
-        if is_repeated(rows[:, unit[0]]):
+        if kind == "steps" or is_repeated(rows[:, unit[0]]):
             return self._steps(rows, codes, unit, parents)
         if kind == "scale":
             fit = with_one_location(fit)
@@ -331,7 +354,13 @@ class Adaptation:
         np.add.at(counts, (codes, levels), 1.0)
         occurring = counts[:, counts.sum(axis=0) > 0]
         level = TEST_LEVEL / len(self.units)
-        if occurring.shape[1] < 2 or chi2_contingency(occurring).pvalue >= level:
+        if occurring.shape[1] < 2:
+            keeps = True
+        elif self._chosen is not None:
+            keeps = self._chosen[unit[0]] == "keep"
+        else:
+            keeps = bool(chi2_contingency(occurring).pvalue >= level)
+        if keeps:
             return AdaptedColumn(unit, "keep", list(parents), [])
         weighted = np.zeros((self.n_groups_, count))
         np.add.at(weighted, (codes, levels), self._row_weights)
@@ -347,6 +376,11 @@ class Adaptation:
                 weights = level_logits(rows[members][:, parents], levels[members], weights)
             models.append(GroupModel(weights.tolist(), 1.0, []))
         return AdaptedColumn(unit, "levels", list(parents), models)
+
+    @property
+    def kinds_(self) -> dict[int, Kind]:
+        """Kind of every unit, by its first column."""
+        return {column.positions[0]: column.kind for column in self.columns_}
 
     @property
     def n_drawn_(self) -> int:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from evenhand.fairlib.arrays import Bool, Float, Index
-from evenhand.fairlib.distances.adaptation import LEAST_GROUP, Adaptation, is_binary
+from evenhand.fairlib.distances.adaptation import LEAST_GROUP, Adaptation, Kind, is_binary
 from evenhand.fairlib.distances.attribute_leak import AttributeLeak, attribute_leak
 from evenhand.fairlib.distances.group_readers import combined_codes
 from evenhand.fairlib.execution import generator
@@ -78,6 +78,8 @@ class Choice:
         self.removed: set[int] = set()
         self.signals: dict[int, float] = {}
         self.kinds: dict[int, str] = {}
+        # kinds that all evidence rows have shown, by the attributes of a stage
+        self.shown: dict[tuple[str, ...], dict[int, Kind]] = {}
 
     def decide(self) -> None:
         """Adapt columns, condition on earlier ones if that leaves less, and remove columns."""
@@ -130,7 +132,12 @@ class Choice:
             codes = combined_codes([evidence.codes[number][use] for number in numbers], sizes)
             adaptation = self.adaptation(sizes)
             known = source_codes >= 0
-            adaptation.fit(sources[known], source_codes[known], int(np.prod(sizes)))
+            cells = int(np.prod(sizes))
+            adaptation.fit(
+                sources[known], source_codes[known], cells, kinds=self._shown_kinds(part, learn)
+            )
+            if len(learn) == len(evidence.rows):
+                self.shown[tuple(part)] = adaptation.kinds_
             for column in adaptation.columns_:
                 if column.kind != "keep":
                     self.kinds[column.positions[0]] = column.kind
@@ -142,6 +149,16 @@ class Choice:
             sources = adaptation.counterparts(sources, source_codes, reference, uniforms)
         return rows
 
+    def _shown_kinds(self, part: list[str], learn: Index) -> dict[int, Kind] | None:
+        """Kinds that all evidence rows show, for some of them; None for all of them.
+
+        Half of the rows show fewer differences than all do. A column that they leave as it is
+        would leak, and be removed, although all rows together adapt it well.
+        """
+        if len(learn) == len(self.evidence.rows):
+            return None
+        return self.shown.get(tuple(part))
+
     def adapted_rows(self) -> Float:
         """All evidence rows, adapted by themselves."""
         everybody = np.arange(len(self.evidence.rows))
@@ -149,6 +166,7 @@ class Choice:
 
     def adapted_halves(self) -> Float:
         """The judged half of the rows, adapted by the other half."""
+        self.adapted_rows()
         return self._chain(np.flatnonzero(self.evidence.half), np.flatnonzero(~self.evidence.half))
 
     def _kept_columns(self) -> list[int]:

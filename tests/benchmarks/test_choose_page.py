@@ -69,7 +69,7 @@ def test_a_page_without_markers_is_refused(tmp_path: Path, text: str) -> None:
 
 
 def test_measured_part_is_that_of_the_kept_results() -> None:
-    names = ("judged", "dadi", "faias", "proxies_judged", "planted_worlds")
+    names = ("judged", "dadi", "faias", "proxies_judged", "planted_worlds", "real_tables")
     results = {name: read_result(name) for name in names}
     text = (DOCS / "choose-a-method.md").read_text(encoding="utf-8")
     renew = "run python -m benchmarks.page_generators.benchmark_pages"
@@ -81,7 +81,8 @@ def test_planted_worlds_count_losses_beyond_the_tolerance() -> None:
         return {"true_auc": 0.85 + gain, "consistency": 0.9, "gain": gain}
 
     methods = {"blind": row(0.0), "project": row(-0.0031), "project-learned": row(-0.0029)}
-    world = {"seeds": 3, "best_control": "blind", "methods": methods}
+    seeds = {"blind": 3, "project": 3, "project-learned": 3}
+    world = {"seeds_by_method": seeds, "best_control": "blind", "methods": methods}
     text = planted_section.section({"worlds": {"2500": {"linear": world}}})
     assert "| linear | 0.850 / 0.900 | −0.003 / 0.900 | −0.003 / 0.900 |" in text
     assert "- `project`, default metric: at most 0.003" in text

@@ -29,7 +29,8 @@ def two_groups(n=2000, seed=0):
 
 
 def test_a_shift_moves_everybody_by_the_difference_of_means():
-    rng, codes = two_groups()
+    # the spreads of seed 0 differ by chance at the level .05
+    rng, codes = two_groups(seed=1)
     x = rng.normal(size=len(codes)) + 2.0 * codes
     adaptation = Adaptation([[0]]).fit(x[:, None], codes)
     assert adaptation.reference_ == 0
@@ -48,6 +49,29 @@ def test_there_and_back_is_the_same_person():
     there = adaptation.counterparts(x, codes, 0, NO_DRAWS)
     back = adaptation.counterparts(there, np.zeros_like(codes), 1, NO_DRAWS)
     np.testing.assert_allclose(back[codes == 1], x[codes == 1], atol=1e-9)
+
+
+def test_an_unequal_spread_is_not_taken_for_a_shift():
+    # deviations 1, 1.35 and .75, which the test of whole distributions does not tell from a shift
+    rng = np.random.default_rng(1)
+    codes = np.repeat([0, 1, 2], [800, 240, 240])
+    x = rng.normal(size=len(codes)) * np.array([1.0, 1.35, 0.75])[codes] + 0.5 * (codes > 0)
+    columns = np.column_stack([x, *rng.normal(size=(6, len(codes)))])
+    adaptation = Adaptation([[j] for j in range(7)]).fit(columns, codes)
+    assert adaptation.kinds_[0] == "scale"
+    assert set(adaptation.kinds_.values()) == {"keep", "scale"}
+
+
+def test_kinds_that_more_rows_have_shown_are_kept():
+    rng, codes = two_groups(200)
+    x = rng.normal(size=(len(codes), 2)) + 0.2 * codes[:, None]
+    assert set(Adaptation([[0], [1]]).fit(x, codes).kinds_.values()) == {"keep"}
+    shown = {0: "shift", 1: "keep"}
+    adaptation = Adaptation([[0], [1]]).fit(x, codes, kinds=shown)
+    assert adaptation.kinds_ == shown
+    mapped = adaptation.counterparts(x, codes, 0, NO_DRAWS)
+    assert (mapped[codes == 1, 0] != x[codes == 1, 0]).all()
+    assert (mapped[:, 1] == x[:, 1]).all()
 
 
 def test_another_shape_is_mapped_by_quantiles():

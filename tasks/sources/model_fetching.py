@@ -22,6 +22,7 @@ from evenhand.tasks.registry.bundle import (
     find_version,
     parse_address,
     require_undamaged,
+    unpacked_model,
 )
 from evenhand.tasks.registry.client import ABSENT, damaged_files, registry_client, tracking_uri
 from evenhand.tasks.written_input import parse_yaml
@@ -37,6 +38,8 @@ def fetch_model(text: str, store: Store, scratch: Path, notes: list[str] | None 
     path = Path(text).expanduser()
     if not path.exists():
         path = _downloaded(os.path.expandvars(text), tracking_uri(store), scratch / "download")
+    elif path.is_file() and path.suffix != ".onnx":
+        path = unpacked_model(path, scratch / "of-archive")
     if path.is_file():
         copy = scratch / "model.onnx"
         shutil.copyfile(path, copy)

@@ -1,6 +1,6 @@
 """What the record of training rows finds, and what an attacker learns from all versions of it.
 
-    python -m benchmarks.studies.training_overlap [--tables 300] [--output training_overlap]
+    python -m benchmarks.studies.training_overlap [--tables 120] [--output training_overlap]
 
 **Copies**: training and holdout tables are drawn from worlds in which a given share of honest
 holdout rows is equal to a training row. Each holdout is judged as it is, and with a tenth of its
@@ -133,7 +133,7 @@ def _auc(positive: np.ndarray, negative: np.ndarray) -> float:
 def main() -> None:
     """Simulate, print a line a cell, and write the result."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--tables", type=int, default=300, help="tables of a cell")
+    parser.add_argument("--tables", type=int, default=120, help="tables of a cell")
     parser.add_argument("--output", default=NAME, help="name of the file of results")
     arguments = parser.parse_args()
     rng = np.random.default_rng(0)

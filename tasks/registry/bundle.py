@@ -308,22 +308,20 @@ def read_bundle(folder: Path, name: str | None, version: str | None, uri: str) -
         contract = Contract.from_dict(evaluation["contract"])
         name = name or str(evaluation["job"])
         digest = sha256_of_path(folder)[0]
-        _compare_labels(inputs, contract)
-        return Bundle(folder, name, version, uri, digest, inputs, evaluation, contract)
+        bundle = Bundle(folder, name, version, uri, digest, inputs, evaluation, contract)
+    _require_labels_of(contract, inputs, public_uri)
+    return bundle
 
 
-def _compare_labels(inputs: Mapping[str, Any], contract: Contract) -> None:
-    """Raise ValueError if a classifier's labels are not the ones of its contract, in its order."""
+def _require_labels_of(contract: Contract, inputs: Mapping[str, Any], shown: str) -> None:
+    """Raise `InputError` if a classifier's labels are not those of its contract, in its order."""
     if "label_values" not in inputs:
         return
     label = contract.label
-    positive = None if label.positive is None else str(label.positive)
     values = [str(value) for value in inputs["label_values"]]
     if label.classes:
         fits = values == [str(value) for value in label.classes]
     else:
-        fits = len(values) == 2 and values[1] == positive
+        fits = len(values) == 2 and values[1] == str(label.outcome.positive)
     if not fits:
-        raise ValueError(
-            f"its labels {values} are not those of its contract for {label.name}: it was changed"
-        )
+        require_undamaged(shown, [f"its labels are not those of its contract for {label.name}"])

@@ -161,7 +161,7 @@ def record_of(views: Mapping[str, Digests], rows: int, key: bytes) -> dict[str, 
     recorded = {}
     for view, digests in views.items():
         recorded[view] = _packed(keyed(digests, view, key, bits))
-    return {"format": 2, "key": key_name(key), "rows": rows, "bits": bits, "views": recorded}
+    return {"format": 2, "key_name": key_name(key), "rows": rows, "bits": bits, "views": recorded}
 
 
 def keyed(digests: Digests, view: str, key: bytes, bits: int) -> Digests:

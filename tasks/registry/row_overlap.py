@@ -39,8 +39,8 @@ from evenhand.tasks.registry.row_digests import (
 )
 
 # Probability that an honest holdout has a share above 0 in a view: 1 % in all.
-LEVEL_EXACT = 0.006
-LEVEL_OTHERS = 0.004
+LEVEL_EXACT = 0.004
+LEVEL_OTHERS = 0.003
 DRAWS = 4_000
 # Digests that occur more often among training and holdout rows say nothing about copies.
 MOST_COMMON = 12
@@ -90,7 +90,7 @@ class TrainingOverlap:
 
 def needed_key(record: Mapping[str, Any]) -> str | None:
     """Name of the key that a record needs; None for the bits of an older version."""
-    return record.get("key")
+    return record.get("key_name")
 
 
 def overlap(

@@ -187,7 +187,7 @@ def test_swapped_labels_are_refused_with_a_list_of_their_own(champion: Any) -> N
     }
     place.write_text(json.dumps(listed))
     predict = ("predict", "bundle", "--input", "people.csv", "--output", "out")
-    refused(champion.store, "are not those of its contract", arguments=predict)
+    refused(champion.store, "its labels are not those of its contract", arguments=predict)
     words = "the SHA-256 of the list of files digests.json"
     predict = ("predict", f"bundle@sha256:{pinned}", *predict[2:])
     refused(champion.store, words, arguments=predict)

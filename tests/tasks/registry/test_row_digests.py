@@ -101,7 +101,7 @@ def test_each_view_sees_through_its_kind_of_change() -> None:
 def test_a_record_has_the_keyed_digests_and_nothing_else() -> None:
     views = join_views([row_views(people(300), 300, CONTRACT)])
     record = json.loads(json.dumps(record_of(views, 300, KEY)))
-    assert (record["key"], record["rows"], record["bits"]) == (key_name(KEY), 300, 9 + 8)
+    assert (record["key_name"], record["rows"], record["bits"]) == (key_name(KEY), 300, 9 + 8)
     for view, digests in views.items():
         expected = keyed(digests, view, KEY, 17)
         assert np.array_equal(recorded_digests(record["views"][view]), expected)

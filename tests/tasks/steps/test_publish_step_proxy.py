@@ -86,6 +86,7 @@ def test_a_filter_finds_all_that_it_needs(proxies: Any, done: Any, tmp_path: Pat
         "evaluation.json",
         "inputs.json",
         "reference.json",
+        "training_rows.json",
         "model/graph.safetensors",
         "model/proxy.json",
     }

@@ -11,9 +11,11 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import stat
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any, NamedTuple
 
 LIST = "digests.json"
 BUNDLE = "artifacts/bundle"  # of a model's folder
@@ -33,6 +35,15 @@ DOWNLOADED = "registered_model_meta"
 CHECKS = "code/evenhand/fairlib/file_digests.py"
 LISTED_KEY = "files_listed"
 CHUNK_BYTES = 1 << 20
+# The only kinds of files that a model may have, by the folder that they are in.
+TOP_FILES = (*MLFLOW_FILES, "model_code.py")
+CODE = "code/evenhand"
+PARAMETER_SUFFIXES = (".json", ".safetensors", ".ubj")
+ENCODER = f"{BUNDLE}/sentence_encoder"
+ENCODER_SUFFIXES = (".json", ".safetensors", ".txt", ".md", ".model")
+ENCODER_NAMES = (".gitattributes", "LICENSE", "NOTICE")
+PLAIN_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,127}")
+FORBIDDEN = "is no kind of file that a model may have"
 
 
 def sha256_of_file(path: Path) -> str:
@@ -69,6 +80,56 @@ def file_digests(folder: Path) -> dict[str, str]:
     return {item.relative_to(folder).as_posix(): sha256_of_file(item) for item in members}
 
 
+def sized_digests(folder: Path) -> dict[str, dict[str, str | int]]:
+    """Size and digest of each file below a folder, as a model's list has them.
+
+    Parameters
+    ----------
+    folder : Path
+        Any folder.
+
+    Returns
+    -------
+    dict
+        Path within the folder to ``sha256`` and ``bytes``.
+    """
+    listed: dict[str, dict[str, str | int]] = {}
+    for path, digest in file_digests(folder).items():
+        listed[path] = {"sha256": digest, "bytes": (folder / path).stat().st_size}
+    return listed
+
+
+def is_allowed(path: str) -> bool:
+    """Whether a model may have a file of this name in this place.
+
+    A model has MLflow's files and ``model_code.py``; Python source below ``code/evenhand``; and in
+    its bundle parameters as JSON, safetensors and UBJSON, perhaps with a sentence encoder.
+
+    Parameters
+    ----------
+    path : str
+        Path of the file within the model.
+
+    Returns
+    -------
+    bool
+        False for every other kind of file, such as bytecode, a compiled library or a ``.pth``.
+    """
+    folder, _, name = path.rpartition("/")
+    parts = path.split("/")
+    if name in ENCODER_NAMES and f"{folder}/".startswith(f"{ENCODER}/"):
+        parts = parts[:-1]
+    if not all(PLAIN_NAME.fullmatch(part) for part in parts):
+        return False
+    if not folder:
+        return path in TOP_FILES
+    if f"{folder}/".startswith(f"{CODE}/"):
+        return name.endswith(".py") or name == "py.typed"
+    if f"{folder}/".startswith(f"{ENCODER}/"):
+        return name.endswith(ENCODER_SUFFIXES) or name in ENCODER_NAMES
+    return f"{folder}/".startswith(f"{BUNDLE}/") and name.endswith(PARAMETER_SUFFIXES)
+
+
 def is_of_others(path: str) -> bool:
     """Whether MLflow, on a download, or Python, on an import, may have added a file to a model.
 
@@ -96,7 +157,7 @@ def model_faults(
 
     Only the listed files may be there, as regular files, and the folders that they need. A link, a
     device, a pipe, a socket, another file or folder, bytecode, and a file that is missing or
-    differs are faults.
+    differs in size or content are faults, and so is a listed file of a kind that no model may have.
 
     Parameters
     ----------
@@ -131,14 +192,18 @@ def model_faults(
         expected = _expected_digests(folder, place, published, whole=whole)
     except _ChangedError as error:
         return [str(error)]
+    bundle = f"{BUNDLE}/" if whole else ""
+    within = "" if whole else f"{BUNDLE}/"
+    faults = [f"{path} {FORBIDDEN}" for path in expected if not is_allowed(f"{within}{path}")]
+    if faults:
+        return faults
     faults = [f"{path} is missing" for path in expected if path not in entries]
     faults += _added(entries, expected, published, whole=whole)
-    bundle = f"{BUNDLE}/" if whole else ""
     for path in sorted(set(expected) & set(entries)):
         target = None
         if copy_to is not None and path.startswith(bundle):
             target = copy_to / path.removeprefix(bundle)
-        if _read_digest(folder / path, target) != expected[path]:
+        if not _is_listed(folder / path, expected[path], target):
             faults.append(f"{path} was changed")
     return faults
 
@@ -175,6 +240,24 @@ def other_code(described: object) -> str | None:
     if not fits or flavor.get("code") != "code" or "data" in flavor or "python_model" in flavor:
         return "MLmodel was changed: it names other code than the listed"
     return None
+
+
+class ListedFile(NamedTuple):
+    """A file of a list; an older list has no sizes."""
+
+    sha256: str
+    size: int | None
+
+
+def _listed(content: Mapping[str, Any]) -> dict[str, ListedFile]:
+    """The files of a list, in the form of today or of an older version."""
+    listed = {}
+    for path, entry in content.items():
+        if isinstance(entry, Mapping):
+            listed[str(path)] = ListedFile(str(entry["sha256"]), int(entry["bytes"]))
+        else:
+            listed[str(path)] = ListedFile(str(entry), None)
+    return listed
 
 
 class _ChangedError(Exception):
@@ -243,19 +326,21 @@ def _faults_without_list(
 
 def _expected_digests(
     folder: Path, place: str, published: str | None, *, whole: bool
-) -> dict[str, str]:
-    """Digest of each file that must be there, by its path in the folder."""
+) -> dict[str, ListedFile]:
+    """Digest and size of each file that must be there, by its path in the folder."""
     content = read_regular(folder / place)
-    outer: dict[str, str] = {}
-    if published is not None:
-        outer = json.loads(published)
-        if outer.get(place) != hashlib.sha256(content).hexdigest():
-            raise _ChangedError(f"{place} was changed")
+    outer: dict[str, ListedFile] = {}
+    of_list = {place: ListedFile(hashlib.sha256(content).hexdigest(), len(content))}
     try:
-        inner = {str(path): str(digest) for path, digest in json.loads(content).items()}
-    except (ValueError, AttributeError):
+        if published is not None:
+            outer = _listed(json.loads(published))
+        inner = _listed(json.loads(content))
+    except (ValueError, AttributeError, TypeError, KeyError):
         raise _ChangedError(f"{place} was changed") from None
-    of_list = {place: hashlib.sha256(content).hexdigest()}
+    if published is not None:
+        published_list = outer.get(place)
+        if published_list is None or published_list.sha256 != of_list[place].sha256:
+            raise _ChangedError(f"{place} was changed")
     if whole:
         return {**inner, **outer, **of_list}
     prefix = f"{BUNDLE}/"
@@ -267,7 +352,11 @@ def _expected_digests(
 
 
 def _added(
-    entries: Mapping[str, bool], expected: Mapping[str, str], published: str | None, *, whole: bool
+    entries: Mapping[str, bool],
+    expected: Mapping[str, ListedFile],
+    published: str | None,
+    *,
+    whole: bool,
 ) -> list[str]:
     """Name files and folders that no list has; of the files in such a folder the folder alone."""
     allowed_files = set(expected)
@@ -333,21 +422,22 @@ def _open_regular(path: Path) -> int:
     return descriptor
 
 
-def _read_digest(path: Path, target: Path | None) -> str | None:
-    """Digest of a regular file, whose bytes are also written to `target`; None if it cannot be
-    read.
-    """
-    digest = hashlib.sha256()
+def _is_listed(path: Path, listed: ListedFile, target: Path | None) -> bool:
+    """Whether a file is the regular one that a list has; its bytes are also written to `target`."""
     try:
         descriptor = _open_regular(path)
     except OSError:
-        return None
+        return False
     with os.fdopen(descriptor, "rb") as stream:
+        # a file that was made larger is not read
+        if listed.size is not None and os.fstat(descriptor).st_size != listed.size:
+            return False
         if target is None:
-            return hashlib.file_digest(stream, "sha256").hexdigest()
+            return hashlib.file_digest(stream, "sha256").hexdigest() == listed.sha256
+        digest = hashlib.sha256()
         target.parent.mkdir(parents=True, exist_ok=True)
         with target.open("wb") as output:
             for chunk in iter(lambda: stream.read(CHUNK_BYTES), b""):
                 digest.update(chunk)
                 output.write(chunk)
-    return digest.hexdigest()
+    return digest.hexdigest() == listed.sha256

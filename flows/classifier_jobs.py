@@ -704,6 +704,7 @@ def published_artifacts(steps: Steps) -> dict[str, Artifact]:
     return {
         "model": steps.output(last_step, "model"),
         "reference": steps.output("profile", "reference"),
+        "training_rows": steps.output("profile", "training_rows"),
     }
 
 

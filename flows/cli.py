@@ -95,7 +95,10 @@ app.add_typer(policy_app, name="policy", rich_help_panel=panel_of("policy"))
 JobName = Annotated[str, typer.Argument(help="Name of a shipped job, or path of a job file.")]
 Model = Annotated[
     str,
-    typer.Argument(help="models:/NAME@ALIAS, models:/NAME/VERSION, a name, or a bundle's folder."),
+    typer.Argument(
+        help="models:/NAME@ALIAS, models:/NAME/VERSION, a name, or a model's folder or archive, "
+        "which may end in @sha256:DIGEST."
+    ),
 ]
 ModelName = Annotated[
     str, typer.Argument(help="Name of a model in the registry, such as adult-budro.")
@@ -471,7 +474,7 @@ def monitor(
 @command("export", "as_json", "store_url")
 def export(
     model: Model,
-    to: str = option("--format --to", "Format: onnx, sql or pmml.", ...),
+    to: str = option("--format --to", "Format: bundle, onnx, sql or pmml.", ...),
     output: Path | None = option("--output", "File to write (SQL: default is stdout)."),
     dialect: str | None = option(
         "--dialect", "SQL of duckdb (default), postgres, bigquery, snowflake or spark."
@@ -482,8 +485,8 @@ def export(
     ),
     overrides: list[str] | None = option("--set", "KEY=VALUE for that job; may be repeated."),
 ) -> None:
-    """Write a published model as an ONNX graph, PMML, or a SQL query that decides in a
-    warehouse.
+    """Write a published model as one archive of its files, an ONNX graph, PMML, or a SQL query
+    that decides in a warehouse.
     """
 
 
@@ -555,6 +558,9 @@ def verify(
     model: ModelName,
     anchor: Path | None = option("--anchor", "File of `history --anchor` that must still hold."),
     signed_by: SignedBy = None,
+    code: list[Path] | None = option(
+        "--code", "Digests of a release's code (evenhand-VERSION.code.json); may be repeated."
+    ),
 ) -> None:
     """Check a model's record and the files of all its versions; the exit code is 1 if any were
     changed.

@@ -43,7 +43,8 @@ from evenhand.tasks.registry.policy_terms import (
     judged_copies,
     kept_shares,
 )
-from evenhand.tasks.registry.row_digests import digest_of_rows, overlap
+from evenhand.tasks.registry.row_digests import RECORD, digest_of_rows, key_file, read_key
+from evenhand.tasks.registry.row_overlap import TrainingOverlap, needed_key, overlap
 
 SAME_TABLE = (
     "was trained on rows of this table: its metrics here are better than on people who are new to "
@@ -109,18 +110,30 @@ class Evaluation:
         """Digest of the table."""
         return self.steps.output("ingest", "raw").sha256
 
-    def overlap(self) -> float | None:
-        """Share of the table's rows that the model was trained on; None if an older version
-        published it.
-        """
-        reference = self.model.folder / "reference.json"
-        if not reference.is_file():
-            return None
-        membership = json.loads(reference.read_text()).get("membership")
-        if membership is None:
-            return None
+    def training_record(self) -> dict[str, Any] | None:
+        """Record of the model's training rows; None if it was published without one."""
+        for name, key in ((RECORD, None), ("reference.json", "membership")):
+            path = self.model.folder / name
+            if not path.is_file():
+                continue
+            content: dict[str, Any] = json.loads(path.read_text())
+            if key is None:
+                return content
+            if key in content:
+                older: dict[str, Any] = content[key]
+                return older
+        return None
+
+    def overlap(self) -> TrainingOverlap:
+        """Share of the table's rows that the model was trained on."""
+        record = self.training_record()
+        if record is None:
+            return TrainingOverlap(None, note="the model has no record of its training rows")
+        key = None
+        if needed_key(record) is not None:
+            key = read_key(key_file(self.steps.store))
         checked = self.steps.store.fetch(self.steps.output("contract", "checked"))
-        return overlap(pq.read_table(checked), self.model.contract, membership)
+        return overlap(pq.read_table(checked), self.model.contract, record, key)
 
 
 def plan_evaluation(
@@ -427,6 +440,7 @@ def _record(verdict: Verdict, evaluation: Evaluation) -> None:
     assert model.version is not None
     metrics = evaluation.documents["metrics"]["metrics"]
     policy = current_policy(uri, model.name)
+    training_overlap = evaluation.overlap()
     content = {
         "kind": "evaluate",
         "when": now(),
@@ -440,7 +454,7 @@ def _record(verdict: Verdict, evaluation: Evaluation) -> None:
         "code": code_digest(
             ["evenhand.tasks.steps.measure_model_step", "evenhand.tasks.evaluating.limits"]
         ),
-        "overlap": evaluation.overlap(),
+        "overlap": training_overlap.share,
         "baseline": None,
         "metrics": steps.output("measure_model", "metrics").sha256,
         "settings": _settings_of(evaluation),
@@ -459,6 +473,8 @@ def _record(verdict: Verdict, evaluation: Evaluation) -> None:
         content["holdout"] = digest_of_rows(raw, holdout["salt"])
     with registry_client(uri) as client:
         record_evaluation(client, model.name, model.version, content)
+    if training_overlap.note:
+        verdict.notes.append(training_overlap.note)
     unmet = unmet_terms(policy, content) if policy else None
     if unmet is not None:
         verdict.notes.append(f"the policy does not accept this evaluation: {unmet}")

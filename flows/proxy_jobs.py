@@ -141,6 +141,7 @@ def published_artifacts(steps: Steps) -> dict[str, Artifact]:
         "model": steps.output("learn_proxy", "proxy"),
         "balance": steps.output("measure_proxy", "balance"),
         "reference": steps.output("profile", "reference"),
+        "training_rows": steps.output("profile", "training_rows"),
     }
 
 

@@ -302,6 +302,8 @@ def _stated_forms(source: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _publish(resolved: ResolvedJob, judged: GatedRun, steps: Steps) -> None:
+    # imported lazily: other commands publish nothing
+    from evenhand.tasks.registry.row_digests import key_file
     from evenhand.tasks.steps.publish_step import is_current
 
     job = resolved.job
@@ -330,6 +332,8 @@ def _publish(resolved: ResolvedJob, judged: GatedRun, steps: Steps) -> None:
         "alias": job.publish.alias,
         "tracking_uri": uri,
         "artifact_root": registry.artifact_root(steps.store, uri),
+        # the file's path: no record of a step holds the key
+        "overlap_key": str(key_file(steps.store).resolve()),
         "inputs": kind.input_description(resolved, steps),
         "modules": resolved.modules,
         "evaluation": evaluation,

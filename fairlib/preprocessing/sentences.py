@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from evenhand.fairlib.arrays import Float32
 from evenhand.fairlib.execution import Progress
-from evenhand.fairlib.file_digests import file_digests
+from evenhand.fairlib.file_digests import ENCODER, file_digests, is_allowed
 
 TFIDF = "tfidf"
 MINILM = "minilm"
@@ -298,7 +298,16 @@ def copy_weights(name: str, target: Path) -> None:
             raise ValueError(
                 f"the sentence encoder {name} has pickled weights ({path.name}): save safetensors."
             )
-    shutil.copytree(folder, target)
+    shutil.copytree(folder, target, ignore=_other_files)
+
+
+def _other_files(folder: str, names: list[str]) -> list[str]:
+    """Files that no published model may have, such as another format of the weights."""
+    return [
+        name
+        for name in names
+        if not Path(folder, name).is_dir() and not is_allowed(f"{ENCODER}/{name}")
+    ]
 
 
 def load_encoder(

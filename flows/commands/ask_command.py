@@ -69,7 +69,7 @@ def _load(model: str, store_url: str | None) -> Loaded:
         if address.folder is None:
             loaded = _published(address, store_url)
         else:
-            loaded = (_of_folder(address.folder), {}, {})
+            loaded = (_of_folder(address.folder, address.digest), {}, {})
     attribute = getattr(loaded[0].model, "decides_by", None)
     if attribute is not None:
         raise InputError(
@@ -79,15 +79,18 @@ def _load(model: str, store_url: str | None) -> Loaded:
     return loaded
 
 
-def _of_folder(folder: Path) -> Questionnaire:
-    """Load a model from a folder whose files are compared with its list first."""
+def _of_folder(folder: Path, digest: str | None) -> Questionnaire:
+    """Load a model from a folder or archive whose files are compared with its list first."""
     from evenhand.fairlib.methods.dadi.questionnaire import Questionnaire
-    from evenhand.tasks.registry.bundle import checked_folder
+    from evenhand.tasks.registry.bundle import checked_folder, read_bundle
 
     with tempfile.TemporaryDirectory() as scratch:
-        bundle, notes = checked_folder(folder, Path(scratch))
+        bundle, notes = checked_folder(folder, Path(scratch), digest)
         for note in notes:
             print(f"evenhand: {note}", file=sys.stderr)
+        if (bundle / "evaluation.json").is_file():
+            # compares the labels with those of the contract
+            read_bundle(bundle, None, None, str(folder))
         return Questionnaire.load(bundle)
 
 

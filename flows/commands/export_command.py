@@ -1,4 +1,4 @@
-"""``evenhand export``: a published model as an ONNX or PMML file, or a SQL query."""
+"""``evenhand export``: a published model as one archive, an ONNX or PMML file, or a SQL query."""
 
 from __future__ import annotations
 
@@ -14,10 +14,11 @@ from evenhand.flows.commands.terminal import exact_stdout
 from evenhand.tasks.errors import InputError, NotCarriedOut
 
 if TYPE_CHECKING:
+    from evenhand.tasks.execution.store import Store
     from evenhand.tasks.registry.bundle import Bundle
 
 # the library of the extra that each format needs
-NEEDS = {"onnx": "onnx", "sql": "sqlglot", "pmml": None}
+NEEDS = {"onnx": "onnx", "sql": "sqlglot", "pmml": None, "bundle": None}
 
 
 def export(
@@ -40,6 +41,10 @@ def export(
 
     prepare_environment(store_url)
     store = Store(store_url)
+    if to == "bundle":
+        assert output is not None
+        _write_archive(model, output, store, as_json=as_json)
+        return
     with store.workdir() as scratch:
         bundle = open_bundle(model, store, scratch)
         for note in bundle.notes:
@@ -67,10 +72,42 @@ def export(
         exact_stdout().write(content.decode())
 
 
+def _write_archive(model: str, output: Path, store: Store, *, as_json: bool) -> None:
+    """Write a model's files as one archive, and print its SHA-256."""
+    from evenhand.tasks.registry.bundle import checked_folder, find_version, parse_address
+    from evenhand.tasks.registry.client import fetch_files, tracking_uri
+    from evenhand.tasks.registry.model_archive import write_archive
+
+    address = parse_address(model)
+    with store.workdir() as scratch:
+        if address.folder is not None:
+            checked_folder(address.folder, scratch / "checked", address.digest)
+            folder, name, version, registered = address.folder, address.run_name, None, None
+        else:
+            uri = tracking_uri(store)
+            name = address.name
+            version = find_version(uri, address).version
+            folder, registered = fetch_files(uri, name, version, scratch / "model")
+        archive = scratch / "archive.zip"
+        digest = write_archive(folder, archive, name, version, registered)
+        _write(output, archive.read_bytes())
+    size = output.stat().st_size
+    if as_json:
+        print(
+            json.dumps({"format": "bundle", "file": str(output), "bytes": size, "sha256": digest})
+        )
+    else:
+        shown = model
+        if version is not None:
+            shown = f"models:/{name}/{version}"
+        print(f"wrote {output}  (bundle of {shown}, {size:,} bytes)")
+        print(f"sha256:{digest}")
+
+
 def _check_options(to: str, output: Path | None, dialect: str | None) -> None:
     """Raise `InputError` for an unknown format, a missing extra, or a path that cannot be."""
     if to not in NEEDS:
-        raise InputError(f"--format {to!r} is no format: give onnx, sql or pmml.")
+        raise InputError(f"--format {to!r} is no format: give bundle, onnx, sql or pmml.")
     library = NEEDS[to]
     if library is not None and importlib.util.find_spec(library) is None:
         raise InputError(

@@ -6,6 +6,7 @@ import hashlib
 import json
 import secrets
 import sys
+import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -25,6 +26,7 @@ from evenhand.tasks.registry.bundle import ModelAddress, find_version, parse_add
 from evenhand.tasks.registry.client import (
     SQLITE,
     damaged_files,
+    fetch_files,
     place_of,
     registry_client,
     tracking_uri,
@@ -38,6 +40,7 @@ from evenhand.tasks.registry.policy_terms import (
     older_policy,
     terms_of,
 )
+from evenhand.tasks.registry.released_code import code_faults, released_lists
 from evenhand.tasks.written_input import refuse_credentials
 
 if TYPE_CHECKING:
@@ -126,6 +129,7 @@ class _CheckedVersions:
     checked: int = 0  # number of versions with a list
     without_list: list[str] = field(default_factory=list)
     with_bytecode: list[str] = field(default_factory=list)
+    of_release: list[str] = field(default_factory=list)  # code compared with that of a release
     faults: list[str] = field(default_factory=list)
 
 
@@ -136,10 +140,12 @@ def verify(
     anchor: Path | None,
     signed_by: list[Path] | None,
     store_url: str | None,
+    code: Sequence[Path] | None = None,
 ) -> int:
-    """Check a model's chain, its beginning against an anchor, signatures, and the bytes of every
-    version.
+    """Check a model's chain, its beginning against an anchor, signatures, the bytes of every
+    version, and its code against that of the release.
     """
+    released = released_lists(code or ())
     keys = signatures.read_public_keys(signed_by or ())
     address, registry = _address(model, store_url, reading=True)
     chain = audit.history(registry, address.name)
@@ -155,7 +161,7 @@ def verify(
         objection = signatures.unsigned(chain, number, keys)
         if objection:
             faults.append(f"{alias} is version {number}, and {objection}")
-    versions = _check_versions(registry, chain)
+    versions = _check_versions(registry, chain, released)
     faults += versions.faults
     if as_json:
         document = {
@@ -164,6 +170,7 @@ def verify(
             "versions": versions.checked,
             "without_list": versions.without_list,
             "bytecode": versions.with_bytecode,
+            "code_of_release": versions.of_release,
             "faults": faults,
         }
         print(json.dumps(document))
@@ -172,8 +179,12 @@ def verify(
     return int(bool(faults))
 
 
-def _check_versions(registry: str, chain: Chain) -> _CheckedVersions:
-    """Compare the files of every version with the list in its record."""
+def _check_versions(
+    registry: str, chain: Chain, released: Mapping[str, Mapping[str, str]]
+) -> _CheckedVersions:
+    """Compare the files of every version with the list in its record, and its code with that of the
+    release.
+    """
     result = _CheckedVersions()
     with registry_client(registry) as client:
         versions = client.search_model_versions(f"name = '{chain.name}'", max_results=10_000)
@@ -195,7 +206,31 @@ def _check_versions(registry: str, chain: Chain) -> _CheckedVersions:
         else:
             result.checked += 1
             result.faults += [f"version {number}: {fault}" for fault in changed]
+            if not changed:
+                _check_code(result, registry, chain.name, number, released)
     return result
+
+
+def _check_code(
+    result: _CheckedVersions,
+    registry: str,
+    name: str,
+    number: str,
+    released: Mapping[str, Mapping[str, str]],
+) -> None:
+    """Compare the code of a version, whose files are what was published, with the release's."""
+    if not released:
+        return
+    place = place_of(registry, name, number)
+    if place is not None:
+        faults = code_faults(place, released)
+    else:
+        with tempfile.TemporaryDirectory() as scratch:
+            place, _ = fetch_files(registry, name, number, Path(scratch))
+            faults = code_faults(place, released)
+    if faults is not None:
+        result.of_release.append(number)
+        result.faults += [f"version {number}: {fault}" for fault in faults]
 
 
 def _print_verification(chain: Chain, versions: _CheckedVersions, faults: Sequence[str]) -> None:
@@ -207,6 +242,8 @@ def _print_verification(chain: Chain, versions: _CheckedVersions, faults: Sequen
             f"with bytecode that no list covers (delete the folders {BYTECODE}): "
             f"{', '.join(versions.with_bytecode)}"
         )
+    if versions.of_release:
+        print(f"code compared with that of the release: {', '.join(versions.of_release)}")
     for fault in faults:
         print(terminal_text(f"evenhand: {fault}"), file=sys.stderr)
     if faults:

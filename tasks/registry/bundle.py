@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from evenhand.fairlib.file_digests import BUNDLE, model_faults
+from evenhand.fairlib.file_digests import BUNDLE, LIST, model_faults, sha256_of_file
 from evenhand.tasks.errors import InputError, unusable, without_secrets
 from evenhand.tasks.execution.store import Store, sha256_of_path
 from evenhand.tasks.registry.client import (
@@ -34,6 +34,8 @@ UNLISTED = (
     "the files of {model} cannot be checked: it has no list of them, so an older version or others "
     "made it"
 )
+# Between the path of a folder or archive and the SHA-256 that it must have.
+PINNED = "@sha256:"
 # Files that every bundle has.
 PARTS = ("encoder.json", "inputs.json", "model")
 
@@ -42,13 +44,15 @@ PARTS = ("encoder.json", "inputs.json", "model")
 class ModelAddress:
     """The name that a person gives a model.
 
-    A model of the registry has `name`, and either `alias` or `version`; a folder has only `folder`.
+    A model of the registry has `name`, and either `alias` or `version`. A folder or an archive has
+    `folder`, and perhaps the `digest` that it must have.
     """
 
     name: str = ""
     alias: str | None = None
     version: str | None = None
     folder: Path | None = None
+    digest: str | None = None
 
     @property
     def run_name(self) -> str:
@@ -59,19 +63,23 @@ class ModelAddress:
 
 def parse_address(text: str) -> ModelAddress:
     """Read ``NAME``, ``NAME@ALIAS`` or ``NAME/VERSION``, with or without ``models:/``, or an
-    existing folder.
+    existing folder or archive, perhaps with ``@sha256:DIGEST``.
 
     Raises `InputError` for any other text.
     """
-    place = Path(text).expanduser()
-    if place.is_dir():
-        return ModelAddress(folder=place)
+    path_text, _, digest = text.partition(PINNED)
+    place = Path(path_text).expanduser()
+    if place.is_dir() or place.is_file():
+        if PINNED in text and re.fullmatch("[0-9a-f]{64}", digest) is None:
+            raise InputError(
+                f"the digest of the model {path_text!r} has not 64 hexadecimal digits."
+            )
+        return ModelAddress(folder=place, digest=digest or None)
     match = ADDRESS.fullmatch(text)
     if match is None:
         raise InputError(
             f"there is no model {text!r}: give models:/NAME@ALIAS, models:/NAME/VERSION, a name, "
-            "or the "
-            "folder of a published bundle."
+            "or the folder or archive of a published model."
         )
     name = match["name"]
     if name.startswith(CHAIN):
@@ -205,7 +213,7 @@ def open_bundle(text: str, store: Store, scratch: Path) -> Bundle:
     """
     address = parse_address(text)
     if address.folder is not None:
-        folder, notes = checked_folder(address.folder, scratch)
+        folder, notes = checked_folder(address.folder, scratch, address.digest)
         inner = address.folder / BUNDLE
         display_folder = inner if inner.is_dir() else address.folder
         return replace(read_bundle(folder, None, None, str(display_folder.resolve())), notes=notes)
@@ -223,22 +231,50 @@ def open_bundle(text: str, store: Store, scratch: Path) -> Bundle:
     return replace(bundle, value_names=value_names(registry, address.name, published_model.version))
 
 
-def checked_folder(folder: Path, scratch: Path) -> tuple[Path, tuple[str, ...]]:
-    """Compare a model's folder with its list of files; return a copy of its bundle, and warnings.
+def checked_folder(
+    folder: Path, scratch: Path, digest: str | None = None
+) -> tuple[Path, tuple[str, ...]]:
+    """Compare a model's folder or archive with its list of files; return a copy of its bundle, and
+    warnings.
 
     The copy, below `scratch`, has the bytes that were compared. A folder without a list, which an
     older version or somebody else made, is not compared: then the bundle itself is returned, with a
-    warning. Raises `InputError` for a folder that is not what was published.
+    warning. Raises `InputError` for what is not what was published, and if the list, or the
+    archive, has not the SHA-256 `digest`.
     """
     public_path = without_secrets(str(folder))
     copy = scratch / "bundle-of-folder"
+    list_digest = digest
+    if folder.is_file():
+        folder = unpacked_model(folder, scratch / "of-archive", digest)
+        list_digest = None
     with unusable(f"the model {public_path}"):
         faults = model_faults(folder, copy_to=copy)
     if faults is None:
+        if digest is not None:
+            raise InputError(f"{UNLISTED.format(model=public_path)}: no digest can be compared.")
         inner = folder / BUNDLE
         return (inner if inner.is_dir() else folder), (UNLISTED.format(model=public_path),)
     require_undamaged(public_path, faults)
+    if list_digest is not None and sha256_of_file(copy / LIST) != list_digest:
+        raise InputError(
+            f"the SHA-256 of the list of files {LIST} of the model {public_path} is not the one "
+            "that was given: it is another model."
+        )
     return copy, ()
+
+
+def unpacked_model(path: Path, scratch: Path, digest: str | None = None) -> Path:
+    """The folder of a model that is one file; `InputError` for a file that is no archive."""
+    # imported lazily: most models are of the registry
+    from evenhand.tasks.registry.model_archive import is_archive, unpack_archive
+
+    if not is_archive(path):
+        raise InputError(
+            f"{without_secrets(str(path))} is no archive of a model: `evenhand export MODEL --to "
+            "bundle --output FILE` writes one."
+        )
+    return unpack_archive(path, scratch, digest)
 
 
 def require_undamaged(shown: str, faults: Sequence[str] | None) -> None:
@@ -272,4 +308,20 @@ def read_bundle(folder: Path, name: str | None, version: str | None, uri: str) -
         contract = Contract.from_dict(evaluation["contract"])
         name = name or str(evaluation["job"])
         digest = sha256_of_path(folder)[0]
-        return Bundle(folder, name, version, uri, digest, inputs, evaluation, contract)
+        bundle = Bundle(folder, name, version, uri, digest, inputs, evaluation, contract)
+    _require_labels_of(contract, inputs, public_uri)
+    return bundle
+
+
+def _require_labels_of(contract: Contract, inputs: Mapping[str, Any], shown: str) -> None:
+    """Raise `InputError` if a classifier's labels are not those of its contract, in its order."""
+    if "label_values" not in inputs:
+        return
+    label = contract.label
+    values = [str(value) for value in inputs["label_values"]]
+    if label.classes:
+        fits = values == [str(value) for value in label.classes]
+    else:
+        fits = len(values) == 2 and values[1] == str(label.outcome.positive)
+    if not fits:
+        require_undamaged(shown, [f"its labels are not those of its contract for {label.name}"])

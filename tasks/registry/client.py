@@ -234,6 +234,27 @@ def fetch_bundle(uri: str, name: str, version: str, folder: Path) -> Path:
 
 
 @waits_for_service
+def fetch_files(uri: str, name: str, version: str, folder: Path) -> tuple[Path, str]:
+    """Copy all files of a version into a folder below `folder`; return it, with the registry's
+    digests of the files that the model's own list lacks.
+
+    Raises `InputError` if a file is not the one that was published, or there is no list of them.
+    """
+    place, listed = _files(uri, name, version)
+    if not listed:
+        raise InputError(f"{name} version {version} has no list of its files: publish it again.")
+    copy = folder / "files"
+    if place is None:
+        copy = _downloaded(uri, name, version, copy)
+    elif not place.is_symlink():
+        shutil.copytree(place, copy, symlinks=True)
+    faults = _compare(copy, listed)
+    if faults:
+        raise InputError(f"{name} version {version} is not what was published: {faults[0]}.")
+    return copy, listed
+
+
+@waits_for_service
 def damaged_files(uri: str, name: str, version: str, files: str | None = None) -> list[str] | None:
     """Compare a version's bytes with the digests that it was published with, or with `files`.
 

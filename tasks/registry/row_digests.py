@@ -1,19 +1,24 @@
-"""Salted digests of rows: whether two tables hold the same rows, and how many of one are in
-another.
+"""Digests of rows: whether two tables hold the same rows, and keyed ones of a model's training
+rows.
 
-The rows that a model was trained on are published as a table of bits, of which each row sets one,
-and about half are set. A training row is always found in it, any other row with probability one
-half: the share of a table's rows that were trained on can be estimated, and a person's membership
-can be denied.
+A published model has a record of its training rows, from which the owner of the registry estimates
+how many rows of another table it was trained on (:mod:`evenhand.tasks.registry.row_overlap`). Each
+row is recorded by several views, of all columns or of all but some, so that a row with a changed
+value is recognised too. The digests are keyed, and the key stays with the owner: without it they
+are numbers without a relation to any person, in one version as in a hundred.
 """
 
 from __future__ import annotations
 
 import base64
-import functools
 import hashlib
 import math
+import os
+import secrets
+import zlib
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -22,6 +27,27 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from evenhand.data_contracts.model import Contract
+from evenhand.tasks.errors import InputError
+from evenhand.tasks.execution.store import Store
+
+Digests = NDArray[np.uint64]
+
+RECORD = "training_rows.json"  # of a bundle
+KEY_VARIABLE = "EVENHAND_OVERLAP_KEY"
+KEY_FILE = "overlap.key"  # of a store
+KEY_BYTES = 32
+# A changed value is in one of these blocks of columns: the view without the block is unchanged.
+BLOCKS = 4
+EXACT = "all"
+IDENTIFIED = "with ids"
+ROUNDED = "rounded"
+DISCRETE = "discrete"
+# Of a larger table a sample is recorded: the rows with the smallest digests.
+RECORDED_ROWS = 100_000
+# A row that is not recorded has the digest of a recorded one with probability below 1 / 256.
+SPARE_BITS = 8
+SIGNIFICANT_DIGITS = 2
+EVERY_DIGEST = 1 << 64
 
 
 def row_digests(table: pa.Table, salt: str, columns: Sequence[str] | None = None) -> list[bytes]:
@@ -51,48 +77,229 @@ def described_columns(contract: Contract) -> list[str]:
     return list(dict.fromkeys(column.name for column in described))
 
 
-def membership(parts: Iterable[NDArray[np.uint8]], rows: int, contract: Contract) -> dict[str, Any]:
-    """The bits of a table's rows, from the :func:`bits_of` its parts, for a model that is trained
-    on them.
+def recorded_columns(contract: Contract) -> list[str]:
+    """Columns by which training rows are recorded: those that describe a row, and all others."""
+    others = [column.name for column in contract.columns]
+    return list(dict.fromkeys([*described_columns(contract), *others]))
+
+
+def row_views(table: pa.Table, rows: int, contract: Contract) -> dict[str, Digests]:
+    """Public digests of a part of a table of so many `rows`, by view.
+
+    The views are ``all`` columns that describe a row; ``with ids``, the other columns too;
+    ``without 0`` and so on, all but a block of columns; ``rounded``, numbers to two significant
+    digits; and ``discrete``, without numbers. A view that would be equal to another is left out.
+    Of a large table each view has its smallest digests only.
     """
-    salt, size = _salt_and_size(rows, contract)
-    bits = functools.reduce(np.bitwise_or, parts)
-    return {"salt": salt, "size": size, "bits": base64.b64encode(bits.tobytes()).decode()}
+    names = sorted(described_columns(contract))
+    number_names = [name for name in names if _is_number(table[name].type)]
+    hashed = {name: _column_digests(table[name], name) for name in names}
+    total = np.zeros(table.num_rows, np.uint64)
+    for digests in hashed.values():
+        total += digests
+    views = {EXACT: total}
+    others = [name for name in recorded_columns(contract) if name not in hashed]
+    if others and set(others) <= set(table.column_names):
+        views[IDENTIFIED] = total.copy()
+        for name in others:
+            views[IDENTIFIED] += _column_digests(table[name], name)
+    views |= _without_blocks(total, hashed)
+    views |= _without_digits(total, hashed, table, number_names)
+    limit = _limit(rows)
+    smallest = {}
+    for view, digests in views.items():
+        mixed = _mixed(digests ^ _salt(f"view {view}"))
+        smallest[view] = mixed[mixed <= limit]
+    return smallest
 
 
-def bits_of(table: pa.Table, rows: int, contract: Contract) -> NDArray[np.uint8]:
-    """Packed bits of one part of a table of so many rows."""
-    salt, size = _salt_and_size(rows, contract)
-    bits = np.zeros(size, dtype=bool)
-    bits[_places(table, contract, salt, size)] = True
-    return np.packbits(bits)
+def _without_blocks(total: Digests, hashed: Mapping[str, Digests]) -> dict[str, Digests]:
+    """The views without one block of columns each."""
+    names = sorted(hashed)
+    views = {}
+    for block in range(min(BLOCKS, len(names))):
+        left_out = names[block::BLOCKS]
+        if len(left_out) == len(names):
+            continue
+        remaining = total.copy()
+        for name in left_out:
+            remaining -= hashed[name]
+        views[f"without {block}"] = remaining
+    return views
 
 
-def _salt_and_size(rows: int, contract: Contract) -> tuple[str, int]:
-    salt = hashlib.sha256("".join(sorted(described_columns(contract))).encode()).hexdigest()[:16]
-    return salt, max(8, math.ceil(rows / math.log(2)))
+def _without_digits(
+    total: Digests, hashed: Mapping[str, Digests], table: pa.Table, number_names: Sequence[str]
+) -> dict[str, Digests]:
+    """The views with rounded numbers, and without numbers."""
+    if not number_names:
+        return {}
+    rounded = total.copy()
+    discrete = total.copy()
+    for name in number_names:
+        values = _rounded(_numbers(table[name]))
+        rounded += _mixed(values.view(np.uint64) ^ _salt(name)) - hashed[name]
+        discrete -= hashed[name]
+    views = {ROUNDED: rounded}
+    if len(number_names) < len(hashed) - 1:
+        views[DISCRETE] = discrete
+    return views
 
 
-def overlap(table: pa.Table, contract: Contract, known: Mapping[str, Any]) -> float | None:
-    """Estimate the share of a table's rows that a model was trained on; None without rows.
+def join_views(parts: Iterable[Mapping[str, Digests]]) -> dict[str, Digests]:
+    """The digests of a table by view, from those of its parts, sorted."""
+    joined: dict[str, list[Digests]] = {}
+    for part in parts:
+        for view, digests in part.items():
+            joined.setdefault(view, []).append(digests)
+    return {view: np.sort(np.concatenate(digests)) for view, digests in joined.items()}
 
-    A row that occurs several times counts each time: repeating training rows does not make them
-    new.
+
+def record_of(views: Mapping[str, Digests], rows: int, key: bytes) -> dict[str, Any]:
+    """The record that is published of a table of so many training rows."""
+    bits = min(63, max(1, rows - 1).bit_length() + SPARE_BITS)
+    recorded = {}
+    for view, digests in views.items():
+        recorded[view] = _packed(keyed(digests, view, key, bits))
+    return {"format": 2, "key_name": key_name(key), "rows": rows, "bits": bits, "views": recorded}
+
+
+def keyed(digests: Digests, view: str, key: bytes, bits: int) -> Digests:
+    """Keyed digests of so many bits, sorted: a pseudo-random function of the public ones."""
+    hasher = hashlib.blake2b(digest_size=8, key=key, person=view.encode()[:16])
+    outputs = []
+    for digest in digests.tolist():
+        keyed_digest = hasher.copy()
+        keyed_digest.update(digest.to_bytes(8, "big"))
+        outputs.append(keyed_digest.digest())
+    numbers = np.frombuffer(b"".join(outputs), dtype=">u8").astype(np.uint64)
+    return np.sort(numbers >> np.uint64(64 - bits))
+
+
+def recorded_digests(packed: str) -> Digests:
+    """The sorted keyed digests of a view, from its text in the record."""
+    planes = np.frombuffer(zlib.decompress(base64.b64decode(packed)), np.uint8)
+    steps = np.ascontiguousarray(planes.reshape(8, -1).T).view("<u8").ravel()
+    return np.cumsum(steps, dtype=np.uint64)
+
+
+def key_name(key: bytes) -> str:
+    """A name of a key, by which a record says which one it needs; it discloses nothing of it."""
+    return hashlib.blake2b(key, digest_size=8, person=b"name of a key").hexdigest()
+
+
+def key_file(store: Store) -> Path:
+    """The file of the key of this store, which is created if there is none.
+
+    ``EVENHAND_OVERLAP_KEY`` names another file, for registries that several stores publish to.
+    Raises `InputError` if that file holds no key.
     """
-    places = _places(table, contract, known["salt"], known["size"])
-    if not len(places):
-        return None
-    bits = np.unpackbits(np.frombuffer(base64.b64decode(known["bits"]), np.uint8))[: known["size"]]
-    by_chance = bits.mean()
-    return (
-        float(max(0.0, (bits[places].mean() - by_chance) / (1 - by_chance)))
-        if by_chance < 1
-        else 1.0
-    )
+    named = os.environ.get(KEY_VARIABLE)
+    if named:
+        path = Path(named).expanduser()
+        read_key(path)
+        return path
+    path = store.local / KEY_FILE
+    if store.is_local:
+        if not path.is_file():
+            _create_key(path, secrets.token_hex(KEY_BYTES))
+        return path
+    with store.lock("overlap-key"):
+        text = store.read_text(KEY_FILE)
+        if text is None:
+            text = secrets.token_hex(KEY_BYTES)
+            store.write_text(text, KEY_FILE)
+        path.unlink(missing_ok=True)
+        _create_key(path, text)
+    return path
 
 
-def _places(table: pa.Table, contract: Contract, salt: str, size: int) -> NDArray[np.int64]:
-    """Bit of each row."""
-    digests = row_digests(table, salt, described_columns(contract))
-    numbers = np.frombuffer(b"".join(digests), dtype=">u8")[::2]
-    return (numbers % np.uint64(size)).astype(np.int64)
+def read_key(path: Path) -> bytes:
+    """Read a key of 64 hexadecimal digits; `InputError` if the file holds none."""
+    try:
+        key = bytes.fromhex(path.read_text().strip())
+    except (OSError, ValueError):
+        key = b""
+    if len(key) != KEY_BYTES:
+        raise InputError(
+            f"{path} holds no key of {2 * KEY_BYTES} hexadecimal digits: copy {KEY_FILE} of the "
+            f"store that publishes, or make one by `openssl rand -hex {KEY_BYTES}`, and name it in "
+            f"{KEY_VARIABLE}."
+        )
+    return key
+
+
+def _create_key(path: Path, text: str) -> None:
+    """Write a key for its owner only; of two processes the first one's is kept."""
+    part = path.with_name(f".{path.name}.{os.getpid()}")
+    descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with os.fdopen(descriptor, "w") as stream:
+        stream.write(f"{text.strip()}\n")
+    with suppress(FileExistsError):
+        os.link(part, path)
+    part.unlink()
+
+
+def _limit(rows: int) -> np.uint64:
+    """The largest public digest that is recorded of a table of so many rows."""
+    if rows <= RECORDED_ROWS:
+        return np.uint64(EVERY_DIGEST - 1)
+    return np.uint64(EVERY_DIGEST * RECORDED_ROWS // rows)
+
+
+def _packed(digests: Digests) -> str:
+    """Text of sorted digests: their differences, byte by byte, compressed."""
+    steps = np.diff(digests, prepend=np.uint64(0)).astype("<u8")
+    planes = np.ascontiguousarray(steps.view(np.uint8).reshape(-1, 8).T)
+    return base64.b64encode(zlib.compress(planes.tobytes(), 9)).decode()
+
+
+def _is_number(kind: pa.DataType) -> bool:
+    return pa.types.is_floating(kind) or pa.types.is_integer(kind)
+
+
+def _numbers(values: pa.ChunkedArray) -> NDArray[np.float64]:
+    """Numbers, NaN where one is missing; a zero has no sign."""
+    numbers = pc.fill_null(values.cast(pa.float64()), math.nan).combine_chunks()
+    array = np.array(numbers.to_numpy(zero_copy_only=False), np.float64)
+    array[np.isnan(array)] = np.nan
+    return array + 0.0
+
+
+def _rounded(numbers: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Numbers to two significant digits."""
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        size = np.floor(np.log10(np.abs(numbers)))
+        unit = np.power(10.0, size - (SIGNIFICANT_DIGITS - 1))
+        rounded = np.where(np.isfinite(size), np.round(numbers / unit) * unit, numbers)
+    return np.asarray(rounded + 0.0, np.float64)
+
+
+def _column_digests(values: pa.ChunkedArray, name: str) -> Digests:
+    """Digest of each value of a column."""
+    if _is_number(values.type):
+        return _mixed(_numbers(values).view(np.uint64) ^ _salt(name))
+    encoded = values.combine_chunks()
+    if not pa.types.is_dictionary(encoded.type):
+        encoded = encoded.cast(pa.string()).dictionary_encode()
+    places = pc.fill_null(encoded.indices, len(encoded.dictionary)).to_numpy(zero_copy_only=False)
+    digests = [_text_digest(str(value), name) for value in encoded.dictionary.to_pylist()]
+    digests.append(_text_digest("\0", name))
+    return np.array(digests, np.uint64)[places]
+
+
+def _text_digest(text: str, name: str) -> int:
+    key = hashlib.sha256(name.encode()).digest()
+    return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8, key=key).digest(), "big")
+
+
+def _salt(name: str) -> np.uint64:
+    return np.uint64(_text_digest("salt", name))
+
+
+def _mixed(numbers: Digests) -> Digests:
+    """Spread numbers evenly over 64 bits (the finaliser of SplitMix64)."""
+    mixed = numbers + np.uint64(0x9E3779B97F4A7C15)
+    mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return mixed ^ (mixed >> np.uint64(31))

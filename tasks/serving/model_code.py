@@ -30,7 +30,7 @@ SCIENCE = "evenhand.fairlib"
 DAMAGED = "the model is damaged: {fault}. Fetch it again, or publish it again."
 
 
-def _listed_source(path: str, listed: dict[str, str]) -> bytes:
+def _listed_source(path: str, listed: dict[str, Any]) -> bytes:
     """Read a file of the model's code; ValueError unless it is the regular file that the
     list has.
     """
@@ -42,7 +42,9 @@ def _listed_source(path: str, listed: dict[str, str]) -> bytes:
             regular = stat.S_ISREG(os.fstat(descriptor).st_mode)
             if regular:
                 source = stream.read()
-        if regular and hashlib.sha256(source).hexdigest() == listed.get(path):
+        entry = listed.get(path)
+        file = {"sha256": hashlib.sha256(source).hexdigest(), "bytes": len(source)}
+        if regular and entry == file:
             return source
     raise ValueError(DAMAGED.format(fault=f"{path} was changed"))
 
@@ -69,7 +71,7 @@ def _keep_kernels_elsewhere() -> None:
             config.CACHE_DIR = cache
 
 
-def _check_folder() -> dict[str, str]:
+def _check_folder() -> dict[str, Any]:
     """Compare the model's folder with its list, by the listed module that does it; return
     the list.
     """
@@ -85,7 +87,7 @@ def _check_folder() -> dict[str, str]:
     if any(item.is_symlink() for item in (place, *place.parents[:2])) or not place.is_file():
         raise ValueError(DAMAGED.format(fault="artifacts/bundle/digests.json is missing"))
     _keep_kernels_elsewhere()
-    listed: dict[str, str] = json.loads(place.read_bytes())
+    listed: dict[str, Any] = json.loads(place.read_bytes())
     checks = ModuleType("model_file_digests")
     exec(compile(_listed_source(path, listed), str(ROOT / path), "exec"), checks.__dict__)
     faults = checks.model_faults(ROOT, running=Path(__file__).stem)
@@ -104,7 +106,7 @@ def _check_folder() -> dict[str, str]:
 class ListedLoader(SourceFileLoader):
     """Executes the source that was compared with the list, and reads and writes no bytecode."""
 
-    listed: dict[str, str]
+    listed: dict[str, Any]
 
     def get_code(self, fullname: str) -> CodeType:
         """Compile the listed source; ValueError if the file was changed."""
@@ -116,7 +118,7 @@ class ListedLoader(SourceFileLoader):
 class ListedCode(MetaPathFinder):
     """Finds the modules of the model's copy of the code by its list of files."""
 
-    def __init__(self, listed: dict[str, str]) -> None:
+    def __init__(self, listed: dict[str, Any]) -> None:
         self.listed = listed
 
     def find_spec(

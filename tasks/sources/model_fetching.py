@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 from pathlib import Path
+from typing import Any
 
 from evenhand.fairlib.file_digests import model_faults, other_code
 from evenhand.tasks.errors import (
@@ -18,12 +19,15 @@ from evenhand.tasks.errors import (
 from evenhand.tasks.execution.store import Artifact, Store
 from evenhand.tasks.registry.bundle import (
     ADDRESS,
+    PINNED,
     UNLISTED,
+    checked_folder,
     find_version,
     parse_address,
     require_undamaged,
 )
 from evenhand.tasks.registry.client import ABSENT, damaged_files, registry_client, tracking_uri
+from evenhand.tasks.registry.model_archive import is_archive, unpack_archive
 from evenhand.tasks.written_input import parse_yaml
 
 
@@ -35,8 +39,18 @@ def fetch_model(text: str, store: Store, scratch: Path, notes: list[str] | None 
     downloaded. `notes` gets a warning about a folder whose files cannot be compared with a list.
     """
     path = Path(text).expanduser()
+    digest = None
+    if PINNED in text:
+        address = parse_address(text)
+        assert address.folder is not None
+        path = address.folder
+        digest = address.digest
     if not path.exists():
         path = _downloaded(os.path.expandvars(text), tracking_uri(store), scratch / "download")
+    elif is_archive(path):
+        path = unpack_archive(path, scratch / "of-archive", digest)
+    elif digest is not None:
+        checked_folder(path, scratch / "checked", digest)
     if path.is_file():
         copy = scratch / "model.onnx"
         shutil.copyfile(path, copy)
@@ -46,6 +60,28 @@ def fetch_model(text: str, store: Store, scratch: Path, notes: list[str] | None 
         if not checked and notes is not None:
             notes.append(UNLISTED.format(model=without_secrets(text)))
     return store.put(copy, "foreign_model")
+
+
+def load_checked_model(model: str, store_url: str | None = None) -> Any:
+    """Load a published model by MLflow, after all its files were compared with their lists.
+
+    `model` is an address such as ``models:/people@champion``, a folder or an archive, perhaps with
+    ``@sha256:DIGEST``. The check is that of this package, and nothing of the model is imported
+    before it: `mlflow.pyfunc.load_model` alone executes the model's own check. What is loaded is a
+    copy in the store.
+
+    Raises `InputError` for a model that was changed, or has no list of its files.
+    """
+    store = Store(store_url)
+    notes: list[str] = []
+    with store.workdir() as scratch:
+        artifact = fetch_model(model, store, scratch, notes)
+    if notes:
+        raise InputError(f"{notes[0]}: it is not loaded.")
+    with registry_client(tracking_uri(store)):
+        import mlflow
+
+        return mlflow.pyfunc.load_model(str(store.fetch(artifact)))
 
 
 def _copy_folder(folder: Path, copy: Path, shown: str) -> bool:

@@ -37,7 +37,13 @@ from evenhand.fairlib.preprocessing.leaks import (
 )
 from evenhand.tasks.execution.dataset import Block, StoredTable
 from evenhand.tasks.execution.step import StepContext, StepResult, in_units
-from evenhand.tasks.registry.row_digests import bits_of, described_columns, membership
+from evenhand.tasks.registry.row_digests import (
+    Digests,
+    described_columns,
+    join_views,
+    recorded_columns,
+    row_views,
+)
 
 FORMAT = 1
 # Of an AUC in the document of leaks.
@@ -52,8 +58,10 @@ def profile(context: StepContext) -> StepResult:
     missing values; for each sensitive attribute, the counts of its groups and of positive labels in
     each; and the count of positive labels. Of more than two labels it has the count of each, and
     none by group. Categories and groups of fewer than `min_cell` rows are counted together as
-    ``other``, and bins hold too many rows to describe a single person. ``membership`` has a bit of
-    each row (:mod:`evenhand.tasks.registry.row_digests`).
+    ``other``, and bins hold too many rows to describe a single person.
+
+    ``training_rows`` has digests of the rows (:mod:`evenhand.tasks.registry.row_digests`). They
+    stay in the store: a publication has keyed ones.
     """
     contract = Contract.from_dict(context.parameters["contract"])
     least = context.parameters["min_cell"]
@@ -68,13 +76,13 @@ def profile(context: StepContext) -> StepResult:
     columns = dict(zip(names, counts, strict=True))
     sampled: list[pa.Table] = []
 
-    def bits() -> Iterator[NDArray[np.uint8]]:
+    def views() -> Iterator[dict[str, Digests]]:
         blocks = in_units(replace(training).block, checked.places(), context.execution)
-        for block_bits, sample in blocks:
+        for block_views, sample in blocks:
             sampled.append(sample)
-            yield block_bits
+            yield block_views
 
-    membership_bits = membership(bits(), len(rows), contract)
+    digests = join_views(views())
     label = contract.label
     codes = label_codes(checked[label.name].take(rows), label)
     positive = None
@@ -92,8 +100,10 @@ def profile(context: StepContext) -> StepResult:
         "label": {"name": label.name, **_label_counts(codes, label, least)},
     }
     leaks = leak_report(pa.concat_tables(sampled), contract, len(rows))
-    outputs = context.write_json("reference", {**reference, "membership": membership_bits})
+    outputs = context.write_json("reference", reference)
     outputs |= context.write_json("leaks", leaks)
+    np.savez(context.workdir / "training_rows.npz", **digests)  # type: ignore[arg-type]
+    outputs["training_rows"] = context.workdir / "training_rows.npz", "training_rows"
     return StepResult(outputs, {"rows": len(rows), "leak_suspected": len(leaks["columns"])})
 
 
@@ -138,18 +148,19 @@ class _Training:
             missing = 0
         return counted | {"missing": missing}
 
-    def block(self, place: Block) -> tuple[NDArray[np.uint8], pa.Table]:
-        """Membership bits of the training rows of a block, and the rows of its sample for leakage
+    def block(self, place: Block) -> tuple[dict[str, Digests], pa.Table]:
+        """Digests of the training rows of a block, and the rows of its sample for leakage
         detection.
         """
         rows = self.rows.to_numpy()
         first, last = np.searchsorted(rows, [place.rows.start, place.rows.stop])
-        block = place.read(described_columns(self.contract))
+        block = place.read(recorded_columns(self.contract))
         trained = block.take(pa.array(rows[first:last] - place.rows.start))
         sampled = sampled_rows(len(rows))
         sampled = sampled[(sampled >= first) & (sampled < last)] - first
-        bits = bits_of(trained, len(rows), self.contract)
-        return bits, trained.take(pa.array(sampled))
+        views = row_views(trained, len(rows), self.contract)
+        described = trained.select(described_columns(self.contract))
+        return views, described.take(pa.array(sampled))
 
 
 def _label_counts(codes: Int, label: Column, least: int) -> dict[str, Any]:

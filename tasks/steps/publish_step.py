@@ -20,10 +20,19 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from evenhand.data_contracts.column import Column
 from evenhand.data_contracts.model import Contract
 from evenhand.fairlib.catalogue import EXCHANGED
-from evenhand.fairlib.file_digests import BUNDLE, LIST, LISTED_KEY, file_digests, sha256_of_file
+from evenhand.fairlib.file_digests import (
+    BUNDLE,
+    CODE,
+    LIST,
+    LISTED_KEY,
+    sha256_of_file,
+    sized_digests,
+)
 from evenhand.fairlib.methods.registry import PROXIES, spec_of
 from evenhand.fairlib.preprocessing.encoder import MISSING, TableEncoder, category_name
 from evenhand.fairlib.preprocessing.sentences import MINILM, WEIGHTS, copy_weights
@@ -55,6 +64,7 @@ from evenhand.tasks.registry.ledger import (
 )
 from evenhand.tasks.registry.policy import JUDGEMENTS, WAITING, holds_back, refusal_of
 from evenhand.tasks.registry.policy_terms import SETTINGS, judged_columns, judged_copies
+from evenhand.tasks.registry.row_digests import RECORD, read_key, record_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -62,6 +72,7 @@ if TYPE_CHECKING:
     from mlflow.models import ModelSignature
 
 
+PACKAGE = "evenhand"
 PROXY = (
     "A proxy for {attributes}: from a row's other columns it computes the probability with which "
     "the row is "
@@ -117,9 +128,12 @@ def _make_bundle(context: StepContext, measured: Mapping[str, Any]) -> Path:
     for name in ("balance", "reference"):
         if name in context.inputs:
             shutil.copyfile(context.inputs[name], bundle / f"{name}.json")
+    _record_training_rows(context, bundle)
     if "balance" in context.inputs:
         _round_small_counts(bundle, parameters["evaluation"]["evaluate"]["min_cell"])
     evaluation = {**parameters["evaluation"], LISTED_KEY: True}
+    # its code is compared with that of this release
+    evaluation.update(library_versions([PACKAGE]))
     # for comparison with later predictions
     evaluation["tested"] = _tested(measured)
     exchanged = {}
@@ -132,6 +146,20 @@ def _make_bundle(context: StepContext, measured: Mapping[str, Any]) -> Path:
     (bundle / "evaluation.json").write_text(json.dumps(evaluation, sort_keys=True))
     (bundle / "inputs.json").write_text(json.dumps(parameters["inputs"], sort_keys=True))
     return bundle
+
+
+def _record_training_rows(context: StepContext, bundle: Path) -> None:
+    """Write the keyed digests of the training rows, which tell the owner of the key alone how many
+    rows of another table the model was trained on.
+    """
+    if "training_rows" not in context.inputs:
+        return
+    key = read_key(Path(context.parameters["overlap_key"]))
+    with np.load(context.inputs["training_rows"], allow_pickle=False) as stored:
+        views = {view: stored[view] for view in stored.files}
+    reference = json.loads(context.inputs["reference"].read_text())
+    record = record_of(views, reference["rows"], key)
+    (bundle / RECORD).write_text(json.dumps(record, sort_keys=True))
 
 
 def _tested(measured: Mapping[str, Any]) -> dict[str, Any] | None:
@@ -329,9 +357,15 @@ def _register(
     (bundle / LIST).unlink(missing_ok=True)  # of an attempt that an outage ended
     code = _clean_copy(Path(fairlib_file).parent, bundle.parent)
     model_code = Path(serving_file).parent / "model_code.py"
-    listed = {f"{BUNDLE}/{path}": digest for path, digest in file_digests(bundle).items()}
-    listed |= {f"code/evenhand/{path}": digest for path, digest in file_digests(code).items()}
-    listed["model_code.py"] = sha256_of_file(model_code)
+    listed: dict[str, Any] = {}
+    for path, entry in sized_digests(bundle).items():
+        listed[f"{BUNDLE}/{path}"] = entry
+    for path, entry in sized_digests(code).items():
+        listed[f"{CODE}/{path}"] = entry
+    listed["model_code.py"] = {
+        "sha256": sha256_of_file(model_code),
+        "bytes": model_code.stat().st_size,
+    }
     (bundle / LIST).write_text(json.dumps(listed, indent=1, sort_keys=True))
     evaluation = json.loads((bundle / "evaluation.json").read_text())
     contract = Contract.from_dict(evaluation["contract"])

@@ -5,6 +5,7 @@ installed.
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import re
 import subprocess
@@ -109,16 +110,17 @@ def test_the_installed_wheel_runs(built: Path, tmp_path: Path) -> None:
 def test_a_release_has_the_built_files_and_the_tags_version(
     tag: str, code: int, tmp_path: Path
 ) -> None:
-    """The step "Release", with a program in place of `gh` that notes how it was called."""
+    """The steps "Fetch" and "Release", with a program in place of `gh` that notes its calls."""
     gh = tmp_path / "gh"
     gh.write_text(
         '#!/bin/sh\necho "$@" >> "$CALLS"\n[ "$1" = run ] || exit 0\nmkdir dist && cd dist\n'
         "touch evenhand-0.2.0-py3-none-any.whl evenhand-0.2.0.tar.gz\n"
-        "sha256sum -- *.whl *.tar.gz > SHA256SUMS\n"
+        "touch evenhand-0.2.0.code.json evenhand-0.2.0.sbom.json\n"
+        "sha256sum -- *.whl *.tar.gz *.json > SHA256SUMS\n"
     )
     gh.chmod(0o755)
     done = run(
-        script("publish", "Release"),
+        script("publish", "Fetch") + "cd ..\n" + script("publish", "Release"),
         tmp_path,
         str(tmp_path),
         TAG=tag,
@@ -128,10 +130,34 @@ def test_a_release_has_the_built_files_and_the_tags_version(
     assert done.returncode == code, done.stderr
     calls = (tmp_path / "calls").read_text().splitlines()
     assert calls[0] == "run download 5 --name dist --dir dist"
-    files = "evenhand-0.2.0-py3-none-any.whl evenhand-0.2.0.tar.gz SHA256SUMS"
+    names = ("-py3-none-any.whl", ".tar.gz", ".code.json", ".sbom.json")
+    files = " ".join([*(f"evenhand-0.2.0{name}" for name in names), "SHA256SUMS"])
     assert calls[1:] == (
         [] if code else [f"release create {tag} --verify-tag --generate-notes -- {files}"]
     )
+
+
+def test_provenance_is_signed_before_a_release_is_made() -> None:
+    steps = RELEASE["publish"]["steps"]
+    (place,) = [k for k, step in enumerate(steps) if "attest-build" in step.get("uses", "")]
+    assert steps[place]["with"] == {"subject-checksums": "dist/SHA256SUMS"}
+    assert [step.get("name") for step in steps[place + 1 :]] == ["Release"]
+
+
+@pytest.mark.long  # beside the test that builds the wheel
+def test_the_digests_of_code_are_those_of_the_wheel(built: Path) -> None:
+    (wheel,) = built.glob("*.whl")
+    command = [sys.executable, str(ROOT / "deploy" / "code_digests.py"), str(wheel)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    digests = json.loads(done.stdout)
+    assert digests["version"] == wheel.name.split("-")[1]
+    place = "fairlib/file_digests.py"
+    content = (ROOT / place).read_bytes()
+    assert digests["files"][f"code/evenhand/{place}"] == hashlib.sha256(content).hexdigest()
+    model_code = (ROOT / "tasks/serving/model_code.py").read_bytes()
+    assert digests["files"]["model_code.py"] == hashlib.sha256(model_code).hexdigest()
+    assert "code/evenhand/__init__.py" in digests["files"]
+    assert not [path for path in digests["files"] if "/tasks/" in path]
 
 
 def test_nothing_is_published_without_a_tag() -> None:

@@ -17,7 +17,12 @@ OUR_WORKFLOWS = sorted((ROOT / ".github/workflows").glob("*.yaml"))
 WORKFLOWS = [DEPLOY / "ci/github.yaml", *OUR_WORKFLOWS]
 MORE_PERMISSIONS = {
     ("github.yaml", "evaluate"): {"contents": "read", "pull-requests": "write"},
-    ("release.yaml", "publish"): {"actions": "read", "contents": "write"},
+    ("release.yaml", "publish"): {
+        "actions": "read",
+        "contents": "write",
+        "id-token": "write",
+        "attestations": "write",
+    },
 }
 CI_FILES = [
     *sorted((DEPLOY / "ci").glob("*.yaml")),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import shutil
@@ -14,6 +15,8 @@ from typing import Any
 import pytest
 
 from evenhand.fairlib.file_digests import CHECKS, LISTED_KEY
+from evenhand.tasks.errors import InputError
+from evenhand.tasks.sources.model_fetching import load_checked_model
 from tests.flows.commands.test_promote_command import MODEL, call
 from tests.flows.people import Done
 from tests.tasks.registry.test_policy import folder_of, refused
@@ -165,6 +168,93 @@ def test_swapped_labels_in_a_folder_are_refused(champion: Any) -> None:
     Path("bundle/digests.json").unlink()
     refused(champion.store, "digests.json is missing", arguments=(*predict, "other"))
     assert not Path("other").exists()
+
+
+def test_swapped_labels_are_refused_with_a_list_of_their_own(champion: Any) -> None:
+    """Whoever rewrites the list too cannot swap the labels, which the contract has."""
+    champion.write()
+    shutil.copytree(folder_of(champion.store, "1") / BUNDLE, "bundle")
+    inputs = Path("bundle/inputs.json")
+    content = json.loads(inputs.read_text())
+    inputs.write_text(json.dumps(content | {"label_values": content["label_values"][::-1]}))
+    place = Path("bundle/digests.json")
+    listed = json.loads(place.read_text())
+    pinned = hashlib.sha256(place.read_bytes()).hexdigest()
+    file = inputs.read_bytes()
+    listed[f"{BUNDLE}/inputs.json"] = {
+        "sha256": hashlib.sha256(file).hexdigest(),
+        "bytes": len(file),
+    }
+    place.write_text(json.dumps(listed))
+    predict = ("predict", "bundle", "--input", "people.csv", "--output", "out")
+    refused(champion.store, "its labels are not those of its contract", arguments=predict)
+    words = "the SHA-256 of the list of files digests.json"
+    predict = ("predict", f"bundle@sha256:{pinned}", *predict[2:])
+    refused(champion.store, words, arguments=predict)
+    assert not Path("out").exists()
+
+
+def test_an_archive_is_used_in_place_of_a_name(champion: Any) -> None:
+    """Takes a second or two: four commands, of which one loads the model by MLflow."""
+    champion.write()
+    export = ("export", MODEL, "--to", "bundle", "--output", "people.zip")
+    done = call(champion.store, *export, "--json")
+    assert done.exit_code == 0, done.stderr
+    written = json.loads(done.stdout)
+    pinned = hashlib.sha256(Path("people.zip").read_bytes()).hexdigest()
+    assert (written["format"], written["sha256"]) == ("bundle", pinned)
+    address = f"people.zip@sha256:{pinned}"
+    predict = ("predict", address, "--input", "people.csv", "--output", "out")
+    done = call(champion.store, *predict)
+    assert done.exit_code == 0, done.stderr
+    assert "cannot be checked" not in done.stdout
+    again = call(champion.store, "export", address, "--to", "sql")
+    assert again.exit_code == 0, again.stderr
+    audit = ("audit", "people.csv", "--model", address, "--sensitive", "sex")
+    done = call(champion.store, *audit)
+    assert done.exit_code in (0, 1), done.stderr
+    other = f"people.zip@sha256:{'0' * 64}"
+    for command in (("predict", other, *predict[2:4], "--output", "o"), ("ask", other)):
+        refused(champion.store, "is not the one that was given", arguments=command)
+    Path("table.zip").write_bytes(b"PK")
+    refused(champion.store, "is no archive of a model", arguments=("ask", "table.zip"))
+
+
+def test_a_checked_load_refuses_before_mlflow_loads(champion: Any, tmp_path: Path) -> None:
+    """`model_code.py`, which would run first, cannot change the check."""
+    root = folder_of(champion.store, "1")
+    model = load_checked_model(f"models:/{MODEL}/1", str(champion.store))
+    assert "predict" in dir(model)
+    shutil.copytree(root, "folder")
+    code = Path("folder/model_code.py")
+    code.write_text(f"open({str(tmp_path / RAN)!r}, 'w').close()\n{code.read_text()}")
+    with pytest.raises(InputError, match=r"model_code.py was changed"):
+        load_checked_model("folder", str(champion.store))
+    as_of_an_older_version(Path("folder"))
+    with pytest.raises(InputError, match="is not loaded"):
+        load_checked_model("folder", str(champion.store))
+    assert not (tmp_path / RAN).exists()
+
+
+def test_verify_compares_code_with_its_release(champion: Any) -> None:
+    root = folder_of(champion.store, "1")
+    listed = json.loads((root / BUNDLE / "digests.json").read_text())
+    evaluation = json.loads((root / BUNDLE / "evaluation.json").read_text())
+    files = {}
+    for path, entry in listed.items():
+        if not path.startswith(f"{BUNDLE}/"):
+            files[path] = entry["sha256"]
+    content = {"version": evaluation["evenhand"], "files": files}
+    Path("release.json").write_text(json.dumps(content))
+    verify = ("verify", MODEL, "--code", "release.json")
+    done = call(champion.store, *verify)
+    assert done.exit_code == 0, done.stderr
+    assert "code compared with that of the release: 1" in done.stdout
+    files["code/evenhand/fairlib/catalogue.py"] = "0" * 64
+    Path("release.json").write_text(json.dumps(content))
+    done = call(champion.store, *verify)
+    assert done.exit_code == 1
+    assert "fairlib/catalogue.py is not that of evenhand" in done.stderr
 
 
 def test_an_audit_loads_no_other_code_than_the_listed(champion: Any) -> None:

@@ -10,7 +10,16 @@ from pathlib import Path
 
 import pytest
 
-from evenhand.fairlib.file_digests import BUNDLE, LIST, model_faults, other_code, read_regular
+from evenhand.fairlib.file_digests import (
+    BUNDLE,
+    FORBIDDEN,
+    LIST,
+    is_allowed,
+    model_faults,
+    other_code,
+    read_regular,
+    sized_digests,
+)
 
 FILES = {f"{BUNDLE}/inputs.json": "{}", f"{BUNDLE}/model/trees.ubj": "x", "code/evenhand/a.py": "1"}
 
@@ -113,15 +122,84 @@ def test_a_folder_without_a_list_is_not_compared(model: Path) -> None:
     assert model_faults(model / BUNDLE) == [f"{LIST} is missing"]
 
 
-def test_a_path_outside_of_the_folder_is_missing(model: Path, tmp_path: Path) -> None:
+def test_a_path_outside_of_the_folder_is_a_fault(model: Path, tmp_path: Path) -> None:
     (tmp_path / "outside").write_text("x")
     listed = json.loads((model / BUNDLE / LIST).read_text()) | {
         f"{BUNDLE}/../../../outside": digest("x")
     }
     (model / BUNDLE / LIST).write_text(json.dumps(listed))
     assert model_faults(model, copy_to=tmp_path / "copy") == [
-        f"{BUNDLE}/../../../outside is missing"
+        f"{BUNDLE}/../../../outside {FORBIDDEN}"
     ]
+
+
+def test_a_list_has_sizes_and_a_larger_file_is_not_read(model: Path) -> None:
+    """The list of today; that of an older version has digests alone."""
+    place = model / BUNDLE / LIST
+    place.unlink()
+    listed = {}
+    for path, entry in sized_digests(model).items():
+        if path in FILES:
+            listed[path] = entry
+    assert listed[f"{BUNDLE}/inputs.json"] == {"sha256": digest("{}"), "bytes": 2}
+    place.write_text(json.dumps(listed))
+    assert model_faults(model) == []
+    listed[f"{BUNDLE}/inputs.json"]["bytes"] = 3
+    place.write_text(json.dumps(listed))
+    assert model_faults(model) == [f"{BUNDLE}/inputs.json was changed"]
+    for entry in ({"sha256": digest("{}")}, {"bytes": 2}, {"sha256": "", "bytes": "two"}):
+        place.write_text(json.dumps({**listed, f"{BUNDLE}/inputs.json": entry}))
+        assert model_faults(model) == [f"{BUNDLE}/{LIST} was changed"]
+
+
+ALLOWED = (
+    "MLmodel",
+    "model_code.py",
+    "code/evenhand/__init__.py",
+    "code/evenhand/fairlib/py.typed",
+    "code/evenhand/fairlib/methods/gbdt.py",
+    f"{BUNDLE}/model/booster.ubj",
+    f"{BUNDLE}/model/network.safetensors",
+    f"{BUNDLE}/training_rows.json",
+    f"{BUNDLE}/sentence_encoder/.gitattributes",
+    f"{BUNDLE}/sentence_encoder/1_Pooling/config.json",
+)
+FORBIDDEN_FILES = (
+    "setup.py",
+    "evil.pth",
+    "code/xgboost.py",
+    "code/evenhand/fairlib/a.so",
+    "code/evenhand/fairlib/a.pth",
+    "code/evenhand/fairlib/a.pyc",
+    "code/evenhand/fairlib/.hidden.py",
+    "code/evenhand/../a.py",
+    f"{BUNDLE}/model/weights.pkl",
+    f"{BUNDLE}/model/weights.pt",
+    f"{BUNDLE}/model/a.py",
+    f"{BUNDLE}/.hidden.json",
+    f"{BUNDLE}/a\nb.json",
+    f"{BUNDLE}/sentence_encoder/pytorch_model.bin",
+    f"{BUNDLE}/sentence_encoder/modeling.py",
+    "artifacts/other.json",
+    "/MLmodel",
+    "",
+)
+
+
+def test_files_are_allowed_by_name_and_place() -> None:
+    assert [path for path in ALLOWED if not is_allowed(path)] == []
+    assert [path for path in FORBIDDEN_FILES if is_allowed(path)] == []
+
+
+@pytest.mark.parametrize("path", ["code/evenhand/a.so", "evil.pth", f"{BUNDLE}/model/a.pkl"])
+def test_a_listed_file_of_a_forbidden_kind_is_a_fault(model: Path, path: str) -> None:
+    """Whoever rewrites the list cannot add such a file either."""
+    (model / path).write_text("x")
+    listed = json.loads((model / BUNDLE / LIST).read_text()) | {path: digest("x")}
+    (model / BUNDLE / LIST).write_text(json.dumps(listed))
+    assert model_faults(model) == [f"{path} {FORBIDDEN}"]
+    if path.startswith(f"{BUNDLE}/"):
+        assert model_faults(model / BUNDLE) == [f"{path.removeprefix(f'{BUNDLE}/')} {FORBIDDEN}"]
 
 
 def test_only_a_regular_file_is_read(model: Path) -> None:

@@ -1,75 +1,154 @@
-"""The bits of training rows are published: another version of the package must find the
-same ones.
-"""
+"""Keyed digests of training rows: without the key they have no relation to a row."""
 
 from __future__ import annotations
 
 import base64
-import hashlib
-import math
+import json
+import os
+import zlib
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
 from evenhand.data_contracts.model import Column, Contract
-from evenhand.tasks.registry.row_digests import bits_of, membership, overlap
+from evenhand.tasks.errors import InputError
+from evenhand.tasks.execution.store import Store
+from evenhand.tasks.registry.row_digests import (
+    DISCRETE,
+    EXACT,
+    IDENTIFIED,
+    RECORDED_ROWS,
+    ROUNDED,
+    join_views,
+    key_file,
+    key_name,
+    keyed,
+    read_key,
+    record_of,
+    recorded_digests,
+    row_views,
+)
 
 CONTRACT = Contract(
     "people",
     "1",
     "",
     (
+        Column("person", "string", True, "", role="id"),
         Column("pay", "number", False, "", role="feature", is_feature=True),
+        Column("town", "string", False, "", role="feature", is_feature=True),
+        Column("age", "integer", False, "", role="feature", is_feature=True),
+        Column("job", "string", False, "", role="feature", is_feature=True),
         Column("sex", "string", True, "", role="sensitive"),
         Column("hired", "string", True, "", role="label", allowed=("no", "yes"), positive="yes"),
     ),
 )
+KEY = bytes(range(32))
 
 
-def people(n: int, first: int = 0) -> pa.Table:
-    pay = [None, 0.5, *(float(k) for k in range(first + 2, first + n))]
-    sex = ["f" if k % 3 else "m" for k in range(n)]
-    return pa.table({"pay": pay[:n], "hired": ["no"] * n, "sex": sex})
-
-
-def test_a_bit_is_that_of_the_published_formula() -> None:
-    table, names = people(40), ["hired", "pay", "sex"]
-    salt = hashlib.sha256(b"hiredpaysex").hexdigest()[:16]
-    size = math.ceil(40 / math.log(2))
-    key = hashlib.sha256("\x1f".join([salt, *names]).encode()).digest()
-    expected = np.zeros(size, dtype=bool)
-    for row in table.to_pylist():
-        pay = "\0" if row["pay"] is None else f"{row['pay']:g}"
-        text = "\x1f".join([row["hired"], pay, row["sex"]])
-        digest = hashlib.blake2b(text.encode(), digest_size=16, key=key).digest()
-        expected[int.from_bytes(digest[:8], "big") % size] = True
-    # in parts as in one
-    parts = [bits_of(table[:25], 40, CONTRACT), bits_of(table[25:], 40, CONTRACT)]
-    found = membership(parts, 40, CONTRACT)
-    bits = np.unpackbits(np.frombuffer(base64.b64decode(found["bits"]), np.uint8))[:size].astype(
-        bool
+def people(n: int, seed: int = 0) -> pa.Table:
+    rng = np.random.default_rng(seed)
+    pay = rng.normal(3000, 500, n).round(2)
+    return pa.table(
+        {
+            "person": [f"{seed}-{k}" for k in range(n)],
+            "pay": pa.array([None, *pay[1:].tolist()]),
+            "town": rng.choice(["Bonn", "Ulm", "Kiel"], n).tolist(),
+            "age": rng.integers(18, 70, n),
+            "job": rng.choice([f"job {k}" for k in range(30)], n).tolist(),
+            "sex": rng.choice(["f", "m"], n).tolist(),
+            "hired": rng.choice(["no", "yes"], n).tolist(),
+        }
     )
-    assert (found["salt"], found["size"]) == (salt, size)
-    assert np.array_equal(bits, expected)
 
 
-def test_the_overlap_is_the_share_of_known_rows() -> None:
-    table = people(4000)
-    known = membership([bits_of(table, 4000, CONTRACT)], 4000, CONTRACT)
-    assert overlap(table, CONTRACT, known) == pytest.approx(1.0)
-    assert overlap(people(4000, 9000)[2:], CONTRACT, known) == pytest.approx(0.0, abs=0.05)
-    half = pa.concat_tables([table[2:2000], people(2000, 9000)[2:]])
-    assert overlap(half, CONTRACT, known) == pytest.approx(0.5, abs=0.05)
-    assert overlap(table[:0], CONTRACT, known) is None
+def changed(table: pa.Table, name: str, values: list[object]) -> pa.Table:
+    place = table.column_names.index(name)
+    return table.set_column(place, name, pa.array(values, table[name].type))
 
 
-def test_repeated_training_rows_count_as_seen() -> None:
-    """Each row given twice, or many times, is as seen as given once."""
-    table = people(4000)
-    known = membership([bits_of(table, 4000, CONTRACT)], 4000, CONTRACT)
-    assert overlap(pa.concat_tables([table, table]), CONTRACT, known) == pytest.approx(1.0)
-    new = people(2000, 9000)[2:]
-    twice = pa.concat_tables([table[2:1000], table[2:1000], new])
-    assert overlap(twice, CONTRACT, known) == pytest.approx(0.5, abs=0.05)
-    assert overlap(pa.concat_tables([new, new]), CONTRACT, known) == pytest.approx(0.0, abs=0.08)
+def test_parts_have_the_digests_of_the_whole() -> None:
+    table = people(50)
+    whole = join_views([row_views(table, 50, CONTRACT)])
+    # columns in another order, categories as codes
+    other = table.select(table.column_names[::-1])
+    town = other["town"].combine_chunks().dictionary_encode()
+    other = other.set_column(other.column_names.index("town"), "town", town)
+    parts = join_views([row_views(other[:20], 50, CONTRACT), row_views(other[20:], 50, CONTRACT)])
+    assert set(whole) == {EXACT, IDENTIFIED, ROUNDED, DISCRETE, *(f"without {k}" for k in range(4))}
+    for view, digests in whole.items():
+        assert np.array_equal(digests, parts[view]), view
+
+
+def test_each_view_sees_through_its_kind_of_change() -> None:
+    table = people(40)
+    before = row_views(table, 40, CONTRACT)
+    other_names = row_views(changed(table, "person", ["x"] * 40), 40, CONTRACT)
+    assert np.array_equal(other_names[EXACT], before[EXACT])
+    assert not np.isin(other_names[IDENTIFIED], before[IDENTIFIED]).any()
+    older = row_views(changed(table, "age", [80] * 40), 40, CONTRACT)
+    equal = [view for view in before if np.array_equal(older[view], before[view])]
+    # age is the first of the sorted columns
+    assert equal == ["without 0", DISCRETE]
+    pay = [None if value is None else value * 1.00001 for value in table["pay"].to_pylist()]
+    nearly = row_views(changed(table, "pay", pay), 40, CONTRACT)
+    assert not np.isin(nearly[EXACT][1:], before[EXACT]).any()
+    assert np.isin(nearly[ROUNDED], before[ROUNDED]).mean() > 0.9
+
+
+def test_a_record_has_the_keyed_digests_and_nothing_else() -> None:
+    views = join_views([row_views(people(300), 300, CONTRACT)])
+    record = json.loads(json.dumps(record_of(views, 300, KEY)))
+    assert (record["key_name"], record["rows"], record["bits"]) == (key_name(KEY), 300, 9 + 8)
+    for view, digests in views.items():
+        expected = keyed(digests, view, KEY, 17)
+        assert np.array_equal(recorded_digests(record["views"][view]), expected)
+        assert expected.max() < 1 << 17
+        assert (np.diff(expected.astype(np.int64)) >= 0).all()
+    other = record_of(views, 300, bytes(32))
+    shared = np.isin(
+        recorded_digests(record["views"][EXACT]), recorded_digests(other["views"][EXACT])
+    )
+    assert shared.mean() < 0.05
+    assert KEY.hex() not in json.dumps(record)
+    # small: about ten bits a row and view
+    packed = zlib.decompress(base64.b64decode(record["views"][EXACT]))
+    assert len(packed) == 8 * 300
+
+
+def test_a_large_table_is_sampled_by_digest() -> None:
+    table = people(500)
+    views = row_views(table, 10 * RECORDED_ROWS, CONTRACT)
+    everything = row_views(table, 500, CONTRACT)
+    for view, digests in views.items():
+        smallest = np.sort(everything[view])[: len(digests)]
+        assert np.array_equal(np.sort(digests), smallest)
+        assert 20 <= len(digests) <= 90
+
+
+def test_a_store_has_one_key_for_its_owner(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("EVENHAND_OVERLAP_KEY", raising=False)
+    store = Store(str(tmp_path / "store"))
+    path = key_file(store)
+    key = read_key(path)
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert read_key(key_file(store)) == key
+    assert read_key(key_file(Store(str(tmp_path / "other")))) != key
+    named = tmp_path / "named.key"
+    named.write_text(f"{'ab' * 32}\n")
+    monkeypatch.setenv("EVENHAND_OVERLAP_KEY", os.fspath(named))
+    assert read_key(key_file(store)) == b"\xab" * 32
+    named.write_text("a password")
+    with pytest.raises(InputError, match="holds no key of 64"):
+        key_file(store)
+
+
+def test_a_store_at_a_url_shares_its_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("EVENHAND_OVERLAP_KEY", raising=False)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    store = Store("memory://overlap-key")
+    key = read_key(key_file(store))
+    key_file(store).unlink()
+    assert read_key(key_file(store)) == key

@@ -55,7 +55,7 @@ def reading(publishing: Bench) -> Bench:
         "folds": 2,
         "workers": 1,
         "methods": ["gbdt"],
-        "bound": "point",
+        "confidence": 0.5,
     }
     return publishing
 

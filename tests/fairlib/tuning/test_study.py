@@ -28,24 +28,25 @@ from evenhand.fairlib.tuning.study import (
 
 # trials
 
-AIM = Aim(("accuracy",), (Limit("gap_max.sex", "<=", 0.1),), "interval")
+AIM = Aim(("accuracy",), (Limit("gap_max.sex", "<=", 0.1),), 0.975)
 
 
 def trial(
     number: int, accuracy: float | None, gap: float, kind: str = "search", half: float = 0.02
 ) -> Trial:
+    ends = {"low": gap - half, "high": gap + half, "below": gap - half, "above": gap + half}
     metrics = {
         "accuracy": {"value": accuracy, "low": None, "high": None},
-        "gap_max.sex": {"value": gap, "low": gap - half, "high": gap + half},
+        "gap_max.sex": {"value": gap, **ends},
     }
     return Trial(number, kind, "judged", method="gbdt", metrics=metrics)
 
 
-def test_a_limit_holds_on_the_unfavourable_end_of_the_interval() -> None:
+def test_a_limit_holds_on_the_unfavourable_end() -> None:
     found = trial(0, 0.8, 0.09).metrics
     assert AIM.miss(found) == pytest.approx(0.01)
-    assert Aim(AIM.objectives, AIM.limits, "point").miss(found) == 0.0
-    least = Aim(("accuracy",), (Limit("gap_max.sex", ">=", 0.08),), "interval")
+    assert Aim(AIM.objectives, AIM.limits, 0.5).miss(found) == 0.0
+    least = Aim(("accuracy",), (Limit("gap_max.sex", ">=", 0.08),), 0.975)
     assert least.miss(found) == pytest.approx(0.01)  # its low end is 0.07
     assert Aim(("accuracy",), (Limit("auc", ">=", 0.5),)).miss(found) == 1.0  # no number
 
@@ -56,12 +57,12 @@ def test_the_winner_is_the_best_within_the_limits() -> None:
         trial(1, 0.80, 0.05, "plain"),
         trial(2, 0.75, 0.0, "blind"),
         trial(3, 0.80, 0.01),
-        trial(4, 0.95, 0.09),  # its interval ends at 0.11
+        trial(4, 0.95, 0.09),  # unseen rows may show 0.11
         trial(5, None, 0.0),
     ]
     found = best(AIM, trials)
     assert found is trials[1]
-    assert best(Aim(AIM.objectives, AIM.limits, "point"), trials) is trials[4]
+    assert best(Aim(AIM.objectives, AIM.limits, 0.5), trials) is trials[4]
     assert (
         best(AIM, trials, "gap_max.sex") is trials[2]
     )  # the control without sensitive columns may win
@@ -110,7 +111,7 @@ def test_the_nearest_trial_misses_least_and_then_is_best() -> None:
 @given(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 5)), min_size=1, max_size=12))
 def test_the_front_is_what_nobody_dominates(points: list[tuple[int, int]]) -> None:
     """By brute force, within a limit that some points miss."""
-    aim = Aim(("accuracy", "gap_max.sex"), (Limit("gap_max.sex", "<=", 0.4),), "point")
+    aim = Aim(("accuracy", "gap_max.sex"), (Limit("gap_max.sex", "<=", 0.4),), 0.5)
     trials = [trial(i, accuracy / 10, gap / 10) for i, (accuracy, gap) in enumerate(points)]
     within = [(i, point) for i, point in enumerate(points) if point[1] <= 4]
     expected = [
@@ -154,7 +155,7 @@ def test_a_model_counts_by_the_rule_with_the_fewest_models_ahead(
     models: list[list[tuple[int, int]]],
 ) -> None:
     """By brute force; rules that another one of the model beats may be left out."""
-    aim = Aim(("accuracy",), (Limit("gap_max.sex", "<=", 0.2),), "point")
+    aim = Aim(("accuracy",), (Limit("gap_max.sex", "<=", 0.2),), 0.5)
     for i, own in enumerate(models):
         others = models[:i] + models[i + 1 :]
         ahead = min(
@@ -328,7 +329,7 @@ def test_a_limit_is_kept_by_the_value_and_shown_by_the_chance() -> None:
     )
     (unknown,) = standings(aim, {})
     assert str(unknown) == "gap_max.sex <= 0.15: not enough evidence for the metric"
-    lower = Aim(("auc",), (parse_limit("gap_max.sex >= 0.01"),))
+    lower = Aim(("auc",), (parse_limit("gap_max.sex >= 0.02"),))
     (upper,) = standings(lower, rows["value"])
     assert upper.kept_by == "value"
     assert upper.end == 0.0

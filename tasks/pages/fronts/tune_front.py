@@ -244,9 +244,9 @@ def _limits(study: Json) -> list[Block]:
             verdict = f"missed by {formats.number(standing['missed_by'])}"
         value = _or_lack(standing["value"], "not measured")
         end = _or_lack(standing["end"], "not measured")
-        chance = lack("not measured")
+        chance: str | Cell = lack("not measured")
         if standing["chance"] is not None:
-            chance = Cell(shown_chance(standing["chance"]))
+            chance = shown_chance(standing["chance"])
         rows.append([standing["limit"], value, end, chance, verdict])
     text = (
         "The value says whether a limit is kept on the validation rows. The chance is an estimate "

@@ -95,7 +95,7 @@ def study_table(table: str, splits: int) -> list[dict[str, Any]]:
                 of_limit = choices_of(plan, pools, metric, value)
                 for row in of_limit:
                     results.append({"table": table, "split": split, "limit": value, **row})
-            log(table, split, results[-len(CHOICES) :])
+            log(table, split)
     return results
 
 
@@ -250,6 +250,7 @@ def summary_of(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
                     "choice": choice,
                     "answers": len(chosen),
                     "within": len(certain),
+                    "stated": float(np.mean([row["chance"] for row in chosen])),
                     "kept_of_within": kept_share,
                     "kept": float(np.mean([row["kept"] for row in chosen])),
                     "cost": float(np.mean(cost)),
@@ -264,9 +265,11 @@ HEAD = """\
 Whether limits on the largest gap in error rates are kept on test rows, where a search chose by the chance of .9,
 by its default (.9, or else the highest chance that a trial reaches), or by the value of the validation rows. Each
 table is divided at random, 30 % of the rows for the test; a logistic regression with and without the sensitive
-columns is judged on folds of the other rows under all tolerances of thresholds by group.
+columns is judged on folds of the other rows under all tolerances of thresholds by group. On German credit, with 300
+test rows and few people below 25 among them, no trial reaches .9, and the smaller chances are stated too high.
 
 - Within: answers that keep the limit with the confidence; the others are compromises.
+- Stated: mean of the chances that are stated of the answers.
 - Kept: of the answers within, those whose test rows keep the limit.
 - Cost: balanced accuracy of the choice by the value less that of this choice, on the same test rows.
 """
@@ -276,7 +279,8 @@ def sections(content: Mapping[str, Any], provenance: Callable[[Any], str]) -> li
     """The table of how often limits are kept; nothing without results."""
     if not content:
         return []
-    lines = ["| table | chosen by | answers | within | kept | cost |", "|---|---|---|---|---|---|"]
+    lines = ["| table | chosen by | answers | within | stated | kept | cost |"]
+    lines.append("|---|---|---|---|---|---|---|")
     for row in content["summary"]:
         kept = "none"
         if row["kept_of_within"] is not None:
@@ -286,6 +290,7 @@ def sections(content: Mapping[str, Any], provenance: Callable[[Any], str]) -> li
             row["choice"],
             str(row["answers"]),
             str(row["within"]),
+            f"{row['stated']:.2f}",
             kept,
             f"{row['cost']:.3f}",
         ]

@@ -97,6 +97,7 @@ bench: $(VENV)/.installed-dev
 	$(BIN)/python -m benchmarks.reproductions.decision_surfaces
 	$(BIN)/python -m benchmarks.peers.tuning_comparison --environments $(VENV)/peers
 	$(BIN)/python -m benchmarks.studies.tuned_jobs
+	$(BIN)/python -m benchmarks.studies.tuned_limits
 	$(BIN)/python -m benchmarks.page_generators.benchmark_pages
 
 # What is installed, as a CycloneDX bill of materials.

@@ -275,6 +275,24 @@ def read_verdict(store: Store, run_id: str) -> Verdict | None:
     return Verdict(**json.loads(text))
 
 
+def is_interrupt(error: BaseException) -> bool:
+    """Whether Ctrl-C or SIGTERM ended the work; within a flow Prefect raises an exception of its
+    own.
+    """
+    return isinstance(error, KeyboardInterrupt) or type(error).__name__ == "TerminationSignal"
+
+
+def duration_text(seconds: float) -> str:
+    """Return seconds in the two largest units, such as ``1 min 10 s``."""
+    minutes, rest_s = divmod(max(1, round(seconds)), 60)
+    hours, minutes = divmod(minutes, 60)
+    if hours:
+        return f"{hours} h {minutes} min"
+    if minutes:
+        return f"{minutes} min {rest_s} s"
+    return f"{rest_s} s"
+
+
 @contextlib.contextmanager
 def recorded_verdict(
     store: Store, run_id: str, steps: Steps | None = None, *, keep_idle: bool = True

@@ -527,14 +527,18 @@ class Tune(ParallelSection):
     """Metric by which the winner is chosen among trials within the limits; default: the first
     objective.
     """
-    bound: Literal["auto", "interval", "point", "prediction"] = "auto"
-    """What limits hold on: the unfavourable end of the interval, the value itself, or the
-    unfavourable end of what the test rows may show (prediction). `auto`: the prediction; if no
-    trial keeps the limits so, the interval; and if none does, the value.
+    confidence: Annotated[float, Field(ge=0.5, lt=1)] | None = None
+    """Chance of at least this much that unseen rows keep each limit, from 0.5, where the value of
+    the validation rows decides, to below 1. Default: 0.9; if no trial reaches it, the highest of
+    0.8, 0.7, 0.6 and 0.5 that one reaches.
+    """
+    bound: Literal["auto", "interval", "point", "prediction"] | None = None
+    """Old spelling of `confidence`, read with a note: `point` is 0.5, `interval` 0.8, `prediction`
+    0.975, and `auto` is the default.
     """
     methods: Annotated[list[str], Field(min_length=1)] | None = None
-    """Methods to try; default: the job's own, `gbdt` and `reweigh`, and with `consistency` also
-    `project`.
+    """Methods to try; default: the job's own, `gbdt`, `logistic`, `reweigh`, and with `consistency`
+    also `project`.
     """
     space: dict[str, Any] = {}
     """By method the parameters, and `leave_out`, with values or ranges; also `decision` and

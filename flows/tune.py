@@ -9,21 +9,30 @@ import hashlib
 import json
 import time
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from evenhand.fairlib.tuning.budget import Budget
 from evenhand.fairlib.tuning.study import Trial, answer
 from evenhand.flows import classifier_jobs as classifier
-from evenhand.flows.engine import Engine, RunFolder, Steps, Verdict, recorded_verdict
+from evenhand.flows.engine import (
+    Engine,
+    RunFolder,
+    Steps,
+    Verdict,
+    is_interrupt,
+    recorded_verdict,
+)
 from evenhand.flows.resolved_job import ResolvedJob
 from evenhand.flows.run import prepare, run_to_gate
-from evenhand.flows.tune_plan import MINUTES, TunePlan, tuned_text
+from evenhand.flows.tune_plan import MINUTES, TunePlan, old_spellings, tuned_text
 from evenhand.flows.tune_search import (
     LATE_S,
     STUDIES,
     WRITING_S,
     Rows,
+    SearchProgress,
     open_study,
     search,
     worker_pool,
@@ -31,12 +40,18 @@ from evenhand.flows.tune_search import (
 )
 from evenhand.flows.workers import Pool, WorkerPool, steps_until
 from evenhand.tasks.errors import InputError, NotCarriedOut, OutOfTime
-from evenhand.tasks.execution.step import IN_THIS_PROCESS, ExecutionContext, report_progress
+from evenhand.tasks.execution.step import (
+    IN_THIS_PROCESS,
+    ExecutionContext,
+    described,
+    report_progress,
+)
 from evenhand.tasks.execution.store import Store
 from evenhand.tasks.tuning.study_document import (
     caveats,
     compromise,
     exit_code_of,
+    interrupted_answer,
     no_time_for_one,
     notes_of,
     nothing_judged,
@@ -46,6 +61,10 @@ from evenhand.tasks.tuning.trial_search import Study
 
 # Imported while the table is read.
 CHECKING = ("great_expectations",)
+UNMEASURED = (
+    "the {} before the model was trained on all training rows and measured on the test rows: "
+    "`evenhand run` does both"
+)
 
 
 def execute(
@@ -74,6 +93,7 @@ def execute(
         )
     if started is None:
         started = time.monotonic()
+    interruption: BaseException | None = None
     budget = Budget(plan.seconds, started, reserve=-LATE_S, writing=WRITING_S)
     steps = Steps(store, engine)
     with (
@@ -82,8 +102,16 @@ def execute(
     ):
         engine = engine.executing_in(execution)
         steps.engine = engine
-        rows, study, trials = _searched(plan, store, steps, budget, runner, prefect=prefect)
-        document = study_document(rows.identity, plan.tune.prefer, study.folder.name, trials)
+        progress = SearchProgress(plan.aim, budget, plan.tune.prefer, plan.tune.trials)
+        with described(progress.line):
+            searched = _searched(plan, store, steps, budget, runner, progress, prefect=prefect)
+        rows = searched.rows
+        trials = searched.trials
+        interruption = searched.interruption
+        document = study_document(
+            rows.identity, plan.tune.prefer, searched.study.folder.name, trials
+        )
+        document["first_answer_seconds"] = progress.first_answer_seconds
         verdict.status = "evaluated"
         verdict.exit_code = 0
         documents: dict[str, Any] = {"tuning": document}
@@ -94,24 +122,39 @@ def execute(
             verdict.exit_code = 3
             verdict.error = nothing_judged(trials)
         else:
-            _measure_in_time(plan, chosen, rows, document, verdict, engine, store, budget=budget)
-            digest = hashlib.sha256(
-                json.dumps([rows.identity, document["trials"]]).encode()
-            ).hexdigest()
-            made = {"study": study.folder.name, "digest": digest}
-            text = tuned_text(plan, chosen, rows.count, made, caveats(document))
-            plan.target.write_text(text, encoding="utf-8")
-            verdict.artifacts["tuned"] = str(plan.target)
-            verdict.exit_code = exit_code_of(document)
-            if verdict.exit_code:
-                verdict.error = compromise(document, plan.target)
+            if interruption is None:
+                with described(progress.line):
+                    progress.stage = "measuring the answer on the test rows"
+                    interruption = _measure_in_time(
+                        plan, chosen, rows, document, verdict, engine, store, budget=budget
+                    )
+            if interruption is not None:
+                document["interrupted"] = True
+                document["unmeasured"] = UNMEASURED.format("command was interrupted")
+            _write_job(plan, chosen, searched, document, verdict)
         document["seconds"] = round(budget.spent, 1)
-        document["notes"] = notes_of(document)
+        document["notes"] = [*old_spellings(plan.tune), *notes_of(document)]
         folder = RunFolder(store, verdict)
         folder.write_json("tuning", "tuning.json", document, "the study as JSON")
         verdict.notes += document["notes"]
         folder.write_report("tune", documents, {"made": [["The search", facts(plan, document)]]})
+    if prefect and interruption is not None:
+        # the flow run is cancelled, not completed
+        raise interruption
     return verdict
+
+
+@dataclass(frozen=True)
+class Searched:
+    """A search that has ended: its rows, its study, and the trials that the answer is chosen from.
+
+    `interruption` is the exception of Ctrl-C, of SIGTERM or of Prefect, if one ended it.
+    """
+
+    rows: Rows
+    study: Study
+    trials: list[Trial]
+    interruption: BaseException | None = None
 
 
 def _searched(
@@ -120,11 +163,13 @@ def _searched(
     steps: Steps,
     budget: Budget,
     runner: WorkerPool | None,
+    progress: SearchProgress,
     *,
     prefect: bool,
-) -> tuple[Rows, Study, list[Trial]]:
-    """Prepare the rows and search; return them, the study, and the trials that the answer is chosen
-    from.
+) -> Searched:
+    """Prepare the rows and search.
+
+    After an interruption the answer is chosen from the trials so far; without any it is raised.
     """
     # its processes start while the steps run that all trials share
     with contextlib.ExitStack() as stack:
@@ -142,6 +187,8 @@ def _searched(
             ) from None
         default = f"{plan.resolved.job.name}-{rows.identity['search'][:10]}"
         study = Study(Path(store.local, STUDIES, plan.tune.study or default))
+        interruption: BaseException | None = None
+        progress.stage = "searching"
         with study.held():
             open_study(study, rows)
             if plan.searches(bool(study.trials())):
@@ -151,17 +198,51 @@ def _searched(
                 if runner is not None:
                     # for the steps after the search; not before, as the first answer is waited for
                     on_answer = runner.warm_up
-                search(
-                    plan,
-                    rows,
-                    study,
-                    store,
-                    report,
-                    pool=pool,
-                    budget=budget,
-                    on_answer=on_answer,
-                )
-            return rows, study, study.answered(plan.aim)
+                try:
+                    search(
+                        plan,
+                        rows,
+                        study,
+                        store,
+                        report,
+                        pool=pool,
+                        budget=budget,
+                        on_answer=on_answer,
+                        progress=progress,
+                    )
+                except BaseException as error:
+                    if not is_interrupt(error):
+                        raise
+                    interruption = error
+            trials = study.answered(plan.aim)
+            if interruption is not None and answer(plan.aim, trials, plan.tune.prefer) is None:
+                raise interruption
+            return Searched(rows, study, trials, interruption)
+
+
+def _write_job(
+    plan: TunePlan, chosen: Trial, searched: Searched, document: Mapping[str, Any], verdict: Verdict
+) -> None:
+    """Write the job of the answer, and put its file and the exit code into the verdict."""
+    content = json.dumps([searched.rows.identity, document["trials"]])
+    digest = hashlib.sha256(content.encode()).hexdigest()
+    made = {"study": searched.study.folder.name, "digest": digest}
+    text = tuned_text(
+        plan,
+        chosen,
+        searched.rows.count,
+        made,
+        caveats(document),
+        is_compromise=not document["within_limits"],
+    )
+    plan.target.write_text(text, encoding="utf-8")
+    verdict.artifacts["tuned"] = str(plan.target)
+    verdict.exit_code = exit_code_of(document)
+    if verdict.exit_code:
+        verdict.error = compromise(document, plan.target)
+    if document["interrupted"]:
+        verdict.exit_code = 4
+        verdict.error = interrupted_answer(plan.target)
 
 
 @contextlib.contextmanager
@@ -201,19 +282,22 @@ def _measure_in_time(
     store: Store,
     *,
     budget: Budget,
-) -> None:
+) -> BaseException | None:
     """Measure the chosen model on the test rows, and repeat that; say so where the time ended
     before it.
+
+    Returns the exception of an interruption before the measurement, if there was one.
     """
     budget.reserve = budget.writing
     try:
         steps = _measure(plan, chosen, rows, document, verdict, engine, store)
     except OutOfTime:
-        document["unmeasured"] = (
-            "the time ended before the model was trained on all training rows and measured on the "
-            "test rows: `evenhand run` does both"
-        )
-        return
+        document["unmeasured"] = UNMEASURED.format("time ended")
+        return None
+    except BaseException as error:
+        if not is_interrupt(error):
+            raise
+        return error
     with contextlib.suppress(OutOfTime):
         _repeat(
             plan.tuned(chosen, rows.count),
@@ -229,6 +313,7 @@ def _measure_in_time(
         document["unrepeated"] = (
             f"there was no time for {left_out} of {plan.tune.repeats} repeats with other seeds"
         )
+    return None
 
 
 def _measure(

@@ -17,7 +17,14 @@ import yaml
 from evenhand.fairlib.catalogue import better, group_metrics
 from evenhand.fairlib.methods.registry import METHODS, method_class
 from evenhand.fairlib.tuning import space as spaces
-from evenhand.fairlib.tuning.study import Aim, Limit, Trial, check_limits, parse_limit
+from evenhand.fairlib.tuning.study import (
+    BY_VALUE,
+    Aim,
+    Limit,
+    Trial,
+    check_limits,
+    parse_limit,
+)
 from evenhand.flows import classifier_jobs as classifier
 from evenhand.flows.job import (
     DecisionRule,
@@ -31,10 +38,10 @@ from evenhand.flows.job_file import job_path, load_job
 from evenhand.flows.resolved_job import RESERVED_ARGUMENTS, UNCONTROLLED, ResolvedJob, resolve
 from evenhand.flows.workers import check_engine
 from evenhand.tasks.errors import InputError, input_errors
-from evenhand.tasks.tuning.trial_search import DEFAULT, JOB, Candidate, Plan, Rule
+from evenhand.tasks.tuning.trial_search import DEFAULT, FIRST_PART, JOB, Candidate, Plan, Rule
 from evenhand.tasks.written_input import listed_metrics, nearest, not_known
 
-DEFAULT_METHODS = ("gbdt", "reweigh")
+DEFAULT_METHODS = ("gbdt", "logistic", "reweigh")
 # searched too where decisions about a person and the person's copies are to agree
 CONSISTENT_METHODS = ("project",)
 # for a network with many labels: trees would grow one tree for each label in every step
@@ -49,6 +56,7 @@ DECISION = "decision"
 TOLERANCE = "tolerance"
 MINUTES = 20.0
 LARGE_TABLE = 5000
+SMALLEST_PART = 10_000
 FOLDS = 5
 FEW_FOLDS = 3
 BALANCED = "balanced"
@@ -64,6 +72,8 @@ CRITERIA = {
 # there is none these.
 SHARES = (0.2, 0.4, 0.55, 0.7, 0.85, 1.0)
 GRID = (0.0, 0.02, 0.05, 0.075, 0.1, 0.15)
+# The confidence that an old `bound` is read as; `auto` is the default.
+CONFIDENCE_OF_BOUND = {"auto": None, "point": 0.5, "interval": 0.8, "prediction": 0.975}
 # An absolute budget of a job is searched up to so many times smaller and larger.
 BUDGET_FACTOR = 30.0
 
@@ -182,13 +192,38 @@ def _aim(resolved: ResolvedJob) -> Aim:
         _check_metric(resolved, f"the limit {text!r} names", limits[-1].metric)
     if tune.prefer is not None:
         _check_metric(resolved, "prefer names", tune.prefer)
-    if tune.bound != "point" and limits and resolved.job.evaluate.draws == 0:
+    confidence = _confidence(tune)
+    if confidence != BY_VALUE and limits and resolved.job.evaluate.draws == 0:
         raise InputError(
-            "limits on intervals need evaluate.draws above 0: or set tune.bound to point."
+            "the chance of keeping a limit needs evaluate.draws above 0: or set tune.confidence to "
+            "0.5, where the value decides."
         )
     with input_errors(end="."):
         check_limits(limits)
-    return Aim(tuple(objectives), tuple(limits), tune.bound)
+    return Aim(tuple(objectives), tuple(limits), confidence, resolved.job.evaluate.level)
+
+
+def _confidence(tune: Tune) -> float | None:
+    """Return the confidence that was asked for, also by its old spelling."""
+    if tune.bound is None:
+        return tune.confidence
+    if tune.confidence is not None:
+        raise InputError(
+            f"bound {tune.bound!r} is the old spelling of confidence, and confidence is "
+            f"{tune.confidence:g}: leave bound out."
+        )
+    return CONFIDENCE_OF_BOUND[tune.bound]
+
+
+def old_spellings(tune: Tune) -> list[str]:
+    """Return a note for each key of the job that has a new name."""
+    if tune.bound is None:
+        return []
+    confidence = CONFIDENCE_OF_BOUND[tune.bound]
+    meaning = "the default"
+    if confidence is not None:
+        meaning = f"--confidence {confidence:g}"
+    return [f"bound {tune.bound!r} is an old spelling, and read as {meaning}"]
 
 
 def _check_objectives(resolved: ResolvedJob, key: str, names: Sequence[str], way: str) -> None:
@@ -540,14 +575,21 @@ def plan_of_rows(plan: TunePlan, rows: int) -> Plan:
     if METHODS[job_method].plain != job_method or job.decision.equal is not None:
         as_it_is = [Candidate(JOB)]
     quick: list[Candidate] = []
+    without_sensitive: list[Candidate] = []
     slow: list[Candidate] = []
     for method, space in plan.methods.items():
         defaults = {key: item.default for key, item in space.items()}
         candidate = Candidate(DEFAULT, method, defaults)
-        if method in QUICK_METHODS:
-            quick.append(candidate)
-        else:
+        if method not in QUICK_METHODS:
             slow.append(candidate)
+            continue
+        quick.append(candidate)
+        if METHODS[method].plain == method and _hidden_choice(space):
+            arguments = {**defaults, LEAVE_OUT: _hidden_choice(space)}
+            without_sensitive.append(Candidate(DEFAULT, method, arguments))
+    # the learners without mitigation, with thresholds by group: the surest answer within limits
+    quick.sort(key=lambda item: METHODS[item.method or job_method].plain != item.method)
+    quick += without_sensitive
     if job_method in QUICK_METHODS:
         fixed = [*controls, *as_it_is, *quick, *slow]
     else:
@@ -557,8 +599,36 @@ def plan_of_rows(plan: TunePlan, rows: int) -> Plan:
         fixed.remove(quick[0])
         fixed.insert(0, quick[0])
     return Plan(
-        plan.aim, plan.methods, plan.rules, fixed, job.seed, rows >= LARGE_TABLE, plan.tune.sampler
+        plan.aim,
+        plan.methods,
+        plan.rules,
+        fixed,
+        job.seed,
+        parts_of(rows),
+        plan.tune.sampler,
     )
+
+
+def parts_of(rows: int) -> list[int]:
+    """Return by what the training rows are divided before models are judged on all of them.
+
+    The last part is a third, and each is a third of the next one, as long as it has about
+    ``SMALLEST_PART`` rows; a small table is not divided.
+    """
+    parts: list[int] = []
+    divisor = FIRST_PART
+    while rows >= LARGE_TABLE and (not parts or rows / divisor >= SMALLEST_PART):
+        parts.insert(0, divisor)
+        divisor *= FIRST_PART
+    return parts
+
+
+def _hidden_choice(space: spaces.Space) -> Sequence[str]:
+    """Return the columns that a method can leave out; none if it does without that."""
+    dimension = space.get(LEAVE_OUT)
+    if not isinstance(dimension, spaces.Choice):
+        return ()
+    return max(dimension.values, key=len)
 
 
 def compiling_seconds(methods: Iterable[str]) -> dict[str, float]:
@@ -643,13 +713,41 @@ def _searched_method(plan: TunePlan, winner: Trial) -> dict[str, Any]:
     return method
 
 
+def limits_as_gates(job: Job, limits: Sequence[Limit]) -> dict[str, dict[str, Any]]:
+    """Return the gates of a job, with limits added to them where no gate is at least as strict."""
+    gates = {name: dict(gate) for name, gate in job.gates.items()}
+    for limit in limits:
+        key = "min" if limit.sign == ">=" else "max"
+        gate = gates.setdefault(limit.metric, {})
+        number = gate.get(key)
+        is_number = isinstance(number, int | float)
+        if not is_number or limit.shortfall(float(number)) > 0:
+            gate[key] = limit.value
+    return gates
+
+
 def tuned_text(
-    plan: TunePlan, winner: Trial, rows: int, tuned: Mapping[str, str], caveats: Sequence[str] = ()
+    plan: TunePlan,
+    winner: Trial,
+    rows: int,
+    tuned: Mapping[str, str],
+    caveats: Sequence[str] = (),
+    *,
+    is_compromise: bool = False,
 ) -> str:
-    """Write the tuned job as YAML; its description ends with the caveats."""
+    """Write the tuned job as YAML; its description ends with the caveats.
+
+    That of a compromise has the limits as gates, so that a run does not publish a model that misses
+    one of them.
+    """
     job = tuned_job(plan, winner, rows)
+    if is_compromise:
+        job = job.model_copy(update={"gates": limits_as_gates(job, plan.aim.limits)})
     if caveats:
-        described = " ".join([job.description, *caveats]).strip()
+        described = job.description.strip()
+        if described and not described.endswith((".", "!", "?")):
+            described += "."
+        described = " ".join([described, *caveats]).strip()
         job = job.model_copy(update={"description": described})
     content = job.model_dump(mode="json", exclude_defaults=True, exclude={"tune"}) | {
         "tuned": dict(tuned)

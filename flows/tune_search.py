@@ -16,9 +16,17 @@ from evenhand.fairlib.execution import contention
 from evenhand.fairlib.methods.registry import METHODS
 from evenhand.fairlib.tuning.budget import Budget
 from evenhand.fairlib.tuning.space import Choice
-from evenhand.fairlib.tuning.study import Trial, answer, best, within
+from evenhand.fairlib.tuning.study import (
+    Aim,
+    Trial,
+    answer,
+    best,
+    shown_chance,
+    standings,
+    within,
+)
 from evenhand.flows import classifier_jobs as classifier
-from evenhand.flows.engine import Steps
+from evenhand.flows.engine import Steps, duration_text
 from evenhand.flows.tune_plan import (
     LEAVE_OUT,
     METRIC,
@@ -141,7 +149,7 @@ class Rows:
             "level": plan.resolved.job.evaluate.level,
             "methods": list(searched.methods),
             "decisions": list(dict.fromkeys(rule.decision for rule in searched.judged_under)),
-            "halving": searched.halving,
+            "halving": bool(searched.parts),
             "search": _digest([train.sha256, folds, judged_by, describe_plan(searched)]),
         }
         encoder = steps.output("preprocess", "encoder")
@@ -208,7 +216,7 @@ def describe_plan(plan: Plan) -> dict[str, Any]:
     for name, space in plan.methods.items():
         methods[name] = {key: repr(dimension) for key, dimension in space.items()}
     return {
-        "aim": [str(plan.aim), plan.aim.bound],
+        "aim": [str(plan.aim), plan.aim.confidence],
         "methods": methods,
         "rules": [asdict(rule) for rule in plan.judged_under],
         "seed": plan.seed,
@@ -249,6 +257,7 @@ def search(
     pool: Pool | None = None,
     budget: Budget | None = None,
     on_answer: Callable[[], None] | None = None,
+    progress: SearchProgress | None = None,
 ) -> None:
     """Judge candidates until the time is up, in the `pool`'s workers or in this process.
 
@@ -261,9 +270,9 @@ def search(
         workers = _workers(plan)
 
     def judge(
-        candidate: Candidate, rules: Sequence[Rule], first: bool
+        candidate: Candidate, rules: Sequence[Rule], part: int
     ) -> Sequence[Mapping[str, Any]]:
-        parameters, inputs = judging(plan, rows, candidate, rules, first=first)
+        parameters, inputs = judging(plan, rows, candidate, rules, part=part)
         spec = METHODS[candidate.method or plan.resolved.method]
         modules = list(dict.fromkeys([spec.module, METHODS[spec.plain].module]))
         arguments = (store.url, parameters, inputs, modules)
@@ -286,11 +295,76 @@ def search(
         until=math.inf,
         most=plan.tune.trials or NO_LIMIT,
         workers=workers,
-        on_trial=_AfterTrial(plan, rows, study, store, report, limit, on_answer),
+        on_trial=_AfterTrial(plan, rows, study, store, report, limit, on_answer, progress),
         interrupt=interrupt,
         budget=limit,
         once=compiling_seconds(plan.methods),
     )
+
+
+@dataclass
+class SearchProgress:
+    """What a search has so far, as a line for the terminal.
+
+    A limit of `models` is shown where there is none of time.
+    """
+
+    aim: Aim
+    budget: Budget
+    prefer: str | None = None
+    models: int | None = None
+    stage: str = "reading and checking the table"
+    best_text: str = "no answer yet"
+    trials: int = 0
+    judged_models: int = 0
+    first_answer_seconds: float | None = None
+
+    def update(self, trials: Sequence[Trial]) -> None:
+        """Keep what is shown of the trials so far."""
+        self.trials = len(trials)
+        self.judged_models = len({trial.model for trial in trials})
+        chosen = answer(self.aim, trials, self.prefer)
+        if chosen is None:
+            return
+        if self.first_answer_seconds is None:
+            self.first_answer_seconds = round(self.budget.spent, 1)
+        name = self.prefer or self.aim.objectives[0]
+        value = chosen.metrics.get(name, {}).get("value")
+        objective = name
+        if value is not None:
+            objective = f"{name} {value:.4f}"
+        self.best_text = f"best so far {objective}"
+        if self.aim.limits:
+            self.best_text += f", {self._limits_text(chosen)}"
+
+    def _limits_text(self, chosen: Trial) -> str:
+        """Say whether the limits are kept, with the smallest chance, or by how much they are
+        missed.
+        """
+        rows = standings(self.aim, chosen.metrics)
+        missed = sum(row.missed_by for row in rows)
+        if missed > 0:
+            return f"limits missed by {missed:.3g}"
+        chances = [row.chance for row in rows if row.chance is not None]
+        if not chances:
+            return "limits kept by the values"
+        return f"limits kept with a chance of {shown_chance(min(chances))}"
+
+    def line(self) -> str:
+        """Return the present line."""
+        parts = [f"tune  {self.stage}", self.best_text, _counted(self.trials, "trial")]
+        if self.models is not None:
+            parts.append(f"{self.judged_models} of {self.models} models")
+        if self.budget.is_limited:
+            parts.append(f"{duration_text(max(self.budget.left, 0.0))} left")
+        return "; ".join(parts)
+
+
+def _counted(number: int, noun: str) -> str:
+    """Return a number with its noun."""
+    if number == 1:
+        return f"1 {noun}"
+    return f"{number} {noun}s"
 
 
 @dataclass
@@ -304,12 +378,15 @@ class _AfterTrial:
     report: Report
     budget: Budget
     on_answer: Callable[[], None] | None
+    progress: SearchProgress | None = None
     winner: str | None = None  # of the page that was written last, at `page_at`
     page_at: float = field(default_factory=time.monotonic)
     has_answer: bool = False
 
     def __call__(self, trials: list[Trial]) -> None:
         """Use the trials so far."""
+        if self.progress is not None:
+            self.progress.update(trials)
         self._keep_time(trials)
         winner = best(self.plan.aim, trials, self.plan.tune.prefer)
         if winner is not None:
@@ -327,8 +404,7 @@ class _AfterTrial:
             self.on_answer()
         budget.reserve = finishing_seconds(trials, chosen, budget)
         models = {trial.model for trial in trials}
-        by_values = replace(self.plan.aim, bound="point")
-        if not within(by_values, trials) and len(models) < len(self.rows.plan.fixed):
+        if not within(self.plan.aim.by_value, trials) and len(models) < len(self.rows.plan.fixed):
             # the models before the search come first: most limits are kept by one of them
             budget.reserve = min(budget.reserve, budget.writing)
 
@@ -408,7 +484,7 @@ def judged(
 
 
 def judging(
-    plan: TunePlan, rows: Rows, candidate: Candidate, rules: Sequence[Rule], *, first: bool
+    plan: TunePlan, rows: Rows, candidate: Candidate, rules: Sequence[Rule], *, part: int
 ) -> tuple[dict[str, Any], dict[str, Artifact]]:
     """Return the parameters and inputs of the step that judges a candidate: no test rows are among
     them.
@@ -454,7 +530,7 @@ def judging(
         "min_cell": job.evaluate.min_cell,
         "folds": rows.folds,
         "fold_seed": job.seed,
-        "first": first,
+        "part": part,
         "measure": measure,
     }
     return parameters, inputs
@@ -478,7 +554,7 @@ def _measuring(plan: TunePlan) -> dict[str, Any]:
     if copy_names.intersection(settings.adapted):
         adapted["adapted"] = [name for name in settings.adapted if name in copy_names]
     predicted: Sequence[str] = []
-    if aim.bound in ("auto", "prediction"):
+    if aim.limits:
         predicted = aim.metrics
     return {
         "counterfactuals": _only(content["counterfactuals"], copy_names),

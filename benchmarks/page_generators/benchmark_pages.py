@@ -21,7 +21,7 @@ from benchmarks.page_generators import (
     untuned_page,
 )
 from benchmarks.reproductions.printed_tables import format_row, verdict
-from benchmarks.studies import judged_methods, membership_study, tuned_jobs
+from benchmarks.studies import judged_methods, membership_study, tuned_jobs, tuned_limits
 
 HEAD = """\
 # Benchmarks
@@ -73,6 +73,7 @@ def main() -> None:
     untuned += membership_study.sections(read_result("membership"), _provenance)
     untuned += tuning_page.sections(read_result("tuning"), _provenance)
     untuned += tuned_jobs.sections(read_result("tuned_jobs"), _provenance)
+    untuned += tuned_limits.sections(read_result("tuned_limits"), _provenance)
     operations = untuned + operations_page.sections(
         read_result("evaluate"), read_result("services"), read_result("latency"), _provenance
     )

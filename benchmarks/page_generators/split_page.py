@@ -84,6 +84,7 @@ TOPICS = (
         (
             "Tuning compared with other tools",
             "Shipped jobs of BuDRO, SenSeI and FAIAS compared with tuned ones",
+            "Limits on unseen rows",
         ),
     ),
     Topic(

@@ -16,9 +16,9 @@ the end.
 
 Choice. For each criterion and limit, the candidate with the best balanced accuracy among those
 within the limit on validation rows; if none is within it, the nearest. The rule is the same for all
-(`bound: point`). A second and a third choice of ours take the limit on the interval's end (`bound:
-interval`) and on the end of what test rows may show (`bound: prediction`). A fourth is the default
-of `tune` (`bound: auto`).
+(`confidence: 0.5`). A second and a third choice of ours ask for a chance of .8 and of .975 that
+unseen rows keep it (before 0.3: the interval's end, and the end of what test rows may show). A
+fourth is the default of `tune`.
 
 Last training. The winner of `tune` is trained on all training rows. So the chosen candidates of a
 peer are trained again too, on their rows to train and to validate on, and then measured on the test
@@ -44,7 +44,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, Literal
 
 import yaml
 
@@ -57,13 +57,13 @@ from evenhand.fairlib.execution import derive_seed
 from evenhand.fairlib.methods.row_groups import fold_of_rows
 from evenhand.fairlib.preprocessing.counterfactuals import encoded_copies
 from evenhand.fairlib.preprocessing.encoder import TableEncoder
-from evenhand.fairlib.tuning.study import Aim, Bound, Limit, Trial, best, nearest
+from evenhand.fairlib.tuning.study import Aim, Limit, Trial, best, nearest
 from evenhand.flows.commands.init_command import init
 from evenhand.flows.engine import DirectEngine, Steps
 from evenhand.flows.job_file import load_job
 from evenhand.flows.resolved_job import resolve
 from evenhand.flows.run import prepare
-from evenhand.flows.tune_plan import TunePlan, make_plan
+from evenhand.flows.tune_plan import CONFIDENCE_OF_BOUND, TunePlan, make_plan
 from evenhand.flows.tune_search import STUDIES, Rows, judging, search
 from evenhand.tasks.classifier_training import HeldOut
 from evenhand.tasks.execution.dataset import Dataset, read_dataset
@@ -304,7 +304,7 @@ def ours(table: str, split: int, seconds: float, work: Path) -> dict[str, Any]:
         "minimize": [f"{name}.{attribute}" for name in criteria if name != "consistency"],
         "workers": 1,
         "trials": 10**6,
-        "bound": "prediction",  # so that trials have all three bounds
+        "confidence": 0.975,
     }
     path = job_file(table, split, work)
     plan = make_plan(
@@ -357,7 +357,7 @@ class Tested:
         if trial.model not in self.known:
             candidate = Candidate(trial.kind, trial.method, trial.arguments)
             rules = self.rows.plan.rules(candidate)
-            parameters, inputs = judging(self.plan, self.rows, candidate, rules, first=False)
+            parameters, inputs = judging(self.plan, self.rows, candidate, rules, part=1)
             given: Any = SimpleNamespace(
                 parameters=parameters,
                 inputs={name: self.store.fetch(item) for name, item in inputs.items()},
@@ -392,6 +392,7 @@ class Tested:
         return judge.measured({**given.parameters, "first": True}, self.test, decided)
 
 
+Bound = Literal["point", "interval", "prediction", "auto"]
 BOUNDS: tuple[Bound, ...] = ("point", "interval", "prediction", "auto")
 
 
@@ -426,7 +427,7 @@ def choose_trial(
     """The best trial within a limit, or the nearest, and whether it is within."""
     at_least = metric.startswith("consistency.")
     wanted = Limit(metric, ">=" if at_least else "<=", 1.0 - limit if at_least else limit)
-    aim = Aim((BALANCED_ACCURACY,), (wanted,), bound)
+    aim = Aim((BALANCED_ACCURACY,), (wanted,), CONFIDENCE_OF_BOUND[bound])
     found = best(aim, trials)
     return found or nearest(aim, trials), found is not None
 

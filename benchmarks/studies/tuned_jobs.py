@@ -118,8 +118,8 @@ def beside(name: str, minutes: float, workers: int | None, folder: Path) -> dict
     prepare(shipped.resolved, steps)
     rows = Rows.read(shipped, steps)
     own = Candidate(JOB)
-    parameters, inputs = judging(shipped, rows, own, [Rule()], first=False)
-    found = judged(store.url, parameters, inputs, shipped.modules(own))[0]["metrics"]
+    parameters, inputs = judging(shipped, rows, own, [Rule()], part=1)
+    found = judged(store.url, parameters, inputs, [])[0]["metrics"]
 
     gates = parse_gates(shipped.resolved.job.gates)
     job = shipped.resolved.job.model_dump(mode="json", exclude_defaults=True)
@@ -131,7 +131,7 @@ def beside(name: str, minutes: float, workers: int | None, folder: Path) -> dict
     job["tune"] = {
         way: [objective],
         "where": where,
-        "bound": "point",
+        "confidence": 0.5,
         "methods": [method],
         # the job's own threshold and the balanced one; thresholds by group are another method
         "space": {"decision": [JOB, BALANCED]},

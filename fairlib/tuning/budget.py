@@ -25,12 +25,13 @@ class Work:
     ----------
     name : str
         The method, or the name of a control.
-    first : bool
-        Whether only the first rung is judged: one fold, on a part of the rows.
+    part : int
+        The rows are divided by it: only one fold is judged, by a model of such a part of the
+        rows. 1 for all folds and rows.
     """
 
     name: str
-    first: bool = False
+    part: int = 1
 
 
 @dataclass
@@ -108,16 +109,20 @@ class Budget:
         -------
         float or None
             A high quantile of the measured durations of this kind; of a kind that was never
-            measured, twice the longest of the same rung; None if nothing of the rung was measured.
+            measured, twice the longest of the same part of the rows; and at least as long as it
+            took on a smaller part. None if nothing of the kind or of the part was measured.
         """
         durations = self._measured.get(work)
         if durations:
             ordered = sorted(durations)
             return ordered[math.floor(EXPECTED_QUANTILE * (len(ordered) - 1) + 0.5)]
-        longest = [max(times) for kind, times in self._measured.items() if kind.first == work.first]
-        if not longest:
-            return None
-        return UNMEASURED_FACTOR * max(longest)
+        expected: list[float] = []
+        for kind, times in self._measured.items():
+            if kind.part == work.part:
+                expected.append(UNMEASURED_FACTOR * max(times))
+            if kind.name == work.name and kind.part > work.part:
+                expected.append(min(times))
+        return max(expected, default=None)
 
     def admits(self, work: Work, extra: float = 0.0) -> bool:
         """Return whether work of a kind would end before the search has to.

@@ -8,6 +8,7 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from statistics import NormalDist
 from typing import Any, Literal
 
 import numpy as np
@@ -16,13 +17,14 @@ from evenhand.fairlib.catalogue import better, describe
 from evenhand.fairlib.evaluation.comparison import pareto_front
 
 Estimates = Mapping[str, Mapping[str, float | None]]
-Bound = Literal["auto", "interval", "point", "prediction"]
-# Keys of the ends that limits from below and from above are held against.
-ENDS: Mapping[str, tuple[str, str]] = {
-    "auto": ("below", "above"),
-    "prediction": ("below", "above"),
-    "interval": ("low", "high"),
-}
+# Chance of keeping a limit on unseen rows that is looked for unless another one is asked for; if no
+# trial reaches it, the next one counts. At the last, the value of the validation rows decides.
+CONFIDENCE = 0.9
+BY_VALUE = 0.5
+LADDER = (CONFIDENCE, 0.8, 0.7, 0.6, BY_VALUE)
+# Keys of the ends of the interval, and of what unseen rows may show.
+INTERVAL_ENDS = ("low", "high")
+UNSEEN_ENDS = ("below", "above")
 UNKNOWN = 1.0
 """Shortfall of a metric without a number: as much as the difference of two shares can be."""
 
@@ -148,21 +150,37 @@ class Trial:
 class Aim:
     """What a study looks for: metrics to make best, and limits.
 
-    Limits hold on the unfavourable end of the confidence interval, on the value ("point"), or on
-    the unfavourable end of what a test may show ("prediction"). "auto" is the last while trials are
-    searched, and among finished trials the first that any trial keeps, as :func:`settled` says.
+    A limit is met where the chance that unseen rows keep it is at least the confidence. Without a
+    confidence, ``CONFIDENCE`` is looked for while trials are searched; among finished trials the
+    first of ``LADDER`` counts that any trial reaches, as :func:`settled` says.
 
     Parameters
     ----------
     objectives : tuple of str
         Metrics, the first one first.
     limits : tuple of Limit, default ()
-    bound : {"auto", "interval", "point", "prediction"}, default "auto"
+    confidence : float or None, default None
+        From ``BY_VALUE``, at which the value decides, to below 1.
+    level : float, default 0.95
+        Level of the intervals that trials have.
     """
 
     objectives: tuple[str, ...]
     limits: tuple[Limit, ...] = ()
-    bound: Bound = "auto"
+    confidence: float | None = None
+    level: float = 0.95
+
+    @property
+    def sought(self) -> float:
+        """The confidence, or the default one."""
+        if self.confidence is None:
+            return CONFIDENCE
+        return self.confidence
+
+    @property
+    def by_value(self) -> Aim:
+        """The same aim, where the values of the metrics decide."""
+        return replace(self, confidence=BY_VALUE)
 
     @property
     def metrics(self) -> list[str]:
@@ -176,8 +194,8 @@ class Aim:
         return text
 
     def found(self, limit: Limit, metrics: Estimates) -> float | None:
-        """The number that a limit is compared with: the interval's unfavourable end, or the
-        point.
+        """The number that a limit is compared with: the metric of unseen rows is worse than it
+        with a chance of at most one less the confidence.
 
         Parameters
         ----------
@@ -188,15 +206,50 @@ class Aim:
         Returns
         -------
         float or None
-            None without a number.
+            The value where there is no interval; None without a number.
         """
         metric = metrics.get(limit.metric, {})
-        if self.bound in ENDS:
-            lower_end, upper_end = ENDS[self.bound]
-            end = metric.get(upper_end if limit.sign == "<=" else lower_end)
-            if end is not None:
-                return end
-        return metric.get("value")
+        value = metric.get("value")
+        end = _end(limit, metric, UNSEEN_ENDS)
+        if value is None or end is None:
+            return value
+        return value + (end - value) * _quantile(self.sought) / _quantile((1 + self.level) / 2)
+
+    def chance(self, limit: Limit, metrics: Estimates) -> float | None:
+        r"""Estimate the chance that unseen rows keep a limit.
+
+        The metric of so many unseen rows as the test has is taken as normal about the value, with
+        the standard deviation that its predicted interval has: :math:`\Phi((l - v) / s)` for an
+        upper limit.
+
+        Parameters
+        ----------
+        limit : Limit
+        metrics : mapping
+            Of a trial.
+
+        Returns
+        -------
+        float or None
+            None without a value or an interval.
+
+        Examples
+        --------
+        >>> aim = Aim(("auc",), (Limit("gap_max.sex", "<=", 0.1),))
+        >>> metrics = {"gap_max.sex": {"value": 0.06, "below": 0.02, "above": 0.10}}
+        >>> round(aim.chance(aim.limits[0], metrics), 3)
+        0.975
+        """
+        metric = metrics.get(limit.metric, {})
+        value = metric.get("value")
+        end = _end(limit, metric, UNSEEN_ENDS)
+        if value is None or end is None:
+            return None
+        room = -limit.shortfall(value)
+        width = abs(end - value)
+        if width == 0.0:
+            return float(room >= 0)
+        return NormalDist().cdf(room / width * _quantile((1 + self.level) / 2))
 
     def shortfall(self, limit: Limit, metrics: Estimates) -> float:
         """By how much a limit is missed.
@@ -252,6 +305,19 @@ class Aim:
             else:
                 values.append(sign * value)
         return tuple(values)
+
+
+def _end(limit: Limit, metric: Mapping[str, float | None], ends: tuple[str, str]) -> float | None:
+    """The unfavourable one of two ends of a metric."""
+    lower_end, upper_end = ends
+    if limit.sign == "<=":
+        return metric.get(upper_end)
+    return metric.get(lower_end)
+
+
+def _quantile(share: float) -> float:
+    """Quantile of the standard normal distribution."""
+    return NormalDist().inv_cdf(share)
 
 
 def check_limits(limits: Sequence[Limit]) -> None:
@@ -394,7 +460,7 @@ def within(aim: Aim, trials: Sequence[Trial]) -> list[Trial]:
 def _is_within(aim: Aim, trial: Trial) -> bool:
     if not is_candidate(trial):
         return False
-    needs_interval = bool(aim.limits) and aim.bound != "point"
+    needs_interval = bool(aim.limits) and aim.sought > BY_VALUE
     if needs_interval and trial.state != "judged":
         return False
     if aim.miss(trial.metrics) != 0:
@@ -403,32 +469,30 @@ def _is_within(aim: Aim, trial: Trial) -> bool:
 
 
 def settled(aim: Aim, trials: Sequence[Trial]) -> Aim:
-    """Return the aim with the bound that "auto" stands for: the strictest that a trial keeps all
-    limits by.
+    """Return the aim with the highest confidence of ``LADDER`` that a trial keeps all limits with,
+    unless one was asked for.
 
-    Limits are shown to hold by the prediction, or else by the interval. If no trial shows that, the
-    values decide: which trial is best, or which is the best compromise.
+    If no trial keeps them with any of these, the values decide which is the best compromise.
 
     Parameters
     ----------
     aim : Aim
-        Objectives, limits, and the bound that was asked for.
+        Objectives, limits, and the confidence that was asked for.
     trials : sequence of Trial
         Finished trials.
 
     Returns
     -------
     Aim
-        The same aim, its bound not "auto".
+        The same aim, with a confidence.
     """
-    if aim.bound != "auto":
+    if aim.confidence is not None or not aim.limits:
         return aim
-    strictness: tuple[Bound, ...] = ("prediction", "interval")
-    for bound in strictness:
-        stricter = replace(aim, bound=bound)
-        if within(stricter, trials):
-            return stricter
-    return replace(aim, bound="point")
+    for confidence in LADDER:
+        candidate = replace(aim, confidence=confidence)
+        if within(candidate, trials):
+            return candidate
+    return aim.by_value
 
 
 def front(aim: Aim, trials: Sequence[Trial]) -> list[Trial]:
@@ -528,10 +592,8 @@ def answer(aim: Aim, trials: Sequence[Trial], prefer: str | None = None) -> Tria
     return winner
 
 
-Evidence = Literal["prediction", "interval", "value"]
-"""By what a limit is kept: the end of what test rows may show, the end of the interval, the value
-alone.
-"""
+Evidence = Literal["chance", "value"]
+"""By what a limit is kept: a chance of at least the confidence, or the value alone."""
 
 
 @dataclass(frozen=True)
@@ -544,14 +606,17 @@ class Standing:
         The limit.
     value, end : float or None
         The metric's value, and the unfavourable end of its interval.
-    kept_by : {"prediction", "interval", "value"} or None
-        The strictest evidence that the limit is kept by; None if the value misses it, or there is
+    chance : float or None
+        Estimated chance that unseen rows keep the limit; None without an interval.
+    kept_by : {"chance", "value"} or None
+        "chance" if it is at least the confidence; None if the value misses the limit, or there is
         none.
     """
 
     limit: Limit
     value: float | None
     end: float | None
+    chance: float | None
     kept_by: Evidence | None
 
     @property
@@ -566,23 +631,47 @@ class Standing:
     def __str__(self) -> str:
         if self.value is None:
             return f"{self.limit}: not enough evidence for the metric"
-        end = "" if self.end is None else f", end of the interval {self.end:.3g}"
+        numbers = f"value {self.value:.3g}"
+        if self.chance is not None:
+            numbers += f", P({self.limit}) = {shown_chance(self.chance)} on unseen rows"
         if self.kept_by is None:
-            return f"{self.limit}: missed by {self.missed_by:.3g} (value {self.value:.3g}{end})"
+            return f"{self.limit}: missed by {self.missed_by:.3g} ({numbers})"
         if self.kept_by == "value":
-            return (
-                f"{self.limit}: kept by the value, not shown to hold (value {self.value:.3g}{end})"
-            )
-        return f"{self.limit}: kept (value {self.value:.3g}{end})"
+            return f"{self.limit}: kept by the value, not shown to hold ({numbers})"
+        return f"{self.limit}: kept ({numbers})"
+
+
+def shown_chance(chance: float) -> str:
+    """Write a chance with two digits, without saying that anything is certain.
+
+    Parameters
+    ----------
+    chance : float
+        From 0 to 1.
+
+    Returns
+    -------
+    str
+
+    Examples
+    --------
+    >>> shown_chance(0.972), shown_chance(0.9999), shown_chance(0.0)
+    ('.97', 'above .99', 'below .01')
+    """
+    if chance > 0.995:
+        return "above .99"
+    if chance < 0.005:
+        return "below .01"
+    return f"{chance:.2f}".removeprefix("0")
 
 
 def standings(aim: Aim, metrics: Estimates) -> list[Standing]:
-    """Return how a result stands to each limit: by its value, and by what its interval shows.
+    """Return how a result stands to each limit: by its value, and by the chance of unseen rows.
 
     Parameters
     ----------
     aim : Aim
-        Its limits are those that count; its bound does not.
+        Its limits, and the confidence or else the default one.
     metrics : mapping
         Value, ``low``, ``high``, and where known ``below`` and ``above`` of each metric.
 
@@ -594,18 +683,15 @@ def standings(aim: Aim, metrics: Estimates) -> list[Standing]:
     rows = []
     for limit in aim.limits:
         metric = metrics.get(limit.metric, {})
-        is_upper = limit.sign == "<="
-        ends = {name: metric.get(pair[is_upper]) for name, pair in ENDS.items()}
         value = metric.get("value")
+        chance = aim.chance(limit, metrics)
         kept_by: Evidence | None = None
         if value is not None and limit.shortfall(value) <= 0:
             kept_by = "value"
-        evidence: tuple[Evidence, ...] = ("interval", "prediction")
-        for name in evidence:
-            end = ends[name]
-            if kept_by is not None and end is not None and limit.shortfall(end) <= 0:
-                kept_by = name
-        rows.append(Standing(limit, value, ends["interval"], kept_by))
+            if chance is not None and chance >= aim.sought:
+                kept_by = "chance"
+        end = _end(limit, metric, INTERVAL_ENDS)
+        rows.append(Standing(limit, value, end, chance, kept_by))
     return rows
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Self
 
@@ -47,6 +47,15 @@ class Bars:
         self._shown.update(self._tasks[step], completed=done, total=total)
 
     @contextmanager
+    def described(self, text: Callable[[], str]) -> Iterator[None]:
+        """Show this text in a row of its own while the block runs."""
+        task = self._shown.add_task("", total=None, text=text)
+        try:
+            yield
+        finally:
+            self._shown.remove_task(task)
+
+    @contextmanager
     def working(self, step: str) -> Iterator[None]:
         """Show a step while the block runs."""
         if step not in self._tasks:
@@ -72,6 +81,9 @@ class _Count(progress.ProgressColumn):
 
     def render(self, task: progress.Task) -> Text:
         """Return the text of one row."""
+        text = task.fields.get("text")
+        if text is not None:
+            return Text(text(), style="progress.download")
         count = ""
         if task.total is not None:
             count = f"{int(task.completed)}/{int(task.total)}"

@@ -173,16 +173,9 @@ def one_line_errors(*, interrupted: str = STEPS_KEPT) -> Iterator[SimpleNamespac
     try:
         yield caught
     except BaseException as error:
-        if not (isinstance(error, Exception) or is_interrupt(error)):
+        if not (isinstance(error, Exception) or engine.is_interrupt(error)):
             raise
         caught.error = _in_one_line(error, interrupted)
-
-
-def is_interrupt(error: BaseException) -> bool:
-    """Whether Ctrl-C or SIGTERM ended the work; within a flow Prefect raises an exception of its
-    own.
-    """
-    return isinstance(error, KeyboardInterrupt) or type(error).__name__ == "TerminationSignal"
 
 
 def report_error(error: BaseException, *, as_json: bool = False) -> int:
@@ -200,7 +193,7 @@ def _in_one_line(error: BaseException, interrupted: str) -> EvenhandError:
     With EVENHAND_LOG set, the traceback of an internal fault, and of an error with a cause, goes to
     stderr.
     """
-    if is_interrupt(error):
+    if engine.is_interrupt(error):
         return NotCarriedOut(interrupted)
     is_ours = isinstance(error, EvenhandError)
     if os.environ.get("EVENHAND_LOG") and not (is_ours and error.__cause__ is None):
@@ -388,7 +381,8 @@ def print_end(verdict: engine.Verdict, seconds: float) -> None:
 
 
 EVERY_S = 20.0
-# A line about other steps than those of the last line comes sooner.
+# A line about other steps than those of the last line comes sooner, and so does one that a verb
+# writes itself.
 NEW_STEPS_S = 4.0
 
 
@@ -419,6 +413,7 @@ class ProgressLines:
         self._clock = clock
         self._run = _Count(clock())
         self._steps: dict[str, _Count] = {}
+        self._text: Callable[[], str] | None = None
         self._ended = threading.Event()
         self._writer = threading.Thread(target=self._write, name="evenhand-progress", daemon=True)
 
@@ -450,8 +445,19 @@ class ProgressLines:
         finally:
             self._steps.pop(step, None)
 
+    @contextmanager
+    def described(self, text: Callable[[], str]) -> Iterator[None]:
+        """Write this text in place of the steps while the block runs, and every five seconds."""
+        self._text = text
+        try:
+            yield
+        finally:
+            self._text = None
+
     def line(self) -> str:
         """Return the present line: each running step with its share, and the time left or spent."""
+        if self._text is not None:
+            return self._text()
         counts = list(self._steps.items()) or [("evenhand", self._run)]
         return "; ".join(
             f"{step.removesuffix(' kB')}  {self._progress(count)}" for step, count in counts
@@ -466,8 +472,8 @@ class ProgressLines:
         values = "".join(f", {name} {value:.4g}" for name, value in count.values.items())
         if first < count.done < count.total:
             seconds_left = (count.total - count.done) * (now - since) / (count.done - first)
-            return f"{share}about {_duration(seconds_left)} left{values}"
-        return f"{share}running for {_duration(now - count.begun)}{values}"
+            return f"{share}about {engine.duration_text(seconds_left)} left{values}"
+        return f"{share}running for {engine.duration_text(now - count.begun)}{values}"
 
     def _write(self) -> None:
         # a closed stream or pipe ends the lines, not the run
@@ -477,18 +483,10 @@ class ProgressLines:
             while not self._ended.wait(NEW_STEPS_S):
                 waited += NEW_STEPS_S
                 steps = list(self._steps)
+                if self._text is not None:
+                    print(self.line(), file=self._out, flush=True)
+                    continue
                 if steps != shown_steps or waited >= EVERY_S:
                     print(self.line(), file=self._out, flush=True)
                     shown_steps = steps
                     waited = 0.0
-
-
-def _duration(seconds: float) -> str:
-    """Return seconds in the two largest units, such as ``1 min 10 s``."""
-    minutes, rest_s = divmod(max(1, round(seconds)), 60)
-    hours, minutes = divmod(minutes, 60)
-    if hours:
-        return f"{hours} h {minutes} min"
-    if minutes:
-        return f"{minutes} min {rest_s} s"
-    return f"{rest_s} s"

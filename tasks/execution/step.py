@@ -314,6 +314,19 @@ def working(step: str) -> Iterator[None]:
         yield
 
 
+@contextmanager
+def described(text: Callable[[], str]) -> Iterator[None]:
+    """Enter the listener's context `described`, if it has one: it shows this text in place of the
+    steps that run.
+    """
+    entered = getattr(_listener.get(), "described", None)
+    if entered is None:
+        yield
+        return
+    with entered(text):
+        yield
+
+
 def report_progress(step: str, *, prefect: bool = False) -> Report:
     """Build the progress callback of a step; with `prefect` it also updates a progress artifact."""
     listener = _listener.get()

@@ -34,8 +34,9 @@ from evenhand.tasks.sentence_rows import Mentions, no_mention, read_encoder, sen
 from evenhand.tasks.steps.train_step import adapted_copies, learner_of
 from evenhand.tasks.tuning.trial_search import SCORES
 
-# The first rung has one in so many of a fold's training rows and of the training steps of a method.
-FIRST_RUNG = 3
+# A judgement on a part of the rows has one in so many of the training steps of a method. It
+# predicts the whole fold where the rows are divided by no more than that.
+FEWER_STEPS = 3
 # Sentences of all folds whose copies are predicted: every trial predicts one of each per term.
 MAX_JUDGED = 600
 
@@ -46,17 +47,18 @@ def judge(context: StepContext) -> StepResult:
 
     Every fold's rows are predicted by a model of the other folds. They are then decided by the
     calibration and the decision rule that are chosen on the predictions of the other folds. The
-    decisions of all folds together give the metrics and their intervals. On the first rung only one
-    fold is predicted, without intervals, by a model of a third of the other rows and with at most a
-    third of the method's steps; each half of it is decided by what is chosen on the other half. A
-    rule that the rows do not allow has an ``error`` instead.
+    decisions of all folds together give the metrics and their intervals. With a ``part`` above 1
+    only one fold is predicted, without intervals, by a model of the other rows divided by it, and
+    with at most a third of the method's steps; each half of it is decided by what is chosen on the
+    other half. Where the part is small, so is that of the fold. A rule that the rows do not allow
+    has an ``error`` instead.
 
     The inputs are the ``train`` rows, the fair ``metric`` for methods that use one, the metric
     ``adapting`` that makes adapted copies, the ``encoder`` for other counterfactual copies, and the
     ``checked`` table for those of sentences. Parameters are those of the steps `train` and
     `decide`, with a list of ``rules`` (``decision`` and ``attribute``) for the decision, and
     ``kind`` (a control's name, or another), ``leave_out`` (sensitive columns that the model does
-    not see), ``folds``, ``first``, and ``measure`` with the
+    not see), ``folds``, ``part``, and ``measure`` with the
     settings of the evaluation.
     """
     parameters = context.parameters
@@ -64,9 +66,10 @@ def judge(context: StepContext) -> StepResult:
     check_folds(data, parameters["folds"])
     seed = derive_seed(parameters["fold_seed"], "tune")
     fold = fold_of_rows(cells_of(data), parameters["folds"], seed, data.people)
-    first = parameters["first"]
+    divisor = parameters["part"]
+    is_part = divisor > 1
     rung = derive_seed(parameters["fold_seed"], "rung")
-    folds = 1 if first else parameters["folds"]
+    folds = 1 if is_part else parameters["folds"]
     predicted = []
     rows = []
     # many small fits take several times as long on more threads than there are cores
@@ -74,16 +77,24 @@ def judge(context: StepContext) -> StepResult:
         for number in range(folds):
             trained = np.flatnonzero(fold != number)
             held = np.flatnonzero(fold == number)
-            if first:
-                trained = trained[fold_of_rows(cells_of(data)[trained], FIRST_RUNG, rung) == 0]
+            if is_part:
+                trained = _part_of(data, trained, divisor, rung)
+                held = _part_of(data, held, divisor // FEWER_STEPS, rung)
             predicted.append(predictions(context, data.take(trained), data.take(held)))
             rows.append(held)
             context.progress(number + 1, parameters["folds"], {})
         data = data.take(np.concatenate(rows))
-        part = fold_of_rows(cells_of(data), 2, rung, data.people) if first else np.sort(fold)
+        part = fold_of_rows(cells_of(data), 2, rung, data.people) if is_part else np.sort(fold)
         results = cross_decided(parameters, data, Predictions.concatenate(predicted), part)
     content = measured(parameters, data, results)
     return StepResult(context.write_json("judged", {"rules": content, "rows": len(data.y)}))
+
+
+def _part_of(data: Dataset, rows: Int, divisor: int, seed: int) -> Int:
+    """One part of rows that are divided into so many alike; all rows for a divisor of 1."""
+    if divisor <= 1:
+        return rows
+    return rows[fold_of_rows(cells_of(data)[rows], divisor, seed) == 0]
 
 
 def cells_of(data: Dataset) -> Int:
@@ -294,7 +305,7 @@ def _trained(context: StepContext, data: Dataset, changed: Mapping[str, Any]) ->
 
 
 def _shorter(parameters: Mapping[str, Any]) -> dict[str, Any]:
-    """Arguments that shorten a training: a part of the steps on the first rung, and one training of
+    """Arguments that shorten a training: fewer steps on a part of the rows, and one training of
     trees.
     """
     cls = method_class(parameters["method"])
@@ -302,8 +313,8 @@ def _shorter(parameters: Mapping[str, Any]) -> dict[str, Any]:
     if "refit" in inspect.signature(cls.__init__).parameters:
         changed["refit"] = False
     steps = parameters["arguments"].get("n_steps", getattr(cls, "n_steps", None))
-    if parameters["first"] and steps is not None:
-        changed["n_steps"] = max(1, -(-steps // FIRST_RUNG))
+    if parameters["part"] > 1 and steps is not None:
+        changed["n_steps"] = max(1, -(-steps // FEWER_STEPS))
     return changed
 
 
@@ -500,7 +511,7 @@ def _metrics(
     """All metrics of the decisions under a rule, each with the ends of its interval."""
     measure = parameters["measure"]
     settings = bootstrap_settings({**parameters, "evaluate": measure})
-    if parameters["first"]:
+    if parameters["part"] > 1:
         settings["draws"] = 0
     evaluation = evaluate(outcomes, **settings, score_intervals=score_intervals)
     estimates = dict(evaluation.metrics)

@@ -9,6 +9,7 @@ from typing import Any
 
 from evenhand.fairlib.tuning.budget import Budget
 from evenhand.fairlib.tuning.study import (
+    CONFIDENCE,
     Aim,
     Limit,
     Trial,
@@ -17,6 +18,7 @@ from evenhand.fairlib.tuning.study import (
     front,
     nearest,
     settled,
+    shown_chance,
     standings,
 )
 from evenhand.tasks.pages.fronts.tune_front import holds, label_of, trial_of
@@ -31,7 +33,10 @@ def study_document(
     """
     stored_aim = identity["aim"]
     limits = tuple(Limit(**limit) for limit in stored_aim["limits"])
-    study_aim = Aim(tuple(stored_aim["objectives"]), limits, stored_aim["bound"])
+    # studies of older versions have another key, and no confidence
+    study_aim = Aim(
+        tuple(stored_aim["objectives"]), limits, stored_aim.get("confidence"), identity["level"]
+    )
     aim = settled(study_aim, trials)
     first = prefer or aim.objectives[0]
     winner = best(aim, trials, prefer)
@@ -41,7 +46,7 @@ def study_document(
         chosen = close
     chosen_standings: list[dict[str, Any]] = []
     if chosen is not None:
-        chosen_standings = _standings(aim, chosen)
+        chosen_standings = _standings(study_aim, chosen)
     metrics = list(dict.fromkeys([*aim.metrics, first]))
     return {
         **{key: identity[key] for key in ("job", "level", "methods", "decisions", "halving")},
@@ -50,8 +55,8 @@ def study_document(
         "objectives": list(aim.objectives),
         "prefer": first,
         "limits": [asdict(limit) | {"text": str(limit)} for limit in aim.limits],
-        "bound": aim.bound,
-        "bound_asked": study_aim.bound,
+        "confidence": aim.sought,
+        "confidence_asked": study_aim.confidence,
         "trials": [_trial_row(aim, trial, metrics) for trial in trials],
         "front": [trial.number for trial in front(aim, trials)],
         "winner": _number_of(winner),
@@ -64,6 +69,8 @@ def study_document(
         "test_controls": {},
         "repeats": [],
         "unmeasured": None,
+        "interrupted": False,
+        "first_answer_seconds": None,
         "unrepeated": None,
         "gates": None,
         "notes": [],
@@ -96,6 +103,7 @@ def _standings(aim: Aim, chosen: Trial) -> list[dict[str, Any]]:
             "metric": standing.limit.metric,
             "value": standing.value,
             "end": standing.end,
+            "chance": standing.chance,
             "kept_by": standing.kept_by,
             "missed_by": standing.missed_by,
             "text": str(standing),
@@ -105,15 +113,15 @@ def _standings(aim: Aim, chosen: Trial) -> list[dict[str, Any]]:
 
 
 def caveats(document: Mapping[str, Any]) -> list[str]:
-    """Return what the tuned job has to say of itself: limits that it misses, or is not shown to
-    keep.
+    """Return what the tuned job has to say of itself: how it stands to the limits, and what was not
+    measured.
     """
     texts = []
     if not document["within_limits"]:
-        texts.append("A compromise: no trial is within the limits.")
-    weak = [row["text"] for row in document["standings"] if row["kept_by"] in (None, "value")]
-    if weak:
-        texts.append(f"On validation rows {'; '.join(weak)}.")
+        texts.append("A compromise: no trial is within the limits, which are gates of this job.")
+    if document["standings"]:
+        rows = [row["text"] for row in document["standings"]]
+        texts.append(f"On validation rows {'; '.join(rows)}.")
     if document["unmeasured"] is not None:
         texts.append("Not measured on test rows yet.")
     return texts
@@ -137,14 +145,20 @@ def compromise(document: Mapping[str, Any], target: Path) -> str:
     misses = [row["text"] for row in document["standings"] if row["kept_by"] is None]
     advice = ""
     if not misses:
-        # by their values they are kept, and another bound was asked for
-        misses = [
-            row["text"] for row in document["standings"] if row["kept_by"] != document["bound"]
-        ]
-        advice = f"; --bound {document['bound']} asks for more evidence than the values are"
+        # by their values they are kept, with a smaller chance than was asked for
+        misses = [row["text"] for row in document["standings"] if row["kept_by"] != "chance"]
+        advice = f"; no trial reaches --confidence {document['confidence']:g}"
     return (
         f"none of {count} trials is within the limits: the best compromise, number "
         f"{document['nearest']}, is in {target}; {'; '.join(misses)}{advice}."
+    )
+
+
+def interrupted_answer(target: Path) -> str:
+    """Say in one line that the command was interrupted, where its answer is, and how to go on."""
+    return (
+        f"interrupted: the best so far is in {target}; the same command with --force goes on, the "
+        "finished trials are kept."
     )
 
 
@@ -172,7 +186,9 @@ def notes_of(document: Mapping[str, Any]) -> list[str]:
     chosen = winner or trial_of(document, document["nearest"])
     notes = _notes_on_time(document, chosen)
     if winner is not None:
-        notes += [*_notes_on_winner(winner), *_notes_on_evidence(document)]
+        notes += _notes_on_winner(winner)
+        if winner["state"] == "judged":
+            notes += _notes_on_evidence(document)
     return notes + _notes_on_test(document)
 
 
@@ -202,22 +218,19 @@ def _notes_on_winner(winner: Mapping[str, Any]) -> list[str]:
 
 def _notes_on_evidence(document: Mapping[str, Any]) -> list[str]:
     """Say that limits are kept by less than was looked for."""
-    if not document["limits"] or document["bound_asked"] != "auto":
+    if not document["limits"] or document["confidence_asked"] is not None:
         return []
-    if document["bound"] == "interval":
-        return [
-            "no trial keeps the limits with the margin that the test rows call for: the winner "
-            "keeps them on the interval of the validation rows, and the test rows may miss them"
-        ]
-    weak = [row["limit"] for row in document["standings"] if row["kept_by"] == "value"]
-    if not weak:
+    if document["confidence"] >= CONFIDENCE:
         return []
-    verb = "hold"
-    if len(weak) == 1:
-        verb = "holds"
+    chances = []
+    for row in document["standings"]:
+        chance = "not known"
+        if row["chance"] is not None:
+            chance = shown_chance(row["chance"])
+        chances.append(f"P({row['limit']}) = {chance}")
     return [
-        "the winner’s values on validation rows keep the limits, but its intervals do not show "
-        f"that {' and '.join(weak)} {verb}: new rows may miss them"
+        f"no trial keeps the limits on unseen rows with a chance of {shown_chance(CONFIDENCE)}, "
+        f"which more rows would allow: of the winner {', '.join(chances)}"
     ]
 
 

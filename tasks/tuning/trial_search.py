@@ -11,7 +11,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -49,10 +49,11 @@ class Candidate:
     arguments: Mapping[str, Any] = field(default_factory=dict)
 
 
-Judge = Callable[[Candidate, Sequence[Rule], bool], Sequence[Mapping[str, Any]]]
-"""``judge(candidate, rules, first)``: by rule ``metrics`` on all folds or the first rung, or
-``error``.
+Judge = Callable[[Candidate, Sequence[Rule], int], Sequence[Mapping[str, Any]]]
+"""``judge(candidate, rules, part)``: by rule ``metrics`` or ``error``; on all folds where the part
+is 1, and else on one fold by a model of the rows divided by it.
 """
+ALL = 1
 
 
 @dataclass(frozen=True)
@@ -66,7 +67,8 @@ class Plan:
         Candidate
     ]  # models before the search: controls, and defaults with their arguments
     seed: int
-    halving: bool  # whether models are pruned on a part of the rows
+    # by which the rows are divided, for models that are pruned on growing parts of them; falling
+    parts: Sequence[int]
     sampler: str = "tpe"
 
     def rules(self, candidate: Candidate) -> Sequence[Rule]:
@@ -136,8 +138,10 @@ def parameters_of(candidate: Candidate, plan: Plan) -> dict[str, Any]:
 
 JOURNAL = "journal.log"
 STUDY = "study"
-# One in so many models goes on after the first rung.
+# One in so many models goes on after each part of the rows.
 FACTOR = 4.0
+# Part of the rows of the first look at a model, of a table that is not divided further.
+FIRST_PART = 3
 # Random models before the search learns from those that were judged.
 STARTUP = 16
 # Constraint of a trial that failed: worse than missing a limit on shares by all that is possible.
@@ -252,7 +256,7 @@ class Study:
         they are open, and run again when the study goes on.
         """
         trials = self.trials()
-        if within(replace(aim, bound="point"), trials):
+        if within(aim.by_value, trials):
             return trials
         return [*trials, *self._partial()]
 
@@ -349,22 +353,25 @@ class Study:
         tpe = optuna_quietly().samplers.TPESampler
         return tpe(seed=seed, n_startup_trials=STARTUP, multivariate=True, group=True)
 
-    def _passes_rung(self, trial: Any, results: Sequence[Mapping[str, Any]], aim: Aim) -> bool:
-        """Whether a model goes on after the first rung, by what other models had there.
+    def _passes_rung(
+        self, trial: Any, results: Sequence[Mapping[str, Any]], aim: Aim, part: int
+    ) -> bool:
+        """Whether a model goes on after a part of the rows, by what other models had there.
 
         Its own results of the rung are kept with the trial.
         """
         metrics = [result["metrics"] for result in results if "metrics" in result]
         rung = leading(aim, metrics)
+        key = f"rung_{part}"
         rungs = []
         for item in self._items():
-            if item.number != trial.number and "rung" in item.user_attrs:
-                rungs.append(item.user_attrs["rung"])
+            if item.number != trial.number and key in item.user_attrs:
+                rungs.append(item.user_attrs[key])
         passes = is_kept(aim, rung, rungs, FACTOR)
         content = []
         for estimates in rung:
             content.append(_rounded({name: estimates.get(name, {}) for name in aim.metrics}))
-        trial.set_user_attr("rung", content)
+        trial.set_user_attr(key, content)
         return passes
 
     def _tell(
@@ -482,24 +489,28 @@ class _Search:
         Raises `OutOfTime` if it would not end in time.
         """
         rules = self.plan.rules(candidate)
-        if self.plan.halving and candidate.kind == SEARCH:
-            results = self.pace.timed(self.judge, candidate, rules, first=True)
-            with self.guard:
-                goes_on = self.study._passes_rung(trial, results, self.plan.aim)
-            if not goes_on:
-                return results, False
-            if not self.pace.admits(candidate, first=False):
+        if self.plan.parts and candidate.kind == SEARCH:
+            for part in self.plan.parts:
+                if not self.pace.admits(candidate, part=part):
+                    raise OutOfTime
+                results = self.pace.timed(self.judge, candidate, rules, part=part)
+                with self.guard:
+                    goes_on = self.study._passes_rung(trial, results, self.plan.aim, part)
+                if not goes_on:
+                    return results, False
+            if not self.pace.admits(candidate, part=ALL):
                 raise OutOfTime
         elif self.pace.wants_first_look(candidate) and not self._has_answer():
             self._look_first(trial, candidate)
             self._show()
-        return self.pace.timed(self.judge, candidate, rules, first=False), True
+            if not self.pace.admits(candidate, part=ALL):
+                raise OutOfTime
+        return self.pace.timed(self.judge, candidate, rules, part=ALL), True
 
     def _has_answer(self) -> bool:
         """Whether a trial keeps all limits by its value, be it that of a part of the rows."""
-        by_values = replace(self.plan.aim, bound="point")
         with self.guard:
-            return bool(within(by_values, self.study.answered(self.plan.aim)))
+            return bool(within(self.plan.aim.by_value, self.study.answered(self.plan.aim)))
 
     def _look_first(self, trial: Any, candidate: Candidate) -> None:
         """Judge a model on a part of the rows, so that there is an answer if there is no time for
@@ -508,7 +519,8 @@ class _Search:
         rules = self.plan.rules(candidate)
         started = time.perf_counter()
         try:
-            judged = self.pace.timed(self.judge, candidate, rules, first=True)
+            part = max(self.plan.parts, default=FIRST_PART)
+            judged = self.pace.timed(self.judge, candidate, rules, part=part)
             results = _checked(self.plan.aim, rules, judged)
         except OutOfTime:
             raise
@@ -569,13 +581,15 @@ class _Pace:
         """Whether so many models were postponed that others would be, too."""
         return self._postponed >= MOST_POSTPONED
 
-    def admits(self, candidate: Candidate, *, first: bool | None = None) -> bool:
+    def admits(self, candidate: Candidate, *, part: int | None = None) -> bool:
         """Whether a model would end in time; one that would not stays open."""
         if not self._budget.is_limited:
             return True
-        if first is None:
-            first = self._plan.halving and candidate.kind == SEARCH
-        work = _work(candidate, first=first)
+        if part is None:
+            part = ALL
+            if candidate.kind == SEARCH:
+                part = max(self._plan.parts, default=ALL)
+        work = _work(candidate, part)
         admitted = self._budget.admits(work, self._once.get(work.name, 0.0))
         if not admitted:
             self._postponed += 1
@@ -586,20 +600,20 @@ class _Pace:
         return self._budget.is_limited and candidate.kind not in (MAJORITY, SEARCH)
 
     def timed(
-        self, judge: Judge, candidate: Candidate, rules: Sequence[Rule], *, first: bool
+        self, judge: Judge, candidate: Candidate, rules: Sequence[Rule], *, part: int
     ) -> Sequence[Mapping[str, Any]]:
         """Judge a model, and keep how long that took."""
         clock = self._budget.clock
         started = clock()
-        results = judge(candidate, rules, first)
-        work = _work(candidate, first=first)
+        results = judge(candidate, rules, part)
+        work = _work(candidate, part)
         self._budget.record(work, clock() - started)
         self._once.pop(work.name, None)
         return results
 
 
-def _work(candidate: Candidate, *, first: bool) -> Work:
-    return Work(candidate.method or candidate.kind, first)
+def _work(candidate: Candidate, part: int) -> Work:
+    return Work(candidate.method or candidate.kind, part)
 
 
 def _checked(

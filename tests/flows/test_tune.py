@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from pathlib import Path
+from statistics import NormalDist
 from typing import Any
 
 import numpy as np
@@ -88,7 +89,7 @@ def test_a_tuned_job_publishes_with_its_study_in_provenance(searching: Bench) ->
         0.5, abs=0.02
     )
     assert {trial["state"] for trial in study["trials"]} == {"judged"}
-    assert {trial["method"] for trial in study["trials"]} == {None, "gbdt", "reweigh"}
+    assert {trial["method"] for trial in study["trials"]} == {None, "gbdt", "logistic", "reweigh"}
     target = searching.folder / "job.tuned.yaml"
     written = yaml.safe_load(target.read_text())
     assert written["tuned"]["study"] == study["study"]
@@ -112,7 +113,14 @@ def test_the_winner_is_the_best_judged_trial_within_the_limits(searching: Bench)
     limit = 0.15
     study = study_of(searching, "--where", f"gap_max.sex <= {limit}", "--trials", "9")["tuning"]
     known = [t for t in study["trials"] if t["kind"] != "majority" and t["state"] == "judged"]
-    within = [t for t in known if t["metrics"]["gap_max.sex"]["high"] <= limit]
+    quantile = NormalDist().inv_cdf(study["confidence"]) / NormalDist().inv_cdf(0.975)
+
+    def unseen(trial: dict[str, Any]) -> float:
+        gap = trial["metrics"]["gap_max.sex"]
+        end: float = gap["value"] + quantile * (gap["above"] - gap["value"])
+        return end
+
+    within = [t for t in known if unseen(t) <= limit]
     assert 0 < len(within) < len(known)
     winner = winner_of(study)
     assert winner["metrics"]["balanced_accuracy"]["value"] == max(
@@ -133,8 +141,8 @@ def test_the_winner_is_the_best_judged_trial_within_the_limits(searching: Bench)
         f"gap_max.sex <= {limit}",
         "--trials",
         "9",
-        "--bound",
-        "point",
+        "--confidence",
+        "0.5",
         "--force",
     )["tuning"]
     assert sum(t["miss"] == 0 for t in on_points["trials"]) > sum(
@@ -333,7 +341,7 @@ def test_limits_that_no_value_meets_end_with_1(
     assert "balanced_accuracy >= 0.99: missed by 0." in done.stdout
     target = searching.folder / "job.tuned.yaml"
     written = yaml.safe_load(target.read_text())
-    assert "A compromise: no trial is within the limits." in written["description"]
+    assert "A compromise: no trial is within the limits, which are gates" in written["description"]
     assert "balanced_accuracy >= 0.99: missed by 0." in written["description"]
     folder = next((searching.store / "runs").iterdir())
     page = (folder / "report.html").read_text()
@@ -344,9 +352,10 @@ def test_limits_that_no_value_meets_end_with_1(
     (standing,) = [row for row in study["standings"] if row["metric"] == "balanced_accuracy"]
     assert standing["kept_by"] is None
     assert standing["missed_by"] > 0
-    # measured on test rows too, and a job that runs
+    # measured on test rows too, and a job whose model is not published as long as it misses
     assert study["test"]["balanced_accuracy"]["value"] is not None
-    assert searching.run("--json", job=target).json["status"] == "published"
+    assert written["gates"]["balanced_accuracy"]["min"] == 0.99
+    assert searching.run("--json", job=target).json["status"] == "gated"
 
 
 def test_a_limit_kept_by_the_value_alone_is_said(
@@ -358,22 +367,27 @@ def test_a_limit_kept_by_the_value_alone_is_said(
     limit = "gap_max.sex <= 0.12"
     content = study_of(searching, "--where", limit, "--trials", "5")
     study = content["tuning"]
-    assert (study["bound"], study["bound_asked"]) == ("point", "auto")
+    assert (study["confidence"], study["confidence_asked"]) == (0.6, None)
     (standing,) = [row for row in study["standings"] if row["limit"] == limit]
     assert standing["kept_by"] == "value"
     assert standing["value"] <= 0.12 < standing["end"]
     assert any(
-        "its intervals do not show that gap_max.sex <= 0.12 holds" in note
+        "no trial keeps the limits on unseen rows with a chance of .90" in note
         for note in content["notes"]
     )
     written = yaml.safe_load((searching.folder / "job.tuned.yaml").read_text())
     assert "kept by the value, not shown to hold" in written["description"]
-    # with the interval asked for, the evidence is too thin: the code is that of a gate without
+    assert "gap_max.sex" not in written["gates"]
+    # with a confidence asked for, the evidence is too thin: the code is that of a gate without
     # evidence
-    asked = ("--where", limit, "--trials", "5", "--bound", "interval", "--force")
+    asked = ("--where", limit, "--trials", "5", "--bound", "prediction", "--force")
     strict = study_of(searching, *asked, code=3)
-    assert "asks for more evidence than the values are" in strict["error"]
-    assert (searching.folder / "job.tuned.yaml").exists()
+    assert "no trial reaches --confidence 0.975" in strict["error"]
+    assert strict["notes"][0] == (
+        "bound 'prediction' is an old spelling, and read as --confidence 0.975"
+    )
+    written = yaml.safe_load((searching.folder / "job.tuned.yaml").read_text())
+    assert written["gates"]["gap_max.sex"] == {"max": 0.12}
 
 
 def test_a_time_limit_keeps_an_answer_without_test_rows(
@@ -394,6 +408,52 @@ def test_a_time_limit_keeps_an_answer_without_test_rows(
     assert "The time ended before the model was trained on all training rows" in page
     monkeypatch.undo()
     assert searching.run("--json", job=target).json["status"] == "published"
+
+
+def test_an_interrupted_search_writes_the_best_so_far(
+    searching: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As if Ctrl-C came after the search had begun, and again in the measurement."""
+    search = tuning.search
+
+    def interrupted(*arguments: Any, **more: Any) -> None:
+        search(*arguments, **more)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(tuning, "search", interrupted)
+    content = study_of(searching, "--trials", "4", code=4)
+    target = searching.folder / "job.tuned.yaml"
+    assert content["error"].startswith(f"interrupted: the best so far is in {target}; ")
+    assert content["tuning"]["interrupted"]
+    assert content["tuning"]["winner"] is not None
+    assert content["tuning"]["test"] is None
+    assert "Not measured on test rows yet." in yaml.safe_load(target.read_text())["description"]
+    monkeypatch.undo()
+
+    def interrupt(*_: Any) -> Any:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(tuning, "run_to_gate", interrupt)
+    again = study_of(searching, "--trials", "4", "--force", code=4)
+    assert again["tuning"]["interrupted"]
+    assert again["tuning"]["winner"] == content["tuning"]["winner"]
+    monkeypatch.undo()
+    # the same command goes on, and then measures
+    whole = study_of(searching, "--trials", "4", "--force")
+    assert whole["tuning"]["test"] is not None
+    assert not whole["tuning"]["interrupted"]
+
+
+def test_an_interruption_before_any_model_writes_nothing(
+    searching: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupt(*_: Any, **__: Any) -> Any:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(tuning, "search", interrupt)
+    done = tune(searching, "--trials", "4", code=4)
+    assert "interrupted: run the same command again, the finished trials are kept" in done.stderr
+    assert not (searching.folder / "job.tuned.yaml").exists()
 
 
 def test_a_table_not_read_in_time_gets_one_line_with_the_cure(
@@ -432,6 +492,7 @@ def test_the_first_model_under_a_time_limit_is_a_quick_one(bench: Bench) -> None
         ("majority", None),
         ("plain", None),
         ("blind", None),
+        ("default", "logistic"),
         ("default", "reweigh"),
         ("job", None),
         ("default", "sensei"),
@@ -568,9 +629,15 @@ WRONG = {
         "space.gbdt names 'leave_out', no parameter of gbdt",
     ),
     "unknown bound": (["--bound", "low"], "tune.bound"),
+    "two confidences": (
+        ["--bound", "point", "--confidence", "0.8"],
+        "bound 'point' is the old spelling of confidence, and confidence is 0.8: leave bound out",
+    ),
+    "less confident than a coin": (["--confidence", "0.4"], "tune.confidence"),
+    "certain": (["--confidence", "1"], "tune.confidence"),
     "no intervals": (
         ["--where", "auc >= 0.2", "--set", "evaluate.draws=0"],
-        "need evaluate.draws above 0",
+        "needs evaluate.draws above 0",
     ),
     "no minutes": (["--minutes", "0"], "tune.minutes"),
     "less than half a minute": (

@@ -55,7 +55,7 @@ def reading(publishing: Bench) -> Bench:
         "folds": 2,
         "workers": 1,
         "methods": ["gbdt"],
-        "bound": "point",
+        "confidence": 0.5,
     }
     return publishing
 
@@ -299,9 +299,9 @@ def test_without_sensitive_inputs_there_is_nothing_to_leave_out(bench: Bench) ->
 
 def test_consistency_brings_a_method_for_it(reading: Bench) -> None:
     del reading.job["tune"]["methods"]
-    assert [*make_plan(str(reading.write())).methods] == ["gbdt", "reweigh"]
+    assert [*make_plan(str(reading.write())).methods] == ["gbdt", "logistic", "reweigh"]
     reading.job["tune"]["where"] = ["consistency.sex >= 0.9"]
-    assert [*make_plan(str(reading.write())).methods] == ["gbdt", "reweigh", "project"]
+    assert [*make_plan(str(reading.write())).methods] == ["gbdt", "logistic", "reweigh", "project"]
 
 
 def test_a_space_that_names_no_lists_of_columns_is_refused(reading: Bench) -> None:

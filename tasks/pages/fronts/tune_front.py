@@ -11,6 +11,7 @@ import numpy as np
 from evenhand.fairlib.catalogue import better, title
 from evenhand.fairlib.evaluation.comparison import pareto_front
 from evenhand.fairlib.tuning.space import shown
+from evenhand.fairlib.tuning.study import BY_VALUE, shown_chance
 from evenhand.tasks.pages import formats
 from evenhand.tasks.pages.fronts.sweep_front import mark, tradeoff_chart, within
 from evenhand.tasks.pages.page_model import Block, Cell, Documents, Front, Json, Section, Table
@@ -29,8 +30,7 @@ MOST_ROWS = 100
 STATES = {"judged": "Judged", "pruned": "Ended early", "failed": "Failed"}
 # By what evidence a limit is kept, for readers.
 EVIDENCE = {
-    "prediction": "kept, also by what the test rows may show",
-    "interval": "kept, by the whole interval",
+    "chance": "kept",
     "value": "kept by the value; not shown to hold",
     None: "missed",
 }
@@ -244,12 +244,16 @@ def _limits(study: Json) -> list[Block]:
             verdict = f"missed by {formats.number(standing['missed_by'])}"
         value = _or_lack(standing["value"], "not measured")
         end = _or_lack(standing["end"], "not measured")
-        rows.append([standing["limit"], value, end, verdict])
+        chance: str | Cell = lack("not measured")
+        if standing["chance"] is not None:
+            chance = shown_chance(standing["chance"])
+        rows.append([standing["limit"], value, end, chance, verdict])
     text = (
-        "The value says whether a limit is kept on the validation rows, and the end of the "
-        "interval whether that is shown to hold for rows like these."
+        "The value says whether a limit is kept on the validation rows. The chance is an estimate "
+        "of how often as many unseen rows as the test rows keep it, from the width of the interval "
+        "and the numbers of rows."
     )
-    columns = ["Limit", "Value", "End of the interval", "Kept?"]
+    columns = ["Limit", "Value", "End of the interval", "Chance on unseen rows", "Kept?"]
     return [text, Table("The limits and the chosen trial, on validation rows", columns, rows)]
 
 
@@ -306,15 +310,12 @@ def _repeats(study: Json) -> list[Block]:
 
 
 def _costs(study: Json) -> list[Block]:
-    bounds = {
-        "interval": "the unfavourable end of its interval",
-        "point": "the value itself",
-        "prediction": (
-            "the unfavourable end of what the test rows may show, as expected from its interval,"
-        ),
-    }
+    condition = "its value on the validation rows is"
+    if study["confidence"] > BY_VALUE:
+        chance = shown_chance(study["confidence"])
+        condition = f"the chance that unseen rows keep it is at least {chance}"
     text = (
-        f"A trial is within a limit if {bounds[study['bound']]} is, on the validation rows. Each "
+        f"A trial is within a limit if {condition}. Each "
         f"row has the best `{study['prefer']}` of the trials within all limits, and within all but "
         "this one. A search without the limit might have found better ones."
     )

@@ -50,14 +50,21 @@ def test_nothing_starts_that_would_not_end_in_time() -> None:
     assert not budget.admits(Work("gbdt"))
 
 
-@pytest.mark.parametrize(("first", "expected"), [(False, 12.0), (True, 2.0)])
-def test_unmeasured_work_takes_twice_the_longest_of_its_rung(first: bool, expected: float) -> None:
+@pytest.mark.parametrize(
+    ("name", "part", "expected"),
+    # a model of all rows takes at least as long as one of a part of them
+    [("project", 1, 12.0), ("project", 3, 2.0), ("slow", 1, 50.0), ("slow", 9, None)],
+)
+def test_unmeasured_work_takes_twice_the_longest_of_its_part(
+    name: str, part: int, expected: float | None
+) -> None:
     """This is the expected time."""
     budget = Budget(60.0, clock=Clock())
     budget.record(Work("plain"), 6.0)
     budget.record(Work("majority"), 2.0)
-    budget.record(Work("plain", first=True), 1.0)
-    assert budget.expected(Work("project", first=first)) == expected
+    budget.record(Work("plain", 3), 1.0)
+    budget.record(Work("slow", 6), 50.0)
+    assert budget.expected(Work(name, part)) == expected
 
 
 def test_the_first_work_of_all_is_admitted_while_there_is_time() -> None:

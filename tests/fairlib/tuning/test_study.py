@@ -28,24 +28,25 @@ from evenhand.fairlib.tuning.study import (
 
 # trials
 
-AIM = Aim(("accuracy",), (Limit("gap_max.sex", "<=", 0.1),), "interval")
+AIM = Aim(("accuracy",), (Limit("gap_max.sex", "<=", 0.1),), 0.975)
 
 
 def trial(
     number: int, accuracy: float | None, gap: float, kind: str = "search", half: float = 0.02
 ) -> Trial:
+    ends = {"low": gap - half, "high": gap + half, "below": gap - half, "above": gap + half}
     metrics = {
         "accuracy": {"value": accuracy, "low": None, "high": None},
-        "gap_max.sex": {"value": gap, "low": gap - half, "high": gap + half},
+        "gap_max.sex": {"value": gap, **ends},
     }
     return Trial(number, kind, "judged", method="gbdt", metrics=metrics)
 
 
-def test_a_limit_holds_on_the_unfavourable_end_of_the_interval() -> None:
+def test_a_limit_holds_on_the_unfavourable_end() -> None:
     found = trial(0, 0.8, 0.09).metrics
     assert AIM.miss(found) == pytest.approx(0.01)
-    assert Aim(AIM.objectives, AIM.limits, "point").miss(found) == 0.0
-    least = Aim(("accuracy",), (Limit("gap_max.sex", ">=", 0.08),), "interval")
+    assert Aim(AIM.objectives, AIM.limits, 0.5).miss(found) == 0.0
+    least = Aim(("accuracy",), (Limit("gap_max.sex", ">=", 0.08),), 0.975)
     assert least.miss(found) == pytest.approx(0.01)  # its low end is 0.07
     assert Aim(("accuracy",), (Limit("auc", ">=", 0.5),)).miss(found) == 1.0  # no number
 
@@ -56,12 +57,12 @@ def test_the_winner_is_the_best_within_the_limits() -> None:
         trial(1, 0.80, 0.05, "plain"),
         trial(2, 0.75, 0.0, "blind"),
         trial(3, 0.80, 0.01),
-        trial(4, 0.95, 0.09),  # its interval ends at 0.11
+        trial(4, 0.95, 0.09),  # unseen rows may show 0.11
         trial(5, None, 0.0),
     ]
     found = best(AIM, trials)
     assert found is trials[1]
-    assert best(Aim(AIM.objectives, AIM.limits, "point"), trials) is trials[4]
+    assert best(Aim(AIM.objectives, AIM.limits, 0.5), trials) is trials[4]
     assert (
         best(AIM, trials, "gap_max.sex") is trials[2]
     )  # the control without sensitive columns may win
@@ -110,7 +111,7 @@ def test_the_nearest_trial_misses_least_and_then_is_best() -> None:
 @given(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 5)), min_size=1, max_size=12))
 def test_the_front_is_what_nobody_dominates(points: list[tuple[int, int]]) -> None:
     """By brute force, within a limit that some points miss."""
-    aim = Aim(("accuracy", "gap_max.sex"), (Limit("gap_max.sex", "<=", 0.4),), "point")
+    aim = Aim(("accuracy", "gap_max.sex"), (Limit("gap_max.sex", "<=", 0.4),), 0.5)
     trials = [trial(i, accuracy / 10, gap / 10) for i, (accuracy, gap) in enumerate(points)]
     within = [(i, point) for i, point in enumerate(points) if point[1] <= 4]
     expected = [
@@ -154,7 +155,7 @@ def test_a_model_counts_by_the_rule_with_the_fewest_models_ahead(
     models: list[list[tuple[int, int]]],
 ) -> None:
     """By brute force; rules that another one of the model beats may be left out."""
-    aim = Aim(("accuracy",), (Limit("gap_max.sex", "<=", 0.2),), "point")
+    aim = Aim(("accuracy",), (Limit("gap_max.sex", "<=", 0.2),), 0.5)
     for i, own in enumerate(models):
         others = models[:i] + models[i + 1 :]
         ahead = min(
@@ -217,54 +218,82 @@ def test_a_limit_of_another_form_is_refused_in_one_line(rest: str) -> None:
         parse_limit("<= 0.1")
 
 
-def test_a_limit_is_held_against_the_end_that_the_bound_names() -> None:
+def test_a_limit_is_held_against_the_end_of_the_confidence() -> None:
     metric = {"value": 0.5, "low": 0.4, "high": 0.6, "below": 0.3, "above": 0.7}
-    upper, lower = parse_limit("accuracy <= 0.5"), parse_limit("accuracy >= 0.5")
-    for bound, ends in (
-        ("point", (0.5, 0.5)),
-        ("interval", (0.6, 0.4)),
-        ("prediction", (0.7, 0.3)),
-    ):
-        aim = Aim(("auc",), (upper, lower), bound)  # type: ignore[arg-type]
-        assert (
-            aim.found(upper, {"accuracy": metric}),
-            aim.found(lower, {"accuracy": metric}),
-        ) == ends
+    upper = parse_limit("accuracy <= 0.5")
+    lower = parse_limit("accuracy >= 0.5")
+    # quantiles of the normal distribution from a table: 1.2816 at .9, 1.96 at .975
+    for confidence, reach in ((0.5, 0.0), (0.9, 0.2 * 1.2816 / 1.96), (0.975, 0.2)):
+        aim = Aim(("auc",), (upper, lower), confidence)
+        assert aim.found(upper, {"accuracy": metric}) == pytest.approx(0.5 + reach, abs=1e-5)
+        assert aim.found(lower, {"accuracy": metric}) == pytest.approx(0.5 - reach, abs=1e-5)
         # without intervals the value counts
         assert aim.found(upper, {"accuracy": {"value": 0.5}}) == 0.5
 
 
-def test_limits_hold_on_the_strictest_evidence_by_default() -> None:
-    """It is the strictest that any trial has."""
+def test_the_chance_of_a_limit_by_hand() -> None:
+    """The room is one standard deviation, none, and minus two: .841, .5 and .023."""
+    aim = Aim(("auc",), (), level=0.95)
+    width = 1.959964 * 0.02
+    metrics = {"gap_max.sex": {"value": 0.08, "below": 0.08 - width, "above": 0.08 + width}}
+    for value, chance in ((0.10, 0.8413), (0.08, 0.5), (0.04, 0.0228)):
+        upper = Limit("gap_max.sex", "<=", value)
+        lower = Limit("gap_max.sex", ">=", value)
+        assert aim.chance(upper, metrics) == pytest.approx(chance, abs=1e-4)
+        assert aim.chance(lower, metrics) == pytest.approx(1 - chance, abs=1e-4)
+    flat = {"gap_max.sex": {"value": 0.08, "below": 0.08, "above": 0.08}}
+    assert aim.chance(Limit("gap_max.sex", "<=", 0.08), flat) == 1.0
+    assert aim.chance(Limit("gap_max.sex", "<=", 0.07), flat) == 0.0
+    assert aim.chance(Limit("gap_max.sex", "<=", 0.1), {"gap_max.sex": {"value": 0.0}}) is None
+    assert aim.chance(Limit("gap_max.sex", "<=", 0.1), {}) is None
 
-    def trial(model: int, auc: float, high: float, above: float) -> Trial:
-        gap = {"value": 0.0, "high": high, "above": above}
+
+SHARE = st.floats(0.0, 1.0)
+
+
+@given(SHARE, SHARE, SHARE, st.sampled_from([0.5, 0.8, 0.9, 0.975]), st.sampled_from(["<=", ">="]))
+def test_a_chance_reaches_the_confidence_where_the_end_keeps(
+    value: float, width: float, bound: float, confidence: float, sign: Any
+) -> None:
+    limit = Limit("gap_max.sex", sign, bound)
+    aim = Aim(("auc",), (limit,), confidence)
+    metric = {"value": value, "below": value - width, "above": value + width}
+    end = aim.found(limit, {"gap_max.sex": metric})
+    chance = aim.chance(limit, {"gap_max.sex": metric})
+    assert end is not None
+    assert chance is not None
+    shortfall = limit.shortfall(end)
+    if abs(shortfall) > 1e-9:
+        assert (chance >= confidence) == (shortfall < 0)
+
+
+def test_limits_hold_with_the_highest_confidence_reached() -> None:
+    """It is .9 unless no trial reaches it."""
+
+    def trial(model: int, auc: float, value: float) -> Trial:
+        gap = {"value": value, "below": value - 0.1, "above": value + 0.1}
         return Trial(model, "search", "judged", metrics={"auc": {"value": auc}, "gap_max.sex": gap})
 
-    aim = Aim(("auc",), (parse_limit("gap_max.sex <= 0.1"),))
-    lax, strict, outside = (
-        trial(3, 0.8, 0.1, 0.2),
-        trial(4, 0.7, 0.05, 0.1),
-        trial(5, 0.9, 0.15, 0.3),
-    )
-    assert settled(aim, [lax, strict, outside]).bound == "prediction"
-    assert best(aim, [lax, strict, outside]) == strict
-    assert front(aim, [lax, strict, outside]) == [strict]
-    assert costs(aim, [lax, strict, outside])[0] == {
-        "limit": "gap_max.sex <= 0.1",
-        "with": 0.7,
-        "without": 0.9,
-    }
-    assert settled(aim, [lax, outside]).bound == "interval"
-    assert best(aim, [lax, outside]) == lax
-    assert best(replace(aim, bound="prediction"), [lax, outside]) is None
-    # by the value alone, as its interval shows nothing
-    assert settled(aim, [outside]).bound == "point"
-    assert best(aim, [outside]) == outside
-    strict_aim = replace(aim, bound="interval")
-    assert best(strict_aim, [outside]) is None
-    # the nearest misses the end of the interval least
-    assert nearest(strict_aim, [outside, trial(6, 0.5, 0.2, 0.25)]) == outside
+    # chances by hand, with a standard deviation of .051: .975, .835, .5 and .163
+    aim = Aim(("auc",), (parse_limit("gap_max.sex <= 0.2"),))
+    strict = trial(4, 0.7, 0.1)
+    lax = trial(3, 0.8, 0.15)
+    edge = trial(2, 0.85, 0.2)
+    outside = trial(5, 0.9, 0.25)
+    trials = [lax, strict, edge, outside]
+    assert settled(aim, trials).confidence == 0.9
+    assert best(aim, trials) == strict
+    assert front(aim, trials) == [strict]
+    assert costs(aim, trials)[0] == {"limit": "gap_max.sex <= 0.2", "with": 0.7, "without": 0.9}
+    assert settled(aim, [lax, edge, outside]).confidence == 0.8
+    assert best(aim, [lax, edge, outside]) == lax
+    assert settled(aim, [edge, outside]).confidence == 0.5
+    assert best(aim, [edge, outside]) == edge
+    asked = replace(aim, confidence=0.9)
+    assert settled(asked, [lax, outside]) == asked
+    assert best(asked, [lax, outside]) is None
+    assert nearest(asked, [outside, lax]) == lax
+    assert best(aim, [outside]) is None
 
 
 def gap_of(
@@ -273,33 +302,35 @@ def gap_of(
     return {"gap_max.sex": {"value": value, "low": 0.0, "high": high, "below": 0.0, "above": above}}
 
 
-def test_a_limit_is_kept_by_the_value_and_shown_by_the_interval() -> None:
-    """A gap of .03 with an interval that ends at .171, against a limit of .15: kept, and
-    not shown.
-    """
+def test_a_limit_is_kept_by_the_value_and_shown_by_the_chance() -> None:
     aim = Aim(("auc",), (parse_limit("gap_max.sex <= 0.15"),))
     rows = {
-        "prediction": gap_of(0.03, 0.1, 0.14),
-        "interval": gap_of(0.03, 0.1, 0.2),
-        "value": gap_of(0.03, 0.171, 0.2),
+        "chance": gap_of(0.03, 0.1, 0.14),
+        "value": gap_of(0.03, 0.171, 0.33),
         None: gap_of(0.16, 0.2, 0.3),
     }
     for kept_by, metrics in rows.items():
         (standing,) = standings(aim, metrics)
         assert standing.kept_by == kept_by
+    (shown,) = standings(aim, rows["chance"])
+    assert str(shown) == (
+        "gap_max.sex <= 0.15: kept (value 0.03, P(gap_max.sex <= 0.15) = .98 on unseen rows)"
+    )
     (kept,) = standings(aim, rows["value"])
     assert str(kept) == (
-        "gap_max.sex <= 0.15: kept by the value, not shown to hold (value 0.03, end of the "
-        "interval 0.171)"
+        "gap_max.sex <= 0.15: kept by the value, not shown to hold (value 0.03, "
+        "P(gap_max.sex <= 0.15) = .78 on unseen rows)"
     )
     (missed,) = standings(aim, rows[None])
     assert missed.missed_by == pytest.approx(0.01)
-    assert (
-        str(missed) == "gap_max.sex <= 0.15: missed by 0.01 (value 0.16, end of the interval 0.2)"
+    assert str(missed) == (
+        "gap_max.sex <= 0.15: missed by 0.01 (value 0.16, P(gap_max.sex <= 0.15) = .44 on unseen "
+        "rows)"
     )
     (unknown,) = standings(aim, {})
     assert str(unknown) == "gap_max.sex <= 0.15: not enough evidence for the metric"
-    (upper,) = standings(Aim(("auc",), (parse_limit("gap_max.sex >= 0.01"),)), rows["value"])
+    lower = Aim(("auc",), (parse_limit("gap_max.sex >= 0.02"),))
+    (upper,) = standings(lower, rows["value"])
     assert upper.kept_by == "value"
     assert upper.end == 0.0
 
@@ -320,7 +351,7 @@ def test_a_partial_trial_keeps_limits_by_its_value_only() -> None:
     aim = Aim(("auc",), (parse_limit("gap_max.sex <= 0.1"),))
     metrics = {"auc": {"value": 0.7}, **gap_of(0.05, None, None)}
     partial = Trial(0, "default", "partial", metrics=metrics)
-    assert settled(aim, [partial]).bound == "point"
+    assert settled(aim, [partial]).confidence == 0.5
     assert best(aim, [partial]) == partial
-    assert best(replace(aim, bound="interval"), [partial]) is None
+    assert best(replace(aim, confidence=0.9), [partial]) is None
     assert standings(aim, metrics)[0].kept_by == "value"

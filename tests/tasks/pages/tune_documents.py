@@ -55,6 +55,7 @@ def standing(kept_by: str | None, value: float = 0.1, end: float = 0.15) -> dict
     content = {"limit": "gap_max.sex <= 0.2", "metric": "gap_max.sex", "value": value, "end": end}
     return {
         **content,
+        "chance": 0.97,
         "kept_by": kept_by,
         "missed_by": max(0.0, round(value - 0.2, 6)),
         "text": text,
@@ -111,8 +112,8 @@ def tune_documents(*, winner: str | None = "3", more: int = 0, rules: int = 1) -
         "limits": [
             {"metric": "gap_max.sex", "sign": "<=", "value": 0.2, "text": "gap_max.sex <= 0.2"}
         ],
-        "bound": "interval",
-        "bound_asked": "interval",
+        "confidence": 0.9,
+        "confidence_asked": 0.9,
         "level": 0.95,
         "methods": ["gbdt", "reweigh"],
         "decisions": ["job", "equalized_odds by sex"],
@@ -122,8 +123,10 @@ def tune_documents(*, winner: str | None = "3", more: int = 0, rules: int = 1) -
         "winner": winner,
         "nearest": "3",
         "within_limits": winner is not None,
-        "standings": [standing("interval" if winner is not None else "value")],
+        "standings": [standing("chance" if winner is not None else "value")],
         "unmeasured": None,
+        "interrupted": False,
+        "first_answer_seconds": 4.0,
         "unrepeated": None,
         "costs": [{"limit": "gap_max.sex <= 0.2", "with": 0.76, "without": 0.8}],
         "test": None if winner is None else test,

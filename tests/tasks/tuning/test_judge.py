@@ -78,7 +78,7 @@ PARAMETERS: dict[str, Any] = {
     "min_cell": 5,
     "folds": FOLDS,
     "fold_seed": 0,
-    "first": False,
+    "part": 1,
     "measure": {
         "counterfactuals": {},
         "terms": {},
@@ -162,7 +162,7 @@ def test_each_row_is_judged_once_by_a_model_of_the_other_folds(
 
 def test_the_first_rung_is_one_fold(tmp_path: Path, trained: list[Any]) -> None:
     """It is judged by a model of a third of the others."""
-    content = judged(tmp_path, first=True)
+    content = judged(tmp_path, part=3)
     (rows,) = trained
     assert content["rows"] == 100
     assert len(rows) == 67  # of 200
@@ -417,15 +417,15 @@ def test_the_first_rung_has_a_third_of_the_steps(
         "method": "gbdt",
         "arguments": {"n_steps": 10, "max_depth": 2, "n_jobs": 1},
     }
-    judged(tmp_path, first=True, **settings)
-    judged(tmp_path, first=False, **settings)
+    judged(tmp_path, part=3, **settings)
+    judged(tmp_path, part=1, **settings)
     assert steps == [4, 10, 10, 10]
     del settings["arguments"][
         "n_steps"
     ]  # the method's default, of which early stopping uses a part
-    judged(tmp_path, first=True, **settings)
+    judged(tmp_path, part=3, **settings)
     assert steps[-1] == -(-GBDTClassifier.n_steps // 3) < GBDTClassifier.n_steps
-    judged(tmp_path, first=True, **{**settings, "arguments": {"n_steps": 1, "n_jobs": 1}})
+    judged(tmp_path, part=3, **{**settings, "arguments": {"n_steps": 1, "n_jobs": 1}})
     assert steps[-1] == 1
 
 

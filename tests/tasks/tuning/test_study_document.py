@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from evenhand.fairlib.tuning.study import Trial
 from evenhand.tasks.tuning.study_document import compromise, exit_code_of, study_document
 
@@ -19,40 +21,49 @@ def test_what_follows_from_the_standings_to_the_exit_code() -> None:
     assert exit_code_of({"within_limits": False, "standings": [unknown]}) == 3
 
 
+IDENTITY = {
+    **dict.fromkeys(("job", "methods", "decisions", "halving")),
+    "level": 0.95,
+}
+
+
 def test_the_compromise_has_its_value_and_its_intervals_end() -> None:
-    ends = {"value": 0.1, "low": 0.05, "high": 0.45}
-    document = document_of_limit(ends, 0.2, "interval")
+    ends = {"value": 0.1, "low": 0.05, "high": 0.45, "below": 0.0, "above": 0.5}
+    document = document_of_limit(ends, 0.2, 0.9)
     line = compromise(document, Path("people.tuned.yaml"))
     assert line == (
         "none of 1 trials is within the limits: the best compromise, number 3, is in "
         "people.tuned.yaml; "
-        "gap_max.sex <= 0.2: kept by the value, not shown to hold (value 0.1, end of the interval "
-        "0.45); "
-        "--bound interval asks for more evidence than the values are."
+        "gap_max.sex <= 0.2: kept by the value, not shown to hold (value 0.1, "
+        "P(gap_max.sex <= 0.2) = .69 on unseen rows); no trial reaches --confidence 0.9."
     )
-    missed = document_of_limit(ends, 0.05, "auto")
+    missed = document_of_limit(ends, 0.05, None)
     assert (
-        "gap_max.sex <= 0.05: missed by 0.05 (value 0.1, end of the interval 0.45)."
-        in compromise(missed, Path("people.tuned.yaml"))
+        "gap_max.sex <= 0.05: missed by 0.05 (value 0.1, P(gap_max.sex <= 0.05) = .40 on unseen "
+        "rows)." in compromise(missed, Path("people.tuned.yaml"))
     )
 
 
-def document_of_limit(ends: dict[str, float], value: float, bound: str) -> dict[str, Any]:
+def document_of_limit(
+    ends: dict[str, float], value: float, confidence: float | None
+) -> dict[str, Any]:
     """The document of a study with one trial and one limit on its gap."""
     metrics = {"gap_max.sex": ends, "auc": {"value": 0.7}}
     trial = Trial(3, "search", "judged", metrics=metrics)
     limit = {"metric": "gap_max.sex", "sign": "<=", "value": value}
-    aim = {"objectives": ["auc"], "limits": [limit], "bound": bound}
-    keys = ("job", "level", "methods", "decisions", "halving")
-    return study_document({**dict.fromkeys(keys), "aim": aim}, None, "a-study", [trial])
+    aim = {"objectives": ["auc"], "limits": [limit], "confidence": confidence}
+    return study_document({**IDENTITY, "aim": aim}, None, "a-study", [trial])
 
 
-def test_the_page_counts_misses_by_the_bound_of_auto() -> None:
+def test_the_page_counts_misses_by_the_confidence_reached() -> None:
+    """A study of an older version has a bound in place of the confidence."""
     ends = {"value": 0.1, "low": 0.05, "high": 0.15, "below": 0.0, "above": 0.3}
     trial = Trial(0, "search", "judged", metrics={"gap_max.sex": ends, "auc": {"value": 0.7}})
-    keys = ("job", "level", "methods", "decisions", "halving")
     limit = {"metric": "gap_max.sex", "sign": "<=", "value": 0.2}
     aim = {"objectives": ["auc"], "limits": [limit], "bound": "auto"}
-    document = study_document({**dict.fromkeys(keys), "aim": aim}, None, "a-study", [trial])
-    assert (document["bound"], document["bound_asked"]) == ("interval", "auto")
+    document = study_document({**IDENTITY, "aim": aim}, None, "a-study", [trial])
+    # the chance is .84: the normal distribution at 0.1 / (0.2 / 1.96)
+    assert (document["confidence"], document["confidence_asked"]) == (0.8, None)
+    assert document["standings"][0]["chance"] == pytest.approx(0.8365, abs=1e-4)
+    assert document["standings"][0]["kept_by"] == "value"
     assert (document["winner"], document["trials"][0]["miss"]) == ("0", 0.0)

@@ -34,7 +34,7 @@ def test_a_genetic_search_learns_where_the_best_trials_are(tmp_path: Path, sampl
 @pytest.mark.parametrize("sampler", ["nsga2", "nsga3"])
 def test_parents_of_a_genetic_search_are_near_the_limits(tmp_path: Path, sampler: str) -> None:
     """In the second generation, whose parents are chosen from all of the first."""
-    aim = Aim(("accuracy",), (Limit("gap_max.sex", "<=", 0.2),), "interval")
+    aim = Aim(("accuracy",), (Limit("gap_max.sex", "<=", 0.2),), 0.975)
     trials = searched(tmp_path, 104, plan_of(aim=aim, sampler=sampler))
     within = [trial for trial in trials[54:] if trial.arguments.get("x", 0.9) <= 0.19]
     assert len(within) > 9  # of random ones: 5

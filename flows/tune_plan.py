@@ -720,8 +720,8 @@ def limits_as_gates(job: Job, limits: Sequence[Limit]) -> dict[str, dict[str, An
         key = "min" if limit.sign == ">=" else "max"
         gate = gates.setdefault(limit.metric, {})
         number = gate.get(key)
-        is_number = isinstance(number, int | float)
-        if not is_number or limit.shortfall(float(number)) > 0:
+        is_as_strict = isinstance(number, int | float) and limit.shortfall(float(number)) <= 0
+        if not is_as_strict:
             gate[key] = limit.value
     return gates
 

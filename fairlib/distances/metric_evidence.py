@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -78,8 +79,11 @@ class Choice:
         self.removed: set[int] = set()
         self.signals: dict[int, float] = {}
         self.kinds: dict[int, str] = {}
-        # kinds that all evidence rows have shown, by the attributes of a stage
-        self.shown: dict[tuple[str, ...], dict[int, Kind]] = {}
+        # kinds that all evidence rows have shown, by the state and the attributes of a stage
+        self.shown: dict[Any, dict[int, Kind]] = {}
+        # what was computed already: an adaptation and a prediction take most of the time
+        self._rows_by_state: dict[Any, tuple[Float, dict[int, str]]] = {}
+        self._leaks_by_digest: dict[tuple[int, bytes], AttributeLeak] = {}
 
     def decide(self) -> None:
         """Adapt columns, condition on earlier ones if that leaves less, and remove columns."""
@@ -137,7 +141,7 @@ class Choice:
                 sources[known], source_codes[known], cells, kinds=self._shown_kinds(part, learn)
             )
             if len(learn) == len(evidence.rows):
-                self.shown[tuple(part)] = adaptation.kinds_
+                self.shown[self._state(), tuple(part)] = adaptation.kinds_
             for column in adaptation.columns_:
                 if column.kind != "keep":
                     self.kinds[column.positions[0]] = column.kind
@@ -157,17 +161,36 @@ class Choice:
         """
         if len(learn) == len(self.evidence.rows):
             return None
-        return self.shown.get(tuple(part))
+        return self.shown.get((self._state(), tuple(part)))
+
+    def _state(self) -> tuple[bool, frozenset[int]]:
+        """On which an adaptation of the evidence rows depends."""
+        return self.sequential, frozenset(self.removed)
+
+    def _adapted(self, part: str, learn: Index, use: Index) -> Float:
+        """Rows of a part of the evidence, which are adapted once in each state."""
+        state = (part, self._state())
+        if state not in self._rows_by_state:
+            # a removed column does not come back
+            for earlier in list(self._rows_by_state):
+                if earlier[1][1] != state[1][1]:
+                    del self._rows_by_state[earlier]
+            rows = self._chain(learn, use)
+            self._rows_by_state[state] = (rows, dict(self.kinds))
+        rows, kinds = self._rows_by_state[state]
+        self.kinds = dict(kinds)
+        return rows
 
     def adapted_rows(self) -> Float:
         """All evidence rows, adapted by themselves."""
         everybody = np.arange(len(self.evidence.rows))
-        return self._chain(everybody, everybody)
+        return self._adapted("all", everybody, everybody)
 
     def adapted_halves(self) -> Float:
         """The judged half of the rows, adapted by the other half."""
         self.adapted_rows()
-        return self._chain(np.flatnonzero(self.evidence.half), np.flatnonzero(~self.evidence.half))
+        learn = np.flatnonzero(self.evidence.half)
+        return self._adapted("halves", learn, np.flatnonzero(~self.evidence.half))
 
     def _kept_columns(self) -> list[int]:
         return [j for j in self.free if j not in self.removed]
@@ -182,13 +205,23 @@ class Choice:
         result = []
         legitimate = [j for j in self.given if j in self._kept_columns()]
         positions = self._kept_columns() if rows.shape[1] == len(self._kept_columns()) else []
-        for codes in self.evidence.codes:
+        for number, codes in enumerate(self.evidence.codes):
             known = codes[use] >= 0
             part = rows[known]
             if legitimate and positions:
                 part = without_explained(part, [positions.index(j) for j in legitimate])
-            result.append(attribute_leak(part, codes[use][known], seed=self.seed))
+            result.append(self._measured_leak(number, part, codes[use][known]))
         return result
+
+    def _measured_leak(self, number: int, rows: Float, codes: Index) -> AttributeLeak:
+        """Leak of one attribute; of the same rows it is measured once."""
+        digest = hashlib.sha256(str(rows.shape).encode())
+        digest.update(rows.tobytes())
+        digest.update(codes.tobytes())
+        key = (number, digest.digest())
+        if key not in self._leaks_by_digest:
+            self._leaks_by_digest[key] = attribute_leak(rows, codes, seed=self.seed)
+        return self._leaks_by_digest[key]
 
     def _differing(self) -> list[list[int]]:
         """Units that the last adaptation changed."""

@@ -53,8 +53,21 @@ from evenhand.tasks.registry.ledger import (
     record_evaluation,
     settled_chain,
 )
-from evenhand.tasks.registry.policy import JUDGEMENTS, WAITING, holds_back, refusal_of
-from evenhand.tasks.registry.policy_terms import SETTINGS, judged_columns, judged_copies
+from evenhand.tasks.registry.policy import (
+    CHANGED_CHAIN,
+    JUDGEMENTS,
+    WAITING,
+    holds_back,
+    refusal_of,
+)
+from evenhand.tasks.registry.policy_terms import (
+    SETTINGS,
+    digest_of_judged,
+    evaluating_version,
+    favourable_outcome,
+    judged_columns,
+    judged_copies,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -234,6 +247,8 @@ def _move_alias_by_policy(
         held_back = None
         if policy is not None:
             held_back = holds_back(policy, evaluation)
+        if alias != WAITING and chain.broken_since(chain.policy):
+            held_back = held_back or CHANGED_CHAIN.format(name=name)
         try:
             if held_back:
                 move_alias(client, name, WAITING, version, reason="run", evaluation=evaluation)
@@ -286,6 +301,8 @@ def _evaluation(
     verdict = "no_gates"
     if decision["results"]:
         verdict = decision["verdict"]
+    contract = Contract.from_dict(parameters["evaluation"]["contract"])
+    judged = judged_columns(contract)
     return {
         "kind": "run",
         "when": now(),
@@ -296,9 +313,13 @@ def _evaluation(
         "values": {name: metric["value"] for name, metric in metrics.items()},
         "data_fingerprint": parameters["card"]["data_fingerprint"],
         "settings": {key: measured[key] for key in SETTINGS if key in measured},
-        "judged": judged_columns(Contract.from_dict(parameters["evaluation"]["contract"])),
+        "judged": judged,
+        "judged_digest": digest_of_judged(judged),
+        "favourable": favourable_outcome(contract),
         "copies": judged_copies(list(parameters["gates"]), measured),
-        "kept": {"rows": parameters["kept"]},
+        "kept": parameters["kept"],
+        "sizes": parameters.get("sizes", {}),
+        "evenhand": evaluating_version(),
     }
 
 

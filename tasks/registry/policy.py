@@ -136,14 +136,18 @@ def _refusal_to_promote(
 ) -> Refused:
     option = "--data … --gates …"
     digest = None
+    names_cure = "`evenhand " in reason
     if policy is not None:
         option = "--policy"
         digest = policy.digest
         reason = f"{reason} ({in_force(policy)})"
+    advice = f" `evenhand evaluate models:/{name}/{version} {option}` evaluates it."
+    if names_cure:
+        advice = ""
     return Refused(
         "promote",
         reason,
-        advice=f" `evenhand evaluate models:/{name}/{version} {option}` evaluates it.",
+        advice=advice,
         version=version,
         alias=alias,
         policy=digest,

@@ -16,7 +16,13 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from evenhand.fairlib.file_digests import sha256_of_file
 from evenhand.tasks.registry.client import FILES_TAG, listed_files, registry_client
-from evenhand.tasks.registry.ledger import CHAIN, RECORD_TAG, append, history
+from evenhand.tasks.registry.ledger import (
+    CHAIN,
+    RECORD_TAG,
+    append,
+    history,
+    record_evaluation,
+)
 from tests.flows.commands.test_promote_command import MODEL, call, uri
 from tests.flows.people import JOB, Bench, Done, make_people, run_all
 
@@ -571,3 +577,109 @@ def test_terms_that_cannot_be_pinned_are_refused(
 ) -> None:
     refused(desk.store, words, arguments=("policy", "set", MODEL, "--gates", "gates.yaml", *more))
     assert len(history(uri(desk.store), MODEL).of("policy")) == 1
+
+
+# a promotion that measures
+
+
+def test_a_forged_record_does_not_help_a_new_measurement(desk: Any) -> None:
+    """An evaluation that never took place says that the policy's gates have passed; the step cache
+    and the kept answers of the registry are not read.
+    """
+    (desk.folder / "gates.yaml").write_text(yaml.safe_dump({"auc": {"min": 0.999}}))
+    assert set_policy(desk.folder, desk.store).exit_code == 0
+    chain = history(uri(desk.store), MODEL)
+    evaluation = dict(chain.of("evaluation", "2")[-1].content)
+    assert chain.policy is not None
+    evaluation |= {
+        "gates": chain.policy.content["gates"],
+        "holdout": chain.policy.content["holdout"]["digest"],
+    }
+    with registry_client(uri(desk.store)) as client:
+        record_evaluation(client, MODEL, "2", evaluation)
+    refused_again = call(desk.store, "promote", f"{MODEL}/2", "--remeasure")
+    assert refused_again.exit_code == 1
+    said, reason = refused_again.stderr.strip().splitlines()
+    assert said.startswith("measured again by ")
+    assert said.endswith("-people-gbdt-evaluate" + said[-15:])
+    assert "its recorded evaluation was refused by the gates (the policy is record " in reason
+    chain = history(uri(desk.store), MODEL)
+    assert [record.kind for record in chain.records[-2:]] == ["evaluation", "refusal"]
+    run_id = chain.records[-2].content["run_id"]
+    assert (desk.store / "runs" / run_id / "report.html").is_file()
+    assert chain.aliases["champion"] == "1"
+
+
+@pytest.mark.long
+def test_a_promotion_measures_by_itself(desk: Any) -> None:
+    """Nobody has evaluated version 1; with an empty store it is measured, and gets the alias."""
+    done = call(desk.store, "promote", f"{MODEL}/2", "--remeasure")
+    assert done.exit_code == 0, done.stderr
+    done = call(desk.store, "promote", f"{MODEL}/1", "--remeasure")
+    assert done.exit_code == 0, done.stderr
+    assert history(uri(desk.store), MODEL).aliases["champion"] == "1"
+    assert call(desk.store, "verify", MODEL).exit_code == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("--to", "challenger"), "no policy decides about challenger"),
+        (("--key", "none.pem"), "--key none.pem cannot be read"),
+    ],
+)
+def test_a_new_measurement_needs_a_policy(
+    desk: Any, arguments: tuple[str, ...], words: str
+) -> None:
+    promote = ("promote", f"{MODEL}/2", "--remeasure", *arguments)
+    refused(desk.store, words, arguments=promote, code=2)
+
+
+def test_without_a_holdout_nothing_is_measured_again(desk: Any) -> None:
+    assert call(desk.store, "policy", "set", MODEL, "--gates", "gates.yaml").exit_code == 0
+    promote = ("promote", f"{MODEL}/2", "--remeasure")
+    refused(desk.store, "names no rows to measure on", arguments=promote, code=2)
+
+
+def test_an_evaluation_of_another_model_does_not_count(desk: Any) -> None:
+    """Kept answers of the registry, which the store's writers can change, pointed elsewhere."""
+    evaluation = dict(history(uri(desk.store), MODEL).of("evaluation", "2")[-1].content)
+    with registry_client(uri(desk.store)) as client:
+        record_evaluation(client, MODEL, "2", {**evaluation, "model": "0" * 64})
+    refused(desk.store, "its evaluation measured other files than those of this version")
+
+
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [
+        (("--group", "sex=F:3"), "expected ATTRIBUTE:GROUP=SIZE"),
+        (("--group", "sexx:F=3"), "'sexx' is no sensitive column of the contract"),
+        (("--group", "sex:X=3"), "'sex' has no group 'X'"),
+        (("--min-version", "99.0"), "is newer than this one"),
+        (("--min-version", "new"), "is no version"),
+        (("--approved-by", "none.pub"), "--approved-by none.pub cannot be read"),
+        (("--approved-by", "a.pub", "--approvals", "2"), "there are 1 keys in --approved-by"),
+        (("--approved-by", "a.pub", "--approvals", "0"), "ask for one approval or more"),
+        (("--approved-by", "a.pub", "--measured-by", "a.pub"), "is in measured_by and in"),
+        (("--set-by", "a.pub"), "sign this policy with one of these keys"),
+        (("--set-by", "a.pub", "--key", "b.pem"), "sign this policy with one of these keys"),
+    ],
+)
+def test_a_policy_of_keys_and_groups_that_cannot_hold(
+    desk: Any, more: tuple[str, ...], words: str
+) -> None:
+    new_key("a")
+    new_key("b")
+    refused(desk.store, words, arguments=("policy", "set", MODEL, "--gates", "gates.yaml", *more))
+    assert len(history(uri(desk.store), MODEL).of("policy")) == 1
+
+
+@pytest.mark.parametrize(
+    "option", [("--gates", "gates.yaml"), ("--data", "holdout.csv"), ("--set", "seed=7")]
+)
+def test_an_override_names_who_set_the_policy(desk: Any, option: tuple[str, str]) -> None:
+    policy = history(uri(desk.store), MODEL).policy
+    assert policy is not None
+    arguments = ("evaluate", f"{MODEL}/2", "--policy", *option, "--direct")
+    origin = f"the policy is record {policy.number}, set by {policy.who}, {policy.when}"
+    refused(desk.store, origin, option[0], arguments=arguments)

@@ -599,9 +599,9 @@ def test_a_forged_record_does_not_help_a_new_measurement(desk: Any) -> None:
         record_evaluation(client, MODEL, "2", evaluation)
     refused_again = call(desk.store, "promote", f"{MODEL}/2", "--remeasure")
     assert refused_again.exit_code == 1
-    said, reason = refused_again.stderr.strip().splitlines()
-    assert said.startswith("measured again by ")
-    assert said.endswith("-people-gbdt-evaluate" + said[-15:])
+    measured, reason = refused_again.stderr.strip().splitlines()
+    assert measured.startswith("measured again by ")
+    assert measured.endswith(": refused")
     assert "its recorded evaluation was refused by the gates (the policy is record " in reason
     chain = history(uri(desk.store), MODEL)
     assert [record.kind for record in chain.records[-2:]] == ["evaluation", "refusal"]

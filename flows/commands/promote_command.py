@@ -333,7 +333,8 @@ def set_policy(
         rules["group_sizes"] = _group_sizes(groups or (), pinned.contract)
         if holdout is not None:
             of_table = [override for override in overrides or () if override.startswith("table.")]
-            rules["holdout"] = _holdout(Store(store_url), holdout, of_table)
+            seed = rules["measure"]["seed"]
+            rules["holdout"] = _holdout(Store(store_url), holdout, of_table, seed)
         # keys that verify signatures are public
         public = ("signed_by", "keys")
         others = {name: value for name, value in rules.items() if name not in public}
@@ -571,8 +572,11 @@ def _version_to_pin(registry: str, name: str) -> str | None:
     return str(max(numbers))
 
 
-def _holdout(store: Store, address: str, overrides: list[str]) -> dict[str, Any]:
-    """Read the rows of a holdout, and return its address and their salted digest."""
+def _holdout(store: Store, address: str, overrides: list[str], seed: int) -> dict[str, Any]:
+    """Read the rows of a holdout, and return its address and their salted digest.
+
+    A generated table has the seed of the policy, as in its evaluations.
+    """
     import pyarrow.parquet as pq
 
     from evenhand.flows.data_source import parse_data
@@ -585,7 +589,7 @@ def _holdout(store: Store, address: str, overrides: list[str]) -> dict[str, Any]
     salt = secrets.token_hex(16)
     with store.lease():
         steps = Steps(store, DirectEngine(store))
-        ingest(data.source, data.seed or 0, steps)
+        ingest(data.source, seed, steps)
         table = pq.read_table(store.fetch(steps.output("ingest", "raw")))
     path = data.source["path"]
     if path is not None and "://" not in path:

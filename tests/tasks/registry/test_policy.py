@@ -683,3 +683,25 @@ def test_an_override_names_who_set_the_policy(desk: Any, option: tuple[str, str]
     arguments = ("evaluate", f"{MODEL}/2", "--policy", *option, "--direct")
     origin = f"the policy is record {policy.number}, set by {policy.who}, {policy.when}"
     refused(desk.store, origin, option[0], arguments=arguments)
+
+
+def test_a_generated_holdout_has_the_seed_of_the_policy(tmp_path: Path) -> None:
+    """An evaluation makes the table with the policy's seed."""
+    import pyarrow.parquet as pq
+
+    from evenhand.flows.commands.promote_command import _holdout
+    from evenhand.flows.engine import DirectEngine, Steps
+    from evenhand.flows.evaluate import plan_evaluation
+    from evenhand.flows.run import ingest
+    from evenhand.tasks.execution.store import Store
+    from evenhand.tasks.registry.row_digests import digest_of_rows
+
+    store = Store(str(tmp_path / "store"))
+    rows = ["table.rows=50"]
+    holdout = _holdout(store, "loans", rows, 5)
+    plan = plan_evaluation("m", "loans", None, None, [*rows, "seed=5"], None, record=False)
+    steps = Steps(store, DirectEngine(store))
+    assert plan.data.seed is not None
+    ingest(plan.data.source, plan.data.seed, steps)
+    table = pq.read_table(store.fetch(steps.output("ingest", "raw")))
+    assert digest_of_rows(table, holdout["salt"]) == holdout["digest"]

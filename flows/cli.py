@@ -117,6 +117,9 @@ SignedBy = Annotated[
 ]
 
 
+KEY_TEXT = "PEM file with the private key (Ed25519) that signs the record (default: EVENHAND_KEY)."
+
+
 def option(flags: str, text: str, default: Any = None, **limits: Any) -> Any:
     """Declare an option of a command; the default `...` makes it required.
 
@@ -397,6 +400,7 @@ def evaluate(
     no_record: bool = option(
         "--no-record", "Do not record the gates' verdict on the version.", False
     ),
+    key: Path | None = option("--key", KEY_TEXT),
 ) -> None:
     """Evaluate a published model by gates, with a baseline. For CI: JUnit, Markdown, exit
     code.
@@ -523,6 +527,10 @@ def promote(
         ..., help="Version to promote: models:/NAME@ALIAS or models:/NAME/VERSION."
     ),
     alias: str = option("--alias --to", "Alias that the version gets.", "champion"),
+    remeasured: bool = option(
+        "--remeasure", "First measure it by its policy, in an empty store; only that counts.", False
+    ),
+    key: Path | None = option("--key", KEY_TEXT),
 ) -> None:
     """Make a version champion, if its recorded evaluation passed. With an older version:
     roll back.
@@ -532,9 +540,10 @@ def promote(
 @command("promote", "as_json", "store_url")
 def approve(
     model: str = typer.Argument(..., help="models:/NAME@ALIAS or models:/NAME/VERSION."),
+    key: Path | None = option("--key", KEY_TEXT),
 ) -> None:
-    """Record that you approve a version that someone else published, where its policy asks for
-    approvals.
+    """Record that you approve a version that someone else published, as it was measured under its
+    policy.
     """
 
 
@@ -587,12 +596,37 @@ def set_policy(
         "--max-overlap", "Largest share of training rows.", 0.05, min=0, max=1
     ),
     min_age: float = option("--min-age", "Hours since publication.", 0, min=0),
-    approvals: int = option(
-        "--approvals", "People other than the author who approve.", 0, min=0, max=100
+    groups: list[str] | None = option(
+        "--group", "ATTRIBUTE:GROUP=SIZE, people of it at least measured; may be repeated."
+    ),
+    min_version: str | None = option(
+        "--min-version", "Lowest version of evenhand that measures (default: this one)."
+    ),
+    approvals: int | None = option(
+        "--approvals",
+        "People other than the author who approve (default: 1 with --approved-by, else 0).",
+        min=0,
+        max=100,
     ),
     promoters: list[str] | None = option(
         "--promoter", "Who may promote; may be repeated (default: all)."
     ),
+    trained_by: list[Path] | None = option(
+        "--trained-by", "Public key that may train; may be repeated."
+    ),
+    measured_by: list[Path] | None = option(
+        "--measured-by", "Public key that may measure; may be repeated."
+    ),
+    approved_by: list[Path] | None = option(
+        "--approved-by", "Public key that may approve; may be repeated."
+    ),
+    promoted_by: list[Path] | None = option(
+        "--promoted-by", "Public key that may promote; may be repeated."
+    ),
+    set_by: list[Path] | None = option(
+        "--set-by", "Public key that may replace this policy; may be repeated."
+    ),
+    key: Path | None = option("--key", KEY_TEXT),
     signed_by: SignedBy = None,
 ) -> None:
     """Set what a model's versions must have passed before one is promoted."""

@@ -35,10 +35,15 @@ from evenhand.tasks.execution.fingerprint import code_digest, now
 from evenhand.tasks.execution.store import Artifact, Store
 from evenhand.tasks.registry.bundle import Bundle, open_bundle, parse_address
 from evenhand.tasks.registry.client import registry_client, tracking_uri
-from evenhand.tasks.registry.ledger import actor, current_policy, record_evaluation
+from evenhand.tasks.registry.ledger import Record, actor, current_policy, record_evaluation
 from evenhand.tasks.registry.policy import unmet_terms
 from evenhand.tasks.registry.policy_terms import (
+    OVERLAP_METHOD,
     SETTINGS,
+    digest_of_judged,
+    evaluating_version,
+    favourable_outcome,
+    group_sizes,
     judged_columns,
     judged_copies,
     kept_shares,
@@ -163,25 +168,34 @@ def plan_evaluation(
 
 
 def execute(plan: EvaluationPlan, store: Store, run_id: str, engine: Engine) -> Verdict:
-    """Measure, decide, and write a verdict and pages.
+    """Measure, decide, and write a verdict and pages, as `execute_recorded` does."""
+    return execute_recorded(plan, store, run_id, engine)[0]
+
+
+def execute_recorded(
+    plan: EvaluationPlan, store: Store, run_id: str, engine: Engine
+) -> tuple[Verdict, Record | None]:
+    """Measure, decide, and write a verdict and pages; return the verdict and the chain's record of
+    it, if there is one.
 
     Raises `EvenhandError` after the verdict of a failed run was written; a refusing gate raises
     nothing. Raises `CacheMiss` from an engine that may only use the cache; no verdict is written.
     """
     steps = Steps(store, engine)
+    record = None
     with recorded_verdict(store, run_id, steps) as verdict, store.workdir() as scratch:
         evaluation = _open(plan, steps, scratch)
         _measure(evaluation, scratch)
         _fill(verdict, evaluation)
         try:
             if plan.record and plan.gates and evaluation.model.version is not None:
-                _record(verdict, evaluation)
+                record = _record(verdict, evaluation)
         finally:
             # the record may add a note; the files stay if the registry fails
             write_reports(
                 verdict, steps, _facts(evaluation), evaluation.documents, evaluation.decision
             )
-    return verdict
+    return verdict, record
 
 
 def _open(plan: EvaluationPlan, steps: Steps, scratch: Path) -> Evaluation:
@@ -431,8 +445,18 @@ def _kept(evaluation: Evaluation, *, by_group: bool) -> dict[str, Any]:
     return kept_shares(raw, checked, evaluation.model.contract, evaluation.settings["min_cell"])
 
 
+def _sizes(evaluation: Evaluation, policy: dict[str, Any] | None) -> dict[str, dict[str, int]]:
+    """Return the measured rows of the groups that the policy names."""
+    wanted = (policy or {}).get("group_sizes")
+    if not wanted:
+        return {}
+    steps = evaluation.steps
+    checked = pq.read_table(steps.store.fetch(steps.output("contract", "checked")))
+    return group_sizes(checked, evaluation.model.contract, wanted)
+
+
 @waits_for_service
-def _record(verdict: Verdict, evaluation: Evaluation) -> None:
+def _record(verdict: Verdict, evaluation: Evaluation) -> Record:
     """Add the gates' decision to the model's chain: promotion depends on it."""
     model = evaluation.model
     steps = evaluation.steps
@@ -441,6 +465,7 @@ def _record(verdict: Verdict, evaluation: Evaluation) -> None:
     metrics = evaluation.documents["metrics"]["metrics"]
     policy = current_policy(uri, model.name)
     training_overlap = evaluation.overlap()
+    judged = judged_columns(model.contract)
     content = {
         "kind": "evaluate",
         "when": now(),
@@ -458,9 +483,15 @@ def _record(verdict: Verdict, evaluation: Evaluation) -> None:
         "baseline": None,
         "metrics": steps.output("measure_model", "metrics").sha256,
         "settings": _settings_of(evaluation),
-        "judged": judged_columns(model.contract),
+        "judged": judged,
+        "judged_digest": digest_of_judged(judged),
+        "favourable": favourable_outcome(model.contract),
         "copies": judged_copies(list(evaluation.plan.gates), evaluation.settings),
         "kept": _kept(evaluation, by_group=policy is not None),
+        "sizes": _sizes(evaluation, policy),
+        "evenhand": evaluating_version(),
+        "overlap_method": OVERLAP_METHOD,
+        "policy": (policy or {}).get("digest"),
         "same_table": model.trained_on(evaluation.fingerprint),
     }
     if evaluation.baseline is not None:
@@ -472,7 +503,7 @@ def _record(verdict: Verdict, evaluation: Evaluation) -> None:
         raw = pq.read_table(steps.store.fetch(steps.output("ingest", "raw")))
         content["holdout"] = digest_of_rows(raw, holdout["salt"])
     with registry_client(uri) as client:
-        record_evaluation(client, model.name, model.version, content)
+        record = record_evaluation(client, model.name, model.version, content)
     if training_overlap.note:
         verdict.notes.append(training_overlap.note)
     unmet = unmet_terms(policy, content) if policy else None
@@ -485,3 +516,4 @@ def _record(verdict: Verdict, evaluation: Evaluation) -> None:
             f"these are not the {holdout['rows']:,} rows of the policy's holdout: the evaluation "
             "counts for no promotion"
         )
+    return record

@@ -174,7 +174,14 @@ def _add_publication(resolved: ResolvedJob, steps: Steps, verdict: Verdict) -> N
 
 
 def _check_policy(resolved: ResolvedJob, store: Store) -> None:
-    """Refuse to publish a champion that no policy guards, unless the job says so."""
+    """Refuse to publish a champion that no policy guards, unless the job says so; and a key for
+    records that cannot be used.
+    """
+    if os.environ.get("EVENHAND_KEY"):
+        # imported lazily: other runs need no cryptography
+        from evenhand.tasks.registry.signed_records import check_key
+
+        check_key()
     publish = resolved.job.publish
     if publish.alias != "champion" or publish.without_policy:
         return
@@ -338,7 +345,7 @@ def _publish(resolved: ResolvedJob, judged: GatedRun, steps: Steps) -> None:
         "modules": resolved.modules,
         "evaluation": evaluation,
         "gates": job.gates,
-        "kept": _kept_share(steps),
+        "kept": _kept_share(resolved, steps, policy),
         "policy": (policy or {}).get("digest"),
         "provenance": provenance(resolved, judged.sources, judged.measured.proxy),
         "content": {name: artifact.sha256 for name, artifact in parts.items()},
@@ -360,10 +367,25 @@ def _publish(resolved: ResolvedJob, judged: GatedRun, steps: Steps) -> None:
     )
 
 
-def _kept_share(steps: Steps) -> float:
-    """Share of the table's rows that met the contract."""
+def _kept_share(resolved: ResolvedJob, steps: Steps, policy: Json | None) -> dict[str, Any]:
+    """Return the share of the table's rows that met the contract; under a policy also the smallest
+    of a group's rows.
+    """
     facts = steps.facts("contract")
-    return float(facts["rows_kept"] / facts["rows"])
+    shares: dict[str, Any] = {"rows": float(facts["rows_kept"] / facts["rows"])}
+    if policy is None:
+        return shares
+    # imported lazily: a run without a policy does not read these tables
+    import pyarrow.parquet as pq
+
+    from evenhand.tasks.registry.policy_terms import kept_shares
+
+    contract = resolved.table_contract
+    columns = [column.name for column in contract.sensitive]
+    tables = []
+    for step, name in (("ingest", "raw"), ("contract", "checked")):
+        tables.append(pq.read_table(steps.store.fetch(steps.output(step, name)), columns=columns))
+    return kept_shares(*tables, contract, resolved.job.evaluate.min_cell)
 
 
 def _model_card(resolved: ResolvedJob, steps: Steps) -> dict[str, Any]:

@@ -110,13 +110,16 @@ def evaluate(
     overrides: Sequence[str] | None,
     no_record: bool,
     use_policy: bool,
+    key: Path | None = None,
     **options: Any,
 ) -> int:
     """Evaluate, print, and write the reports.
 
-    `options` are `data`, `gates`, `baseline` and `contract`: parameters of the plan and of the flow
-    alike.
+    `key` is the file of the private key that signs the record. `options` are `data`, `gates`,
+    `baseline` and `contract`: parameters of the plan and of the flow alike.
     """
+    from evenhand.tasks.registry.signed_records import signing_with
+
     files = CiFiles(junit, markdown)
     model_name = without_secrets(model)
 
@@ -135,7 +138,8 @@ def evaluate(
         arguments |= {"gates": planned.gates or None, "record": not no_record}
         return terminal.Verb(planned.run_name, partial(execute, planned), "evaluate", arguments)
 
-    ended = terminal.run_verb(plan, as_json=as_json, store_url=store_url, direct=direct)
+    with signing_with(key):
+        ended = terminal.run_verb(plan, as_json=as_json, store_url=store_url, direct=direct)
     return _finish(ended, files, model_name)
 
 
@@ -401,6 +405,7 @@ def _take_policy(arguments: dict[str, Any], store_url: str | None) -> None:
     from evenhand.tasks.registry.bundle import parse_address
     from evenhand.tasks.registry.client import tracking_uri
     from evenhand.tasks.registry.ledger import current_policy
+    from evenhand.tasks.registry.policy import in_force
     from evenhand.tasks.registry.policy_terms import older_policy, terms_of
 
     name = parse_address(arguments["model"]).name
@@ -412,30 +417,36 @@ def _take_policy(arguments: dict[str, Any], store_url: str | None) -> None:
     terms = terms_of(policy)
     holdout = policy["holdout"]
     if terms.older:
-        print(f"evenhand: {older_policy(name, terms)}", file=sys.stderr)
+        print(f"evenhand: {older_policy(name, policy)}", file=sys.stderr)
     if arguments["gates"] is not None or (holdout and arguments["data"] is not None):
-        raise InputError("--policy gives the gates and the data: leave --gates and --data out.")
-    _refuse_pinned(arguments["overrides"], name, holdout=bool(holdout))
+        given_option = "--data" if arguments["gates"] is None else "--gates"
+        raise InputError(
+            f"{given_option}: the policy of {name} gives the gates and the data: leave --gates and "
+            f"--data out ({in_force(policy)})."
+        )
+    _refuse_pinned(arguments["overrides"], name, policy)
     arguments["gates"] = policy["gates"]
     if holdout:
         arguments |= {"data": holdout["data"], "overrides": [*holdout["overrides"]]}
     arguments["overrides"] = [*arguments["overrides"], *terms.overrides()]
 
 
-def _refuse_pinned(overrides: Sequence[str], name: str, *, holdout: bool) -> None:
+def _refuse_pinned(overrides: Sequence[str], name: str, policy: Mapping[str, Any]) -> None:
     """Refuse a key of `--set` that the policy decides about: how, and on which rows, is
     measured.
     """
+    from evenhand.tasks.registry.policy import in_force
+
     free_keys: Sequence[str] = READING
-    if holdout:
+    if policy["holdout"]:
         free_keys = ()
     for override in overrides:
         key = override.partition("=")[0].strip()
         if key not in free_keys:
             raise InputError(
                 f"--set {without_secrets(key)}: the policy of {name} decides how, and on which "
-                "rows, its versions are measured: leave it out (free under --policy: "
-                f"{', '.join(free_keys) or 'none'})."
+                f"rows, its versions are measured: leave it out ({in_force(policy)}; free under "
+                f"--policy: {', '.join(free_keys) or 'none'})."
             )
 
 

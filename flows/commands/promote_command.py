@@ -12,6 +12,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from evenhand.data_contracts.favourable import favourable_in_words
 from evenhand.fairlib.file_digests import BYTECODE
 from evenhand.flows.commands.terminal import print_table
 from evenhand.flows.job import check_alias
@@ -30,10 +31,23 @@ from evenhand.tasks.registry.client import (
     place_of,
     registry_client,
     tracking_uri,
+    without_kept_answers,
 )
 from evenhand.tasks.registry.ledger import Chain, Record
+from evenhand.tasks.registry.policy_people import (
+    ROLES,
+    check_roles,
+    false_records,
+    shown,
+    unsigned_moves,
+)
 from evenhand.tasks.registry.policy_terms import (
+    OVERLAP_METHOD,
     SETTINGS,
+    digest_of_judged,
+    evaluating_version,
+    favourable_outcome,
+    is_older_than,
     judged_columns,
     judged_copies,
     names_intersections,
@@ -41,7 +55,8 @@ from evenhand.tasks.registry.policy_terms import (
     terms_of,
 )
 from evenhand.tasks.registry.released_code import code_faults, released_lists
-from evenhand.tasks.written_input import refuse_credentials
+from evenhand.tasks.registry.signed_records import own_key, signing_with
+from evenhand.tasks.written_input import nearest, refuse_credentials
 
 if TYPE_CHECKING:
     from evenhand.data_contracts.model import Contract
@@ -54,18 +69,31 @@ NOTHING_PINNED = (
 INTERRUPTED = "interrupted: `evenhand history` shows whether the alias was moved."
 
 
-def promote(model: str, alias: str, as_json: bool, store_url: str | None) -> None:
-    """Give a version an alias if its recorded evaluations allow it, and print the change."""
+def promote(
+    model: str,
+    alias: str,
+    as_json: bool,
+    store_url: str | None,
+    remeasured: bool = False,
+    key: Path | None = None,
+) -> None:
+    """Give a version an alias if its recorded evaluations allow it, and print the change.
+
+    With `remeasured` the version is first measured by its policy, and only that counts.
+    """
     try:
         check_alias(alias)
     except ValueError as error:
         raise InputError(f"--alias {alias}: {error}.") from None
     try:
-        registry, name, version = _version(model, store_url)
-        in_force = audit.current_policy(registry, name)
-        if in_force is not None and alias != policy.WAITING and terms_of(in_force).older:
-            print(f"evenhand: {older_policy(name, terms_of(in_force))}", file=sys.stderr)
-        change = policy.promote(registry, name, version, alias)
+        with signing_with(key):
+            registry, name, version = _version(model, store_url)
+            measured = None
+            if remeasured:
+                measured = _remeasure(registry, name, version, alias, store_url)
+            elif alias != policy.WAITING:
+                _say_older(name, audit.current_policy(registry, name))
+            change = policy.promote(registry, name, version, alias, measured)
     except KeyboardInterrupt:
         raise NotCarriedOut(INTERRUPTED) from None
     if as_json:
@@ -81,14 +109,43 @@ def promote(model: str, alias: str, as_json: bool, store_url: str | None) -> Non
         print(f"record {change.number}: {change.when}, {change.who}, {_describe(change)}")
 
 
-def approve(model: str, store_url: str | None, as_json: bool = False) -> None:
+def _say_older(name: str, rules: Mapping[str, Any] | None) -> None:
+    """Print by which defaults a policy of an older version is read."""
+    if rules is not None and terms_of(rules).older:
+        print(f"evenhand: {older_policy(name, rules)}", file=sys.stderr)
+
+
+def _remeasure(registry: str, name: str, version: str, alias: str, store_url: str | None) -> str:
+    """Measure a version by its policy in an empty store; return the digest of the record."""
+    from evenhand.flows.remeasure import remeasure
+
+    if alias == policy.WAITING:
+        raise InputError(
+            f"--remeasure: no policy decides about {alias}: leave it out, or give another --alias."
+        )
+    with without_kept_answers():
+        rules = audit.current_policy(registry, name)
+    _say_older(name, rules)
+    verdict, record = remeasure(registry, name, version, rules, Store(store_url))
+    outcome = str(record.content["verdict"]).replace("_", " ")
+    print(f"measured again by {verdict.run_id}: {outcome}", file=sys.stderr)
+    return record.digest
+
+
+def approve(
+    model: str, store_url: str | None, as_json: bool = False, key: Path | None = None
+) -> None:
     """Record that the acting person approves a version."""
-    registry, name, version = _version(model, store_url)
-    made = policy.approve(registry, name, version)
+    with signing_with(key):
+        registry, name, version = _version(model, store_url)
+        made = policy.approve(registry, name, version)
     if as_json:
         print(json.dumps(redacted({"name": name, "record": _row(made)})))
         return
-    print(f"record {made.number}: {made.who} approves {name} version {version}")
+    who = made.who
+    if made.record_key:
+        who = f"the key {made.record_key[: signatures.SHOWN]} ({who})"
+    print(f"record {made.number}: {who} approves {name} version {version}")
 
 
 def sign(model: str, key: Path, store_url: str | None, as_json: bool = False) -> None:
@@ -153,6 +210,7 @@ def verify(
     if anchor is not None:
         faults += audit.check_anchor(chain, _read_anchor(anchor))
     faults += signatures.false_signatures(chain)
+    faults += [*false_records(chain), *unsigned_moves(chain)]
     if chain.policy:
         keys += chain.policy.content.get("signed_by", ())
     for alias, number in sorted(chain.aliases.items()):
@@ -274,43 +332,155 @@ def set_policy(
     signed_by: Sequence[Path] | None,
     store_url: str | None,
     as_json: bool = False,
+    groups: Sequence[str] | None = None,
+    key: Path | None = None,
     **rules: Any,
 ) -> None:
     """Check a policy, read its holdout, pin how it measures, add it to the model's chain, and print
     that.
 
-    `rules` are the options named like keys of the policy. Raises `InputError` for a metric that
-    does not exist, or a gate that no value satisfies.
+    `rules` are the options named like keys of the policy, and for each of `ROLES` the files of
+    public keys. Raises `InputError` for a metric that does not exist, or a gate that no value
+    satisfies; `GateRefused` if a key is needed to replace the policy in force.
     """
     from evenhand.tasks.evaluating.limits import read_limits
 
-    address, registry = _address(model, store_url)
-    chosen, limits = read_limits(gates, baseline=False)
-    for name in ("required", "promoters"):
-        rules[name] = list(rules[name] or ())
-    _check_metrics(rules["required"], limits)
-    rules |= {
-        "gates": chosen,
-        "signed_by": signatures.read_public_keys(signed_by or ()),
-        "holdout": None,
-    }
-    rules["measure"] = _measure(rules, overrides or (), holdout)
-    pinned = _judged(Store(store_url), registry, address.name, contract, list(chosen or {}))
-    rules |= {"judged": pinned.judged, "copies": pinned.copies}
-    if holdout is not None:
-        of_table = [override for override in overrides or () if override.startswith("table.")]
-        rules["holdout"] = _holdout(Store(store_url), holdout, of_table)
-    # keys that verify signatures are public
-    without_keys = {key: value for key, value in rules.items() if key != "signed_by"}
-    refuse_credentials(without_keys, "the policy")
-    with registry_client(registry) as client:
-        made = audit.append(client, address.name, "policy", rules)
+    with signing_with(key):
+        address, registry = _address(model, store_url)
+        chosen, limits = read_limits(gates, baseline=False)
+        for name in ("required", "promoters"):
+            rules[name] = list(rules[name] or ())
+        _check_metrics(rules["required"], limits)
+        rules |= {
+            "gates": chosen,
+            "signed_by": signatures.read_public_keys(signed_by or ()),
+            "holdout": None,
+        }
+        rules["keys"] = _keys({role: rules.pop(role, None) or () for role in ROLES})
+        rules["approvals"] = _approvals(rules.get("approvals"), rules["keys"]["approved_by"])
+        rules["measure"] = _measure(rules, overrides or (), holdout)
+        rules["min_version"] = _lowest_version(rules.get("min_version"))
+        rules["overlap_method"] = OVERLAP_METHOD
+        pinned = _judged(Store(store_url), registry, address.name, contract, list(chosen or {}))
+        rules |= {"judged": None, "favourable": None, "copies": pinned.copies}
+        if pinned.contract is not None:
+            rules["judged"] = judged_columns(pinned.contract)
+            rules["favourable"] = favourable_outcome(pinned.contract)
+        rules["judged_digest"] = digest_of_judged(rules["judged"])
+        rules["group_sizes"] = _group_sizes(groups or (), pinned.contract)
+        if holdout is not None:
+            of_table = [override for override in overrides or () if override.startswith("table.")]
+            seed = rules["measure"]["seed"]
+            rules["holdout"] = _holdout(Store(store_url), holdout, of_table, seed)
+        # keys that verify signatures are public
+        public = ("signed_by", "keys")
+        others = {name: value for name, value in rules.items() if name not in public}
+        refuse_credentials(others, "the policy")
+        made = policy.set_policy(registry, address.name, rules)
     if as_json:
         print(json.dumps(redacted({"name": address.name, "record": _row(made)})))
         return
-    print(f"record {made.number}: {made.who} sets the policy of {address.name}")
-    print(f"measures  {terms_of(rules).described()}")
+    _print_policy(address.name, made, pinned)
+
+
+def _print_policy(name: str, made: Record, pinned: Judged) -> None:
+    """Print what a policy pins, and what it leaves open."""
+    rules = made.content
+    print(f"record {made.number}: {made.who} sets the policy of {name}")
+    print(f"measures  {terms_of(rules).described()}, by evenhand {rules['min_version']} or later")
     print(f"judges    {pinned.source}")
+    if pinned.contract is not None and rules["favourable"] is not None:
+        print(f"favours   {favourable_in_words(pinned.contract.label)}")
+    for attribute, sizes in rules["group_sizes"].items():
+        for group, least in sizes.items():
+            print(f"counts    {least:,} people or more with {attribute} = {group}")
+    for role, keys in rules["keys"].items():
+        if keys:
+            listed = ", ".join(shown(key) for key in keys)
+            print(f"keys      {ROLES[role]}: {listed}")
+    if rules["keys"]["approved_by"] and not rules["keys"]["trained_by"]:
+        print("open      who trains: without --trained-by an approver may train with another key")
+    if rules["approvals"] and not rules["keys"]["approved_by"]:
+        print("open      who approves: a name is no proof, --approved-by lists keys")
+    if rules["holdout"] is None:
+        print("open      which rows: without --holdout whoever measures chooses them")
+
+
+def _keys(files: Mapping[str, Sequence[Path]]) -> dict[str, list[str]]:
+    """Read the public keys of every role; an `InputError` for one with two roles that exclude each
+    other.
+    """
+    keys = {}
+    for role, paths in files.items():
+        keys[role] = signatures.read_public_keys(paths, f"--{role.replace('_', '-')}")
+    conflict = check_roles(keys)
+    if conflict is not None:
+        raise InputError(f"--approved-by: {conflict}.")
+    if keys["set_by"] and own_key() not in keys["set_by"]:
+        raise InputError(
+            "--set-by: sign this policy with one of these keys, so that they are known to work: "
+            "--key FILE names the private key."
+        )
+    return keys
+
+
+def _approvals(wanted: int | None, keys: Sequence[str]) -> int:
+    """Return the number of approvals: by default one where keys of approvers are listed."""
+    if wanted is None:
+        return min(1, len(keys))
+    if keys and wanted > len(keys):
+        raise InputError(
+            f"--approvals {wanted}: there are {len(keys)} keys in --approved-by, and each approves "
+            "once."
+        )
+    if keys and not wanted:
+        raise InputError("--approvals 0: --approved-by lists keys: ask for one approval or more.")
+    return wanted
+
+
+def _lowest_version(version: str | None) -> str:
+    """Return the lowest version of the evaluating code: by default this one."""
+    if version is None:
+        return evaluating_version()
+    if not version[:1].isdigit():
+        raise InputError(f"--min-version {version} is no version: expected one such as 0.2.0.")
+    if is_older_than(evaluating_version(), version):
+        raise InputError(
+            f"--min-version {version} is newer than this one, {evaluating_version()}: update "
+            "evenhand first, then set the policy."
+        )
+    return version
+
+
+def _group_sizes(texts: Sequence[str], contract: Contract | None) -> dict[str, dict[str, int]]:
+    """Read the smallest sizes of groups, each as ATTRIBUTE:GROUP=SIZE.
+
+    Raises `InputError` for another form, or a group that the contract does not have.
+    """
+    from evenhand.data_contracts.arrow import known_groups
+
+    sizes: dict[str, dict[str, int]] = {}
+    for text in texts:
+        attribute, _, rest = text.partition(":")
+        group, _, size = rest.rpartition("=")
+        if not (attribute and group and size.isdecimal()):
+            raise InputError(f"--group {text}: expected ATTRIBUTE:GROUP=SIZE, such as sex:F=100.")
+        if contract is None:
+            raise InputError(f"--group {text}: give --contract FILE, which names the attributes.")
+        columns = {column.name: column for column in contract.sensitive}
+        if attribute not in columns:
+            raise InputError(
+                f"--group {text}: {attribute!r} is no sensitive column of the contract"
+                f"{nearest(attribute, list(columns))}; it has {', '.join(columns)}."
+            )
+        groups = sorted(known_groups(columns[attribute]))
+        if groups and group not in groups:
+            raise InputError(
+                f"--group {text}: {attribute!r} has no group {group!r}{nearest(group, groups)}; it "
+                f"has {', '.join(groups)}."
+            )
+        sizes.setdefault(attribute, {})[group] = int(size)
+    return sizes
 
 
 def _check_metrics(required: Sequence[str], limits: Sequence[Gate]) -> None:
@@ -375,7 +545,7 @@ def _measure(
 class Judged(NamedTuple):
     """Columns and copies that a policy pins, and where they are from, in words."""
 
-    judged: dict[str, Any] | None
+    contract: Contract | None
     copies: dict[str, Any]
     source: str
 
@@ -399,7 +569,7 @@ def _judged(
     if number is None:
         if chosen is None:
             return Judged(None, {}, NOTHING_PINNED)
-        return Judged(judged_columns(chosen), {}, _source_of(chosen, "the file"))
+        return Judged(chosen, {}, _source_of(chosen, "the file"))
     try:
         with store.workdir() as scratch:
             bundle = open_bundle(f"models:/{name}/{number}", store, scratch)
@@ -408,12 +578,12 @@ def _judged(
             raise InputError(
                 f"no contract can be pinned, so give --contract FILE: {error}"
             ) from None
-        return Judged(judged_columns(chosen), {}, _source_of(chosen, "the file"))
+        return Judged(chosen, {}, _source_of(chosen, "the file"))
     copies = judged_copies(metrics, bundle.evaluation["evaluate"])
     if chosen is None:
         source = _source_of(bundle.contract, f"version {number}")
-        return Judged(judged_columns(bundle.contract), copies, source)
-    return Judged(judged_columns(chosen), copies, _source_of(chosen, "the file"))
+        return Judged(bundle.contract, copies, source)
+    return Judged(chosen, copies, _source_of(chosen, "the file"))
 
 
 def _source_of(contract: Contract, origin: str) -> str:
@@ -439,8 +609,11 @@ def _version_to_pin(registry: str, name: str) -> str | None:
     return str(max(numbers))
 
 
-def _holdout(store: Store, address: str, overrides: list[str]) -> dict[str, Any]:
-    """Read the rows of a holdout, and return its address and their salted digest."""
+def _holdout(store: Store, address: str, overrides: list[str], seed: int) -> dict[str, Any]:
+    """Read the rows of a holdout, and return its address and their salted digest.
+
+    A generated table has the seed of the policy, as in its evaluations.
+    """
     import pyarrow.parquet as pq
 
     from evenhand.flows.data_source import parse_data
@@ -453,7 +626,7 @@ def _holdout(store: Store, address: str, overrides: list[str]) -> dict[str, Any]
     salt = secrets.token_hex(16)
     with store.lease():
         steps = Steps(store, DirectEngine(store))
-        ingest(data.source, data.seed or 0, steps)
+        ingest(data.source, seed, steps)
         table = pq.read_table(store.fetch(steps.output("ingest", "raw")))
     path = data.source["path"]
     if path is not None and "://" not in path:
@@ -475,9 +648,7 @@ def show_policy(model: str, store_url: str | None, as_json: bool = False) -> Non
         raise InputError(
             f"{address.name} has no policy: `evenhand policy set {address.name} --gates FILE`."
         )
-    terms = terms_of(in_force)
-    if terms.older:
-        print(f"evenhand: {older_policy(address.name, terms)}", file=sys.stderr)
+    _say_older(address.name, in_force)
     # an older version of this program has stored addresses with tokens
     indent = None
     if not as_json:
@@ -501,12 +672,26 @@ def _describe(record: Record) -> str:
             return "removed"
         return f"gates on {', '.join(content['gates'])}"
     if record.kind == "approval":
-        return ""
+        return _describe_approval(record)
+    if record.kind == "refusal":
+        return f"{content['action']} refused: {content['reason']}"
     if record.kind == "signature":
         return f"with the key {content['key'][: signatures.SHOWN]}"
     if record.kind == "move":
         return _describe_evaluation(content["evaluation"])
     return _describe_evaluation(content)
+
+
+def _describe_approval(record: Record) -> str:
+    """Name the key, and the evaluation and the policy that an approval is of, in a few digits."""
+    parts = []
+    if record.record_key:
+        parts.append(f"with the key {shown(record.record_key)}")
+    for name in ("evaluation", "policy"):
+        digest = record.content.get(name)
+        if digest:
+            parts.append(f"of the {name} {str(digest)[:12]}")
+    return ", ".join(parts)
 
 
 def _describe_evaluation(evaluation: Mapping[str, Any]) -> str:

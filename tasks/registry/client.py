@@ -11,6 +11,7 @@ import tempfile
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from contextvars import ContextVar
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -52,6 +53,8 @@ ADDRESSES = ("MLFLOW_TRACKING_URI", "MLFLOW_REGISTRY_URI")
 # The registry's error codes for something that does not exist.
 ABSENT = ("RESOURCE_DOES_NOT_EXIST", "INVALID_PARAMETER_VALUE")
 
+
+_uses_kept_answers: ContextVar[bool] = ContextVar("uses_kept_answers", default=True)
 
 # Bytes; SQLite's journal of a small change needs more.
 LEAST_SPACE = 16_384
@@ -380,6 +383,18 @@ def current_aliases(uri: str, names: Sequence[str]) -> dict[str, dict[str, str]]
         }
 
 
+@contextmanager
+def without_kept_answers() -> Iterator[None]:
+    """Ask the registry itself in this block: whoever can write to the store can change kept
+    answers.
+    """
+    token = _uses_kept_answers.set(False)
+    try:
+        yield
+    finally:
+        _uses_kept_answers.reset(token)
+
+
 def ask_once(uri: str, question: str, ask: Callable[[], Any]) -> Any:
     """Answer a question about the registry from the kept answers, or with `ask` if the registry has
     changed.
@@ -391,7 +406,7 @@ def ask_once(uri: str, question: str, ask: Callable[[], Any]) -> Any:
     Importing MLflow and opening its database would take as long as the rest of such a run.
     """
     state = _state(uri)
-    if state is None:
+    if state is None or not _uses_kept_answers.get():
         return ask()
     file = Path(f"{uri.removeprefix(SQLITE)}.answers.json")
     try:

@@ -37,10 +37,12 @@ RECORD_TAG = "evenhand.record"
 ATTEMPTS = 60
 # Variables with the name of the acting person; the last two are set by CI systems.
 ACTORS = ("EVENHAND_ACTOR", "GITHUB_ACTOR", "GITLAB_USER_LOGIN")
+SIGNATURE_FIELDS = ("record_key", "record_signature")
 SUBJECTS = ("number", "when", "who", "kind", "previous")
 # What readers take from the content of a record.
 NEEDED = {kind: {"version"} for kind in ("evaluation", "approval", "signature")}
 NEEDED |= {
+    "refusal": {"action", "reason"},
     "version": {"version", "files"},
     "policy": {"gates"},
     "move": {"alias", "from_version", "to_version"},
@@ -52,8 +54,10 @@ class Record:
     """One record of a chain.
 
     `content` depends on `kind`: ``version`` (version, files), ``evaluation`` (version, verdict,
-    gates, data), ``policy``, ``approval`` (version), ``signature`` (version, key, signature) or
-    ``move`` (alias, from_version, to_version, reason, evaluation).
+    gates, data), ``policy``, ``approval`` (version, evaluation, policy), ``signature`` (version,
+    key, signature), ``refusal`` (version, action, reason) or ``move`` (alias, from_version,
+    to_version, reason, evaluation). A record that was written with a key has the key and its
+    signature.
     """
 
     number: int
@@ -64,6 +68,8 @@ class Record:
     previous: str  # digest of the record before; empty for the first
     digest: str
     place: str = ""  # version of the chain's model; empty for a tag
+    record_key: str = ""  # public key of who wrote it; empty if it is not signed
+    record_signature: str = ""
 
     @classmethod
     def read(cls, text: str, place: str = "") -> Record | None:
@@ -76,6 +82,9 @@ class Record:
             for key in SUBJECTS:
                 if key in fields:
                     head[key] = fields.pop(key)
+            if "content" in fields:
+                for key in SIGNATURE_FIELDS:
+                    head[key] = fields.pop(key, "")
             digest = hashlib.sha256(text.encode()).hexdigest()
             content = fields.pop("content", fields)
             record = cls(**head, content=content, digest=digest, place=place)
@@ -87,6 +96,7 @@ class Record:
     def _is_valid(self) -> bool:
         """Whether all values are of their types, and none that the kind needs is missing."""
         texts = [getattr(self, key) for key in SUBJECTS[1:]]
+        texts += [self.record_key, self.record_signature]
         texts.append(self.content.get("alias", ""))
         if not isinstance(self.number, int) or not all(isinstance(text, str) for text in texts):
             return False
@@ -108,6 +118,8 @@ class Chain:
     records: Sequence[Record]
     aliases: Mapping[str, str] = field(default_factory=dict)
     faults: Sequence[str] = ()
+    # numbers of records whose record before was changed or taken out
+    breaks: Sequence[int] = ()
 
     def of(self, kind: str, version: str | None = None) -> list[Record]:
         """Records of a kind, oldest first; of one version."""
@@ -118,15 +130,53 @@ class Chain:
 
     @property
     def policy(self) -> Record | None:
-        """The record of the policy that holds now."""
-        policies = self.of("policy")
-        if not policies or policies[-1].content.get("gates") is None:
+        """The record of the policy that holds now.
+
+        Where a policy lists the keys that may replace it, a later record that none of them signed
+        counts for nothing.
+        """
+        newest = self._policies()[0]
+        if newest is None or newest.content.get("gates") is None:
             return None
-        return policies[-1]
+        return newest
+
+    @property
+    def ignored_policies(self) -> list[Record]:
+        """Records of policies that count for nothing, because no key that may set one signed
+        them.
+        """
+        return self._policies()[1]
+
+    def _policies(self) -> tuple[Record | None, list[Record]]:
+        newest: Record | None = None
+        ignored = []
+        for record in self.of("policy"):
+            if newest is None or _may_replace(self.name, newest, record):
+                newest = record
+            else:
+                ignored.append(record)
+        return newest, ignored
+
+    def broken_since(self, policy: Record | None) -> bool:
+        """Whether records were changed or taken out after a policy was set, or at all without
+        one.
+        """
+        return any(policy is None or number > policy.number for number in self.breaks)
 
     def moves(self, alias: str) -> list[Record]:
         """Moves of an alias, oldest first."""
         return [record for record in self.of("move") if record.content.get("alias") == alias]
+
+
+def _may_replace(name: str, policy: Record, record: Record) -> bool:
+    """Whether a later record of a policy is signed by a key that the earlier policy lists."""
+    keys = (policy.content.get("keys") or {}).get("set_by")
+    if not keys:
+        return True
+    # imported lazily: a cached run needs no cryptography
+    from evenhand.tasks.registry.signed_records import signer
+
+    return signer(name, record) in keys
 
 
 def actor() -> str:
@@ -166,8 +216,8 @@ def read_chain(client: MlflowClient, name: str) -> Chain:
         token = page.token or ""
     old = [Record.read(text) for key, text in tags.items() if key.startswith(AUDIT_TAG)]
     records, faults = _tagged([record for record in old if record is not None])
-    linked, more = _linked(sorted(texts), records)
-    return Chain(name, linked, aliases, [*faults, *more, *_moved(linked, aliases)])
+    linked, more, breaks = _linked(sorted(texts), records)
+    return Chain(name, linked, aliases, [*faults, *more, *_moved(linked, aliases)], breaks)
 
 
 def _tagged(records: list[Record]) -> tuple[list[Record], list[str]]:
@@ -185,25 +235,32 @@ def _tagged(records: list[Record]) -> tuple[list[Record], list[str]]:
 
 def _linked(
     texts: Iterable[tuple[int, str]], before: Sequence[Record]
-) -> tuple[list[Record], list[str]]:
-    """Follow the chain through the records in their order; leave out those that lost a race."""
+) -> tuple[list[Record], list[str], list[int]]:
+    """Follow the chain through the records in their order; leave out those that lost a race.
+
+    Returns the records, what is wrong in sentences, and the numbers of the records before which
+    something was changed.
+    """
     chain = list(before)
     faults = []
+    breaks = []
     heads = {record.digest for record in before} or {""}
     read_before = set(heads)
     for place, text in texts:
         record = Record.read(text, str(place))
         if record is None:
             faults.append(f"the record at place {place} cannot be read: it was changed")
+            breaks.append(chain[-1].number + 1 if chain else 1)
             continue
         if record.previous not in heads:
             if record.previous in read_before:
                 continue
             faults.append(_lost(record))
+            breaks.append(record.number)
         chain.append(record)
         heads = {record.digest}
         read_before.add(record.digest)
-    return chain, faults
+    return chain, faults, breaks
 
 
 def _lost(record: Record) -> str:
@@ -297,6 +354,11 @@ def _record_text(chain: Chain, kind: str, content: Mapping[str, Any]) -> str:
         "content": dict(content),
         "previous": previous,
     }
+    if os.environ.get("EVENHAND_KEY"):
+        # imported lazily: a cached run needs no cryptography
+        from evenhand.tasks.registry.signed_records import with_signature
+
+        record = with_signature(record, chain.name)
     return json.dumps(record, sort_keys=True)
 
 
@@ -327,7 +389,9 @@ def evaluations_of(client: MlflowClient, chain: Chain, version: str) -> list[dic
     tag.
     """
     records = chain.of("evaluation", version)
-    evaluations = [{**record.content, "when": record.when} for record in records]
+    evaluations = []
+    for record in records:
+        evaluations.append({**record.content, "when": record.when, "record": record.digest})
     tag = client.get_model_version(chain.name, version).tags.get(EVALUATION_TAG)
     if not evaluations and tag is not None:
         evaluations.append(dict(json.loads(tag)))
@@ -336,13 +400,14 @@ def evaluations_of(client: MlflowClient, chain: Chain, version: str) -> list[dic
 
 def record_evaluation(
     client: MlflowClient, name: str, version: str, evaluation: Mapping[str, Any]
-) -> None:
+) -> Record:
     """Add an evaluation to the chain; a tag of the version shows the newest one in MLflow's
     pages.
     """
-    append(client, name, "evaluation", {"version": version, **evaluation})
+    made = append(client, name, "evaluation", {"version": version, **evaluation})
     text = json.dumps(dict(evaluation), sort_keys=True)
     client.set_model_version_tag(name, version, EVALUATION_TAG, text)
+    return made
 
 
 class EvidenceChangedError(NotCarriedOut):
@@ -361,6 +426,7 @@ def move_alias(
     evaluation: Mapping[str, Any],
     seen: Chain | None = None,
     judged: bool = False,
+    grounds: Mapping[str, Any] | None = None,
 ) -> Record | None:
     """Record the move, then make it; None if the version has the alias already.
 
@@ -368,7 +434,8 @@ def move_alias(
     move, which :func:`read_chain` reports, and never a move without a record. Raises
     `NotCarriedOut` if the alias was moved by someone else since the chain was `seen`. If the
     version was `judged` by that chain, raises `EvidenceChangedError` where a policy or an
-    evaluation of it was recorded since.
+    evaluation of it was recorded since. `grounds` are added to the record: the policy and the
+    approvals that allowed the move.
     """
     chain = seen or settled_chain(client, name, alias)
     before = chain.aliases.get(alias)
@@ -388,7 +455,7 @@ def move_alias(
     }
     made = next(iter(chain.moves(alias)[-1:]), None)
     if before == version or not _is_same_move(made, content):
-        content |= {"evaluation": dict(evaluation)}
+        content |= {"evaluation": dict(evaluation), **(grounds or {})}
         made = append(client, name, "move", content, seen=chain, unless=check)
     # else a kill or an outage came between the record and the move
     client.set_registered_model_alias(name, alias, version)
@@ -445,7 +512,8 @@ def current_policy(uri: str, name: str) -> dict[str, Any] | None:
             record = read_chain(client, name).policy
         if record is None:
             return {}
-        return {**record.content, "digest": record.digest}
+        facts = {"digest": record.digest, "who": record.who, "when": record.when}
+        return {**record.content, **facts, "record": record.number}
 
     path = uri.removeprefix(SQLITE)
     if path != uri and not Path(path).is_file():

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
-import datetime
+import contextlib
 import json
+import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from evenhand.tasks.errors import InputError, waits_for_service
-from evenhand.tasks.registry.client import damaged_files, registry_client
+from evenhand.tasks.errors import GateRefused, InputError, NotCarriedOut, waits_for_service
+from evenhand.tasks.execution.store import sha256_of_path
+from evenhand.tasks.registry.client import (
+    damaged_files,
+    fetch_bundle,
+    registry_client,
+    without_kept_answers,
+)
 from evenhand.tasks.registry.ledger import (
     Chain,
     EvidenceChangedError,
@@ -27,29 +34,70 @@ WAITING = "challenger"
 # Without a policy: share of an evaluation's rows among the training rows from which it is no
 # evidence.
 SAME_ROWS = 0.9
+CHANGED_CHAIN = (
+    "records of its chain were changed or taken out since its policy was set: `evenhand verify "
+    "{name}` names them, and `evenhand policy set` takes the chain as it is"
+)
 # Times that a version is judged again because a policy or an evaluation was recorded meanwhile.
 JUDGEMENTS = 10
 
 
+class Refused(Exception):
+    """A version does not get an alias, or an approval does not count; for the chain's record."""
+
+    def __init__(self, action: str, reason: str, *, advice: str = "", **content: Any) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.advice = advice
+        self.content = {"action": action, "reason": reason, **content}
+
+
 @waits_for_service
-def promote(uri: str, name: str, version: str, alias: str) -> Record | None:
+def promote(
+    uri: str, name: str, version: str, alias: str, measured: str | None = None
+) -> Record | None:
     """Give a version an alias if its recorded evaluations allow it; None if it has the alias
     already.
 
-    Raises `InputError` if the model's policy, or without one any of its evaluations, does not allow
-    it, or its files were changed; `NotCarriedOut` if the alias was moved at the same moment. The
-    policy that counts is the one in force when the move is recorded.
+    `measured` is the digest of the record of an evaluation that alone counts. Raises `GateRefused`,
+    and records the refusal, if the model's policy, or without one any of its evaluations, does not
+    allow it, or its files were changed; `NotCarriedOut` if the alias was moved at the same moment.
+    The policy that counts is the one in force when the move is recorded.
     """
     for attempt in range(JUDGEMENTS):
         try:
-            return _judge_and_move(uri, name, version, alias)
+            return _judge_and_move(uri, name, version, alias, measured)
+        except Refused as refused:
+            _record_refusal(uri, name, refused)
+            raise GateRefused(
+                f"{name} version {version} cannot become {alias}: {refused.reason}."
+                f"{refused.advice}",
+                1,
+            ) from None
         except EvidenceChangedError:
             if attempt == JUDGEMENTS - 1:
                 raise
     raise AssertionError("unreachable: the last attempt returns or raises")
 
 
-def _judge_and_move(uri: str, name: str, version: str, alias: str) -> Record | None:
+def _record_refusal(uri: str, name: str, refused: Refused) -> None:
+    """Add a refusal to the chain; where that cannot be written, it stays a refusal."""
+    with contextlib.suppress(NotCarriedOut), registry_client(uri) as client:
+        append(client, name, "refusal", refused.content)
+
+
+def in_force(policy: Record | Mapping[str, Any]) -> str:
+    """Say which record of a policy is in force, who set it, and when."""
+    if isinstance(policy, Record):
+        return f"the policy is record {policy.number}, set by {policy.who}, {policy.when}"
+    number = policy.get("record", "?")
+    who = policy.get("who", "an unknown person")
+    return f"the policy is record {number}, set by {who}, {policy.get('when', 'at no known time')}"
+
+
+def _judge_and_move(
+    uri: str, name: str, version: str, alias: str, measured: str | None
+) -> Record | None:
     """Judge a version by the chain as it is now, and move the alias unless the evidence changes
     meanwhile.
     """
@@ -60,26 +108,86 @@ def _judge_and_move(uri: str, name: str, version: str, alias: str) -> Record | N
             policy = chain.policy
         evaluations = evaluations_of(client, chain, version)
         if policy is not None:
-            allowed, reason = judge(policy, chain, version, evaluations)
+            evidence, reason = judge(policy, chain, version, evaluations)
+            reason = reason or _not_remeasured(evidence, measured)
         else:
-            allowed, reason = _without_policy(chain, version, alias, evaluations)
+            evidence, reason = _without_policy(chain, version, alias, evaluations)
+        if alias != WAITING and chain.broken_since(policy):
+            reason = reason or CHANGED_CHAIN.format(name=name)
         reason = reason or damage(uri, chain, version, required=policy is not None)
+        reason = reason or _of_another_model(uri, name, version, evidence)
         if reason:
-            option = "--policy" if policy is not None else "--data … --gates …"
-            raise InputError(
-                f"{name} version {version} cannot become {alias}: {reason}. `evenhand evaluate "
-                f"models:/{name}/{version} {option}` evaluates it."
-            )
+            raise _refusal_to_promote(policy, name, version, alias, reason)
         return move_alias(
             client,
             name,
             alias,
             version,
             reason="promote",
-            evaluation=allowed,
+            evaluation=evidence,
             seen=chain,
             judged=True,
+            grounds=_grounds(policy, chain, version, evidence),
         )
+
+
+def _refusal_to_promote(
+    policy: Record | None, name: str, version: str, alias: str, reason: str
+) -> Refused:
+    option = "--data … --gates …"
+    digest = None
+    names_cure = "`evenhand " in reason
+    if policy is not None:
+        option = "--policy"
+        digest = policy.digest
+        reason = f"{reason} ({in_force(policy)})"
+    advice = f" `evenhand evaluate models:/{name}/{version} {option}` evaluates it."
+    if names_cure:
+        advice = ""
+    return Refused(
+        "promote",
+        reason,
+        advice=advice,
+        version=version,
+        alias=alias,
+        policy=digest,
+    )
+
+
+def _of_another_model(uri: str, name: str, version: str, evidence: Mapping[str, Any]) -> str | None:
+    """Say that other files than the version's were measured, though its record names the
+    version.
+    """
+    digest = evidence.get("model")
+    if digest is None:
+        return None
+    with tempfile.TemporaryDirectory() as scratch, without_kept_answers():
+        bundle = fetch_bundle(uri, name, version, Path(scratch))
+        if sha256_of_path(bundle)[0] == digest:
+            return None
+    return "its evaluation measured other files than those of this version: evaluate it again"
+
+
+def _not_remeasured(evidence: Mapping[str, Any], measured: str | None) -> str | None:
+    """Say that the newest evaluation is not the one that this promotion has measured."""
+    if measured is None or evidence.get("record") == measured:
+        return None
+    return "another evaluation of it was recorded after this one measured it: promote it again"
+
+
+def _grounds(
+    policy: Record | None, chain: Chain, version: str, evidence: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Return the digests of the policy and of the approvals that allow a move, for its record."""
+    if policy is None:
+        return {}
+    approvals: list[str] = []
+    if policy.content["approvals"]:
+        from evenhand.tasks.registry.policy_people import approvals_of
+
+        counted = approvals_of(policy, chain, version, evidence)
+        approvals = sorted(record.digest for record in counted.values())
+    return {"policy": policy.digest, "approvals": approvals}
 
 
 def damage(uri: str, chain: Chain, version: str, *, required: bool) -> str | None:
@@ -102,26 +210,44 @@ def judge(
     """The newest evaluation of a version that its policy counts, and why it does not allow a
     promotion.
     """
+    # imported lazily: a cached run needs no cryptography
+    from evenhand.tasks.registry.policy_people import unmet_by_people
+
     rules = policy.content
     terms = terms_of(rules)
-    by_gates = [item for item in evaluations if _counts(rules, item)]
-    evidence = [item for item in by_gates if measured_otherwise(terms, item) is None]
-    if not evidence:
-        holdout = ""
-        if rules.get("holdout"):
-            holdout = " on the agreed holdout"
-        reason = f"no evaluation of it by the policy's gates{holdout} is recorded"
-        if by_gates:
-            reason = f"its evaluation does not count: {measured_otherwise(terms, by_gates[-1])}"
+    last, reason = evidence_for(rules, chain, evaluations)
+    if last is None:
         return {}, reason
-    last = evidence[-1]
     return last, (
         _refusal(last)
         or judged_otherwise(terms, last)
         or _shares_rows(last, rules["max_overlap"], required=bool(rules.get("holdout")))
         or _lacks(rules, last)
-        or _people(rules, chain, version)
+        or unmet_by_people(policy, chain, version, last)
     )
+
+
+def evidence_for(
+    rules: Mapping[str, Any], chain: Chain, evaluations: list[dict[str, Any]]
+) -> tuple[dict[str, Any] | None, str | None]:
+    """Return the newest evaluation that a policy counts, or None and the reason why none does."""
+    from evenhand.tasks.registry.policy_people import signed_by_measurer
+
+    terms = terms_of(rules)
+    by_gates = [item for item in evaluations if _counts(rules, item)]
+    if not by_gates:
+        holdout = ""
+        if rules.get("holdout"):
+            holdout = " on the agreed holdout"
+        return None, f"no evaluation of it by the policy's gates{holdout} is recorded"
+    for item in reversed(by_gates):
+        if measured_otherwise(terms, item) is None and signed_by_measurer(rules, chain, item):
+            return item, None
+    newest = by_gates[-1]
+    reason = measured_otherwise(terms, newest)
+    if reason is None:
+        reason = "its record is signed by no key that the policy lists in measured_by"
+    return None, f"its evaluation does not count: {reason}"
 
 
 def unmet_terms(rules: Mapping[str, Any], evaluation: Mapping[str, Any]) -> str | None:
@@ -143,9 +269,18 @@ def _counts(rules: Mapping[str, Any], evaluation: Mapping[str, Any]) -> bool:
     applied = evaluation.get("gates")
     if not isinstance(applied, Mapping):
         applied = {}
-    strict = all(applied.get(metric) == limits for metric, limits in rules["gates"].items())
+    for metric, limits in rules["gates"].items():
+        if metric not in applied or _stated(applied[metric]) != _stated(limits):
+            return False
     holdout = rules.get("holdout")
-    return strict and (not holdout or evaluation.get("holdout") == holdout["digest"])
+    return not holdout or evaluation.get("holdout") == holdout["digest"]
+
+
+def _stated(limits: Any) -> Any:
+    """Return a gate's limits with its bound, which is the point estimate where it has none."""
+    if not isinstance(limits, Mapping):
+        return limits
+    return {"bound": "point", **limits}
 
 
 def _lacks(rules: Mapping[str, Any], evaluation: Mapping[str, Any]) -> str | None:
@@ -156,51 +291,91 @@ def _lacks(rules: Mapping[str, Any], evaluation: Mapping[str, Any]) -> str | Non
     return None
 
 
-def _people(rules: Mapping[str, Any], chain: Chain, version: str) -> str | None:
-    """Whether the version is old enough, and approved by enough people; who may promote."""
-    made = chain.of("version", version)
-    if not made:
-        return "no record says who published it: publish it again"
-    age = datetime.datetime.now(datetime.UTC) - datetime.datetime.fromisoformat(made[0].when)
-    if age < datetime.timedelta(hours=rules["min_age"]):
-        hours = age.total_seconds() / 3600
-        return f"it is {hours:.1f} hours old, and the policy asks for {rules['min_age']:g}"
-    approved = sorted({record.who for record in chain.of("approval", version)} - {made[0].who})
-    if len(approved) < rules["approvals"]:
-        by = ""
-        if approved:
-            by = f" ({', '.join(approved)})"
-        return (
-            f"it has {len(approved)} of {rules['approvals']} approvals{by}: `evenhand approve "
-            f"{chain.name}/{version}`"
-        )
-    # imported lazily: a cached run needs no cryptography
-    from evenhand.tasks.registry.signatures import unsigned
+@waits_for_service
+def approve(uri: str, name: str, version: str) -> Record:
+    """Record that the acting person approves a version as it was measured under its policy.
 
-    reason = unsigned(chain, version, rules.get("signed_by", ()))
-    if reason:
-        return f"{reason}: `evenhand sign {chain.name}/{version} --key FILE`"
-    if rules["promoters"] and actor() not in rules["promoters"]:
-        return f"{actor()} may not promote it: the policy names {', '.join(rules['promoters'])}"
-    return None
+    Raises `GateRefused`, and records that, for an approval that would not count; an `InputError` if
+    there is no evaluation under the policy yet.
+    """
+    from evenhand.tasks.registry.policy_people import cannot_approve
+
+    with registry_client(uri) as client:
+        chain = settled_chain(client, name, WAITING)
+        _publication(chain, version)
+        policy = chain.policy
+        rules: Mapping[str, Any] = {}
+        if policy is not None:
+            rules = policy.content
+        reason = cannot_approve(rules, chain, version)
+        if reason is None:
+            evaluations = evaluations_of(client, chain, version)
+            content = _approval(policy, chain, version, evaluations)
+            return append(client, name, "approval", content)
+    raise _refused(uri, name, Refused("approve", reason, version=version), "approved", policy)
+
+
+def _approval(
+    policy: Record | None, chain: Chain, version: str, evaluations: list[dict[str, Any]]
+) -> dict[str, Any]:
+    """Return what an approval names: files, measurement, and policy."""
+    from evenhand.tasks.registry.policy_people import digest_of_measurement
+
+    content: dict[str, Any] = {
+        "version": version,
+        "files": _publication(chain, version).content["files"],
+    }
+    if policy is None:
+        evaluation = next(reversed(evaluations), None)
+    else:
+        evaluation, lacking = evidence_for(policy.content, chain, evaluations)
+        if evaluation is None:
+            raise InputError(
+                f"there is nothing to approve of {chain.name} version {version}: {lacking}. "
+                f"`evenhand evaluate models:/{chain.name}/{version} --policy` evaluates it."
+            )
+        content["policy"] = policy.digest
+    if evaluation is not None:
+        content["evaluation"] = evaluation.get("record")
+        content["measured"] = digest_of_measurement(evaluation)
+    return content
+
+
+def _refused(
+    uri: str, name: str, refused: Refused, verb: str, policy: Record | None
+) -> GateRefused:
+    """Record that something other than a promotion was refused; return the error to raise."""
+    _record_refusal(uri, name, refused)
+    of_policy = ""
+    if policy is not None:
+        of_policy = f" ({in_force(policy)})"
+    version = refused.content.get("version")
+    subject = f"the policy of {name}"
+    if version:
+        subject = f"{name} version {version}"
+    return GateRefused(f"{subject} was not {verb}: {refused.reason}{of_policy}.", 1)
 
 
 @waits_for_service
-def approve(uri: str, name: str, version: str) -> Record:
-    """Record that the acting person approves a version; an `InputError` if it is the one who
-    published it.
+def set_policy(uri: str, name: str, rules: Mapping[str, Any]) -> Record:
+    """Add a policy to a model's chain.
+
+    Raises `GateRefused`, and records that, where the policy in force lists keys that may replace
+    it, and this process signs with none of them.
     """
+    from evenhand.tasks.registry.policy_people import keys_of
+    from evenhand.tasks.registry.signed_records import own_key
+
     with registry_client(uri) as client:
         chain = settled_chain(client, name, WAITING)
-        made = _publication(chain, version)
-        if made.who == actor():
-            raise InputError(
-                f"{actor()} published {name} version {version}, and an author's own approval does "
-                "not count: ask someone else."
-            )
-        return append(
-            client, name, "approval", {"version": version, "files": made.content["files"]}
-        )
+        policy = chain.policy
+        allowed_keys: list[str] = []
+        if policy is not None:
+            allowed_keys = keys_of(policy.content, "set_by")
+        if not allowed_keys or own_key() in allowed_keys:
+            return append(client, name, "policy", rules)
+    reason = "only a key that it lists in set_by may replace it: --key FILE names yours"
+    raise _refused(uri, name, Refused("policy set", reason), "set", policy)
 
 
 def sign(uri: str, name: str, version: str, key_file: Path) -> Record:
@@ -222,11 +397,11 @@ def sign(uri: str, name: str, version: str, key_file: Path) -> Record:
         allowed_keys = None
         if chain.policy:
             allowed_keys = chain.policy.content.get("signed_by")
-        if allowed_keys and made["key"] not in allowed_keys:
-            raise InputError(
-                f"--key {key_file} is none of the keys that the policy of {name} names."
-            )
-        return append(client, name, "signature", {"version": version, **made})
+        if not allowed_keys or made["key"] in allowed_keys:
+            return append(client, name, "signature", {"version": version, **made})
+    reason = f"--key {key_file.name} is none of the keys that the policy names in signed_by"
+    refused = Refused("sign", reason, version=version)
+    raise _refused(uri, name, refused, "signed", chain.policy)
 
 
 def _publication(chain: Chain, version: str) -> Record:
@@ -244,10 +419,18 @@ def holds_back(policy: Mapping[str, Any], evaluation: Mapping[str, Any]) -> str 
         "holdout": "an evaluation on its holdout",
         "approvals": "approvals",
         "signed_by": "signatures",
+        "group_sizes": "a count of named groups",
     }
     for key, words in conditions.items():
         if policy.get(key):
             return f"the policy asks for {words}"
+    keys = policy.get("keys") or {}
+    for role in ("trained_by", "measured_by", "promoted_by"):
+        if keys.get(role):
+            return f"the policy lists keys in {role}"
+    promoters = policy.get("promoters")
+    if promoters and actor() not in promoters:
+        return f"the policy names who may promote ({', '.join(promoters)})"
     if policy["min_age"]:
         return f"the policy asks for an age of {policy['min_age']:g} hours"
     if not _counts(policy, evaluation):

@@ -1,5 +1,5 @@
-"""What a policy pins of a measurement: settings, judged columns, copies of people, kept share of
-rows.
+"""What a policy pins of a measurement: settings, judged columns, the favourable outcome, copies of
+people, kept share of rows, sizes of groups, the measure of overlap, and the version of the code.
 
 The author of a job chooses these for the job's own evaluation. Under a policy the author's choices
 count for nothing: a policy that does not say has the defaults below.
@@ -7,6 +7,9 @@ count for nothing: a policy that does not say has the defaults below.
 
 from __future__ import annotations
 
+import hashlib
+import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -16,7 +19,9 @@ import pyarrow as pa
 
 from evenhand.data_contracts.arrow import MISSING_GROUP, coerce, group_labels
 from evenhand.data_contracts.column import Column
+from evenhand.data_contracts.favourable import describe_outcome
 from evenhand.data_contracts.model import Contract
+from evenhand.tasks.execution.fingerprint import library_versions
 from evenhand.tasks.written_input import as_number, parse_yaml
 
 # Defaults of a job's section `evaluate` and of its seed.
@@ -29,6 +34,8 @@ SETTINGS: dict[str, Any] = {
 }
 # Smallest share of the rows, and of each group's rows, that must have been measured.
 MIN_KEPT = 0.95
+# The measure of an evaluation's overlap with the training rows: that of `row_overlap`.
+OVERLAP_METHOD = "keyed-digests"
 # Parts of a column that do not change who is measured, or what as.
 NOT_JUDGED = (
     "name",
@@ -45,6 +52,10 @@ OLDER = (
     "{kept:.0%} of "
     "the rows of each group, and pins no contract; `evenhand policy set` pins them"
 )
+OLDER_TERMS = (
+    "the policy of {name} was set by an older version: it is read with the overlap method "
+    "{overlap} and a named version of the evaluating code; `evenhand policy set` pins them"
+)
 
 
 @dataclass(frozen=True)
@@ -56,6 +67,12 @@ class Terms:
     judged: Mapping[str, Any] | None  # as of `judged_columns`; None if no contract is pinned
     copies: Mapping[str, Any] = field(default_factory=dict)  # as of `judged_copies`
     older: bool = False  # set by a version that pinned none of these
+    favourable: Mapping[str, Any] | None = None  # as of `favourable_outcome`
+    # smallest size of each named group, by attribute and group
+    group_sizes: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    overlap_method: str = OVERLAP_METHOD
+    # lowest version of the evaluating code; empty for any that its evaluation names
+    min_version: str = ""
 
     def overrides(self) -> list[str]:
         """Return the settings as ``KEY=VALUE`` strings of an evaluation."""
@@ -90,13 +107,61 @@ def terms_of(policy: Mapping[str, Any]) -> Terms:
         min_kept=float(policy.get("min_kept", MIN_KEPT)),
         judged=policy.get("judged"),
         copies=policy.get("copies") or {},
-        older=pinned is None,
+        older=pinned is None or "min_version" not in policy,
+        favourable=policy.get("favourable"),
+        group_sizes=policy.get("group_sizes") or {},
+        overlap_method=policy.get("overlap_method", OVERLAP_METHOD),
+        min_version=policy.get("min_version", ""),
     )
 
 
-def older_policy(name: str, terms: Terms) -> str:
+def older_policy(name: str, policy: Mapping[str, Any]) -> str:
     """Say in one line by which defaults an older policy is read."""
-    return OLDER.format(name=name, settings=terms.described(), kept=terms.min_kept)
+    terms = terms_of(policy)
+    if policy.get("measure") is None:
+        return OLDER.format(name=name, settings=terms.described(), kept=terms.min_kept)
+    return OLDER_TERMS.format(name=name, overlap=terms.overlap_method)
+
+
+def evaluating_version() -> str:
+    """Return the version of the installed package, which an evaluation records."""
+    return library_versions(("evenhand",)).get("evenhand", "unknown")
+
+
+def favourable_outcome(contract: Contract) -> dict[str, Any] | None:
+    """Return which outcome of the label counts as favourable; None for more than two labels."""
+    if contract.label.classes:
+        return None
+    outcome = describe_outcome(contract.label)
+    return {key: outcome[key] for key in ("column", "code", "favourable", "adverse")}
+
+
+def digest_of_judged(judged: Mapping[str, Any] | None) -> str | None:
+    """Return the sha256 of what :func:`judged_columns` returns, for people who compare it."""
+    if judged is None:
+        return None
+    return hashlib.sha256(json.dumps(judged, sort_keys=True, default=str).encode()).hexdigest()
+
+
+def is_older_than(version: str, lowest: str) -> bool:
+    """Whether a version of the package, such as 0.10.1, comes before another.
+
+    Examples
+    --------
+    >>> is_older_than("0.9.2", "0.10.0")
+    True
+    >>> is_older_than("0.10", "0.10.0")
+    False
+    """
+    return _numbers_in(version) < _numbers_in(lowest)
+
+
+def _numbers_in(version: str) -> list[int]:
+    leading = re.match(r"\d+(\.\d+)*", version)
+    numbers = []
+    if leading is not None:
+        numbers = [int(part) for part in leading[0].split(".")]
+    return [*numbers, 0, 0, 0][: max(3, len(numbers))]
 
 
 def names_intersections(policy: Mapping[str, Any]) -> bool:
@@ -158,7 +223,7 @@ def kept_shares(
     Groups are those of the sensitive columns before any row was set aside, without people whose
     value is missing by the contract.
     """
-    table = coerce(raw, contract)
+    table = coerce(raw.select(_columns_of(raw, contract)), contract)
     rows = table.num_rows
     shares = {"rows": checked.num_rows / rows if rows else 0.0}
     least = 1.0
@@ -172,6 +237,24 @@ def kept_shares(
                 least = share
                 group_of_least = f"{column.name} = {group}"
     return {**shares, "least": least, "group": group_of_least}
+
+
+def _columns_of(table: pa.Table, contract: Contract) -> list[str]:
+    sensitive = {column.name for column in contract.sensitive}
+    return [name for name in table.column_names if name in sensitive]
+
+
+def group_sizes(
+    checked: pa.Table, contract: Contract, wanted: Mapping[str, Mapping[str, int]]
+) -> dict[str, dict[str, int]]:
+    """Count the measured rows of the groups that a policy names, by attribute and group."""
+    sizes: dict[str, dict[str, int]] = {}
+    for column in contract.sensitive:
+        if column.name not in wanted:
+            continue
+        counts = _counts(checked, column)
+        sizes[column.name] = {group: counts.get(group, 0) for group in wanted[column.name]}
+    return sizes
 
 
 def _counts(table: pa.Table, column: Column) -> dict[str, int]:
@@ -199,6 +282,24 @@ def measured_otherwise(terms: Terms, evaluation: Mapping[str, Any]) -> str | Non
             return (
                 f"it was measured with {key} {_plain(value)}, and the policy pins {_plain(pinned)}"
             )
+    return _by_other_code(terms, evaluation)
+
+
+def _by_other_code(terms: Terms, evaluation: Mapping[str, Any]) -> str | None:
+    """Say why an evaluation is not by code that a policy accepts; None if it is."""
+    version = evaluation.get("evenhand")
+    if not isinstance(version, str):
+        return "its record does not say which version of evenhand measured it"
+    if is_older_than(version, terms.min_version):
+        return (
+            f"evenhand {version} measured it, and the policy pins min_version {terms.min_version}"
+        )
+    method = evaluation.get("overlap_method")
+    if evaluation.get("overlap") is not None and method != terms.overlap_method:
+        return (
+            f"its overlap_method is {method or 'not recorded'}, and the policy pins "
+            f"{terms.overlap_method}"
+        )
     return None
 
 
@@ -216,7 +317,7 @@ def judged_otherwise(terms: Terms, evaluation: Mapping[str, Any]) -> str | None:
     judged = evaluation.get("judged")
     if judged is None:
         return "its evaluation does not say by which contract people were judged"
-    difference = _first_difference(terms.judged, judged)
+    difference = _first_difference(terms.judged, judged) or _other_outcome(terms, evaluation)
     if difference is not None:
         return difference
     copies = evaluation.get("copies") or {}
@@ -225,7 +326,37 @@ def judged_otherwise(terms: Terms, evaluation: Mapping[str, Any]) -> str | None:
             return (
                 f"its evaluation changed other values of people for {name!r} than the policy pins"
             )
-    return _kept_too_few(terms.min_kept, evaluation.get("kept") or {})
+    return _kept_too_few(terms.min_kept, evaluation.get("kept") or {}) or _too_small(
+        terms.group_sizes, evaluation.get("sizes") or {}
+    )
+
+
+def _other_outcome(terms: Terms, evaluation: Mapping[str, Any]) -> str | None:
+    """Say that another outcome counted as favourable than a policy pins; None if not."""
+    pinned = terms.favourable
+    if pinned is None or evaluation.get("favourable") == pinned:
+        return None
+    favourable = f"{pinned['column']} = {pinned['favourable']}"
+    if pinned["favourable"] is None:
+        favourable = f"any value of {pinned['column']} but {pinned['adverse']}"
+    return f"another outcome counts as favourable in it than the policy pins ({favourable})"
+
+
+def _too_small(
+    wanted: Mapping[str, Mapping[str, int]], sizes: Mapping[str, Mapping[str, int]]
+) -> str | None:
+    """Name the first group that is smaller in an evaluation than a policy asks for."""
+    for attribute, groups in wanted.items():
+        for group, least in groups.items():
+            size = (sizes.get(attribute) or {}).get(group)
+            if size is None:
+                return f"its evaluation does not count the people with {attribute} = {group}"
+            if size < least:
+                return (
+                    f"its evaluation measured {size:,} people with {attribute} = {group}, and the "
+                    f"policy asks for {least:,}"
+                )
+    return None
 
 
 def _first_difference(pinned: Mapping[str, Any] | None, judged: Mapping[str, Any]) -> str | None:

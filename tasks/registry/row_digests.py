@@ -146,6 +146,22 @@ def _without_digits(
     return views
 
 
+def table_of_views(views: Mapping[str, Digests]) -> pa.Table:
+    """Digests as a table with the columns ``view`` and ``digest``; views may differ in length."""
+    names: list[str] = []
+    for view, digests in views.items():
+        names += [view] * len(digests)
+    digest = np.concatenate([np.empty(0, dtype=np.uint64), *views.values()])
+    return pa.table({"view": pa.array(names, pa.string()).dictionary_encode(), "digest": digest})
+
+
+def views_of_table(table: pa.Table) -> dict[str, Digests]:
+    """The digests of :func:`table_of_views`, by view."""
+    view = np.asarray(table["view"].cast(pa.string()).to_pylist(), dtype=object)
+    digest = table["digest"].to_numpy()
+    return {name: digest[view == name] for name in dict.fromkeys(view.tolist())}
+
+
 def join_views(parts: Iterable[Mapping[str, Digests]]) -> dict[str, Digests]:
     """The digests of a table by view, from those of its parts, sorted."""
     joined: dict[str, list[Digests]] = {}

@@ -25,22 +25,25 @@ def read_private_key(path: Path) -> Ed25519PrivateKey:
     """Read a private key; an `InputError` if the file is missing or holds none without a
     password.
     """
+    return read_key_file(path, "--key")
+
+
+def read_key_file(path: Path, option: str) -> Ed25519PrivateKey:
+    """Read a private key that `option` names in errors, as `read_private_key` does."""
     load = functools.partial(serialization.load_pem_private_key, password=None)
     return cast(
-        Ed25519PrivateKey, _read(f"--key {path}", path, load, Ed25519PrivateKey, "private key")
+        Ed25519PrivateKey, _read(f"{option} {path}", path, load, Ed25519PrivateKey, "private key")
     )
 
 
-def read_public_keys(paths: Sequence[Path]) -> list[str]:
-    """Read public keys, as hexadecimal digits; an `InputError` for a file that is missing or holds
-    none.
+def read_public_keys(paths: Sequence[Path], option: str = "--signed-by") -> list[str]:
+    """Read public keys, as hexadecimal digits, each once; an `InputError` for a file that is
+    missing or holds none.
     """
     load = serialization.load_pem_public_key
     key_type = Ed25519PublicKey
-    public_keys = [
-        _read(f"--signed-by {path}", path, load, key_type, "public key") for path in paths
-    ]
-    return [key.public_bytes_raw().hex() for key in public_keys]
+    public_keys = [_read(f"{option} {path}", path, load, key_type, "public key") for path in paths]
+    return list(dict.fromkeys(key.public_bytes_raw().hex() for key in public_keys))
 
 
 def _read(option: str, path: Path, load: Callable[[bytes], Any], wanted: type, what: str) -> Any:

@@ -43,6 +43,7 @@ from evenhand.tasks.registry.row_digests import (
     join_views,
     recorded_columns,
     row_views,
+    table_of_views,
 )
 
 FORMAT = 1
@@ -102,8 +103,9 @@ def profile(context: StepContext) -> StepResult:
     leaks = leak_report(pa.concat_tables(sampled), contract, len(rows))
     outputs = context.write_json("reference", reference)
     outputs |= context.write_json("leaks", leaks)
-    np.savez(context.workdir / "training_rows.npz", **digests)  # type: ignore[arg-type]
-    outputs["training_rows"] = context.workdir / "training_rows.npz", "training_rows"
+    path = context.workdir / "training_rows.parquet"
+    pq.write_table(table_of_views(digests), path)
+    outputs["training_rows"] = path, "training_rows"
     return StepResult(outputs, {"rows": len(rows), "leak_suspected": len(leaks["columns"])})
 
 

@@ -20,8 +20,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from evenhand.data_contracts.column import Column
 from evenhand.data_contracts.model import Contract
 from evenhand.fairlib.catalogue import EXCHANGED
@@ -62,9 +60,22 @@ from evenhand.tasks.registry.ledger import (
     record_evaluation,
     settled_chain,
 )
-from evenhand.tasks.registry.policy import JUDGEMENTS, WAITING, holds_back, refusal_of
-from evenhand.tasks.registry.policy_terms import SETTINGS, judged_columns, judged_copies
-from evenhand.tasks.registry.row_digests import RECORD, read_key, record_of
+from evenhand.tasks.registry.policy import (
+    CHANGED_CHAIN,
+    JUDGEMENTS,
+    WAITING,
+    holds_back,
+    refusal_of,
+)
+from evenhand.tasks.registry.policy_terms import (
+    SETTINGS,
+    digest_of_judged,
+    evaluating_version,
+    favourable_outcome,
+    judged_columns,
+    judged_copies,
+)
+from evenhand.tasks.registry.row_digests import RECORD, read_key, record_of, views_of_table
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -155,8 +166,7 @@ def _record_training_rows(context: StepContext, bundle: Path) -> None:
     if "training_rows" not in context.inputs:
         return
     key = read_key(Path(context.parameters["overlap_key"]))
-    with np.load(context.inputs["training_rows"], allow_pickle=False) as stored:
-        views = {view: stored[view] for view in stored.files}
+    views = views_of_table(pq.read_table(context.inputs["training_rows"]))
     reference = json.loads(context.inputs["reference"].read_text())
     record = record_of(views, reference["rows"], key)
     (bundle / RECORD).write_text(json.dumps(record, sort_keys=True))
@@ -262,6 +272,8 @@ def _move_alias_by_policy(
         held_back = None
         if policy is not None:
             held_back = holds_back(policy, evaluation)
+        if alias != WAITING and chain.broken_since(chain.policy):
+            held_back = held_back or CHANGED_CHAIN.format(name=name)
         try:
             if held_back:
                 move_alias(client, name, WAITING, version, reason="run", evaluation=evaluation)
@@ -314,6 +326,8 @@ def _evaluation(
     verdict = "no_gates"
     if decision["results"]:
         verdict = decision["verdict"]
+    contract = Contract.from_dict(parameters["evaluation"]["contract"])
+    judged = judged_columns(contract)
     return {
         "kind": "run",
         "when": now(),
@@ -324,9 +338,13 @@ def _evaluation(
         "values": {name: metric["value"] for name, metric in metrics.items()},
         "data_fingerprint": parameters["card"]["data_fingerprint"],
         "settings": {key: measured[key] for key in SETTINGS if key in measured},
-        "judged": judged_columns(Contract.from_dict(parameters["evaluation"]["contract"])),
+        "judged": judged,
+        "judged_digest": digest_of_judged(judged),
+        "favourable": favourable_outcome(contract),
         "copies": judged_copies(list(parameters["gates"]), measured),
-        "kept": {"rows": parameters["kept"]},
+        "kept": parameters["kept"],
+        "sizes": parameters.get("sizes", {}),
+        "evenhand": evaluating_version(),
     }
 
 

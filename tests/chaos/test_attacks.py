@@ -220,7 +220,7 @@ def test_no_job_and_no_command_reaches_the_records(champion: Any) -> None:
         ("promote", f"{name}/1"),
         ("evaluate", name, "--data", "people.csv"),
     ):
-        refused(champion.store, "holds the records of a model", arguments=command)
+        refused(champion.store, "holds the records of a model", arguments=command, code=2)
     assert len(history(uri(champion.store), MODEL).records) == 3
 
 

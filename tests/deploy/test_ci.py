@@ -244,6 +244,59 @@ def test_a_wheel_of_another_digest_is_not_installed(tmp_path: Path) -> None:
         assert words in done.stdout + done.stderr
 
 
+@pytest.mark.parametrize(("remeasure", "key"), [("true", "a key"), ("true", ""), ("false", "")])
+def test_the_promotion_of_the_action_measures_again(
+    remeasure: str, key: str, tmp_path: Path
+) -> None:
+    """That is the default; the secret key is in a file of its own while the command runs."""
+    assert ACTION["inputs"]["remeasure"]["default"] == "true"
+    step = steps()["Promote"]
+    assert step["if"] == "inputs.promote != '' && inputs.record == 'true'"
+    done = promoted(tmp_path, step["run"], REMEASURE=remeasure, SIGNING_KEY=key)
+    expected = ["promote models:/people@challenger --alias champion"]
+    if remeasure == "true":
+        expected[0] += " --remeasure"
+    if key:
+        expected[0] += " --key FILE"
+        expected.append("a key")
+    assert done == expected
+
+
+def promoted(folder: Path, script: str, **more: str) -> list[str]:
+    """The arguments of `evenhand` in a script, and the content of its key's file."""
+    program = folder / "bin" / "evenhand"
+    program.parent.mkdir(parents=True)
+    program.write_text(
+        'test -z "$SIGNING_KEY" || exit 9\n'
+        'key=\nfor word in "$@"; do case $word in /*) key=$word ;; esac; done\n'
+        'echo "$*" | sed "s| /.*| FILE|"\n'
+        'test -z "$key" || cat "$key"\n'
+    )
+    program.write_text("#!/bin/sh\n" + program.read_text())
+    program.chmod(0o755)
+    given = {"MODEL": "models:/people@challenger", "PROMOTE": "champion", "RECORD": "true"}
+    done = subprocess.run(
+        ["bash", "--noprofile", "--norc", "-e", "-o", "pipefail", "-c", script],
+        env=job_environment(folder, **{**given, **more}),
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return done.stdout.splitlines()
+
+
+def test_the_promotion_of_the_component_measures_again(tmp_path: Path) -> None:
+    """That is the default; without an alias, and without a record, nothing is promoted."""
+    inputs = {"image": "i", "model": "m", "data": "d"}
+    job = component(**inputs)["evaluate"]
+    assert (job["variables"]["PROMOTE"], job["variables"]["REMEASURE"]) == ("", "true")
+    script = job["script"][1]
+    done = promoted(tmp_path / "a", script, REMEASURE="true")
+    assert done == ["promote models:/people@challenger --alias champion --remeasure"]
+    assert promoted(tmp_path / "b", script, REMEASURE="true", PROMOTE="") == []
+    assert promoted(tmp_path / "c", script, REMEASURE="true", RECORD="false") == []
+
+
 @pytest.fixture(scope="module")
 def published(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with the command `evenhand`, a small published model, and gates that pass and that

@@ -34,7 +34,7 @@ from evenhand.flows import runtime
 from evenhand.flows.cli import app
 from evenhand.flows.commands import terminal
 from evenhand.flows.engine import DirectEngine
-from evenhand.tasks.errors import InputError, NotCarriedOut
+from evenhand.tasks.errors import GateRefused, InputError, NotCarriedOut
 from evenhand.tasks.evaluating import decisions
 from evenhand.tasks.execution.step import listen
 from evenhand.tasks.execution.store import Store
@@ -217,7 +217,7 @@ def test_gates_decide_the_exit_code_and_the_record(
     if verdict == "passed":
         assert promote(desk.registry, "people-gbdt", "1", "trusted") is not None
     else:
-        with pytest.raises(InputError, match="cannot become trusted"):
+        with pytest.raises(GateRefused, match="cannot become trusted"):
             promote(desk.registry, "people-gbdt", "1", "trusted")
 
 

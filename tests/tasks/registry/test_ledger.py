@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from evenhand.tasks.errors import InputError, NotCarriedOut
+from evenhand.tasks.errors import GateRefused, InputError, NotCarriedOut
 from evenhand.tasks.execution.store import Store
 from evenhand.tasks.registry import client as registry
 from evenhand.tasks.registry import ledger as audit
@@ -347,7 +347,7 @@ def test_a_version_is_promoted_where_its_evaluation_allows_it(
         (found,) = evaluations_of(client, chain, "3")  # type: ignore[arg-type]
         assert evaluation.items() <= found.items()
     with pytest.raises(
-        InputError, match=f"^loans version 3 cannot become champion: {words}. `evenhand eval"
+        GateRefused, match=f"^loans version 3 cannot become champion: {words}. `evenhand eval"
     ):
         promote("uri", "loans", "3", "champion")
     assert client.models["loans"].aliases == {"champion": 2}
@@ -385,7 +385,7 @@ def test_what_another_alias_had_is_no_way_back(client: Client) -> None:
     for version, alias in (("3", "challenger"), ("4", "challenger"), ("2", "champion")):
         move(client, version, alias)
     record_evaluation(client, "loans", "3", PASSED)  # type: ignore[arg-type]
-    with pytest.raises(InputError, match="version 2 is champion now"):
+    with pytest.raises(GateRefused, match="version 2 is champion now"):
         promote("uri", "loans", "3", "champion")
 
 

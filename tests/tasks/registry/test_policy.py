@@ -16,7 +16,13 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from evenhand.fairlib.file_digests import sha256_of_file
 from evenhand.tasks.registry.client import FILES_TAG, listed_files, registry_client
-from evenhand.tasks.registry.ledger import CHAIN, RECORD_TAG, append, history
+from evenhand.tasks.registry.ledger import (
+    CHAIN,
+    RECORD_TAG,
+    append,
+    history,
+    record_evaluation,
+)
 from tests.flows.commands.test_promote_command import MODEL, call, uri
 from tests.flows.people import JOB, Bench, Done, make_people, run_all
 
@@ -58,10 +64,16 @@ def set_policy(folder: Path, store: Path, *more: str) -> Any:
 
 
 def refused(
-    store: Path, *words: str, arguments: tuple[str, ...] = ("promote", f"{MODEL}/2")
+    store: Path,
+    *words: str,
+    arguments: tuple[str, ...] = ("promote", f"{MODEL}/2"),
+    code: int | None = None,
 ) -> None:
+    """A command ends with one line: 1 for a promotion that is refused, else 2, or `code`."""
     done = call(store, *arguments)
-    assert done.exit_code == 2, (done.stdout, done.stderr)
+    if code is None:
+        code = 1 if arguments[0] == "promote" else 2
+    assert done.exit_code == code, (done.stdout, done.stderr)
     (line,) = done.stderr.strip().splitlines()
     for word in words:
         assert word in line, line
@@ -162,7 +174,10 @@ def test_approvals_are_of_others_than_the_author(
     refused(desk.store, "it has 0 of 2 approvals")
     monkeypatch.setenv("EVENHAND_ACTOR", author)
     refused(
-        desk.store, "an author's own approval does not count", arguments=("approve", f"{MODEL}/2")
+        desk.store,
+        "an author's own approval does not count",
+        arguments=("approve", f"{MODEL}/2"),
+        code=1,
     )
     for who in ("ada", "ada", "grace"):
         refused(desk.store, "of 2 approvals")
@@ -192,7 +207,8 @@ def test_a_promotion_waits_for_signatures(desk: Any) -> None:
     refused(
         desk.store, "--key none.pem cannot be read (No such file", arguments=(*sign, "none.pem")
     )
-    refused(desk.store, "none of the keys that the policy", arguments=(*sign, "other.pem"))
+    other_key = (*sign, "other.pem")
+    refused(desk.store, "none of the keys that the policy", arguments=other_key, code=1)
     done = call(desk.store, *sign, "ada.pem")
     assert "signs people-gbdt version 2, with the key " in done.stdout
     assert call(desk.store, "promote", f"{MODEL}/2").exit_code == 0
@@ -561,3 +577,131 @@ def test_terms_that_cannot_be_pinned_are_refused(
 ) -> None:
     refused(desk.store, words, arguments=("policy", "set", MODEL, "--gates", "gates.yaml", *more))
     assert len(history(uri(desk.store), MODEL).of("policy")) == 1
+
+
+# a promotion that measures
+
+
+def test_a_forged_record_does_not_help_a_new_measurement(desk: Any) -> None:
+    """An evaluation that never took place says that the policy's gates have passed; the step cache
+    and the kept answers of the registry are not read.
+    """
+    (desk.folder / "gates.yaml").write_text(yaml.safe_dump({"auc": {"min": 0.999}}))
+    assert set_policy(desk.folder, desk.store).exit_code == 0
+    chain = history(uri(desk.store), MODEL)
+    evaluation = dict(chain.of("evaluation", "2")[-1].content)
+    assert chain.policy is not None
+    evaluation |= {
+        "gates": chain.policy.content["gates"],
+        "holdout": chain.policy.content["holdout"]["digest"],
+    }
+    with registry_client(uri(desk.store)) as client:
+        record_evaluation(client, MODEL, "2", evaluation)
+    refused_again = call(desk.store, "promote", f"{MODEL}/2", "--remeasure")
+    assert refused_again.exit_code == 1
+    measured, reason = refused_again.stderr.strip().splitlines()
+    assert measured.startswith("measured again by ")
+    assert measured.endswith(": refused")
+    assert "its recorded evaluation was refused by the gates (the policy is record " in reason
+    chain = history(uri(desk.store), MODEL)
+    assert [record.kind for record in chain.records[-2:]] == ["evaluation", "refusal"]
+    run_id = chain.records[-2].content["run_id"]
+    assert (desk.store / "runs" / run_id / "report.html").is_file()
+    assert chain.aliases["champion"] == "1"
+
+
+@pytest.mark.long
+def test_a_promotion_measures_by_itself(desk: Any) -> None:
+    """Nobody has evaluated version 1; with an empty store it is measured, and gets the alias."""
+    done = call(desk.store, "promote", f"{MODEL}/2", "--remeasure")
+    assert done.exit_code == 0, done.stderr
+    done = call(desk.store, "promote", f"{MODEL}/1", "--remeasure")
+    assert done.exit_code == 0, done.stderr
+    assert history(uri(desk.store), MODEL).aliases["champion"] == "1"
+    assert call(desk.store, "verify", MODEL).exit_code == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("--to", "challenger"), "no policy decides about challenger"),
+        (("--key", "none.pem"), "--key none.pem cannot be read"),
+    ],
+)
+def test_a_new_measurement_needs_a_policy(
+    desk: Any, arguments: tuple[str, ...], words: str
+) -> None:
+    promote = ("promote", f"{MODEL}/2", "--remeasure", *arguments)
+    refused(desk.store, words, arguments=promote, code=2)
+
+
+def test_without_a_holdout_nothing_is_measured_again(desk: Any) -> None:
+    assert call(desk.store, "policy", "set", MODEL, "--gates", "gates.yaml").exit_code == 0
+    promote = ("promote", f"{MODEL}/2", "--remeasure")
+    refused(desk.store, "names no rows to measure on", arguments=promote, code=2)
+
+
+def test_an_evaluation_of_another_model_does_not_count(desk: Any) -> None:
+    """Kept answers of the registry, which the store's writers can change, pointed elsewhere."""
+    evaluation = dict(history(uri(desk.store), MODEL).of("evaluation", "2")[-1].content)
+    with registry_client(uri(desk.store)) as client:
+        record_evaluation(client, MODEL, "2", {**evaluation, "model": "0" * 64})
+    refused(desk.store, "its evaluation measured other files than those of this version")
+
+
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [
+        (("--group", "sex=F:3"), "expected ATTRIBUTE:GROUP=SIZE"),
+        (("--group", "sexx:F=3"), "'sexx' is no sensitive column of the contract"),
+        (("--group", "sex:X=3"), "'sex' has no group 'X'"),
+        (("--min-version", "99.0"), "is newer than this one"),
+        (("--min-version", "new"), "is no version"),
+        (("--approved-by", "none.pub"), "--approved-by none.pub cannot be read"),
+        (("--approved-by", "a.pub", "--approvals", "2"), "there are 1 keys in --approved-by"),
+        (("--approved-by", "a.pub", "--approvals", "0"), "ask for one approval or more"),
+        (("--approved-by", "a.pub", "--measured-by", "a.pub"), "is in measured_by and in"),
+        (("--set-by", "a.pub"), "sign this policy with one of these keys"),
+        (("--set-by", "a.pub", "--key", "b.pem"), "sign this policy with one of these keys"),
+    ],
+)
+def test_a_policy_of_keys_and_groups_that_cannot_hold(
+    desk: Any, more: tuple[str, ...], words: str
+) -> None:
+    new_key("a")
+    new_key("b")
+    refused(desk.store, words, arguments=("policy", "set", MODEL, "--gates", "gates.yaml", *more))
+    assert len(history(uri(desk.store), MODEL).of("policy")) == 1
+
+
+@pytest.mark.parametrize(
+    "option", [("--gates", "gates.yaml"), ("--data", "holdout.csv"), ("--set", "seed=7")]
+)
+def test_an_override_names_who_set_the_policy(desk: Any, option: tuple[str, str]) -> None:
+    policy = history(uri(desk.store), MODEL).policy
+    assert policy is not None
+    arguments = ("evaluate", f"{MODEL}/2", "--policy", *option, "--direct")
+    origin = f"the policy is record {policy.number}, set by {policy.who}, {policy.when}"
+    refused(desk.store, origin, option[0], arguments=arguments)
+
+
+def test_a_generated_holdout_has_the_seed_of_the_policy(tmp_path: Path) -> None:
+    """An evaluation makes the table with the policy's seed."""
+    import pyarrow.parquet as pq
+
+    from evenhand.flows.commands.promote_command import _holdout
+    from evenhand.flows.engine import DirectEngine, Steps
+    from evenhand.flows.evaluate import plan_evaluation
+    from evenhand.flows.run import ingest
+    from evenhand.tasks.execution.store import Store
+    from evenhand.tasks.registry.row_digests import digest_of_rows
+
+    store = Store(str(tmp_path / "store"))
+    rows = ["table.rows=50"]
+    holdout = _holdout(store, "loans", rows, 5)
+    plan = plan_evaluation("m", "loans", None, None, [*rows, "seed=5"], None, record=False)
+    steps = Steps(store, DirectEngine(store))
+    assert plan.data.seed is not None
+    ingest(plan.data.source, plan.data.seed, steps)
+    table = pq.read_table(store.fetch(steps.output("ingest", "raw")))
+    assert digest_of_rows(table, holdout["salt"]) == holdout["digest"]

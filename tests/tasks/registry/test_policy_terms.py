@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import itertools
 from dataclasses import replace
 from typing import Any
 
@@ -18,7 +19,11 @@ from evenhand.tasks.registry.ledger import Chain, Record
 from evenhand.tasks.registry.policy import holds_back, judge
 from evenhand.tasks.registry.policy_terms import (
     MIN_KEPT,
+    OVERLAP_METHOD,
     SETTINGS,
+    favourable_outcome,
+    group_sizes,
+    is_older_than,
     judged_columns,
     judged_copies,
     judged_otherwise,
@@ -47,6 +52,11 @@ POLICY: dict[str, Any] = {
     "min_kept": 0.95,
     "judged": judged_columns(CONTRACT),
     "copies": COPIES,
+    "favourable": favourable_outcome(CONTRACT),
+    "group_sizes": {"sex": {"F": 50}},
+    "min_version": "0.2.0",
+    "overlap_method": OVERLAP_METHOD,
+    "keys": {},
 }
 PASSED: dict[str, Any] = {
     "kind": "evaluate",
@@ -59,6 +69,10 @@ PASSED: dict[str, Any] = {
     "judged": judged_columns(CONTRACT),
     "copies": COPIES,
     "kept": {"rows": 1.0, "least": 1.0, "group": None},
+    "favourable": favourable_outcome(CONTRACT),
+    "sizes": {"sex": {"F": 50}},
+    "evenhand": "0.2.0",
+    "overlap_method": OVERLAP_METHOD,
 }
 VERSION = Record(
     1, "2026-01-01T00:00:00+00:00", "ada", "version", {"version": "1", "files": ""}, "", "a"
@@ -198,7 +212,7 @@ def test_the_kept_share_is_of_the_smallest_group() -> None:
 
 
 def test_an_older_policy_has_defaults_and_its_holdouts_terms() -> None:
-    new = ("measure", "min_kept", "judged", "copies")
+    new = ("measure", "min_kept", "judged", "copies", "min_version", "favourable", "group_sizes")
     older = {key: value for key, value in POLICY.items() if key not in new}
     terms = terms_of(older)
     assert (terms.older, terms.settings, terms.min_kept, terms.judged) == (
@@ -222,7 +236,7 @@ def test_without_a_pinned_contract_nobody_is_read_as_missing() -> None:
 
 
 def test_a_run_may_measure_more_strictly_but_not_less() -> None:
-    rules = {**POLICY, "holdout": None}
+    rules = {**POLICY, "holdout": None, "group_sizes": {}}
     run = {**PASSED, "kind": "run", "kept": {"rows": 1.0}}
     strict = {"level": 0.99, "draws": 5000, "min_cell": 1, "intersections": True, "seed": 9}
     assert holds_back(rules, {**run, "settings": strict}) is None
@@ -243,3 +257,89 @@ def test_the_terms_are_options_of_an_evaluation() -> None:
         "evaluate.intersections=false",
         "seed=0",
     ]
+
+
+@pytest.mark.parametrize(
+    ("version", "words"),
+    [
+        ("0.1.9", "evenhand 0.1.9 measured it, and the policy pins min_version 0.2.0"),
+        ("unknown", "evenhand unknown measured it"),
+        (None, "does not say which version"),
+    ],
+)
+def test_older_code_measures_nothing(version: Any, words: str) -> None:
+    """Neither does it pass a version, nor undo a refusal."""
+    older = {**PASSED, "evenhand": version}
+    assert words in str(reason(older))
+    assert reason(PASSED, {**older, "verdict": "refused"}) is None
+    assert "refused by the gates" in str(reason({**PASSED, "verdict": "refused"}, older))
+
+
+def test_versions_are_compared_by_number() -> None:
+    rising = ["unknown", "0.2", "0.2.1", "0.10.0", "1", "1.0.1rc1", "1.1"]
+    for lower, higher in itertools.pairwise(rising):
+        assert is_older_than(lower, higher)
+        assert not is_older_than(higher, lower)
+    assert not is_older_than("1", "1.0.0")
+    assert not is_older_than("1.0.0", "1")
+
+
+def test_another_measure_of_overlap_counts_for_nothing() -> None:
+    assert "overlap_method is other, and the policy pins" in str(
+        reason({**PASSED, "overlap_method": "other"})
+    )
+
+
+def test_another_favourable_outcome_is_refused() -> None:
+    """Also where the label's columns are not pinned."""
+    other = {"column": "paid", "code": 0, "favourable": "no", "adverse": "yes"}
+    for pinned in (POLICY["judged"], None):
+        words = str(reason({**PASSED, "favourable": other}, judged=pinned))
+        assert (
+            "another outcome counts as favourable in it than the policy pins (paid = yes)" in words
+        )
+
+
+def test_named_groups_have_a_smallest_size() -> None:
+    few = {**PASSED, "sizes": {"sex": {"F": 49}}}
+    assert "measured 49 people with sex = F, and the policy asks for 50" in str(reason(few))
+    for sizes in ({}, {"sex": {"M": 50}}, {"age": {"F": 50}}):
+        assert "does not count the people with sex = F" in str(reason({**PASSED, "sizes": sizes}))
+    raw = pa.table(
+        {"sex": ["F", "M", "F"], "age": [30, 50, 50], "pay": [1.0] * 3, "paid": ["no"] * 3}
+    )
+    (_, older) = bin_names(AGE)
+    wanted = {"sex": {"F": 1, "X": 1}, "age": {older: 1}}
+    assert group_sizes(raw, CONTRACT, wanted) == {"sex": {"F": 2, "X": 0}, "age": {older: 2}}
+
+
+def test_a_gate_with_its_default_bound_is_the_same_gate() -> None:
+    gates = {**GATES, "auc": {"bound": "point", "min": 0.5}}
+    assert reason({**PASSED, "gates": gates}) is None
+    weaker = {**GATES, "auc": {"bound": "interval", "min": 0.5}}
+    assert "no evaluation of it by the policy's gates" in str(reason({**PASSED, "gates": weaker}))
+
+
+@pytest.mark.parametrize(
+    ("rules", "words"),
+    [
+        ({"promoters": ["nobody"]}, "names who may promote (nobody)"),
+        ({"keys": {"measured_by": ["k"]}}, "lists keys in measured_by"),
+        ({"keys": {"trained_by": ["k"]}}, "lists keys in trained_by"),
+        ({"keys": {"promoted_by": ["k"]}}, "lists keys in promoted_by"),
+        ({"group_sizes": {"sex": {"F": 1}}}, "asks for a count of named groups"),
+    ],
+)
+def test_a_run_cannot_meet_what_asks_for_people(rules: Any, words: str) -> None:
+    run = {**PASSED, "kind": "run"}
+    policy = {**POLICY, "holdout": None, "group_sizes": {}}
+    assert holds_back(policy, run) is None
+    assert words in str(holds_back({**policy, **rules}, run))
+
+
+def test_a_run_that_lost_most_of_a_group_is_held_back() -> None:
+    """All rows together keep enough: the group is small."""
+    run = {**PASSED, "kind": "run", "kept": {"rows": 0.97, "least": 0.0, "group": "sex = X"}}
+    assert "0.0% of the people with sex = X" in str(
+        holds_back({**POLICY, "holdout": None, "group_sizes": {}}, run)
+    )

@@ -29,6 +29,8 @@ from evenhand.tasks.registry.row_digests import (
     record_of,
     recorded_digests,
     row_views,
+    table_of_views,
+    views_of_table,
 )
 
 CONTRACT = Contract(
@@ -152,3 +154,17 @@ def test_a_store_at_a_url_shares_its_key(tmp_path: Path, monkeypatch: pytest.Mon
     key = read_key(key_file(store))
     key_file(store).unlink()
     assert read_key(key_file(store)) == key
+
+
+def test_views_come_back_from_their_table() -> None:
+    views = {
+        "all": np.array([5, 2**64 - 1, 0], dtype=np.uint64),
+        "none": np.empty(0, dtype=np.uint64),
+        "rounded": np.array([7], dtype=np.uint64),
+    }
+    returned = views_of_table(table_of_views(views))
+    assert {view: digests.tolist() for view, digests in returned.items()} == {
+        "all": [5, 2**64 - 1, 0],
+        "rounded": [7],
+    }
+    assert returned["all"].dtype == np.uint64

@@ -138,6 +138,7 @@ def test_a_run_under_a_policy_with_keys_waits() -> None:
         "gates": {},
         "settings": settings,
         "kept": kept,
+        "evenhand": "0.2.0",
         "judged": {"label": {"name": "paid", "missing": []}, "sensitive": {}},
     }
     assert (

@@ -1,0 +1,668 @@
+"""Ways around a policy, each tried: the champion stays, one line says why, and the chain keeps it.
+
+The registry is in memory; the chain, the keys and the judgement are the real ones. Each attempt is
+a function of `WAYS`, whose docstring says what somebody tries. `World` is complete without it: the
+first test promotes.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from evenhand.tasks.errors import GateRefused, InputError
+from evenhand.tasks.registry import client as registry
+from evenhand.tasks.registry import ledger as audit
+from evenhand.tasks.registry import policy, signatures
+from evenhand.tasks.registry.ledger import Record, read_chain
+from evenhand.tasks.registry.policy_people import false_records, unsigned_moves
+from evenhand.tasks.registry.signed_records import own_key, signing_with
+from tests.tasks.registry.test_ledger import AbsentError, Client
+from tests.tasks.registry.test_policy_terms import (
+    AGE,
+    CONTRACT,
+    PAID,
+    PASSED,
+    POLICY,
+    SEX,
+    changed,
+    judged_columns,
+    replace,
+)
+
+NAME = "loans"
+GATES = {
+    "auc": {"min": 0.5, "bound": "interval", "groups": ["F"]},
+    "consistency.work": {"min": 0.9},
+}
+PEOPLE = ("trainer", "measurer", "ada", "grace", "promoter", "officer", "stranger")
+WAYS: dict[str, Callable[[World], None]] = {}
+
+
+def way(attempt: Callable[[World], None]) -> Callable[[World], None]:
+    WAYS[attempt.__name__] = attempt
+    return attempt
+
+
+class World:
+    """A chain of records, and the people with their keys."""
+
+    def __init__(self, client: Client, keys: dict[str, Path]) -> None:
+        self.client = client
+        self.keys = keys
+        self.alias = "champion"
+        self.promoter: str | None = "promoter"
+        self.measured: str | None = None
+
+    def public(self, *people: str) -> list[str]:
+        keys = []
+        for person in people:
+            with signing_with(self.keys[person]):
+                keys.append(own_key())
+        return keys
+
+    def write(self, person: str | None, kind: str, content: dict[str, Any]) -> Record:
+        with signing_with(self.keys[person]) if person else nullcontext():
+            return audit.append(self.client, NAME, kind, content)
+
+    def publish(self, person: str | None = "trainer", version: str = "2") -> None:
+        self.write(person, "version", {"version": version, "files": f"files of {version}"})
+
+    def rules(self, **changes: Any) -> dict[str, Any]:
+        keys = {
+            "trained_by": self.public("trainer"),
+            "measured_by": self.public("measurer"),
+            "approved_by": self.public("ada", "grace"),
+            "promoted_by": self.public("promoter"),
+            "set_by": self.public("officer"),
+        }
+        keys |= changes.pop("keys", {})
+        return {**POLICY, "gates": GATES, "approvals": 2, "keys": keys, **changes}
+
+    def set_policy(self, person: str | None = "officer", **changes: Any) -> None:
+        with signing_with(self.keys[person]) if person else nullcontext():
+            policy.set_policy("uri", NAME, self.rules(**changes))
+
+    def evaluate(
+        self, person: str | None = "measurer", version: str = "2", **changes: Any
+    ) -> Record:
+        content = {**PASSED, "gates": GATES, "version": version, **changes}
+        return self.write(person, "evaluation", content)
+
+    def approve(self, *people: str, version: str = "2") -> None:
+        for person in people or ("ada", "grace"):
+            with signing_with(self.keys[person]):
+                policy.approve("uri", NAME, version)
+
+    def before_evaluation(self) -> None:
+        self.publish()
+        self.set_policy()
+
+    def complete(self, **changes: Any) -> None:
+        """All that a promotion needs, with another evaluation."""
+        self.before_evaluation()
+        self.evaluate(**changes)
+        self.approve()
+
+    def rewrite(self, number: int, **content: Any) -> None:
+        """Change a record where it stands, as somebody who can write to the registry."""
+        record = json.loads(self.client.records[number])
+        record["content"] |= content
+        self.client.records[number] = json.dumps(record, sort_keys=True)
+
+    def copy(self, number: int, **content: Any) -> None:
+        """Add a record again at the end, with its signature, which is of another place."""
+        record = json.loads(self.client.records[number])
+        last = read_chain(self.client, NAME).records[-1]
+        record["content"] |= content
+        record |= {"number": last.number + 1, "previous": last.digest}
+        self.client.create_model_version(NAME, "", {audit.RECORD_TAG: json.dumps(record)})
+
+    def promote(self) -> Record | None:
+        with signing_with(self.keys[self.promoter]) if self.promoter else nullcontext():
+            return policy.promote("uri", NAME, "2", self.alias, self.measured)
+
+
+@pytest.fixture(scope="module")
+def keys(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    folder = tmp_path_factory.mktemp("keys")
+    files = {}
+    for person in PEOPLE:
+        files[person] = folder / f"{person}.pem"
+        pem = Ed25519PrivateKey.generate().private_bytes(
+            serialization.Encoding.PEM,
+            serialization.PrivateFormat.PKCS8,
+            serialization.NoEncryption(),
+        )
+        files[person].write_bytes(pem)
+    return files
+
+
+@pytest.fixture
+def world(keys: dict[str, Path], monkeypatch: pytest.MonkeyPatch) -> World:
+    """Version 1 of the model is champion by a record of its own."""
+    client = Client()
+
+    @contextmanager
+    def opened(uri: str) -> Iterator[Client]:
+        yield client
+
+    for module in (registry, audit, policy):
+        monkeypatch.setattr(module, "registry_client", opened)
+    monkeypatch.setattr(audit.time, "sleep", lambda seconds: None)
+    # the files of models have tests of their own
+    monkeypatch.setattr(policy, "damage", lambda *arguments, **options: None)
+    monkeypatch.setattr(policy, "_of_another_model", lambda *arguments: None)
+    monkeypatch.setitem(sys.modules, "mlflow", SimpleNamespace(MlflowException=AbsentError))
+    monkeypatch.delenv("EVENHAND_KEY", raising=False)
+    monkeypatch.setenv("EVENHAND_ACTOR", "somebody")
+    made = World(client, keys)
+    made.publish(version="1")
+    audit.move_alias(client, NAME, "champion", "1", reason="promote", evaluation={})
+    return made
+
+
+def test_what_meets_the_policy_is_promoted(world: World) -> None:
+    """The record names the policy and both approvals, and the chain verifies."""
+    world.complete()
+    made = world.promote()
+    chain = read_chain(world.client, NAME)
+    assert made is not None
+    assert chain.policy is not None
+    assert chain.aliases["champion"] == "2"
+    assert made.content["policy"] == chain.policy.digest
+    approvals = sorted(record.digest for record in chain.of("approval"))
+    assert made.content["approvals"] == approvals
+    assert [*chain.faults, *false_records(chain), *unsigned_moves(chain)] == []
+
+
+# an evaluation that was measured otherwise, signed by the measurer
+
+
+def measured_with(**settings: Any) -> Callable[[World], None]:
+    def attempt(world: World) -> None:
+        world.before_evaluation()
+        world.evaluate(settings={**PASSED["settings"], **settings})
+
+    return attempt
+
+
+def measured_so(**changes: Any) -> Callable[[World], None]:
+    return lambda world: world.before_evaluation() or world.evaluate(**changes) and None
+
+
+def approved_so(**changes: Any) -> Callable[[World], None]:
+    return lambda world: world.complete(**changes)
+
+
+def contract_of(column: Any, **parts: Any) -> Callable[[World], None]:
+    return approved_so(judged=judged_columns(changed(column, **parts)))
+
+
+WAYS |= {
+    "a_lower_level": measured_with(level=0.01),
+    "fewer_draws": measured_with(draws=10),
+    "a_larger_smallest_group": measured_with(min_cell=500),
+    "a_smaller_smallest_group": measured_with(min_cell=1),
+    "intersections": measured_with(intersections=True),
+    "a_lucky_seed": measured_with(seed=7),
+    "no_settings": measured_so(settings={}),
+    "laxer_gates": measured_so(gates={**GATES, "consistency.work": {"min": 0.1}}),
+    "a_gate_left_out": measured_so(gates={"consistency.work": {"min": 0.9}}),
+    "another_bound": measured_so(gates={**GATES, "auc": {"min": 0.5, "groups": ["F"]}}),
+    "a_group_left_out_of_a_gate": measured_so(
+        gates={**GATES, "auc": {"min": 0.5, "bound": "interval"}}
+    ),
+    "other_rows": measured_so(holdout="another"),
+    "no_rows_named": measured_so(holdout=None),
+    "code_before_the_lowest_version": measured_so(evenhand="0.1.0"),
+    "code_without_a_version": measured_so(evenhand=None),
+    "another_measure_of_overlap": measured_so(overlap_method="none"),
+    "training_rows": approved_so(overlap=0.06),
+    "an_unknown_overlap": approved_so(overlap=None),
+    "the_table_it_learned_from": approved_so(same_table=True),
+    "rows_set_aside": approved_so(kept={"rows": 0.9, "least": 0.96, "group": None}),
+    "a_group_set_aside": approved_so(kept={"rows": 0.99, "least": 0.1, "group": "sex = F"}),
+    "no_share_of_rows": approved_so(kept={}),
+    "a_named_group_of_few": approved_so(sizes={"sex": {"F": 49}}),
+    "a_named_group_not_counted": approved_so(sizes={}),
+    "a_group_read_as_missing": contract_of(SEX, missing=("F",)),
+    "a_group_not_allowed": contract_of(SEX, allowed=("M", "X")),
+    "one_bin_for_all_ages": contract_of(AGE, bins=(99,)),
+    "an_attribute_ignored": contract_of(AGE, role="ignore", bins=None),
+    "a_label_turned_around": contract_of(PAID, positive="no"),
+    "a_label_read_as_missing": contract_of(PAID, missing=("no",)),
+    "missing_people_dropped": approved_so(
+        judged=judged_columns(replace(CONTRACT, missing_sensitive="drop"))
+    ),
+    "no_contract_named": approved_so(judged=None),
+    "the_adverse_outcome_counted": approved_so(
+        favourable={"column": "paid", "code": 0, "favourable": "no", "adverse": "yes"}
+    ),
+    "other_copies_of_people": approved_so(copies={"work": {"owner": "all"}}),
+    "too_little_evidence": approved_so(verdict="insufficient_evidence"),
+    "no_verdict": approved_so(verdict="no_gates"),
+    "a_refused_evaluation": approved_so(verdict="refused"),
+}
+
+
+# an evaluation that others wrote
+
+
+@way
+def an_unsigned_evaluation(world: World) -> None:
+    """Somebody who can write to the registry records an evaluation that never took place."""
+    world.complete(verdict="refused")
+    world.evaluate(person=None)
+
+
+@way
+def an_evaluation_by_the_trainer(world: World) -> None:
+    world.complete(verdict="refused")
+    world.evaluate(person="trainer")
+
+
+@way
+def an_evaluation_by_an_approver(world: World) -> None:
+    world.complete(verdict="refused")
+    world.evaluate(person="ada")
+
+
+@way
+def an_evaluation_with_a_copied_signature(world: World) -> None:
+    """The refused record is copied to the end with its signature, and says passed."""
+    world.complete(verdict="refused")
+    evaluation = read_chain(world.client, NAME).of("evaluation")[-1]
+    world.copy(int(evaluation.place), verdict="passed")
+
+
+@way
+def an_evaluation_of_another_version(world: World) -> None:
+    """Version 1 passed; its record is copied with the number of version 2."""
+    world.before_evaluation()
+    other = world.evaluate(version="1")
+    world.copy(int(other.place), version="2")
+
+
+@way
+def an_evaluation_changed_in_place(world: World) -> None:
+    world.before_evaluation()
+    evaluation = world.evaluate(verdict="refused")
+    world.rewrite(int(evaluation.place), verdict="passed")
+    world.evaluate(person=None, version="1")
+
+
+@way
+def a_required_metric_without_a_value(world: World) -> None:
+    world.publish()
+    world.set_policy(required=["accuracy"])
+    world.evaluate()
+    world.approve()
+
+
+@way
+def a_record_forged_after_the_measurement(world: World) -> None:
+    """`promote --remeasure` has measured; meanwhile another passed evaluation is recorded."""
+    world.complete()
+    evaluations = read_chain(world.client, NAME).of("evaluation", "2")
+    world.measured = evaluations[-1].digest
+    world.evaluate()
+
+
+# approvals
+
+
+@way
+def no_approval(world: World) -> None:
+    world.before_evaluation()
+    world.evaluate()
+
+
+@way
+def approvals_by_name(world: World) -> None:
+    """Two records of approvals under the names of the approvers, without their keys."""
+    world.complete()
+    approval = read_chain(world.client, NAME).of("approval")[-1]
+    world.client.records = dict(list(world.client.records.items())[:-2])
+    for _ in range(2):
+        world.write(None, "approval", dict(approval.content))
+
+
+@way
+def approvals_by_other_keys(world: World) -> None:
+    world.before_evaluation()
+    world.evaluate()
+    world.approve("ada")
+    approval = read_chain(world.client, NAME).of("approval")[-1]
+    for person in ("stranger", "officer", "trainer", "measurer", "promoter"):
+        world.write(person, "approval", dict(approval.content))
+
+
+@way
+def one_approver_twice(world: World) -> None:
+    world.before_evaluation()
+    world.evaluate()
+    world.approve("ada", "ada")
+
+
+@way
+def an_approver_who_trained(world: World) -> None:
+    """Ada's key is listed for both by a policy that somebody wrote without `policy set`."""
+    world.publish("ada")
+    world.set_policy(keys={"trained_by": world.public("ada")})
+    world.evaluate()
+    world.approve("grace")
+    approval = read_chain(world.client, NAME).of("approval")[-1]
+    world.write("ada", "approval", dict(approval.content))
+
+
+@way
+def an_approver_who_measured(world: World) -> None:
+    world.publish()
+    world.set_policy(keys={"measured_by": world.public("ada")})
+    world.evaluate("ada")
+    world.approve()
+
+
+@way
+def approvals_of_an_earlier_evaluation(world: World) -> None:
+    """The same verdict, other values."""
+    world.complete()
+    world.evaluate(values={"auc": 0.51})
+
+
+@way
+def approvals_under_an_earlier_policy(world: World) -> None:
+    world.complete()
+    world.set_policy(min_kept=0.5)
+
+
+@way
+def approvals_of_another_version(world: World) -> None:
+    world.before_evaluation()
+    world.evaluate()
+    world.evaluate(version="1")
+    world.approve(version="1")
+
+
+@way
+def approvals_copied_from_another_version(world: World) -> None:
+    approvals_of_another_version(world)
+    for approval in read_chain(world.client, NAME).of("approval"):
+        world.copy(int(approval.place), version="2")
+
+
+@way
+def approvals_by_an_older_version(world: World) -> None:
+    """They name neither the evaluation nor the policy."""
+    world.before_evaluation()
+    world.evaluate()
+    for person in ("ada", "grace"):
+        world.write(person, "approval", {"version": "2", "files": "files of 2"})
+
+
+# people
+
+
+@way
+def a_promoter_by_name(world: World) -> None:
+    world.complete()
+    world.promoter = None
+
+
+@way
+def a_promoter_with_another_key(world: World) -> None:
+    world.complete()
+    world.promoter = "stranger"
+
+
+@way
+def a_version_that_nobody_listed_trained(world: World) -> None:
+    world.publish("stranger")
+    world.set_policy()
+    world.evaluate()
+    world.approve()
+
+
+@way
+def a_version_without_a_signed_publication(world: World) -> None:
+    world.publish(None)
+    world.set_policy()
+    world.evaluate()
+    world.approve()
+
+
+@way
+def a_second_publication_by_a_listed_key(world: World) -> None:
+    """The first record of a version counts."""
+    a_version_that_nobody_listed_trained(world)
+    world.publish("trainer")
+
+
+@way
+def a_version_that_is_too_young(world: World) -> None:
+    world.publish()
+    world.set_policy(min_age=1.0)
+    world.evaluate()
+    world.approve()
+
+
+@way
+def a_version_without_its_signature(world: World) -> None:
+    world.publish()
+    world.set_policy(signed_by=world.public("officer"))
+    world.evaluate()
+    world.approve()
+
+
+@way
+def a_signature_of_other_files(world: World) -> None:
+    a_version_without_its_signature(world)
+    key = signatures.read_private_key(world.keys["officer"])
+    made = signatures.signature(key, NAME, "files of 1")
+    world.write(None, "signature", {"version": "2", **made})
+
+
+@way
+def another_alias(world: World) -> None:
+    """Services may read another alias than champion."""
+    world.complete(verdict="refused")
+    world.alias = "production"
+
+
+# the policy itself
+
+
+@way
+def a_weaker_policy_without_a_key(world: World) -> None:
+    world.complete(verdict="refused")
+    world.write(None, "policy", world.rules(gates={}, approvals=0, holdout=None, keys={}))
+
+
+@way
+def a_weaker_policy_by_another_key(world: World) -> None:
+    world.complete(verdict="refused")
+    with pytest.raises(GateRefused, match="only a key that it lists in set_by may replace it"):
+        world.set_policy("trainer", gates={})
+    world.write("trainer", "policy", world.rules(gates={}))
+
+
+@way
+def a_policy_removed_without_a_key(world: World) -> None:
+    world.complete(verdict="refused")
+    world.write(None, "policy", {"gates": None})
+
+
+@way
+def a_policy_that_lists_other_keys(world: World) -> None:
+    """Its own key would be on the list, but the policy before does not have it."""
+    world.complete(verdict="refused")
+    listed = {role: world.public("stranger") for role in ("set_by", "measured_by")}
+    world.write("stranger", "policy", world.rules(keys=listed))
+    world.evaluate("stranger")
+
+
+@way
+def a_policy_taken_out(world: World) -> None:
+    """The record of the policy is deleted from the registry: the later records lack it."""
+    world.complete(verdict="refused")
+    world.evaluate()
+    (record,) = read_chain(world.client, NAME).of("policy")
+    del world.client.records[int(record.place)]
+
+
+@way
+def a_policy_weakened_in_place(world: World) -> None:
+    world.before_evaluation()
+    lax = {"auc": {"min": 0.1}}
+    world.evaluate(gates=lax)
+    (record,) = read_chain(world.client, NAME).of("policy")
+    world.rewrite(int(record.place), gates=lax, keys={}, approvals=0)
+
+
+@way
+def the_policy_before_the_present_one(world: World) -> None:
+    """The stricter one is deleted, so that the first one would be in force again."""
+    world.publish()
+    world.set_policy(approvals=0, keys={"approved_by": []})
+    world.set_policy()
+    world.evaluate()
+    (_, record) = read_chain(world.client, NAME).of("policy")
+    del world.client.records[int(record.place)]
+
+
+@way
+def a_policy_set_while_it_is_promoted(world: World) -> None:
+    """Between the last look and the record of the move a stricter policy is set."""
+    world.complete()
+    meanwhile(world, lambda: world.set_policy(gates={**GATES, "accuracy": {"min": 0.9}}))
+
+
+@way
+def a_refusal_recorded_while_it_is_promoted(world: World) -> None:
+    world.complete()
+    meanwhile(world, lambda: world.evaluate(verdict="refused"))
+
+
+@way
+def a_policy_of_other_approvers_set_meanwhile(world: World) -> None:
+    world.complete()
+    listed = {"approved_by": world.public("officer", "stranger")}
+    meanwhile(world, lambda: world.set_policy(keys=listed))
+
+
+def meanwhile(world: World, act: Callable[[], Any]) -> None:
+    """Act once, at the moment when the registry is asked to add the record of the move."""
+    create = world.client.create_model_version
+    pending = [act]
+
+    def create_after_others(name: str, source: str, tags: dict[str, str]) -> Any:
+        if pending and json.loads(tags[audit.RECORD_TAG])["kind"] == "move":
+            pending.pop()()
+        return create(name, source, tags)
+
+    world.client.create_model_version = create_after_others  # type: ignore[method-assign]
+
+
+@pytest.mark.parametrize("name", WAYS)
+def test_no_way_around_a_policy(world: World, name: str) -> None:
+    WAYS[name](world)
+    with pytest.raises(GateRefused) as caught:
+        world.promote()
+    chain = read_chain(world.client, NAME)
+    assert chain.aliases == {"champion": "1"}
+    assert caught.value.exit_code == 1
+    assert str(caught.value).startswith(f"{NAME} version 2 cannot become {world.alias}: ")
+    refusals = chain.of("refusal", "2")
+    assert refusals[-1] == chain.records[-1]
+    assert refusals[-1].content["reason"] in str(caught.value)
+    policies = chain.of("policy")
+    if chain.policy is not None:
+        assert f"set by somebody, {chain.policy.when}" in str(caught.value)
+    else:
+        assert policies == []
+
+
+def test_there_are_enough_ways() -> None:
+    assert len(WAYS) >= 70
+
+
+def test_a_policy_in_place_of_one_with_keys_is_a_fault(world: World) -> None:
+    a_policy_removed_without_a_key(world)
+    (fault,) = false_records(read_chain(world.client, NAME))
+    assert "a policy by somebody, counts for nothing: no key of the policy before it" in fault
+
+
+def test_a_move_without_a_listed_key_is_a_fault(world: World) -> None:
+    """Somebody who writes the registry records and makes the move, as this program would."""
+    world.complete()
+    audit.move_alias(world.client, NAME, "champion", "2", reason="promote", evaluation={})
+    (fault,) = unsigned_moves(read_chain(world.client, NAME))
+    assert "champion is version 2 by record" in fault
+
+
+def test_a_signed_record_that_was_changed_is_a_fault(world: World) -> None:
+    world.complete()
+    last = read_chain(world.client, NAME).records[-1]
+    world.rewrite(int(last.place), files="other")
+    assert f"record {last.number} has a false signature" in false_records(
+        read_chain(world.client, NAME)
+    )
+
+
+def test_approvals_hold_for_the_same_measurement(world: World) -> None:
+    """Measured again, by another run and in the last bits of a float: nobody approves anew."""
+    world.before_evaluation()
+    world.evaluate(values={"auc": 0.7}, run_id="first")
+    world.approve()
+    world.evaluate(values={"auc": 0.7 + 1e-14}, run_id="second")
+    assert world.promote() is not None
+
+
+def test_only_a_key_of_the_list_replaces_a_policy(world: World) -> None:
+    world.set_policy()
+    with pytest.raises(GateRefused, match=r"the policy of loans was not set: .*set_by"):
+        world.set_policy(None)
+    assert read_chain(world.client, NAME).records[-1].content["action"] == "policy set"
+    world.set_policy(min_kept=0.5)
+    chain = read_chain(world.client, NAME)
+    assert chain.policy is not None
+    assert chain.policy.content["min_kept"] == 0.5
+
+
+@pytest.mark.parametrize(
+    ("person", "words"),
+    [
+        (None, "the policy counts approvals by the keys in approved_by"),
+        ("stranger", "is none of those that the policy lists in approved_by"),
+        ("ada", "signed its publication, and an author approves nothing"),
+    ],
+)
+def test_an_approval_that_cannot_count_is_refused(
+    world: World, person: str | None, words: str
+) -> None:
+    world.publish("ada")
+    world.set_policy()
+    world.evaluate()
+    with (
+        signing_with(world.keys[person]) if person else nullcontext(),
+        pytest.raises(GateRefused, match=words),
+    ):
+        policy.approve("uri", NAME, "2")
+    last = read_chain(world.client, NAME).records[-1]
+    assert (last.kind, last.content["action"]) == ("refusal", "approve")
+
+
+def test_nothing_is_approved_before_it_is_measured(world: World) -> None:
+    world.before_evaluation()
+    with pytest.raises(InputError, match="there is nothing to approve of loans version 2: no eval"):
+        world.approve("ada")

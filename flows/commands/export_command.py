@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from evenhand.tasks.registry.bundle import Bundle
 
 # the library of the extra that each format needs
-NEEDS = {"onnx": "onnx", "sql": "sqlglot", "pmml": None}
+NEEDS = {"onnx": "onnx", "sql": None, "pmml": None}
 
 
 def export(

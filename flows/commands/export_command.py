@@ -34,10 +34,11 @@ def export(
 ) -> None:
     """Write a published model in another format, or print its SQL."""
     _check_options(to, output, dialect)
-    from evenhand.flows.runtime import prepare_environment
+    from evenhand.flows.runtime import prepare_environment, store_for_reading
     from evenhand.tasks.execution.store import Store
     from evenhand.tasks.registry.bundle import open_bundle
 
+    store_url = store_for_reading(store_url)
     prepare_environment(store_url)
     store = Store(store_url)
     with store.workdir() as scratch:

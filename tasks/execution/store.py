@@ -332,15 +332,29 @@ class Store(Folder):
             path.unlink(missing_ok=True)
             held.release()
 
-    def _remove_leftovers(self) -> None:
-        """Remove the leases and temporary folders of processes that were killed.
+    def remove_leftovers(self) -> int:
+        """Remove the leases and temporary folders of killed processes; return their number.
 
         Checkpoints stay: the next run goes on from them.
         """
+        with self.lock("prune"):
+            return self._remove_leftovers()
+
+    def _remove_leftovers(self) -> int:
+        leases = self.local / "leases"
+        before = len(list(leases.glob("*-*")))
         self._oldest_lease()
+        removed = before - len(list(leases.glob("*-*")))
         for folder in self.scratch().iterdir():
             if _is_of_ended_process(folder.name):
                 shutil.rmtree(folder, ignore_errors=True)
+                removed += 1
+        return removed
+
+    def remove_damaged_records(self) -> int:
+        """Remove records of steps that cannot be read; return their number."""
+        damaged = [path for path, record in self._records() if record is None]
+        return sum(self._delete(path) for path in damaged)
 
     def _oldest_lease(self) -> float | None:
         """Time since which what was used is kept; None if no run holds a lease."""

@@ -45,7 +45,7 @@ _PROPERTY_TYPES = (
 
 class _Strict(BaseModel):
     # the reference is made from the lines below the keys; a key without one only documents
-    model_config = ConfigDict(extra="forbid", strict=True, use_attribute_docstrings=True)
+    model_config = ConfigDict(extra="forbid", strict=True)
 
     @model_validator(mode="before")
     @classmethod

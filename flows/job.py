@@ -39,9 +39,7 @@ class Section(BaseModel):
     The docstring below a key describes it; the reference page is generated from these docstrings.
     """
 
-    model_config = ConfigDict(
-        extra="forbid", frozen=True, allow_inf_nan=False, use_attribute_docstrings=True
-    )
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
     # keys of which one may be given
     alternatives: ClassVar[tuple[tuple[str, ...], ...]] = ()
 

@@ -5,6 +5,7 @@ They are committed, so that links to them work in a checkout; running this file 
 
 from __future__ import annotations
 
+import ast
 import importlib
 import inspect
 import re
@@ -14,7 +15,8 @@ from pathlib import Path
 from typing import Any
 
 import typer
-from pydantic import TypeAdapter
+from pydantic import BaseModel, TypeAdapter
+from pydantic.json_schema import GenerateJsonSchema
 
 from evenhand.data_contracts.odcs import COLUMN_PROPERTIES, CONTRACT_PROPERTIES, ContractDocument
 from evenhand.fairlib.catalogue import METRICS, Kind, names_of
@@ -65,6 +67,43 @@ SYMBOLS = {
 }  # fmt: skip
 
 
+class DescribedKeys(GenerateJsonSchema):
+    """JSON schema whose properties are described by the docstrings below a model's fields.
+
+    Pydantic can read these docstrings itself, but then whenever the class is made: in each process.
+    """
+
+    def model_schema(self, schema: Any) -> Schema:
+        """Schema of one model, with the descriptions of its properties."""
+        made = super().model_schema(schema)
+        model: type[BaseModel] = schema["cls"]
+        docstrings: dict[str, str] = {}
+        for cls in reversed(model.__mro__):
+            if issubclass(cls, BaseModel) and cls is not BaseModel:
+                docstrings |= _attribute_docstrings(cls)
+        for name, field in model.model_fields.items():
+            key = name
+            if self.by_alias:
+                key = field.alias or name
+            if name in docstrings and key in made.get("properties", {}):
+                made["properties"][key].setdefault("description", docstrings[name])
+        return made
+
+
+def _attribute_docstrings(cls: type) -> dict[str, str]:
+    """Strings that follow the annotated names of a class, by name."""
+    source = textwrap.dedent(inspect.getsource(cls))
+    body = ast.parse(source).body[0].body  # type: ignore[attr-defined]
+    docstrings = {}
+    for statement, following in zip(body, body[1:], strict=False):
+        if not isinstance(statement, ast.AnnAssign) or not isinstance(following, ast.Expr):
+            continue
+        text = following.value
+        if isinstance(text, ast.Constant) and isinstance(text.value, str):
+            docstrings[ast.unparse(statement.target)] = inspect.cleandoc(text.value)
+    return docstrings
+
+
 def write_pages(folder: Path) -> None:
     """Write every generated page below a copy of docs/."""
     for name, text in pages().items():
@@ -89,7 +128,7 @@ def pages() -> dict[str, str]:
 
 def job_page() -> str:
     """All sections and keys of a job."""
-    schema = Job.model_json_schema()
+    schema = Job.model_json_schema(schema_generator=DescribedKeys)
     own = dict(schema["properties"])
     parts = [
         """\
@@ -127,7 +166,7 @@ merge key by key, lists are replaced, and `null` removes a key; of the method's 
             parts += [f"## {key}\n", _keys(section, schema, prefix=f"{key}.")]
             parts += _inner_sections(key, section, schema)
     parts.append(GATES)
-    predict = Predict.model_json_schema()
+    predict = Predict.model_json_schema(schema_generator=DescribedKeys)
     parts += [PREDICT, _keys(predict, predict, prefix="predict.")]
     return "\n".join(parts)
 
@@ -307,7 +346,7 @@ def _markdown(text: str) -> str:
 
 def contract_page() -> str:
     """All keys of a contract, and the properties that Evenhand adds."""
-    schema = ContractDocument.model_json_schema(by_alias=True)
+    schema = ContractDocument.model_json_schema(by_alias=True, schema_generator=DescribedKeys)
     defs = schema["$defs"]
     parts = [
         """\

@@ -166,10 +166,14 @@ class EXPLORE(Metric):
         groups: ArrayLike | None = None,
         counterfactuals: Sequence[ArrayLike] | None = None,
     ) -> Self:
-        """Learn the matrix from training rows, shape (n, d); y and sensitive features are ignored.
+        """Learn the matrix from pairs of training rows.
 
         Parameters
         ----------
+        X : array-like, shape (n, d)
+            Training rows.
+        y, sensitive_features : object, default None
+            Ignored; all metrics take them.
         comparable, incomparable : pairs of array-like, each of one shape (m, d)
             Rows ``i`` of the two arrays are a pair. Both sorts are needed.
         groups : array-like, shape (n,)

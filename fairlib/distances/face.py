@@ -68,11 +68,14 @@ class FACE(Metric):
         groups: ArrayLike | None = None,
         counterfactuals: Sequence[ArrayLike] | None = None,
     ) -> Self:
-        """Learn the directions from training rows, shape (n, d); y and sensitive features are
-        ignored.
+        """Learn the directions in which comparable training rows differ.
 
         Parameters
         ----------
+        X : array-like, shape (n, d)
+            Training rows.
+        y, sensitive_features : object, default None
+            Ignored; all metrics take them.
         groups : array-like, shape (n,)
             Ids: comparable rows share one. A row that is alone in its group is left out.
         counterfactuals : sequence of array-like, shape (n, d)

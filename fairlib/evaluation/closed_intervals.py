@@ -528,10 +528,10 @@ def _lowest_area(area: float, positives: float, negatives: float, level: float) 
         variance = theta * (1.0 - theta) * shape / (positives * negatives)
         return area - theta - z * float(np.sqrt(variance))
 
-    nearest = area * (1.0 - 1e-12)
-    if area <= 0.0 or _excess(nearest) >= 0.0:
-        return max(area, 0.0)
-    return float(brentq(_excess, 0.0, nearest, xtol=1e-12))
+    if area <= 0.0:
+        return 0.0
+    # the excess is the area itself at 0, and negative next to the area
+    return float(brentq(_excess, 0.0, area * (1.0 - 1e-12), xtol=1e-12))
 
 
 def bounded_mean_interval(

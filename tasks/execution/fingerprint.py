@@ -19,8 +19,9 @@ INIT = "__init__.py"
 # All packages have one root.
 ROOT = Path(__file__).resolve().parents[2]
 # `from evenhand.a.b import c, d`, in brackets over several lines too; and `import evenhand.a.b`.
-IMPORT = re.compile(rf"^[ \t]*from ({PACKAGE}[\w.]*) import (\([^)]*\)|[^\n]*)", re.MULTILINE)
-PLAIN_IMPORT = re.compile(rf"^[ \t]*import ({PACKAGE}[\w.]*)", re.MULTILINE)
+# Both begin with a word, which is found several times faster than the beginning of a line.
+IMPORT = re.compile(rf"from ({PACKAGE}[\w.]*) import (\([^)]*\)|[^\n]*)")
+PLAIN_IMPORT = re.compile(rf"import ({PACKAGE}[\w.]*)")
 FOR_TYPES = re.compile(r"^([ \t]*)if TYPE_CHECKING:\n(\1[ \t]+.*\n|\n)+", re.MULTILINE)
 COMMENT = re.compile(r"#[^\n]*")
 VERSION = re.compile(r"^Version: (\S+)", re.MULTILINE)
@@ -98,13 +99,26 @@ def _imports(content: str) -> list[str]:
     Imports for type checkers are left out, because they are never executed.
     """
     # A regular expression takes a thirtieth of a parser's time, and every process needs this.
-    content = FOR_TYPES.sub("", content)
-    names = PLAIN_IMPORT.findall(content)
-    for module, imported in IMPORT.findall(content):
+    if "if TYPE_CHECKING:" in content:
+        content = FOR_TYPES.sub("", content)
+    names = []
+    for statement in PLAIN_IMPORT.finditer(content):
+        if _begins_line(content, statement.start()):
+            names.append(statement[1])
+    for statement in IMPORT.finditer(content):
+        if not _begins_line(content, statement.start()):
+            continue
+        module, imported = statement.groups()
         names.append(module)
         listed = COMMENT.sub("", imported).strip("()").split(",")
         names += [f"{module}.{item.split()[0]}" for item in listed if item.strip()]
     return names
+
+
+def _begins_line(content: str, place: int) -> bool:
+    """Whether only spaces stand before a place on its line."""
+    line_start = content.rfind("\n", 0, place) + 1
+    return not content[line_start:place].strip(" \t")
 
 
 def code_digest(modules: Iterable[str]) -> str:

@@ -201,3 +201,25 @@ def test_the_theil_interval_is_of_two_distributions_of_shares() -> None:
         tables[:, 0, 1] = shares[:, 2]
         ends.append(np.quantile(theil_index(tables), [0.05, 0.95]))
     assert found == pytest.approx((ends[0][0], ends[1][1]), rel=0.02)
+
+
+def test_the_theil_interval_is_that_of_its_two_distributions() -> None:
+    counts = np.array([[30.0, 6.0], [4.0, 20.0]])
+    effective = 45.0
+    low, high = metric_intervals.theil_interval(
+        counts, effective, 0.9, 200, np.random.default_rng(5)
+    )
+    right, negative, positive = 50 * 0.75, 4 * 0.75, 6 * 0.75
+    rng = np.random.default_rng(5)
+    ends = []
+    for shape in ([right + 1, negative, positive], [right, negative + 1, positive + 1]):
+        indices = []
+        for drawn_right, drawn_negative, drawn_positive in rng.standard_gamma(shape, (200, 3)):
+            # benefits 1, 0 and 2; the index is the mean of b / mean * log(b / mean)
+            total = drawn_right + drawn_negative + drawn_positive
+            mean = (drawn_right + 2 * drawn_positive) / total
+            entropy = drawn_right / mean * np.log(1 / mean)
+            entropy += drawn_positive * 2 / mean * np.log(2 / mean)
+            indices.append(entropy / total)
+        ends += [np.quantile(indices, 0.05), np.quantile(indices, 0.95)]
+    assert (low, high) == pytest.approx((min(ends), max(ends)))

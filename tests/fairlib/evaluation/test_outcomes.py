@@ -188,3 +188,15 @@ def test_label_0_may_be_the_favourable_one() -> None:
     assert turned.y_pred.tolist() == [0, 0, 1]
     assert turned.score.tolist() == pytest.approx([0.1, 0.4, 0.8])
     assert turned.with_favourable_last() is turned
+
+
+def test_cells_of_classes_are_enough_from_the_least_rows_on() -> None:
+    # true labels in rows: 2, 3 and 4 rows
+    counts = np.array([[[1, 1, 0], [0, 3, 0], [1, 2, 1]]])
+    cells = list_cells(["a"], counts, 3, ["x", "y", "z"])
+    assert [cell["n"] for cell in cells] == [2, 3, 4]
+    assert [cell["enough"] for cell in cells] == [False, True, True]
+    assert [cell["right"] for cell in cells] == [1, 3, 1]
+    assert [cell["predicted"] for cell in cells] == [2, 6, 1]
+    # errors are named only where at least three rows have one
+    assert [cell["taken_for"] for cell in cells] == [[], [], ["y", "x"]]

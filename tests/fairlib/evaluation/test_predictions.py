@@ -17,7 +17,7 @@ from evenhand.fairlib.evaluation import audit_predictions
 from evenhand.fairlib.evaluation.evaluate import MetricValue, evaluate
 from evenhand.fairlib.evaluation.flips import flips
 from evenhand.fairlib.evaluation.outcomes import Outcomes
-from evenhand.fairlib.evaluation.predictions import _DecisionRule
+from evenhand.fairlib.evaluation.predictions import _copies, _DecisionRule
 from evenhand.fairlib.evaluation.transport_adversary import audit_losses
 from evenhand.fairlib.numerics import log_losses
 
@@ -127,6 +127,14 @@ def test_it_does_not_depend_on_the_order_of_the_rows() -> None:
         ({"prediction": ["yes", "no"]}, "expected one number"),
         ({"prediction": [0.1, 0.2, 0.3]}, "rows"),
         ({"label": [0, 2]}, "one is the positive 1"),
+        (
+            {
+                "label": [0, 1, 2],
+                "prediction": [0.1, 0.9, 0.5],
+                "sensitive": {"sex": ["F", "M", "F"]},
+            },
+            "got 3 values, expected two",
+        ),
         ({"label": [0, None]}, "none missing"),
         ({"sensitive": {}}, "got no column"),
         ({"prediction": lambda rows: rows}, "features: got none"),
@@ -175,3 +183,30 @@ def test_a_score_at_the_threshold_is_selected() -> None:
     assert at_threshold(score).tolist() == [0, 1, 1, 1]
     above_median = _DecisionRule.of("median", score)
     assert above_median(score).tolist() == [0, 0, 0, 1]
+
+
+@pytest.mark.parametrize("positive", [0, 1])
+def test_the_favourable_label_may_be_either(positive: int) -> None:
+    frame = people()
+    label = frame["hired"].astype(int)
+
+    def ratio(favourable: int | None) -> float | None:
+        audited = audit_predictions(
+            frame["score"],
+            frame[["sex"]],
+            label,
+            positive=positive,
+            favourable=favourable,
+            draws=0,
+        )
+        return audited.evaluation.metrics["impact_ratio.sex"].value
+
+    assert ratio(positive) == ratio(None)
+    assert ratio(1 - positive) != ratio(None)
+
+
+def test_an_attribute_of_one_value_has_no_copies() -> None:
+    features = pd.DataFrame({"sex": ["F", "F"], "race": ["a", "b"], "age": [30, 40]})
+    copies = _copies(features, {"sex": features["sex"], "race": features["race"]})
+    assert list(copies) == ["race"]
+    assert [copy["race"].tolist() for copy in copies["race"]] == [["a", "a"], ["b", "b"]]

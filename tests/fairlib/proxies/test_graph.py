@@ -192,3 +192,15 @@ def test_arrays_that_are_views_are_saved_as_they_read(tmp_path: Path) -> None:
     loaded = SplittingGraph.load(tmp_path / "graph.safetensors")
     np.testing.assert_array_equal(loaded.coefficients, graph.coefficients)
     np.testing.assert_array_equal(loaded.intercepts, graph.intercepts)
+
+
+def test_a_node_without_halfspaces_sends_every_row_one_way() -> None:
+    graph = SplittingGraph(
+        coefficients=np.array([[1.0]]),
+        intercepts=np.array([0.0]),
+        mixture=np.array([1.0]),
+        starts=np.array([0, 0, 1]),
+        one=np.array([1, -1]),
+        zero=np.array([1, -2]),
+    )
+    np.testing.assert_array_equal(graph.shares([[1.0], [-1.0]]), [[1.0, 0.0], [0.0, 1.0]])

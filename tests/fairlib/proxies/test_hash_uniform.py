@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import decimal
+import hashlib
 import math
 import struct
 from typing import Any
@@ -15,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from evenhand.fairlib.proxies.hash_uniform import hash_uniforms
+from evenhand.fairlib.proxies.hash_uniform import hash_uniforms, sha256_uniforms
 
 G, MASK = 0x9E3779B97F4A7C15, 2**64 - 1
 
@@ -261,3 +262,10 @@ def test_no_rows_have_no_coins() -> None:
         pa.date32(),
     ):
         assert drawn([], kind) == []
+
+
+def test_numbers_of_the_sha256_are_those_of_its_digits() -> None:
+    rows = pa.table({"b": [7, None], "a": ["x", "y"]})
+    texts = ["3|a=x|b=7", "3|a=y|b=(missing)"]
+    expected = [int(hashlib.sha256(text.encode()).hexdigest()[:13], 16) / 2**52 for text in texts]
+    assert sha256_uniforms(rows, ["b", "a"], 3).tolist() == expected

@@ -7,10 +7,17 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy.stats import binomtest
 
 from evenhand.fairlib.proxies.predicted import PredictedGroupProxy
 from evenhand.fairlib.proxies.proxy_base import BalancingProxy
-from evenhand.fairlib.proxies.proxy_evaluation import MEASURES, measure_proxy, possible_reduction
+from evenhand.fairlib.proxies.proxy_evaluation import (
+    MEASURES,
+    _interval,
+    _widened,
+    measure_proxy,
+    possible_reduction,
+)
 from evenhand.fairlib.proxies.tree import ProxyTree
 
 Table = tuple[np.ndarray, np.ndarray]
@@ -336,3 +343,38 @@ def test_the_interval_of_the_disclosivity_is_its_noise() -> None:
     few = measure_proxy(proxy, X[:12], {"g": group[:12]}, rng=np.random.default_rng(0))
     assert few.highs["disclosivity"] is not None
     assert few.highs["disclosivity"] <= 1.0
+
+
+def test_the_interval_of_vectors_is_their_largest_noise() -> None:
+    point = np.array([[0.2, -0.1]])
+    # the largest absolute entries of the differences: .05, .1, .2, .3 and .4
+    differences = [[0.05, 0.0], [0.0, -0.1], [-0.2, 0.1], [0.3, 0.0], [0.0, 0.4]]
+    drawn = point + np.array(differences)
+    assert _interval("disclosivity", 0.5, point, drawn, 0.5) == pytest.approx((0.3, 0.7))
+    assert _interval("disclosivity", 0.5, point, drawn, 1.0) == pytest.approx((0.1, 0.9))
+    assert _interval("disclosivity", 0.8, point, drawn, 1.0) == pytest.approx((0.4, 1.0))
+    assert _interval("disclosivity", 0.3, point, drawn, 1.0) == pytest.approx((0.0, 0.7))
+    # Euclidean norms, and no upper bound: .05, .1, .2236, .3, .4
+    norm = 0.05**0.5
+    assert _interval("imbalance", 0.9, point, drawn, 0.5) == pytest.approx((0.9 - norm, 0.9 + norm))
+
+
+def test_an_interval_of_no_width_is_widened_by_unseen_rows() -> None:
+    share = binomtest(0, 50).proportion_ci(0.9).high
+    unbounded = _widened("smallest_growth", 0.4, (0.4, 0.4), 50, 0.9)
+    assert unbounded == pytest.approx((0.4 - share, 0.4 + share))
+    larger = _widened("smallest_growth", 3.0, (3.0, 3.0), 50, 0.9)
+    assert larger == pytest.approx((3.0 - 3 * share, 3.0 + 3 * share))
+    bounded = _widened("disclosivity", 0.01, (0.01, 0.01), 50, 0.9)
+    assert bounded == pytest.approx((0.0, 0.01 + 0.99 * share))
+    assert _widened("disclosivity", 0.01, (0.005, 0.02), 50, 0.9) == (0.005, 0.02)
+    exact = binomtest(10, 50).proportion_ci(0.9)
+    assert _widened("support", 0.2, (0.19, 0.21), 50, 0.9) == pytest.approx((exact.low, exact.high))
+    assert _widened("support", 0.2, (0.0, 1.0), 50, 0.9) == (0.0, 1.0)
+
+
+def test_one_draw_gives_an_interval() -> None:
+    X, group = people(200, 3)
+    one = measure_proxy(tree(), X, {"g": group}, draws=1, rng=np.random.default_rng(0))
+    for name, value in one.values.items():
+        assert value is None or one.lows[name] is not None

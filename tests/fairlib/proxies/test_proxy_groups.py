@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -39,3 +41,9 @@ def test_unknown_groups_and_missing_attributes_are_refused() -> None:
     assert "planted" not in str(caught.value)
     with pytest.raises(ValueError, match="lacks the attribute 'sex'"):
         indicators_of({"age": [1]}, {"sex": ["f", "m"]})
+
+
+@pytest.mark.parametrize("share", ["0.5", None, True, [0.5]])
+def test_a_share_that_is_no_number_is_named(share: Any) -> None:
+    with pytest.raises(ValueError, match="the target share of 'm' must be a number, got"):
+        target_shares({"sex": ["f", "m"]}, {"sex": {"f": 0.5, "m": share}})

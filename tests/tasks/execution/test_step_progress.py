@@ -13,6 +13,7 @@ import pytest
 
 from evenhand.tasks.execution import step as step_module
 from evenhand.tasks.execution.step import (
+    ExecutionContext,
     Stages,
     Step,
     StepContext,
@@ -213,3 +214,21 @@ def test_a_step_is_the_function_of_its_name_by_default() -> None:
     assert given.module == __name__
     context = StepContext({"a": 1}, {}, Path(), lambda done, total, values: None)
     assert given.run(context).facts == {"given": {"a": 1}}
+
+
+def test_results_are_counted_as_they_are_used() -> None:
+    heard: list[tuple[int, int]] = []
+    stages = Stages(lambda done, total, values: heard.append((done, total)), 2)
+    assert list(stages.counted(iter("abcd"), 4)) == [*"abcd"]
+    assert heard == [(done, 200) for done in (0, 25, 50, 75, 100)]
+
+
+def test_an_execution_context_holds_its_callables_and_is_fixed() -> None:
+    def carry(*_: Any) -> bool:
+        return False
+
+    context = ExecutionContext(carry=carry)
+    assert context.carry is carry
+    assert context.run is None
+    with pytest.raises(AttributeError):
+        context.carry = None  # type: ignore[misc]

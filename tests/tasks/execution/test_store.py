@@ -6,6 +6,7 @@ import datetime
 import hashlib
 import json
 import os
+import shutil
 import stat
 import subprocess
 import sys
@@ -569,3 +570,11 @@ def test_a_record_survives_its_json() -> None:
     artifact = Artifact("/x", "ab", "k", 3, {"f": "cd"})
     record = StepRecord("s", "k", {"o": artifact}, {"rows": 3, "label_values": [False, True]}, 0.5)
     assert StepRecord.from_dict(json.loads(json.dumps(asdict(record)))) == record
+
+
+def test_a_lock_makes_its_folder_again(local: Store) -> None:
+    shutil.rmtree(local.local)
+    with local.lock("train-k"):
+        assert (local.local / "locks" / "train-k.lock").exists()
+    shutil.rmtree(local.local)
+    assert local.scratch().is_dir()

@@ -15,9 +15,11 @@ from evenhand.tasks.errors import NotCarriedOut, ServiceAway
 from evenhand.tasks.execution.store import Store
 from evenhand.tasks.registry import client
 from evenhand.tasks.registry.client import (
+    BUNDLE,
     DIGEST_TAG,
     Published,
     current_aliases,
+    fetch_bundle,
     published,
     published_version,
     registered,
@@ -90,6 +92,23 @@ def test_versions_by_alias_and_by_number(tmp_path: Path, registry: Path) -> None
     assert published(uri, "nobody", "champion") is None
     assert published_version(uri, "people", "1") == Published("1", "abc")
     assert published_version(uri, "people", "2") is None
+
+
+def test_parameters_of_a_version_without_a_list_are_copied(tmp_path: Path, registry: Path) -> None:
+    # an older evenhand published it; one without parameter files gives an empty place
+    shutil.copyfile(registry, tmp_path / "mlflow.db")
+    uri = f"sqlite:///{tmp_path}/mlflow.db"
+    bundle = tmp_path / "model" / BUNDLE
+    bundle.mkdir(parents=True)
+    (bundle / "weights.json").write_text("[1]")
+    (tmp_path / "bare").mkdir()
+    with registry_client(uri) as created:
+        created.create_registered_model("people")
+        for folder in ("model", "bare"):
+            created.create_model_version("people", str(tmp_path / folder))
+    fetched = fetch_bundle(uri, "people", "1", tmp_path / "first")
+    assert (fetched / "weights.json").read_text() == "[1]"
+    assert not list(fetch_bundle(uri, "people", "2", tmp_path / "second").glob("*"))
 
 
 def test_only_a_service_can_be_away(tmp_path: Path) -> None:

@@ -83,7 +83,7 @@ def sqlite_file(uri: str) -> Path | None:
 
 
 def registry_state(path: Path) -> str:
-    """Say whether a SQLite file is ``current``, ``older``, ``newer``, ``missing`` or ``unfinished``.
+    """Name a SQLite file's state: ``current``, ``older``, ``newer``, ``missing``, ``unfinished``.
 
     ``unfinished`` is a file that a killed migration left. Raises `sqlite3.Error` if it is damaged.
     """

@@ -98,7 +98,7 @@ def _has_effect(name: str, dialect: str) -> bool:
     return bool(_EFFECTS.fullmatch(name)) or (dialect == "duckdb" and name in EFFECTS_IN_DUCKDB)
 
 
-def _only_statement(sql: str, dialect: str) -> exp.Expression:
+def _only_statement(sql: str, dialect: str) -> exp.Expr:
     """The tree of the only statement. Raises `InputError` for none, for several or for another."""
     from sqlglot import exp, parse
     from sqlglot.errors import SqlglotError
@@ -125,7 +125,7 @@ def _only_statement(sql: str, dialect: str) -> exp.Expression:
     return written[0]
 
 
-def _effect_of(node: exp.Expression, dialect: str) -> str:
+def _effect_of(node: exp.Expr, dialect: str) -> str:
     """What a part of the tree does besides reading, in words; empty if it only reads."""
     from sqlglot import exp
 
@@ -165,7 +165,7 @@ def _effect_of(node: exp.Expression, dialect: str) -> str:
     return ""
 
 
-def _effect_in_mssql(node: exp.Expression) -> str:
+def _effect_in_mssql(node: exp.Expr) -> str:
     """SQL Server ends a statement without a semicolon where a word begins another one."""
     from sqlglot import exp
 
@@ -183,7 +183,7 @@ def _effect_in_mssql(node: exp.Expression) -> str:
     return ""
 
 
-def _function_name(node: exp.Expression) -> str:
+def _function_name(node: exp.Expr) -> str:
     """The name of a function that the parser does not know, with its schema; empty for others."""
     from sqlglot import exp
 

@@ -4,12 +4,17 @@ grow.
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import yaml
 
 # Values and keys of a document after its aliases are followed.
 MAX_NODES = 200_000
+
+
+# Halves of a pair of UTF-16, which no file in UTF-8 can hold.
+_HALF_CHARACTERS = re.compile("[\ud800-\udfff]")
 
 
 class StrictError(yaml.YAMLError):
@@ -76,6 +81,12 @@ def _size(node: yaml.Node, sizes: dict[int, int | None]) -> int:
             raise StrictError("an alias contains itself: write the value out")
         return known_size
     sizes[id(node)] = None
+    if isinstance(node, yaml.ScalarNode) and _HALF_CHARACTERS.search(node.value):
+        line = node.start_mark.line + 1
+        raise StrictError(
+            f"line {line} has half of a character, a code from \\ud800 to \\udfff: write the "
+            "character itself"
+        )
     children: list[yaml.Node] = []
     if isinstance(node, yaml.MappingNode):
         for key, value in node.value:

@@ -36,7 +36,7 @@ PANELS = {
     "Train": ("run", "tune", "sweep", "filter"),
     "Decide": ("predict", "evaluate", "ask", "monitor", "export"),
     "Registry": ("promote", "approve", "sign", "policy", "history", "verify", "documents"),
-    "Operate": ("serve", "notify", "report", "cache"),
+    "Operate": ("serve", "notify", "report", "cache", "repair"),
     "Look up": ("jobs", "datasets", "methods", "metrics"),
 }
 
@@ -757,6 +757,11 @@ def prune_cache(
     keep: int = option("--keep", "Newest records of each step to keep, 0 for none.", 5, min=0),
 ) -> None:
     """Delete all but the newest results of each step, and the artifacts that only they refer to."""
+
+
+@command("repair", "as_json", "store_url")
+def repair() -> None:
+    """Mend a store: a registry's file that a killed migration left, and leftovers of commands."""
 
 
 def _help_position(command_info: Any) -> int:

@@ -46,6 +46,7 @@ from evenhand.tasks.written_input import (
     nearest,
     not_known,
     read_corpus,
+    refuse_credentials_in_file,
     required_by,
 )
 
@@ -114,6 +115,7 @@ def resolve(job: Job, folder: str) -> ResolvedJob:
         path = Path(folder) / name
         if name not in shipped_contracts() and path.is_file():
             name = str(path)
+            refuse_credentials_in_file(path, f"contract {path.name}")
         declared = load_contract(name)
         job = _with_legitimate(with_terms(job, folder), declared)
         described = declared.without_value_names().without_legitimate()

@@ -27,7 +27,7 @@ from filelock import FileLock
 
 from evenhand.flows import logs
 from evenhand.tasks.errors import NotCarriedOut, ServiceAway, waits_for_service, without_secrets
-from evenhand.tasks.execution.store import Store, default_store_url
+from evenhand.tasks.execution.store import Store, cache_folder, default_store_url
 from evenhand.tasks.registry.client import MLFLOW_DEFAULTS
 
 SERVER_START_S = 120
@@ -67,6 +67,25 @@ def prepare_environment(store_url: str | None = None) -> Path:
     if not os.environ.get("PREFECT_API_URL") and "PREFECT_HOME" not in os.environ:
         os.environ["PREFECT_HOME"] = str(home)
     return home
+
+
+def store_for_reading(store_url: str | None) -> str | None:
+    """Choose the store of a command that only reads the model registry.
+
+    Where the store's folder cannot be written, such as an auditor's copy, the registry in it is
+    read, and a folder of the user's cache takes what the command itself keeps. One line says so.
+    """
+    place = store_url or default_store_url()
+    folder = Store.local_folder(place)
+    registry = folder.resolve() / "mlflow.db"
+    if "://" in place or not registry.is_file() or os.access(folder, os.W_OK):
+        return store_url
+    private = cache_folder("stores") / f"reading-{Store.name_of(place)}"
+    os.environ.setdefault("MLFLOW_TRACKING_URI", f"sqlite:///{registry}")
+    sys.stderr.write(
+        f"evenhand: the store {place} cannot be written: what this command keeps is in {private}.\n"
+    )
+    return str(private)
 
 
 def make_prefect_home(home: Path) -> None:

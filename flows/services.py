@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError
 
 from evenhand.flows.job import Section
 from evenhand.tasks.errors import InputError, NotCarriedOut
-from evenhand.tasks.written_input import explained, read_yaml
+from evenhand.tasks.written_input import explained, read_yaml, refuse_credentials
 
 NAME = "evenhand"
 LOST = "evenhand-lost-runs"
@@ -83,6 +83,7 @@ def read_deployments(path: Path) -> list[Deployment]:
     except ValidationError as error:
         raise explained(error, f"{path}: deployments: ") from None
     for item in deployments:
+        refuse_credentials(item.parameters, f"{path}: parameters of {item.name}")
         for schedule in item.schedules:
             if (schedule.cron is None) == (schedule.interval is None):
                 raise InputError(

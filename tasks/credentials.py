@@ -1,7 +1,8 @@
 """Credentials in texts: where they are recognised, and how they are left out of what is shown.
 
 A credential is recognised by its place (behind the name of a user, or as the value of a parameter
-with a name such as `token`), by its form (keys of well-known services), or, as the value of any
+with a name such as `token`, of a header such as `Authorization`, or of an option such as
+`--password`), by its form (keys of well-known services), or, as the value of any
 parameter of a URL, by a length and mixture of characters that only keys have. ``$NAME`` or
 ``${NAME}``, the name of an environment variable, is none.
 """
@@ -38,6 +39,7 @@ PARAMETERS = (
     "passwd",
     "password",
     "passwort",
+    "pat",
     "privatekey",
     "privatetoken",
     "pwd",
@@ -100,6 +102,15 @@ _FORMS = re.compile(
     r"|\bdop_v1_\w{32}|\bshp(?:at|ca|pa|ss)_\w{32}"
     r"|\bdckr_pat_[\w-]{20}|\bhv[sbr]\.[\w-]{20}|\bGOCSPX-[\w-]{20}"
     r"|\bATATT3[\w=-]{20}|\bglsa_\w{30}|\blin_api_\w{30}"
+    r"|\bwhsec_[\w/+=]{20}|\bkey-[0-9a-f]{32}\b|\b[0-9a-f]{32}-us\d{1,2}\b|\bsq0\w{3}-[\w-]{22}"
+    r"|\bEAAA[\w-]{50}|\bEAA[A-Z][A-Za-z0-9]{60}|\b[SA]K[0-9a-f]{32}\b|\bnfp_\w{36}|\bfigd_[\w-]{20}"
+    r"|\b(?:ntn|secret)_[A-Za-z0-9]{40}|\bglc_[\w=+/]{30}|\b\w{14}\.atlasv1\.[\w-]{40}"
+    r"|\bpscale_(?:pw|tkn|oauth)_[\w-]{30}|\bsbp_[0-9a-f]{40}|\bNRAK-[A-Z0-9]{27}"
+    r"|\bAKCp[A-Za-z0-9]{50}|\b[MNO][\w-]{23,25}\.[\w-]{6}\.[\w-]{27}|\brubygems_[0-9a-f]{40}"
+    r"|\bdp\.(?:pt|st|ct|sa)\.\w{40}|\bpat\w{14}\.[0-9a-f]{60}|\b1//0[\w-]{30}|\bIQoJb3[\w/+=]{60}"
+    r"|\bLTAI[A-Za-z0-9]{16}|\bAKID[A-Za-z0-9]{32}|\bpplx-\w{40}|\bgsk_\w{40}|\br8_\w{30}"
+    r"|\bpcsk_\w{40}|\bsl\.[\w-]{100}|\b\d{8,10}:AA[\w-]{33}|\b\w{3}8Q~[\w.~-]{31}"
+    r"|\bxkeysib-\w{60}|\boy2[a-z0-9]{43}\b|\bcio[A-Za-z0-9]{32}\b|\btskey-\w+-\w{10}"
     r"|\bsntrys_\w{20}|\bPMAK-\w{20}|\bAGE-SECRET-KEY-1\w{20}|-----BEGIN [A-Z ]*PRIV"
     r"|\b(?:Bearer|Basic)\s+(?!\$)[\w.~+/-]{16,}=*|\bAccountKey=(?!\$)[\w+/]{20}",
     re.IGNORECASE,
@@ -126,6 +137,33 @@ _KEYWORD = re.compile(
     r"|['\"{]?(?P<value>[^\s;&'\"}]+))",
     re.IGNORECASE,
 )
+# A field of a header, also where a text quotes it.
+_HEADER = re.compile(
+    r"(?<![\w-])(?:(?:Proxy-)?Authorization|(?:X-)?(?:[A-Za-z]+-)*(?:Api-?Key|Token|Secret|Auth"
+    r"|Access-?Key|Subscription-Key|Signature))[\"']?\s*:\s*[\"']?"
+    r"(?:(?:Bearer|Basic|Token|Digest|ApiKey|Negotiate|AWS4-HMAC-SHA256)\s+(?P<schemed>[^\s\"']{4,})"
+    r"|(?P<value>[\w.~+/=$%{}-]*[\d=+/][\w.~+/=$%{}-]*))"
+    r"|(?<![\w-])(?:Set-)?Cookie[\"']?\s*:\s*[\"']?(?P<cookie>[\w.-]+=[^\n\"']+)",
+    re.IGNORECASE,
+)
+# In JSON the name is quoted; in other texts a value with a digit is no remark.
+_FIELD = re.compile(
+    rf"(?<![A-Za-z])(?:(?:{_KEYWORDS})[\"']\s*:\s*[\"'](?P<quoted>[^\"'\n]+)"
+    rf"|(?:{_KEYWORDS})\s*:\s*(?P<plain>(?=\S*\d)[^\s,;\"']+))",
+    re.IGNORECASE,
+)
+_OPTION = re.compile(
+    rf"(?<![\w-])--?(?:{_KEYWORDS}|api-key|token|secret|access-token|auth-token|client-secret)"
+    r"(?:\s+|=)(?!-)[\"']?(?P<value>[^\s\"']+)"
+    r"|(?<![\w-])(?:-u|--user)(?:\s+|=)[\"']?[^\s:\"']+:(?P<password>[^\s\"']+)",
+    re.IGNORECASE,
+)
+# A variable of the environment that is set within a text.
+_SETTING = re.compile(
+    r"(?<!\w)[A-Z][A-Z0-9_]*_(?:TOKEN|SECRET|KEY|PASS|PWD|CREDENTIALS?|PAT)\s*=\s*[\"']?"
+    r"(?P<value>(?=\S*\d)[^\s;&\"']{6,})"
+)
+_SECRET_KEY_OF_AWS = re.compile(r"(?<![\w/+=])[A-Za-z0-9/+]{40}(?![\w/+=])")
 _END_OF_BLOCK = re.compile(r"-----END [A-Z ]*-----")
 _REST_OF_KEY = re.compile(r"[\w.~+=%-]*")
 _ENCODED_WORD = re.compile(r"\S*%[0-9A-Fa-f]{2}\S*")
@@ -200,7 +238,18 @@ def _credentials(text: str) -> list[tuple[int, int]]:
         group = str(match.lastgroup)
         if not _is_variable(match[group]):
             spans.append(match.span(group))
-    return spans + _keys_of_services(text)
+    return [*spans, *_named_values(text), *_keys_of_services(text)]
+
+
+def _named_values(text: str) -> list[tuple[int, int]]:
+    """Return where the values of headers, fields, options and settings begin and end."""
+    spans = []
+    for pattern in (_HEADER, _FIELD, _OPTION, _SETTING):
+        for match in pattern.finditer(text):
+            group = str(match.lastgroup)
+            if not _is_variable(match[group]):
+                spans.append(match.span(group))
+    return spans
 
 
 def _keys_of_services(text: str) -> list[tuple[int, int]]:
@@ -209,6 +258,10 @@ def _keys_of_services(text: str) -> list[tuple[int, int]]:
     for pattern in (_FORMS, _HOOKS):
         for match in pattern.finditer(text):
             spans.append((match.start(), _end_of_key(text, match.end())))
+    for match in _SECRET_KEY_OF_AWS.finditer(text):
+        # the only key of this length with mixed letters; digests have small ones
+        if looks_random(match.group()):
+            spans.append(match.span())
     return spans
 
 

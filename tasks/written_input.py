@@ -164,6 +164,23 @@ def refuse_credentials(value: Any, place: str) -> None:
         )
 
 
+def refuse_credentials_in_file(path: Path, what: str) -> None:
+    """Raise `InputError`, with its line, if a line of a text file looks like it has a credential.
+
+    A file that cannot be read is left to its reader.
+    """
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeError):
+        return
+    for number, line in enumerate(lines, start=1):
+        if holds_credential(line):
+            raise InputError(
+                f"{what}, line {number}, looks like it holds a credential, which models and pages "
+                "would keep: remove it."
+            )
+
+
 def not_known(what: str, name: str, known: Sequence[str]) -> InputError:
     """Refuse a name, with the closest known one and all that are known."""
     return InputError(

@@ -97,11 +97,12 @@ def _of_folder(folder: Path, digest: str | None) -> Questionnaire:
 def _published(address: ModelAddress, store_url: str | None) -> Loaded:
     """Load a version from the registry; its files are deleted after they were read."""
     from evenhand.fairlib.methods.dadi.questionnaire import Questionnaire
-    from evenhand.flows.runtime import prepare_environment
+    from evenhand.flows.runtime import prepare_environment, store_for_reading
     from evenhand.tasks.execution.store import Store
     from evenhand.tasks.registry.bundle import find_version
     from evenhand.tasks.registry.client import fetch_bundle, tracking_uri, value_names
 
+    store_url = store_for_reading(store_url)
     prepare_environment(store_url)
     store = Store(store_url)
     registry = tracking_uri(store)

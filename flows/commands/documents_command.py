@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from evenhand.flows.commands.report_command import indexed_runs
-from evenhand.flows.runtime import prepare_environment
+from evenhand.flows.runtime import prepare_environment, store_for_reading
 from evenhand.tasks.documents.writing import read_facts, to_pdf, write_documents
 from evenhand.tasks.errors import InputError, NotCarriedOut
 from evenhand.tasks.execution.store import Store
@@ -31,6 +31,7 @@ def documents(
     missing.
     """
     written_notes = _read_notes(notes)
+    store_url = store_for_reading(store_url)
     prepare_environment(store_url)
     store = Store(store_url)
     with store.workdir() as scratch:

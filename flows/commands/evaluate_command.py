@@ -139,7 +139,9 @@ def evaluate(
         return terminal.Verb(planned.run_name, partial(execute, planned), "evaluate", arguments)
 
     with signing_with(key):
-        ended = terminal.run_verb(plan, as_json=as_json, store_url=store_url, direct=direct)
+        ended = terminal.run_verb(
+            plan, as_json=as_json, store_url=store_url, direct=direct, reads_registry=no_record
+        )
     return _finish(ended, files, model_name)
 
 
@@ -409,7 +411,7 @@ def _take_policy(arguments: dict[str, Any], store_url: str | None) -> None:
     from evenhand.tasks.registry.policy_terms import older_policy, terms_of
 
     name = parse_address(arguments["model"]).name
-    policy = current_policy(tracking_uri(Store(store_url)), name)
+    policy = current_policy(tracking_uri(Store(store_url, reading=True)), name)
     if policy is None:
         raise InputError(
             f"--policy: the model {name!r} has no policy: `evenhand policy set` sets one."

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from evenhand.tasks.registry.bundle import Bundle
 
 # the library of the extra that each format needs
-NEEDS = {"onnx": "onnx", "sql": "sqlglot", "pmml": None, "bundle": None}
+NEEDS = {"onnx": "onnx", "sql": None, "pmml": None, "bundle": None}
 
 
 def export(
@@ -35,10 +35,11 @@ def export(
 ) -> None:
     """Write a published model in another format, or print its SQL."""
     _check_options(to, output, dialect)
-    from evenhand.flows.runtime import prepare_environment
+    from evenhand.flows.runtime import prepare_environment, store_for_reading
     from evenhand.tasks.execution.store import Store
     from evenhand.tasks.registry.bundle import open_bundle
 
+    store_url = store_for_reading(store_url)
     prepare_environment(store_url)
     store = Store(store_url)
     if to == "bundle":

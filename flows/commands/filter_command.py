@@ -62,7 +62,8 @@ def _run(verb: str, planner: str, arguments: dict[str, Any], common: dict[str, A
 
         return Verb(planned.run_name, run, f"{verb}_flow", arguments, cacheable=False)
 
-    return run_verb(plan, **common, interrupted=INTERRUPTED).finish(_print)
+    ended = run_verb(plan, **common, interrupted=INTERRUPTED, reads_registry=True)
+    return ended.finish(_print)
 
 
 def _print(verdict: Verdict, seconds: float) -> None:

@@ -124,7 +124,7 @@ def metrics(as_json: bool = False) -> None:
 
 def cached_steps(store_url: str | None, as_json: bool) -> None:
     """Print the finished steps, newest first."""
-    rows = Store(store_url).usage()
+    rows = Store(store_url, reading=True).usage()
     if as_json:
         print(json.dumps(rows))
         return

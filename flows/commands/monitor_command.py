@@ -31,7 +31,7 @@ def monitor(
         arguments = {"model": model, "data": data, "gates": planned.gates, "overrides": overrides}
         return terminal.Verb(planned.run_name, partial(execute, planned), "monitor", arguments)
 
-    return terminal.run_verb(plan, **common).finish(_print)
+    return terminal.run_verb(plan, **common, reads_registry=True).finish(_print)
 
 
 def _print(verdict: Verdict, seconds: float) -> None:

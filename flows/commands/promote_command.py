@@ -642,7 +642,7 @@ def _holdout(store: Store, address: str, overrides: list[str], seed: int) -> dic
 
 def show_policy(model: str, store_url: str | None, as_json: bool = False) -> None:
     """Print the policy of a model as JSON, on one line for programs."""
-    address, registry = _address(model, store_url)
+    address, registry = _address(model, store_url, reading=True)
     in_force = audit.current_policy(registry, address.name)
     if in_force is None:
         raise InputError(

@@ -33,7 +33,7 @@ def report_path(run_id: str, store_url: str | None) -> str:
 
     Raises `InputError` if there is no such run, or it ended before it wrote a report.
     """
-    store = Store(store_url)
+    store = Store(store_url, reading=True)
     runs = store.runs()
     if run_id == "latest":
         with_report = [run for run in runs if store.exists("runs", run, "report.html")]

@@ -127,6 +127,7 @@ def run_verb(
     direct: bool,
     interrupted: str = STEPS_KEPT,
     skip: Callable[[Store, str], bool] | None = None,
+    reads_registry: bool = False,
 ) -> Ended:
     """Plan a verb and execute it.
 
@@ -134,11 +135,15 @@ def run_verb(
     - `as_json`, `store_url`, `direct`: options of the command
     - `interrupted`: message after Ctrl-C
     - `skip`: ``(store, run_id) -> bool``, whether there is nothing to do
+    - `reads_registry`: whether the verb writes nothing to the registry, so that a store that
+      cannot be written will do
     """
     started = time.perf_counter()
     run_id = ""
     store: Store | None = None
     with one_line_errors(interrupted=interrupted) as caught:
+        if reads_registry:
+            store_url = runtime.store_for_reading(store_url)
         home = runtime.prepare_environment(store_url)
         with show_progress(quiet=as_json) as listener, listen(listener):
             with working(READ):

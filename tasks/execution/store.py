@@ -10,6 +10,7 @@ import json
 import os
 import re
 import shutil
+import socket
 import stat
 import tempfile
 import time
@@ -121,6 +122,30 @@ def is_local(filesystem: Any) -> bool:
     return "file" in (protocol if isinstance(protocol, tuple) else (protocol,))
 
 
+def _process_mark() -> str:
+    """Beginning of the names of this process's temporary folders: its machine and number."""
+    return f"{_machine()}-{os.getpid()}-"
+
+
+def _machine() -> str:
+    """Short digest of the machine's name: other machines may share a store's folder."""
+    return hashlib.sha256(socket.gethostname().encode()).hexdigest()[:8]
+
+
+def _is_of_ended_process(name: str) -> bool:
+    """Whether a temporary folder is of a process of this machine that has ended."""
+    match = re.match(rf"{_machine()}-(\d+)-", name)
+    if match is None:
+        return False
+    try:
+        os.kill(int(match[1]), 0)
+    except ProcessLookupError:
+        return True
+    except (PermissionError, OverflowError):
+        return False
+    return False
+
+
 class Folder:
     """A folder on this machine's disk or at an fsspec URL; a file is moved there whole.
 
@@ -158,7 +183,7 @@ class Folder:
     @contextmanager
     def workdir(self) -> Iterator[Path]:
         """A temporary folder, removed at the end."""
-        folder = Path(tempfile.mkdtemp(dir=self.scratch()))
+        folder = Path(tempfile.mkdtemp(dir=self.scratch(), prefix=_process_mark()))
         try:
             yield folder
         finally:
@@ -297,6 +322,7 @@ class Store(Folder):
         path = folder / f"{time.time_ns()}-{uuid.uuid4().hex}"
         held = FileLock(path)
         with self.lock("prune"):  # else prune could take it for that of a killed run
+            self._remove_leftovers()
             held.acquire()
         _LEASED[place] += 1
         try:
@@ -305,6 +331,30 @@ class Store(Folder):
             _LEASED[place] -= 1
             path.unlink(missing_ok=True)
             held.release()
+
+    def remove_leftovers(self) -> int:
+        """Remove the leases and temporary folders of killed processes; return their number.
+
+        Checkpoints stay: the next run goes on from them.
+        """
+        with self.lock("prune"):
+            return self._remove_leftovers()
+
+    def _remove_leftovers(self) -> int:
+        leases = self.local / "leases"
+        before = len(list(leases.glob("*-*")))
+        self._oldest_lease()
+        removed = before - len(list(leases.glob("*-*")))
+        for folder in self.scratch().iterdir():
+            if _is_of_ended_process(folder.name):
+                shutil.rmtree(folder, ignore_errors=True)
+                removed += 1
+        return removed
+
+    def remove_damaged_records(self) -> int:
+        """Remove records of steps that cannot be read; return their number."""
+        damaged = [path for path, record in self._records() if record is None]
+        return sum(self._delete(path) for path in damaged)
 
     def _oldest_lease(self) -> float | None:
         """Time since which what was used is kept; None if no run holds a lease."""

@@ -123,7 +123,19 @@ class OutputFolder(Folder):
                 "choose another with --output."
             ) from None
         with lock:
-            yield
+            try:
+                yield
+            finally:
+                self._remove_if_unused(place)
+
+    def _remove_if_unused(self, lock: Path) -> None:
+        """Remove the lock, and the folders made for it, where a run ended before it wrote."""
+        if not self.is_local or any(path != lock for path in lock.parent.iterdir()):
+            return
+        with suppress(OSError):  # the user's folder may hold other files
+            lock.unlink()
+            lock.parent.rmdir()
+            lock.parent.parent.rmdir()
 
     def prepare(self, root: str, section: str = "filter") -> None:
         """Reserve the folder for an input and a verb, and remove unfinished files of an interrupted

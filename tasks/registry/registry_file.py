@@ -43,24 +43,24 @@ KEPT = (
 )
 
 
-def prepare_registry_file(uri: str) -> None:
+def prepare_registry_file(uri: str, *, mend: bool = False) -> None:
     """Create, migrate or mend the registry's SQLite file if it is not of the installed MLflow's
     schema.
 
     Nothing is done for a server, another database, a file of a newer MLflow, or a file that is up
     to date. A file that holds rows of a user is kept next to the migrated one, under a name with
-    ``.bak``.
+    ``.bak``. With `mend`, tables that a killed migration left are looked for in any case.
 
     Raises `NotCarriedOut` if another process migrates it for too long, or the migration fails: the
     file is then as it was.
     """
     path = sqlite_file(uri)
-    if path is None or _revision(path) == _latest_revision():
+    if path is None or (_revision(path) == _latest_revision() and not mend):
         return
     path.parent.mkdir(parents=True, exist_ok=True)
     try:
         with FileLock(f"{path}.lock", timeout=WAIT_S, mode=0o666):  # less the umask
-            _bring_up_to_date(path)
+            _bring_up_to_date(path, mend=mend)
     except Timeout:
         raise NotCarriedOut(
             f"another process migrates the model registry at {path} for more than {WAIT_S:.0f} s: "
@@ -82,11 +82,31 @@ def sqlite_file(uri: str) -> Path | None:
     return Path(database).resolve()
 
 
-def _bring_up_to_date(path: Path) -> None:
+def registry_state(path: Path) -> str:
+    """Name a SQLite file's state: ``current``, ``older``, ``newer``, ``missing``, ``unfinished``.
+
+    ``unfinished`` is a file that a killed migration left. Raises `sqlite3.Error` if it is damaged.
+    """
+    if not path.exists():
+        return "missing"
+    with closing(_connect(path)) as database:
+        broken = [name for name in _tables(database) if name.startswith(UNFINISHED)]
+        if database.execute("pragma quick_check").fetchone() != ("ok",):
+            raise sqlite3.DatabaseError
+    revision = _revision(path)
+    if broken or revision is None:
+        return "unfinished"
+    if revision == _latest_revision():
+        return "current"
+    return "older" if _can_migrate(revision) else "newer"
+
+
+def _bring_up_to_date(path: Path, *, mend: bool) -> None:
     for leftover in path.parent.glob(f".{path.name}.*.part*"):  # of a process that was killed
         leftover.unlink()
     revision = _revision(path)
-    if revision == _latest_revision() or not _can_migrate(revision):
+    is_current = revision == _latest_revision() and not mend
+    if is_current or not _can_migrate(revision):
         return
     part = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:

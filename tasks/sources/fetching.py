@@ -45,6 +45,8 @@ READ_ONLY = {
     "postgresql": ("SET TRANSACTION READ ONLY",),
     "mysql": ("SET SESSION TRANSACTION READ ONLY",),
     "mariadb": ("SET SESSION TRANSACTION READ ONLY",),
+    "oracle": ("SET TRANSACTION READ ONLY",),
+    "duckdb": ("ROLLBACK", "BEGIN TRANSACTION READ ONLY"),  # in place of the one that is open
 }
 
 
@@ -237,9 +239,12 @@ def _query(store: Store, source: Mapping[str, Any]) -> Artifact:
     import pandas as pd
     import sqlalchemy
 
+    from evenhand.tasks.sources.query_dialects import check_functions, check_parsed_query
+
     check_query(source["sql"])
     engine = open_database(source.get("connection") or "", "table.connection")
     backend = engine.url.get_backend_name()
+    unknown_functions = check_parsed_query(source["sql"], backend)
     database = engine.url.database
     is_file = database not in (None, "", ":memory:") and not str(database).startswith("file:")
     if backend == "sqlite" and is_file and not Path(str(database)).is_file():
@@ -253,6 +258,7 @@ def _query(store: Store, source: Mapping[str, Any]) -> Artifact:
             with engine.connect() as opened:
                 for statement in READ_ONLY.get(backend, ()):
                     opened.exec_driver_sql(statement)
+                check_functions(unknown_functions, backend, opened)
                 # a cursor of the server: the driver would fetch all rows at once
                 streamed = opened.execution_options(stream_results=True)
                 for frame in pd.read_sql(
@@ -281,7 +287,13 @@ def _write_part(frame: pd.DataFrame, path: Path) -> None:
             columns.append(pa.array(series, from_pandas=True))
         except pa.ArrowException:  # some drivers return several types; the message quotes a value
             raise _mixed(name) from None
-    pq.write_table(pa.table(columns, names=list(map(str, frame.columns))), path)
+    try:
+        pq.write_table(pa.table(columns, names=list(map(str, frame.columns))), path)
+    except pa.ArrowNotImplementedError:  # such as a struct without fields
+        raise InputError(
+            "a column of table.sql is of a nested type that cannot be stored: select its parts, or "
+            "CAST it to text."
+        ) from None
 
 
 def _joined(parts: list[Path], target: Path) -> Path:

@@ -37,7 +37,6 @@ OPTIONAL = {
     "sentence_transformers": {
         f"fairlib/preprocessing/{name}.py" for name in ("sentences", "tuned_encoder")
     },
-    "sqlglot": {"tasks/exporting/sql.py"},
     "transformers": {"fairlib/preprocessing/sentences.py"},
     "weasyprint": {"tasks/documents/writing.py"},
 }

@@ -21,6 +21,7 @@ from evenhand.tasks.execution.store import Store
 from evenhand.tasks.registry.client import without_kept_answers
 from evenhand.tasks.registry.ledger import Record
 from evenhand.tasks.registry.policy_terms import terms_of
+from evenhand.tasks.registry.row_digests import KEY_VARIABLE, key_file
 
 REGISTRY = "MLFLOW_TRACKING_URI"
 
@@ -32,7 +33,7 @@ def remeasure(
 
     - `registry`: address of the registry that has the version
     - `policy`: content of the policy in force
-    - `store`: gets the report; it is not read
+    - `store`: gets the report; only the key of its records of training rows is read
 
     Raises `InputError` if there is no policy, or it has no holdout.
     """
@@ -57,9 +58,11 @@ def remeasure(
         record=True,
     )
     run_id = new_run_id(plan.run_name)
+    key = str(key_file(store).resolve())
     with (
         tempfile.TemporaryDirectory() as folder,
-        _registry_at(registry),
+        _variable(REGISTRY, registry),
+        _variable(KEY_VARIABLE, key),
         without_kept_answers(),
     ):
         fresh = Store(str(Path(folder) / "store"))
@@ -70,17 +73,17 @@ def remeasure(
 
 
 @contextlib.contextmanager
-def _registry_at(address: str) -> Iterator[None]:
-    """Use this registry in place of one inside the store."""
-    before = os.environ.get(REGISTRY)
-    os.environ[REGISTRY] = address
+def _variable(name: str, value: str) -> Iterator[None]:
+    """Set a variable of the environment, and restore it at the end."""
+    before = os.environ.get(name)
+    os.environ[name] = value
     try:
         yield
     finally:
         if before is None:
-            del os.environ[REGISTRY]
+            del os.environ[name]
         else:
-            os.environ[REGISTRY] = before
+            os.environ[name] = before
 
 
 def _keep_report(fresh: Store, store: Store, run_id: str) -> None:

@@ -38,6 +38,10 @@ CHANGED_CHAIN = (
     "records of its chain were changed or taken out since its policy was set: `evenhand verify "
     "{name}` names them, and `evenhand policy set` takes the chain as it is"
 )
+UNKNOWN_SHARE = (
+    "the share of the evaluated rows that it was trained on is not known: name the file "
+    "overlap.key of the store that published it in EVENHAND_OVERLAP_KEY, or publish it again"
+)
 # Times that a version is judged again because a policy or an evaluation was recorded meanwhile.
 JUDGEMENTS = 10
 
@@ -490,7 +494,7 @@ def _shares_rows(evaluation: Mapping[str, Any], limit: float, *, required: bool)
     """Reason if too many of an evaluation's rows are training rows."""
     share = evaluation.get("overlap")
     if share is None and required:
-        return "the share of the evaluated rows that it was trained on is not known"
+        return UNKNOWN_SHARE
     if share is None or share <= limit:
         return None
     return (

@@ -382,10 +382,9 @@ def _kept_share(resolved: ResolvedJob, steps: Steps, policy: Json | None) -> dic
 
     contract = resolved.table_contract
     columns = [column.name for column in contract.sensitive]
-    tables = []
-    for step, name in (("ingest", "raw"), ("contract", "checked")):
-        tables.append(pq.read_table(steps.store.fetch(steps.output(step, name)), columns=columns))
-    return kept_shares(*tables, contract, resolved.job.evaluate.min_cell)
+    raw = pq.read_table(steps.store.fetch(steps.output("ingest", "raw")), columns=columns)
+    checked = pq.read_table(steps.store.fetch(steps.output("contract", "checked")), columns=columns)
+    return kept_shares(raw, checked, contract, resolved.job.evaluate.min_cell)
 
 
 def _model_card(resolved: ResolvedJob, steps: Steps) -> dict[str, Any]:

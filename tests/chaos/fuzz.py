@@ -54,7 +54,20 @@ HOSTILE = (
     "{}",
     "[]",
 )
-VALUES = (None, True, 0, -1, 10**400, 1e308, float("nan"), float("inf"), [], {}, [[]], *HOSTILE)
+VALUES: tuple[Any, ...] = (
+    None,
+    True,
+    0,
+    -1,
+    10**400,
+    1e308,
+    float("nan"),
+    float("inf"),
+    [],
+    {},
+    [[]],
+    *HOSTILE,
+)
 
 
 def damaged(content: bytes, chance: random.Random) -> bytes:

@@ -447,12 +447,12 @@ def _kept(evaluation: Evaluation, *, by_group: bool) -> dict[str, Any]:
 
 def _sizes(evaluation: Evaluation, policy: dict[str, Any] | None) -> dict[str, dict[str, int]]:
     """Return the measured rows of the groups that the policy names."""
-    wanted = (policy or {}).get("group_sizes")
-    if not wanted:
+    least_sizes = (policy or {}).get("group_sizes")
+    if not least_sizes:
         return {}
     steps = evaluation.steps
     checked = pq.read_table(steps.store.fetch(steps.output("contract", "checked")))
-    return group_sizes(checked, evaluation.model.contract, wanted)
+    return group_sizes(checked, evaluation.model.contract, least_sizes)
 
 
 @waits_for_service

@@ -171,7 +171,7 @@ class Aim:
     level: float = 0.95
 
     @property
-    def sought(self) -> float:
+    def confidence_of_search(self) -> float:
         """The confidence, or the default one."""
         if self.confidence is None:
             return CONFIDENCE
@@ -213,7 +213,8 @@ class Aim:
         end = _end(limit, metric, UNSEEN_ENDS)
         if value is None or end is None:
             return value
-        return value + (end - value) * _quantile(self.sought) / _quantile((1 + self.level) / 2)
+        share = _quantile(self.confidence_of_search) / _quantile((1 + self.level) / 2)
+        return value + (end - value) * share
 
     def chance(self, limit: Limit, metrics: Estimates) -> float | None:
         r"""Estimate the chance that unseen rows keep a limit.
@@ -460,7 +461,7 @@ def within(aim: Aim, trials: Sequence[Trial]) -> list[Trial]:
 def _is_within(aim: Aim, trial: Trial) -> bool:
     if not is_candidate(trial):
         return False
-    needs_interval = bool(aim.limits) and aim.sought > BY_VALUE
+    needs_interval = bool(aim.limits) and aim.confidence_of_search > BY_VALUE
     if needs_interval and trial.state != "judged":
         return False
     if aim.miss(trial.metrics) != 0:
@@ -688,7 +689,7 @@ def standings(aim: Aim, metrics: Estimates) -> list[Standing]:
         kept_by: Evidence | None = None
         if value is not None and limit.shortfall(value) <= 0:
             kept_by = "value"
-            if chance is not None and chance >= aim.sought:
+            if chance is not None and chance >= aim.confidence_of_search:
                 kept_by = "chance"
         end = _end(limit, metric, INTERVAL_ENDS)
         rows.append(Standing(limit, value, end, chance, kept_by))

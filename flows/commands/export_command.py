@@ -98,10 +98,10 @@ def _write_archive(model: str, output: Path, store: Store, *, as_json: bool) -> 
             json.dumps({"format": "bundle", "file": str(output), "bytes": size, "sha256": digest})
         )
     else:
-        shown = model
+        printed_name = model
         if version is not None:
-            shown = f"models:/{name}/{version}"
-        print(f"wrote {output}  (bundle of {shown}, {size:,} bytes)")
+            printed_name = f"models:/{name}/{version}"
+        print(f"wrote {output}  (bundle of {printed_name}, {size:,} bytes)")
         print(f"sha256:{digest}")
 
 

@@ -374,8 +374,8 @@ def set_policy(
             rules["holdout"] = _holdout(Store(store_url), holdout, of_table, seed)
         # keys that verify signatures are public
         public = ("signed_by", "keys")
-        others = {name: value for name, value in rules.items() if name not in public}
-        refuse_credentials(others, "the policy")
+        not_public = {name: value for name, value in rules.items() if name not in public}
+        refuse_credentials(not_public, "the policy")
         made = policy.set_policy(registry, address.name, rules)
     if as_json:
         print(json.dumps(redacted({"name": address.name, "record": _row(made)})))
@@ -403,7 +403,7 @@ def _print_policy(name: str, made: Record, pinned: Judged) -> None:
     if rules["approvals"] and not rules["keys"]["approved_by"]:
         print("open      who approves: a name is no proof, --approved-by lists keys")
     if rules["holdout"] is None:
-        print("open      which rows: without --holdout whoever measures chooses them")
+        print("open      which rows: without --holdout the person who measures chooses them")
 
 
 def _keys(files: Mapping[str, Sequence[Path]]) -> dict[str, list[str]]:
@@ -424,18 +424,18 @@ def _keys(files: Mapping[str, Sequence[Path]]) -> dict[str, list[str]]:
     return keys
 
 
-def _approvals(wanted: int | None, keys: Sequence[str]) -> int:
+def _approvals(count: int | None, keys: Sequence[str]) -> int:
     """Return the number of approvals: by default one where keys of approvers are listed."""
-    if wanted is None:
+    if count is None:
         return min(1, len(keys))
-    if keys and wanted > len(keys):
+    if keys and count > len(keys):
         raise InputError(
-            f"--approvals {wanted}: there are {len(keys)} keys in --approved-by, and each approves "
+            f"--approvals {count}: there are {len(keys)} keys in --approved-by, and each approves "
             "once."
         )
-    if keys and not wanted:
+    if keys and not count:
         raise InputError("--approvals 0: --approved-by lists keys: ask for one approval or more.")
-    return wanted
+    return count
 
 
 def _lowest_version(version: str | None) -> str:
@@ -461,8 +461,8 @@ def _group_sizes(texts: Sequence[str], contract: Contract | None) -> dict[str, d
 
     sizes: dict[str, dict[str, int]] = {}
     for text in texts:
-        attribute, _, rest = text.partition(":")
-        group, _, size = rest.rpartition("=")
+        attribute, _, group_and_size = text.partition(":")
+        group, _, size = group_and_size.rpartition("=")
         if not (attribute and group and size.isdecimal()):
             raise InputError(f"--group {text}: expected ATTRIBUTE:GROUP=SIZE, such as sex:F=100.")
         if contract is None:

@@ -168,5 +168,5 @@ def check_evaluation_gates(
 
 def _of_adapted_copies(settings: Mapping[str, Any]) -> list[str]:
     """Metrics of adapted copies."""
-    named = [f"consistency.{name}" for name in settings.get("adapted", ())]
-    return ["adapted_consistency", *named]
+    consistencies = [f"consistency.{name}" for name in settings.get("adapted", ())]
+    return ["adapted_consistency", *consistencies]

@@ -109,9 +109,9 @@ def measured_copies(
     """
     for name in makers:
         metrics = consistency_of(decisions.consistent[name], level)
-        named = {**decisions.consistent}
-        named.pop(UNNAMED, None)
-        return replace(decisions, consistent=named), metrics
+        flags = {**decisions.consistent}
+        flags.pop(UNNAMED, None)
+        return replace(decisions, consistent=flags), metrics
     return decisions, {}
 
 

@@ -332,10 +332,10 @@ def _approval(
     if policy is None:
         evaluation = next(reversed(evaluations), None)
     else:
-        evaluation, lacking = evidence_for(policy.content, chain, evaluations)
+        evaluation, reason = evidence_for(policy.content, chain, evaluations)
         if evaluation is None:
             raise InputError(
-                f"there is nothing to approve of {chain.name} version {version}: {lacking}. "
+                f"there is nothing to approve of {chain.name} version {version}: {reason}. "
                 f"`evenhand evaluate models:/{chain.name}/{version} --policy` evaluates it."
             )
         content["policy"] = policy.digest

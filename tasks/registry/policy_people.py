@@ -49,7 +49,7 @@ def keys_of(rules: Mapping[str, Any], role: str) -> list[str]:
 
 
 def digest_of_measurement(evaluation: Mapping[str, Any]) -> str:
-    """Return the sha256 of what an evaluation measured, whoever measured it and when."""
+    """Return the sha256 of what an evaluation measured, by anybody and at any time."""
     values = {}
     for name, value in (evaluation.get("values") or {}).items():
         values[name] = value
@@ -117,7 +117,7 @@ def approvals_of(
     signed the publication or the measurement approves nothing.
     """
     published = chain.of("version", version)[0]
-    named = {
+    approved = {
         "files": published.content["files"],
         "measured": digest_of_measurement(evaluation),
         "policy": policy.digest,
@@ -126,7 +126,7 @@ def approvals_of(
     excluded = {signer(chain.name, published), _signer_of(chain, evaluation)}
     approvals = {}
     for record in chain.of("approval", version):
-        if not named.items() <= record.content.items():
+        if not approved.items() <= record.content.items():
             continue
         if not keys and record.who != published.who:
             approvals[record.who] = record
@@ -140,8 +140,8 @@ def _lacks_approvals(
     policy: Record, chain: Chain, version: str, evaluation: Mapping[str, Any]
 ) -> str | None:
     approvals = approvals_of(policy, chain, version, evaluation)
-    wanted = policy.content["approvals"]
-    if len(approvals) >= wanted:
+    approvals_needed = policy.content["approvals"]
+    if len(approvals) >= approvals_needed:
         return None
     by = ""
     if approvals:
@@ -149,13 +149,12 @@ def _lacks_approvals(
     option = ""
     if keys_of(policy.content, "approved_by"):
         option = " --key FILE"
-    reason = f"it has {len(approvals)} of {wanted} approvals{by}"
-    others = len(chain.of("approval", version)) - len(approvals)
-    if others:
-        verb = "do" if others > 1 else "does"
-        reason += (
-            f", and {others} {verb} not count (for another evaluation or policy, or by another key)"
-        )
+    reason = f"it has {len(approvals)} of {approvals_needed} approvals{by}"
+    not_counting = len(chain.of("approval", version)) - len(approvals)
+    if not_counting:
+        verb = "do" if not_counting > 1 else "does"
+        why = "for another evaluation or policy, or by another key"
+        reason += f", and {not_counting} {verb} not count ({why})"
     return f"{reason}: `evenhand approve {chain.name}/{version}{option}`"
 
 

@@ -245,15 +245,15 @@ def _columns_of(table: pa.Table, contract: Contract) -> list[str]:
 
 
 def group_sizes(
-    checked: pa.Table, contract: Contract, wanted: Mapping[str, Mapping[str, int]]
+    checked: pa.Table, contract: Contract, least_sizes: Mapping[str, Mapping[str, int]]
 ) -> dict[str, dict[str, int]]:
     """Count the measured rows of the groups that a policy names, by attribute and group."""
     sizes: dict[str, dict[str, int]] = {}
     for column in contract.sensitive:
-        if column.name not in wanted:
+        if column.name not in least_sizes:
             continue
         counts = _counts(checked, column)
-        sizes[column.name] = {group: counts.get(group, 0) for group in wanted[column.name]}
+        sizes[column.name] = {group: counts.get(group, 0) for group in least_sizes[column.name]}
     return sizes
 
 
@@ -343,10 +343,10 @@ def _other_outcome(terms: Terms, evaluation: Mapping[str, Any]) -> str | None:
 
 
 def _too_small(
-    wanted: Mapping[str, Mapping[str, int]], sizes: Mapping[str, Mapping[str, int]]
+    least_sizes: Mapping[str, Mapping[str, int]], sizes: Mapping[str, Mapping[str, int]]
 ) -> str | None:
     """Name the first group that is smaller in an evaluation than a policy asks for."""
-    for attribute, groups in wanted.items():
+    for attribute, groups in least_sizes.items():
         for group, least in groups.items():
             size = (sizes.get(attribute) or {}).get(group)
             if size is None:

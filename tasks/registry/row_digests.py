@@ -79,8 +79,8 @@ def described_columns(contract: Contract) -> list[str]:
 
 def recorded_columns(contract: Contract) -> list[str]:
     """Columns by which training rows are recorded: those that describe a row, and all others."""
-    others = [column.name for column in contract.columns]
-    return list(dict.fromkeys([*described_columns(contract), *others]))
+    all_names = [column.name for column in contract.columns]
+    return list(dict.fromkeys([*described_columns(contract), *all_names]))
 
 
 def row_views(table: pa.Table, rows: int, contract: Contract) -> dict[str, Digests]:
@@ -98,10 +98,10 @@ def row_views(table: pa.Table, rows: int, contract: Contract) -> dict[str, Diges
     for digests in hashed.values():
         total += digests
     views = {EXACT: total}
-    others = [name for name in recorded_columns(contract) if name not in hashed]
-    if others and set(others) <= set(table.column_names):
+    other_names = [name for name in recorded_columns(contract) if name not in hashed]
+    if other_names and set(other_names) <= set(table.column_names):
         views[IDENTIFIED] = total.copy()
-        for name in others:
+        for name in other_names:
             views[IDENTIFIED] += _column_digests(table[name], name)
     views |= _without_blocks(total, hashed)
     views |= _without_digits(total, hashed, table, number_names)
@@ -210,9 +210,9 @@ def key_file(store: Store) -> Path:
     ``EVENHAND_OVERLAP_KEY`` names another file, for registries that several stores publish to.
     Raises `InputError` if that file holds no key.
     """
-    named = os.environ.get(KEY_VARIABLE)
-    if named:
-        path = Path(named).expanduser()
+    place = os.environ.get(KEY_VARIABLE)
+    if place:
+        path = Path(place).expanduser()
         read_key(path)
         return path
     path = store.local / KEY_FILE

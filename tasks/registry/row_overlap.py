@@ -118,7 +118,7 @@ def overlap(
             measured[view] = overlap_of_digests(recorded_digests(packed), digests, rng)
     if EXACT not in measured:
         return TrainingOverlap(None)
-    # Copied rows are seen in the view that tells rows apart best.
+    # Copied rows are seen in the view that distinguishes rows best.
     error = min(result.error for result in measured.values())
     smallest = CERTAIN_ERRORS * error
     note = ""

@@ -164,8 +164,8 @@ def _make_bundle(context: StepContext, measured: Mapping[str, Any]) -> Path:
 
 
 def _record_training_rows(context: StepContext, bundle: Path) -> None:
-    """Write the keyed digests of the training rows, which tell the owner of the key alone how many
-    rows of another table the model was trained on.
+    """Write the keyed digests of the training rows, from which the owner of the key alone sees how
+    many rows of another table the model was trained on.
     """
     if "training_rows" not in context.inputs:
         return

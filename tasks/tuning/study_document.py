@@ -55,7 +55,7 @@ def study_document(
         "objectives": list(aim.objectives),
         "prefer": first,
         "limits": [asdict(limit) | {"text": str(limit)} for limit in aim.limits],
-        "confidence": aim.sought,
+        "confidence": aim.confidence_of_search,
         "confidence_asked": study_aim.confidence,
         "trials": [_trial_row(aim, trial, metrics) for trial in trials],
         "front": [trial.number for trial in front(aim, trials)],

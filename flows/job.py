@@ -262,6 +262,10 @@ class Evaluate(Section):
     """
     proof_parts: Annotated[int, Field(ge=0, le=100_000)] | Literal["none"] = 8
     """Effort of the proof of a certificate: parts split per person and distance; none: no proof."""
+    certified_people: Annotated[int, Field(ge=20, le=100_000)] | None = None
+    """Test rows, drawn at random, for which a certificate is searched and proved; default: 500, of
+    sentences 50.
+    """
     show_sentences: bool = False
     """Show the test sentences that terms move most: only where no person wrote them, as for
     templates.

@@ -127,7 +127,10 @@ def _gates(plan: MonitorPlan, bundle: Bundle) -> dict[str, Any]:
     if plan.gates is None:
         return default_drift_gates(counts)
     terms = {**bundle.evaluation["evaluate"], **plan.data.evaluate}.get("terms", {})
-    check_drift_gates(plan.limits, drift_metrics(counts, predicts=not bundle.is_proxy, terms=terms))
+    names = drift_metrics(
+        counts, predicts=not bundle.is_proxy, terms=terms, adapts=bundle.adapts_columns
+    )
+    check_drift_gates(plan.limits, names)
     return plan.gates
 
 
@@ -154,6 +157,7 @@ def _measure(
             "seed": seed,
             "tested": tested,
             "exchanged": bundle.evaluation.get("exchanged", {}),
+            "adapted": bundle.evaluation.get("adapted"),
             "terms": settings.get("terms", {}),
         },
         {

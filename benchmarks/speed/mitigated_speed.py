@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from benchmarks.common import log, provenance, read_whole, write_result
+from benchmarks.common import log, provenance, read_result, write_result
 from benchmarks.speed.run_scale import call
 from evenhand.fairlib.arrays import Float
 from evenhand.fairlib.datasets.planted_unseen import UNSEEN_WORLDS
@@ -55,7 +55,7 @@ def main() -> None:
     if hasattr(os, "sched_setaffinity"):
         # child processes inherit it
         os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
-    results = read_whole(NAME, {"results": {}})["results"]
+    results = read_result(NAME).get("results", {})
     for rows in chosen.rows:
         results.setdefault("metric", {})[str(rows)] = fit_alone(rows)
         log("metric", rows, json.dumps(results["metric"][str(rows)]))

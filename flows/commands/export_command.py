@@ -108,7 +108,7 @@ def _write_archive(model: str, output: Path, store: Store, *, as_json: bool) -> 
 def _check_options(to: str, output: Path | None, dialect: str | None) -> None:
     """Raise `InputError` for an unknown format, a missing extra, or a path that cannot be."""
     if to not in NEEDS:
-        raise InputError(f"--format {to!r} is no format: give bundle, onnx, sql or pmml.")
+        raise InputError(f"--to {to!r} is no format: give bundle, onnx, sql or pmml.")
     library = NEEDS[to]
     if library is not None and importlib.util.find_spec(library) is None:
         raise InputError(

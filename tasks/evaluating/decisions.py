@@ -219,9 +219,12 @@ def decide_table(
     counterfactuals: Counterfactuals,
     progress: Report,
     sensitive: Mapping[str, NDArray[Any]] | None = None,
+    adapted: Sequence[Mapping[str, CopyMaker]] | None = None,
 ) -> list[Decisions]:
     """Decisions of each model about a table of model inputs with at least one row, by chunks of
     rows.
+
+    `adapted` has, for each model, what makes further copies of rows, by name.
 
     Raises `InputError` if the table does not fit an encoder.
     """
@@ -230,7 +233,7 @@ def decide_table(
     for start in range(0, rows, CHUNK_ROWS):
         chunk = table.slice(start, CHUNK_ROWS).to_pandas()
         encoded: dict[bytes, Float32] = {}
-        for one, part in zip(models, parts, strict=True):
+        for number, (one, part) in enumerate(zip(models, parts, strict=True)):
             # A model and its baseline often have the same encoder; then a chunk is encoded once.
             if one.encoder_file not in encoded:
                 try:
@@ -243,8 +246,17 @@ def decide_table(
                 for name, values in (sensitive or {}).items()
             }
             acquired = acquire(one.model, X)
+            makers = adapted[number] if adapted else {}
             part.append(
-                decide_rows(one.model, one.encoder, X, counterfactuals, acquired, sensitive=here)
+                decide_rows(
+                    one.model,
+                    one.encoder,
+                    X,
+                    counterfactuals,
+                    acquired,
+                    sensitive=here,
+                    adapted=makers,
+                )
             )
         progress(min(start + CHUNK_ROWS, rows), rows, {})
     return [Decisions.concatenate(part) for part in parts]

@@ -16,12 +16,17 @@ MAX_UNSEEN = 0.01
 
 
 def drift_metrics(
-    reference: Mapping[str, Any], *, predicts: bool, terms: Iterable[str] = ()
+    reference: Mapping[str, Any],
+    *,
+    predicts: bool,
+    terms: Iterable[str] = (),
+    adapts: bool = False,
 ) -> list[str]:
     """Metrics of a comparison with this ``reference.json``, in order; a proxy has none about
     predictions.
 
-    Lists of `terms` have those of exchanged terms. More than two labels have no selection rate, and
+    Lists of `terms` have those of exchanged terms, and a model that adapts columns has the
+    consistency on adapted copies. More than two labels have no selection rate, and
     no base rates by group.
     """
     columns = list(reference["columns"])
@@ -43,6 +48,8 @@ def drift_metrics(
         names += [f"{kind}.{name}" for name in listed]
     for name in terms:
         names += [f"{kind}.{name}" for kind in EXCHANGED]
+    if adapts:
+        names.append("adapted_consistency")
     return names
 
 

@@ -24,6 +24,9 @@ NO_CERTIFICATES = (
     "certificates are measured where a model is trained: the fair metric that they need is not "
     "published"
 )
+NO_ADAPTATION = (
+    "the model reads no adapted columns, so that it does not contain what makes adapted copies"
+)
 # Metrics that only the run which trains a model has.
 OF_RUNS = (
     "adapted_consistency",
@@ -133,12 +136,17 @@ def check_evaluation_gates(
     """
     classes = model.contract.label.classes
     attributes = [column.name for column in model.contract.sensitive]
-    measured = classifier_metrics(attributes, classes, settings["counterfactuals"])
+    copies = [*settings["counterfactuals"]]
+    if model.adapts_columns:
+        copies += settings.get("adapted", [])
+    measured = classifier_metrics(attributes, classes, copies)
     metrics = [name for name in measured if name not in OF_RUNS]
     # metrics without a paired difference from a baseline
     alone = term_metrics(settings.get("terms", ()), any_classes=bool(classes))
     if model.asks_features:
         alone.append("features_asked")
+    if model.adapts_columns:
+        alone.append("adapted_consistency")
     metrics += alone
     for gate in gates:
         if gate.groups:
@@ -151,6 +159,14 @@ def check_evaluation_gates(
                 f"the gate {gate.metric!r} has no paired difference: give it a max or a min in "
                 "place of no_worse_than_baseline."
             )
+        if not model.adapts_columns and gate.metric in _of_adapted_copies(settings):
+            raise InputError(f"the gate {gate.metric!r} cannot be judged here: {NO_ADAPTATION}.")
         # Only the data shows which intersections exist.
         if not (settings["intersections"] and kind in group_metrics() and "&" in subject):
             check_metric(gate, metrics, "this evaluation")
+
+
+def _of_adapted_copies(settings: Mapping[str, Any]) -> list[str]:
+    """Metrics of adapted copies."""
+    named = [f"consistency.{name}" for name in settings.get("adapted", ())]
+    return ["adapted_consistency", *named]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -16,13 +17,15 @@ from evenhand.fairlib.distances.metric_evidence import without_explained
 from evenhand.fairlib.evaluation.evaluate import MetricValue
 from evenhand.fairlib.methods.decided import DecidedModel
 from evenhand.fairlib.numerics import wilson_interval
-from evenhand.tasks.evaluating.decisions import CopyMaker, groups_argument
+from evenhand.tasks.evaluating.decisions import CopyMaker, Decisions, groups_argument
 from evenhand.tasks.execution.dataset import Dataset
 
 # Rows of a group from which an AUC is measured.
 LEAST_ROWS = 30
 # Share of a column's standard deviation below which nothing is left of it.
 EXPLAINED = 1e-6
+# Name of adapted copies to which a job gives none.
+UNNAMED = "adapted copies"
 
 
 def metric_leaks(
@@ -61,14 +64,55 @@ def _what_is_left(metric: Metric, model: Any, data: Dataset, legitimate: Sequenc
     return rest
 
 
-def adapted_copies(metric: Any) -> CopyMaker:
-    """Return what makes the counterparts of rows in every group."""
+def published_metric(model: Any) -> LearnedMetric | None:
+    """The learned metric that a published model contains, because it reads adapted columns; None
+    for every other model.
+    """
+    base = model.base if isinstance(model, DecidedModel) else model
+    if not getattr(base, "adapts_inputs", False):
+        return None
+    metric: LearnedMetric = base.metric_
+    return metric
+
+
+def adapted_copies(metric: LearnedMetric) -> CopyMaker:
+    """Return what makes the counterparts of rows in every group.
+
+    Where a sensitive attribute is not given, all groups are read from the encoded rows.
+    """
+    attributes = {name for stage in metric.stages_ for name in stage.attributes}
 
     def make_copies(X: Float32, sensitive: Mapping[str, NDArray[Any]]) -> list[Float32]:
-        copies: list[Float32] = metric.counterfactuals(X, sensitive_features=sensitive)
-        return copies
+        groups = None
+        if attributes <= sensitive.keys():
+            groups = sensitive
+        return metric.counterfactuals(X, sensitive_features=groups)
 
     return make_copies
+
+
+def copy_makers(model: Any, names: Sequence[str]) -> dict[str, CopyMaker]:
+    """By name what makes the adapted copies of a published model, under `UNNAMED` if there are no
+    names; empty for a model that contains no learned metric.
+    """
+    metric = published_metric(model)
+    if metric is None:
+        return {}
+    return dict.fromkeys(names or [UNNAMED], adapted_copies(metric))
+
+
+def measured_copies(
+    decisions: Decisions, makers: Mapping[str, CopyMaker], level: float
+) -> tuple[Decisions, dict[str, MetricValue]]:
+    """Decisions without those on unnamed copies, and ``adapted_consistency``; nothing for a model
+    without adapted copies.
+    """
+    for name in makers:
+        metrics = consistency_of(decisions.consistent[name], level)
+        named = {**decisions.consistent}
+        named.pop(UNNAMED, None)
+        return replace(decisions, consistent=named), metrics
+    return decisions, {}
 
 
 def adapted_consistency(

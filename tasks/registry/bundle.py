@@ -36,6 +36,8 @@ UNLISTED = (
 )
 # Between the path of a folder or archive and the SHA-256 that it must have.
 PINNED = "@sha256:"
+# How a learned metric adapts columns, within the model that reads these.
+ADAPTATION_FILE = "adaptation.json"
 # Files that every bundle has.
 PARTS = ("encoder.json", "inputs.json", "model")
 
@@ -177,6 +179,11 @@ class Bundle:
 
         method = METHODS.get(str(self.evaluation.get("method")))
         return method is not None and method.asks
+
+    @property
+    def adapts_columns(self) -> bool:
+        """Whether the model reads adapted columns, so that it contains a learned metric."""
+        return any((self.folder / "model").rglob(ADAPTATION_FILE))
 
     def described(self) -> dict[str, Any]:
         """Name, version, address, method, contract and content, for verdicts and pages."""

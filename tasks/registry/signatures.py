@@ -9,14 +9,16 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
 from evenhand.tasks.errors import InputError
-from evenhand.tasks.registry.ledger import Chain, Record
+
+if TYPE_CHECKING:
+    from evenhand.tasks.registry.ledger import Chain, Record
 
 SHOWN = 12  # characters of a key in messages
 

@@ -77,10 +77,9 @@ if TYPE_CHECKING:
     from evenhand.tasks.evaluating.certified import Certified
 
 
-# The output change of a network is certified for at most this many people, drawn at random.
-MAX_CERTIFIED = 2000
-# The bounds of a tree model take longer.
-MAX_PROVED_TREES = 500
+# The output change of a network or of trees is certified for at most this many people, drawn at
+# random: searches and proofs take most of an evaluation, in proportion to them.
+MAX_CERTIFIED = 500
 # A vector of a sentence has many dimensions, in each of which the proof searches.
 MAX_CERTIFIED_SENTENCES = 50
 # Integrated gradients take longer than predictions.
@@ -530,7 +529,7 @@ class _Test:
         from evenhand.tasks.evaluating.certified import certify_outputs
 
         seed = derive_seed(parameters["seed"], "certificate")
-        people = sample_rows(len(data.X), self._max_certified(model), generator(seed, "people"))
+        people = sample_rows(len(data.X), self._max_certified(), generator(seed, "people"))
         budgets = list(BUDGETS)
         if budget > 0:
             # the job's budget first
@@ -547,13 +546,14 @@ class _Test:
         )
         return audited, certified, metrics | certified.metrics()
 
-    def _max_certified(self, model: Any) -> int:
+    def _max_certified(self) -> int:
         """For how many people at most the model's output change is certified."""
+        chosen: int | None = self.context.parameters["evaluate"].get("certified_people")
+        if chosen is not None:
+            return chosen
         if any(column.kind == "text" for column in self.encoder.fitted_):
             return MAX_CERTIFIED_SENTENCES
-        if has_trait(model, "differentiable"):
-            return MAX_CERTIFIED
-        return MAX_PROVED_TREES
+        return MAX_CERTIFIED
 
 
 def _reasons_kept(test: _Test, model: Any, most: int) -> MetricValue:

@@ -40,6 +40,7 @@ from evenhand.tasks import monitoring
 from evenhand.tasks.errors import InputError, NotCarriedOut, unusable
 from evenhand.tasks.evaluating.decisions import LoadedModel, decide_table
 from evenhand.tasks.evaluating.drift_limits import drift_metrics
+from evenhand.tasks.evaluating.metric_leaks import copy_makers, measured_copies
 from evenhand.tasks.evaluating.token_moves import TokenMoves, moves_in_table
 from evenhand.tasks.execution.step import StepContext, StepResult
 
@@ -67,9 +68,9 @@ def measure_drift(context: StepContext) -> StepResult:
     Parameters are the model's ``contract``, ``settings`` (``draws``, ``level``, ``min_cell``), a
     ``seed`` and ``tested``: numbers of test rows and predictions of the training run, or None;
     ``terms`` are the model's lists of terms, and ``exchanged`` the metrics of exchanged terms on
-    its test rows. Inputs are the ``raw`` table and the model's ``bundle``. Neither file holds a
-    row, a category that training rows lacked, or a count of fewer than `min_cell` people of a
-    group.
+    its test rows; ``adapted`` is the consistency on adapted copies there, or None. Inputs are the
+    ``raw`` table and the model's ``bundle``. Neither file holds a row, a category that training
+    rows lacked, or a count of fewer than `min_cell` people of a group.
     """
     contract = Contract.from_dict(context.parameters["contract"])
     bundle = context.inputs["bundle"]
@@ -106,11 +107,14 @@ def measure_drift(context: StepContext) -> StepResult:
     predicts = "label_values" in inputs
     predictions = None
     moves = TokenMoves()
+    consistency: dict[str, MetricValue] = {}
     if predicts:
-        predictions, moves = _predictions(context, table, bundle, contract, encoder, settings)
-    metrics = _metrics(columns, groups, label.change, predictions) | moves.metrics
+        predictions, moves, consistency = _predictions(
+            context, table, bundle, contract, encoder, settings
+        )
+    metrics = _metrics(columns, groups, label.change, predictions) | moves.metrics | consistency
     terms = context.parameters["terms"]
-    names = drift_metrics(reference, predicts=predicts, terms=terms)
+    names = drift_metrics(reference, predicts=predicts, terms=terms, adapts=bool(consistency))
     ordered = {name: metrics[name] for name in names}
     rows = table.num_rows
     stated = context.parameters["settings"]
@@ -128,6 +132,9 @@ def measure_drift(context: StepContext) -> StepResult:
         "prediction": prediction,
         "tokens": _exchanged(moves, context.parameters["exchanged"]),
     }
+    if consistency:
+        now = consistency["adapted_consistency"]
+        drift["adapted"] = _moments("adapted_consistency", now, context.parameters["adapted"])
     outputs = context.write_json("metrics", Evaluation(ordered, {}, rows, stated).to_json())
     outputs |= context.write_json("drift", drift)
     return StepResult(outputs, {"rows": rows, "ignored_columns": ignored})
@@ -217,29 +224,31 @@ def _exchanged(moves: TokenMoves, then: Mapping[str, Any]) -> dict[str, Any]:
     """By list of terms the number of sentences with one, and each metric now and on the
     test rows.
     """
-    unknown = vars(
-        MetricValue.insufficient("the metrics of its training run are not with the model")
-    )
     exchanged: dict[str, Any] = {}
     for name, content in moves.content.items():
         rows = []
         for kind in EXCHANGED:
             metric = f"{kind}.{name}"
-            now = moves.metrics[metric]
-            before = MetricValue(**then.get(metric, unknown))
-            row = {
-                "name": metric,
-                "now": vars(now),
-                "then": vars(before),
-                "change": vars(change_between(now, before)),
-            }
-            rows.append(row)
+            rows.append(_moments(metric, moves.metrics[metric], then.get(metric)))
         exchanged[name] = {
             "column": content["column"],
             "sentences": content["sentences"],
             "metrics": rows,
         }
     return exchanged
+
+
+def _moments(name: str, now: MetricValue, then: Mapping[str, Any] | None) -> dict[str, Any]:
+    """A metric now and on the test rows, with its change."""
+    before = MetricValue.insufficient("the metrics of its training run are not with the model")
+    if then is not None:
+        before = MetricValue(**then)
+    return {
+        "name": name,
+        "now": vars(now),
+        "then": vars(before),
+        "change": vars(change_between(now, before)),
+    }
 
 
 def _predictions(
@@ -249,11 +258,12 @@ def _predictions(
     contract: Contract,
     encoder: TableEncoder,
     settings: monitoring.Settings,
-) -> tuple[PredictionDrift, TokenMoves]:
+) -> tuple[PredictionDrift, TokenMoves, dict[str, MetricValue]]:
     """Predict the rows that the model accepts, and compare the share of predicted positives, or of
     labels.
 
-    With lists of terms their sentences are answered again with every other term.
+    With lists of terms their sentences are answered again with every other term. For a model that
+    reads adapted columns the consistency on adapted copies is returned, too.
 
     Rows that the model refuses, because of an unseen category or a number that is not finite, are
     left out and counted.
@@ -270,8 +280,14 @@ def _predictions(
     n = rows.num_rows
     sizes = np.zeros(len(classes) or 2, dtype=np.int64)
     moves = TokenMoves()
+    makers = copy_makers(model.model, ())
+    consistency = {}
+    if makers:
+        consistency["adapted_consistency"] = MetricValue.insufficient("no row can be predicted")
     if n:
-        (decided,) = decide_table([model], rows, {}, context.progress, sensitive)
+        (decided,) = decide_table([model], rows, {}, context.progress, sensitive, [makers])
+        decided, measured_consistency = measured_copies(decided, makers, settings.level)
+        consistency |= measured_consistency
         sizes = np.bincount(decided.predicted, minlength=len(sizes))
         # the labels of new rows need not be known, and no metric of exchanged terms depends on them
         unknown = np.zeros(n, dtype=np.int64)
@@ -287,7 +303,7 @@ def _predictions(
         rate = share(int(sizes[1]), n, level=settings.level)
         change = _rate_change(int(sizes[1]), n, rate, tested, settings)
     predictions = PredictionDrift(**vars(change), rows=n, unanswered=table.num_rows - n, rate=rate)
-    return predictions, moves
+    return predictions, moves, consistency
 
 
 def _class_change(

@@ -23,6 +23,7 @@ from evenhand.tasks.evaluating.decisions import (
     decide_table,
     person_mean,
 )
+from evenhand.tasks.evaluating.metric_leaks import copy_makers, measured_copies
 from evenhand.tasks.evaluating.token_moves import moves_in_table
 from evenhand.tasks.execution.step import StepContext, StepResult
 
@@ -37,7 +38,8 @@ def measure_model(context: StepContext) -> StepResult:
     the ``checked`` table, the ``bundle`` and, optionally, the ``baseline``. Both models are
     measured on the counterfactuals of the settings, each with its own encoder. A model that asks
     for features is measured by its predictions after the questions. Certificates are not measured:
-    they need the fair metric, which is not published.
+    they need the fair metric, which is not published. A model that reads adapted columns contains
+    the learned metric, so that it is also measured on the adapted copies.
     """
     settings = bootstrap_settings(context.parameters)
     counterfactuals = context.parameters["evaluate"]["counterfactuals"]
@@ -54,7 +56,17 @@ def measure_model(context: StepContext) -> StepResult:
     table = pq.read_table(context.inputs["checked"])
     features = table.select([column.name for column in contract.features])
     people = _people(table, contract)
-    decided = decide_table(models, features, counterfactuals, context.progress, people["sensitive"])
+    names = context.parameters["evaluate"].get("adapted", [])
+    makers = [copy_makers(one.model, names) for one in models]
+    decided = []
+    consistencies = []
+    of_models = decide_table(
+        models, features, counterfactuals, context.progress, people["sensitive"], makers
+    )
+    for decisions, of_model in zip(of_models, makers, strict=True):
+        with_names, consistency = measured_copies(decisions, of_model, settings["level"])
+        decided.append(with_names)
+        consistencies.append(consistency)
     outcomes = [
         Outcomes(
             y_pred=model_decisions.predicted,
@@ -66,17 +78,21 @@ def measure_model(context: StepContext) -> StepResult:
     ]
     evaluations = list[dict[str, Any]]()
     outputs = dict[str, Any]()
-    for one, rows, decisions in zip(models, outcomes, decided, strict=True):
+    for one, rows, decisions, consistency in zip(
+        models, outcomes, decided, consistencies, strict=True
+    ):
         evaluation = evaluate(rows, **settings)
         moves = moves_in_table(one, features, rows, context.parameters)
         if moves.content and not evaluations:
             outputs |= context.write_json("tokens", moves.content)
-        metrics = {**evaluation.metrics, **moves.metrics}
+        metrics = {**evaluation.metrics, **moves.metrics, **consistency}
         if decisions.asked is not None:
             metrics["features_asked"] = person_mean(decisions.asked, context.parameters)
         used = dict(evaluation.settings)
         if not contract.label.classes:
             used["outcome"] = describe_outcome(contract.label)
+        if consistency and names:
+            used["adapted"] = names
         evaluations.append(replace(evaluation, metrics=metrics, settings=used).to_json())
     min_cell = settings["min_cell"]
     outputs |= context.write_json("metrics", evaluations[0] | overall_rates(outcomes[0]))

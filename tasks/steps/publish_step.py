@@ -156,6 +156,8 @@ def _make_bundle(context: StepContext, measured: Mapping[str, Any]) -> Path:
             if metric in measured["metrics"]:
                 exchanged[metric] = measured["metrics"][metric]
     evaluation["exchanged"] = exchanged
+    if "adapted_consistency" in measured["metrics"]:
+        evaluation["adapted"] = measured["metrics"]["adapted_consistency"]
     (bundle / "evaluation.json").write_text(json.dumps(evaluation, sort_keys=True))
     (bundle / "inputs.json").write_text(json.dumps(parameters["inputs"], sort_keys=True))
     return bundle

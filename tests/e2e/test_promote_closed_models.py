@@ -102,7 +102,7 @@ CHANGES: dict[Callable[[Path, Path], None], str] = {
 
 
 # most are long: each calls six commands, and the function that decides has a test of each change
-QUICK = (link_to_code, pipe, missing_list)
+QUICK = (link_to_code, missing_list)
 EACH = [
     change if change in QUICK else pytest.param(change, marks=pytest.mark.long)
     for change in CHANGES

@@ -86,3 +86,39 @@ def test_a_search_compares_metrics_by_counterparts(starter: Any) -> None:
     by_kind = {trial["kind"]: trial["metrics"]["consistency.counterpart"] for trial in trials}
     assert by_kind["default"]["value"] > by_kind["blind"]["value"] + 0.1
     assert content["tuning"]["winner"]
+
+
+def test_a_published_model_is_measured_on_its_copies(starter: Any) -> None:
+    job = starter("project", "--use-sensitive")
+    run = command("run", job, "method.n_steps=30")
+    people = str(job.parent / "people.csv")
+    gate = {"consistency.counterpart": {"min": 0.5}, "adapted_consistency": {"min": 0.5}}
+    gates = job.parent / "gates.yaml"
+    gates.write_text(json.dumps(gate))
+    store = ("--direct", "--json", "--store", str(job.parent / "store"))
+    limits = ("--gates", str(gates))
+    done = CliRunner().invoke(app, ["evaluate", "project", "--data", people, *limits, *store])
+    assert done.exit_code == 0, done.stderr
+    metrics = json.loads(done.stdout)["metrics"]
+    assert metrics["adapted_consistency"] == metrics["consistency.counterpart"]
+    assert metrics["adapted_consistency"] == pytest.approx(
+        run["metrics"]["adapted_consistency"], abs=0.1
+    )
+    # neither labels nor groups are needed for the copies of new rows
+    gates.write_text(json.dumps({"adapted_consistency": {"min": 0.5}}))
+    done = CliRunner().invoke(app, ["monitor", "project", "--data", people, *limits, *store])
+    assert done.exit_code == 0, done.stderr
+    monitored = json.loads(done.stdout)["metrics"]
+    assert monitored["adapted_consistency"] == metrics["adapted_consistency"]
+
+
+def test_copies_that_a_model_cannot_make_are_no_gate(starter: Any) -> None:
+    job = starter("gbdt")
+    command("run", job, COUNTERPART, "fair_metric={kind: learned}", "method.n_steps=5")
+    gates = job.parent / "gates.yaml"
+    gates.write_text(json.dumps({"consistency.counterpart": {"min": 0.5}}))
+    place = ("--data", str(job.parent / "people.csv"), "--store", str(job.parent / "store"))
+    limits = ("--gates", str(gates), "--direct")
+    done = CliRunner().invoke(app, ["evaluate", "gbdt", *place, *limits])
+    assert done.exit_code == 2
+    assert "reads no adapted columns" in done.stderr

@@ -674,7 +674,7 @@ def database(bench: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
         ({"connection": "sqlite:///nowhere.db"}, ("nowhere.db", "does not exist")),
         ({"sql": "select * from peeple"}, ("no such table: peeple", "correct the query")),
         ({"sql": "selct 1"}, ("one SELECT",)),
-        ({"sql": "select 1 from"}, ("table.sql failed", "correct the query")),
+        ({"sql": "select 1 from"}, ("table.sql cannot be read as sqlite SQL", "correct it")),
         ({"sql": "delete from people"}, ("one SELECT",)),
         ({"sql": "select 1; drop table people"}, ("one SELECT",)),
         ({"sql": "with a as (delete from people returning 1) select * from a"}, ("one SELECT",)),

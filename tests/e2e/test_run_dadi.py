@@ -167,7 +167,7 @@ def test_a_bundle_says_what_to_ask_and_holds_no_value_of_a_row(asked: Done) -> N
     done = asked
     bundle = next(done.store.glob("mlflow-artifacts/**/bundle"))
     files = {path.relative_to(bundle).as_posix() for path in bundle.rglob("*") if path.is_file()}
-    described = {"evaluation.json", "reference.json"}
+    described = {"evaluation.json", "reference.json", "training_rows.json"}
     assert files == described | {
         "digests.json",
         "encoder.json",

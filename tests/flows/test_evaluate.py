@@ -297,7 +297,7 @@ def test_a_baseline_is_measured_on_the_same_rows(
 def test_a_version_beside_itself_differs_in_nothing(desk: Desk) -> None:
     gates = desk.gates({"gap_max.sex": {"no_worse_than_baseline": 0, "bound": "interval"}})
     verdict = desk.json(CHAMPION, "--baseline", "people-gbdt/1", "--gates", gates)
-    assert verdict["notes"] == [evaluation.SAME_VERSION]
+    assert evaluation.SAME_VERSION in verdict["notes"]
     assert {
         (d["value"], d["low"], d["high"]) for d in verdict["baseline"]["differences"].values()
     } == {(0.0, 0.0, 0.0)}

@@ -241,7 +241,8 @@ def build(documents: Documents) -> Iterator[Section]:
         for attribute, group in drift["groups"].items():
             blocks += _attribute(spoken(attribute), group)
         yield Section("groups", "The people", blocks)
-    yield Section("answers", "Labels and predictions", [*_answers(drift), *_exchanged(drift)])
+    answers = [*_answers(drift), *_exchanged(drift), *_adapted(drift)]
+    yield Section("answers", "Labels and predictions", answers)
     yield Section("cautions", "What this does not say", CAUTIONS)
 
 
@@ -386,9 +387,26 @@ def _exchanged(drift: Json) -> Iterator[Block]:
             f"{sentences} of {content['column']} with a term were answered again with every other "
             "term of the list; then these were test rows of the training run."
         )
-        rows: list[list[Any]] = []
-        for row in content["metrics"]:
-            moments = [texts.estimate_cell(row[key]) for key in MOMENTS]
-            rows.append([title(row["name"]), *moments])
+        rows = [_moments(row) for row in content["metrics"]]
         caption = f"Moves of the answers, with {texts.interval_name(drift['settings'])}s"
         yield Table(caption, ["Metric", "Then", "Now", "Change"], rows)
+
+
+def _moments(row: Json) -> list[Any]:
+    """Row of a metric then and now."""
+    return [title(row["name"]), *[texts.estimate_cell(row[key]) for key in MOMENTS]]
+
+
+def _adapted(drift: Json) -> Iterator[Block]:
+    """Equal decisions on the copies that the model's learned metric makes, then and now."""
+    if "adapted" not in drift:
+        return
+    yield Heading("Adapted copies")
+    yield (
+        "Each person was predicted again as a counterpart in every other group, as the learned "
+        "fair metric of the model adapts the columns; then these were test rows of the training "
+        "run."
+    )
+    caption = f"Equal decisions, with {texts.interval_name(drift['settings'])}s"
+    rows = [_moments(drift["adapted"])]
+    yield Table(caption, ["Metric", "Then", "Now", "Change"], rows)

@@ -95,7 +95,10 @@ def test_a_published_proxy_as_a_filter(published_proxy: Any, export: Any, tmp_pa
 @pytest.mark.parametrize(
     ("arguments", "cause"),
     [
-        (("people-gbdt", "--to", "pickle"), "give onnx, sql or pmml"),
+        (
+            ("people-gbdt", "--to", "pickle"),
+            "--to 'pickle' is no format: give bundle, onnx, sql or pmml",
+        ),
         (("people-gbdt", "--to", "pmml"), "--format pmml needs --output"),
         (
             ("people-gbdt", "--to", "pmml", "--output", "x", "--dialect", "duckdb"),
@@ -146,7 +149,7 @@ def test_a_proxy_is_exported_to_sql_alone(
 
 def test_the_extra_is_named(export: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-    done = export(tmp_path, "people-gbdt", "--to", "sql")
+    done = export(tmp_path, "people-gbdt", "--to", "onnx", "--output", "x")
     assert done.exit_code == 2
     assert (
         done.stderr

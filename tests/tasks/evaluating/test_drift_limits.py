@@ -30,3 +30,9 @@ def test_drift_of_several_labels_lacks_only_rates_of_one() -> None:
         "token_gap.names",
         "token_gap_p95.names",
     }
+
+
+def test_only_a_model_with_adapted_columns_has_their_consistency() -> None:
+    reference = {"columns": {"city": {"kind": "category"}}, "groups": {"sex": {}}}
+    names = drift_metrics(reference, predicts=True, adapts=True)
+    assert names == [*drift_metrics(reference, predicts=True), "adapted_consistency"]

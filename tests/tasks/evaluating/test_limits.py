@@ -92,6 +92,8 @@ def test_groups_that_the_contract_names() -> None:
         ("features_asked", False, "names no metric"),
         ("membership_auc", False, "names no metric"),
         ("certificate.drf", False, "cannot be judged here"),
+        ("consistency.counterpart", False, "reads no adapted columns"),
+        ("adapted_consistency", False, "reads no adapted columns"),
     ],
 )
 def test_gates_that_an_evaluation_can_judge(
@@ -99,8 +101,9 @@ def test_gates_that_an_evaluation_can_judge(
 ) -> None:
     label = SimpleNamespace(classes=("x", "y", "z") if metric.startswith("recall") else ())
     contract = SimpleNamespace(sensitive=[SimpleNamespace(name="sex")], label=label)
-    model: Any = SimpleNamespace(contract=contract, asks_features=False)
-    settings = {"counterfactuals": {"spouse": {}}, "intersections": intersections}
+    model: Any = SimpleNamespace(contract=contract, asks_features=False, adapts_columns=False)
+    settings: dict[str, Any] = {"counterfactuals": {"spouse": {}}, "adapted": ["counterpart"]}
+    settings["intersections"] = intersections
     gates = parse_gates({metric: {"max": 0.1}})
     if words is None:
         check_evaluation_gates(gates, model, settings)
@@ -192,3 +195,13 @@ def test_named_groups_are_those_of_the_gates_attribute() -> None:
     # a contract that lists no groups allows any
     (free,) = parse_gates({"gap_max.race": {"max": 0.1, "groups": ["x"]}})
     check_groups(free, contract)
+
+
+def test_a_model_with_adapted_columns_has_gates_on_its_copies() -> None:
+    label = SimpleNamespace(classes=())
+    contract = SimpleNamespace(sensitive=[SimpleNamespace(name="sex")], label=label)
+    model: Any = SimpleNamespace(contract=contract, asks_features=False, adapts_columns=True)
+    settings = {"counterfactuals": {}, "adapted": ["counterpart"], "intersections": False}
+    gates = parse_gates({"consistency.counterpart": {"min": 0.9}})
+    check_evaluation_gates(gates, model, settings)
+    check_evaluation_gates(parse_gates({"adapted_consistency": {"min": 0.9}}), model, settings)

@@ -12,7 +12,14 @@ from evenhand.fairlib.distances.explore import EXPLORE
 from evenhand.fairlib.distances.learned import LearnedMetric
 from evenhand.fairlib.distances.metric_base import Metric
 from evenhand.fairlib.distances.sensitive_subspace import SensitiveSubspace
-from evenhand.tasks.evaluating.metric_leaks import adapted_consistency, metric_leaks
+from evenhand.tasks.evaluating.decisions import Decisions
+from evenhand.tasks.evaluating.metric_leaks import (
+    UNNAMED,
+    adapted_consistency,
+    copy_makers,
+    measured_copies,
+    metric_leaks,
+)
 from tests.tasks.steps_of_rows import encoded
 
 
@@ -81,6 +88,38 @@ def test_groups_that_are_no_inputs_are_those_of_the_rows() -> None:
     in_men = BySign(0).predict(rows - 2.0 * women[:, None] * [1.0, 0.0])
     assert consistency.value == pytest.approx((in_women == in_men).mean(), abs=0.03)
     assert consistency.value < 0.7
+
+
+class Adapting(BySign):
+    """A model that contains a metric and reads adapted columns."""
+
+    adapts_inputs = True
+
+    def __init__(self, metric: LearnedMetric) -> None:
+        super().__init__(1)
+        self.metric_ = metric
+
+
+def test_a_model_that_contains_its_metric_makes_copies(metric: LearnedMetric) -> None:
+    data = encoded(50, seed=1)
+    assert copy_makers(BySign(1), ["counterpart"]) == {}
+    assert set(copy_makers(Adapting(metric), ["counterpart"])) == {"counterpart"}
+    (make_copies,) = copy_makers(Adapting(metric), []).values()
+    by_groups = make_copies(data.X, data.sensitive)
+    # without the attribute's column its groups are read from the rows
+    for copy, other in zip(by_groups, make_copies(data.X, {}), strict=True):
+        np.testing.assert_array_equal(copy, other)
+
+
+def test_unnamed_copies_are_measured_and_not_kept(metric: LearnedMetric) -> None:
+    agree = np.array([True, True, True, False])
+    decisions = Decisions(np.zeros(4), np.zeros(4, dtype=int), {UNNAMED: agree, "spouse": agree})
+    kept, metrics = measured_copies(decisions, copy_makers(Adapting(metric), []), 0.95)
+    assert set(kept.consistent) == {"spouse"}
+    assert metrics["adapted_consistency"].value == 0.75
+    same, nothing = measured_copies(decisions, {}, 0.95)
+    assert same is decisions
+    assert nothing == {}
 
 
 def leak_of(metric: Metric, data: Any, legitimate: tuple[str, ...] = ()) -> float:

@@ -11,7 +11,6 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from benchmarks.studies.training_overlap import attacked_versions, copies
 from evenhand.tasks.registry.row_digests import (
     described_columns,
     join_views,
@@ -117,29 +116,6 @@ def test_the_estimate_is_the_share_of_a_computed_case() -> None:
     result = overlap_of_digests(trained, held_out, np.random.default_rng(0))
     assert result.share == pytest.approx(0.2, abs=0.01)
     assert result.p_value < 0.001
-
-
-@pytest.mark.parametrize(
-    ("coincidence", "rows", "tables"),
-    # the last takes three seconds
-    [(0.0, 800, 12), (0.25, 20_000, 2), pytest.param(0.55, 20_000, 12, marks=pytest.mark.long)],
-)
-def test_honest_holdouts_pass_and_a_tenth_is_found(
-    coincidence: float, rows: int, tables: int
-) -> None:
-    """A part of the tables of `benchmarks.studies.training_overlap`."""
-    cell = copies(coincidence, rows, rows // 4, tables, np.random.default_rng(3))
-    assert cell["false_refusals"] == 0.0
-    assert cell["tenth_found"] == 1.0
-    assert cell["mean_estimate_of_tenth"] == pytest.approx(0.1, abs=0.02)
-
-
-def test_all_versions_tell_an_attacker_nothing() -> None:
-    """Twelve versions of a growing table; without the key a stranger looks like a member."""
-    cell = attacked_versions(400, 100, np.random.default_rng(0))
-    assert cell["strangers_left_by_bits"] < 0.03
-    assert cell["strangers_left_without_key"] >= 0.4
-    assert cell["auc_without_key"] == pytest.approx(0.5, abs=0.08)
 
 
 def test_the_bits_of_an_older_version_are_read() -> None:

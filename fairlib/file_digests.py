@@ -335,7 +335,7 @@ def _expected_digests(
         if published is not None:
             outer = _listed(json.loads(published))
         inner = _listed(json.loads(content))
-    except (ValueError, AttributeError, TypeError, KeyError):
+    except (ValueError, AttributeError, TypeError, KeyError, RecursionError):
         raise _ChangedError(f"{place} was changed") from None
     if published is not None:
         published_list = outer.get(place)

@@ -231,3 +231,10 @@ def test_a_description_by_mlflow_names_the_listed_code_alone() -> None:
         )
     for described in (None, [], {}, {"flavors": {"python_function": FLAVOR, "sklearn": {}}}):
         assert "another kind of model" in str(other_code(described))
+
+
+@pytest.mark.parametrize("text", ["[" * 100_000, "{}", "[]", '{"a": 1}'])
+def test_a_list_that_cannot_be_read_is_a_fault(model: Path, text: str) -> None:
+    """Brackets nested so deep that the parser gives up are a fault of the list, like other text."""
+    (model / BUNDLE / LIST).write_text(text)
+    assert model_faults(model)

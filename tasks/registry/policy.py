@@ -34,6 +34,10 @@ WAITING = "challenger"
 # Without a policy: share of an evaluation's rows among the training rows from which it is no
 # evidence.
 SAME_ROWS = 0.9
+MISSING_RECORDS = (
+    "no record of {name} has the evaluation of its version {version}: its records were removed, or "
+    "the model was renamed; `evenhand verify {name}` says what is left, and a new evaluation counts"
+)
 CHANGED_CHAIN = (
     "records of its chain were changed or taken out since its policy was set: `evenhand verify "
     "{name}` names them, and `evenhand policy set` takes the chain as it is"
@@ -460,6 +464,9 @@ def _without_policy(
         last = evaluations[-1]
     refused = refusal_of(evaluations)
     reason = _refusal(last) or _shares_rows(last, SAME_ROWS, required=False)
+    # who records an evaluation adds it to the chain, so a policy may have been removed with it
+    if reason is None and last.get("evenhand") and not chain.of("evaluation", version):
+        reason = MISSING_RECORDS.format(name=chain.name, version=version)
     if reason is None and refused is not None:
         reason = f"the evaluation {refused.get('run_id')} by other gates did not pass it"
     return last, reason or _outdated(chain, version, alias, last)

@@ -705,3 +705,22 @@ def test_a_generated_holdout_has_the_seed_of_the_policy(tmp_path: Path) -> None:
     ingest(plan.data.source, plan.data.seed, steps)
     table = pq.read_table(store.fetch(steps.output("ingest", "raw")))
     assert digest_of_rows(table, holdout["salt"]) == holdout["digest"]
+
+
+@pytest.mark.parametrize("renamed", [False, True])
+def test_a_model_without_its_records_is_not_promoted(desk: Any, renamed: bool) -> None:
+    """Its policy went with them."""
+    name = MODEL
+    with registry_client(uri(desk.store)) as client:
+        if renamed:
+            name = "persons"
+            client.rename_registered_model(MODEL, name)
+        else:
+            for alias in client.get_registered_model(f"{CHAIN}{MODEL}").aliases:
+                client.delete_registered_model_alias(f"{CHAIN}{MODEL}", alias)
+            client.delete_registered_model(f"{CHAIN}{MODEL}")
+    refused(
+        desk.store,
+        f"no record of {name} has the evaluation of its version 2",
+        arguments=("promote", f"{name}/2"),
+    )

@@ -246,7 +246,8 @@ def coerce(table: pa.Table, contract: Contract) -> pa.Table:
     Text that parses in full as the declared type (as read from CSV) becomes that type, integers
     become ``float64`` for a number, timestamps lose their time of day for a date, dictionaries
     become text. Numbers may have a currency sign, separators of thousands and a percent sign. A
-    column's spellings of missing values become missing. Columns that the contract does not name
+    column's spellings of missing values become missing; where it has ``other``, values that are not
+    allowed become that. Columns that the contract does not name
     stay, after the others, and missing columns stay missing: the check reports both.
 
     Parameters
@@ -381,6 +382,47 @@ class _UnfitError(Exception):
 
 def _convert(values: pa.ChunkedArray, column: Column, unsigned: bool = False) -> pa.ChunkedArray:
     """Convert a column to its declared type; values that do not fit it raise _UnfitError."""
+    converted = _convert_values(values, column, unsigned)
+    if column.other is None:
+        return converted
+    return pc.if_else(unlisted(converted, column), pa.scalar(column.other), converted)
+
+
+def converted_text(values: pa.ChunkedArray, column: Column) -> pa.ChunkedArray:
+    """Return a column of text as :func:`coerce` does, with the values that `column` does not list.
+
+    Parameters
+    ----------
+    values : pyarrow.ChunkedArray, length n
+    column : Column
+        A column of text.
+
+    Returns
+    -------
+    pyarrow.ChunkedArray of string, length n
+    """
+    return _convert_values(values, column, False)
+
+
+def unlisted(values: pa.ChunkedArray, column: Column) -> pa.ChunkedArray:
+    """Return where categories in text are none of the contract's; False where they are missing.
+
+    Parameters
+    ----------
+    values : pyarrow.ChunkedArray of string, length n
+    column : Column
+        A column of text with allowed values.
+
+    Returns
+    -------
+    pyarrow.ChunkedArray of bool, length n
+    """
+    listed = pc.is_in(values, value_set=pa.array(column.allowed or (), pa.string()))
+    return pc.and_(pc.invert(listed), pc.is_valid(values))
+
+
+def _convert_values(values: pa.ChunkedArray, column: Column, unsigned: bool) -> pa.ChunkedArray:
+    """Convert a column to its declared type, with values that the contract does not list."""
     values = decode(values)
     if column.missing is not None:
         values = without_spellings(values, column.missing)

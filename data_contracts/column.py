@@ -25,7 +25,15 @@ LOGICAL_TYPES = tuple(_ENCODINGS_OF)
 # The two sides of a label's threshold, as `favourable` names them.
 SIDES = ("at-least", "below")
 # Attributes that a contract leaves out where they have no value.
-_LATER_ATTRIBUTES = ("missing", "value_names", "unit", "favourable", "at_least", "legitimate")
+_LATER_ATTRIBUTES = (
+    "missing",
+    "other",
+    "value_names",
+    "unit",
+    "favourable",
+    "at_least",
+    "legitimate",
+)
 ENCODINGS = ("onehot", "binary", "ordinal", "standard", "unit", "calendar", "text")
 
 
@@ -74,6 +82,9 @@ class Column:
     missing : tuple of str, int or float, or None, default None
         Texts and numbers that stand for a missing value, such as ``?`` and 999; they are read as
         missing.
+    other : str or None, default None
+        Of categories in text: the one of `allowed` that every value becomes which is not in
+        `allowed`. Without it such a value is a violation.
     value_names : mapping, tuple of pairs, or None, default None
         Names of coded values, for display only; kept as pairs of `value_text` and name.
     at_least : int, float or None, default None
@@ -103,6 +114,7 @@ class Column:
     encoding: str | None = None
     bins: tuple[float, ...] | None = None
     missing: tuple[str | int | float, ...] | None = None
+    other: str | None = None
     value_names: Mapping[Any, str] | tuple[tuple[str, str], ...] | None = None
     at_least: int | float | None = None
     legitimate: bool | None = None
@@ -125,6 +137,7 @@ class Column:
         self._check_positive(where)
         self._check_favourable(where)
         self._check_encoding(where)
+        self._check_other()
         self._check_bins(where)
         self._check_unit()
         self._check_names(where)
@@ -340,6 +353,17 @@ class Column:
                 "values that become 0 and 1"
             )
         self._set("encoding", encoding)
+
+    def _check_other(self) -> None:
+        if self.other is None:
+            return
+        is_category = self.logical_type == "string" and self.role not in ("label", "id")
+        if not is_category or self.encoding not in (None, "onehot"):
+            raise self._fault(
+                "other is for categories in text with the encoding onehot only: remove it"
+            )
+        if self.other not in (self.allowed or ()):
+            raise self._fault("other is not among validValues: list it there")
 
     def _check_encoding_fits(self, where: str, encoding: str) -> None:
         one_of(where, "encoding", encoding, ENCODINGS)

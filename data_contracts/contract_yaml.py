@@ -28,7 +28,8 @@ _COMMENTS = {
 # allowed. A number is standardised by the training rows; with a minimum and a maximum under
 # logicalTypeOptions, {property: encoding, value: unit} scales it to [0, 1] by that range instead.
 # validValues of {property: encoding, value: ordinal} are in their order; missing lists what stands
-# for a missing value.
+# for a missing value. {property: other, value: other} reads every value that validValues lacks as
+# the one of them that it names.
 # {property: valueNames, value: {1: male, 2: female}} gives codes the names that pages show.
 # {property: legitimate, value: true}: a learned fair metric keeps the column's differences between
 # groups, such as those of experience.
@@ -156,6 +157,7 @@ def _property(column: Column) -> dict[str, Any]:
         extra["encoding"] = column.encoding
     extra["bins"] = _written_bins(column)
     extra["missing"] = column.missing and list(column.missing)
+    extra["other"] = column.other
     extra["unit"] = column.unit
     extra["valueNames"] = column.value_names and dict(column.value_names)
     extra["legitimate"] = column.legitimate

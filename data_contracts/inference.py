@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from evenhand.data_contracts.arrow import reaches
+from evenhand.data_contracts.arrow import converted_text, reaches
 from evenhand.data_contracts.column import SIDES, Column
 from evenhand.data_contracts.errors import ContractError, did_you_mean
 from evenhand.data_contracts.favourable import guess_favourable, guess_side
@@ -24,6 +24,11 @@ from evenhand.data_contracts.roles import MAX_CATEGORIES, Outcome, describe_feat
 from evenhand.data_contracts.values import Values, read_values, sample_rows, whole_numbers, words_of
 
 MAX_GROUPS = 10
+# A category of fewer people is merged with others: its name could tell who they are.
+LEAST_PEOPLE = 5
+# Fewest values of an id column of people of whom there are several rows.
+FEWEST_UNITS = 20
+OTHER = "other"
 # Smallest share of the rows in a group of a cut number.
 GROUP_SHARE = 0.05
 # Rows that are searched for people of whom there are several.
@@ -76,6 +81,7 @@ def infer_contract(
     text: Sequence[str] = (),
     favourable: Any = None,
     at_least: float | None = None,
+    least_people: int = LEAST_PEOPLE,
 ) -> Contract:
     """Infer a contract from a table, for a person to review and correct.
 
@@ -108,6 +114,9 @@ def infer_contract(
         with `at_least` the side, ``at-least`` or ``below``.
     at_least : float or None, default None
         Threshold of a label of numbers: from it on they become 1, below it 0.
+    least_people : int, default 5
+        Categories in text of fewer people are not named: together they are ``other``. 0 keeps all.
+        Ordered categories and those of sensitive columns are kept.
 
     Returns
     -------
@@ -160,6 +169,7 @@ def infer_contract(
             described[item] = describe_feature(values, outcome)
             _leave_out_copy(described, originals, values)
     _find_people(table, described)
+    _merge_rare(table, described, least_people)
     columns = [described[item] for item in names]
     if not any(column.is_feature for column in columns):
         raise ContractError(
@@ -279,6 +289,81 @@ def _codes(table: Columns, name: str) -> NDArray[np.int64]:
     """
     values = table.column(name).slice(0, PEOPLE_ROWS).combine_chunks().dictionary_encode()
     return np.asarray(values.indices.fill_null(len(values.dictionary)).to_numpy(), dtype=np.int64)
+
+
+def _merge_rare(table: Columns, described: dict[str, Column], least_people: int) -> None:
+    """Merge the categories of fewer people than `least_people`, in columns that are neither
+    sensitive nor ordered.
+    """
+    people: NDArray[np.int64] | None = None
+    for name, column in described.items():
+        is_category = column.logical_type == "string" and column.role in ("feature", "ignore")
+        if column.allowed is None or column.encoding == "ordinal" or not is_category:
+            continue
+        values = converted_text(table.column(name), column).dictionary_encode().combine_chunks()
+        categories = values.dictionary.to_pylist()
+        is_present = np.asarray(values.is_valid())
+        codes = np.asarray(values.indices.drop_null(), dtype=np.int64)
+        if people is None:
+            people = _people_of_rows(table, described)
+        counts = _distinct_people(codes, people[is_present], len(categories))
+        kept = []
+        rare = []
+        for category, count in zip(categories, counts, strict=True):
+            if count >= least_people:
+                kept.append(category)
+            elif category.strip().lower() != OTHER:
+                rare.append(category)
+        if rare:
+            described[name] = _merged(column, kept, len(rare), least_people)
+
+
+def _people_of_rows(table: Columns, described: Mapping[str, Column]) -> NDArray[np.int64]:
+    """Number of each row's person: by the id column of the fewest values of which rows share some,
+    else each row is a person.
+    """
+    people = np.arange(table.num_rows)
+    fewest = table.num_rows
+    for name, column in described.items():
+        if column.role != "id":
+            continue
+        values = table.column(name).combine_chunks().dictionary_encode()
+        if FEWEST_UNITS <= len(values.dictionary) < fewest:
+            fewest = len(values.dictionary)
+            people = np.asarray(values.indices.fill_null(fewest), dtype=np.int64)
+    return people
+
+
+def _distinct_people(
+    codes: NDArray[np.int64], people: NDArray[np.int64], categories: int
+) -> list[int]:
+    """Number of people of each category."""
+    if not len(people):
+        return [0] * categories
+    width = int(people.max()) + 1
+    pairs = np.unique(codes * width + people)
+    return np.bincount(pairs // width, minlength=categories).tolist()
+
+
+def _merged(column: Column, kept: Sequence[str], rare: int, least_people: int) -> Column:
+    """Describe a column in which the categories that are not kept, a number of rare ones, are
+    ``other``, however a kept category of this meaning is written.
+    """
+    other = min((name for name in kept if name.strip().lower() == OTHER), default=OTHER)
+    named = sorted({*kept} - {other})
+    if not named:
+        return ignored(
+            replace(column, allowed=None),
+            f"no value is that of {least_people} people or more; group the values to use it",
+        )
+    text = column.description
+    if column.role == "feature":
+        read = f"{rare} others, of fewer than {least_people} people each, are read as {other!r}"
+        if rare == 1:
+            read = f"another one, of fewer than {least_people} people, is read as {other!r}"
+        values = "value" if len(named) == 1 else "values"
+        text = f"Category with {len(named)} {values}; {read}."
+    return replace(column, description=text, allowed=(*named, other), other=other)
 
 
 def ignored(column: Column, reason: str) -> Column:

@@ -274,6 +274,13 @@ class Contract:
         columns = tuple(replace(column, value_names=None) for column in self.columns)
         return replace(self, columns=columns)
 
+    def without_other(self) -> Contract:
+        """Return a copy that reads no category as another one."""
+        if all(column.other is None for column in self.columns):
+            return self
+        columns = tuple(replace(column, other=None) for column in self.columns)
+        return replace(self, columns=columns)
+
     @property
     def legitimate(self) -> tuple[str, ...]:
         """Names of the model inputs whose differences between groups may count."""

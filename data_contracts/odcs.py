@@ -25,7 +25,7 @@ from evenhand.data_contracts.yaml_loader import StrictError, StrictLoader
 
 # our `customProperties`; the reference page has their meaning
 _INPUT_PROPERTIES = ("role", "use", "positive", "favourable", "atLeast", "encoding", "bins")
-COLUMN_PROPERTIES = (*_INPUT_PROPERTIES, "missing", "unit", "valueNames", "legitimate")
+COLUMN_PROPERTIES = (*_INPUT_PROPERTIES, "missing", "other", "unit", "valueNames", "legitimate")
 # the attribute of a contract that each policy sets
 POLICIES = {
     "unseenCategories": "unseen_categories",
@@ -39,6 +39,7 @@ CONTRACT_PROPERTIES = ("extends", *POLICIES)
 _PROPERTY_TYPES = (
     ("bins", list, "a list such as [25]"),
     ("missing", list, "a list such as ['?', 999]"),
+    ("other", str, "a text such as other"),
     ("valueNames", dict, "names such as {1: male, 2: female}"),
 )
 
@@ -443,6 +444,7 @@ def _column(item: PropertyDocument) -> Column:
         favourable=extra.get("favourable"),
         at_least=extra.get("atLeast"),
         legitimate=extra.get("legitimate"),
+        other=extra.get("other"),
         **{key: extra.get(key) for key in ("positive", "encoding", "bins", "missing", "unit")},
     )
 

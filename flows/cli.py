@@ -704,6 +704,9 @@ def init(
         "Read values that seem to be one, such as w and weiblich, as one.",
         False,
     ),
+    keep_rare: bool = option(
+        "--keep-rare", "Keep categories of fewer than 5 people, which else are read as one.", False
+    ),
 ) -> None:
     """Understand a new table column by column, and write a contract and a job that runs."""
 

@@ -7,6 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+import pyarrow.compute as pc
+
+from evenhand.data_contracts.arrow import converted_text, unlisted
 from evenhand.data_contracts.errors import ContractError, did_you_mean
 from evenhand.data_contracts.inference import ignored
 from evenhand.flows.data_source import checked_section
@@ -14,6 +17,7 @@ from evenhand.flows.job import TableSource, check_encoding
 from evenhand.tasks.errors import InputError
 
 if TYPE_CHECKING:
+    from evenhand.data_contracts.inference import Columns
     from evenhand.data_contracts.model import Contract
     from evenhand.data_contracts.spellings import Spellings
     from evenhand.tasks.sources.table_forms import Preview, TableForms
@@ -192,9 +196,51 @@ def preview_lines(previews: Sequence[Mapping[str, Any]]) -> list[str]:
 def with_spellings(forms: TableForms, spellings: Spellings) -> TableForms:
     """Return forms by which other spellings of categories are read as one value."""
     joined = {column: dict(values) for column, values in spellings.items()}
-    described = described_spellings(joined)
-    note = f"read as one value each (table.spellings): {described}"
-    return replace(forms, keys={**forms.keys, "spellings": joined}, notes=[*forms.notes, note])
+    return replace(forms, keys={**forms.keys, "spellings": joined})
+
+
+def spelling_notes(forms: TableForms) -> list[str]:
+    """Return a note on the spellings that are read as one value."""
+    spellings = forms.keys.get("spellings")
+    if not spellings:
+        return []
+    return [f"read as one value each (table.spellings): {described_spellings(spellings)}"]
+
+
+def without_rare_spellings(forms: TableForms, contract: Contract) -> TableForms:
+    """Return forms without spellings of values that the contract reads as another value, as they
+    are of few people.
+    """
+    if "spellings" not in forms.keys:
+        return forms
+    remaining = dict(forms.keys["spellings"])
+    for column in contract.columns:
+        if column.other is not None and column.name in remaining:
+            allowed = column.allowed or ()
+            proposals = remaining.pop(column.name)
+            named = {stays: others for stays, others in proposals.items() if stays in allowed}
+            if named:
+                remaining[column.name] = named
+    keys = {**forms.keys, "spellings": remaining}
+    if not remaining:
+        del keys["spellings"]
+    return replace(forms, keys=keys)
+
+
+def rare_warnings(table: Columns, contract: Contract, least_people: int) -> list[str]:
+    """Return a warning on columns whose values of few people are read as one."""
+    counts = []
+    for column in contract.columns:
+        if column.other is not None:
+            values = converted_text(table.column(column.name), column)
+            rare = pc.count_distinct(values.filter(unlisted(values, column))).as_py()
+            counts.append(f"{rare} of {column.name}")
+    if not counts:
+        return []
+    return [
+        f"values of fewer than {least_people} people are read as one and not named: "
+        f"{', '.join(counts)}; give --keep-rare to keep them"
+    ]
 
 
 def spelling_warnings(contract: Contract, spellings: Spellings) -> list[str]:
@@ -203,12 +249,30 @@ def spelling_warnings(contract: Contract, spellings: Spellings) -> list[str]:
     for column in contract.columns:
         if column.role in ("id", "ignore") or column.name not in spellings:
             continue
-        described = _described(column.name, spellings[column.name])
+        proposals = spellings[column.name]
+        if column.other is not None:
+            # a value of few people is not quoted
+            proposals = _with_values(proposals, column.allowed or ())
+        if not proposals:
+            continue
+        described = _described(column.name, proposals)
         warnings.append(
             f"values that seem to be one, and are read as they stand: {described}; to read them as "
             "one, give --join-spellings, or write table.spellings into the job"
         )
     return warnings
+
+
+def _with_values(
+    values: Mapping[str, Sequence[str]], allowed: Sequence[Any]
+) -> dict[str, list[str]]:
+    """Return a column's spellings of which both the value that stays and the other are allowed."""
+    quotable: dict[str, list[str]] = {}
+    for stays, others in values.items():
+        listed = [other for other in others if other in allowed]
+        if stays in allowed and listed:
+            quotable[stays] = listed
+    return quotable
 
 
 def described_spellings(spellings: Spellings) -> str:

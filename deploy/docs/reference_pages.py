@@ -426,6 +426,10 @@ PROPERTIES = {
     ),
     "bins": "Cut points of a numeric sensitive column, such as `[25]`; they make its groups.",
     "missing": "Texts and numbers that stand for a missing value, such as `['?', 999]`.",
+    "other": (
+        "The one of `validValues` that every other value becomes, such as `other`; for categories in text with the "
+        "encoding `onehot`. `init` writes it where values are those of fewer than five people."
+    ),
     "unit": "Unit of a number, such as `months`, that `evenhand ask` shows.",
     "valueNames": (
         "Names of coded values, such as `{1: male, 2: female}`, that pages show in their place; "

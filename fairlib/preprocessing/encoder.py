@@ -73,6 +73,9 @@ class ColumnSpec:
         For ``text``: tfidf, minilm or the folder of a sentence-transformers model.
     size : int, default 100
         For the encoder tfidf: most numbers of a vector.
+    other : str, default ""
+        For ``onehot``: the category that every one becomes which no training row had; it always has
+        a column of the matrix.
     """
 
     name: str
@@ -84,6 +87,7 @@ class ColumnSpec:
     missing: tuple[str | int | float, ...] = ()
     encoder: str = TFIDF
     size: int = 100
+    other: str = ""
 
 
 @dataclass(frozen=True)
@@ -107,6 +111,8 @@ class FittedColumn:
     text : dict or None, default None
         For ``text``: ``encoder`` (see :mod:`.sentences`), the ``mean`` vector as base64 text, and
         the ``size``.
+    other : str, default ""
+        Of the kind ``onehot``: the one of `categories` that every other category becomes.
     """
 
     name: str
@@ -118,6 +124,7 @@ class FittedColumn:
     minimum: float = 0.0
     missing: tuple[str | int | float, ...] = ()
     text: dict[str, Any] | None = None
+    other: str = ""
 
     @property
     def centre(self) -> float:
@@ -299,10 +306,18 @@ class TableEncoder:
             return self._fit_numbers(spec, series)
         # among mixed objects True equals 1, though their names differ
         distinct = series if series.dtype == object else series.drop_duplicates()
-        categories = sorted(set(_texts(distinct)))
+        names = set(_texts(distinct))
         if spec.kind == "binary":
-            return _binary(spec, categories)
-        return FittedColumn(spec.name, "onehot", categories=tuple(categories), missing=spec.missing)
+            return _binary(spec, sorted(names))
+        if spec.other:
+            names.add(spec.other)
+        return FittedColumn(
+            spec.name,
+            "onehot",
+            categories=tuple(sorted(names)),
+            missing=spec.missing,
+            other=spec.other,
+        )
 
     def _fit_numbers(self, spec: ColumnSpec, series: pd.Series) -> FittedColumn:
         """Fit a column of numbers, dates or positions in an order."""
@@ -483,7 +498,7 @@ class TableEncoder:
             if item.indicates_missing:
                 parts.append(absent)
             return np.stack(parts, axis=1)
-        codes = _codes(series, item.categories)
+        codes = _codes(series, item.categories, item.other)
         self._refuse_unseen(item.name, int((codes < 0).sum()))
         if item.kind == "binary":
             return (codes == 1)[:, None]
@@ -500,8 +515,8 @@ class TableEncoder:
         content = {
             "format": FORMAT,
             "unseen": self.unseen,
-            "specs": [asdict(spec) for spec in self.columns],
-            "fitted": [asdict(item) for item in self.fitted_],
+            "specs": [_stored(spec) for spec in self.columns],
+            "fitted": [_stored(item) for item in self.fitted_],
         }
         Path(path).write_text(json.dumps(content, indent=1, sort_keys=True))
 
@@ -548,6 +563,14 @@ def _unit(spec: ColumnSpec, present: Float, missing: bool) -> FittedColumn:
     # The sum of numbers may overflow; the sum of shares of their range does not.
     mean = low + scale * float(np.mean((present - low) / scale))
     return FittedColumn(spec.name, "unit", mean, scale, (), missing, low, spec.missing)
+
+
+def _stored(item: ColumnSpec | FittedColumn) -> dict[str, Any]:
+    """The fields of an encoding as JSON stores them: without `other` where it has none."""
+    fields = asdict(item)
+    if not item.other:
+        del fields["other"]
+    return fields
 
 
 def _tuples(item: dict[str, Any]) -> dict[str, Any]:
@@ -661,22 +684,26 @@ def _numbers(series: pd.Series, kind: str) -> Float:
     return numbers
 
 
-def _codes(series: pd.Series, categories: tuple[str, ...]) -> NDArray[np.int64]:
-    """Position of every value's name among `categories`, -1 for another name; each value is named
-    once.
+def _codes(series: pd.Series, categories: tuple[str, ...], other: str = "") -> NDArray[np.int64]:
+    """Position of every value's name among `categories`, for another name that of `other`, or -1
+    without it; each value is named once.
     """
     import pandas as pd
 
     index = {category: position for position, category in enumerate(categories)}
+    unlisted = -1
+    if other:
+        unlisted = index[other]
+    index.setdefault(MISSING, -1)
     distinct: Any = ()
     if len(series) > FEW_ROWS:
         places, distinct = pd.factorize(series)
     # among mixed objects True equals 1, though their names differ
     is_mixed = series.dtype == object and any(type(value) is not str for value in distinct)
     if len(distinct) == 0 or is_mixed:
-        return np.array([index.get(name, -1) for name in _texts(series)], dtype=np.int64)
-    codes = [index.get(category_name(value), -1) for value in distinct]
-    codes.append(index.get(MISSING, -1))  # of the place -1
+        return np.array([index.get(name, unlisted) for name in _texts(series)], dtype=np.int64)
+    codes = [index.get(category_name(value), unlisted) for value in distinct]
+    codes.append(index[MISSING])  # of the place -1
     return np.array(codes)[places]
 
 

@@ -97,6 +97,8 @@ class RawAcceptance:
         self._numeric: list[tuple[int, FittedColumn]] = []
         # by column: its line in the codes, and for categories their lines in the weights
         self._categories: dict[str, tuple[int, dict[str, int]]] = {}
+        # by column of categories: the one that unlisted ones become, or an empty text
+        self._others: dict[str, str] = {}
         self._indicators: dict[str, tuple[int, int]] = {}
         plan: list[tuple[int, int, int, int]] = []
         moments: list[tuple[float, float]] = []
@@ -108,6 +110,7 @@ class RawAcceptance:
                 one_hot = range(first, first + len(item.categories))
                 lines = binary if item.kind == "binary" else one_hot
                 self._categories[item.name] = (code, dict(zip(item.categories, lines, strict=True)))
+                self._others[item.name] = item.other
                 plan.append((0, code, first, -1))
                 continue
             # a missing number of kind "unit" is not 0 in the matrix: its indicator is a column of
@@ -165,7 +168,8 @@ class RawAcceptance:
                     code, line = self._indicators[item.name]
                     codes[code] = np.where(missing, line, self._nothing)
         for name, (code, lines) in self._categories.items():
-            codes[code] = self._codes(one_array(rows, name), name, lines, self._nothing)
+            values = one_array(rows, name)
+            codes[code] = self._codes(values, name, lines, self._nothing, self._others[name])
         shares = self.graph.carried(numbers, codes, self._means, self._scales, self._plan)
         return Acceptance(expected_acceptance(shares, self.acceptance), shares.sum(axis=0))
 
@@ -177,14 +181,20 @@ class RawAcceptance:
         return np.where(codes == unknown, np.nan, codes)
 
     def _codes(
-        self, values: pa.Array, name: str, lines: dict[str, int], nothing: int
+        self, values: pa.Array, name: str, lines: dict[str, int], nothing: int, other: str = ""
     ) -> NDArray[np.int32]:
-        """Line of every row's value; `nothing` for a category that no training row had."""
+        """Line of every row's value; for a category that no training row had that of `other`, or
+        `nothing`.
+        """
         if not pa.types.is_dictionary(values.type):
             values = values.dictionary_encode()
         # the last entry is for rows without a value
         names = [_name(value) for value in values.dictionary.to_pylist()] + [MISSING]
-        table = np.array([lines.get(category, -1) for category in names], dtype=np.int32)
+        lines = {MISSING: -1, **lines}
+        unlisted = -1
+        if other:
+            unlisted = lines[other]
+        table = np.array([lines.get(category, unlisted) for category in names], dtype=np.int32)
         codes = table[values.indices.cast(pa.int64()).fill_null(len(table) - 1).to_numpy()]
         if (table < 0).any():
             unseen = codes < 0

@@ -20,7 +20,14 @@ from evenhand.data_contracts.arrow import MISSING_GROUP, bin_names, coerce, know
 from evenhand.data_contracts.contract_yaml import to_yaml
 from evenhand.data_contracts.errors import ContractError
 from evenhand.data_contracts.favourable import describe_outcome, guess_favourable, guess_side
-from evenhand.data_contracts.inference import Columns, ignored, in_words, infer_contract
+from evenhand.data_contracts.inference import (
+    FEWEST_UNITS,
+    LEAST_PEOPLE,
+    Columns,
+    ignored,
+    in_words,
+    infer_contract,
+)
 from evenhand.data_contracts.roles import PROTECTED, words_of
 from evenhand.data_contracts.spellings import find_spellings, joined
 from evenhand.data_contracts.values import sample_rows
@@ -32,14 +39,17 @@ from evenhand.flows.data_source import KNOWN_TABLES
 from evenhand.flows.init_forms import (
     partly_read,
     preview_lines,
+    rare_warnings,
     refuse_lost_columns,
     refuse_repeated,
     shown_previews,
+    spelling_notes,
     spelling_warnings,
     stated_forms,
     with_legitimate,
     with_spellings,
     without_columns,
+    without_rare_spellings,
 )
 from evenhand.flows.job import NAME
 from evenhand.flows.job_file import load_job
@@ -57,8 +67,6 @@ if TYPE_CHECKING:
 
 # A group of fewer rows may miss in the training or the test rows, and then a run refuses the table.
 SMALL_GROUP = 20
-# Fewest values of a column for a split by it.
-FEWEST_UNITS = 20
 SHOWN = 8
 # What happens to proxy features, without a learned metric and with one.
 KEPT = "kept as they are"
@@ -108,6 +116,7 @@ def init(
     join_spellings: bool,
     at_least: float | None = None,
     legitimate: Sequence[str] | None = None,
+    keep_rare: bool = False,
 ) -> None:
     """Write ``NAME.contract.yaml`` and ``NAME.yaml``, both or none, and print how columns were
     understood.
@@ -150,9 +159,11 @@ def init(
             favourable=favourable,
             at_least=at_least,
             legitimate=_columns(legitimate, columns),
+            least_people=0 if keep_rare else LEAST_PEOPLE,
         )
     contract = understanding.contract
     refuse_lost_columns(contract)
+    forms = without_rare_spellings(forms, contract)
     source |= forms.keys
     understanding.warnings.extend(partly_read(contract, forms.partly))
     understanding.warnings.extend(spelling_warnings(contract, forms.spellings))
@@ -169,7 +180,7 @@ def init(
         choice = choose_metric(understanding.sample, contract, understanding.groups, spec)
     if choice.is_learned:
         understanding = _with_adapted_proxies(understanding)
-    notes = [*forms.notes, *notes, *choice.notes]
+    notes = [*forms.notes, *spelling_notes(forms), *notes, *choice.notes]
     source = {"name": name, **source}
     job = starter_job.job_text(
         name,
@@ -277,6 +288,7 @@ def understand(
     favourable: str | None = None,
     at_least: float | None = None,
     legitimate: Sequence[str] = (),
+    least_people: int = LEAST_PEOPLE,
 ) -> Understanding:
     """Infer a contract, and leave leaks out of its model inputs.
 
@@ -296,6 +308,7 @@ def understand(
         text=text,
         favourable=favourable,
         at_least=at_least,
+        least_people=least_people,
     )
     contract = without_columns(contract, unused)
     sampled = sample_rows(table.num_rows)
@@ -316,6 +329,7 @@ def understand(
     contract = with_legitimate(replace(contract, columns=tuple(columns)), legitimate)
     groups = starter_job.group_sizes(typed, contract)
     warnings = _warnings(contract, leaks, reasons, groups)
+    warnings += rare_warnings(table, contract, least_people)
     flips = starter_job.counterfactuals(typed, contract)
     return Understanding(contract, leaks, groups, warnings, flips, _people(table, contract), typed)
 

@@ -153,13 +153,16 @@ class Encoder:
     def _codes(self, item: FittedColumn, kind: str) -> str:
         """Positions of the categories, int64 of shape (n, 1)."""
         codes = _spellings(item, kind)
+        unlisted = UNSEEN
+        if item.other:
+            unlisted = codes[item.other]
         positions = self.graph(
             "LabelEncoder",
             self.graph.input(item.name, TEXT),
             domain=ML,
             keys_strings=[*codes],
             values_int64s=[*codes.values()],
-            default_int64=UNSEEN,
+            default_int64=unlisted,
         )
         if self.strict:
             self.bad.append(self.graph("Equal", positions, self.graph.constant(UNSEEN, np.int64)))

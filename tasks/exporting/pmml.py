@@ -79,7 +79,8 @@ class Fields:
             if item.kind in ("onehot", "binary"):
                 # a binary column has a term for its second category only
                 encoded = item.categories if item.kind == "onehot" else item.categories[1:]
-                self.terms += [Term(item.name, category=category) for category in encoded]
+                field = self._listed(item) if item.other else item.name
+                self.terms += [Term(field, category=category) for category in encoded]
                 continue
             field = self._rank(item) if item.kind == "ordinal" else item.name
             self.terms.append(Term(field, item))
@@ -94,7 +95,8 @@ class Fields:
         if number:
             missing = [float(value) for value in item.missing if not isinstance(value, str)]
         values = [element("Value", value=value, property="missing") for value in missing]
-        values += [element("Value", value=name) for name in known if name != MISSING]
+        if not item.other:
+            values += [element("Value", value=name) for name in known if name != MISSING]
         if number and not known:
             finite: dict[str, Any] = {"leftMargin": -LARGEST, "rightMargin": LARGEST}
             values.insert(0, element("Interval", closure="openOpen", **finite))
@@ -124,10 +126,22 @@ class Fields:
             element("MapValues", pair, table, outputColumn="rank", dataType="double")
         )
 
-    def _derive(self, expression: ET.Element, kind: str = "double") -> str:
+    def _listed(self, item: FittedColumn) -> str:
+        """Derive the category of a column in which others than the listed ones become one."""
+        table = element("InlineTable")
+        for name in item.categories:
+            if name != MISSING:
+                table.append(element("row", element("name", text=name), element("read", text=name)))
+        pair = element("FieldColumnPair", field=item.name, column="name")
+        options = {"outputColumn": "read", "dataType": "string", "defaultValue": item.other}
+        return self._derive(element("MapValues", pair, table, **options), "string", "categorical")
+
+    def _derive(
+        self, expression: ET.Element, kind: str = "double", optype: str = "continuous"
+    ) -> str:
         name = f"evenhand_{len(self.derived)}"
         self.derived.append(
-            element("DerivedField", expression, name=name, optype="continuous", dataType=kind)
+            element("DerivedField", expression, name=name, optype=optype, dataType=kind)
         )
         return name
 

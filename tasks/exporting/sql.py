@@ -231,6 +231,9 @@ class Query:
             if not whens:
                 return "''"
             return f"CASE {number} {' '.join(whens)} ELSE '' END"
+        if item.other:
+            listed = ", ".join(map(quoted, item.categories))
+            return f"CASE WHEN {text} IN ({listed}) THEN {text} ELSE {quoted(item.other)} END"
         return text
 
     def _literals(self, values: Iterable[Any]) -> str:

@@ -193,10 +193,11 @@ def typed(values: pa.Array, column: Column, contract: Contract, *, category: boo
     """Convert a column to its contract's type by `coerce`, and categories to a dictionary.
 
     A type with the same meaning is left alone: a dictionary of text, integers of any width. The
-    contract's spellings of missing values become missing. Raises `ContractViolation` for values
-    that cannot be converted.
+    contract's spellings of missing values become missing, and unlisted values its `other`. Raises
+    `ContractViolation` for values that cannot be converted.
     """
-    if column.missing or not _fits(values.type, column.logical_type):
+    needs_reading = bool(column.missing) or column.other is not None
+    if needs_reading or not _fits(values.type, column.logical_type):
         values = coerce(pa.table({column.name: values}), contract).column(0).combine_chunks()
     if category and not pa.types.is_dictionary(values.type):
         values = values.dictionary_encode()

@@ -356,7 +356,11 @@ def _in_plain_forms(
 
 
 def typed_batch(batch: pa.RecordBatch, contract: Contract) -> pa.RecordBatch:
-    """Convert a CSV batch's columns to the types of the contract; others stay text."""
+    """Convert a CSV batch's columns to the types of the contract; others stay text.
+
+    Categories that the contract reads as another one stay, as the output has them.
+    """
+    contract = contract.without_other()
     contract_columns = {column.name: column for column in contract.columns}
     columns = []
     for name, values in zip(batch.schema.names, batch.columns, strict=True):

@@ -72,7 +72,7 @@ def _column_spec(column: Column) -> ColumnSpec:
     kind: Any = column.encoding
     if column.logical_type == "date" and column.encoding == "standard":
         kind = "date"
-    spec = ColumnSpec(column.name, kind, missing=column.missing or ())
+    spec = ColumnSpec(column.name, kind, missing=column.missing or (), other=column.other or "")
     if kind == "binary":
         return replace(spec, positive=category_name(column.positive))
     if kind == "unit":

@@ -203,3 +203,14 @@ def test_numbers_of_a_column(values: pa.Array, kind: str, expected: list[float])
     numbers = numbers_of(pa.chunked_array([values]), column)
     assert numbers.dtype == np.float64
     np.testing.assert_array_equal(numbers, expected)
+
+
+def test_unlisted_values_become_the_one_that_the_contract_names() -> None:
+    values = pa.array(["Acme", "Moe", None, " Acme", "?", "other"])
+    options = {"allowed": ("Acme", "other"), "other": "other", "missing": ("?",)}
+    expected = ["Acme", "other", None, "other", None, "other"]
+    assert one("string", values, **options) == expected
+    assert one("string", values.dictionary_encode(), **options) == expected
+    assert one("string", pa.nulls(2), **options) == [None, None]
+    codes = pa.array([1, 2, None])
+    assert one("string", codes, allowed=("1", "x"), other="x") == ["1", "x", None]

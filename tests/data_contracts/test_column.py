@@ -139,3 +139,19 @@ def test_only_features_are_legitimate() -> None:
         Column("sex", "string", role="sensitive", legitimate=True)
     with pytest.raises(ContractError, match="legitimate is 'yes', expected true or false"):
         Column("experience", "integer", is_feature=True, legitimate="yes")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"other": "rest"}, "other is not among validValues"),
+        ({"other": "b", "allowed": None}, "other is not among validValues"),
+        ({"other": "b", "encoding": "ordinal"}, "with the encoding onehot only"),
+        ({"other": "b", "encoding": "binary", "positive": "a"}, "with the encoding onehot only"),
+        ({"other": "b", "role": "label", "is_feature": False}, "categories in text"),
+    ],
+)
+def test_a_value_for_all_others_is_one_of_a_category(options: dict, words: str) -> None:
+    attributes = {"allowed": ("a", "b"), "is_feature": True, **options}
+    with pytest.raises(ContractError, match=words):
+        Column("firm", "string", **attributes)

@@ -255,3 +255,57 @@ def test_spellings_are_missing_in_text_and_in_numbers() -> None:
     assert set(column.missing or ()) == {"NaN", 999}
     typed = coerce(numbers, infer_contract(numbers, "t", "y", []))
     assert typed["x"].to_pylist()[:4] == [5.0, None, None, 1.0]
+
+
+def rare_table(firms: list[str], **columns: list) -> pa.Table:
+    rows = len(firms)
+    return pa.table(
+        {
+            "firm": firms,
+            "points": [row % 37 for row in range(rows)],
+            "sex": ["f", "m"] * (rows // 2),
+            "hired": ["yes", "no", "no", "yes"] * (rows // 4),
+            **columns,
+        }
+    )
+
+
+def test_categories_of_few_people_are_one() -> None:
+    firms = ["Acme"] * 60 + ["Globex"] * 30 + ["Five"] * 5 + ["Four"] * 4 + ["One"]
+    table = rare_table(firms)
+    contract = infer_contract(table, "people", "hired", ["sex"])
+    firm = contract.column("firm")
+    assert (firm.allowed, firm.other) == (("Acme", "Five", "Globex", "other"), "other")
+    assert firm.description == (
+        "Category with 3 values; 2 others, of fewer than 5 people each, are read as 'other'."
+    )
+    assert check_table(coerce(table, contract), contract).success
+    kept = infer_contract(table, "people", "hired", ["sex"], least_people=0).column("firm")
+    assert (len(kept.allowed or ()), kept.other) == (5, None)
+    assert infer_contract(table, "people", "hired", ["firm"]).column("firm").other is None
+
+
+def test_rare_categories_join_one_that_means_other() -> None:
+    firms = ["Acme"] * 60 + ["Other"] * 39 + ["One"]
+    firm = infer_contract(rare_table(firms), "people", "hired", ["sex"]).column("firm")
+    assert (firm.allowed, firm.other) == (("Acme", "Other"), "Other")
+    # a rare one of this meaning is no reason to merge
+    firms = ["Acme"] * 60 + ["Globex"] * 38 + ["other"] * 2
+    firm = infer_contract(rare_table(firms), "people", "hired", ["sex"]).column("firm")
+    assert (firm.allowed, firm.other) == (("Acme", "Globex", "other"), None)
+
+
+def test_rows_of_one_person_count_once() -> None:
+    # 40 people of 5 rows each: the firm of 10 rows is that of two people
+    firms = ["Acme"] * 150 + ["Globex"] * 40 + ["Two"] * 10
+    people = [row // 5 for row in range(200)]
+    table = rare_table(firms, person=people)
+    contract = infer_contract(table, "people", "hired", ["sex"], ids=["person"])
+    assert contract.column("firm").allowed == ("Acme", "Globex", "other")
+
+
+def test_a_column_of_rare_categories_alone_is_no_input() -> None:
+    firms = [f"firm {row // 4}" for row in range(160)]
+    firm = infer_contract(rare_table(firms), "people", "hired", ["sex"]).column("firm")
+    assert (firm.role, firm.allowed) == ("ignore", None)
+    assert firm.description.startswith("Ignored: no value is that of 5 people or more")

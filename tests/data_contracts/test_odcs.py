@@ -335,3 +335,17 @@ def test_a_legitimate_column_survives_its_forms_and_no_digest(people_yaml):
     assert parse_contract(to_yaml(marked)) == marked
     assert marked.digest == plain.digest
     assert marked.without_legitimate() == plain
+
+
+def test_a_value_for_all_others_is_written_and_read(contract):
+    job = dataclasses.replace(contract.column("job"), other="no")
+    columns = tuple(job if column.name == "job" else column for column in contract.columns)
+    merged = dataclasses.replace(contract, columns=columns)
+    assert parse_contract(to_yaml(merged)) == merged
+    assert Contract.from_dict(merged.to_dict()) == merged
+    assert merged.digest != contract.digest
+    # a contract without it keeps its digest
+    assert all("other" not in column for column in contract.to_dict()["columns"])
+    text = to_yaml(merged).replace("{property: other, value: 'no'}", "{property: other, value: 3}")
+    with pytest.raises(ContractError, match="other is 3, expected a text such as other"):
+        parse_contract(text)

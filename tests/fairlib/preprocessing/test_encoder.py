@@ -465,3 +465,36 @@ def test_categories_are_counted_by_their_names() -> None:
     numbers = pa.chunked_array([[3.0, None], [2.5, float("nan"), 3.0]])
     assert category_counts(numbers) == ({"3": 2, "2.5": 1}, 2)
     assert category_counts(pa.chunked_array([[True, False, True]])) == ({"true": 2, "false": 1}, 0)
+
+
+@pytest.mark.parametrize("unseen", ["error", "ignore"])
+def test_unlisted_categories_have_the_column_of_other(unseen: str, tmp_path: Path) -> None:
+    spec = ColumnSpec("firm", "onehot", other="other")
+    training = pd.DataFrame({"firm": ["Acme", "Globex", None, "Acme"]})
+    encoder = TableEncoder([spec], unseen).fit(training)  # type: ignore[arg-type]
+    # training rows need none of it
+    assert encoder.feature_names_ == [
+        "firm=(missing)",
+        "firm=Acme",
+        "firm=Globex",
+        "firm=other",
+    ]
+    rows = pd.DataFrame({"firm": ["Globex", "Moe", "other", None, ""]})
+    expected = [[0, 0, 1, 0], [0, 0, 0, 1], [0, 0, 0, 1], [1, 0, 0, 0], [0, 0, 0, 1]]
+    encoder.save(tmp_path / "encoder.json")
+    for item in (encoder, TableEncoder.load(tmp_path / "encoder.json")):
+        assert item.transform(rows).tolist() == expected
+        many = pd.DataFrame({"firm": rows["firm"].tolist() * 10})
+        assert item.transform(many).tolist() == expected * 10
+
+
+def test_a_missing_value_is_not_other() -> None:
+    encoder = TableEncoder([ColumnSpec("firm", "onehot", other="other")])
+    encoder.fit(pd.DataFrame({"firm": ["Acme", "Globex"]}))
+    with pytest.raises(ValueError, match="1 rows with a category unseen"):
+        encoder.transform(pd.DataFrame({"firm": ["Moe", None]}))
+
+
+def test_an_encoder_without_other_is_stored_as_before(frame: pd.DataFrame, tmp_path: Path) -> None:
+    TableEncoder(SPECS).fit(frame).save(tmp_path / "encoder.json")
+    assert "other" not in (tmp_path / "encoder.json").read_text()

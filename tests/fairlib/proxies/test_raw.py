@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -139,6 +140,20 @@ def test_it_equals_the_way_through_the_matrix_to_the_last_bit(seed: int) -> None
     np.testing.assert_array_equal(found.probabilities, probabilities)
     np.testing.assert_allclose(found.masses, masses, rtol=1e-12)
     assert len(np.unique(probabilities)) > 1, "the example has to tell rows apart"
+
+
+def test_unlisted_categories_are_other_as_in_the_matrix() -> None:
+    specs = [replace(spec, other="rest") if spec.name == "job" else spec for spec in SPECS]
+    # with missing values in training rows, and without
+    for missing in (0.1, 0.0):
+        training = random_rows(300, 5, missing=missing).to_pandas()
+        encoder = TableEncoder(specs, "ignore").fit(training)
+        rng = np.random.default_rng(5)
+        graph = random_graph(len(encoder.feature_names_), rng, 12)
+        raw = RawAcceptance(encoder, graph, rng.random(graph.groups))
+        rows = random_rows(400, 6, strange=True)
+        probabilities, _ = by_the_encoder(raw, rows.to_pandas())
+        np.testing.assert_array_equal(raw.evaluate(rows).probabilities, probabilities)
 
 
 def test_rows_on_a_boundary_fall_on_the_same_side() -> None:

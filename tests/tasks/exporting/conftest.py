@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from evenhand.data_contracts.arrow import coerce
 from evenhand.data_contracts.column import Column
 from evenhand.data_contracts.model import Contract
 from evenhand.fairlib.certificates.trees import read_trees
@@ -25,6 +26,7 @@ from evenhand.tasks.steps.preprocess_step import column_specs
 # as many as the issue promises; the time of the tests is that of encoding and scoring them
 ROWS = 100_000
 GRADES = ("low", "mid", "top")
+FIRMS = ("Acme", "O'Hara", "Other <&>")
 ISOTONIC = Calibration("isotonic", 0.2, (), (0.1, 0.35, 0.36, 0.8), (0.05, 0.3, 0.6, 0.9))
 CALIBRATIONS = {
     "none": Calibration(),
@@ -52,6 +54,7 @@ def contract_of(born: str = "standard", only: str | None = None, **options: Any)
         Column("code", "integer", encoding="onehot", **feature),
         Column("smoker", "boolean", encoding="onehot", **feature),
         Column("job", "string", missing=("?",), **feature),
+        Column("firm", "string", allowed=FIRMS, other="Other <&>", **feature),
         Column("sex", "string", role="sensitive"),
         Column("paid", "boolean", True, role="label", positive=True),
     )  # fmt: skip
@@ -89,6 +92,7 @@ def make_rows(rows: int, seed: int) -> pa.Table:
             "job": gaps(
                 rng.choice(["smith", "o'neil \\ sons", "?", "cook"], rows).tolist(), pa.string()
             ),
+            "firm": gaps(rng.choice([*FIRMS[:2], "Moe's", "acme"], rows).tolist(), pa.string()),
         }
     )
 
@@ -110,7 +114,9 @@ def people_of(born: str = "standard", only: str | None = None, **options: Any) -
     contract.
     """
     contract = contract_of(born, only, **options)
-    training, rows = make_rows(1500, 1).to_pandas(), make_rows(ROWS, 2)
+    # the raw rows have values of the column firm that the contract reads as another
+    training = coerce(make_rows(1500, 1), contract).to_pandas()
+    rows = make_rows(ROWS, 2)
     encoder = TableEncoder(column_specs(contract), contract.unseen_categories).fit(training)  # type: ignore[arg-type]
     X = encoder.transform(training)
     rng = np.random.default_rng(3)

@@ -58,7 +58,11 @@ def interpret(content: bytes, rows: list[dict[str, Any]]) -> np.ndarray:
     for field in root.iter(f"{SPACE}DerivedField"):
         cells = [[cell.text for cell in row] for row in field.iter(f"{SPACE}row")]
         (pair,) = field.iter(f"{SPACE}FieldColumnPair")
-        ranks[field.get("name")] = pair.get("field"), {name: float(rank) for name, rank in cells}
+        places = {None: None} | dict(cells)
+        if field.get("dataType") == "double":
+            places = {name: float(rank) for name, rank in cells}
+        (mapping,) = field.iter(f"{SPACE}MapValues")
+        ranks[field.get("name")] = pair.get("field"), places, mapping.get("defaultValue")
     gone = {
         (field.get("name"), value.get("value"))
         for field in root.iter(f"{SPACE}DataField")
@@ -68,8 +72,8 @@ def interpret(content: bytes, rows: list[dict[str, Any]]) -> np.ndarray:
 
     def value_of(row: dict[str, Any], name: str) -> Any:
         if name in ranks:
-            source, places = ranks[name]
-            return places.get(row[source])
+            source, places, default = ranks[name]
+            return places.get(row[source], default)
         value = row[name]
         spelled = str(float(value)) if isinstance(value, int | float) else value
         return None if (name, spelled) in gone else value

@@ -59,7 +59,8 @@ def prepare_registry_file(uri: str, *, mend: bool = False) -> None:
         return
     path.parent.mkdir(parents=True, exist_ok=True)
     try:
-        with FileLock(f"{path}.lock", timeout=WAIT_S, mode=0o666):  # less the umask
+        # filelock sets this mode whatever the umask is
+        with FileLock(f"{path}.lock", timeout=WAIT_S, mode=0o600):
             _bring_up_to_date(path, mend=mend)
     except Timeout:
         raise NotCarriedOut(

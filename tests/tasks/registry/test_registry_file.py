@@ -122,6 +122,12 @@ def test_an_empty_file_keeps_its_mode(tmp_path: Path) -> None:
     assert path.stat().st_mode & 0o777 == 0o600
 
 
+def test_the_lock_of_a_new_file_is_its_owners(tmp_path: Path) -> None:
+    path = tmp_path / "mlflow.db"
+    assert models(path) == {"versions": []}
+    assert (tmp_path / "mlflow.db.lock").stat().st_mode & 0o777 == 0o600
+
+
 def test_an_older_file_is_migrated_in_a_copy_and_kept(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -197,19 +197,29 @@ class Choice:
 
     def _leak(self, judged: Float) -> AttributeLeak:
         """The largest leak of all attributes from the columns that stay, of the judged half."""
-        leaks = self.leaks(judged[:, self._kept_columns()], np.flatnonzero(~self.evidence.half))
+        return self._judged_leak(judged, self._kept_columns())
+
+    def _judged_leak(self, judged: Float, columns: list[int]) -> AttributeLeak:
+        """The largest leak of all attributes from some columns, of the judged half."""
+        leaks = self.leaks(judged, columns, np.flatnonzero(~self.evidence.half))
         return max(leaks, key=lambda leak: leak.low)
 
-    def leaks(self, rows: Float, use: Index) -> list[AttributeLeak]:
-        """Leak of each attribute given rows at some positions of the evidence."""
+    def leaks(
+        self, rows: Float, columns: list[int], use: Index, *, beyond_legitimate: bool = True
+    ) -> list[AttributeLeak]:
+        """Leak of each attribute from some columns of rows at some positions of the evidence.
+
+        With `beyond_legitimate`, what the legitimate columns among them explain is not counted.
+        """
         result = []
-        legitimate = [j for j in self.given if j in self._kept_columns()]
-        positions = self._kept_columns() if rows.shape[1] == len(self._kept_columns()) else []
+        legitimate = []
+        if beyond_legitimate:
+            legitimate = [columns.index(j) for j in self.given if j in columns]
         for number, codes in enumerate(self.evidence.codes):
             known = codes[use] >= 0
-            part = rows[known]
-            if legitimate and positions:
-                part = without_explained(part, [positions.index(j) for j in legitimate])
+            part = rows[known][:, columns]
+            if legitimate:
+                part = without_explained(part, legitimate)
             result.append(self._measured_leak(number, part, codes[use][known]))
         return result
 
@@ -255,7 +265,7 @@ class Choice:
 
     def _unit_auc(self, unit: list[int]) -> float:
         everybody = np.arange(len(self.evidence.rows))
-        leaks = self.leaks(self.evidence.rows[:, unit], everybody)
+        leaks = self.leaks(self.evidence.rows, unit, everybody, beyond_legitimate=False)
         return max(leak.auc for leak in leaks)
 
     def _remove_most_telling(self) -> bool:
@@ -276,10 +286,8 @@ class Choice:
         whole = self._leak(judged).auc
         gains = []
         for unit in candidates:
-            without_unit = [columns.index(j) for j in columns if j not in unit]
-            use = np.flatnonzero(~self.evidence.half)
-            leaks = self.leaks(judged[:, [columns[j] for j in without_unit]], use)
-            gains.append(whole - max(leak.auc for leak in leaks))
+            without_unit = [j for j in columns if j not in unit]
+            gains.append(whole - self._judged_leak(judged, without_unit).auc)
         reference = label_losses(adapted[:, columns], labels, self.seed)
         for number in np.argsort(-np.array(gains), kind="stable"):
             unit = candidates[number]
@@ -312,9 +320,9 @@ class Choice:
             signals = [self.signals[j] for j in positions if j in self.signals]
             signal = signals[0] if signals else None
             verdicts.append(ColumnVerdict(name, verdict, self._unit_auc(positions), signal))
-        before = self.leaks(self.evidence.rows[:, self.free], everybody)
+        before = self.leaks(self.evidence.rows, self.free, everybody)
         positions_left = self._kept_columns()
-        after = self.leaks(judged[:, positions_left], np.flatnonzero(~self.evidence.half))
+        after = self.leaks(judged, positions_left, np.flatnonzero(~self.evidence.half))
         labels = self.evidence.labels
         label_auc = None
         if labels is not None and labels.max() == 1:

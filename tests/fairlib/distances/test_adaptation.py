@@ -62,6 +62,18 @@ def test_an_unequal_spread_is_not_taken_for_a_shift():
     assert set(adaptation.kinds_.values()) == {"keep", "scale"}
 
 
+def test_a_column_that_differs_in_spread_alone_is_scaled():
+    codes = np.repeat([0, 1, 2], [800, 240, 240])
+    kinds = []
+    for seed in range(3):
+        columns = np.random.default_rng(seed).normal(size=(len(codes), 7))
+        columns[:, 0] *= np.array([1.0, 1.35, 0.75])[codes]
+        kinds.append(Adaptation([[j] for j in range(7)]).fit(columns, codes).kinds_)
+    assert [of_sample[0] for of_sample in kinds] == ["scale"] * 3
+    others = [of_sample[j] for of_sample in kinds for j in range(1, 7)]
+    assert others.count("keep") >= 17
+
+
 def test_kinds_that_more_rows_have_shown_are_kept():
     rng, codes = two_groups(200)
     x = rng.normal(size=(len(codes), 2)) + 0.2 * codes[:, None]

@@ -14,24 +14,45 @@ from evenhand.tasks.registry.signatures import SHOWN
 
 def describe_record(record: Record) -> str:
     """Describe a record's content in a few words."""
+    describe = {
+        "version": _describe_publication,
+        "policy": _describe_policy,
+        "approval": _describe_approval,
+        "refusal": _describe_refusal,
+        "signature": _describe_signature,
+        "move": _describe_move,
+    }.get(record.kind, _describe_measurement)
+    return describe(record)
+
+
+def _describe_publication(record: Record) -> str:
+    return f"files {hashlib.sha256(record.content['files'].encode()).hexdigest()[:12]}"
+
+
+def _describe_policy(record: Record) -> str:
+    gates = record.content.get("gates")
+    if not gates:
+        return "removed"
+    return f"gates on {', '.join(gates)}"
+
+
+def _describe_refusal(record: Record) -> str:
     content = record.content
-    if record.kind == "version":
-        return f"files {hashlib.sha256(content['files'].encode()).hexdigest()[:12]}"
-    if record.kind == "policy":
-        if not content.get("gates"):
-            return "removed"
-        return f"gates on {', '.join(content['gates'])}"
-    if record.kind == "approval":
-        return _describe_approval(record)
-    if record.kind == "refusal" and content["action"] == REVIEW:
+    if content["action"] == REVIEW:
         return f"refused by a person: {content['reason']}"
-    if record.kind == "refusal":
-        return f"{content['action']} refused: {content['reason']}"
-    if record.kind == "signature":
-        return f"with the key {content['key'][:SHOWN]}"
-    if record.kind == "move":
-        return _describe_evaluation(content["evaluation"]) + _described_note(content)
-    return _describe_evaluation(content)
+    return f"{content['action']} refused: {content['reason']}"
+
+
+def _describe_signature(record: Record) -> str:
+    return f"with the key {record.content['key'][:SHOWN]}"
+
+
+def _describe_move(record: Record) -> str:
+    return _describe_evaluation(record.content["evaluation"]) + _described_note(record.content)
+
+
+def _describe_measurement(record: Record) -> str:
+    return _describe_evaluation(record.content)
 
 
 def _describe_approval(record: Record) -> str:

@@ -26,9 +26,9 @@ class Session:
     """A person who has signed in; `form_token` is in each of the person's forms."""
 
     person: Person
+    begun: float  # by the clock of `time.monotonic`
+    used: float
     form_token: str = field(default_factory=lambda: secrets.token_urlsafe(32))
-    begun: float = field(default_factory=time.monotonic)
-    used: float = field(default_factory=time.monotonic)
 
     def is_over(self, now: float) -> bool:
         """Whether the session has ended by its age, or because nobody used it."""
@@ -115,7 +115,7 @@ class Sessions:
             del self._sessions[oldest]
         # a new secret at every beginning: nobody can fix a session's name before it begins
         cookie = secrets.token_urlsafe(32)
-        self._sessions[cookie] = Session(person)
+        self._sessions[cookie] = Session(person, now, now)
         return cookie
 
     def of_cookie(self, cookie: str) -> Session | None:

@@ -111,7 +111,7 @@ def _server(
         sessions = Sessions({}, Person(actor(), "approver", key=key))
     else:
         sessions = Sessions(read_users(users))
-    listener = _listen(host, port)
+    listener = listen(host, port)
     port = listener.getsockname()[1]
     names = {f"{name}:{port}" for name in (*LOCAL_NAMES, host)}
     for name in hostname or ():
@@ -146,7 +146,8 @@ def _server(
     return uvicorn.Server(config), listener, address
 
 
-def _listen(host: str, port: int) -> socket.socket:
+def listen(host: str, port: int) -> socket.socket:
+    """Return a socket that listens at an address; `NotCarriedOut` where nothing can."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listener = socket.socket(family, socket.SOCK_STREAM)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

@@ -567,7 +567,7 @@ def refuse(
     """Record that you refuse a version, and why: it becomes no champion until you approve it."""
 
 
-@command("app", "store_url", name="app")
+@command("app", "as_json", "store_url", name="app")
 def serve_app(
     host: str = option(
         "--host", "Address to listen on; any but this machine's needs --users.", HERE

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import getpass
 import ipaddress
+import json
 import os
 import socket
 import sys
@@ -24,6 +25,7 @@ def serve_app(
     host: str,
     port: int,
     store_url: str | None,
+    as_json: bool = False,
     allow_changes: bool = False,
     users: Path | None = None,
     hostname: Sequence[str] | None = None,
@@ -32,17 +34,23 @@ def serve_app(
 ) -> None:
     """Serve the app until Ctrl-C, or print the hash of a password."""
     if hash_password:
-        print(_asked_hash())
+        password_hash = _asked_hash()
+        print(json.dumps({"password": password_hash}) if as_json else password_hash)
         return
     _check_access(host, users, key)
     runtime.prepare_environment(store_url)
     store = Store(store_url, reading=True)
     server, listener, address = _server(store, host, port, allow_changes, users, hostname, key)
     _read_once(store)
-    print(f"app       {address}")
-    print(f"registry  {_registry_in_words(store)}")
-    print(f"changes   {'by approvers' if allow_changes else 'none: it only shows'}")
-    print("Ctrl-C ends it.", flush=True)
+    registry = _registry_in_words(store)
+    if as_json:
+        document = {"app": address, "registry": registry, "allow_changes": allow_changes}
+        print(json.dumps(document), flush=True)
+    else:
+        print(f"app       {address}")
+        print(f"registry  {registry}")
+        print(f"changes   {'by approvers' if allow_changes else 'none: it only shows'}")
+        print("Ctrl-C ends it.", flush=True)
     with listener:
         server.run(sockets=[listener])
 

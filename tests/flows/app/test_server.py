@@ -161,7 +161,7 @@ def test_every_answer_has_the_headers_that_protect_it(visitor: Visitor) -> None:
         headers = visitor.client.get(address).headers
         assert headers["content-security-policy"].startswith("default-src 'none'; style-src 'self'")
         assert headers["x-frame-options"] == "DENY"
-        assert headers["referrer-policy"] == "no-referrer"
+        assert headers["referrer-policy"] == "same-origin"
         assert "server" not in headers
     assert "<script" not in visitor.client.get("/").text
 

@@ -296,12 +296,13 @@ def _evaluations(chain: Chain, version: str) -> Section:
     blocks: list[Block] = [_how_measured(evaluations[-1])]
     gates = newest.get("gates") or {}
     if gates:
-        rows = []
+        asked: list[list[Value]] = []
         for metric, limits in gates.items():
-            rows.append([metric_cell(metric), _limits_in_words(limits), _value(newest, metric)])
-        blocks.append(Table("Gates of the newest evaluation", ["Gate", "Asked", "Found"], rows))
-    values = newest.get("values") or {}
-    rows = [[metric_cell(metric), _value(newest, metric)] for metric in _ordered(values)]
+            asked.append([metric_cell(metric), _limits_in_words(limits), _value(newest, metric)])
+        blocks.append(Table("Gates of the newest evaluation", ["Gate", "Asked", "Found"], asked))
+    rows: list[list[Value]] = []
+    for metric in _ordered(newest.get("values") or {}):
+        rows.append([metric_cell(metric), _value(newest, metric)])
     blocks.append(
         Table("All values of the newest evaluation", ["Metric", "Value"], rows, folded=True)
     )

@@ -116,7 +116,7 @@ def _templates() -> Environment:
 
 
 def _render(template: str, settings: AppSettings, session: Session | None, **values: Any) -> str:
-    everywhere = {
+    everywhere: dict[str, Any] = {
         "person": session.person if session else None,
         "form_token": session.form_token if session else "",
         "with_password": settings.sessions.only is None,

@@ -97,14 +97,25 @@ def check_resumed(whole: Whole) -> None:
     assert temporaries(whole.folder) == []
 
 
-def test_a_sample_of_kills(whole: Whole) -> None:
+@pytest.mark.parametrize(
+    "moments",
+    [
+        ("after registry create_model_version",),
+        pytest.param(
+            (
+                "after registry create_run",
+                "after registry create_model_version",
+                "after step publish",
+            ),
+            marks=pytest.mark.long,
+        ),
+    ],
+    ids=["one kill", "three kills"],
+)
+def test_a_sample_of_kills(whole: Whole, moments: tuple[str, ...]) -> None:
     """Each kill meets what the one before has left."""
     put_back(whole.unpublished, whole.folder)
-    for name in (
-        "after registry create_run",
-        "after registry create_model_version",
-        "after step publish",
-    ):
+    for name in moments:
         assert attempt(whole.folder, kill_at=name).killed
     check_resumed(whole)
 
@@ -145,18 +156,23 @@ def write_policy(folder: Path) -> None:
     (folder / "policy.yaml").write_text("auc: {min: 0.1}\n")
 
 
-# ten seconds: three processes are killed while they make the registry, and each is followed by
-# another
-def test_killed_while_the_registry_is_made(tmp_path: Path) -> None:
+# three seconds: a process is killed while it makes the registry, and is followed by another
+@pytest.mark.parametrize(
+    "moment",
+    [
+        "sql CREATE TABLE _alembic_tmp",
+        pytest.param("sql INSERT INTO experiments", marks=pytest.mark.long),
+        pytest.param("replace", marks=pytest.mark.long),
+    ],
+)
+def test_killed_while_the_registry_is_made(moment: str, tmp_path: Path) -> None:
     folder, variables = make_first_bench(tmp_path)
     write_policy(folder)
-    for moment in ("sql CREATE TABLE _alembic_tmp", "sql INSERT INTO experiments", "replace"):
-        shutil.rmtree(folder / "store")
-        shutil.rmtree(folder / "cache", ignore_errors=True)
-        assert attempt(folder, *POLICY, kill_at=moment, variables=variables).killed, moment
-        done = attempt(folder, *POLICY, variables=variables)
-        assert (done.code, done.err) == (0, ""), moment
-        assert sorted(path.name for path in (folder / "store").glob("*mlflow*")) == MADE
+    shutil.rmtree(folder / "store")
+    assert attempt(folder, *POLICY, kill_at=moment, variables=variables).killed
+    done = attempt(folder, *POLICY, variables=variables)
+    assert (done.code, done.err) == (0, "")
+    assert sorted(path.name for path in (folder / "store").glob("*mlflow*")) == MADE
 
 
 @pytest.mark.long

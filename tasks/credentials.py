@@ -89,8 +89,8 @@ _KEYWORDS = (
     r"|(?:aws_?)?session_?token|api_?key|access_?token|auth_?token"
     r"|private_?key|sas_?token|connection_?password"
 )
-# Repetitions that another part of a pattern follows are bounded: a search begins at every place of a
-# text, and each would read on to the end of a long one.
+# Repetitions that another part of a pattern follows are bounded: a search begins at every place of
+# a text, and each would read on to the end of a long one.
 _VARIABLE = re.compile(r"\$(?:[A-Za-z_]\w*|\{[A-Za-z_]\w*\})")
 # Keys that are recognised by their form.
 _FORMS = re.compile(
@@ -151,7 +151,7 @@ _HEADER = re.compile(
 # In JSON the name is quoted; in other texts a value with a digit is no remark.
 _FIELD = re.compile(
     rf"(?<![A-Za-z])(?:(?:{_KEYWORDS})[\"']\s*:\s*[\"'](?P<quoted>[^\"'\n]+)"
-    rf"|(?:{_KEYWORDS})\s*:\s*(?P<plain>(?=\S{0,200}?\d)[^\s,;\"']+))",
+    rf"|(?:{_KEYWORDS})\s*:\s*(?P<plain>(?=\S{0, 200}?\d)[^\s,;\"']+))",
     re.IGNORECASE,
 )
 _OPTION = re.compile(

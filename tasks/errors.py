@@ -21,8 +21,8 @@ MAX_MESSAGE = 1000
 MAX_READ = 50 * MAX_MESSAGE
 # The texts of SQLite and of the operating system, which libraries and servers quote.
 FULL = ("database or disk is full", "No space left on device", "Disk quota exceeded")
-# User and password of a URL. A password may hold a slash; its length is bounded, since a search would
-# read a long text from each of its addresses to the end.
+# User and password of a URL. A password may hold a slash; its length is bounded, since a search
+# would read a long text from each of its addresses to the end.
 _PASSWORD = re.compile(r"(\w://)[^\s/:@]*:\S{0,2000}@")
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGES = ("flows", "tasks", "fairlib", "data_contracts")

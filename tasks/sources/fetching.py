@@ -175,9 +175,7 @@ def _download(url: str, target: Path, progress: Progress | None) -> None:
         import aiohttp
 
         options["client_kwargs"] = {
-            "timeout": aiohttp.ClientTimeout(
-                total=None, sock_connect=TIMEOUT_S, sock_read=STALL_S
-            )
+            "timeout": aiohttp.ClientTimeout(total=None, sock_connect=TIMEOUT_S, sock_read=STALL_S)
         }
     try:
         if not url.startswith(("http://", "https://")):

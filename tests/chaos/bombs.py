@@ -297,11 +297,13 @@ def large_archive(folder: Path) -> str:
 
 def large_manifest(folder: Path) -> str:
     """An archive whose manifest unpacks to a gigabyte."""
-    with zipfile.ZipFile(folder / "odd.zip", "w", zipfile.ZIP_DEFLATED) as archive:
-        with archive.open("manifest.json", "w", force_zip64=True) as stream:
-            stream.write(b'{"format": 1, "files": {')
-            for block in blocks(LARGE, b" " * BLOCK):
-                stream.write(block)
+    with (
+        zipfile.ZipFile(folder / "odd.zip", "w", zipfile.ZIP_DEFLATED) as archive,
+        archive.open("manifest.json", "w", force_zip64=True) as stream,
+    ):
+        stream.write(b'{"format": 1, "files": {')
+        for block in blocks(LARGE, b" " * BLOCK):
+            stream.write(block)
     return "odd.zip"
 
 
@@ -391,4 +393,4 @@ def tried(name: str) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    print(json.dumps(run(bomb_named(sys.argv[1]), Path(sys.argv[2]))))
+    sys.stdout.write(json.dumps(run(bomb_named(sys.argv[1]), Path(sys.argv[2]))) + "\n")

@@ -4,8 +4,8 @@ models as folders and archives.
 
 from __future__ import annotations
 
-import io
 import hashlib
+import io
 import json
 import random
 import stat
@@ -401,7 +401,16 @@ def gates_case(number: int) -> Case:
     name = JOB["name"]
     commands = (
         ["policy", "set", "odd-model", "--gates", "odd.yaml"],
-        ["evaluate", name, "--data", "people.csv", "--gates", "odd.yaml", "--direct", "--no-record"],
+        [
+            "evaluate",
+            name,
+            "--data",
+            "people.csv",
+            "--gates",
+            "odd.yaml",
+            "--direct",
+            "--no-record",
+        ],
     )
     return {"command": commands[number % 2], "files": {"odd.yaml": content}}
 
@@ -447,7 +456,18 @@ MEMBERS = (
     "",
 )
 # what a manifest might say of a file's bytes
-BYTES: tuple[Any, ...] = (-1, 2**63, 10**400, 1e300, float("inf"), float("nan"), "1", None, [], True)
+BYTES: tuple[Any, ...] = (
+    -1,
+    2**63,
+    10**400,
+    1e300,
+    float("inf"),
+    float("nan"),
+    "1",
+    None,
+    [],
+    True,
+)
 
 
 def archive_case(number: int, archive: bytes) -> Case:

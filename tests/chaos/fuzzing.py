@@ -221,12 +221,13 @@ def main() -> None:
         ):
             ended.append(ending)
             if ending.faults or options.verbose:
-                print(ending.number, ending.code, ending.seconds, ending.line, *ending.faults[:3])
+                texts = [ending.number, ending.code, ending.seconds, ending.line, *ending.faults]
+                sys.stdout.write(" ".join(map(str, texts)) + "\n")
                 sys.stdout.flush()
     document = summary(options.kind, ended, time.process_time() - started)
     if options.summary:
         options.summary.write_text(json.dumps(document))
-    print(json.dumps(document))
+    sys.stdout.write(json.dumps(document) + "\n")
 
 
 if __name__ == "__main__":

@@ -111,9 +111,7 @@ def test_a_file_that_an_older_version_left_broken_is_mended(every: int, tmp_path
 
 # a second: the same, for the cache and for a store
 @pytest.mark.parametrize("every", DISTANCES)
-def test_a_kill_at_any_moment_leaves_what_the_next_command_uses(
-    every: int, tmp_path: Path
-) -> None:
+def test_a_kill_at_any_moment_leaves_what_the_next_command_uses(every: int, tmp_path: Path) -> None:
     path = tmp_path / "work" / "store" / "mlflow.db"
     path.parent.mkdir(parents=True)
     with snapshots(path.parent, tmp_path, every) as left:

@@ -11,6 +11,8 @@ import yaml
 
 # Values and keys of a document after its aliases are followed.
 MAX_NODES = 200_000
+# Characters of a document: the reader needs a second, and some megabytes, for 100,000.
+MAX_CHARACTERS = 4_000_000
 
 
 # Halves of a pair of UTF-16, which no file in UTF-8 can hold.
@@ -118,4 +120,6 @@ def load_strictly(text: str) -> Any:
     yaml.YAMLError, ValueError, RecursionError
         If the document is not valid.
     """
+    if len(text) > MAX_CHARACTERS:
+        raise StrictError(f"it has more than {MAX_CHARACTERS:,} characters: shorten it")
     return yaml.load(text, Loader=StrictLoader)  # noqa: S506 (a SafeLoader)

@@ -11,6 +11,7 @@ import io
 import json
 import os
 import resource
+import stat
 import struct
 import subprocess
 import sys
@@ -283,13 +284,20 @@ def _indented(text: str) -> str:
     return "".join(f"  {line}\n" for line in text.splitlines())
 
 
+def _regular(name: str) -> zipfile.ZipInfo:
+    member = zipfile.ZipInfo(name)
+    member.compress_type = zipfile.ZIP_DEFLATED
+    member.external_attr = (stat.S_IFREG | 0o644) << 16
+    return member
+
+
 def large_archive(folder: Path) -> str:
     """An archive of a model whose only file unpacks to a gigabyte; the manifest lists -1 bytes."""
     entry = {"bytes": -1, "sha256": "0" * 64}
     manifest = {"format": 1, "name": "a", "version": "1", "files": {"MLmodel": entry}}
     with zipfile.ZipFile(folder / "odd.zip", "w", zipfile.ZIP_DEFLATED) as archive:
-        archive.writestr("manifest.json", json.dumps(manifest))
-        with archive.open("MLmodel", "w", force_zip64=True) as stream:
+        archive.writestr(_regular("manifest.json"), json.dumps(manifest))
+        with archive.open(_regular("MLmodel"), "w", force_zip64=True) as stream:
             for block in blocks(LARGE, bytes(BLOCK)):
                 stream.write(block)
     return "odd.zip"
@@ -299,7 +307,7 @@ def large_manifest(folder: Path) -> str:
     """An archive whose manifest unpacks to a gigabyte."""
     with (
         zipfile.ZipFile(folder / "odd.zip", "w", zipfile.ZIP_DEFLATED) as archive,
-        archive.open("manifest.json", "w", force_zip64=True) as stream,
+        archive.open(_regular("manifest.json"), "w", force_zip64=True) as stream,
     ):
         stream.write(b'{"format": 1, "files": {')
         for block in blocks(LARGE, b" " * BLOCK):

@@ -100,11 +100,13 @@ def state_of(folder: Path, ended: Ended) -> State:
             outputs[path.name] = hashlib.sha256(path.read_bytes()).hexdigest()
     checked = attempt(folder, "verify", MODEL)
     if checked.code != 0:
-        ended.err += f" verify: {checked.err}{checked.out}"
+        ended.err += f"\nevenhand: verify: {checked.err}{checked.out}"
     registry = checked.registry
+    # progress depends on how fast the machine is
+    lines = [line for line in ended.err.splitlines() if line.startswith("evenhand: ")]
     return State(
         code=ended.code,
-        err=ended.err,
+        err="\n".join(lines),
         artifacts=step_digests(folder / "store"),
         outputs=outputs,
         aliases=registry.get("aliases", {}),

@@ -4,6 +4,7 @@ leaves.
 
 from __future__ import annotations
 
+import datetime
 import json
 import shutil
 import time
@@ -14,6 +15,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from evenhand.tasks.registry import ledger
 from evenhand.tasks.registry.client import registry_client
 from evenhand.tasks.registry.ledger import history, move_alias, record_evaluation
 from tests.chaos.kill_points import (
@@ -305,6 +307,8 @@ def test_a_clock_that_jumps_breaks_no_chain(
     with registry_client(uri) as client:
         client.create_registered_model(MODEL)
         for number, moment in enumerate((now, now - 3e8, now + 3e8, 1.0), start=1):
+            when = datetime.datetime.fromtimestamp(moment, datetime.UTC).isoformat()
+            monkeypatch.setattr(ledger, "now", lambda when=when: when)
             monkeypatch.setattr(time, "time", lambda moment=moment: moment)
             client.create_model_version(MODEL, f"nowhere:{number}")
             record_evaluation(client, MODEL, str(number), {"verdict": "passed"})
@@ -312,4 +316,5 @@ def test_a_clock_that_jumps_breaks_no_chain(
     chain = history(uri, MODEL)
     assert chain.faults == []
     assert chain.aliases["champion"] == "4"
+    assert len({record.when for record in chain.records}) == 4
     assert [record.content["to_version"] for record in chain.moves("champion")] == list("1234")

@@ -53,26 +53,31 @@ def bombs() -> dict[str, Any]:
 
 
 def main() -> None:
-    """Try them, and keep the outcome; kinds that are not tried keep what an earlier call found."""
+    """Try them, and keep the outcome of each kind."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--kind", action="append", choices=list(COUNTS))
     parser.add_argument("--only-bombs", action="store_true")
     arguments = parser.parse_args()
-    earlier = read_result(NAME)
-    kinds = dict(earlier.get("kinds", {}))
-    tried_bombs = dict(earlier.get("bombs", {}))
     for kind in arguments.kind or COUNTS:
         if not arguments.only_bombs:
-            kinds[kind] = inputs_of(kind, COUNTS[kind])
+            keep("kinds", {kind: inputs_of(kind, COUNTS[kind])})
     if arguments.only_bombs or not arguments.kind:
-        tried_bombs = bombs()
+        keep("bombs", bombs())
+
+
+def keep(part: str, results: dict[str, Any]) -> None:
+    """Write results of a part in place of those that an earlier call found."""
+    earlier = read_result(NAME)
+    parts = {name: dict(earlier.get(name, {})) for name in ("kinds", "bombs")}
+    parts[part] |= results
+    kinds = parts["kinds"]
     content = {
         **provenance(COMMAND),
         "inputs": sum(kind["inputs"] for kind in kinds.values()),
         "faults": sum(len(kind["faults"]) for kind in kinds.values()),
         "kinds": kinds,
         "limit_of_a_bomb_mb": LIMIT_BYTES // 1_000_000,
-        "bombs": tried_bombs,
+        "bombs": parts["bombs"],
     }
     write_result(NAME, content)
 

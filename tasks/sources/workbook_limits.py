@@ -12,7 +12,7 @@ import zlib
 from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import Path
-from typing import BinaryIO
+from typing import IO
 
 from evenhand.tasks.errors import InputError
 
@@ -103,7 +103,7 @@ def _fault(path: Path, changed: int, size: int) -> str | None:
     return None
 
 
-def _read(stream: BinaryIO, name: str, extent: _Extent) -> Iterator[int]:
+def _read(stream: IO[bytes], name: str, extent: _Extent) -> Iterator[int]:
     """Read a part of a spreadsheet, add its cells to the extent, and yield the bytes of each
     piece.
     """
@@ -132,7 +132,7 @@ def _add_cells(text: bytes, extent: _Extent) -> None:
         extent.add(int(digits), column)
 
 
-def _read_records(stream: BinaryIO, extent: _Extent) -> Iterator[int]:
+def _read_records(stream: IO[bytes], extent: _Extent) -> Iterator[int]:
     """Read a binary sheet record by record."""
     row = 0
     while head := stream.read(1):

@@ -156,9 +156,9 @@ class Bench:
             for path in sorted((self.folder / "store").glob(f"{place}/*")):
                 yield f"left in the store: {place}/{path.name}"
                 shutil.rmtree(path) if path.is_dir() else path.unlink()
-        for place in (self.folder.parent / "pwned", Path("/tmp/pwned")):
-            if place.exists():
-                yield f"written outside: {place}"
+        for outside in (self.folder.parent / "pwned", Path("/tmp/pwned")):
+            if outside.exists():
+                yield f"written outside: {outside}"
 
 
 def endings(folder: Path, kind: str, numbers: range) -> Iterator[Ending]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import math
+import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields, replace
 from itertools import pairwise
@@ -637,7 +638,9 @@ def finite(where: str, key: str, value: Any) -> float:
     ContractError
         If the value is no number, a boolean, NaN or infinite.
     """
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
+    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    # a whole number may be larger than any float
+    if not is_number or not abs(value) <= sys.float_info.max:
         raise ContractError(f"{where}: {key} must hold finite numbers")
     return float(value)
 

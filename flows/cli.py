@@ -214,7 +214,7 @@ _run_app.__code__ = _run_app.__code__.replace(co_stacksize=300 * 1024 // 8)
 @contextlib.contextmanager
 def plain_stdout() -> Iterator[None]:
     """Write what is printed within the block without what a terminal would obey."""
-    from evenhand.tasks.escaping import PlainLines  # `--help` does without it
+    from evenhand.fairlib.escaping import PlainLines  # `--help` does without it
 
     before = sys.stdout
     if before is not None:

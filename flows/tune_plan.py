@@ -12,8 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import yaml
-
+from evenhand.data_contracts.yaml_writer import comment, dump_plainly
 from evenhand.fairlib.catalogue import better, group_metrics
 from evenhand.fairlib.methods.registry import METHODS, method_class
 from evenhand.fairlib.tuning import space as spaces
@@ -755,7 +754,7 @@ def tuned_text(
     head = (
         f"# Found by `evenhand tune` on folds of the training rows: trial {winner.number} of the "
         "study\n"
-        f"# {tuned['study']}, for {plan.aim}.\n"
     )
-    head += "".join(f"# {caveat}\n" for caveat in caveats)
-    return head + yaml.safe_dump(content, sort_keys=False, allow_unicode=True)
+    head += comment(f"{tuned['study']}, for {plan.aim}.")
+    head += "".join(map(comment, caveats))
+    return head + dump_plainly(content)

@@ -25,6 +25,7 @@ import pyarrow.parquet as pq
 from evenhand.data_contracts.column import Column
 from evenhand.data_contracts.model import Contract
 from evenhand.fairlib.catalogue import EXCHANGED
+from evenhand.fairlib.escaping import markdown_paragraphs, markdown_text
 from evenhand.fairlib.file_digests import (
     BUNDLE,
     CODE,
@@ -38,7 +39,6 @@ from evenhand.fairlib.preprocessing.encoder import MISSING, TableEncoder, catego
 from evenhand.fairlib.preprocessing.sentences import MINILM, WEIGHTS, copy_weights
 from evenhand.fairlib.proxies.proxy_groups import rounded_counts
 from evenhand.tasks.errors import GateRefused, NotCarriedOut, input_errors, waits_for_service
-from evenhand.tasks.escaping import markdown_paragraphs, markdown_text
 from evenhand.tasks.execution.fingerprint import code_digest, git_state, library_versions, now
 from evenhand.tasks.execution.step import StepContext, StepResult
 from evenhand.tasks.execution.store import ABANDONED_S, StepRecord

@@ -829,6 +829,7 @@ def _metric_step(
         return parameters, inputs
     if isinstance(job.fair_metric, LearnedByEvidence):
         parameters["seed"] = job.seed
+        parameters["min_cell"] = job.evaluate.min_cell
         ranges = _stated_ranges(resolved.contract)
         if ranges:
             parameters["ranges"] = ranges

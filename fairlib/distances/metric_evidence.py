@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from evenhand.fairlib.arrays import Bool, Float, Index
-from evenhand.fairlib.distances.adaptation import LEAST_GROUP, Adaptation, Kind, is_binary
+from evenhand.fairlib.distances.adaptation import Adaptation, Kind, is_binary, least_group
 from evenhand.fairlib.distances.attribute_leak import AttributeLeak, attribute_leak
 from evenhand.fairlib.distances.group_readers import combined_codes
 from evenhand.fairlib.execution import generator
@@ -69,8 +69,10 @@ class Choice:
         given: list[int],
         free: list[int],
         seed: int,
+        min_cell: int,
     ) -> None:
         self.evidence = evidence
+        self.min_cell = min_cell
         self.units = units
         self.given = given
         self.free = free
@@ -107,7 +109,7 @@ class Choice:
         sizes = self.evidence.sizes
         joint = combined_codes(codes, sizes)
         counts = np.bincount(joint[joint >= 0], minlength=int(np.prod(sizes)))
-        if counts.min() >= LEAST_GROUP:
+        if counts.min() >= least_group(self.min_cell):
             return [names]
         return [[name] for name in names]
 
@@ -119,7 +121,13 @@ class Choice:
         units = [unit for unit in self.units if not self.removed.issuperset(unit)]
         if with_removed:
             units += [unit for unit in self.units if self.removed.issuperset(unit)]
-        return Adaptation(units, self.given, sequential=self.sequential, factors=factors)
+        return Adaptation(
+            units,
+            self.given,
+            sequential=self.sequential,
+            factors=factors,
+            min_cell=self.min_cell,
+        )
 
     def _chain(self, learn: Index, use: Index) -> Float:
         """Rows of `use` adapted by what rows of `learn` show."""

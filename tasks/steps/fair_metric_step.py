@@ -13,6 +13,7 @@ from evenhand.fairlib.distances.face import FACE
 from evenhand.fairlib.distances.learned import LearnedMetric
 from evenhand.fairlib.distances.metric_base import FeatureBounds, Metric, mean_squared_distance
 from evenhand.fairlib.distances.metric_evidence import MetricReport
+from evenhand.fairlib.distances.number_fits import LEAST_PER_KNOT
 from evenhand.fairlib.distances.sensitive_subspace import (
     LearnedDirection,
     SensitiveSubspace,
@@ -147,6 +148,8 @@ def _learned(context: StepContext, data: Dataset, parameters: Mapping[str, Any])
         feature_groups=data.groups,
         explained_variance=parameters["explained_variance"],
         random_state=derive_seed(context.parameters["seed"], "fair_metric"),
+        # fewer people than by default would give no better metric
+        min_cell=max(context.parameters.get("min_cell", 0), LEAST_PER_KNOT),
     )
     return metric.fit(data.X, data.y, sensitive_features=data.sensitive)
 

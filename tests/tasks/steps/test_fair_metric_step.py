@@ -81,6 +81,10 @@ def test_a_learned_metric_refuses_a_small_group(tmp_path: Path) -> None:
     section = {"kind": "learned", "legitimate": [], "explained_variance": 0.99}
     with pytest.raises(InputError, match="'b' of 'sex' has 10 training rows"):
         fair_metric(context(tmp_path, {"fair_metric": section, "seed": 0}, data))
+    # rates of fewer than 400 people are not shown: no number of the metric may rest on fewer
+    parameters = {"fair_metric": section, "seed": 0, "min_cell": 400}
+    with pytest.raises(InputError, match="needs at least 810"):
+        fair_metric(context(tmp_path, parameters, encoded(600)))
 
 
 LEARNED = {"kind": "learned", "legitimate": [], "explained_variance": 0.99}

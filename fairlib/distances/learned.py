@@ -166,7 +166,10 @@ class LearnedMetric(Metric):
                 "would be comparable: list columns whose differences may count as legitimate."
             )
         self._remember(data, basis)
-        self.report_ = choice.report(columns, list(coded))
+        projected = None
+        if not self.adapts:
+            projected = np.asarray(self.project(evidence.rows), dtype=np.float64)
+        self.report_ = choice.report(columns, list(coded), projected)
         return self
 
     def _check_parameters(self) -> None:

@@ -40,6 +40,7 @@ class MetricReport(NamedTuple):
     `before` and `after` are the attribute's AUC by attribute from the columns of X without the
     sensitive ones, and from what the metric leaves of rows that its evidence did not use.
     `label_auc` are the label's cross-validated AUC before and after, None without labels.
+    `adapts` says whether models read adapted columns; else directions are removed from the columns.
     """
 
     columns: list[ColumnVerdict]
@@ -47,6 +48,7 @@ class MetricReport(NamedTuple):
     after: dict[str, AttributeLeak]
     label_auc: tuple[float, float] | None
     sequential: bool
+    adapts: bool = True
 
 
 class Evidence(NamedTuple):
@@ -308,11 +310,26 @@ class Choice:
                 return True
         return False
 
-    def report(self, columns: Mapping[str, list[int]], attributes: list[str]) -> MetricReport:
-        """What was found, by column of the table."""
+    def report(
+        self,
+        columns: Mapping[str, list[int]],
+        attributes: list[str],
+        projected: Float | None = None,
+    ) -> MetricReport:
+        """What was found, by column of the table.
+
+        `projected` are the evidence rows without the metric's directions, where models read these
+        instead of adapted columns.
+        """
         everybody = np.arange(len(self.evidence.rows))
         judged = self.adapted_halves()
         kinds = dict(self.kinds)
+        adapted = self.adapted_rows()
+        positions_left = self._kept_columns()
+        if projected is not None:
+            adapted = projected
+            judged = projected[~self.evidence.half]
+            positions_left = self.free
         verdicts = []
         for name, positions in columns.items():
             if not {*positions} <= {*self.free}:
@@ -329,12 +346,10 @@ class Choice:
             signal = signals[0] if signals else None
             verdicts.append(ColumnVerdict(name, verdict, self._unit_auc(positions), signal))
         before = self.leaks(self.evidence.rows, self.free, everybody)
-        positions_left = self._kept_columns()
         after = self.leaks(judged, positions_left, np.flatnonzero(~self.evidence.half))
         labels = self.evidence.labels
         label_auc = None
         if labels is not None and labels.max() == 1:
-            adapted = self.adapted_rows()
             label_auc = (
                 attribute_leak(self.evidence.rows[:, self.free], labels, seed=self.seed).auc,
                 attribute_leak(adapted[:, positions_left], labels, seed=self.seed).auc,
@@ -345,6 +360,7 @@ class Choice:
             dict(zip(attributes, after, strict=True)),
             label_auc,
             self.sequential,
+            adapts=projected is None,
         )
 
 

@@ -28,10 +28,12 @@ if TYPE_CHECKING:
     import xgboost as xgb
 
 # Default of `blur`, up to so many rows; with more of them counterparts have a smaller error.
-BLUR = 0.4
+BLUR = 0.3
 BLURRED_ROWS = 2500
-# Copies of every training row with different errors.
-BLURRED_COPIES = 4
+# Copies of every training row with different errors: as many as give so many rows, within limits.
+MOST_COPIED_ROWS = 30_000
+LEAST_COPIES = 4
+MOST_COPIES = 12
 
 
 def kamiran_calders_weights(
@@ -96,21 +98,23 @@ def blurred(people: TreeRows, errors: Float, rng: np.random.Generator) -> TreeRo
     Returns
     -------
     TreeRows
-        4 times as many, of the same total weight.
+        12 times as many, 4 times from 7,500 rows on, of the same total weight.
     """
+    copies = MOST_COPIED_ROWS // max(len(people.codes), 1)
+    copies = min(max(copies, LEAST_COPIES), MOST_COPIES)
     weights = np.ones(len(people.codes)) if people.weights is None else people.weights
-    data = np.tile(people.data, (BLURRED_COPIES, 1))
+    data = np.tile(people.data, (copies, 1))
     for column in np.flatnonzero(errors):
-        data[:, column] = blurred_ranks(people.data[:, column], errors[column], rng)
+        data[:, column] = blurred_ranks(people.data[:, column], errors[column], copies, rng)
     return replace(
         people,
         data=data,
-        codes=np.tile(people.codes, BLURRED_COPIES),
-        weights=np.tile(weights / BLURRED_COPIES, BLURRED_COPIES),
+        codes=np.tile(people.codes, copies),
+        weights=np.tile(weights / copies, copies),
     )
 
 
-def blurred_ranks(values: Float32, error: float, rng: np.random.Generator) -> Float32:
+def blurred_ranks(values: Float32, error: float, copies: int, rng: np.random.Generator) -> Float32:
     """Several copies of a column with normal errors of the ranks' normal scores.
 
     Parameters
@@ -118,11 +122,12 @@ def blurred_ranks(values: Float32, error: float, rng: np.random.Generator) -> Fl
     values : ndarray of float32, shape (n,)
     error : float
         Standard deviation.
+    copies : int
     rng : numpy.random.Generator
 
     Returns
     -------
-    ndarray of float32, shape (4 n,)
+    ndarray of float32, shape (copies * n,)
         Copy after copy.
     """
     from scipy.special import ndtr, ndtri
@@ -133,7 +138,7 @@ def blurred_ranks(values: Float32, error: float, rng: np.random.Generator) -> Fl
     up_to = np.searchsorted(ordered, values, "right")
     # the middle rank of people with the same value
     scores = ndtri((below + up_to) / 2 / count)
-    moved = np.tile(scores, BLURRED_COPIES) + error * rng.standard_normal(BLURRED_COPIES * count)
+    moved = np.tile(scores, copies) + error * rng.standard_normal(copies * count)
     places = ndtr(moved) * count - 0.5
     return np.interp(places, np.arange(count), ordered).astype(np.float32)
 
@@ -194,7 +199,7 @@ class ProjectedGBDTClassifier(AdaptedInputs, GBDTClassifier):
     blur : float or None
         Of adapted columns: standard deviation of a random error that the normal scores of a
         number's ranks have in the training. Counterparts have a sampling error, and a model that is
-        trained with errors relies less on them. None: .4, and less with more than 2,500 rows. 0:
+        trained with errors relies less on them. None: .3, and less with more than 2,500 rows. 0:
         none. Another metric takes no blur.
 
     Attributes

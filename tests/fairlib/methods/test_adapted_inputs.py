@@ -93,26 +93,28 @@ def test_blur_trains_on_errors_of_adapted_numbers(people):
 def test_blurred_rows_keep_labels_and_total_weight():
     data = np.array([[1.0, 2.0], [3.0, 4.0]], dtype=np.float32)
     rows = TreeRows(data, np.array([0, 1]), np.array([1.0, 3.0]), None, 0)
-    four = blurred(rows, np.array([0.0, 0.5]), np.random.default_rng(0))
-    assert four.codes.tolist() == [0, 1] * 4
-    assert four.weights.tolist() == [0.25, 0.75] * 4
-    assert (four.data[:, 0] == np.tile([1.0, 3.0], 4)).all()
-    assert ((four.data[:, 1] >= 2.0) & (four.data[:, 1] <= 4.0)).all()
+    twelve = blurred(rows, np.array([0.0, 0.5]), np.random.default_rng(0))
+    assert twelve.codes.tolist() == [0, 1] * 12
+    assert twelve.weights == pytest.approx(np.tile([1 / 12, 3 / 12], 12))
+    assert (twelve.data[:, 0] == np.tile([1.0, 3.0], 12)).all()
+    assert ((twelve.data[:, 1] >= 2.0) & (twelve.data[:, 1] <= 4.0)).all()
 
 
 def test_blurred_ranks_keep_a_skewed_distribution():
     values = np.exp(2 * np.random.default_rng(1).normal(size=400)).astype(np.float32)
-    copies = blurred_ranks(values, 0.3, np.random.default_rng(0))
+    copies = blurred_ranks(values, 0.3, 4, np.random.default_rng(0))
     assert copies.shape == (1600,)
     assert values.min() <= copies.min() < copies.max() <= values.max()
     assert np.median(copies) == pytest.approx(np.median(values), rel=0.2)
     # of normal scores: the logarithms move by .3 of their deviation, 2
     moved = np.log(copies) - np.log(np.tile(values, 4))
     assert moved.std() == pytest.approx(0.6, rel=0.1)
-    assert blurred_ranks(values, 0.0, np.random.default_rng(0)) == pytest.approx(np.tile(values, 4))
+    assert blurred_ranks(values, 0.0, 4, np.random.default_rng(0)) == pytest.approx(
+        np.tile(values, 4)
+    )
     # whole numbers with many people stay whole but at the limits between them
     whole = np.repeat([0.0, 1.0, 5.0], 200).astype(np.float32)
-    mapped = blurred_ranks(whole, 0.3, np.random.default_rng(0))
+    mapped = blurred_ranks(whole, 0.3, 4, np.random.default_rng(0))
     assert np.isin(mapped, whole).mean() > 0.98
 
 

@@ -372,8 +372,6 @@ def _metric_kinds(variant: ResolvedJob) -> tuple[str, ...]:
     is_short = minutes is not None and 60.0 * minutes < METRIC_SECONDS
     if not spec.needs_metric or is_fixed or is_short:
         return (job.fair_metric.kind,)
-    if not all(column.is_feature for column in variant.contract.sensitive):
-        return (job.fair_metric.kind,)
     other = LEARNED
     if job.fair_metric.kind == LEARNED:
         other = SubspaceMetric().kind

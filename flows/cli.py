@@ -315,6 +315,9 @@ def tune(
     minutes: float | None = option(
         "--minutes", "The whole command ends within so many, from 0.5 on (default: 20)."
     ),
+    cpu_minutes: float | None = option(
+        "--cpu-minutes", "CPU minutes of the whole command with all its processes, from 0.25 on."
+    ),
     trials: int | None = option("--trials", "Models that the whole study judges, at most."),
     maximize: list[str] | None = option("--maximize", "Metric to make large; may be repeated."),
     minimize: list[str] | None = option("--minimize", "Metric to make small; may be repeated."),

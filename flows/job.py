@@ -551,7 +551,11 @@ class Tune(ParallelSection):
     sampler: Literal["tpe", "nsga2", "nsga3"] = "tpe"
     """How candidates are proposed: by density models of good ones, or by a genetic algorithm."""
     minutes: Annotated[float, Field(ge=0.5)] | None = None
-    """Minutes within which the whole command ends; default: 20, unless `trials` is given."""
+    """Minutes within which the whole command ends; default: 20, unless `trials` or `cpu_minutes` is
+    given.
+    """
+    cpu_minutes: Annotated[float, Field(ge=0.25)] | None = None
+    """Minutes of CPU time of the whole command with all its processes on this machine."""
     trials: Annotated[int, Field(ge=1)] | None = None
     """Number of models that are judged in the whole study; each is one trial per rule of decisions.
     """

@@ -8,12 +8,13 @@ import contextlib
 import hashlib
 import json
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from evenhand.fairlib.tuning.budget import Budget
+from evenhand.fairlib.tuning.budget import Budget, cpu_seconds_of_processes
 from evenhand.fairlib.tuning.study import Trial, answer
 from evenhand.flows import classifier_jobs as classifier
 from evenhand.flows.engine import (
@@ -26,7 +27,8 @@ from evenhand.flows.engine import (
 )
 from evenhand.flows.resolved_job import ResolvedJob
 from evenhand.flows.run import prepare, run_to_gate
-from evenhand.flows.tune_plan import MINUTES, TunePlan, old_spellings, tuned_text
+from evenhand.flows.tune_deadline import Deadline, PreparedAnswer, write_whole
+from evenhand.flows.tune_plan import TunePlan, old_spellings, tuned_text, unjudged_text
 from evenhand.flows.tune_search import (
     LATE_S,
     STUDIES,
@@ -38,7 +40,7 @@ from evenhand.flows.tune_search import (
     worker_pool,
     write_study_page,
 )
-from evenhand.flows.workers import Pool, WorkerPool, steps_until
+from evenhand.flows.workers import Pool, WorkerPool, cores, steps_until
 from evenhand.tasks.errors import InputError, NotCarriedOut, OutOfTime
 from evenhand.tasks.execution.step import (
     IN_THIS_PROCESS,
@@ -48,11 +50,13 @@ from evenhand.tasks.execution.step import (
 )
 from evenhand.tasks.execution.store import Store
 from evenhand.tasks.tuning.study_document import (
+    ONE_MODEL,
+    READ,
     caveats,
     compromise,
     exit_code_of,
     interrupted_answer,
-    no_time_for_one,
+    no_time_for,
     notes_of,
     nothing_judged,
     study_document,
@@ -75,6 +79,8 @@ def execute(
     *,
     prefect: bool = False,
     started: float | None = None,
+    cpu_before: float | None = None,
+    deadline: Deadline | None = None,
 ) -> Verdict:
     """Search until the time is up, then train the chosen model on all training rows and measure it.
 
@@ -84,8 +90,9 @@ def execute(
 
     With a limit of time everything ends within it, counted from `started` (of ``time.monotonic``;
     default: now): steps and judgements run in processes that are killed when their time is up. Then
-    the job is written without a measurement on the test rows. Raises `EvenhandError` after the
-    verdict was written.
+    the job is written without a measurement on the test rows. CPU seconds are counted from
+    `cpu_before` (default: those of this process now). A `deadline` gets the best answer so far.
+    Raises `EvenhandError` after the verdict was written.
     """
     if not store.is_local:
         raise InputError(
@@ -93,18 +100,21 @@ def execute(
         )
     if started is None:
         started = time.monotonic()
-    interruption: BaseException | None = None
-    budget = Budget(plan.seconds, started, reserve=-LATE_S, writing=WRITING_S)
+    budget = budget_of(plan, started, cpu_before)
+    if deadline is not None:
+        deadline.prepare(unjudged_answer(plan))
     steps = Steps(store, engine)
     with (
         recorded_verdict(store, run_id, steps) as verdict,
-        _steps_within(budget, store) as (runner, execution),
+        _workers_within(plan, budget, store) as (pool, execution),
     ):
         engine = engine.executing_in(execution)
         steps.engine = engine
         progress = SearchProgress(plan.aim, budget, plan.tune.prefer, plan.tune.trials)
         with described(progress.line):
-            searched = _searched(plan, store, steps, budget, runner, progress, prefect=prefect)
+            searched = _searched(
+                plan, store, steps, budget, pool, progress, prefect=prefect, deadline=deadline
+            )
         rows = searched.rows
         trials = searched.trials
         interruption = searched.interruption
@@ -117,7 +127,7 @@ def execute(
         documents: dict[str, Any] = {"tuning": document}
         chosen = answer(plan.aim, trials, plan.tune.prefer)
         if chosen is None and not any(trial.error for trial in trials):
-            raise NotCarriedOut(no_time_for_one(budget))
+            raise NotCarriedOut(_write_unjudged(plan, ONE_MODEL))
         if chosen is None:
             verdict.exit_code = 3
             verdict.error = nothing_judged(trials)
@@ -128,10 +138,7 @@ def execute(
                     interruption = _measure_in_time(
                         plan, chosen, rows, document, verdict, engine, store, budget=budget
                     )
-            if interruption is not None:
-                document["interrupted"] = True
-                document["unmeasured"] = UNMEASURED.format("command was interrupted")
-            _write_job(plan, chosen, searched, document, verdict)
+            _write_job(plan, chosen, rows, document, verdict, interruption, deadline)
         document["seconds"] = round(budget.spent, 1)
         document["notes"] = [*old_spellings(plan.tune), *notes_of(document)]
         folder = RunFolder(store, verdict)
@@ -142,6 +149,40 @@ def execute(
         # the flow run is cancelled, not completed
         raise interruption
     return verdict
+
+
+def budget_of(plan: TunePlan, started: float, cpu_before: float | None) -> Budget:
+    """Return the time that a search has, counted from its start on both clocks."""
+    before = cpu_before
+    if before is None:
+        before = cpu_seconds_of_processes()
+    workers = 1
+    if plan.tune.engine == "processes":
+        workers = plan.tune.workers or len(cores())
+    return Budget(
+        plan.seconds,
+        started,
+        reserve=-LATE_S,
+        writing=WRITING_S,
+        cpu_seconds=plan.cpu_seconds,
+        cpu_clock=lambda: cpu_seconds_of_processes() - before,
+        workers=workers,
+    )
+
+
+def unjudged_answer(plan: TunePlan, what: str = ONE_MODEL) -> PreparedAnswer:
+    """Return the job that is written if the time ends before `what`."""
+    message = no_time_for(what, plan.time_limit, plan.target)
+    return PreparedAnswer(plan.target, unjudged_text(plan), 4, message)
+
+
+def _write_unjudged(plan: TunePlan, what: str) -> str:
+    """Write that job, where the time is limited; return the line for the reader."""
+    if not plan.time_limit:
+        return no_time_for(what, "", None)
+    prepared = unjudged_answer(plan, what)
+    write_whole(prepared)
+    return prepared.message
 
 
 @dataclass(frozen=True)
@@ -162,29 +203,22 @@ def _searched(
     store: Store,
     steps: Steps,
     budget: Budget,
-    runner: WorkerPool | None,
+    pool: Pool | None,
     progress: SearchProgress,
     *,
     prefect: bool,
+    deadline: Deadline | None,
 ) -> Searched:
     """Prepare the rows and search.
 
     After an interruption the answer is chosen from the trials so far; without any it is raised.
     """
-    # its processes start while the steps run that all trials share
     with contextlib.ExitStack() as stack:
-        pool: Pool | None = None
-        if plan.searches(True):
-            pool = stack.enter_context(worker_pool(plan, budget))
         try:
             prepare(plan.resolved, steps)
             rows = Rows.read(plan, steps)
         except OutOfTime:
-            raise NotCarriedOut(
-                f"the {plan.tune.minutes or MINUTES:g} minutes ended before the table was read, "
-                "checked and encoded: run the same command again, which goes on from the finished "
-                "steps, or give more --minutes."
-            ) from None
+            raise NotCarriedOut(_write_unjudged(plan, READ)) from None
         default = f"{plan.resolved.job.name}-{rows.identity['search'][:10]}"
         study = Study(Path(store.local, STUDIES, plan.tune.study or default))
         interruption: BaseException | None = None
@@ -194,10 +228,9 @@ def _searched(
             if plan.searches(bool(study.trials())):
                 pool = pool or stack.enter_context(worker_pool(plan, budget))
                 report = report_progress("tune", prefect=prefect)
-                on_answer = None
-                if runner is not None:
-                    # for the steps after the search; not before, as the first answer is waited for
-                    on_answer = runner.warm_up
+                on_best = None
+                if deadline is not None:
+                    on_best = partial(_prepare_best, plan, rows, study, deadline)
                 try:
                     search(
                         plan,
@@ -207,8 +240,8 @@ def _searched(
                         report,
                         pool=pool,
                         budget=budget,
-                        on_answer=on_answer,
                         progress=progress,
+                        on_best=on_best,
                     )
                 except BaseException as error:
                     if not is_interrupt(error):
@@ -220,22 +253,45 @@ def _searched(
             return Searched(rows, study, trials, interruption)
 
 
+def _prepare_best(
+    plan: TunePlan, rows: Rows, study: Study, deadline: Deadline, trials: Sequence[Trial]
+) -> None:
+    """Let the deadline write the job of the best trial so far."""
+    document = study_document(rows.identity, plan.tune.prefer, study.folder.name, trials)
+    chosen = answer(plan.aim, trials, plan.tune.prefer)
+    assert chosen is not None, "there is another answer"
+    document["unmeasured"] = UNMEASURED.format("time ended")
+    message = f"the {plan.time_limit} ended: the best so far is in {plan.target}, without a page."
+    text = _job_text(plan, chosen, rows, document)
+    deadline.prepare(PreparedAnswer(plan.target, text, exit_code_of(document), message))
+
+
+def _job_text(plan: TunePlan, chosen: Trial, rows: Rows, document: Mapping[str, Any]) -> str:
+    """Return the content of the tuned job."""
+    content = json.dumps([rows.identity, document["trials"]])
+    digest = hashlib.sha256(content.encode()).hexdigest()
+    made = {"study": document["study"], "digest": digest}
+    is_compromise = not document["within_limits"]
+    return tuned_text(
+        plan, chosen, rows.count, made, caveats(document), is_compromise=is_compromise
+    )
+
+
 def _write_job(
-    plan: TunePlan, chosen: Trial, searched: Searched, document: Mapping[str, Any], verdict: Verdict
+    plan: TunePlan,
+    chosen: Trial,
+    rows: Rows,
+    document: dict[str, Any],
+    verdict: Verdict,
+    interruption: BaseException | None,
+    deadline: Deadline | None,
 ) -> None:
     """Write the job of the answer, and put its file and the exit code into the verdict."""
-    content = json.dumps([searched.rows.identity, document["trials"]])
-    digest = hashlib.sha256(content.encode()).hexdigest()
-    made = {"study": searched.study.folder.name, "digest": digest}
-    text = tuned_text(
-        plan,
-        chosen,
-        searched.rows.count,
-        made,
-        caveats(document),
-        is_compromise=not document["within_limits"],
-    )
-    plan.target.write_text(text, encoding="utf-8")
+    if interruption is not None:
+        document["interrupted"] = True
+        document["unmeasured"] = UNMEASURED.format("command was interrupted")
+    text = _job_text(plan, chosen, rows, document)
+    write_whole(PreparedAnswer(plan.target, text, 0, ""))
     verdict.artifacts["tuned"] = str(plan.target)
     verdict.exit_code = exit_code_of(document)
     if verdict.exit_code:
@@ -243,33 +299,47 @@ def _write_job(
     if document["interrupted"]:
         verdict.exit_code = 4
         verdict.error = interrupted_answer(plan.target)
+    if deadline is not None:
+        deadline.written(verdict.exit_code)
 
 
 @contextlib.contextmanager
-def _steps_within(
-    budget: Budget, store: Store
-) -> Iterator[tuple[WorkerPool | None, ExecutionContext]]:
-    """Yield a process that is killed in time for writing the answer, and the execution context of
-    steps that it runs; without a limit there is no such process, and steps run here.
+def _workers_within(
+    plan: TunePlan, budget: Budget, store: Store
+) -> Iterator[tuple[Pool | None, ExecutionContext]]:
+    """Yield the workers that judge models, if any, and the execution context of steps.
+
+    With a limit of time the workers run the steps too, and are killed in time for writing the
+    answer; without one, steps run in this process. On a Dask cluster there is one more process for
+    the steps.
     """
-    if not budget.is_limited:
-        yield None, IN_THIS_PROCESS
-        return
-    # they have nothing to finish in the end, and the command must not wait for them
     with contextlib.ExitStack() as stack:
-        runner = WorkerPool(1, modules=())
-        stack.callback(runner.close, kill=True)
+        pool: Pool | None = None
+        if budget.is_limited or plan.searches(True):
+            pool = stack.enter_context(worker_pool(plan, budget))
+        if not budget.is_limited:
+            yield pool, IN_THIS_PROCESS
+            return
+        assert pool is not None, "a time limit needs a worker"
+        runner = pool
+        if plan.tune.engine == "dask":
+            runner = WorkerPool(1, modules=())
+            # the command must not wait for it
+            stack.callback(runner.close, kill=True)
+        checkers: list[WorkerPool] = []
 
         def pool_of(step: str) -> Pool:
-            if step != "ingest":
+            if step not in ("ingest", "contract"):
                 return runner
-            # the libraries that check a contract take seconds to import: while the table is read
-            runner.warm_up(CHECKING)
-            reader = WorkerPool(1, modules=())
-            stack.callback(reader.close, kill=True)
-            return reader
+            if not checkers:
+                # these libraries take seconds to import: while the table is read
+                checkers.append(WorkerPool(1, CHECKING))
+                stack.callback(checkers[0].close, kill=True)
+            if step == "ingest":
+                return runner
+            return checkers[0]
 
-        yield runner, steps_until(lambda: budget.search_left <= 0, pool_of, store)
+        yield pool, steps_until(lambda: budget.search_left <= 0, pool_of, store)
 
 
 def _measure_in_time(

@@ -4,6 +4,7 @@ winner.
 
 from __future__ import annotations
 
+import hashlib
 import inspect
 import math
 import os
@@ -109,15 +110,31 @@ class TunePlan:
 
     @property
     def seconds(self) -> float:
-        """Seconds of the whole command; infinite where the number of models is its only limit."""
-        if self.tune.minutes is None and self.tune.trials is not None:
-            return float("inf")
-        return 60.0 * (self.tune.minutes or MINUTES)
+        """Wall-clock seconds of the whole command; infinite where another limit is its only one."""
+        return _wall_seconds_of(self.tune)
+
+    @property
+    def cpu_seconds(self) -> float:
+        """CPU seconds of the whole command; infinite without such a limit."""
+        if self.tune.cpu_minutes is None:
+            return math.inf
+        return 60.0 * self.tune.cpu_minutes
+
+    @property
+    def time_limit(self) -> str:
+        """The limits of time, for messages: ``20 minutes``."""
+        limits = []
+        if math.isfinite(self.seconds):
+            limits.append(f"{self.seconds / 60:g} minutes")
+        if self.tune.cpu_minutes is not None:
+            limits.append(f"{self.tune.cpu_minutes:g} CPU minutes")
+        return " or ".join(limits)
 
     def searches(self, has_trials: bool) -> bool:
         """Whether trials are to be run: not for a preference alone, on a study that has trials."""
         tune = self.tune
-        only_chosen = tune.prefer is not None and tune.minutes is None and tune.trials is None
+        limits = (tune.minutes, tune.trials, tune.cpu_minutes)
+        only_chosen = tune.prefer is not None and all(limit is None for limit in limits)
         return not (only_chosen and has_trials)
 
     def folds(self, rows: int) -> int:
@@ -141,6 +158,22 @@ class TunePlan:
         return resolve(tuned_job(self, winner, rows), self.resolved.folder)
 
 
+def _wall_seconds_of(tune: Tune) -> float:
+    """Return the limit of wall-clock seconds; infinite where another limit is the only one."""
+    has_other_limit = tune.trials is not None or tune.cpu_minutes is not None
+    if tune.minutes is None and has_other_limit:
+        return math.inf
+    return 60.0 * (tune.minutes or MINUTES)
+
+
+def _seconds_of(tune: Tune) -> float:
+    """Return the smaller limit of seconds, of the wall clock or of the CPU."""
+    seconds = _wall_seconds_of(tune)
+    if tune.cpu_minutes is not None:
+        seconds = min(seconds, 60.0 * tune.cpu_minutes)
+    return seconds
+
+
 def make_plan(name: str, overrides: Sequence[str] = (), *, force: bool = False) -> TunePlan:
     """Check a search before anything runs.
 
@@ -149,6 +182,11 @@ def make_plan(name: str, overrides: Sequence[str] = (), *, force: bool = False) 
     """
     job, folder = load_job(name, overrides)
     check_engine(job.tune, "tune")
+    if job.tune.engine == "dask" and job.tune.cpu_minutes is not None:
+        raise InputError(
+            "tune.cpu_minutes counts the processes of this machine, and tune.engine is dask: use "
+            "minutes."
+        )
     resolved = resolve(job, folder)
     if resolved.is_proxy:
         raise InputError(
@@ -367,10 +405,7 @@ def _metric_kinds(variant: ResolvedJob) -> tuple[str, ...]:
     job = variant.job
     spec = METHODS[variant.method]
     is_fixed = job.evaluate.certificate is not None or job.evaluate.adapted
-    minutes = job.tune.minutes
-    if minutes is None and job.tune.trials is None:
-        minutes = MINUTES
-    is_short = minutes is not None and 60.0 * minutes < METRIC_SECONDS
+    is_short = _seconds_of(job.tune) < METRIC_SECONDS
     if not spec.needs_metric or is_fixed or is_short:
         return (job.fair_metric.kind,)
     if not all(column.is_feature for column in variant.contract.sensitive):
@@ -594,7 +629,7 @@ def plan_of_rows(plan: TunePlan, rows: int) -> Plan:
         fixed = [*controls, *as_it_is, *quick, *slow]
     else:
         fixed = [*controls, *quick, *as_it_is, *slow]
-    if math.isfinite(plan.seconds) and quick:
+    if math.isfinite(min(plan.seconds, plan.cpu_seconds)) and quick:
         # the first answer: it has all rules of decisions, and the controls only the job's
         fixed.remove(quick[0])
         fixed.insert(0, quick[0])
@@ -711,6 +746,48 @@ def _searched_method(plan: TunePlan, winner: Trial) -> dict[str, Any]:
         if name not in (LEAVE_OUT, METRIC):
             method[name] = value
     return method
+
+
+# Share of the limit that thresholds by group of an unjudged job have.
+UNJUDGED_SHARE = 0.55
+UNJUDGED = (
+    "Not judged: the time ended before any model was. These are the defaults of a quick method, "
+    "with thresholds by group where a limit is about groups; the limits are gates of this job."
+)
+
+
+def unjudged_text(plan: TunePlan) -> str:
+    """Write the job that is left where the time ends before any model was judged.
+
+    It has the defaults of a quick method. Where a limit or an objective is about groups it has
+    thresholds by group. The limits are its gates, so a run measures it and publishes it only if it
+    keeps them.
+    """
+    method = plan.resolved.method
+    for name in QUICK_METHODS:
+        if name in plan.methods:
+            method = name
+            break
+    arguments = {key: item.default for key, item in plan.methods[method].items()}
+    limited = [limit.value for limit in plan.aim.limits]
+    wanted = UNJUDGED_SHARE * min(limited, default=0.0)
+    rule = min(
+        (rule for rule in plan.rules if rule.tolerance is not None),
+        key=lambda rule: abs(float(rule.tolerance or 0.0) - wanted),
+        default=plan.rules[0],
+    )
+    trial = Trial(
+        0,
+        DEFAULT,
+        "partial",
+        method=method,
+        arguments=arguments,
+        decision=rule.decision,
+        tolerance=rule.tolerance,
+    )
+    digest = hashlib.sha256(UNJUDGED.encode()).hexdigest()
+    made = {"study": f"{plan.resolved.job.name}-unjudged", "digest": digest}
+    return tuned_text(plan, trial, 0, made, [UNJUDGED], is_compromise=True)
 
 
 def limits_as_gates(job: Job, limits: Sequence[Limit]) -> dict[str, dict[str, Any]]:

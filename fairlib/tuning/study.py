@@ -593,6 +593,93 @@ def answer(aim: Aim, trials: Sequence[Trial], prefer: str | None = None) -> Tria
     return winner
 
 
+# A limit on performance is out of reach if a model would have to be so many times nearer to perfect
+# than the best of the first models, and by as much at least. Judged on a part of the rows, a model
+# is further from perfect than it will be.
+REACHABLE_FACTORS = {"judged": 2.0, "partial": 3.0}
+LEAST_DISTANCE = 0.05
+# Metrics of performance, which no rule of decisions and no left out column can make perfect.
+PERFORMANCE = ("accuracy", "balanced_accuracy", "auc", "log_loss", "brier", "recall")
+
+
+@dataclass(frozen=True)
+class OutOfReach:
+    """A limit that no model can be expected to meet.
+
+    Parameters
+    ----------
+    limit : Limit
+    nearest : float
+        The best value of the metric among the first models, of those that keep `others`.
+    others : tuple of Limit
+        The other limits that such models keep; none where no model keeps them.
+    """
+
+    limit: Limit
+    nearest: float
+    others: tuple[Limit, ...]
+
+    def __str__(self) -> str:
+        among = ""
+        if self.others:
+            among = f", among those that keep {' and '.join(map(str, self.others))}"
+        bound = "up to" if self.limit.sign == ">=" else "down to"
+        return (
+            f"{self.limit} is out of reach: the nearest of the first models has "
+            f"{self.limit.metric} {self.nearest:.3g}{among}; give a limit {bound} that"
+        )
+
+
+def out_of_reach(aim: Aim, trials: Sequence[Trial]) -> OutOfReach | None:
+    """Return a limit that the first models show to be out of reach, if there is one.
+
+    They are boosting and logistic regression under all rules of decisions. Nobody can prove what no
+    model can do; a limit is out of reach if the distance to a perfect metric would have to be less
+    than half that of the best of them.
+
+    Parameters
+    ----------
+    aim : Aim
+        Objectives and limits.
+    trials : sequence of Trial
+        Of the first models.
+
+    Returns
+    -------
+    OutOfReach or None
+    """
+    candidates = [trial for trial in trials if is_candidate(trial)]
+    for limit in aim.limits:
+        low, high = describe(limit.metric)[0].domain
+        perfect = high if limit.sign == ">=" else low
+        if limit.metric.partition(".")[0] not in PERFORMANCE or perfect is None:
+            continue
+        others = tuple(item for item in aim.limits if item is not limit)
+        rest = replace(aim, limits=others).by_value
+        among = [trial for trial in candidates if rest.miss(trial.metrics) == 0]
+        if not among:
+            among = candidates
+            others = ()
+        nearest_trial = min(
+            among, key=lambda trial: aim.by_value.shortfall(limit, trial.metrics), default=None
+        )
+        if nearest_trial is None or not _is_far(limit, nearest_trial, perfect):
+            continue
+        value = nearest_trial.metrics[limit.metric]["value"]
+        assert value is not None, "it misses the limit"
+        return OutOfReach(limit, value, others)
+    return None
+
+
+def _is_far(limit: Limit, trial: Trial, perfect: float) -> bool:
+    """Whether the distance to a perfect metric is too many times that of the limit."""
+    value = trial.metrics.get(limit.metric, {}).get("value")
+    if value is None or limit.shortfall(value) < LEAST_DISTANCE:
+        return False
+    factor = REACHABLE_FACTORS[trial.state]
+    return abs(perfect - value) > factor * abs(perfect - limit.value)
+
+
 Evidence = Literal["chance", "value"]
 """By what a limit is kept: a chance of at least the confidence, or the value alone."""
 

@@ -21,6 +21,7 @@ from evenhand.fairlib.tuning.study import (
     is_kept,
     leading,
     nearest,
+    out_of_reach,
     parse_limit,
     settled,
     standings,
@@ -355,3 +356,44 @@ def test_a_partial_trial_keeps_limits_by_its_value_only() -> None:
     assert best(aim, [partial]) == partial
     assert best(replace(aim, confidence=0.9), [partial]) is None
     assert standings(aim, metrics)[0].kept_by == "value"
+
+
+def with_values(state: str, **values: float) -> Trial:
+    metrics = {name.replace("__", "."): {"value": value} for name, value in values.items()}
+    return Trial(0, "default", state, method="gbdt", metrics=metrics)  # type: ignore[arg-type]
+
+
+def test_a_limit_on_performance_may_be_out_of_reach() -> None:
+    """The best has .8: half of its distance to 1 is .1."""
+    trials = [
+        with_values("judged", balanced_accuracy=0.7, gap_max__sex=0.05),
+        with_values("judged", balanced_accuracy=0.8, gap_max__sex=0.3),
+    ]
+
+    def unreachable(*texts: str) -> str | None:
+        aim = Aim(("auc",), tuple(map(parse_limit, texts)))
+        result = out_of_reach(aim, trials)
+        return None if result is None else str(result)
+
+    assert unreachable("balanced_accuracy >= 0.89") is None
+    assert unreachable("gap_max.sex <= 0.001") is None
+    assert unreachable("balanced_accuracy >= 0.91") == (
+        "balanced_accuracy >= 0.91 is out of reach: the nearest of the first models has "
+        "balanced_accuracy 0.8; give a limit up to that"
+    )
+    # each alone can be met, and both together cannot
+    assert unreachable("balanced_accuracy >= 0.88", "gap_max.sex <= 0.1") == (
+        "balanced_accuracy >= 0.88 is out of reach: the nearest of the first models has "
+        "balanced_accuracy 0.7, among those that keep gap_max.sex <= 0.1; give a limit up to that"
+    )
+    assert "0.8; give" in str(unreachable("balanced_accuracy >= 0.91", "gap_max.sex <= 0.01"))
+
+
+def test_a_part_of_the_rows_shows_less() -> None:
+    aim = Aim(("auc",), (Limit("auc", ">=", 0.91),))
+    assert out_of_reach(aim, [with_values("judged", auc=0.8)]) is not None
+    assert out_of_reach(aim, [with_values("partial", auc=0.8)]) is None
+    assert out_of_reach(aim, [with_values("partial", auc=0.7)]) is not None
+    assert out_of_reach(aim, []) is None
+    lower = Aim(("auc",), (Limit("log_loss", "<=", 0.1),))
+    assert "down to" in str(out_of_reach(lower, [with_values("judged", log_loss=0.5)]))

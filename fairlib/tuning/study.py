@@ -15,16 +15,20 @@ import numpy as np
 
 from evenhand.fairlib.catalogue import better, describe
 from evenhand.fairlib.evaluation.comparison import pareto_front
+from evenhand.fairlib.tuning.quantiles import chance_below, quantile_of
 
-Estimates = Mapping[str, Mapping[str, float | None]]
+Estimates = Mapping[str, Mapping[str, Any]]
 # Chance of keeping a limit on unseen rows that is looked for unless another one is asked for; if no
-# trial reaches it, the next one counts. At the last, the value of the validation rows decides.
+# trial reaches it, the next one counts. At the last, the value of the validation rows decides; with
+# less than that, the value has to keep the limit too.
 CONFIDENCE = 0.9
 BY_VALUE = 0.5
-LADDER = (CONFIDENCE, 0.8, 0.7, 0.6, BY_VALUE)
+LADDER = (CONFIDENCE, 0.8, 0.7, 0.6, 0.45, 0.4, 0.35, 0.3, 0.25, 0.2, BY_VALUE)
 # Keys of the ends of the interval, and of what unseen rows may show.
 INTERVAL_ENDS = ("low", "high")
 UNSEEN_ENDS = ("below", "above")
+# Key of the quantiles of a metric on unseen rows.
+UNSEEN = "unseen"
 UNKNOWN = 1.0
 """Shortfall of a metric without a number: as much as the difference of two shares can be."""
 
@@ -209,19 +213,30 @@ class Aim:
             The value where there is no interval; None without a number.
         """
         metric = metrics.get(limit.metric, {})
-        value = metric.get("value")
+        value: float | None = metric.get("value")
+        if value is not None and metric.get(UNSEEN) and self.confidence_of_search != BY_VALUE:
+            level = self.confidence_of_search
+            worse = max
+            if limit.sign == ">=":
+                level = 1.0 - level
+                worse = min
+            number = quantile_of(metric[UNSEEN], level)
+            if self.confidence_of_search < BY_VALUE:
+                return worse(value, number)
+            return number
         end = _end(limit, metric, UNSEEN_ENDS)
         if value is None or end is None:
             return value
         share = _quantile(self.confidence_of_search) / _quantile((1 + self.level) / 2)
-        return value + (end - value) * share
+        return value + (end - value) * max(share, 0.0)
 
     def chance(self, limit: Limit, metrics: Estimates) -> float | None:
-        r"""Estimate the chance that unseen rows keep a limit.
+        r"""Estimate the chance that so many unseen rows as the test has keep a limit.
 
-        The metric of so many unseen rows as the test has is taken as normal about the value, with
-        the standard deviation that its predicted interval has: :math:`\Phi((l - v) / s)` for an
-        upper limit.
+        It follows from the quantiles of the metric on such rows, where the trial has them
+        (:mod:`evenhand.fairlib.tuning.unseen_rows`). Otherwise the metric is taken as normal about
+        the value, with the standard deviation that its predicted interval has:
+        :math:`\Phi((l - v) / s)` for an upper limit.
 
         Parameters
         ----------
@@ -243,6 +258,9 @@ class Aim:
         """
         metric = metrics.get(limit.metric, {})
         value = metric.get("value")
+        if value is not None and metric.get(UNSEEN):
+            below = chance_below(metric[UNSEEN], limit.value)
+            return below if limit.sign == "<=" else 1.0 - below
         end = _end(limit, metric, UNSEEN_ENDS)
         if value is None or end is None:
             return None
@@ -461,7 +479,7 @@ def within(aim: Aim, trials: Sequence[Trial]) -> list[Trial]:
 def _is_within(aim: Aim, trial: Trial) -> bool:
     if not is_candidate(trial):
         return False
-    needs_interval = bool(aim.limits) and aim.confidence_of_search > BY_VALUE
+    needs_interval = bool(aim.limits) and aim.confidence_of_search != BY_VALUE
     if needs_interval and trial.state != "judged":
         return False
     if aim.miss(trial.metrics) != 0:
@@ -489,7 +507,13 @@ def settled(aim: Aim, trials: Sequence[Trial]) -> Aim:
     """
     if aim.confidence is not None or not aim.limits:
         return aim
+    has_quantiles = any(
+        UNSEEN in trial.metrics.get(limit.metric, {}) for limit in aim.limits for trial in trials
+    )
     for confidence in LADDER:
+        if confidence < BY_VALUE and not has_quantiles:
+            # the chance of a normal distribution is above one half where the value keeps the limit
+            continue
         candidate = replace(aim, confidence=confidence)
         if within(candidate, trials):
             return candidate
@@ -798,7 +822,8 @@ def costs(aim: Aim, trials: Sequence[Trial], prefer: str | None = None) -> list[
     Returns
     -------
     list of dict
-        ``limit``, ``with`` and ``without`` it, None where no trial is within the limits.
+        ``limit``, ``with`` and ``without`` it, and ``by_value``: with all limits, if the values of
+        the validation rows decided. None where no trial is within the limits.
     """
     name = prefer or aim.objectives[0]
     aim = settled(aim, trials)
@@ -806,12 +831,14 @@ def costs(aim: Aim, trials: Sequence[Trial], prefer: str | None = None) -> list[
     for limit in aim.limits:
         further_limits = tuple(item for item in aim.limits if item is not limit)
         held = best(aim, trials, name)
+        by_value = best(aim.by_value, trials, name)
         free = best(replace(aim, limits=further_limits), trials, name)
         rows.append(
             {
                 "limit": str(limit),
                 "with": _value_of(held, name),
                 "without": _value_of(free, name),
+                "by_value": _value_of(by_value, name),
             }
         )
     return rows

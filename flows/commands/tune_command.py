@@ -190,9 +190,10 @@ def _print_trial(document: Mapping[str, Any], trial: Mapping[str, Any]) -> None:
     for cost in document["costs"]:
         with_limit = _value(cost["with"])
         without_limit = _value(cost["without"])
+        by_value = _value(cost["by_value"])
         print(
-            f"  {document['prefer']} with {cost['limit']}: {with_limit}, without it: "
-            f"{without_limit}"
+            f"  {document['prefer']} with {cost['limit']}: {with_limit}, if the value decided: "
+            f"{by_value}, without it: {without_limit}"
         )
     print()
 

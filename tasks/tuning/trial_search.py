@@ -636,12 +636,16 @@ def _checked(
     return checked
 
 
-def _rounded(metrics: Estimates) -> dict[str, dict[str, float | None]]:
-    rounded: dict[str, dict[str, float | None]] = {}
+def _rounded(metrics: Estimates) -> dict[str, dict[str, Any]]:
+    """Numbers, and lists of them, with so many digits as are written."""
+    rounded: dict[str, dict[str, Any]] = {}
     for name, metric in metrics.items():
         rounded[name] = {}
         for key, value in metric.items():
-            rounded[name][key] = None if value is None else round(value, DIGITS)
+            if isinstance(value, list):
+                rounded[name][key] = [round(item, DIGITS) for item in value]
+            else:
+                rounded[name][key] = None if value is None else round(value, DIGITS)
     return rounded
 
 

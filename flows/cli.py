@@ -324,6 +324,15 @@ def tune(
     where: list[str] | None = option(
         "--where", 'Limit, such as "gap_max.sex <= 0.1"; may be repeated.'
     ),
+    alternative_to: str | None = option(
+        "--alternative-to", "Job or published model: search models as good with less disparity."
+    ),
+    no_worse: list[str] | None = option(
+        "--no-worse", 'What an alternative keeps: "balanced_accuracy by 0.005"; may be repeated.'
+    ),
+    alternative_gap: float | None = option(
+        "--alternative-gap", "Most that an alternative may have less disparity; else exit code 1."
+    ),
     prefer: str | None = option(
         "--prefer", "Metric by which the winner is chosen; alone: no new trials."
     ),

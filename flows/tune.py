@@ -9,7 +9,7 @@ import hashlib
 import json
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -27,6 +27,14 @@ from evenhand.flows.engine import (
 )
 from evenhand.flows.resolved_job import ResolvedJob
 from evenhand.flows.run import prepare, run_to_gate
+from evenhand.flows.tune_alternatives import (
+    against_champion,
+    certificate,
+    champion_of,
+    equally_good,
+    multiplicity_document,
+    record_content,
+)
 from evenhand.flows.tune_deadline import Deadline, PreparedAnswer, write_whole
 from evenhand.flows.tune_plan import TunePlan, old_spellings, tuned_text, unjudged_text
 from evenhand.flows.tune_search import (
@@ -35,6 +43,8 @@ from evenhand.flows.tune_search import (
     WRITING_S,
     Rows,
     SearchProgress,
+    decisions_of,
+    judge_in,
     open_study,
     search,
     worker_pool,
@@ -42,6 +52,7 @@ from evenhand.flows.tune_search import (
 )
 from evenhand.flows.workers import Pool, WorkerPool, cores, steps_until
 from evenhand.tasks.errors import InputError, NotCarriedOut, OutOfTime
+from evenhand.tasks.execution.dataset import read_dataset
 from evenhand.tasks.execution.step import (
     IN_THIS_PROCESS,
     ExecutionContext,
@@ -57,11 +68,12 @@ from evenhand.tasks.tuning.study_document import (
     exit_code_of,
     interrupted_answer,
     no_time_for,
+    no_time_for_champion,
     notes_of,
     nothing_judged,
     study_document,
 )
-from evenhand.tasks.tuning.trial_search import Study
+from evenhand.tasks.tuning.trial_search import ALL, JOB, Candidate, Study, rounded_metrics
 
 # Imported while the table is read.
 CHECKING = ("great_expectations",)
@@ -115,6 +127,7 @@ def execute(
             searched = _searched(
                 plan, store, steps, budget, pool, progress, prefect=prefect, deadline=deadline
             )
+        plan = searched.plan
         rows = searched.rows
         trials = searched.trials
         interruption = searched.interruption
@@ -139,6 +152,11 @@ def execute(
                         plan, chosen, rows, document, verdict, engine, store, budget=budget
                     )
             _write_job(plan, chosen, rows, document, verdict, interruption, deadline)
+            _add_certificate(plan, searched, store, steps, document)
+            if "alternative" in document:
+                documents["alternative"] = document["alternative"]
+                _judge_gap(document["alternative"], verdict)
+                _record_alternative(document, store)
         document["seconds"] = round(budget.spent, 1)
         document["notes"] = [*old_spellings(plan.tune), *notes_of(document)]
         folder = RunFolder(store, verdict)
@@ -172,6 +190,8 @@ def budget_of(plan: TunePlan, started: float, cpu_before: float | None) -> Budge
 
 def unjudged_answer(plan: TunePlan, what: str = ONE_MODEL) -> PreparedAnswer:
     """Return the job that is written if the time ends before `what`."""
+    if plan.alternative is not None:
+        return PreparedAnswer(plan.target, None, 4, no_time_for_champion(plan.time_limit))
     message = no_time_for(what, plan.time_limit, plan.target)
     return PreparedAnswer(plan.target, unjudged_text(plan), 4, message)
 
@@ -192,6 +212,7 @@ class Searched:
     `interruption` is the exception of Ctrl-C, of SIGTERM or of Prefect, if one ended it.
     """
 
+    plan: TunePlan  # with limits by the champion, where an alternative to one is searched
     rows: Rows
     study: Study
     trials: list[Trial]
@@ -217,6 +238,10 @@ def _searched(
         try:
             prepare(plan.resolved, steps)
             rows = Rows.read(plan, steps)
+            if plan.alternative is not None:
+                progress.stage = "judging the champion"
+                plan, rows = _against_champion(plan, rows, steps, store, pool, budget)
+                progress.aim = plan.aim
         except OutOfTime:
             raise NotCarriedOut(_write_unjudged(plan, READ)) from None
         default = f"{plan.resolved.job.name}-{rows.identity['search'][:10]}"
@@ -250,7 +275,85 @@ def _searched(
             trials = study.answered(plan.aim)
             if interruption is not None and answer(plan.aim, trials, plan.tune.prefer) is None:
                 raise interruption
-            return Searched(rows, study, trials, interruption)
+            return Searched(plan, rows, study, trials, interruption)
+
+
+def _against_champion(
+    plan: TunePlan, rows: Rows, steps: Steps, store: Store, pool: Pool | None, budget: Budget
+) -> tuple[TunePlan, Rows]:
+    """Judge the champion, and return the plan and the rows with limits by its metrics."""
+    assert plan.alternative is not None, "an alternative is searched"
+    champion = Candidate(JOB)
+    model = plan.alternative.model
+    if model is not None and model["fingerprint"] != steps.output("ingest", "raw").sha256:
+        raise InputError(
+            f"alternative_to {plan.alternative.to!r} was trained on another table than that of the "
+            "job: give the job the table that it was trained on."
+        )
+    judge = judge_in(plan, rows, store, pool, budget)
+    result = judge(champion, rows.plan.rules(champion), ALL)[0]
+    if "error" in result:
+        raise InputError(f"alternative_to {plan.alternative.to!r}: {result['error']}")
+    aim = against_champion(plan.aim, plan.alternative, rounded_metrics(result["metrics"]))
+    plan = replace(plan, aim=aim)
+    return plan, Rows.read(plan, steps)
+
+
+def _add_certificate(
+    plan: TunePlan, searched: Searched, store: Store, steps: Steps, document: dict[str, Any]
+) -> None:
+    """Add what the search shows about alternatives; nothing where it is for other models, or the
+    champion was not judged.
+    """
+    alternative = plan.alternative
+    if alternative is None or not any(trial.kind == JOB for trial in searched.trials):
+        return
+    stream = searched.study.stream()
+    content = certificate(
+        plan.aim, alternative, searched.trials, stream, seed=plan.resolved.job.seed
+    )
+    good = equally_good(plan.aim, searched.trials, len(alternative.no_worse))
+    reference = decisions_of(plan, searched.rows, store, [champion_of(searched.trials)])
+    if reference:
+        data = read_dataset(store.fetch(searched.rows.train))
+        content["multiplicity"] = multiplicity_document(
+            reference[0],
+            decisions_of(plan, searched.rows, store, good),
+            data.sensitive,
+            plan.resolved.job.evaluate.min_cell,
+        )
+    content["space"] = facts_of_space(plan)
+    content["rules"] = sorted({rule.decision for rule in searched.rows.plan.judged_under})
+    content["allowed"] = plan.tune.alternative_gap
+    document["alternative"] = content
+
+
+def _record_alternative(document: Mapping[str, Any], store: Store) -> None:
+    """Add the result to the chain of the published model that it is about, if it is about one."""
+    model = document["alternative"]["model"]
+    if model is None or model["version"] is None:
+        return
+    # imported lazily: other searches need no registry
+    from evenhand.tasks.registry.client import registry_client, tracking_uri
+    from evenhand.tasks.registry.ledger import append
+
+    text = json.dumps(document["alternative"], sort_keys=True)
+    digest = hashlib.sha256(text.encode()).hexdigest()
+    with registry_client(tracking_uri(store)) as client:
+        append(client, model["name"], "alternative", record_content(document, digest))
+
+
+def _judge_gap(content: Mapping[str, Any], verdict: Verdict) -> None:
+    """Let the verdict refuse a champion whose best alternative has too much less disparity."""
+    allowed = content["allowed"]
+    if allowed is None or content["alternative_gap"] <= allowed or verdict.exit_code in (2, 4):
+        return
+    verdict.exit_code = 1
+    verdict.error = (
+        f"alternative_gap is {content['alternative_gap']:.3g}, above {allowed:g}: {content['to']} "
+        f"has {content['metric']} {content['champion']['value']:.3g}, and number "
+        f"{content['best']['number']}, which is no worse, {content['best']['value']:.3g}."
+    )
 
 
 def _prepare_best(
@@ -445,6 +548,18 @@ def _short(metrics: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
 
 def facts(plan: TunePlan, document: Mapping[str, Any]) -> list[list[str]]:
     """Return what the page shows of this search next to its results, as names and values."""
+    return [
+        ["Job", document["job"]],
+        ["Study", document["study"]],
+        *facts_of_space(plan),
+        ["Rules of decisions", ", ".join(document["decisions"])],
+        ["Seed", str(plan.resolved.job.seed)],
+        ["Seconds", f"{document['seconds']:.1f}"],
+    ]
+
+
+def facts_of_space(plan: TunePlan) -> list[list[str]]:
+    """Return the searched parameters of each method, as names and values."""
     spaces = []
     for name, space in plan.methods.items():
         ranges = []
@@ -454,14 +569,7 @@ def facts(plan: TunePlan, document: Mapping[str, Any]) -> list[list[str]]:
                 text += " (logarithmic)"
             ranges.append(text)
         spaces.append([f"Space of {name}", "; ".join(ranges) or "nothing to search"])
-    return [
-        ["Job", document["job"]],
-        ["Study", document["study"]],
-        *spaces,
-        ["Rules of decisions", ", ".join(document["decisions"])],
-        ["Seed", str(plan.resolved.job.seed)],
-        ["Seconds", f"{document['seconds']:.1f}"],
-    ]
+    return spaces
 
 
 def status(job: str, named: str | None, store: Store) -> dict[str, Any]:

@@ -37,6 +37,12 @@ from evenhand.flows.job import (
 )
 from evenhand.flows.job_file import job_path, load_job
 from evenhand.flows.resolved_job import RESERVED_ARGUMENTS, UNCONTROLLED, ResolvedJob, resolve
+from evenhand.flows.tune_alternatives import (
+    Alternative,
+    objectives_of,
+    provisional,
+    with_champion,
+)
 from evenhand.flows.workers import check_engine
 from evenhand.tasks.errors import InputError, input_errors
 from evenhand.tasks.tuning.trial_search import DEFAULT, FIRST_PART, JOB, Candidate, Plan, Rule
@@ -97,6 +103,7 @@ class TunePlan:
     methods: Mapping[str, spaces.Space]
     rules: Sequence[Rule]  # rules of decisions that every model is judged under
     target: Path  # file of the tuned job
+    alternative: Alternative | None = None  # to which model an alternative is looked for
 
     @property
     def tune(self) -> Tune:
@@ -174,14 +181,24 @@ def _seconds_of(tune: Tune) -> float:
     return seconds
 
 
-def make_plan(name: str, overrides: Sequence[str] = (), *, force: bool = False) -> TunePlan:
+def make_plan(
+    name: str,
+    overrides: Sequence[str] = (),
+    *,
+    force: bool = False,
+    store_url: str | None = None,
+) -> TunePlan:
     """Check a search before anything runs.
 
     `name` is a job or the path of a job file. With `force` an existing file of the tuned job is
-    overwritten. Raises `InputError` with one line that names the key and the cure.
+    overwritten. The store at `store_url` has the registry in which a published model is looked up.
+    Raises `InputError` with one line that names the key and the cure.
     """
     job, folder = load_job(name, overrides)
     check_engine(job.tune, "tune")
+    with input_errors(f"job {job.name}: tune: ", InputError):
+        target = _target(name, job)
+        job, folder, alternative = with_champion(job, folder, store_url)
     if job.tune.engine == "dask" and job.tune.cpu_minutes is not None:
         raise InputError(
             "tune.cpu_minutes counts the processes of this machine, and tune.engine is dask: use "
@@ -197,14 +214,13 @@ def make_plan(name: str, overrides: Sequence[str] = (), *, force: bool = False) 
             f"job {job.name} has been tuned already: tune the job that it was made from."
         )
     with input_errors(f"job {job.name}: tune: ", InputError):
-        aim = _aim(resolved)
+        aim = _aim(resolved, alternative)
         variants = _variants(resolved, aim)
         methods = {method: _space(resolved, variants[method]) for method in variants}
         rules = _rules(resolved, aim)
-    target = _target(name, job)
     if target.exists() and not force:
         raise InputError(f"{target} exists: give --force to overwrite it, or move it away.")
-    return TunePlan(resolved, aim, variants, methods, rules, target)
+    return TunePlan(resolved, aim, variants, methods, rules, target, alternative)
 
 
 def _target(name: str, job: Job) -> Path:
@@ -215,12 +231,15 @@ def _target(name: str, job: Job) -> Path:
     return path.with_name(f"{path.stem}.tuned.yaml")
 
 
-def _aim(resolved: ResolvedJob) -> Aim:
+def _aim(resolved: ResolvedJob, alternative: Alternative | None) -> Aim:
     """Check the objectives and limits against what the trials of this job can have."""
     tune = resolved.job.tune
     _check_objectives(resolved, "maximize", tune.maximize, "higher")
     _check_objectives(resolved, "minimize", tune.minimize, "lower")
     objectives = [*tune.maximize, *tune.minimize] or ["balanced_accuracy"]
+    if alternative is not None:
+        objectives = objectives_of(resolved)
+        _check_alternative(resolved, objectives, alternative)
     if len(set(objectives)) < len(objectives):
         raise InputError("an objective is given twice: keep one of them.")
     limits: list[Limit] = []
@@ -238,7 +257,23 @@ def _aim(resolved: ResolvedJob) -> Aim:
         )
     with input_errors(end="."):
         check_limits(limits)
-    return Aim(tuple(objectives), tuple(limits), confidence, resolved.job.evaluate.level)
+    aim = Aim(tuple(objectives), tuple(limits), confidence, resolved.job.evaluate.level)
+    if alternative is not None:
+        return provisional(aim, alternative)
+    return aim
+
+
+def _check_alternative(
+    resolved: ResolvedJob, objectives: Sequence[str], alternative: Alternative
+) -> None:
+    """Check the metrics of a search for alternatives."""
+    if len(objectives) > 1:
+        raise InputError("a search for alternatives has one objective: give --minimize once.")
+    if resolved.contract.label.classes:
+        raise InputError("a search for alternatives is for labels of two values.")
+    _check_metric(resolved, "minimize names", objectives[0])
+    for item in alternative.no_worse:
+        _check_metric(resolved, "no_worse names", item.metric)
 
 
 def _confidence(tune: Tune) -> float | None:
@@ -607,7 +642,8 @@ def plan_of_rows(plan: TunePlan, rows: int) -> Plan:
     job = plan.resolved.job
     controls = [Candidate(name) for name in ("majority", "plain", "blind")]
     as_it_is: list[Candidate] = []
-    if METHODS[job_method].plain != job_method or job.decision.equal is not None:
+    is_champion = plan.alternative is not None
+    if METHODS[job_method].plain != job_method or job.decision.equal is not None or is_champion:
         as_it_is = [Candidate(JOB)]
     quick: list[Candidate] = []
     without_sensitive: list[Candidate] = []
@@ -633,6 +669,9 @@ def plan_of_rows(plan: TunePlan, rows: int) -> Plan:
         # the first answer: it has all rules of decisions, and the controls only the job's
         fixed.remove(quick[0])
         fixed.insert(0, quick[0])
+    if is_champion:
+        fixed.remove(as_it_is[0])
+        fixed.insert(0, as_it_is[0])
     return Plan(
         plan.aim,
         plan.methods,
@@ -641,6 +680,7 @@ def plan_of_rows(plan: TunePlan, rows: int) -> Plan:
         job.seed,
         parts_of(rows),
         plan.tune.sampler,
+        is_champion,
     )
 
 

@@ -11,6 +11,7 @@ from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
+from evenhand.fairlib.arrays import Bool
 from evenhand.fairlib.catalogue import TOKEN_METRICS
 from evenhand.fairlib.execution import contention
 from evenhand.fairlib.methods.registry import METHODS
@@ -46,7 +47,7 @@ from evenhand.tasks.execution.step import Report, Step, listen, run_step, step_k
 from evenhand.tasks.execution.store import Artifact, Store
 from evenhand.tasks.pages.build import write_page
 from evenhand.tasks.tuning.study_document import study_document
-from evenhand.tasks.tuning.trial_search import SCORES, Candidate, Plan, Rule, Study
+from evenhand.tasks.tuning.trial_search import SCORES, Candidate, Judge, Plan, Rule, Study
 
 JUDGE = Step("judge", home="tuning.judge")
 # A page of the search is written after an improvement, at most so often.
@@ -271,21 +272,7 @@ def search(
     if pool is not None:
         workers = _workers(plan)
 
-    def judge(
-        candidate: Candidate, rules: Sequence[Rule], part: int
-    ) -> Sequence[Mapping[str, Any]]:
-        parameters, inputs = judging(plan, rows, candidate, rules, part=part)
-        spec = METHODS[candidate.method or plan.resolved.method]
-        modules = list(dict.fromkeys([spec.module, METHODS[spec.plain].module]))
-        arguments = (store.url, parameters, inputs, modules)
-        results: Sequence[Mapping[str, Any]]
-        if pool is None:
-            results = judged(*arguments)
-        elif limit.is_limited:
-            results = pool.run_until(lambda: limit.search_left <= 0, judged, *arguments)
-        else:
-            results = pool.run(judged, *arguments)
-        return results
+    judge = judge_in(plan, rows, store, pool, limit)
 
     def interrupt() -> None:
         if pool is not None:
@@ -302,6 +289,60 @@ def search(
         budget=limit,
         once=compiling_seconds(plan.methods),
     )
+
+
+def judge_in(plan: TunePlan, rows: Rows, store: Store, pool: Pool | None, limit: Budget) -> Judge:
+    """Return what judges a candidate in the `pool`'s workers or in this process, within the time
+    limit.
+    """
+
+    def judge(
+        candidate: Candidate, rules: Sequence[Rule], part: int
+    ) -> Sequence[Mapping[str, Any]]:
+        parameters, inputs = judging(plan, rows, candidate, rules, part=part)
+        arguments = (store.url, parameters, inputs, _modules(plan, candidate))
+        results: Sequence[Mapping[str, Any]]
+        if pool is None:
+            results = judged(*arguments)
+        elif limit.is_limited:
+            results = pool.run_until(lambda: limit.search_left <= 0, judged, *arguments)
+        else:
+            results = pool.run(judged, *arguments)
+        return results
+
+    return judge
+
+
+def decisions_of(plan: TunePlan, rows: Rows, store: Store, trials: Sequence[Trial]) -> list[Bool]:
+    """Return the decisions of trials about the training rows, as their judgements kept them; those
+    of lost judgements are left out.
+    """
+    # imported lazily: other searches do not need it
+    from evenhand.tasks.tuning.judge import unpacked_decisions
+
+    kept: dict[int, Any] = {}
+    decisions = []
+    for trial in trials:
+        if trial.model not in kept:
+            candidate = Candidate(trial.kind, trial.method, trial.arguments)
+            rules = rows.plan.rules(candidate)
+            parameters, inputs = judging(plan, rows, candidate, rules, part=1)
+            key = step_key(JUDGE, parameters, inputs, _modules(plan, candidate))
+            record = store.find(JUDGE.name, key)
+            kept[trial.model] = []
+            if record is not None:
+                content = json.loads(store.fetch(record.outputs["judged"]).read_text())
+                kept[trial.model] = content.get("decisions", [])
+        texts = kept[trial.model]
+        if trial.rule < len(texts) and texts[trial.rule] is not None:
+            decisions.append(unpacked_decisions(texts[trial.rule], rows.count))
+    return decisions
+
+
+def _modules(plan: TunePlan, candidate: Candidate) -> list[str]:
+    """Modules whose code decides what a judgement is."""
+    spec = METHODS[candidate.method or plan.resolved.method]
+    return list(dict.fromkeys([spec.module, METHODS[spec.plain].module]))
 
 
 @dataclass
@@ -557,6 +598,8 @@ def judging(
         "part": part,
         "measure": measure,
     }
+    if plan.alternative is not None and part == 1:
+        parameters["decisions"] = True
     return parameters, inputs
 
 

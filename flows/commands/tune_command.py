@@ -61,7 +61,7 @@ def tune(
         return _show_status(job, chosen, store_url, as_json=as_json)
 
     def plan() -> Verb:
-        planned = make_plan(job, chosen, force=force)
+        planned = make_plan(job, chosen, force=force, store_url=store_url)
         if deadline is not None and math.isfinite(planned.seconds):
             deadline.arm(began + planned.seconds)
         arguments = {"job": job, "overrides": chosen, "force": force, "started": began_at}
@@ -185,6 +185,8 @@ def _print_trial(document: Mapping[str, Any], trial: Mapping[str, Any]) -> None:
             row.append(estimate(test[name]))
         rows.append(row)
     print_table(rows, "  ")
+    for line in alternative_lines(document):
+        print(f"  {line}")
     for standing in document["standings"]:
         print(f"  {standing['text']}")
     for cost in document["costs"]:
@@ -196,6 +198,16 @@ def _print_trial(document: Mapping[str, Any], trial: Mapping[str, Any]) -> None:
             f"{by_value}, without it: {without_limit}"
         )
     print()
+
+
+def alternative_lines(document: Mapping[str, Any]) -> list[str]:
+    """Return what a search for alternatives shows, in lines."""
+    content = document.get("alternative")
+    if content is None:
+        return []
+    from evenhand.tasks.tuning.alternatives_text import bound_sentences, found_sentence
+
+    return [found_sentence(content), *bound_sentences(content)]
 
 
 def _value(value: float | None) -> str:

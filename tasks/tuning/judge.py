@@ -4,6 +4,7 @@ rows alone.
 
 from __future__ import annotations
 
+import base64
 import inspect
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -12,7 +13,7 @@ from typing import Any
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from evenhand.fairlib.arrays import Float, Float32, Int
+from evenhand.fairlib.arrays import Bool, Float, Float32, Int
 from evenhand.fairlib.distances.metric_kinds import load_metric
 from evenhand.fairlib.evaluation.evaluate import Evaluation, evaluate
 from evenhand.fairlib.evaluation.outcomes import Outcomes
@@ -87,8 +88,31 @@ def judge(context: StepContext) -> StepResult:
         data = data.take(np.concatenate(rows))
         part = fold_of_rows(cells_of(data), 2, rung, data.people) if is_part else np.sort(fold)
         results = cross_decided(parameters, data, Predictions.concatenate(predicted), part)
-    content = measured(parameters, data, results)
-    return StepResult(context.write_json("judged", {"rules": content, "rows": len(data.y)}))
+    content: dict[str, Any] = {"rules": measured(parameters, data, results), "rows": len(data.y)}
+    if parameters.get("decisions") and not is_part:
+        content["decisions"] = packed_decisions(results, np.concatenate(rows))
+    return StepResult(context.write_json("judged", content))
+
+
+def packed_decisions(results: Sequence[Judged | str], rows: Int) -> list[str | None]:
+    """Write the decisions of each rule about the training rows, in their order, as base64 of one
+    bit a row; None of a rule without any.
+    """
+    texts: list[str | None] = []
+    for decisions in results:
+        if isinstance(decisions, str):
+            texts.append(None)
+            continue
+        ordered = np.empty(len(rows), dtype=bool)
+        ordered[rows] = decisions.predicted == 1
+        texts.append(base64.b64encode(np.packbits(ordered).tobytes()).decode())
+    return texts
+
+
+def unpacked_decisions(text: str, rows: int) -> Bool:
+    """Read what :func:`packed_decisions` wrote about so many rows."""
+    bits = np.frombuffer(base64.b64decode(text), dtype=np.uint8)
+    return np.unpackbits(bits, count=rows).astype(bool)
 
 
 def _part_of(data: Dataset, rows: Int, divisor: int, seed: int) -> Int:

@@ -171,6 +171,14 @@ ONE_MODEL = "one model was judged"
 READ = "the table was read, checked and encoded"
 
 
+def no_time_for_champion(time_limit: str) -> str:
+    """Say in one line that a search for alternatives ended before it knew what to compare with."""
+    return (
+        f"the {time_limit} ended before the champion was judged: run the same command again, which "
+        "goes on from the finished steps, or give more --minutes."
+    )
+
+
 def no_time_for(what: str, time_limit: str, target: Path | None) -> str:
     """Say in one line before what the search ended, and which job is left."""
     if target is None:

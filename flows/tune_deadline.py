@@ -5,13 +5,15 @@ from __future__ import annotations
 import json
 import multiprocessing
 import os
+import re
 import threading
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 # Seconds after the end of the time at which a command that still runs is ended.
-GRACE_S = 2.5
+GRACE_S = 1.0
 
 
 @dataclass(frozen=True)
@@ -47,7 +49,7 @@ class Deadline:
         if is_first:
             threading.Thread(target=self._wait, name="deadline", daemon=True).start()
 
-    def prepare(self, answer: PreparedAnswer) -> None:
+    def prepare(self, answer: PreparedAnswer | None) -> None:
         """Keep what is written if the time is up."""
         with self._guard:
             self._answer = answer
@@ -92,6 +94,58 @@ class Deadline:
                 process.kill()
         finally:
             os._exit(exit_code)
+
+
+UNPLANNED = (
+    "Not judged: the time ended before the search began. This is the job as it is, with the limits "
+    "of the command as gates."
+)
+JOBS = Path(__file__).parent / "jobs"
+LIMIT = re.compile(r"\s*([^<>=]+?)\s*(>=|<=)\s*([0-9.eE+-]+)\s*")
+
+
+def unplanned_answer(job: str, limits: Sequence[str], *, force: bool) -> PreparedAnswer | None:
+    """Return the job that is left where the time ends before the job was checked: its own, with the
+    limits as gates; None where there is no such job, or its target may not be overwritten.
+
+    Nothing is imported for it but the standard library, as imports take long on a busy machine.
+    """
+    path = Path(job)
+    target = Path(f"{job}.tuned.yaml")
+    base = job
+    exists = (JOBS / f"{job}.yaml").is_file()
+    name = job
+    if path.suffix in (".yaml", ".yml"):
+        target = path.with_name(f"{path.stem}.tuned.yaml")
+        base = path.name
+        exists = path.is_file()
+        name = _name_in(path)
+    if not exists or not name or (target.exists() and not force):
+        return None
+    gates: dict[str, dict[str, float]] = {}
+    for limit in limits:
+        match = LIMIT.fullmatch(limit)
+        if match is not None:
+            key = "min" if match[2] == ">=" else "max"
+            gates.setdefault(match[1], {})[key] = float(match[3])
+    content = {"name": name, "base": base, "description": UNPLANNED, "gates": gates}
+    # JSON is YAML
+    text = json.dumps(content, indent=1) + "\n"
+    message = (
+        f"the time ended before the search began: {target} is the job as it is, with the limits as "
+        "gates; give more --minutes."
+    )
+    return PreparedAnswer(target, text, 4, message)
+
+
+def _name_in(path: Path) -> str:
+    """The key `name` of a job's file, which stands at the beginning of a line; empty if it does
+    not.
+    """
+    for line in path.read_text(encoding="utf-8").splitlines():
+        if line.startswith("name:"):
+            return line.removeprefix("name:").partition("#")[0].strip().strip("\"'")
+    return ""
 
 
 def write_whole(answer: PreparedAnswer) -> None:

@@ -60,7 +60,7 @@ WRITING_S = 4.0
 WRITING_CPU_S = 2.0
 MOST_FOR_WRITING = 0.25
 # Seconds that the first answer may take beyond the end.
-LATE_S = 1.0
+LATE_S = 0.5
 # Imported by the workers that judge, while the table is prepared.
 JUDGING = (
     "evenhand.flows.tune_search",

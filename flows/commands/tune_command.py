@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from evenhand.flows.tune_deadline import Deadline
+from evenhand.flows.tune_deadline import Deadline, unplanned_answer
 
 if TYPE_CHECKING:
     from evenhand.flows.engine import Verdict
@@ -46,6 +46,8 @@ def tune(
     # in another program's process it is not known how much of the CPU time is ours
     cpu_before = 0.0 if age_s > 0.0 else None
     deadline = _deadline(began, age_s, given.get("minutes"), as_json=as_json, direct=direct)
+    if deadline is not None and not show_status:
+        deadline.prepare(unplanned_answer(job, given.get("where") or (), force=force))
     # only now: on a busy machine these imports take a large part of a short time
     from evenhand.flows.commands.terminal import Verb, run_verb
     from evenhand.flows.tune import execute

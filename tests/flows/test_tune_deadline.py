@@ -10,7 +10,15 @@ from pathlib import Path
 
 import pytest
 
-from evenhand.flows.tune_deadline import GRACE_S, Deadline, PreparedAnswer, write_whole
+from evenhand.flows.job_file import load_job
+from evenhand.flows.tune_deadline import (
+    GRACE_S,
+    UNPLANNED,
+    Deadline,
+    PreparedAnswer,
+    unplanned_answer,
+    write_whole,
+)
 
 # A process that never ends by itself; its prepared answer is written a moment after its start.
 PROGRAM = """
@@ -92,3 +100,22 @@ def test_a_written_answer_is_whole(tmp_path: Path) -> None:
     write_whole(PreparedAnswer(target, "job", 0, ""))
     assert [path.read_text() for path in tmp_path.iterdir()] == ["job"]
     assert 0.0 < GRACE_S < 5.0
+
+
+def test_before_the_job_is_checked_it_is_the_job_with_gates(tmp_path: Path) -> None:
+    """It is a job that loads."""
+    job = tmp_path / "people.yaml"
+    job.write_text("name: people # ours\nbase: hiring-gbdt\n")
+    limits = ["gap_max.gender <= 0.1", "auc >= .7", "no limit"]
+    answer = unplanned_answer(str(job), limits, force=False)
+    assert answer is not None
+    write_whole(answer)
+    loaded, _ = load_job(str(answer.target))
+    assert loaded.name == "people"
+    assert loaded.gates["gap_max.gender"]["max"] == 0.1
+    assert loaded.gates["auc"]["min"] == 0.7
+    assert loaded.description == UNPLANNED
+    assert unplanned_answer(str(job), limits, force=False) is None
+    assert unplanned_answer(str(job), limits, force=True) is not None
+    assert unplanned_answer("hiring-gbdt", [], force=False) is not None
+    assert unplanned_answer("no-such-job", [], force=False) is None

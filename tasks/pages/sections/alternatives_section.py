@@ -11,6 +11,7 @@ from evenhand.tasks.tuning.alternatives_text import bound_sentences, found_sente
 
 PAGES = {"tune": 5}
 NEEDS = ("alternative",)
+FIRST = ("tune",)
 
 ASSUMPTIONS = (
     "The bound on the **share** assumes nothing about the metric. The random settings are drawn "

@@ -186,7 +186,7 @@ def gain_bound(
     its estimate by a number of standard errors :math:`(1 + \xi) / \sqrt k`, at most 0, and a scale
     that gives the mean excess with it. The number is the smallest with which bounds from simulated
     tails of this size, with a shape one standard error larger than the estimate, cover the gain
-    with the level.
+    with a level halfway to 1: the estimate of the shape may be wrong in the other direction.
 
     Parameters
     ----------
@@ -234,7 +234,7 @@ def gain_bound(
         reason = "the largest values do not have the assumed distribution"
         return GainBound(None, reason, len(excesses), shape, p_value)
     further = (times - 1.0) * len(excesses)
-    caution = _sufficient_caution(rng, excesses, shape, further, level)
+    caution = _sufficient_caution(rng, excesses, shape, further, (1.0 + level) / 2)
     bound = float(_upper_quantiles(excesses[None, :], np.array([shape]), *caution)[0])
     gain = max(0.0, float(counted[size]) + bound - best)
     return GainBound(gain, "", len(excesses), shape, p_value)

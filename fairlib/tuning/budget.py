@@ -41,8 +41,9 @@ def _children(process: int) -> list[int]:
     """Numbers of the running children of a process; none where they are not known."""
     numbers: list[int] = []
     try:
-        for thread in Path(f"/proc/{process}/task").iterdir():
-            numbers += map(int, (thread / "children").read_text().split())
+        for thread in os.listdir(f"/proc/{process}/task"):
+            children = Path(f"/proc/{process}/task/{thread}/children").read_text()
+            numbers += map(int, children.split())
     except (OSError, ValueError):
         # the process has ended
         return numbers

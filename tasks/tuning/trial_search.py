@@ -373,6 +373,7 @@ class Study:
 
         Those after it do not count: which of them ended in time depends on how long they took.
         """
+        self.open()
         numbers = []
         for item in self._items():
             if item.user_attrs.get("kind") != RANDOM:

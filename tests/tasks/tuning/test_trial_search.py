@@ -699,27 +699,29 @@ def test_every_second_searched_model_is_a_random_one(tmp_path: Path) -> None:
     for place, model in enumerate(study.stream()):
         trial = trials[model]
         candidate = random_candidate(plan, place)
-        assert (trial.method, trial.arguments) == (candidate.method, candidate.arguments)
+        assert trial.method == candidate.method
+        assert trial.arguments.get("x") == candidate.arguments.get("x")
 
 
 def test_the_stream_ends_at_its_first_unfinished_model(tmp_path: Path) -> None:
     plan = with_stream()
     first = len(plan.fixed)
-    slow = random_candidate(plan, 1)
+    places = [place for place in range(1, 9) if random_candidate(plan, place).method == "a"]
+    slow = random_candidate(plan, places[0])
 
     def with_a_slow_one(
         candidate: Candidate, rules: Sequence[Rule], part: int
     ) -> Sequence[Mapping[str, Any]]:
-        if candidate.kind == "random" and candidate.arguments == slow.arguments:
+        if candidate.kind == "random" and candidate.arguments.get("x") == slow.arguments["x"]:
             raise OutOfTime("the time for this work is up.")
         return judge(candidate, rules, part)
 
-    trials = searched(tmp_path, first + 8, plan, judge=with_a_slow_one)
-    assert sum(trial.kind == "random" for trial in trials if trial.rule == 0) > 1
-    assert len(Study(tmp_path).stream()) == 1
+    trials = searched(tmp_path, first + 20, plan, judge=with_a_slow_one)
+    assert sum(trial.kind == "random" for trial in trials if trial.rule == 0) == 9
+    assert len(Study(tmp_path).stream()) == places[0]
     # the slow one is run again when the study goes on
-    searched(tmp_path, first + 8, plan)
-    assert len(Study(tmp_path).stream()) == 4
+    searched(tmp_path, first + 20, plan)
+    assert len(Study(tmp_path).stream()) == 10
 
 
 def test_random_values_cover_their_ranges() -> None:

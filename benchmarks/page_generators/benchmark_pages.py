@@ -22,6 +22,7 @@ from benchmarks.page_generators import (
 )
 from benchmarks.reproductions.printed_tables import format_row, verdict
 from benchmarks.studies import (
+    alternative_bounds,
     judged_methods,
     membership_study,
     tune_under_load,
@@ -81,6 +82,7 @@ def main() -> None:
     untuned += tuned_jobs.sections(read_result("tuned_jobs"), _provenance)
     untuned += tuned_limits.sections(read_result("tuned_limits"), _provenance)
     untuned += tune_under_load.sections(read_result("tune_under_load"), _provenance)
+    untuned += alternative_bounds.sections(read_result("alternative_bounds"), _provenance)
     operations = untuned + operations_page.sections(
         read_result("evaluate"), read_result("services"), read_result("latency"), _provenance
     )

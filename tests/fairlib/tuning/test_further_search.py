@@ -87,7 +87,7 @@ def test_few_or_equal_settings_have_no_bound() -> None:
     assert "equal" in gain_bound(equal, 1.0).reason
 
 
-def test_a_better_answer_of_the_guided_search_leaves_less_to_gain() -> None:
+def test_a_better_answer_of_the_search_leaves_less_to_gain() -> None:
     merits = np.random.default_rng(4).beta(3, 2, 300)
     by_stream = gain_bound(merits, merits.max()).gain
     assert by_stream is not None

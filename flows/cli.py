@@ -326,11 +326,23 @@ def tune(
     minutes: float | None = option(
         "--minutes", "The whole command ends within so many, from 0.5 on (default: 20)."
     ),
+    cpu_minutes: float | None = option(
+        "--cpu-minutes", "CPU minutes of the whole command with all its processes, from 0.25 on."
+    ),
     trials: int | None = option("--trials", "Models that the whole study judges, at most."),
     maximize: list[str] | None = option("--maximize", "Metric to make large; may be repeated."),
     minimize: list[str] | None = option("--minimize", "Metric to make small; may be repeated."),
     where: list[str] | None = option(
         "--where", 'Limit, such as "gap_max.sex <= 0.1"; may be repeated.'
+    ),
+    alternative_to: str | None = option(
+        "--alternative-to", "Job or published model: search models as good with less disparity."
+    ),
+    no_worse: list[str] | None = option(
+        "--no-worse", 'What an alternative keeps: "balanced_accuracy by 0.005"; may be repeated.'
+    ),
+    alternative_gap: float | None = option(
+        "--alternative-gap", "Most that an alternative may have less disparity; else exit code 1."
     ),
     prefer: str | None = option(
         "--prefer", "Metric by which the winner is chosen; alone: no new trials."

@@ -477,7 +477,7 @@ def tune(
     began = time.monotonic()
     if started is not None:
         began -= time.time() - started
-    plan = make_plan(job, overrides, force=force)
+    plan = make_plan(job, overrides, force=force, store_url=store)
     opened = open_store(store)
     name = run_id or new_run_id(f"{plan.resolved.job.name}-tune")
     verdict = tuning.execute(plan, opened, name, PrefectEngine(opened), prefect=True, started=began)

@@ -21,7 +21,14 @@ from benchmarks.page_generators import (
     untuned_page,
 )
 from benchmarks.reproductions.printed_tables import format_row, verdict
-from benchmarks.studies import judged_methods, membership_study, tuned_jobs, tuned_limits
+from benchmarks.studies import (
+    alternative_bounds,
+    judged_methods,
+    membership_study,
+    tune_under_load,
+    tuned_jobs,
+    tuned_limits,
+)
 
 HEAD = """\
 # Benchmarks
@@ -74,6 +81,8 @@ def main() -> None:
     untuned += tuning_page.sections(read_result("tuning"), _provenance)
     untuned += tuned_jobs.sections(read_result("tuned_jobs"), _provenance)
     untuned += tuned_limits.sections(read_result("tuned_limits"), _provenance)
+    untuned += tune_under_load.sections(read_result("tune_under_load"), _provenance)
+    untuned += alternative_bounds.sections(read_result("alternative_bounds"), _provenance)
     operations = untuned + operations_page.sections(
         read_result("evaluate"), read_result("services"), read_result("latency"), _provenance
     )

@@ -161,6 +161,8 @@ def _property(column: Column) -> dict[str, Any]:
     extra["unit"] = column.unit
     extra["valueNames"] = column.value_names and dict(column.value_names)
     extra["legitimate"] = column.legitimate
+    extra["changeable"] = column.changeable
+    extra["adverseReason"] = column.adverse_reason and dict(column.adverse_reason)
     item["customProperties"] = _custom_properties(extra)
     return item
 

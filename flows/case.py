@@ -85,7 +85,7 @@ def open_model(
     bundle = open_bundle(text, store, scratch)
     if contract is not None:
         stated = _contract(contract, bundle)
-        return ExplainedModel(_with_names(bundle, stated), stated.case_terms)
+        return ExplainedModel(_with_names(bundle, stated), stated.case_terms, stated)
     terms: Mapping[str, Any] = {}
     if bundle.version is not None:
         terms = case_terms(tracking_uri(store), bundle.name, bundle.version)

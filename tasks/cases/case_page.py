@@ -69,7 +69,7 @@ def _front(case: Case) -> Front:
         ("Person", Cell(who)),
         ("Model", Cell(model["shown"], code=model["uri"])),
         ("Content", Cell("", code=model["content"])),
-        ("Decided by", Cell(case["made"]["who"])),
+        ("Made by", Cell(case["made"]["who"])),
         ("Kept until", Cell(case["keep_until"])),
     ]
     return Front(
@@ -155,11 +155,21 @@ def _reason_blocks(case: Case) -> Iterator[Block]:
         rows: list[list[Any]] = []
         for place, reason in enumerate(reasons["principal"], 1):
             rows.append(
-                [f"{place}. {reason['text']}", reason["value"], f"{reason['contribution']:+.2f}"]
+                [f"{place}. {reason['text']}", reason["value"], _signed(reason["contribution"])]
             )
         columns = ["Reason", "This person’s value", "Change of the log-odds"]
+        sensitive = [reason["column"] for reason in reasons["principal"] if reason["is_sensitive"]]
+        for name in sensitive:
+            yield (
+                f"**{name} is a sensitive column.** That it is a principal reason calls for a "
+                "human review before this decision is sent."
+            )
         yield Table("Inputs that weighed most against the favourable outcome", columns, rows)
     yield f"Computed as {reasons['method']}; the one-hot columns of a category are summed."
+
+
+def _signed(number: float) -> str:
+    return f"{number:+.2f}".replace("-", "\u2212")
 
 
 def _recourse_blocks(case: Case) -> Iterator[Block]:
@@ -174,8 +184,9 @@ def _recourse_blocks(case: Case) -> Iterator[Block]:
             rows.append(
                 [change["name"], f"{change['from_shown']}{unit}", f"{change['to_shown']}{unit}"]
             )
+        caption = "Smallest change" if recourse["is_smallest"] else "Smallest change found"
         yield Table(
-            "Smallest change found" if not recourse["is_smallest"] else "Smallest change",
+            caption,
             ["Input", "This person’s value", "Value needed"],
             rows,
         )
@@ -207,17 +218,22 @@ def _comparable_blocks(case: Case) -> Iterator[Block]:
             for entry in item["differs"]:
                 rows.append([entry["name"], entry["own"], entry["other"]])
             columns = ["Input", "This person", "The comparable person"]
-            yield Table(
-                f"The nearest person decided otherwise, by {item['compared_by']}", columns, rows
-            )
-        facts = [f"Radius (fair distance): {item['radius']:g}"]
+            yield Table("The nearest comparable person who is decided otherwise", columns, rows)
+        yield f"{'; '.join(_comparable_facts(item))}."
+
+
+def _comparable_facts(item: Mapping[str, Any]) -> list[str]:
+    """How it is known, and up to which fair distance."""
+    facts = []
+    if item["method"]:
+        facts.append(f"How: {item['method']}")
+    if item["radius"] > 0:
+        facts.append(f"fair distance up to {item['radius']:g}")
         if item["proved_radius"] is not None:
-            facts.append(f"proved: the decision stays within {item['proved_radius']:.3g}")
-        if item["reason"]:
-            facts.append(f"why: {item['reason']}")
-        if item["method"]:
-            facts.append(f"method: {item['method']}")
-        yield f"{'; '.join(facts)}."
+            facts.append(f"the decision provably stays up to {item['proved_radius']:.3g}")
+    if item["reason"]:
+        facts.append(f"Why: {item['reason']}")
+    return facts
 
 
 def _input_blocks(case: Case) -> Iterator[Block]:
@@ -253,7 +269,7 @@ def _contributions(case: Case) -> Iterator[Block]:
     by_column = case["reasons"]["contributions"]
     rows: list[list[Any]] = []
     for name in sorted(by_column, key=lambda key: by_column[key]):
-        rows.append([name, f"{by_column[name]:+.3f}"])
+        rows.append([name, _signed(by_column[name])])
     if rows:
         yield Table(
             "Contribution of each input to the log-odds of the favourable outcome",

@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from evenhand.data_contracts.column import LANGUAGE, Column, value_text
 from evenhand.data_contracts.favourable import describe_outcome
+from evenhand.data_contracts.model import Contract
 from evenhand.fairlib.catalogue import spoken
 from evenhand.fairlib.distances.metric_base import Metric
 from evenhand.fairlib.explanations.choices import Changeable
@@ -75,16 +76,22 @@ class ExplainedModel:
     """Decides about people and explains the decisions.
 
     `terms` says by column what a person can change, and the texts of reasons, as
-    :attr:`Contract.case_terms`. Raises `InputError` for a proxy, and for a model of more than two
-    labels.
+    :attr:`Contract.case_terms`; units and descriptions are those of the contract `words`, or else
+    the model's own. Raises `InputError` for a proxy, and for a model of more than two labels.
     """
 
-    def __init__(self, bundle: Bundle, terms: Mapping[str, Mapping[str, Any]]) -> None:
+    def __init__(
+        self,
+        bundle: Bundle,
+        terms: Mapping[str, Mapping[str, Any]],
+        words: Contract | None = None,
+    ) -> None:
         bundle.require_two_labels("`evenhand case`")
         settings = PredictSettings().with_forms(bundle.evaluation.get("table_forms", {}))
         self.predictor = RowPredictor(bundle, settings)
         self.bundle = bundle
         self.contract = bundle.contract
+        self.words = words or bundle.contract
         self.encoder = self.predictor.model.encoder
         self.classifier = self.predictor.classifier
         self.terms = terms
@@ -224,7 +231,7 @@ class ExplainedModel:
         """The inputs that the model used, with their values, and the columns that it did not."""
         used = []
         for name in self.predictor.model.features:
-            column = self.contract.column(name)
+            column = self.words.column(name)
             used.append(
                 {
                     "column": name,
@@ -273,6 +280,7 @@ class ExplainedModel:
                     "text": self.reason_text(reason.column, wanted.language),
                     "value": self.shown(reason.column, person.values[reason.column]),
                     "contribution": reason.contribution,
+                    "is_sensitive": self.contract.column(reason.column).role == "sensitive",
                 }
             )
         return {
@@ -309,7 +317,7 @@ class ExplainedModel:
     ) -> dict[str, Any]:
         changes = []
         for change in found.changes:
-            column = self.contract.column(change.column)
+            column = self.words.column(change.column)
             changes.append(
                 {
                     "column": change.column,

@@ -286,8 +286,7 @@ def replayed(
     """Compare the decision of a case with that of the same version now."""
     values = {entry["column"]: entry["value"] for entry in content["inputs"]["used"]}
     person = explained.person_of(values)
-    _, positive, probability = explained.decide([person])
-    decision = explained._decision(bool(positive[0]), float(probability[0]))
+    decision = explained.decision(person)
     earlier = content["decision"]
     same = all(decision[key] == earlier[key] for key in ("value", "probability_bits"))
     if not same:
@@ -302,8 +301,7 @@ def replayed(
             )
     changed = {**values, **{name: text or None for name, text in corrected.items()}}
     person = explained.person_of(_as_text(changed, values, corrected))
-    _, positive, probability = explained.decide([person])
-    decision = explained._decision(bool(positive[0]), float(probability[0]))
+    decision = explained.decision(person)
     word = "the same" if decision["value"] == earlier["value"] else "another"
     result = f"{word} decision with the corrected values: {decision['shown']}"
     return Replayed(True, result, dict(content))

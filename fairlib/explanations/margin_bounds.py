@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
@@ -141,11 +142,21 @@ class Leaves:
                 high[leaf, place] = ends[1]
         return cls(np.array(values), np.array(starts, dtype=np.intp), column, low, high, base)
 
-    @property
+    @cached_property
     def rounding(self) -> float:
         """Bound on the rounding of a float32 sum of one leaf of each tree."""
         largest = np.maximum.reduceat(np.abs(self.value), self.starts)
         return ROUNDOFF * len(largest) * (abs(self.base) + float(largest.sum()))
+
+    @cached_property
+    def numbered_cuts(self) -> tuple[Float, Index, Index]:
+        """All cuts as pairs of column and number, and the position of each leaf's ends there."""
+        pairs = []
+        for ends in (self.low, self.high):
+            pairs.append(np.stack([self.column.ravel().astype(np.float64), ends.ravel()], axis=1))
+        cuts, numbers = np.unique(np.concatenate(pairs), axis=0, return_inverse=True)
+        low_cut, high_cut = numbers.reshape(2, *self.column.shape)
+        return cuts, low_cut, high_cut
 
     def cuts(self) -> dict[int, Float]:
         """Rising numbers of each matrix column at which a tree may change.
@@ -213,19 +224,12 @@ class TreeMargins:
             : len(np.unique(tree[kept]))
         ]
         self.sizes = np.diff(np.append(self.starts, len(self.value)))
-        self.cuts, self.low_cut, self.high_cut = self._number_cuts()
+        self.cuts, low_cut, high_cut = leaves.numbered_cuts
+        self.low_cut = low_cut[reached][kept]
+        self.high_cut = high_cut[reached][kept]
         self.owner = owner
         self.row = row
         self.rounding = leaves.rounding
-
-    def _number_cuts(self) -> tuple[Float, Index, Index]:
-        """All cuts as pairs of column and number, and the position of each leaf's ends there."""
-        pairs = []
-        for ends in (self.low, self.high):
-            pairs.append(np.stack([self.column.ravel().astype(np.float64), ends.ravel()], axis=1))
-        cuts, numbers = np.unique(np.concatenate(pairs), axis=0, return_inverse=True)
-        low_cut, high_cut = numbers.reshape(2, *self.column.shape)
-        return cuts, low_cut, high_cut
 
     def _reached(self, near: Float, far: Float) -> Float:
         """Value of each leaf that a box reaches, minus infinity of the others."""

@@ -201,8 +201,8 @@ def _recourse_blocks(case: Case) -> Iterator[Block]:
         yield "It is proved: all other combinations of values were excluded."
     names = ", ".join(recourse["changeable"])
     yield (
-        f"Method: {recourse['method']}. Columns that a person can change, by the contract: {names}. "
-        "The cost of a change is in standard deviations, 1 for another category, and 0.1 for each "
+        f"Method: {recourse['method']}. The contract says that a person can change {names}. The "
+        "cost of a change is in standard deviations, 1 for another category, and 0.1 for each "
         "changed column. It says what this version of the model would have decided, and is no "
         "promise of a later decision."
     )

@@ -198,18 +198,27 @@ class ExplainedModel:
     # explaining
 
     def explain(self, people: Sequence[Person], wanted: Wanted) -> Iterator[dict[str, Any]]:
-        """The parts of a case file about each person that the model gives."""
-        matrix, positive, probability = self.decide(people)
-        reasons = self._reasons(matrix)
+        """The parts of a case file about each person that the model gives.
+
+        Everybody is decided about alone: the last bits of a network's probability depend on the
+        other rows of a batch, and a replay has one row.
+        """
+        reasons = self._reasons(self.encoder.transform(self._frame(people)))
         for place, person in enumerate(people):
-            adverse = self.is_adverse(bool(positive[place]))
+            decision = self.decision(person)
+            adverse = not decision["favourable"]
             yield {
-                "decision": self._decision(bool(positive[place]), float(probability[place])),
+                "decision": decision,
                 "inputs": self.inputs(person),
                 "reasons": self._reason_texts(reasons, place, person, wanted, adverse=adverse),
                 "recourse": self._recourse(person, wanted, adverse=adverse),
                 "comparables": self._comparable(person, wanted),
             }
+
+    def decision(self, person: Person) -> dict[str, Any]:
+        """The decision about one person, decided about alone."""
+        _, positive, probability = self.decide([person])
+        return self._decision(bool(positive[0]), float(probability[0]))
 
     def _decision(self, positive: bool, probability: float) -> dict[str, Any]:
         value = self.bundle.inputs["label_values"][int(positive)]

@@ -162,7 +162,8 @@ def _property(column: Column) -> dict[str, Any]:
     extra["valueNames"] = column.value_names and dict(column.value_names)
     extra["legitimate"] = column.legitimate
     extra["changeable"] = column.changeable
-    extra["adverseReason"] = column.adverse_reason and dict(column.adverse_reason)
+    reasons: Any = column.adverse_reason
+    extra["adverseReason"] = reasons and dict(reasons)
     item["customProperties"] = _custom_properties(extra)
     return item
 

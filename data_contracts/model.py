@@ -310,8 +310,9 @@ class Contract:
             stated: dict[str, Any] = {}
             if column.changeable:
                 stated["changeable"] = column.changeable
-            if column.adverse_reason:
-                stated["adverse_reason"] = dict(column.adverse_reason)
+            reasons: Any = column.adverse_reason
+            if reasons:
+                stated["adverse_reason"] = dict(reasons)
             if stated:
                 terms[column.name] = stated
         return terms

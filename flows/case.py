@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from evenhand.data_contracts.errors import ContractError
+from evenhand.data_contracts.errors import ContractError, ContractViolation
 from evenhand.data_contracts.model import Contract
 from evenhand.data_contracts.odcs import load_contract
 from evenhand.tasks.cases.case_page import case_page, letter
@@ -21,7 +21,7 @@ from evenhand.tasks.cases.explained_model import (
     Wanted,
     metric_of_version,
 )
-from evenhand.tasks.errors import InputError, input_errors
+from evenhand.tasks.errors import InputError, input_errors, without_secrets
 from evenhand.tasks.execution.fingerprint import now
 from evenhand.tasks.execution.store import Store
 from evenhand.tasks.registry.bundle import Bundle, open_bundle
@@ -114,7 +114,8 @@ def make_cases(options: CaseOptions, store: Store, cases: CaseStore) -> Iterator
     """
     with store.workdir() as scratch:
         model = open_model(options.model, store, scratch, options.contract)
-        read = model.read(options.rows)
+        with input_errors(f"--rows {without_secrets(options.rows)}: ", ContractViolation):
+            read = model.read(options.rows)
         people = read.people
         if options.row is not None:
             people = [_chosen(people, options.row, options.rows)]

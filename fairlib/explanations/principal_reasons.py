@@ -16,8 +16,9 @@ from evenhand.fairlib.preprocessing.encoder import TableEncoder
 # Regulation B advises against more than four principal reasons (12 CFR 1002.9, official
 # interpretation).
 MOST = 4
-# A smaller contribution to the log-odds would be shown as 0.00.
-LEAST = 0.005
+# A contribution below this share of the strongest one is no reason. The scale of log-odds differs
+# between models: those of a model with few small steps are all near 0.
+LEAST = 0.05
 METHODS = {
     "trees": "exact Shapley values of the trees (XGBoost's pred_contribs)",
     "linear": "exact contributions of the linear model",
@@ -106,8 +107,8 @@ def principal_reasons(
         By column, to the log-odds of the favourable decision.
     most : int, default 4
         Most reasons.
-    least : float, default 0.005
-        Smaller contributions are no reasons.
+    least : float, default 0.05
+        Contributions below this share of the strongest one are no reasons.
 
     Returns
     -------
@@ -116,7 +117,7 @@ def principal_reasons(
 
     Examples
     --------
-    >>> found = principal_reasons({"income": -0.8, "age": 0.4, "years": -0.1, "city": -0.001})
+    >>> found = principal_reasons({"income": -0.8, "age": 0.4, "years": -0.1, "city": -0.01})
     >>> [reason.column for reason in found]
     ['income', 'years']
     """
@@ -124,7 +125,8 @@ def principal_reasons(
     values = np.array([contribution[name] for name in names])
     order = np.argsort(values, kind="stable")
     reasons = []
+    strongest = min(float(values.min(initial=0.0)), 0.0)
     for place in order[:most].tolist():
-        if values[place] <= -least:
+        if values[place] < 0.0 and values[place] <= least * strongest:
             reasons.append(Reason(names[place], float(values[place])))
     return reasons

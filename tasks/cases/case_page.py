@@ -169,7 +169,9 @@ def _reason_blocks(case: Case) -> Iterator[Block]:
 
 
 def _signed(number: float) -> str:
-    return f"{number:+.2f}".replace("-", "\u2212")
+    """A number with two digits, and its sign."""
+    text = f"{number:+.2f}" if abs(number) >= 0.095 else f"{number:+.2g}"
+    return text.replace("-", "\u2212")
 
 
 def _recourse_blocks(case: Case) -> Iterator[Block]:

@@ -44,6 +44,8 @@ class Desk:
         self.table = folder / "new.csv"
         self.people = make_people(24, seed=5)
         pyarrow.csv.write_csv(self.people, self.table)
+        self.other = folder / "other.csv"
+        pyarrow.csv.write_csv(self.people.drop_columns(["income"]), self.other)
         self.contract = stated_contract(folder)
 
     def run(self, *arguments: Any) -> Result:
@@ -159,6 +161,7 @@ def test_bad_input_is_one_line_and_leaves_no_case(desk: Desk) -> None:
     attempts = [
         (["people-gbdt", "--rows", desk.table, "--row", "nobody"], "has no such row"),
         (["people-gbdt", "--rows", desk.folder / "none.csv"], "none.csv"),
+        (["people-gbdt", "--rows", desk.other], "the column to be there"),
         (["people-gbdt", "--rows", desk.table, "--radius", "-1"], "--radius"),
         (["people-gbdt", "--rows", desk.table, "--metric", desk.folder], "--metric"),
         (["people-gbdt", "--rows", desk.table, "--contract", "german"], "--contract"),

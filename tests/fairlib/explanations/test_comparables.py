@@ -108,4 +108,6 @@ def test_principal_reasons_are_at_most_four_and_strongest_first() -> None:
     by_column = {"a": -0.1, "b": 0.9, "c": -2.0, "d": -0.004, "e": -0.3, "f": -0.2, "g": -0.05}
     reasons = principal_reasons(by_column)
     assert [reason.column for reason in reasons] == ["c", "e", "f", "a"]
-    assert principal_reasons({"a": 1.0}) == []
+    assert principal_reasons({"a": 1.0}) == principal_reasons({"a": 0.0}) == []
+    small = {"a": -0.001, "b": -0.00001, "c": 0.1}
+    assert [reason.column for reason in principal_reasons(small)] == ["a"]

@@ -36,7 +36,17 @@ PANELS = {
     "Start": ("demo", "init", "audit"),
     "Train": ("run", "tune", "sweep", "filter"),
     "Decide": ("predict", "case", "evaluate", "ask", "monitor", "export"),
-    "Registry": ("promote", "approve", "sign", "policy", "history", "verify", "documents"),
+    "Registry": (
+        "app",
+        "promote",
+        "approve",
+        "refuse",
+        "sign",
+        "policy",
+        "history",
+        "verify",
+        "documents",
+    ),
     "Operate": ("serve", "notify", "report", "cache", "repair"),
     "Look up": ("jobs", "datasets", "methods", "metrics"),
 }
@@ -137,6 +147,7 @@ SignedBy = Annotated[
 ]
 
 
+HERE = "127.0.0.1"
 KEY_TEXT = "PEM file with the private key (Ed25519) that signs the record (default: EVENHAND_KEY)."
 
 
@@ -652,6 +663,36 @@ def approve(
     """Record that you approve a version that someone else published, as it was measured under its
     policy.
     """
+
+
+@command("promote", "as_json", "store_url")
+def refuse(
+    model: str = typer.Argument(..., help="models:/NAME@ALIAS or models:/NAME/VERSION."),
+    reason: str = option("--reason", "Why, in a sentence that readers of the record see.", ...),
+    key: Path | None = option("--key", KEY_TEXT),
+) -> None:
+    """Record that you refuse a version, and why: it becomes no champion until you approve it."""
+
+
+@command("app", "as_json", "store_url", name="app")
+def serve_app(
+    host: str = option(
+        "--host", "Address to listen on; any but this machine's needs --users.", HERE
+    ),
+    port: int = option("--port", "Port to listen on; 0 takes a free one.", 0),
+    allow_changes: bool = option(
+        "--allow-changes", "Let approvers approve, refuse, promote and roll back.", False
+    ),
+    users: Path | None = option("--users", "YAML file of names, password hashes and roles."),
+    hostname: list[str] | None = option(
+        "--hostname", "Name by which browsers reach it through a proxy; may be repeated."
+    ),
+    hash_password: bool = option(
+        "--hash-password", "Ask for a password, print its hash for --users, and end.", False
+    ),
+    key: Path | None = option("--key", KEY_TEXT),
+) -> None:
+    """Show models, versions and their records in a browser; read only by default."""
 
 
 @command("promote", "as_json", "store_url")

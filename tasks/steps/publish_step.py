@@ -70,6 +70,7 @@ from evenhand.tasks.registry.policy import (
     WAITING,
     holds_back,
     refusal_of,
+    refused_by_person,
 )
 from evenhand.tasks.registry.policy_terms import (
     SETTINGS,
@@ -295,6 +296,8 @@ def _move_alias_by_policy(
             held_back = holds_back(policy, evaluation)
         if alias != WAITING and chain.broken_since(chain.policy):
             held_back = held_back or CHANGED_CHAIN.format(name=name)
+        if alias != WAITING:
+            held_back = held_back or refused_by_person(chain, version)
         try:
             if held_back:
                 move_alias(client, name, WAITING, version, reason="run", evaluation=evaluation)

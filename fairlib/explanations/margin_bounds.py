@@ -102,8 +102,8 @@ class Leaves:
         from evenhand.fairlib.certificates.trees import read_trees
 
         trees, _, features = read_trees(booster)
-        values = []
-        starts = []
+        values: list[float] = []
+        starts: list[int] = []
         paths: list[dict[int, list[float]]] = []
         for root in trees.roots.tolist():
             starts.append(len(values))
@@ -404,7 +404,7 @@ class NetworkMargins:
             inputs = weight @ np.maximum(inputs, 0.0) + bias
         return float(inputs[0])
 
-    def _linear(self, domain: Domain) -> tuple[list[Float], Float]:
+    def _linear(self, domain: Domain) -> tuple[list[Float], float]:
         """What each value of a column adds to a linear bound of the margin, and its constant."""
         parts = [added[positions] for added, positions in zip(self.added, domain, strict=True)]
         low = self.start.copy()

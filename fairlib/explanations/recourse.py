@@ -235,12 +235,11 @@ class _Person:
     choices: list[Choices]
     groups: Any
 
-    def rows(self, picks: Sequence[Sequence[int]]) -> Float32:
-        """Encoded rows with the values at these positions."""
+    def rows(self, picks: Index) -> Float32:
+        """Encoded rows with the values at these positions, shape (combinations, columns)."""
         rows = np.repeat(self.encoded[None], len(picks), axis=0)
-        chosen = np.asarray(picks)
         for place, column in enumerate(self.choices):
-            rows[:, column.places] = column.encoded[chosen[:, place]]
+            rows[:, column.places] = column.encoded[picks[:, place]]
         return rows
 
     def is_favourable(self, picks: Sequence[int]) -> bool:

@@ -8,6 +8,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
@@ -15,7 +16,7 @@ import yaml
 from typer.testing import CliRunner, Result
 
 from evenhand.flows.cli import app
-from tests.flows.people import CONTRACT, Done, make_people
+from tests.flows.people import CONTRACT, SECRET_ID, Done, make_people
 
 TERMS = {
     "income": {"changeable": "up", "adverseReason": {"en": "Income too low", "de": "Zu wenig"}},
@@ -110,6 +111,7 @@ def test_a_case_says_reasons_recourse_comparables_and_inputs(desk: Desk) -> None
     assert case["reasons"]["principal"][0]["text"] in desk.page(case["case"], "letter.html")
 
 
+@pytest.mark.long  # the others have one case of each kind
 def test_one_row_another_language_and_no_terms(desk: Desk) -> None:
     key = desk.people["key"][7].as_py()
     (case,) = desk.make("--row", key, "--contract", desk.contract, "--language", "de")
@@ -155,6 +157,23 @@ def test_review_deletion_and_verification(desk: Desk) -> None:
     result = desk.run("verify")
     assert result.exit_code == 1
     assert re.search(rf"the file of the case {one} was changed", result.stdout)
+
+
+def test_nothing_of_a_person_is_outside_the_case_store(desk: Desk) -> None:
+    """Neither in the rest of the store, nor in what is printed, the log and the list."""
+    keys = pa.array([f"{SECRET_ID}-{place}" for place in range(len(desk.people))])
+    table = desk.people.set_column(0, "key", keys)
+    pyarrow.csv.write_csv(table, desk.table)
+    result = desk.run("people-gbdt", "--rows", desk.table, "--no-recourse", "--no-proof")
+    assert result.exit_code == 0
+    printed = result.output + desk.run("ls").output + desk.run("verify").output
+    cases = desk.store / "cases"
+    outside = [path for path in desk.store.rglob("*") if not path.is_relative_to(cases / "files")]
+    texts = [path.read_bytes() for path in outside if path.is_file()]
+    assert SECRET_ID not in printed
+    assert not any(SECRET_ID.encode() in text for text in texts)
+    written = [path.read_text() for path in cases.rglob("case.json")]
+    assert all(SECRET_ID in text for text in written)
 
 
 def test_bad_input_is_one_line_and_leaves_no_case(desk: Desk) -> None:

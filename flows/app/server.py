@@ -24,6 +24,7 @@ from starlette.exceptions import HTTPException
 
 from evenhand.flows.app import registry_views as views
 from evenhand.flows.app.people import Person
+from evenhand.flows.app.person_views import OpenModels, PersonScreen, answered_form, empty_form
 from evenhand.flows.app.run_views import run_report, runs_screen
 from evenhand.flows.app.sessions import COOKIE, LONGEST_S, Session, Sessions, TooManyAttempts
 from evenhand.tasks.errors import EvenhandError, GateRefused, InputError, without_secrets
@@ -34,6 +35,9 @@ from evenhand.tasks.registry.signed_records import KEY_VARIABLE, signing_with
 
 ACTOR_VARIABLE = "EVENHAND_ACTOR"
 MOST_BODY = 16 * 1024
+MOST_FIELDS = 500
+# Before the name of a column in the form for one person.
+COLUMN = "column "
 BODY_S = 10.0
 # What a person reads after an action; the address names it, and nothing else of the address shows.
 NOTICES = {
@@ -137,6 +141,7 @@ def build_app(settings: AppSettings) -> FastAPI:
     """Return the app of one registry and one store."""
     app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
     app.state.settings = settings
+    app.state.models = OpenModels(settings.store)
     app.middleware("http")(_guard)
     app.exception_handler(NotSignedIn)(_to_sign_in)
     app.exception_handler(EvenhandError)(_show_error)
@@ -144,6 +149,7 @@ def build_app(settings: AppSettings) -> FastAPI:
     app.exception_handler(Exception)(_show_fault)
     _add_sign_in(app)
     _add_screens(app)
+    _add_person(app)
     _add_actions(app)
     return app
 
@@ -189,7 +195,7 @@ async def _form(request: Request) -> dict[str, str]:
     try:
         async with asyncio.timeout(BODY_S):
             body = await request.body()
-        fields = parse_qs(body.decode("utf-8"), keep_blank_values=True, max_num_fields=20)
+        fields = parse_qs(body.decode("utf-8"), keep_blank_values=True, max_num_fields=MOST_FIELDS)
     except TimeoutError:
         raise HTTPException(408, "The form took too long.") from None
     except ValueError:
@@ -366,6 +372,55 @@ def _add_screens(app: FastAPI) -> None:
         """The report of a run, as it was written."""
         text = run_report(settings.store, run_id)
         return HTMLResponse(text, headers={"Content-Security-Policy": REPORT_POLICY})
+
+
+def _add_person(app: FastAPI) -> None:
+    place = "/models/{name}/versions/{version}/person"
+
+    @app.get(place)
+    def person(
+        request: Request, settings: In, session: InSession, name: str, version: str
+    ) -> Response:
+        """The form for one person."""
+        shown = empty_form(request.app.state.models, name, version)
+        return _person_page(settings, session, shown, 200)
+
+    @app.post(place)
+    def decide(
+        request: Request,
+        settings: In,
+        session: InSession,
+        fields: Fields,
+        name: str,
+        version: str,
+    ) -> Response:
+        """The decision about one person, explained; nothing is kept."""
+        _require_own_form(session, fields)
+        answers = {}
+        for key, text in fields.items():
+            if key.startswith(COLUMN):
+                answers[key.removeprefix(COLUMN)] = text
+        shown, is_decided = answered_form(request.app.state.models, name, version, answers)
+        return _person_page(settings, session, shown, 200 if is_decided else 422)
+
+
+def _person_page(
+    settings: AppSettings, session: Session, shown: PersonScreen, status: int
+) -> Response:
+    ids = {field.name: f"input-{number}" for number, field in enumerate(shown.fields)}
+    version_address = f"/{views.version_address(shown.name, shown.version)}"
+    page = _render(
+        "person.html.j2",
+        settings,
+        session,
+        shown=shown,
+        screen=shown.screen,
+        ids=ids,
+        address=f"{version_address}/person",
+        version_address=version_address,
+        model_address=f"/{views.model_address(shown.name)}",
+    )
+    return HTMLResponse(page, status)
 
 
 def _choice(screen: views.Screen, name: str, first: str = "", second: str = "") -> dict[str, Any]:

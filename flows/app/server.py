@@ -23,10 +23,14 @@ from jinja2 import Environment
 from starlette.exceptions import HTTPException
 
 from evenhand.flows.app import registry_views as views
+from evenhand.flows.app.case_views import case_file, case_screen, cases_screen
 from evenhand.flows.app.people import Person
 from evenhand.flows.app.person_views import OpenModels, PersonScreen, answered_form, empty_form
 from evenhand.flows.app.run_views import run_report, runs_screen
 from evenhand.flows.app.sessions import COOKIE, LONGEST_S, Session, Sessions, TooManyAttempts
+from evenhand.flows.case import review
+from evenhand.tasks.cases.case_page import OUTCOMES
+from evenhand.tasks.cases.case_store import CaseStore
 from evenhand.tasks.errors import EvenhandError, GateRefused, InputError, without_secrets
 from evenhand.tasks.execution.store import Store
 from evenhand.tasks.pages.build import template_environment
@@ -43,6 +47,7 @@ BODY_S = 10.0
 NOTICES = {
     "approve": "Your approval is recorded.",
     "refuse": "Your refusal is recorded.",
+    "review": "Your review is recorded.",
     "promote": "This version is the champion now.",
     "unchanged": "This version was the champion already: nothing was changed.",
 }
@@ -70,6 +75,7 @@ class AppSettings:
 
     - `registry`: address of the registry
     - `store`: has the runs and their reports
+    - `cases`: the case files of people
     - `hosts`: values of the Host header that it answers, such as ``127.0.0.1:8000``
     - `allow_changes`: whether approvers may change anything
     - `secure`: whether browsers reach it by HTTPS, and must send the cookie by nothing else
@@ -79,6 +85,7 @@ class AppSettings:
     store: Store
     sessions: Sessions
     hosts: frozenset[str]
+    cases: CaseStore | None = None  # None where the store is not on this machine
     allow_changes: bool = False
     secure: bool = False
 
@@ -150,6 +157,7 @@ def build_app(settings: AppSettings) -> FastAPI:
     _add_sign_in(app)
     _add_screens(app)
     _add_person(app)
+    _add_cases(app)
     _add_actions(app)
     return app
 
@@ -353,7 +361,7 @@ def _add_screens(app: FastAPI) -> None:
             session,
             shown=shown,
             screen=shown.screen,
-            may_change=settings.allow_changes and session.person.may("approver"),
+            may_change=settings.allow_changes and session.person.may("decide"),
             read_only=not settings.allow_changes,
             notice=NOTICES.get(done, ""),
             address=f"/{views.version_address(name, version)}",
@@ -382,6 +390,7 @@ def _add_person(app: FastAPI) -> None:
         request: Request, settings: In, session: InSession, name: str, version: str
     ) -> Response:
         """The form for one person."""
+        _require(session, "person")
         shown = empty_form(request.app.state.models, name, version)
         return _person_page(settings, session, shown, 200)
 
@@ -395,6 +404,7 @@ def _add_person(app: FastAPI) -> None:
         version: str,
     ) -> Response:
         """The decision about one person, explained; nothing is kept."""
+        _require(session, "person")
         _require_own_form(session, fields)
         answers = {}
         for key, text in fields.items():
@@ -423,6 +433,57 @@ def _person_page(
     return HTMLResponse(page, status)
 
 
+def _add_cases(app: FastAPI) -> None:
+    @app.get("/cases")
+    def cases(settings: In, session: InSession) -> Response:
+        """The case files of people."""
+        screen = cases_screen(_cases(settings, session))
+        return HTMLResponse(_render("screen.html.j2", settings, session, screen=screen))
+
+    @app.get("/cases/{case}")
+    def case(settings: In, session: InSession, case: str, done: str = "") -> Response:
+        """One case file, with the form of a review."""
+        screen = case_screen(_cases(settings, session), case)
+        page = _render(
+            "case.html.j2",
+            settings,
+            session,
+            screen=screen,
+            case=case,
+            may_change=settings.allow_changes,
+            notice=NOTICES.get(done, ""),
+        )
+        return HTMLResponse(page)
+
+    @app.get("/cases/{case}/file")
+    def file(settings: In, session: InSession, case: str) -> Response:
+        """The case file as it is printed."""
+        text = case_file(_cases(settings, session), case)
+        return HTMLResponse(text, headers={"Content-Security-Policy": REPORT_POLICY})
+
+    @app.post("/cases/{case}/review")
+    def add_review(settings: In, session: InSession, fields: Fields, case: str) -> Response:
+        """Record what a person who looked at a case decided."""
+        cases = _cases(settings, session)
+        _require_own_form(session, fields)
+        if not settings.allow_changes:
+            raise HTTPException(403, "This server shows only: it was started without changes.")
+        outcome, reason = fields.get("outcome", ""), " ".join(fields.get("reason", "").split())
+        if outcome not in OUTCOMES or not reason or len(reason) > policy.LONGEST_REASON:
+            raise InputError("a review needs an outcome and a reason of at most 2,000 characters.")
+        with acting_as(session.person, own_process=settings.sessions.only is not None):
+            review(cases, cases.find(case), outcome, reason)
+        return RedirectResponse(f"/cases/{quote(case)}?done=review", 303)
+
+
+def _cases(settings: AppSettings, session: Session) -> CaseStore:
+    """The case files, for people whose role includes them."""
+    _require(session, "cases")
+    if settings.cases is None:
+        raise InputError("the store is at a URL, and case files stay on one machine.")
+    return settings.cases
+
+
 def _choice(screen: views.Screen, name: str, first: str = "", second: str = "") -> dict[str, Any]:
     """A screen with the form that chooses two versions, which begins with the newest ones."""
     numbers = screen.versions
@@ -448,8 +509,8 @@ def _add_actions(app: FastAPI) -> None:
         _require_own_form(session, fields)
         if not settings.allow_changes:
             raise HTTPException(403, "This server shows only: it was started without changes.")
-        if not session.person.may("approver"):
-            raise HTTPException(403, "Your role is viewer, and only approvers change anything.")
+        if not session.person.may("decide"):
+            raise HTTPException(403, f"Your role, {session.person.role}, decides about no version.")
         done = action
         # an action of the address that does not exist changes nothing
         if action not in ("approve", "refuse", "promote"):
@@ -465,6 +526,12 @@ def _add_actions(app: FastAPI) -> None:
                 done = "unchanged"
         address = f"/{views.version_address(name, version)}"
         return RedirectResponse(f"{address}?done={quote(done)}", 303)
+
+
+def _require(session: Session, right: str) -> None:
+    """Refuse what the person's role may not do."""
+    if not session.person.may(right):
+        raise HTTPException(403, f"Your role, {session.person.role}, does not include this.")
 
 
 def _require_own_form(session: Session, fields: dict[str, str]) -> None:

@@ -118,6 +118,7 @@ SignedBy = Annotated[
 
 
 KEY_TEXT = "PEM file with the private key (Ed25519) that signs the record (default: EVENHAND_KEY)."
+PIN_TEXT = "Digest that the model's policy must have (default: EVENHAND_POLICY)."
 
 
 def option(flags: str, text: str, default: Any = None, **limits: Any) -> Any:
@@ -401,6 +402,7 @@ def evaluate(
         "--no-record", "Do not record the gates' verdict on the version.", False
     ),
     key: Path | None = option("--key", KEY_TEXT),
+    policy_digest: str | None = option("--policy-digest", PIN_TEXT),
 ) -> None:
     """Evaluate a published model by gates, with a baseline. For CI: JUnit, Markdown, exit
     code.
@@ -531,6 +533,7 @@ def promote(
         "--remeasure", "First measure it by its policy, in an empty store; only that counts.", False
     ),
     key: Path | None = option("--key", KEY_TEXT),
+    policy_digest: str | None = option("--policy-digest", PIN_TEXT),
 ) -> None:
     """Make a version champion, if its recorded evaluation passed. With an older version:
     roll back.
@@ -541,6 +544,7 @@ def promote(
 def approve(
     model: str = typer.Argument(..., help="models:/NAME@ALIAS or models:/NAME/VERSION."),
     key: Path | None = option("--key", KEY_TEXT),
+    policy_digest: str | None = option("--policy-digest", PIN_TEXT),
 ) -> None:
     """Record that you approve a version that someone else published, as it was measured under its
     policy.

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from evenhand.tasks.errors import GateRefused, InputError, NotCarriedOut, waits_for_service
 from evenhand.tasks.execution.store import sha256_of_path
 from evenhand.tasks.registry.client import (
+    POLICY_TAG,
     damaged_files,
     fetch_bundle,
     registry_client,
+    tags_of_versions,
     without_kept_answers,
 )
 from evenhand.tasks.registry.ledger import (
@@ -28,6 +31,9 @@ from evenhand.tasks.registry.ledger import (
     settled_chain,
 )
 from evenhand.tasks.registry.policy_terms import judged_otherwise, measured_otherwise, terms_of
+
+if TYPE_CHECKING:
+    from mlflow import MlflowClient
 
 # An alias that no policy guards: versions wait there.
 WAITING = "challenger"
@@ -53,8 +59,11 @@ JUDGEMENTS = 10
 class Refused(Exception):
     """A version does not get an alias, or an approval does not count; for the chain's record."""
 
-    def __init__(self, action: str, reason: str, *, advice: str = "", **content: Any) -> None:
+    def __init__(
+        self, action: str, reason: str, *, advice: str = "", recorded: bool = True, **content: Any
+    ) -> None:
         super().__init__(reason)
+        self.recorded = recorded
         self.reason = reason
         self.advice = advice
         self.content = {"action": action, "reason": reason, **content}
@@ -76,7 +85,8 @@ def promote(
         try:
             return _judge_and_move(uri, name, version, alias, measured)
         except Refused as refused:
-            _record_refusal(uri, name, refused)
+            if refused.recorded:
+                _record_refusal(uri, name, refused)
             raise GateRefused(
                 f"{name} version {version} cannot become {alias}: {refused.reason}."
                 f"{refused.advice}",
@@ -114,6 +124,13 @@ def _judge_and_move(
         policy = None
         if alias != WAITING:
             policy = chain.policy
+            lost = lost_policy(client, chain)
+            if lost is not None:
+                # a new chain would be in the way of one that was renamed
+                recorded = bool(chain.records)
+                raise Refused(
+                    "promote", lost, recorded=recorded, version=version, alias=alias, policy=None
+                )
         evaluations = evaluations_of(client, chain, version)
         if policy is not None:
             evidence, reason = judge(policy, chain, version, evaluations)
@@ -126,7 +143,7 @@ def _judge_and_move(
         reason = reason or _of_another_model(uri, name, version, evidence)
         if reason:
             raise _refusal_to_promote(policy, name, version, alias, reason)
-        return move_alias(
+        move = move_alias(
             client,
             name,
             alias,
@@ -137,6 +154,40 @@ def _judge_and_move(
             judged=True,
             grounds=_grounds(policy, chain, version, evidence),
         )
+        leave_policy_traces(client, chain, version)
+        return move
+
+
+def lost_policy(client: MlflowClient, chain: Chain) -> str | None:
+    """Say that a model was under a policy that its chain lacks, or is under another one than is
+    expected; None if neither.
+    """
+    versions = tags_of_versions(client, chain.name)
+    has_trace = bool(chain.policy_trace) or any(POLICY_TAG in tags for tags in versions.values())
+    if not has_trace and not os.environ.get("EVENHAND_POLICY"):
+        return None
+    # imported lazily: a run without a policy needs none of it
+    from evenhand.tasks.registry.policy_traces import missing_policy, other_policy
+
+    return missing_policy(chain, versions) or other_policy(chain)
+
+
+def other_than_expected(chain: Chain) -> str | None:
+    """Say that another policy is in force than `EVENHAND_POLICY` pins; None if not."""
+    if not os.environ.get("EVENHAND_POLICY"):
+        return None
+    from evenhand.tasks.registry.policy_traces import other_policy
+
+    return other_policy(chain)
+
+
+def leave_policy_traces(client: MlflowClient, chain: Chain, version: str) -> None:
+    """Write the policy in force to tags of the model and of a version that was judged by it."""
+    if chain.policy is None:
+        return
+    from evenhand.tasks.registry.policy_traces import leave_traces
+
+    leave_traces(client, chain, [version])
 
 
 def _refusal_to_promote(
@@ -315,7 +366,7 @@ def approve(uri: str, name: str, version: str) -> Record:
         rules: Mapping[str, Any] = {}
         if policy is not None:
             rules = policy.content
-        reason = cannot_approve(rules, chain, version)
+        reason = lost_policy(client, chain) or cannot_approve(rules, chain, version)
         if reason is None:
             evaluations = evaluations_of(client, chain, version)
             content = _approval(policy, chain, version, evaluations)
@@ -372,6 +423,10 @@ def set_policy(uri: str, name: str, rules: Mapping[str, Any]) -> Record:
     it, and this process signs with none of them.
     """
     from evenhand.tasks.registry.policy_people import keys_of
+    from evenhand.tasks.registry.policy_traces import (
+        leave_traces_everywhere,
+        may_set_again,
+    )
     from evenhand.tasks.registry.signed_records import own_key
 
     with registry_client(uri) as client:
@@ -380,9 +435,15 @@ def set_policy(uri: str, name: str, rules: Mapping[str, Any]) -> Record:
         allowed_keys: list[str] = []
         if policy is not None:
             allowed_keys = keys_of(policy.content, "set_by")
-        if not allowed_keys or own_key() in allowed_keys:
-            return append(client, name, "policy", rules)
-    reason = "only a key that it lists in set_by may replace it: --key FILE names yours"
+        reason = may_set_again(chain, tags_of_versions(client, name), own_key())
+        if allowed_keys and own_key() not in allowed_keys:
+            reason = "only a key that it lists in set_by may replace it: --key FILE names yours"
+        if reason is None:
+            made = append(client, name, "policy", rules)
+            leave_traces_everywhere(client, name)
+            return made
+    if not chain.records:
+        raise GateRefused(f"the policy of {name} was not set: {reason}.", 1)
     raise _refused(uri, name, Refused("policy set", reason), "set", policy)
 
 

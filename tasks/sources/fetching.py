@@ -239,12 +239,18 @@ def _query(store: Store, source: Mapping[str, Any]) -> Artifact:
     import pandas as pd
     import sqlalchemy
 
-    from evenhand.tasks.sources.query_dialects import check_functions, check_parsed_query
+    from evenhand.tasks.sources.query_dialects import (
+        check_functions,
+        check_parsed_query,
+        close_files,
+        may_read_files,
+    )
 
     check_query(source["sql"])
     engine = open_database(source.get("connection") or "", "table.connection")
     backend = engine.url.get_backend_name()
-    unknown_functions = check_parsed_query(source["sql"], backend)
+    with_files = backend == "duckdb" and may_read_files(engine.url)
+    unknown_functions = check_parsed_query(source["sql"], backend, files=with_files)
     database = engine.url.database
     is_file = database not in (None, "", ":memory:") and not str(database).startswith("file:")
     if backend == "sqlite" and is_file and not Path(str(database)).is_file():
@@ -258,6 +264,8 @@ def _query(store: Store, source: Mapping[str, Any]) -> Artifact:
             with engine.connect() as opened:
                 for statement in READ_ONLY.get(backend, ()):
                     opened.exec_driver_sql(statement)
+                if backend == "duckdb":
+                    close_files(engine.url, opened)
                 check_functions(unknown_functions, backend, opened)
                 # a cursor of the server: the driver would fetch all rows at once
                 streamed = opened.execution_options(stream_results=True)

@@ -46,11 +46,13 @@ from evenhand.tasks.registry.client import (
     DIGEST_TAG,
     FILES_TAG,
     NAMES_TAG,
+    POLICY_TAG,
     PROVENANCE_TAG,
     damaged_files,
     listed_files,
     published,
     registry_client,
+    tags_of_versions,
     value_names,
 )
 from evenhand.tasks.registry.ledger import (
@@ -59,6 +61,7 @@ from evenhand.tasks.registry.ledger import (
     create_model,
     evaluations_of,
     move_alias,
+    read_chain,
     record_evaluation,
     settled_chain,
 )
@@ -67,6 +70,8 @@ from evenhand.tasks.registry.policy import (
     JUDGEMENTS,
     WAITING,
     holds_back,
+    leave_policy_traces,
+    other_than_expected,
     refusal_of,
 )
 from evenhand.tasks.registry.policy_terms import (
@@ -218,6 +223,7 @@ def _publish_version(
     facts["code"] = code_digest(["evenhand.tasks.serving.model_code", *parameters["modules"]])
     content = hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
     with registry_client(uri) as client:
+        _refuse_without_policy(client, name)
         equal = _registered(client, name, content)
         version = next((number for number in equal if not damaged_files(uri, name, number)), None)
         if version is None:
@@ -253,11 +259,29 @@ def _publish_version(
                 )
         if not chain.of("evaluation", version):
             record_evaluation(client, name, version, evaluation)
+        leave_policy_traces(client, chain, version)
         policy, held_back = _move_alias_by_policy(client, name, version, alias, evaluation)
         if held_back:
             alias = WAITING
     made = {"name": name, "alias": alias, "version": version, "uri": f"models:/{name}@{alias}"}
     return made | {"held_back": held_back, "policy": policy is not None}
+
+
+def _refuse_without_policy(client: MlflowClient, name: str) -> None:
+    """Register no version of a model whose chain lacks the policy that it was under.
+
+    A new chain would be in the way of one that was renamed.
+    """
+    versions = tags_of_versions(client, name)
+    chain = read_chain(client, name)
+    if not chain.policy_trace and not any(POLICY_TAG in tags for tags in versions.values()):
+        return
+    # imported lazily: a run without a policy needs none of it
+    from evenhand.tasks.registry.policy_traces import missing_policy
+
+    reason = missing_policy(chain, versions)
+    if reason is not None:
+        raise GateRefused(f"{name} gets no version: {reason}.", 1)
 
 
 def _move_alias_by_policy(
@@ -276,6 +300,8 @@ def _move_alias_by_policy(
         held_back = None
         if policy is not None:
             held_back = holds_back(policy, evaluation)
+        if alias != WAITING:
+            held_back = held_back or other_than_expected(chain)
         if alias != WAITING and chain.broken_since(chain.policy):
             held_back = held_back or CHANGED_CHAIN.format(name=name)
         try:

@@ -292,7 +292,7 @@ def _write_part(frame: pd.DataFrame, path: Path) -> None:
     columns = []
     for name, series in frame.items():
         try:
-            columns.append(pa.array(series, from_pandas=True))
+            columns.append(_as_arrow(series))
         except pa.ArrowException:  # some drivers return several types; the message quotes a value
             raise _mixed(name) from None
     try:
@@ -302,6 +302,18 @@ def _write_part(frame: pd.DataFrame, path: Path) -> None:
             "a column of table.sql is of a nested type that cannot be stored: select its parts, or "
             "CAST it to text."
         ) from None
+
+
+def _as_arrow(series: pd.Series[Any]) -> pa.Array:
+    """Convert a column of a query's result."""
+    import pandas as pd
+    import pyarrow as pa
+
+    if not isinstance(series.dtype, pd.DatetimeTZDtype):
+        return pa.array(series, from_pandas=True)
+    # without the time zone, because pandas warns where Arrow takes the values of such a column
+    in_utc = pa.array(series.dt.tz_convert(None), from_pandas=True)
+    return in_utc.cast(pa.timestamp(in_utc.type.unit, tz=pa.lib.tzinfo_to_string(series.dt.tz)))
 
 
 def _joined(parts: list[Path], target: Path) -> Path:

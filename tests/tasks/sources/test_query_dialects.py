@@ -11,7 +11,7 @@ import pytest
 
 from evenhand.tasks.errors import InputError
 from evenhand.tasks.execution.store import Store
-from evenhand.tasks.sources.fetching import fetch_source
+from evenhand.tasks.sources.fetching import _as_arrow, fetch_source
 from evenhand.tasks.sources.queries import check_query
 from evenhand.tasks.sources.query_dialects import (
     OPEN_TO_FUNCTIONS,
@@ -203,6 +203,19 @@ def test_duckdb_reads_files_only_if_its_connection_says_so(tmp_path: Path) -> No
         assert tried.size(f"select a from '{tmp_path}/*.csv' where a > 1") > 0
         with pytest.raises(InputError, match=r"table\.sql"):
             tried.size("select getenv('HOME')")
+
+
+def test_times_with_a_zone_are_kept_without_a_warning(tmp_path: Path) -> None:
+    """A warning would be an error here, and a line on a user's terminal."""
+    import pandas as pd
+    import pyarrow as pa
+
+    for zone in ("UTC", "Europe/Berlin", "+05:30", None):
+        times = pd.to_datetime(["2024-01-01 12:00", "2024-07-01 12:00", None]).tz_localize(zone)
+        column = _as_arrow(pd.Series(times))
+        assert column.type == pa.timestamp("us", zone)
+        expected = [None if pd.isna(time) else time for time in times]
+        assert column.to_pylist() == expected
 
 
 @pytest.mark.long

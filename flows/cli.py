@@ -599,6 +599,9 @@ def set_policy(
     max_overlap: float = option(
         "--max-overlap", "Largest share of training rows.", 0.05, min=0, max=1
     ),
+    max_unnoticed: float = option(
+        "--max-unnoticed", "Largest copied share that may go unnoticed.", 0.1, min=0, max=1
+    ),
     min_age: float = option("--min-age", "Hours since publication.", 0, min=0),
     groups: list[str] | None = option(
         "--group", "ATTRIBUTE:GROUP=SIZE, people of it at least measured; may be repeated."

@@ -44,7 +44,6 @@ from evenhand.tasks.registry.ledger import (
 )
 from evenhand.tasks.registry.policy import leave_policy_traces, unmet_terms
 from evenhand.tasks.registry.policy_terms import (
-    OVERLAP_METHOD,
     SETTINGS,
     digest_of_judged,
     evaluating_version,
@@ -54,8 +53,8 @@ from evenhand.tasks.registry.policy_terms import (
     judged_copies,
     kept_shares,
 )
-from evenhand.tasks.registry.row_digests import RECORD, digest_of_rows, key_file, read_key
 from evenhand.tasks.registry.policy_traces import refuse_without_policy
+from evenhand.tasks.registry.row_digests import RECORD, digest_of_rows, key_file, read_key
 from evenhand.tasks.registry.row_overlap import TrainingOverlap, needed_key, overlap
 
 SAME_TABLE = (
@@ -499,7 +498,8 @@ def _record(verdict: Verdict, evaluation: Evaluation) -> Record:
         "kept": _kept(evaluation, by_group=policy is not None),
         "sizes": _sizes(evaluation, policy),
         "evenhand": evaluating_version(),
-        "overlap_method": OVERLAP_METHOD,
+        "overlap_method": training_overlap.method,
+        "overlap_noticed_from": training_overlap.noticed_from,
         "policy": (policy or {}).get("digest"),
         "same_table": model.trained_on(evaluation.fingerprint),
     }

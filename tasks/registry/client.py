@@ -264,7 +264,8 @@ def damaged_files(uri: str, name: str, version: str, files: str | None = None) -
     """Compare a version's bytes with the digests that it was published with, or with `files`.
 
     Returns what was changed, in words; None if there is no list, because an older version published
-    it. A model that must have a list in the registry is changed if it has none. With `files` the registry itself is asked where the bytes are, and no kept answer.
+    it. A model that must have a list in the registry is changed if it has none. With `files` the
+    registry itself is asked where the bytes are, and no kept answer.
     """
     place, listed = (place_of(uri, name, version), files) if files else _files(uri, name, version)
     if place is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import os
 import tempfile
 from collections.abc import Mapping
@@ -30,7 +31,13 @@ from evenhand.tasks.registry.ledger import (
     move_alias,
     settled_chain,
 )
-from evenhand.tasks.registry.policy_terms import judged_otherwise, measured_otherwise, terms_of
+from evenhand.tasks.registry.policy_terms import (
+    MAX_UNNOTICED,
+    Terms,
+    judged_otherwise,
+    measured_otherwise,
+    terms_of,
+)
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
@@ -49,8 +56,15 @@ CHANGED_CHAIN = (
     "{name}` names them, and `evenhand policy set` takes the chain as it is"
 )
 UNKNOWN_SHARE = (
-    "the share of the evaluated rows that it was trained on is not known: name the file "
-    "overlap.key of the store that published it in EVENHAND_OVERLAP_KEY, or publish it again"
+    "the share of the evaluated rows that it was trained on is not known: give the file "
+    "overlap.key of the store that published it, by `EVENHAND_OVERLAP_KEY=FILE evenhand evaluate "
+    "MODEL --policy`, or publish it again"
+)
+UNNOTICED = (
+    "its evaluation cannot tell whether it was trained on rows of the holdout: copied rows would "
+    "surely be noticed from {share:.0%} of its rows on, and the policy asks for {limit:.0%}: take "
+    "a larger holdout or one whose rows differ more, or accept that by `evenhand policy set "
+    "--max-unnoticed {share:.2f}`"
 )
 # Times that a version is judged again because a policy or an evaluation was recorded meanwhile.
 JUDGEMENTS = 10
@@ -280,7 +294,7 @@ def judge(
     return last, (
         _refusal(last)
         or judged_otherwise(terms, last)
-        or _shares_rows(last, rules["max_overlap"], required=bool(rules.get("holdout")))
+        or _shares_rows(last, rules["max_overlap"], terms, required=bool(rules.get("holdout")))
         or _lacks(rules, last)
         or unmet_by_people(policy, chain, version, last)
     )
@@ -319,7 +333,9 @@ def unmet_terms(rules: Mapping[str, Any], evaluation: Mapping[str, Any]) -> str 
     return (
         measured_otherwise(terms, evaluation)
         or judged_otherwise(terms, evaluation)
-        or _shares_rows(evaluation, rules["max_overlap"], required=bool(rules.get("holdout")))
+        or _shares_rows(
+            evaluation, rules["max_overlap"], terms, required=bool(rules.get("holdout"))
+        )
     )
 
 
@@ -524,7 +540,7 @@ def _without_policy(
     if evaluations:
         last = evaluations[-1]
     refused = refusal_of(evaluations)
-    reason = _refusal(last) or _shares_rows(last, SAME_ROWS, required=False)
+    reason = _refusal(last) or _shares_rows(last, SAME_ROWS, None, required=False)
     # who records an evaluation adds it to the chain, so a policy may have been removed with it
     if reason is None and last.get("evenhand") and not chain.of("evaluation", version):
         reason = MISSING_RECORDS.format(name=chain.name, version=version)
@@ -558,9 +574,17 @@ def _refusal(evaluation: Mapping[str, Any]) -> str | None:
     return reasons.get(verdict, "its recorded evaluation lacks evidence for a gate")
 
 
-def _shares_rows(evaluation: Mapping[str, Any], limit: float, *, required: bool) -> str | None:
-    """Reason if too many of an evaluation's rows are training rows."""
+def _shares_rows(
+    evaluation: Mapping[str, Any], limit: float, terms: Terms | None, *, required: bool
+) -> str | None:
+    """Reason if too many of an evaluation's rows are training rows, or could be."""
     share = evaluation.get("overlap")
+    noticed_from = evaluation.get("overlap_noticed_from")
+    if required and terms is not None and (share is None or share <= limit):
+        if noticed_from is not None:
+            return _too_coarse(noticed_from, terms)
+        if share is not None and terms.max_unnoticed is not None:
+            return "its record does not say which copied share would be noticed: evaluate it again"
     if share is None and required:
         return UNKNOWN_SHARE
     if share is None or share <= limit:
@@ -569,6 +593,16 @@ def _shares_rows(evaluation: Mapping[str, Any], limit: float, *, required: bool)
         f"it was trained on {share:.0%} of the rows of its evaluation, and at most {limit:.0%} may "
         "be"
     )
+
+
+def _too_coarse(noticed_from: float, terms: Terms) -> str | None:
+    """Reason if copied rows of a holdout could go unnoticed, and the policy does not accept it."""
+    limit = terms.max_unnoticed
+    if limit is None:
+        limit = MAX_UNNOTICED
+    if noticed_from <= limit:
+        return None
+    return UNNOTICED.format(share=math.ceil(noticed_from * 100) / 100, limit=limit)
 
 
 def _outdated(chain: Chain, version: str, alias: str, evaluation: Mapping[str, Any]) -> str | None:

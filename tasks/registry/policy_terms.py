@@ -22,6 +22,7 @@ from evenhand.data_contracts.column import Column
 from evenhand.data_contracts.favourable import describe_outcome
 from evenhand.data_contracts.model import Contract
 from evenhand.tasks.execution.fingerprint import library_versions
+from evenhand.tasks.registry.row_digests import KEYED
 from evenhand.tasks.written_input import as_number, parse_yaml
 
 # Defaults of a job's section `evaluate` and of its seed.
@@ -35,7 +36,9 @@ SETTINGS: dict[str, Any] = {
 # Smallest share of the rows, and of each group's rows, that must have been measured.
 MIN_KEPT = 0.95
 # The measure of an evaluation's overlap with the training rows: that of `row_overlap`.
-OVERLAP_METHOD = "keyed-digests"
+OVERLAP_METHOD = KEYED
+# Largest share of copied rows that may go unnoticed.
+MAX_UNNOTICED = 0.1
 # Parts of a column that do not change who is measured, or what as.
 NOT_JUDGED = (
     "name",
@@ -71,6 +74,8 @@ class Terms:
     # smallest size of each named group, by attribute and group
     group_sizes: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     overlap_method: str = OVERLAP_METHOD
+    # largest share of copied rows that may go unnoticed; None if the policy does not say
+    max_unnoticed: float | None = None
     # lowest version of the evaluating code; empty for any that its evaluation names
     min_version: str = ""
 
@@ -111,6 +116,7 @@ def terms_of(policy: Mapping[str, Any]) -> Terms:
         favourable=policy.get("favourable"),
         group_sizes=policy.get("group_sizes") or {},
         overlap_method=policy.get("overlap_method", OVERLAP_METHOD),
+        max_unnoticed=policy.get("max_unnoticed"),
         min_version=policy.get("min_version", ""),
     )
 
@@ -298,7 +304,7 @@ def _by_other_code(terms: Terms, evaluation: Mapping[str, Any]) -> str | None:
     if evaluation.get("overlap") is not None and method != terms.overlap_method:
         return (
             f"its overlap_method is {method or 'not recorded'}, and the policy pins "
-            f"{terms.overlap_method}"
+            f"{terms.overlap_method}: an older version published it, so publish it again"
         )
     return None
 

@@ -32,6 +32,7 @@ from evenhand.tasks.written_input import nearest_file
 
 if TYPE_CHECKING:
     import pandas as pd
+    import pyarrow as pa
 
 
 FETCH = "fetch kB"  # name of the progress bar

@@ -310,9 +310,10 @@ def _by_other_code(terms: Terms, evaluation: Mapping[str, Any]) -> str | None:
         )
     method = evaluation.get("overlap_method")
     if evaluation.get("overlap") is not None and method not in terms.overlap_methods:
+        pinned = " or ".join(terms.overlap_methods)
         return (
-            f"its overlap_method is {method or 'not recorded'}, and the policy pins "
-            f"{' or '.join(terms.overlap_methods)}: an older version published it, so publish it again"
+            f"its overlap_method is {method or 'not recorded'}, and the policy pins {pinned}: an "
+            "older version published it, so publish it again"
         )
     return None
 

@@ -149,6 +149,7 @@ SignedBy = Annotated[
 
 HERE = "127.0.0.1"
 KEY_TEXT = "PEM file with the private key (Ed25519) that signs the record (default: EVENHAND_KEY)."
+PIN_TEXT = "Digest that the model's policy must have (default: EVENHAND_POLICY)."
 
 
 def option(flags: str, text: str, default: Any = None, **limits: Any) -> Any:
@@ -444,6 +445,7 @@ def evaluate(
         "--no-record", "Do not record the gates' verdict on the version.", False
     ),
     key: Path | None = option("--key", KEY_TEXT),
+    policy_digest: str | None = option("--policy-digest", PIN_TEXT),
 ) -> None:
     """Evaluate a published model by gates, with a baseline. For CI: JUnit, Markdown, exit
     code.
@@ -661,6 +663,7 @@ def promote(
         "--remeasure", "First measure it by its policy, in an empty store; only that counts.", False
     ),
     key: Path | None = option("--key", KEY_TEXT),
+    policy_digest: str | None = option("--policy-digest", PIN_TEXT),
 ) -> None:
     """Make a version champion, if its recorded evaluation passed. With an older version:
     roll back.
@@ -671,6 +674,7 @@ def promote(
 def approve(
     model: str = typer.Argument(..., help="models:/NAME@ALIAS or models:/NAME/VERSION."),
     key: Path | None = option("--key", KEY_TEXT),
+    policy_digest: str | None = option("--policy-digest", PIN_TEXT),
 ) -> None:
     """Record that you approve a version that someone else published, as it was measured under its
     policy.
@@ -754,6 +758,9 @@ def set_policy(
     ),
     max_overlap: float = option(
         "--max-overlap", "Largest share of training rows.", 0.05, min=0, max=1
+    ),
+    max_unnoticed: float = option(
+        "--max-unnoticed", "Largest copied share that may go unnoticed.", 0.1, min=0, max=1
     ),
     min_age: float = option("--min-age", "Hours since publication.", 0, min=0),
     groups: list[str] | None = option(

@@ -9,6 +9,7 @@ from typing import Any
 from evenhand.flows.commands.terminal import Verb, print_end, run_verb
 from evenhand.flows.engine import Engine, Verdict
 from evenhand.tasks.execution.store import Store
+from evenhand.tasks.registry.bundle import parse_address
 
 INTERRUPTED = "interrupted: run again with the same output, the finished parts are kept."
 
@@ -90,12 +91,20 @@ def _print(verdict: Verdict, seconds: float) -> None:
     print(f"rows      {rows}")
     _print_warnings(metrics, done)
     if verdict.model:
-        model = f"{verdict.model['name']}, from a folder"
+        model = f"{verdict.model['name']}, from {_kind_of_place(verdict.model['uri'])}"
         if verdict.model["version"]:
             model = f"{verdict.model['name']} version {verdict.model['version']}"
         print(f"{kind:9} {model}")
     print(f"output    {verdict.artifacts['output']}")
     print_end(verdict, seconds)
+
+
+def _kind_of_place(address: str) -> str:
+    """Say whether a model that is in no registry is a folder or an archive."""
+    place = parse_address(address).folder
+    if place is not None and place.is_file():
+        return "an archive"
+    return "a folder"
 
 
 def _counted_files(metrics: Mapping[str, float | None], done: str) -> str:

@@ -13,8 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import yaml
-
+from evenhand.data_contracts.yaml_writer import comment, dump_plainly
 from evenhand.fairlib.catalogue import better, group_metrics
 from evenhand.fairlib.methods.registry import METHODS, method_class
 from evenhand.fairlib.tuning import space as spaces
@@ -443,8 +442,6 @@ def _metric_kinds(variant: ResolvedJob) -> tuple[str, ...]:
     is_short = _seconds_of(job.tune) < METRIC_SECONDS
     if not spec.needs_metric or is_fixed or is_short:
         return (job.fair_metric.kind,)
-    if not all(column.is_feature for column in variant.contract.sensitive):
-        return (job.fair_metric.kind,)
     other = LEARNED
     if job.fair_metric.kind == LEARNED:
         other = SubspaceMetric().kind
@@ -872,7 +869,7 @@ def tuned_text(
     head = (
         f"# Found by `evenhand tune` on folds of the training rows: trial {winner.number} of the "
         "study\n"
-        f"# {tuned['study']}, for {plan.aim}.\n"
     )
-    head += "".join(f"# {caveat}\n" for caveat in caveats)
-    return head + yaml.safe_dump(content, sort_keys=False, allow_unicode=True)
+    head += comment(f"{tuned['study']}, for {plan.aim}.")
+    head += "".join(map(comment, caveats))
+    return head + dump_plainly(content)

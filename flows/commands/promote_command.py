@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import json
 import secrets
-import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -15,12 +14,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from evenhand.data_contracts.favourable import favourable_in_words
 from evenhand.fairlib.file_digests import BYTECODE
-from evenhand.flows.commands.terminal import print_table
+from evenhand.flows.commands.terminal import print_note, print_table
 from evenhand.flows.job import check_alias
 from evenhand.flows.runtime import prepare_environment
 from evenhand.tasks.credentials import redacted
 from evenhand.tasks.errors import InputError, NotCarriedOut, waits_for_service
-from evenhand.tasks.escaping import terminal_text
 from evenhand.tasks.execution.store import Store
 from evenhand.tasks.registry import ledger as audit
 from evenhand.tasks.registry import policy, signatures
@@ -114,7 +112,7 @@ def promote(
 def _say_older(name: str, rules: Mapping[str, Any] | None) -> None:
     """Print by which defaults a policy of an older version is read."""
     if rules is not None and terms_of(rules).older:
-        print(f"evenhand: {older_policy(name, rules)}", file=sys.stderr)
+        print_note(f"evenhand: {older_policy(name, rules)}")
 
 
 def _remeasure(registry: str, name: str, version: str, alias: str, store_url: str | None) -> str:
@@ -130,7 +128,7 @@ def _remeasure(registry: str, name: str, version: str, alias: str, store_url: st
     _say_older(name, rules)
     verdict, record = remeasure(registry, name, version, rules, Store(store_url))
     outcome = str(record.content["verdict"]).replace("_", " ")
-    print(f"measured again by {verdict.run_id}: {outcome}", file=sys.stderr)
+    print_note(f"measured again by {verdict.run_id}: {outcome}")
     return record.digest
 
 
@@ -327,7 +325,7 @@ def _print_verification(chain: Chain, versions: _CheckedVersions, faults: Sequen
     if versions.of_release:
         print(f"code compared with that of the release: {', '.join(versions.of_release)}")
     for fault in faults:
-        print(terminal_text(f"evenhand: {fault}"), file=sys.stderr)
+        print_note(f"evenhand: {fault}")
     if faults:
         print("faults were found")
     else:
@@ -718,4 +716,4 @@ def _print(chain: Chain) -> None:
     aliases = [f"{alias} is version {version}" for alias, version in sorted(chain.aliases.items())]
     print(f"\n{chain.name}: {', '.join(aliases) or 'no alias is set'}")
     for fault in chain.faults:
-        print(terminal_text(f"evenhand: {fault}"), file=sys.stderr)
+        print_note(f"evenhand: {fault}")

@@ -18,9 +18,9 @@ from typing import Any
 from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
+from evenhand.fairlib.escaping import plain_texts
 from evenhand.fairlib.execution import available_cores
 from evenhand.fairlib.plots.palette import DARK, LIGHT
-from evenhand.tasks.escaping import plain_texts
 from evenhand.tasks.execution.fingerprint import code_digest, library_versions
 from evenhand.tasks.execution.store import Store
 from evenhand.tasks.pages import formats, sections

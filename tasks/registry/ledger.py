@@ -49,6 +49,7 @@ SUBJECTS = ("number", "when", "who", "kind", "previous")
 # What readers take from the content of a record.
 NEEDED = {kind: {"version"} for kind in ("evaluation", "approval", "signature")}
 NEEDED |= {
+    "alternative": {"version", "metric", "alternative_gap", "models"},
     "refusal": {"action", "reason"},
     "version": {"version", "files"},
     "policy": {"gates"},
@@ -62,9 +63,9 @@ class Record:
 
     `content` depends on `kind`: ``version`` (version, files), ``evaluation`` (version, verdict,
     gates, data), ``policy``, ``approval`` (version, evaluation, policy), ``signature`` (version,
-    key, signature), ``refusal`` (version, action, reason) or ``move`` (alias, from_version,
-    to_version, reason, evaluation). A record that was written with a key has the key and its
-    signature.
+    key, signature), ``refusal`` (version, action, reason), ``alternative`` (version, metric,
+    alternative_gap, models) or ``move`` (alias, from_version, to_version, reason, evaluation). A
+    record that was written with a key has the key and its signature.
     """
 
     number: int

@@ -125,6 +125,8 @@ class CheckedJob(Section):
     table_contract: Contract
     # both contracts are without these, so that naming a value computes nothing anew
     value_names: dict[str, dict[str, str]] = {}
+    # texts and marks for case files, by column
+    case_terms: dict[str, dict[str, Any]] = {}
     # columns whose differences between groups may count: the job's, or else the contract's
     legitimate: list[str] = []
 

@@ -796,6 +796,12 @@ def metric_note(learned: Mapping[str, Any]) -> str | None:
     before, after = learned["label_auc"]
     if before - after < MUCH_SIGNAL * (before - 0.5):
         return None
+    if not learned.get("adapts", True):
+        return (
+            f"the learned metric takes much of the label's signal (AUC {before:.2f} before, "
+            f"{after:.2f} after), because a sensitive attribute is no model input: if decisions "
+            "may use it, make it a model input in the contract, and columns are adapted instead"
+        )
     return (
         f"the learned metric takes much of the label's signal (AUC {before:.2f} before, "
         f"{after:.2f} after): name columns whose differences between groups may count in "
@@ -829,6 +835,7 @@ def _metric_step(
         return parameters, inputs
     if isinstance(job.fair_metric, LearnedByEvidence):
         parameters["seed"] = job.seed
+        parameters["min_cell"] = job.evaluate.min_cell
         ranges = _stated_ranges(resolved.contract)
         if ranges:
             parameters["ranges"] = ranges

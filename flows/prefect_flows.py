@@ -26,6 +26,7 @@ from prefect.states import Failed  # noqa: E402
 from prefect.task_runners import TaskRunner, ThreadPoolTaskRunner  # noqa: E402
 
 from evenhand.fairlib.catalogue import title  # noqa: E402
+from evenhand.fairlib.escaping import markdown_code, markdown_text, plain_texts  # noqa: E402
 from evenhand.flows import evaluate as evaluation  # noqa: E402
 from evenhand.flows import monitor as monitoring  # noqa: E402
 from evenhand.flows import run as retraining  # noqa: E402
@@ -45,7 +46,6 @@ from evenhand.tasks.errors import (  # noqa: E402
     NotCarriedOut,
     without_secrets,
 )
-from evenhand.tasks.escaping import markdown_code, markdown_text  # noqa: E402
 from evenhand.tasks.execution.step import report_progress  # noqa: E402
 from evenhand.tasks.execution.store import Store  # noqa: E402
 
@@ -124,7 +124,8 @@ def _add_artifacts(
         rows = _metric_rows(verdict)
     run_id = verdict.run_id
     wait_for_server()
-    create_table_artifact(table=rows, key=_key(name, table), description=f"Numbers of {run_id}")
+    shown = plain_texts(rows)
+    create_table_artifact(table=shown, key=_key(name, table), description=f"Numbers of {run_id}")
     create_markdown_artifact(
         markdown=text, key=_key(name, summary), description=f"Summary of {run_id}"
     )
@@ -449,8 +450,10 @@ def _show_means(document: Mapping[str, Any], verdict: Verdict) -> None:
         for name, summary in value["metrics"].items():
             row[name] = summary["mean"]
         rows.append(row)
-    report = f"Means of {verdict.run_id}; report: `{verdict.artifacts['report']}`"
-    create_table_artifact(table=rows, key=_key(document["job"], "sweep"), description=report)
+    report = f"Means of {verdict.run_id}; report: {markdown_code(verdict.artifacts['report'])}"
+    create_table_artifact(
+        table=plain_texts(rows), key=_key(document["job"], "sweep"), description=report
+    )
 
 
 @flow(name="tune", flow_run_name=run_name, timeout_seconds=14 * 24 * HOUR_S, **FLOW)
@@ -478,7 +481,7 @@ def tune(
     began = time.monotonic()
     if started is not None:
         began -= time.time() - started
-    plan = make_plan(job, overrides, force=force)
+    plan = make_plan(job, overrides, force=force, store_url=store)
     opened = open_store(store)
     name = run_id or new_run_id(f"{plan.resolved.job.name}-tune")
     verdict = tuning.execute(plan, opened, name, PrefectEngine(opened), prefect=True, started=began)

@@ -119,7 +119,7 @@ def resolve(job: Job, folder: str) -> ResolvedJob:
             refuse_credentials_in_file(path, f"contract {path.name}")
         declared = load_contract(name)
         job = _with_legitimate(with_terms(job, folder), declared)
-        described = declared.without_value_names().without_legitimate()
+        described = declared.without_value_names().without_legitimate().without_case_terms()
         job, contract = _leave_out(job, described)
         job = _check_text(job, contract, folder)
         method, arguments = _method(job)
@@ -135,6 +135,7 @@ def resolve(job: Job, folder: str) -> ResolvedJob:
             arguments=arguments,
             folder=folder,
             value_names=declared.value_names,
+            case_terms=declared.case_terms,
             legitimate=_legitimate(job, declared),
         )
         _check_gates(resolved)

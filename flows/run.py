@@ -359,12 +359,14 @@ def _publish(resolved: ResolvedJob, judged: GatedRun, steps: Steps) -> None:
     if resolved.value_names:
         # left out if there are none: the key is then that of a contract without names
         parameters["value_names"] = resolved.value_names
+    if resolved.case_terms:
+        parameters["case_terms"] = resolved.case_terms
     steps(
         "publish",
         parameters,
         parts,
         modules=resolved.modules,
-        is_valid=lambda record: is_current(record, uri, resolved.value_names),
+        is_valid=lambda record: is_current(record, uri, resolved.value_names, resolved.case_terms),
     )
 
 

@@ -147,6 +147,9 @@ SignedBy = Annotated[
 ]
 
 
+INPUT_TEXT = "File, folder or glob of Parquet or CSV; any URL; or DATABASE#TABLE."
+PARTITION_TEXT = "Values A..B of the input table's column partition_by, such as days."
+SINCE_TEXT = "First value of the input table's column partition_by."
 HERE = "127.0.0.1"
 KEY_TEXT = "PEM file with the private key (Ed25519) that signs the record (default: EVENHAND_KEY)."
 PIN_TEXT = "Digest that the model's policy must have (default: EVENHAND_POLICY)."
@@ -395,8 +398,10 @@ def tune(
 @command("filter", "as_json", "store_url", "direct", name="filter", reads="filter")
 def run_filter(
     job: str = typer.Argument(..., help="Job whose published proxy decides, such as bank-proxy."),
-    input_url: str = option("--input", "File, folder or glob of Parquet or CSV; any URL.", ...),
+    input_url: str = option("--input", INPUT_TEXT, ...),
     output_url: str = option("--output", "Folder, URL, or DATABASE#TABLE for the sample.", ...),
+    partition: str | None = option("--partition", PARTITION_TEXT),
+    since: str | None = option("--since", SINCE_TEXT),
     overrides: list[str] | None = option(
         "--set", "KEY=VALUE, such as filter.key=[id]; may be repeated."
     ),
@@ -407,10 +412,12 @@ def run_filter(
 @command("filter", "as_json", "store_url", "direct", reads="predict")
 def predict(
     model: Model,
-    input_url: str = option("--input", "File, folder or glob of Parquet or CSV; any URL.", ...),
+    input_url: str = option("--input", INPUT_TEXT, ...),
     output_url: str = option(
         "--output", "Folder, URL, or DATABASE#TABLE for rows and predictions.", ...
     ),
+    partition: str | None = option("--partition", PARTITION_TEXT),
+    since: str | None = option("--since", SINCE_TEXT),
     reasons: int | None = option("--reasons", "Number of reasons for each prediction."),
     adverse: bool = option(
         "--adverse", "Reasons of negative decisions only, as principal reasons.", False

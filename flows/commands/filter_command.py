@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import importlib
+import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from evenhand.flows.commands.terminal import Verb, print_end, run_verb
 from evenhand.flows.engine import Engine, Verdict
+from evenhand.tasks.errors import InputError
 from evenhand.tasks.execution.store import Store
 from evenhand.tasks.registry.bundle import parse_address
 
@@ -15,14 +17,20 @@ INTERRUPTED = "interrupted: run again with the same output, the finished parts a
 
 
 def run_filter(
-    job: str, input_url: str, output_url: str, overrides: Sequence[str] | None, **common: Any
+    job: str,
+    input_url: str,
+    output_url: str,
+    partition: str | None,
+    since: str | None,
+    overrides: Sequence[str] | None,
+    **common: Any,
 ) -> int:
     """Filter, and print the result."""
     arguments = {
         "job": job,
         "input": input_url,
         "output": output_url,
-        "overrides": list(overrides or ()),
+        "overrides": [*(overrides or ()), *_partitions("filter", partition, since)],
     }
     return _run("filter", "plan_filter", arguments, common)
 
@@ -31,6 +39,8 @@ def predict(
     model: str,
     input_url: str,
     output_url: str,
+    partition: str | None,
+    since: str | None,
     reasons: int | None,
     adverse: bool,
     overrides: Sequence[str] | None,
@@ -41,11 +51,24 @@ def predict(
         "model": model,
         "input": input_url,
         "output": output_url,
-        "overrides": list(overrides or ()),
+        "overrides": [*(overrides or ()), *_partitions("predict", partition, since)],
         "reasons": reasons,
         "adverse": adverse,
     }
     return _run("predict", "plan_prediction", arguments, common)
+
+
+def _partitions(verb: str, partition: str | None, since: str | None) -> list[str]:
+    """Return the options on partitions as an override of the verb's section."""
+    if partition is None and since is None:
+        return []
+    if partition is not None and since is not None:
+        raise InputError("--partition and --since exclude each other: give one of them.")
+    wanted = partition
+    if since is not None:
+        wanted = f"{since}.."
+    # quoted: YAML would read a date
+    return [f"{verb}.partitions={json.dumps(wanted)}"]
 
 
 def _run(verb: str, planner: str, arguments: dict[str, Any], common: dict[str, Any]) -> int:

@@ -161,6 +161,9 @@ def _property(column: Column) -> dict[str, Any]:
     extra["unit"] = column.unit
     extra["valueNames"] = column.value_names and dict(column.value_names)
     extra["legitimate"] = column.legitimate
+    extra["changeable"] = column.changeable
+    reasons: Any = column.adverse_reason
+    extra["adverseReason"] = reasons and dict(reasons)
     item["customProperties"] = _custom_properties(extra)
     return item
 

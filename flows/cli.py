@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 app = typer.Typer(
     name="evenhand",
@@ -34,7 +35,7 @@ app = typer.Typer(
 PANELS = {
     "Start": ("demo", "init", "audit"),
     "Train": ("run", "tune", "sweep", "filter"),
-    "Decide": ("predict", "evaluate", "ask", "monitor", "export"),
+    "Decide": ("predict", "case", "evaluate", "ask", "monitor", "export"),
     "Registry": (
         "app",
         "promote",
@@ -101,6 +102,25 @@ cache_app = typer.Typer(
 app.add_typer(cache_app, name="cache", rich_help_panel=panel_of("cache"))
 policy_app = typer.Typer(help="Set or show what a model must have passed.", no_args_is_help=True)
 app.add_typer(policy_app, name="policy", rich_help_panel=panel_of("policy"))
+
+
+class CaseGroup(TyperGroup):
+    """Takes `evenhand case MODEL` as `evenhand case make MODEL`."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Put `make` before anything but a command of the group or a call for help."""
+        if args and args[0] not in self.commands and args[0] not in ("--help", "-h"):
+            args = ["make", *args]
+        return super().parse_args(ctx, args)
+
+
+case_app = typer.Typer(
+    cls=CaseGroup,
+    help="Explain decisions about single people in case files, and review, replay or delete them. "
+    "`evenhand case MODEL` is `evenhand case make MODEL`.",
+    no_args_is_help=True,
+)
+app.add_typer(case_app, name="case", rich_help_panel=panel_of("case"))
 
 JobName = Annotated[str, typer.Argument(help="Name of a shipped job, or path of a job file.")]
 Model = Annotated[
@@ -326,11 +346,23 @@ def tune(
     minutes: float | None = option(
         "--minutes", "The whole command ends within so many, from 0.5 on (default: 20)."
     ),
+    cpu_minutes: float | None = option(
+        "--cpu-minutes", "CPU minutes of the whole command with all its processes, from 0.25 on."
+    ),
     trials: int | None = option("--trials", "Models that the whole study judges, at most."),
     maximize: list[str] | None = option("--maximize", "Metric to make large; may be repeated."),
     minimize: list[str] | None = option("--minimize", "Metric to make small; may be repeated."),
     where: list[str] | None = option(
         "--where", 'Limit, such as "gap_max.sex <= 0.1"; may be repeated.'
+    ),
+    alternative_to: str | None = option(
+        "--alternative-to", "Job or published model: search models as good with less disparity."
+    ),
+    no_worse: list[str] | None = option(
+        "--no-worse", 'What an alternative keeps: "balanced_accuracy by 0.005"; may be repeated.'
+    ),
+    alternative_gap: float | None = option(
+        "--alternative-gap", "Most that an alternative may have less disparity; else exit code 1."
     ),
     prefer: str | None = option(
         "--prefer", "Metric by which the winner is chosen; alone: no new trials."
@@ -506,6 +538,93 @@ def export(
     """Write a published model as one archive of its files, an ONNX graph, PMML, or a SQL query
     that decides in a warehouse.
     """
+
+
+CasesFolder = Annotated[
+    Path | None,
+    typer.Option("--cases", help="Folder of the case store (default: cases in the store)."),
+]
+Case = Annotated[str, typer.Argument(help="Case: its 16 digits, its folder, or a file in it.")]
+
+
+@command("case", "as_json", "store_url", name="make", to=case_app)
+def make(
+    model: Model,
+    rows: str = option("--rows", "Table of people: file, folder or URL.", ...),
+    row: str | None = option(
+        "--row", "One person's id, or row number from 1 (default: all adverse decisions)."
+    ),
+    contract: str | None = option(
+        "--contract", "Contract whose changeable and adverseReason count (default: the version's)."
+    ),
+    language: str = option("--language", "Language of the reasons' texts.", "en"),
+    metric: Path | None = option(
+        "--metric", "Folder of the fair metric (default: that of the version's run, if kept)."
+    ),
+    radius: float = option("--radius", "Fair distance of comparable people.", 0.1),
+    no_recourse: bool = option("--no-recourse", "Do not search what would change it.", False),
+    no_proof: bool = option("--no-proof", "Do not look for comparable people.", False),
+    with_letter: bool = option("--letter", "Write a letter in plain language too.", False),
+    keep_days: int | None = option(
+        "--keep-days", "Days until `case delete --expired` deletes it (default: 1095).", min=0
+    ),
+    key: Path | None = option("--key", KEY_TEXT),
+    cases: CasesFolder = None,
+) -> None:
+    """Write case files of one row, or of all adverse decisions of a table."""
+
+
+@command("case", "as_json", "store_url", name="review", to=case_app)
+def review(
+    case: Case,
+    outcome: str = option("--outcome", "upheld or changed.", ...),
+    reason: str = option("--reason", "Why, in a sentence.", ...),
+    key: Path | None = option("--key", KEY_TEXT),
+    cases: CasesFolder = None,
+) -> None:
+    """Record what a person who looked at the case decided."""
+
+
+@command("case", "as_json", "store_url", name="replay", to=case_app)
+def replay(
+    case: Case,
+    corrected: list[str] | None = option(
+        "--correct", "NAME=VALUE, a corrected input; may be repeated."
+    ),
+    model: str | None = option(
+        "--model", "Where the version is now, such as an archive (default: where it was)."
+    ),
+    key: Path | None = option("--key", KEY_TEXT),
+    cases: CasesFolder = None,
+) -> None:
+    """Decide a case again on the same version, bit for bit, or with corrected values."""
+
+
+@command("case", "as_json", "store_url", name="delete", to=case_app)
+def delete(
+    case: str | None = typer.Argument(None, help="Case: its 16 digits, or its folder."),
+    is_expired: bool = option("--expired", "Delete all cases whose time is over.", False),
+    reason: str = option("--reason", "Why, for the log; no personal data.", "on request"),
+    key: Path | None = option("--key", KEY_TEXT),
+    cases: CasesFolder = None,
+) -> None:
+    """Delete a person's case; the log stays verifiable."""
+
+
+@command("case", "as_json", "store_url", name="verify", to=case_app)
+def verify_cases(
+    anchor: Path | None = option(
+        "--anchor", "End of the log: written if the file is new, else compared."
+    ),
+    signed_by: SignedBy = None,
+    cases: CasesFolder = None,
+) -> None:
+    """Check the log and the files of all cases; the exit code is 1 if any were changed."""
+
+
+@command("case", "as_json", "store_url", name="ls", to=case_app)
+def ls(cases: CasesFolder = None) -> None:
+    """List the cases, without any value of a person."""
 
 
 @command("documents", "as_json", "store_url")

@@ -37,11 +37,11 @@ from evenhand.flows.job_file import load_job  # noqa: E402
 from evenhand.flows.prefect_engine import HOUR_S, TASK, PrefectEngine, open_store  # noqa: E402
 from evenhand.flows.resolved_job import resolve  # noqa: E402
 from evenhand.flows.run import up_to_date  # noqa: E402
+from evenhand.flows.run_events import emit, refusal_of  # noqa: E402
 from evenhand.flows.sweep import Grid, PointResult, make_grid  # noqa: E402
 from evenhand.flows.tune_plan import make_plan  # noqa: E402
 from evenhand.flows.workers import make_pool  # noqa: E402
 from evenhand.tasks.errors import (  # noqa: E402
-    GateRefused,
     InputError,
     NotCarriedOut,
     without_secrets,
@@ -151,7 +151,7 @@ def _result_of(verdict: Verdict) -> dict[str, Any]:
     """
     get_run_logger().info("%s: %s", verdict.run_id, verdict.status)
     if verdict.exit_code != 0:
-        raise GateRefused(verdict.error or "; ".join(_refusals(verdict)), verdict.exit_code)
+        raise refusal_of(verdict, verdict.error or "; ".join(_refusals(verdict)))
     return verdict.to_dict()
 
 
@@ -184,8 +184,10 @@ def retrain(
         unchanged = up_to_date(resolved, opened, name, engine)
         if unchanged is not None:
             get_run_logger().info("%s", "; ".join(unchanged.notes))
+            emit(unchanged, resolved.model_name)
             return unchanged.to_dict()
     verdict = retraining.execute(resolved, opened, name, engine)
+    emit(verdict, resolved.model_name)
     model = verdict.model
     line = "No model."
     if model:
@@ -230,6 +232,7 @@ def evaluate(
     verdict = evaluation.execute(plan, opened, name, PrefectEngine(opened))
     text = opened.read_text("runs", verdict.run_id, "summary.md") or ""
     assert verdict.model is not None
+    emit(verdict, verdict.model["name"])
     _add_artifacts(verdict, verdict.model["name"], "evaluate-metrics", "evaluate", text)
     return _result_of(verdict)
 
@@ -267,6 +270,7 @@ def monitor(
     if verdict.exit_code == 1 and retrain_deployment is not None:
         _start(retrain_deployment, opened, verdict)
     assert verdict.model is not None
+    emit(verdict, verdict.model["name"])
     retrained = verdict.artifacts.get("retrained")
     outcome = {0: "no drift beyond the gates", 1: "drifted", 3: "not enough evidence"}[
         verdict.exit_code
@@ -477,7 +481,7 @@ def tune(
     began = time.monotonic()
     if started is not None:
         began -= time.time() - started
-    plan = make_plan(job, overrides, force=force)
+    plan = make_plan(job, overrides, force=force, store_url=store)
     opened = open_store(store)
     name = run_id or new_run_id(f"{plan.resolved.job.name}-tune")
     verdict = tuning.execute(plan, opened, name, PrefectEngine(opened), prefect=True, started=began)

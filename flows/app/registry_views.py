@@ -41,6 +41,7 @@ class Screen(NamedTuple):
     title: str
     lead: Sequence[str]  # sentences under the title
     sections: Sequence[Section]
+    versions: Sequence[str] = ()  # of the model that it is about, newest first
 
 
 @dataclass(frozen=True)
@@ -122,7 +123,7 @@ def model_screen(uri: str, name: str) -> Screen:
     sections = [_versions(chain), _policy(chain), _records(chain)]
     if chain.faults:
         sections.insert(0, Section("faults", "Faults of the record", list(chain.faults)))
-    return Screen(name, [_in_use(chain)], sections)
+    return Screen(name, [_in_use(chain)], sections, versions_of(chain))
 
 
 def _in_use(chain: Chain) -> str:
@@ -259,7 +260,7 @@ def version_screen(uri: str, name: str, version: str) -> VersionScreen:
     """
     chain = history(uri, name)
     _require_version(chain, version)
-    judgement = judgement_of(uri, name, version, CHAMPION)
+    judgement = judgement_of(uri, chain, version, CHAMPION)
     aliases = sorted(alias for alias, number in chain.aliases.items() if number == version)
     is_champion = chain.aliases.get(CHAMPION) == version
     was_champion = any(move.content["from_version"] == version for move in chain.moves(CHAMPION))
@@ -388,7 +389,7 @@ def comparison_screen(uri: str, name: str, first: str, second: str) -> Screen:
     terms = _differing_terms(one, other, first, second)
     if terms is not None:
         sections.append(terms)
-    return Screen(title, lead, sections)
+    return Screen(title, lead, sections, versions_of(chain))
 
 
 def _both(one: Mapping[str, Any], other: Mapping[str, Any], metric: str) -> bool:
@@ -454,8 +455,3 @@ def _short(value: Any) -> str:
     if isinstance(value, Mapping):
         return ", ".join(f"{key}: {_limits_in_words(item)}" for key, item in value.items())
     return str(value)[:40]
-
-
-def version_numbers(uri: str, name: str) -> list[str]:
-    """Numbers of a model's versions, newest first."""
-    return versions_of(history(uri, name))

@@ -321,9 +321,8 @@ def _add_screens(app: FastAPI) -> None:
     def model(settings: In, session: InSession, name: str) -> Response:
         """One model."""
         screen = views.model_screen(settings.registry, name)
-        return HTMLResponse(
-            _render("model.html.j2", settings, session, screen=screen, **_pair(settings, name))
-        )
+        page = _render("model.html.j2", settings, session, **_choice(screen, name))
+        return HTMLResponse(page)
 
     @app.get("/models/{name}/compare")
     def compare(
@@ -331,15 +330,8 @@ def _add_screens(app: FastAPI) -> None:
     ) -> Response:
         """Two versions of a model side by side."""
         screen = views.comparison_screen(settings.registry, name, first, second)
-        return HTMLResponse(
-            _render(
-                "model.html.j2",
-                settings,
-                session,
-                screen=screen,
-                **_pair(settings, name, first, second),
-            )
-        )
+        page = _render("model.html.j2", settings, session, **_choice(screen, name, first, second))
+        return HTMLResponse(page)
 
     @app.get("/models/{name}/versions/{version}")
     def version(
@@ -376,12 +368,13 @@ def _add_screens(app: FastAPI) -> None:
         return HTMLResponse(text, headers={"Content-Security-Policy": REPORT_POLICY})
 
 
-def _pair(settings: AppSettings, name: str, first: str = "", second: str = "") -> dict[str, Any]:
-    """What the form that chooses two versions needs."""
-    numbers = views.version_numbers(settings.registry, name)
+def _choice(screen: views.Screen, name: str, first: str = "", second: str = "") -> dict[str, Any]:
+    """A screen with the form that chooses two versions, which begins with the newest ones."""
+    numbers = screen.versions
     if not first and len(numbers) > 1:
         first, second = numbers[1], numbers[0]
     return {
+        "screen": screen,
         "numbers": numbers,
         "first": first,
         "second": second,

@@ -26,7 +26,6 @@ from evenhand.tasks.registry.ledger import (
     append,
     evaluations_of,
     move_alias,
-    read_chain,
     settled_chain,
 )
 from evenhand.tasks.registry.policy_terms import judged_otherwise, measured_otherwise, terms_of
@@ -155,13 +154,13 @@ class Judgement:
 
 
 @waits_for_service
-def judgement_of(uri: str, name: str, version: str, alias: str) -> Judgement:
-    """Judge a version as `promote` would, and change and record nothing.
+def judgement_of(uri: str, chain: Chain, version: str, alias: str) -> Judgement:
+    """Judge a version by a model's chain as `promote` would, and change and record nothing.
 
     The acting person counts: a policy may say who promotes.
     """
     with registry_client(uri) as client:
-        return _judgement(client, uri, read_chain(client, name), version, alias)
+        return _judgement(client, uri, chain, version, alias)
 
 
 def _judgement(client: MlflowClient, uri: str, chain: Chain, version: str, alias: str) -> Judgement:

@@ -43,10 +43,12 @@ from evenhand.tasks.execution.fingerprint import code_digest, git_state, library
 from evenhand.tasks.execution.step import StepContext, StepResult
 from evenhand.tasks.execution.store import ABANDONED_S, StepRecord
 from evenhand.tasks.registry.client import (
+    CASE_TAG,
     DIGEST_TAG,
     FILES_TAG,
     NAMES_TAG,
     PROVENANCE_TAG,
+    case_terms,
     damaged_files,
     listed_files,
     published,
@@ -98,9 +100,14 @@ PROXY = (
 )
 
 
-def is_current(record: StepRecord, uri: str, names: Mapping[str, Any] | None = None) -> bool:
-    """Whether a cached publication is valid: its version has the alias, these names and all its
-    bytes.
+def is_current(
+    record: StepRecord,
+    uri: str,
+    names: Mapping[str, Any] | None = None,
+    terms: Mapping[str, Any] | None = None,
+) -> bool:
+    """Whether a cached publication is valid: its version has the alias, these names, these terms
+    of case files and all its bytes.
     """
     name = record.facts["name"]
     version = record.facts["version"]
@@ -108,6 +115,8 @@ def is_current(record: StepRecord, uri: str, names: Mapping[str, Any] | None = N
     if current is None or current.version != version:
         return False
     if value_names(uri, name, version) != (names or {}):
+        return False
+    if case_terms(uri, name, version) != (terms or {}):
         return False
     return not damaged_files(uri, name, version)
 
@@ -227,11 +236,7 @@ def _publish_version(
             )
         client.set_model_version_tag(name, version, PROVENANCE_TAG, parameters["provenance"])
         # a tag and no part of the content: the same model under other names is the same version
-        names = parameters.get("value_names", {})
-        if names or NAMES_TAG in client.get_model_version(name, version).tags:
-            client.set_model_version_tag(
-                name, version, NAMES_TAG, json.dumps(names, sort_keys=True)
-            )
+        _set_texts(client, name, version, parameters)
         evaluation = _evaluation(parameters, card["gates"], card["metrics"])
         chain = settled_chain(client, name, alias)
         if not chain.of("version", version):  # also if the run that registered it was killed before
@@ -259,6 +264,18 @@ def _publish_version(
             alias = WAITING
     made = {"name": name, "alias": alias, "version": version, "uri": f"models:/{name}@{alias}"}
     return made | {"held_back": held_back, "policy": policy is not None}
+
+
+def _set_texts(
+    client: MlflowClient, name: str, version: str, parameters: Mapping[str, Any]
+) -> None:
+    """Set the tags of names of values and of what case files need, or empty those of a
+    publication before.
+    """
+    for key, tag in (("value_names", NAMES_TAG), ("case_terms", CASE_TAG)):
+        texts = parameters.get(key, {})
+        if texts or tag in client.get_model_version(name, version).tags:
+            client.set_model_version_tag(name, version, tag, json.dumps(texts, sort_keys=True))
 
 
 def _move_alias_by_policy(

@@ -75,6 +75,7 @@ bench: $(VENV)/.installed-dev
 	$(BIN)/python -m benchmarks.studies.judged_methods
 	$(BIN)/python -m benchmarks.studies.membership_study
 	$(BIN)/python -m benchmarks.studies.training_overlap
+	$(BIN)/python -m benchmarks.studies.fuzzed_inputs
 	$(BIN)/python -m benchmarks.speed.evaluate_speed
 	$(BIN)/python -m benchmarks.speed.audit_speed --environments $(VENV)/peers/env
 	$(BIN)/python -m benchmarks.speed.predict_speed --folder $(VENV)/predicting

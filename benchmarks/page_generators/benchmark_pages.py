@@ -29,7 +29,8 @@ HEAD = """\
 Measured figures, a page a method or topic. `make bench` makes all pages from `benchmarks/results/*.json`; each
 result keeps its machine, versions, commit and command. Of a large result the repository has a summary: its command
 measures the whole again, into `benchmarks/results/whole/`. *Plain* is the baseline without mitigation, *blind* the
-baseline without sensitive features ([glossary](glossary.md#baselines-and-comparison)).
+baseline without sensitive features ([glossary](glossary.md#baselines-and-comparison)). [The five papers](papers/index.md) has every printed table and figure
+with ours beside it.
 """
 
 PROTOCOL = """\

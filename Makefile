@@ -72,6 +72,7 @@ bench: $(VENV)/.installed-dev
 	$(BIN)/python -m benchmarks.studies.default_networks
 	$(BIN)/python -m benchmarks.studies.untuned_tables
 	$(BIN)/python -m benchmarks.studies.judged_methods
+	$(BIN)/python -m benchmarks.studies.method_fronts
 	$(BIN)/python -m benchmarks.studies.membership_study
 	$(BIN)/python -m benchmarks.studies.training_overlap
 	$(BIN)/python -m benchmarks.speed.evaluate_speed

@@ -21,7 +21,13 @@ from benchmarks.page_generators import (
     untuned_page,
 )
 from benchmarks.reproductions.printed_tables import format_row, verdict
-from benchmarks.studies import judged_methods, membership_study, tuned_jobs, tuned_limits
+from benchmarks.studies import (
+    judged_methods,
+    membership_study,
+    method_fronts,
+    tuned_jobs,
+    tuned_limits,
+)
 
 HEAD = """\
 # Benchmarks
@@ -29,7 +35,8 @@ HEAD = """\
 Measured figures, a page a method or topic. `make bench` makes all pages from `benchmarks/results/*.json`; each
 result keeps its machine, versions, commit and command. Of a large result the repository has a summary: its command
 measures the whole again, into `benchmarks/results/whole/`. *Plain* is the baseline without mitigation, *blind* the
-baseline without sensitive features ([glossary](glossary.md#baselines-and-comparison)). [The five papers](papers/index.md) has every printed table and figure
+baseline without sensitive features ([glossary](glossary.md#baselines-and-comparison)).
+[The five papers](papers/index.md) has every printed table and figure
 with ours beside it.
 """
 
@@ -79,10 +86,19 @@ def main() -> None:
         read_result("evaluate"), read_result("services"), read_result("latency"), _provenance
     )
     text = page(
-        tables, speed, budro, sensei, proxies, dadi, faias, operations, read_result("judged")
+        tables,
+        speed,
+        budro,
+        sensei,
+        proxies,
+        dadi,
+        faias,
+        operations,
+        read_result("judged"),
+        read_result("fronts"),
     )
     split_page.write(text, DOCS)
-    needed = ("judged", "dadi", "faias", "proxies_judged", "planted_worlds", "real_tables")
+    needed = ("fronts", "dadi", "faias", "proxies_judged", "planted_worlds", "real_tables")
     kept = {name: read_result(name) for name in needed}
     if all(kept.values()):
         choose_page.write(DOCS / "choose-a-method.md", kept)
@@ -98,6 +114,7 @@ def page(
     faias: dict[str, Any] | None = None,
     operations: Sequence[str] = (),
     by_protocol: dict[str, Any] | None = None,
+    fronts: dict[str, Any] | None = None,
 ) -> str:
     """The text; missing parts, other than `tables` and `speed`, are left out."""
     parts = [HEAD]
@@ -107,6 +124,7 @@ def page(
         for name, row in tables["rows"].items():
             if name.startswith(prefix):
                 parts.append(_job(name, row))
+    parts += method_fronts.sections(fronts or {}, _provenance)
     parts += judged_methods.sections(by_protocol or {}, _provenance)
     parts += [_speed(speed), _provenance(speed)]
     if "joined_columns" in speed:

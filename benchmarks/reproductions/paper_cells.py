@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -195,7 +195,7 @@ class Share:
     without_reason: tuple[str, ...]
 
 
-def share(counted: list[Cell]) -> Share:
+def share(counted: Sequence[Cell]) -> Share:
     """Return the counts of some cells, and those that lack ours or differ without a reason."""
     own = [cell for cell in counted if cell.is_own and cell.has_ours]
     open_cells = [

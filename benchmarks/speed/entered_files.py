@@ -78,7 +78,8 @@ def entered_functions(command: list[str]) -> set[tuple[str, str]]:
             sys.settrace(None)
             threading.settrace(None)  # type: ignore[arg-type]
     functions = set()
-    for code in codes:
+    # a copy: threads that still run go on adding
+    for code in list(codes):
         # comprehensions and lambdas of a module's body are no functions that a reader enters
         is_nested = "<locals>" in code.co_qualname
         if code.co_flags & IS_FUNCTION and (is_nested or not code.co_name.startswith("<")):

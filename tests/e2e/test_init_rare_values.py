@@ -64,7 +64,7 @@ def holders(folder: Path) -> set[str]:
     return names
 
 
-def test_an_employer_of_one_person_is_in_no_file_but_the_raw_table(
+def test_a_rare_employer_is_in_the_raw_table_alone(
     tmp_path: Path, registry: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # ten seconds: a training and five commands, of which each could name the employer

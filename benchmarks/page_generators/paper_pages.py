@@ -153,6 +153,7 @@ def index() -> str:
         "|---|---|---|---|---|",
     ]
     total = [0, 0, 0, 0]
+    every = share([cell for paper in PAPERS for cell in cells(paper)])
     for paper in PAPERS:
         counted = share(list(cells(paper)))
         numbers = [counted.cells, counted.with_ours, counted.own, counted.own_close]
@@ -166,7 +167,8 @@ def index() -> str:
         f"{total[1] / total[0]:.0%} of the printed cells have ours beside them, and {total[3] / total[2]:.0%} of those on a",
         "paper's own method are within two standard errors, better, or true of ours. A cell is a printed number",
         "or a statement that the paper makes of a figure; rows that another table repeats count once. Every",
-        "other cell has a reason on its page.\n",
+        f"other cell has a reason on its page. Of {every.numbers} numbers in tables of results {every.on_all_splits} are",
+        "measured on all printed splits; every row states on how many.\n",
         "## Where each table and figure is\n",
     ]
     for paper in PAPERS:

@@ -42,6 +42,8 @@ class Cell:
         true of ours.
     reason : str
         Why ours is missing or differs.
+    splits : int
+        Of a number in a table of results: on how many splits ours is measured.
     """
 
     paper: str
@@ -51,6 +53,7 @@ class Cell:
     has_ours: bool
     is_close: bool
     reason: str
+    splits: int = 0
 
 
 @cache
@@ -143,7 +146,14 @@ def _result_cells(
             if ours is not None:
                 close = is_close(compared(metric, (cell[0], cell[1]), ours, is_own))
             yield Cell(
-                paper, item["id"], label, is_own, ours is not None, close, reason_of(paper, label)
+                paper,
+                item["id"],
+                label,
+                is_own,
+                ours is not None,
+                close,
+                reason_of(paper, label),
+                0 if found is None else found[1]["splits"],
             )
 
 
@@ -177,7 +187,7 @@ def _statement_cells(paper: str, item: Mapping[str, Any]) -> Iterator[Cell]:
     for statement in item.get("statements", ()):
         result = paper_claims.answer(statement["id"])
         label = statement["id"]
-        is_own = not statement.get("baseline", False)
+        is_own = statement.get("own", True)
         holds = result is not None and result.holds
         yield Cell(
             paper, item["id"], label, is_own, result is not None, holds, reason_of(paper, label)
@@ -192,6 +202,8 @@ class Share:
     with_ours: int
     own: int
     own_close: int
+    numbers: int
+    on_all_splits: int
     without_reason: tuple[str, ...]
 
 
@@ -208,5 +220,7 @@ def share(counted: Sequence[Cell]) -> Share:
         sum(cell.has_ours for cell in counted),
         len(own),
         sum(cell.is_close for cell in own),
+        sum(cell.splits > 0 for cell in counted),
+        sum(cell.splits >= PRINTED_SPLITS for cell in counted),
         tuple(open_cells),
     )

@@ -470,7 +470,7 @@ def loans_always() -> Answer:
     """Figure 3 of DADI: the fair features of the loans."""
     value = _loans_share(("X1", "X2", "X3", "X9"))
     return Answer(
-        value.mean + 2 * (value.error or 0.0) >= 0.95,
+        value.mean >= 0.95,
         f"asked of {value.mean:.0%} of the people",
         f"{len(loans())} samples of 100,000, no margin",
         LOANS_COMMAND,

@@ -19,6 +19,7 @@ from benchmarks.page_generators import paper_pages
 from benchmarks.reproductions import (
     dadi_curve,
     dadi_paper,
+    german_differences,
     paper_surfaces,
     paper_times,
     proxies_paper,
@@ -45,7 +46,7 @@ class Part:
     @property
     def is_done(self) -> bool:
         """Whether the results have it."""
-        return self.key in read_result(self.result)
+        return bool(read_result(self.result).get(self.key))
 
 
 def _proxies(name: str) -> Part:
@@ -55,7 +56,8 @@ def _proxies(name: str) -> Part:
 PARTS: dict[str, tuple[Part, ...]] = {
     "budro": (
         Part("two clusters", "papers_surfaces", "budro", lambda: paper_surfaces.main(["budro"])),
-        Part("table 10", "papers_times", "rows", lambda: paper_times.main([])),
+        Part("German differences", "papers_german", "whole", german_differences.main),
+        Part("table 10", "papers_times", "whole", lambda: paper_times.main([])),
     ),
     "sensei": (
         Part("surfaces", "papers_surfaces", "sensei", lambda: paper_surfaces.main(["sensei"])),

@@ -62,6 +62,7 @@ bench: $(VENV)/.installed-dev
 	$(BIN)/python -m benchmarks.reproductions.printed_tables
 	$(BIN)/python -m benchmarks.speed.pipeline_speed
 	$(BIN)/python -m benchmarks.speed.startup
+	$(BIN)/python -m benchmarks.speed.nothing_new
 	$(BIN)/python -m benchmarks.speed.first_contact
 	$(BIN)/python -m benchmarks.studies.init_corpus
 	$(BIN)/python -m benchmarks.speed.init_speed

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import math
+import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields, replace
 from itertools import pairwise
@@ -33,7 +34,13 @@ _LATER_ATTRIBUTES = (
     "favourable",
     "at_least",
     "legitimate",
+    "changeable",
+    "adverse_reason",
 )
+# Whether a person can change a value: not at all, only upwards or downwards, or freely.
+CHANGES = ("fixed", "up", "down", "free")
+# Language of a reason that names none.
+LANGUAGE = "en"
 ENCODINGS = ("onehot", "binary", "ordinal", "standard", "unit", "calendar", "text")
 
 
@@ -92,6 +99,12 @@ class Column:
     legitimate : True or None, default None
         Of a feature: whether its differences between groups may count, for fair metrics (a
         resolving variable). False becomes None.
+    changeable : str or None, default None
+        Of a model input: whether a person can change its value, one of `CHANGES`, for case files;
+        ``up`` and ``down`` need numbers or an order. None if the contract does not say.
+    adverse_reason : str, mapping, tuple of pairs, or None, default None
+        Of a model input: the text of the principal reason of an adverse decision, by language,
+        for case files; kept as pairs of language and text.
 
     Raises
     ------
@@ -118,6 +131,8 @@ class Column:
     value_names: Mapping[Any, str] | tuple[tuple[str, str], ...] | None = None
     at_least: int | float | None = None
     legitimate: bool | None = None
+    changeable: str | None = None
+    adverse_reason: str | Mapping[str, str] | tuple[tuple[str, str], ...] | None = None
 
     def __post_init__(self) -> None:
         """Check every attribute and convert values to the column's type."""
@@ -142,6 +157,8 @@ class Column:
         self._check_unit()
         self._check_names(where)
         self._check_legitimate()
+        self._check_changeable(where)
+        self._check_adverse_reason()
 
     def _fault(self, text: str) -> ContractError:
         return ContractError(f"column '{self.name}': {text}")
@@ -445,6 +462,49 @@ class Column:
             )
         self._set("legitimate", self.legitimate or None)
 
+    def _check_changeable(self, where: str) -> None:
+        if self.changeable is None:
+            return
+        one_of(where, "changeable", self.changeable, CHANGES)
+        self._require_input("changeable")
+        if self.changeable == "fixed":
+            return
+        if self.role == "sensitive":
+            raise self._fault("a sensitive column is fixed: remove changeable")
+        has_order = self.is_numeric and self.encoding in ("standard", "unit")
+        if self.changeable != "free" and not has_order and self.encoding != "ordinal":
+            raise self._fault(
+                f"changeable: {self.changeable} needs numbers or an order: use free or fixed"
+            )
+        if self.logical_type == "date" or self.is_text:
+            raise self._fault("changeable is for numbers and categories only: use fixed")
+
+    def _check_adverse_reason(self) -> None:
+        if self.adverse_reason is None:
+            return
+        self._require_input("adverseReason")
+        reasons: Any = self.adverse_reason
+        if isinstance(reasons, str):
+            reasons = {LANGUAGE: reasons}
+        pairs = reasons.items() if isinstance(reasons, Mapping) else reasons
+        texts = {}
+        for language, text in pairs:
+            if not isinstance(language, str) or not isinstance(text, str) or not text.strip():
+                raise self._fault(
+                    "adverseReason is a text, or texts by language such as "
+                    "{en: Too few years of work, de: Zu wenige Berufsjahre}"
+                )
+            texts[language] = text.strip()
+        if not texts:
+            raise self._fault("adverseReason is empty: write a text or remove it")
+        self._set("adverse_reason", tuple(texts.items()))
+
+    def _require_input(self, key: str) -> None:
+        """Check that a key for case files is on a column that a model may read."""
+        # a column that is ignored for a while may keep it
+        if not self.is_feature and self.role != "ignore":
+            raise self._fault(f"{key} is for model inputs; role {self.role} is none: remove it")
+
     def _check_names(self, where: str) -> None:
         if self.value_names is None:
             return
@@ -517,7 +577,7 @@ class Column:
         ----------
         role : str
             One of `ROLES`; the encoding, the positive and the favourable value, the threshold and
-            the mark of a legitimate column are removed.
+            the marks of legitimate and changeable columns are removed.
         **changes
             Other attributes of :class:`Column` to replace.
 
@@ -534,6 +594,8 @@ class Column:
             favourable=None,
             at_least=None,
             legitimate=None,
+            changeable=None,
+            adverse_reason=None,
             **changes,
         )
 
@@ -637,7 +699,9 @@ def finite(where: str, key: str, value: Any) -> float:
     ContractError
         If the value is no number, a boolean, NaN or infinite.
     """
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
+    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    # a whole number may be larger than any float
+    if not is_number or not abs(value) <= sys.float_info.max:
         raise ContractError(f"{where}: {key} must hold finite numbers")
     return float(value)
 

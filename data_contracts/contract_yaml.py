@@ -12,6 +12,7 @@ from evenhand.data_contracts.column import Column, Value
 from evenhand.data_contracts.errors import ContractError
 from evenhand.data_contracts.model import Contract
 from evenhand.data_contracts.odcs import POLICIES
+from evenhand.data_contracts.yaml_writer import PlainDumper, comment
 
 _HEADER = """\
 # Data contract in the form of the Open Data Contract Standard v3: the columns of the table and
@@ -94,8 +95,7 @@ def to_yaml(contract: Contract, notes: Sequence[str] = ()) -> str:
     }
     text = yaml.dump(document, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=110)
     lines = [_COMMENTS.get(line, "") + line for line in text.split("\n")]
-    # a column's name may hold line breaks, which would end the comment
-    comments = "".join(f"# {' '.join(note.split())}\n" for note in notes)
+    comments = "".join(map(comment, notes))
     return _HEADER + comments + "\n".join(lines)
 
 
@@ -104,7 +104,7 @@ def _custom_properties(values: Mapping[str, Any]) -> list[dict[str, Any]]:
     return [{"property": key, "value": value} for key, value in values.items() if value is not None]
 
 
-class _Dumper(yaml.SafeDumper):
+class _Dumper(PlainDumper):
     """YAML with short lists and mappings on one line, and without anchors."""
 
     def ignore_aliases(self, data: Any) -> bool:
@@ -161,6 +161,9 @@ def _property(column: Column) -> dict[str, Any]:
     extra["unit"] = column.unit
     extra["valueNames"] = column.value_names and dict(column.value_names)
     extra["legitimate"] = column.legitimate
+    extra["changeable"] = column.changeable
+    reasons: Any = column.adverse_reason
+    extra["adverseReason"] = reasons and dict(reasons)
     item["customProperties"] = _custom_properties(extra)
     return item
 

@@ -301,15 +301,43 @@ class Contract:
         return replace(self, columns=columns)
 
     @property
+    def case_terms(self) -> dict[str, dict[str, Any]]:
+        """What case files need of each column: ``changeable`` and ``adverse_reason`` by language;
+        columns without either are left out.
+        """
+        terms: dict[str, dict[str, Any]] = {}
+        for column in self.columns:
+            stated: dict[str, Any] = {}
+            if column.changeable:
+                stated["changeable"] = column.changeable
+            reasons: Any = column.adverse_reason
+            if reasons:
+                stated["adverse_reason"] = dict(reasons)
+            if stated:
+                terms[column.name] = stated
+        return terms
+
+    def without_case_terms(self) -> Contract:
+        """Return a copy that does not say what case files need: the contract that steps get, so
+        that these texts change no key.
+        """
+        columns = []
+        for column in self.columns:
+            columns.append(replace(column, changeable=None, adverse_reason=None))
+        return replace(self, columns=tuple(columns))
+
+    @property
     def digest(self) -> str:
         """sha256 (hex) of :meth:`to_dict`: independent of comments, key order, layout and names of
         values.
 
         Nor does it depend on which outcome is favourable, so that models which were published
         before contracts had `favourable` can be compared with later ones, or on which columns are
-        legitimate: models whose fair metrics differ can be compared.
+        legitimate: models whose fair metrics differ can be compared. Texts and marks for case files
+        do not count either.
         """
-        plain = self.without_value_names().without_favourable().without_legitimate().to_dict()
+        measured = self.without_value_names().without_favourable().without_legitimate()
+        plain = measured.without_case_terms().to_dict()
         text = json.dumps(plain, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
         return hashlib.sha256(text.encode()).hexdigest()
 

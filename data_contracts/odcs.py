@@ -25,7 +25,12 @@ from evenhand.data_contracts.yaml_loader import StrictError, StrictLoader
 
 # our `customProperties`; the reference page has their meaning
 _INPUT_PROPERTIES = ("role", "use", "positive", "favourable", "atLeast", "encoding", "bins")
-COLUMN_PROPERTIES = (*_INPUT_PROPERTIES, "missing", "other", "unit", "valueNames", "legitimate")
+_CASE_PROPERTIES = ("changeable", "adverseReason")
+COLUMN_PROPERTIES = (
+    *_INPUT_PROPERTIES,
+    *("missing", "other", "unit", "valueNames", "legitimate"),
+    *_CASE_PROPERTIES,
+)
 # the attribute of a contract that each policy sets
 POLICIES = {
     "unseenCategories": "unseen_categories",
@@ -41,6 +46,7 @@ _PROPERTY_TYPES = (
     ("missing", list, "a list such as ['?', 999]"),
     ("other", str, "a text such as other"),
     ("valueNames", dict, "names such as {1: male, 2: female}"),
+    ("adverseReason", (str, dict), "a text, or texts by language such as {en: Too few years}"),
 )
 
 
@@ -444,6 +450,8 @@ def _column(item: PropertyDocument) -> Column:
         favourable=extra.get("favourable"),
         at_least=extra.get("atLeast"),
         legitimate=extra.get("legitimate"),
+        changeable=extra.get("changeable"),
+        adverse_reason=extra.get("adverseReason"),
         other=extra.get("other"),
         **{key: extra.get(key) for key in ("positive", "encoding", "bins", "missing", "unit")},
     )

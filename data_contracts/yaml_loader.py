@@ -11,8 +11,12 @@ import yaml
 
 # Values and keys of a document after its aliases are followed.
 MAX_NODES = 200_000
+# Characters of a document: the reader needs a second, and some megabytes, for 100,000.
+MAX_CHARACTERS = 4_000_000
 
 
+# Digits of a whole number that a float still holds.
+MOST_DIGITS = 300
 # Halves of a pair of UTF-16, which no file in UTF-8 can hold.
 _HALF_CHARACTERS = re.compile("[\ud800-\udfff]")
 
@@ -87,6 +91,9 @@ def _size(node: yaml.Node, sizes: dict[int, int | None]) -> int:
             f"line {line} has half of a character, a code from \\ud800 to \\udfff: write the "
             "character itself"
         )
+    if node.tag == "tag:yaml.org,2002:int" and len(node.value) > MOST_DIGITS:
+        line = node.start_mark.line + 1
+        raise StrictError(f"line {line} has a number of more than {MOST_DIGITS} digits: shorten it")
     children: list[yaml.Node] = []
     if isinstance(node, yaml.MappingNode):
         for key, value in node.value:
@@ -118,4 +125,6 @@ def load_strictly(text: str) -> Any:
     yaml.YAMLError, ValueError, RecursionError
         If the document is not valid.
     """
+    if len(text) > MAX_CHARACTERS:
+        raise StrictError(f"it has more than {MAX_CHARACTERS:,} characters: shorten it")
     return yaml.load(text, Loader=StrictLoader)  # noqa: S506 (a SafeLoader)

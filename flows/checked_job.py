@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
+import functools
+import hashlib
 import inspect
-from collections.abc import Mapping
+import json
+import os
+import platform
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from pydantic import ConfigDict
 
@@ -13,7 +19,90 @@ from evenhand.data_contracts.model import Contract
 from evenhand.fairlib.methods.registry import PROXIES, method_class, spec_of
 from evenhand.flows.engine import Measured, Steps
 from evenhand.flows.job import Job, Section
-from evenhand.tasks.execution.store import Artifact
+from evenhand.tasks.execution.fingerprint import (
+    NUMERIC_LIBRARIES,
+    code_digest,
+    library_versions,
+)
+from evenhand.tasks.execution.store import Artifact, cache_folder
+
+# Libraries that check a method's arguments, in addition to the numeric ones.
+CHECKING_LIBRARIES = (*NUMERIC_LIBRARIES, "pydantic", "pydantic-core", "narwhals", "joblib")
+
+
+class MethodTraits(NamedTuple):
+    """Facts about a method's class, for which the class need not be imported again."""
+
+    parameters: list[str]
+    """Names of the constructor's arguments."""
+    adapts_inputs: bool
+    """Whether a learned metric may adapt the columns that the method reads."""
+
+
+def answer_by_code(question: Any, modules: Sequence[str], ask: Callable[[], Any]) -> Any:
+    """Answer a question on which our code and the libraries alone decide, from the user's cache.
+
+    An answer is kept with a digest of the question, the modules' code, the libraries' versions
+    and Python's; if any of them differs, `ask` answers anew. So a job that was checked before is
+    checked without importing scikit-learn, which takes longer than the rest of an unchanged run.
+    An error of `ask` is raised and not kept; nor is an answer that JSON would change.
+    """
+    text = _exact_json(question)
+    if text is None:
+        return ask()
+    facts = {
+        "question": text,
+        "code": code_digest(["evenhand.flows.resolved_job", *modules]),
+        "libraries": library_versions(CHECKING_LIBRARIES),
+        "python": platform.python_version(),
+    }
+    key = hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
+    # one file a question: the answer of other code is replaced
+    name = hashlib.sha256(text.encode()).hexdigest()[:32]
+    file = cache_folder("checked") / f"{name}.json"
+    with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
+        kept = json.loads(file.read_text(encoding="utf-8"))
+        if kept["key"] == key:
+            return kept["answer"]
+    answer = ask()
+    if _exact_json(answer) is not None:
+        _keep(file, {"key": key, "answer": answer})
+    return answer
+
+
+def _exact_json(value: Any) -> str | None:
+    """Return a value as JSON; None for one that is another one after it was read again."""
+    try:
+        text = json.dumps(value, allow_nan=False)
+    except (TypeError, ValueError):
+        return None
+    if repr(json.loads(text)) != repr(value):
+        return None
+    return text
+
+
+def _keep(file: Path, content: Mapping[str, Any]) -> None:
+    """Write a file of the cache under a temporary name; a cache that cannot be written is none."""
+    part = file.with_name(f"{file.name}.{os.getpid()}.part")
+    with contextlib.suppress(OSError):
+        file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        part.write_text(json.dumps(content), encoding="utf-8")
+        part.replace(file)
+
+
+@functools.cache
+def method_traits(method: str) -> MethodTraits:
+    """Return the traits of a classifier's or a proxy's class."""
+    answer = answer_by_code(
+        ["traits", method], [spec_of(method).module], functools.partial(_look_at_class, method)
+    )
+    return MethodTraits(*answer)
+
+
+def _look_at_class(method: str) -> list[Any]:
+    """Import a method's class for its traits."""
+    cls = method_class(method)
+    return [list(inspect.signature(cls.__init__).parameters), hasattr(cls, "adapts_inputs")]
 
 
 class CheckedJob(Section):
@@ -36,6 +125,8 @@ class CheckedJob(Section):
     table_contract: Contract
     # both contracts are without these, so that naming a value computes nothing anew
     value_names: dict[str, dict[str, str]] = {}
+    # texts and marks for case files, by column
+    case_terms: dict[str, dict[str, Any]] = {}
     # columns whose differences between groups may count: the job's, or else the contract's
     legitimate: list[str] = []
 
@@ -61,8 +152,9 @@ class CheckedJob(Section):
         """
         if self.is_proxy or self.contract.label.classes:
             return False
-        parameters = inspect.signature(method_class(self.method).__init__).parameters
-        return self.job.evaluate.certificate is not None or "perturbation_budget" in parameters
+        if self.job.evaluate.certificate is not None:
+            return True
+        return "perturbation_budget" in method_traits(self.method).parameters
 
     @property
     def corpus(self) -> Path | None:

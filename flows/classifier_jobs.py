@@ -15,7 +15,7 @@ from evenhand.data_contracts.favourable import describe_outcome, favourable_not_
 from evenhand.data_contracts.model import Column, Contract
 from evenhand.fairlib.catalogue import PROVED, classifier_metrics, term_metrics
 from evenhand.fairlib.methods.registry import METHODS, PROXIES, MethodSpec, method_class
-from evenhand.flows.checked_job import CheckedJob
+from evenhand.flows.checked_job import CheckedJob, method_traits
 from evenhand.flows.engine import Measured, Steps
 from evenhand.flows.job import ONCE, Job, LearnedByEvidence, SubspaceMetric
 from evenhand.flows.memory import Place, place_of
@@ -89,7 +89,7 @@ def reads_adapted(job: Job, contract: Contract, method: str) -> bool:
     if not METHODS[method].needs_metric or not isinstance(job.fair_metric, LearnedByEvidence):
         return False
     are_inputs = all(column.is_feature for column in contract.sensitive)
-    adapts = hasattr(method_class(method), "adapts_inputs")
+    adapts = method_traits(method).adapts_inputs
     return adapts and bool(contract.sensitive) and are_inputs
 
 
@@ -692,7 +692,7 @@ def attribute(resolved: CheckedJob) -> dict[str, Any]:
 
 def shared_arguments(method: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
     """Return those of a method's arguments that its learner without mitigation has too."""
-    plain = inspect.signature(method_class(METHODS[method].plain).__init__).parameters
+    plain = method_traits(METHODS[method].plain).parameters
     return {name: value for name, value in arguments.items() if name in plain}
 
 
@@ -796,6 +796,12 @@ def metric_note(learned: Mapping[str, Any]) -> str | None:
     before, after = learned["label_auc"]
     if before - after < MUCH_SIGNAL * (before - 0.5):
         return None
+    if not learned.get("adapts", True):
+        return (
+            f"the learned metric takes much of the label's signal (AUC {before:.2f} before, "
+            f"{after:.2f} after), because a sensitive attribute is no model input: if decisions "
+            "may use it, make it a model input in the contract, and columns are adapted instead"
+        )
     return (
         f"the learned metric takes much of the label's signal (AUC {before:.2f} before, "
         f"{after:.2f} after): name columns whose differences between groups may count in "
@@ -829,6 +835,7 @@ def _metric_step(
         return parameters, inputs
     if isinstance(job.fair_metric, LearnedByEvidence):
         parameters["seed"] = job.seed
+        parameters["min_cell"] = job.evaluate.min_cell
         ranges = _stated_ranges(resolved.contract)
         if ranges:
             parameters["ranges"] = ranges

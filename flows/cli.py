@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 app = typer.Typer(
     name="evenhand",
@@ -34,8 +35,18 @@ app = typer.Typer(
 PANELS = {
     "Start": ("demo", "init", "audit"),
     "Train": ("run", "tune", "sweep", "filter"),
-    "Decide": ("predict", "evaluate", "ask", "monitor", "export"),
-    "Registry": ("promote", "approve", "sign", "policy", "history", "verify", "documents"),
+    "Decide": ("predict", "case", "evaluate", "ask", "monitor", "export"),
+    "Registry": (
+        "app",
+        "promote",
+        "approve",
+        "refuse",
+        "sign",
+        "policy",
+        "history",
+        "verify",
+        "documents",
+    ),
     "Operate": ("serve", "notify", "report", "cache", "repair"),
     "Look up": ("jobs", "datasets", "methods", "metrics"),
 }
@@ -92,6 +103,25 @@ app.add_typer(cache_app, name="cache", rich_help_panel=panel_of("cache"))
 policy_app = typer.Typer(help="Set or show what a model must have passed.", no_args_is_help=True)
 app.add_typer(policy_app, name="policy", rich_help_panel=panel_of("policy"))
 
+
+class CaseGroup(TyperGroup):
+    """Takes `evenhand case MODEL` as `evenhand case make MODEL`."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Put `make` before anything but a command of the group or a call for help."""
+        if args and args[0] not in self.commands and args[0] not in ("--help", "-h"):
+            args = ["make", *args]
+        return super().parse_args(ctx, args)
+
+
+case_app = typer.Typer(
+    cls=CaseGroup,
+    help="Explain decisions about single people in case files, and review, replay or delete them. "
+    "`evenhand case MODEL` is `evenhand case make MODEL`.",
+    no_args_is_help=True,
+)
+app.add_typer(case_app, name="case", rich_help_panel=panel_of("case"))
+
 JobName = Annotated[str, typer.Argument(help="Name of a shipped job, or path of a job file.")]
 Model = Annotated[
     str,
@@ -117,6 +147,7 @@ SignedBy = Annotated[
 ]
 
 
+HERE = "127.0.0.1"
 KEY_TEXT = "PEM file with the private key (Ed25519) that signs the record (default: EVENHAND_KEY)."
 
 
@@ -203,7 +234,7 @@ _run_app.__code__ = _run_app.__code__.replace(co_stacksize=300 * 1024 // 8)
 @contextlib.contextmanager
 def plain_stdout() -> Iterator[None]:
     """Write what is printed within the block without what a terminal would obey."""
-    from evenhand.tasks.escaping import PlainLines  # `--help` does without it
+    from evenhand.fairlib.escaping import PlainLines  # `--help` does without it
 
     before = sys.stdout
     if before is not None:
@@ -315,11 +346,23 @@ def tune(
     minutes: float | None = option(
         "--minutes", "The whole command ends within so many, from 0.5 on (default: 20)."
     ),
+    cpu_minutes: float | None = option(
+        "--cpu-minutes", "CPU minutes of the whole command with all its processes, from 0.25 on."
+    ),
     trials: int | None = option("--trials", "Models that the whole study judges, at most."),
     maximize: list[str] | None = option("--maximize", "Metric to make large; may be repeated."),
     minimize: list[str] | None = option("--minimize", "Metric to make small; may be repeated."),
     where: list[str] | None = option(
         "--where", 'Limit, such as "gap_max.sex <= 0.1"; may be repeated.'
+    ),
+    alternative_to: str | None = option(
+        "--alternative-to", "Job or published model: search models as good with less disparity."
+    ),
+    no_worse: list[str] | None = option(
+        "--no-worse", 'What an alternative keeps: "balanced_accuracy by 0.005"; may be repeated.'
+    ),
+    alternative_gap: float | None = option(
+        "--alternative-gap", "Most that an alternative may have less disparity; else exit code 1."
     ),
     prefer: str | None = option(
         "--prefer", "Metric by which the winner is chosen; alone: no new trials."
@@ -497,6 +540,93 @@ def export(
     """
 
 
+CasesFolder = Annotated[
+    Path | None,
+    typer.Option("--cases", help="Folder of the case store (default: cases in the store)."),
+]
+Case = Annotated[str, typer.Argument(help="Case: its 16 digits, its folder, or a file in it.")]
+
+
+@command("case", "as_json", "store_url", name="make", to=case_app)
+def make(
+    model: Model,
+    rows: str = option("--rows", "Table of people: file, folder or URL.", ...),
+    row: str | None = option(
+        "--row", "One person's id, or row number from 1 (default: all adverse decisions)."
+    ),
+    contract: str | None = option(
+        "--contract", "Contract whose changeable and adverseReason count (default: the version's)."
+    ),
+    language: str = option("--language", "Language of the reasons' texts.", "en"),
+    metric: Path | None = option(
+        "--metric", "Folder of the fair metric (default: that of the version's run, if kept)."
+    ),
+    radius: float = option("--radius", "Fair distance of comparable people.", 0.1),
+    no_recourse: bool = option("--no-recourse", "Do not search what would change it.", False),
+    no_proof: bool = option("--no-proof", "Do not look for comparable people.", False),
+    with_letter: bool = option("--letter", "Write a letter in plain language too.", False),
+    keep_days: int | None = option(
+        "--keep-days", "Days until `case delete --expired` deletes it (default: 1095).", min=0
+    ),
+    key: Path | None = option("--key", KEY_TEXT),
+    cases: CasesFolder = None,
+) -> None:
+    """Write case files of one row, or of all adverse decisions of a table."""
+
+
+@command("case", "as_json", "store_url", name="review", to=case_app)
+def review(
+    case: Case,
+    outcome: str = option("--outcome", "upheld or changed.", ...),
+    reason: str = option("--reason", "Why, in a sentence.", ...),
+    key: Path | None = option("--key", KEY_TEXT),
+    cases: CasesFolder = None,
+) -> None:
+    """Record what a person who looked at the case decided."""
+
+
+@command("case", "as_json", "store_url", name="replay", to=case_app)
+def replay(
+    case: Case,
+    corrected: list[str] | None = option(
+        "--correct", "NAME=VALUE, a corrected input; may be repeated."
+    ),
+    model: str | None = option(
+        "--model", "Where the version is now, such as an archive (default: where it was)."
+    ),
+    key: Path | None = option("--key", KEY_TEXT),
+    cases: CasesFolder = None,
+) -> None:
+    """Decide a case again on the same version, bit for bit, or with corrected values."""
+
+
+@command("case", "as_json", "store_url", name="delete", to=case_app)
+def delete(
+    case: str | None = typer.Argument(None, help="Case: its 16 digits, or its folder."),
+    is_expired: bool = option("--expired", "Delete all cases whose time is over.", False),
+    reason: str = option("--reason", "Why, for the log; no personal data.", "on request"),
+    key: Path | None = option("--key", KEY_TEXT),
+    cases: CasesFolder = None,
+) -> None:
+    """Delete a person's case; the log stays verifiable."""
+
+
+@command("case", "as_json", "store_url", name="verify", to=case_app)
+def verify_cases(
+    anchor: Path | None = option(
+        "--anchor", "End of the log: written if the file is new, else compared."
+    ),
+    signed_by: SignedBy = None,
+    cases: CasesFolder = None,
+) -> None:
+    """Check the log and the files of all cases; the exit code is 1 if any were changed."""
+
+
+@command("case", "as_json", "store_url", name="ls", to=case_app)
+def ls(cases: CasesFolder = None) -> None:
+    """List the cases, without any value of a person."""
+
+
 @command("documents", "as_json", "store_url")
 def documents(
     model: str = typer.Argument(..., help="models:/NAME@ALIAS, models:/NAME/VERSION, or a name."),
@@ -545,6 +675,36 @@ def approve(
     """Record that you approve a version that someone else published, as it was measured under its
     policy.
     """
+
+
+@command("promote", "as_json", "store_url")
+def refuse(
+    model: str = typer.Argument(..., help="models:/NAME@ALIAS or models:/NAME/VERSION."),
+    reason: str = option("--reason", "Why, in a sentence that readers of the record see.", ...),
+    key: Path | None = option("--key", KEY_TEXT),
+) -> None:
+    """Record that you refuse a version, and why: it becomes no champion until you approve it."""
+
+
+@command("app", "as_json", "store_url", name="app")
+def serve_app(
+    host: str = option(
+        "--host", "Address to listen on; any but this machine's needs --users.", HERE
+    ),
+    port: int = option("--port", "Port to listen on; 0 takes a free one.", 0),
+    allow_changes: bool = option(
+        "--allow-changes", "Let approvers approve, refuse, promote and roll back.", False
+    ),
+    users: Path | None = option("--users", "YAML file of names, password hashes and roles."),
+    hostname: list[str] | None = option(
+        "--hostname", "Name by which browsers reach it through a proxy; may be repeated."
+    ),
+    hash_password: bool = option(
+        "--hash-password", "Ask for a password, print its hash for --users, and end.", False
+    ),
+    key: Path | None = option("--key", KEY_TEXT),
+) -> None:
+    """Show models, versions and their records in a browser; read only by default."""
 
 
 @command("promote", "as_json", "store_url")

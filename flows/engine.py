@@ -338,6 +338,11 @@ def recorded_verdict(
         has_begun = verdict.status != "failed" or bool(verdict.error)
         if has_begun and not is_idle:
             _write_and_report(store, verdict, finished, started_ns)
+        if has_begun and os.environ.get("EVENHAND_METRICS_FOLDER"):
+            # imported lazily: other runs write no such file
+            from evenhand.flows.metrics_file import write_metrics
+
+            write_metrics(verdict, store)
 
 
 def _record_failure(verdict: Verdict, error: EvenhandError) -> None:
@@ -367,7 +372,7 @@ def _write_and_report(
 ) -> None:
     """Write a verdict, record its measurements, and log how the run has ended."""
     write_verdict(store, verdict)
-    if _has_telemetry():
+    if _has_telemetry() and telemetry.prepare():
         telemetry.record(verdict, finished, started_ns)
     with logs.of_run(verdict.run_id):
         if verdict.error:

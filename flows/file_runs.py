@@ -11,7 +11,7 @@ from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, ClassVar
 
-from evenhand.flows.engine import RunFolder, Verdict, recorded_verdict
+from evenhand.flows.engine import CacheMiss, RunFolder, Verdict, recorded_verdict
 from evenhand.flows.job import FileSection
 from evenhand.flows.workers import make_pool
 from evenhand.tasks.errors import InputError, without_secrets
@@ -23,6 +23,7 @@ from evenhand.tasks.filtering.filter_engine import (
     UnitResult,
     UnitSpec,
     Workers,
+    WorkToDo,
     as_finished,
     process_files,
     run_unit,
@@ -77,10 +78,13 @@ class FilesPlan(ABC):
         """Name for the run's id."""
 
     @abstractmethod
-    def open(self, store: Store, scratch: Path) -> tuple[Any, Place, dict[str, Any]]:
+    def open(
+        self, store: Store, scratch: Path, *, to_look: bool = False
+    ) -> tuple[Any, Place, dict[str, Any]]:
         """Fetch the model, and give its judge, its place and its description for the verdict.
 
-        Raises `InputError` if there is no such model, or it does not fit.
+        With `to_look` the judge need not be able to judge rows. Raises `InputError` if there is no
+        such model, or it does not fit.
         """
 
     def notes(self, judge: Any) -> Sequence[str]:
@@ -101,22 +105,41 @@ class FilesPlan(ABC):
 
 
 def execute(
-    plan: FilesPlan, store: Store, run_id: str, report: Report, *, keep_idle: bool = True
+    plan: FilesPlan,
+    store: Store,
+    run_id: str,
+    report: Report,
+    *,
+    keep_idle: bool = True,
+    only_look: bool = False,
 ) -> Verdict:
     """Filter or predict, and write a verdict and a page.
 
-    For a watched input without new files only the verdict is written; without `keep_idle` not even
-    that, because a schedule of minutes would fill the store with verdicts.
+    First it looks for new files without loading the model, which takes longer than the look. For a
+    watched input without new files only the verdict is written; without `keep_idle` not even that,
+    because a schedule of minutes would fill the store with verdicts.
 
     The verdict is ``filtered`` or ``predicted``, with exit code 2 if some files failed, or
     ``up_to_date`` if no file was new. Raises `EvenhandError` after the verdict of a failed run was
-    written.
+    written; with `only_look` `CacheMiss`, and nothing is judged, if there are new rows.
     """
+    try:
+        return _execute(plan, store, run_id, report, keep_idle=keep_idle, to_look=True)
+    except CacheMiss:
+        if only_look:
+            raise
+    return _execute(plan, store, run_id, report, keep_idle=keep_idle, to_look=False)
+
+
+def _execute(
+    plan: FilesPlan, store: Store, run_id: str, report: Report, *, keep_idle: bool, to_look: bool
+) -> Verdict:
+    """Filter or predict; with `to_look` raise `CacheMiss` if there are new rows."""
     with (
         recorded_verdict(store, run_id, keep_idle=keep_idle) as verdict,
         store.workdir() as scratch,
     ):
-        judge, place, model = plan.open(store, scratch)
+        judge, place, model = plan.open(store, scratch, to_look=to_look)
         settings: FileSettings = judge.settings
         workers = _on_dask(plan.section, place, settings)
         # a secret stays in the environment; the address of a database is expanded where it is
@@ -124,7 +147,11 @@ def execute(
         output = plan.output
         if not is_database(output):
             output = os.path.expandvars(output)
-        summary = process_files(judge, os.path.expandvars(plan.input), output, report, workers)
+        source = os.path.expandvars(plan.input)
+        try:
+            summary = process_files(judge, source, output, report, workers, only_look=to_look)
+        except WorkToDo:
+            raise CacheMiss from None
         _fill(verdict, plan, summary, judge)
         verdict.model = model
         verdict.notes += plan.notes(judge)

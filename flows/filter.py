@@ -34,7 +34,9 @@ class FilterPlan(FilesPlan):
         """Name for the run's id."""
         return f"{self.resolved.job.name}-filter"
 
-    def open(self, store: Store, scratch: Path) -> tuple[RowFilter, Place, dict[str, Any]]:
+    def open(
+        self, store: Store, scratch: Path, *, to_look: bool = False
+    ) -> tuple[RowFilter, Place, dict[str, Any]]:
         """Fetch the job's proxy; an `InputError` if it is not published, or no proxy."""
         name = self.resolved.model_name
         alias = self.resolved.job.publish.alias

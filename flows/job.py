@@ -551,7 +551,22 @@ class Tune(ParallelSection):
     sampler: Literal["tpe", "nsga2", "nsga3"] = "tpe"
     """How candidates are proposed: by density models of good ones, or by a genetic algorithm."""
     minutes: Annotated[float, Field(ge=0.5)] | None = None
-    """Minutes within which the whole command ends; default: 20, unless `trials` is given."""
+    """Minutes within which the whole command ends; default: 20, unless `trials` or `cpu_minutes` is
+    given.
+    """
+    cpu_minutes: Annotated[float, Field(ge=0.25)] | None = None
+    """Minutes of CPU time of the whole command with all its processes on this machine."""
+    alternative_to: str | None = None
+    """A job, or a published model that the job trained. Models at least as good as it are searched
+    that have a smaller disparity, the metric of `minimize` (default: `gap_max` of the first
+    sensitive column).
+    """
+    no_worse: list[str] = []
+    """What such a model must keep, such as `balanced_accuracy by 0.005`, which is the default."""
+    alternative_gap: Annotated[float, Field(ge=0)] | None = None
+    """Largest difference between the disparity of the model and that of the best alternative; with
+    more, the command ends with 1.
+    """
     trials: Annotated[int, Field(ge=1)] | None = None
     """Number of models that are judged in the whole study; each is one trial per rule of decisions.
     """

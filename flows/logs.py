@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, TextIO
 
+from evenhand.fairlib.escaping import terminal_text
 from evenhand.tasks.credentials import without_credentials
 from evenhand.tasks.errors import InputError
 
@@ -74,7 +75,8 @@ class _ToStderr(logging.Handler):
         if isinstance(sys.stderr, JsonLines):
             sys.stderr.add(record.levelname.lower(), message, logger=record.name)
         else:
-            sys.stderr.write(f"{record.levelname.lower():7} {record.name}: {message}\n")
+            line = f"{record.levelname.lower():7} {record.name}: {message}"
+            sys.stderr.write(f"{terminal_text(line)}\n")
 
 
 def show(level: int | None) -> None:

@@ -155,9 +155,7 @@ def choose_metric(
     sentences = [item.sentence() for item in evidence]
     hidden = [column.name for column in contract.sensitive if not column.is_feature]
     if any(item.is_predicted for item in evidence):
-        if hidden:
-            return MetricChoice(notes=[*sentences, _unreadable(hidden)])
-        return _learned(evidence, sentences, contract.legitimate, spec)
+        return _learned(evidence, sentences, contract.legitimate, spec, hidden)
     names = " and ".join(column.name for column in contract.sensitive)
     enough = f"to leave {names} out is enough, as method gbdt with leave_out does"
     if hidden or not spec.needs_metric:
@@ -175,12 +173,18 @@ def _learned(
     sentences: Sequence[str],
     legitimate: Sequence[str],
     spec: MethodSpec,
+    hidden: Sequence[str],
 ) -> MetricChoice:
-    """The choice of a learned metric, with gates that its models can reach."""
+    """The choice of a learned metric, with gates that its models can reach.
+
+    `hidden` are the sensitive attributes that are no model inputs.
+    """
     closing = (
         "so the fair metric is learned: a run removes or adapts the columns that predict an "
         "attribute, and says which"
     )
+    if hidden and spec.needs_metric:
+        closing = _unreadable(hidden)
     stays = (
         "legitimate lists columns whose differences between groups may count, such as experience"
     )
@@ -217,12 +221,13 @@ def _small_group(groups: Mapping[str, Mapping[str, int]]) -> str | None:
 
 
 def _unreadable(hidden: Sequence[str]) -> str:
-    """Say how a learned metric could read people's groups."""
+    """Say what a learned metric does without people's groups, and how it could read them."""
     are = "are"
     if len(hidden) == 1:
         are = "is"
     return (
-        f"{', '.join(hidden)} {are} no model input: with --use-sensitive the fair metric is "
-        "learned, which adapts the columns that predict an attribute; the default one leaves most "
-        "of them in"
+        "so the fair metric is learned: a run removes columns that predict an attribute, and the "
+        "directions in which groups differ, and says which; with --use-sensitive it adapts columns "
+        f"instead, which keeps more of what predicts the label, but {', '.join(hidden)} {are} no "
+        "model input here"
     )

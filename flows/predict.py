@@ -49,7 +49,9 @@ class PredictPlan(FilesPlan):
         """Name for the run's id."""
         return f"{parse_address(self.model).run_name}-predict"
 
-    def open(self, store: Store, scratch: Path) -> tuple[RowPredictor, Place, dict[str, Any]]:
+    def open(
+        self, store: Store, scratch: Path, *, to_look: bool = False
+    ) -> tuple[RowPredictor, Place, dict[str, Any]]:
         """Fetch the classifier; an `InputError` for a proxy, or a method without the wanted
         reasons.
         """
@@ -65,7 +67,7 @@ class PredictPlan(FilesPlan):
         if bundle.version:
             version = f"{bundle.name}/{bundle.version}"
         place = (str(bundle.folder), tracking_uri(store), bundle.name, version)
-        return RowPredictor(bundle, settings), place, bundle.described()
+        return RowPredictor(bundle, settings, to_look=to_look), place, bundle.described()
 
     def notes(self, judge: RowPredictor) -> Sequence[str]:
         """Warnings about the model's files."""

@@ -26,6 +26,7 @@ from prefect.states import Failed  # noqa: E402
 from prefect.task_runners import TaskRunner, ThreadPoolTaskRunner  # noqa: E402
 
 from evenhand.fairlib.catalogue import title  # noqa: E402
+from evenhand.fairlib.escaping import markdown_code, markdown_text, plain_texts  # noqa: E402
 from evenhand.flows import evaluate as evaluation  # noqa: E402
 from evenhand.flows import monitor as monitoring  # noqa: E402
 from evenhand.flows import run as retraining  # noqa: E402
@@ -36,16 +37,15 @@ from evenhand.flows.job_file import load_job  # noqa: E402
 from evenhand.flows.prefect_engine import HOUR_S, TASK, PrefectEngine, open_store  # noqa: E402
 from evenhand.flows.resolved_job import resolve  # noqa: E402
 from evenhand.flows.run import up_to_date  # noqa: E402
+from evenhand.flows.run_events import emit, refusal_of  # noqa: E402
 from evenhand.flows.sweep import Grid, PointResult, make_grid  # noqa: E402
 from evenhand.flows.tune_plan import make_plan  # noqa: E402
 from evenhand.flows.workers import make_pool  # noqa: E402
 from evenhand.tasks.errors import (  # noqa: E402
-    GateRefused,
     InputError,
     NotCarriedOut,
     without_secrets,
 )
-from evenhand.tasks.escaping import markdown_code, markdown_text  # noqa: E402
 from evenhand.tasks.execution.step import report_progress  # noqa: E402
 from evenhand.tasks.execution.store import Store  # noqa: E402
 
@@ -124,7 +124,8 @@ def _add_artifacts(
         rows = _metric_rows(verdict)
     run_id = verdict.run_id
     wait_for_server()
-    create_table_artifact(table=rows, key=_key(name, table), description=f"Numbers of {run_id}")
+    shown = plain_texts(rows)
+    create_table_artifact(table=shown, key=_key(name, table), description=f"Numbers of {run_id}")
     create_markdown_artifact(
         markdown=text, key=_key(name, summary), description=f"Summary of {run_id}"
     )
@@ -150,7 +151,7 @@ def _result_of(verdict: Verdict) -> dict[str, Any]:
     """
     get_run_logger().info("%s: %s", verdict.run_id, verdict.status)
     if verdict.exit_code != 0:
-        raise GateRefused(verdict.error or "; ".join(_refusals(verdict)), verdict.exit_code)
+        raise refusal_of(verdict, verdict.error or "; ".join(_refusals(verdict)))
     return verdict.to_dict()
 
 
@@ -183,8 +184,10 @@ def retrain(
         unchanged = up_to_date(resolved, opened, name, engine)
         if unchanged is not None:
             get_run_logger().info("%s", "; ".join(unchanged.notes))
+            emit(unchanged, resolved.model_name)
             return unchanged.to_dict()
     verdict = retraining.execute(resolved, opened, name, engine)
+    emit(verdict, resolved.model_name)
     model = verdict.model
     line = "No model."
     if model:
@@ -229,6 +232,7 @@ def evaluate(
     verdict = evaluation.execute(plan, opened, name, PrefectEngine(opened))
     text = opened.read_text("runs", verdict.run_id, "summary.md") or ""
     assert verdict.model is not None
+    emit(verdict, verdict.model["name"])
     _add_artifacts(verdict, verdict.model["name"], "evaluate-metrics", "evaluate", text)
     return _result_of(verdict)
 
@@ -266,6 +270,7 @@ def monitor(
     if verdict.exit_code == 1 and retrain_deployment is not None:
         _start(retrain_deployment, opened, verdict)
     assert verdict.model is not None
+    emit(verdict, verdict.model["name"])
     retrained = verdict.artifacts.get("retrained")
     outcome = {0: "no drift beyond the gates", 1: "drifted", 3: "not enough evidence"}[
         verdict.exit_code
@@ -445,8 +450,10 @@ def _show_means(document: Mapping[str, Any], verdict: Verdict) -> None:
         for name, summary in value["metrics"].items():
             row[name] = summary["mean"]
         rows.append(row)
-    report = f"Means of {verdict.run_id}; report: `{verdict.artifacts['report']}`"
-    create_table_artifact(table=rows, key=_key(document["job"], "sweep"), description=report)
+    report = f"Means of {verdict.run_id}; report: {markdown_code(verdict.artifacts['report'])}"
+    create_table_artifact(
+        table=plain_texts(rows), key=_key(document["job"], "sweep"), description=report
+    )
 
 
 @flow(name="tune", flow_run_name=run_name, timeout_seconds=14 * 24 * HOUR_S, **FLOW)
@@ -474,7 +481,7 @@ def tune(
     began = time.monotonic()
     if started is not None:
         began -= time.time() - started
-    plan = make_plan(job, overrides, force=force)
+    plan = make_plan(job, overrides, force=force, store_url=store)
     opened = open_store(store)
     name = run_id or new_run_id(f"{plan.resolved.job.name}-tune")
     verdict = tuning.execute(plan, opened, name, PrefectEngine(opened), prefect=True, started=began)

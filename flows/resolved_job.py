@@ -10,6 +10,7 @@ import json
 import math
 import re
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, get_type_hints
 
@@ -32,7 +33,7 @@ from evenhand.fairlib.preprocessing.sentences import MINILM, TFIDF, model_folder
 from evenhand.fairlib.preprocessing.terms import Terms
 from evenhand.flows import classifier_jobs as classifier
 from evenhand.flows import proxy_jobs as proxy
-from evenhand.flows.checked_job import CheckedJob, JobKind
+from evenhand.flows.checked_job import CheckedJob, JobKind, answer_by_code
 from evenhand.flows.job import Job, LearnedByEvidence, TermSwap
 from evenhand.tasks.errors import InputError, input_errors
 from evenhand.tasks.evaluating.control_names import SIMPLE_MITIGATIONS
@@ -118,7 +119,7 @@ def resolve(job: Job, folder: str) -> ResolvedJob:
             refuse_credentials_in_file(path, f"contract {path.name}")
         declared = load_contract(name)
         job = _with_legitimate(with_terms(job, folder), declared)
-        described = declared.without_value_names().without_legitimate()
+        described = declared.without_value_names().without_legitimate().without_case_terms()
         job, contract = _leave_out(job, described)
         job = _check_text(job, contract, folder)
         method, arguments = _method(job)
@@ -134,6 +135,7 @@ def resolve(job: Job, folder: str) -> ResolvedJob:
             arguments=arguments,
             folder=folder,
             value_names=declared.value_names,
+            case_terms=declared.case_terms,
             legitimate=_legitimate(job, declared),
         )
         _check_gates(resolved)
@@ -344,6 +346,18 @@ def _method(job: Job) -> tuple[str, dict[str, Any]]:
     fixed: Mapping[str, Any] = {}
     if name in PROXIES:
         fixed = PROXIES[name].fixed
+    question = ["arguments", name, arguments]
+    converted: dict[str, Any] = answer_by_code(
+        question, [specs[name].module], partial(_converted, name, arguments, fixed)
+    )
+    return name, converted
+
+
+def _converted(name: str, arguments: Mapping[str, Any], fixed: Mapping[str, Any]) -> dict[str, Any]:
+    """Convert and check a method's arguments by its constructor.
+
+    Raises `InputError` for an unknown key, and a value that the method refuses.
+    """
     kinds = _accepted_arguments(name, fixed)
     for key in arguments:
         if key not in kinds:
@@ -354,7 +368,7 @@ def _method(job: Job) -> tuple[str, dict[str, Any]]:
     converted = {key: _argument(key, value, kinds[key]) for key, value in arguments.items()}
     with input_errors(f"method {name}: "):
         method_class(name)(**fixed, **converted)._check_parameters()
-    return name, converted
+    return converted
 
 
 def _accepted_arguments(method: str, fixed: Mapping[str, Any]) -> dict[str, Any]:

@@ -6,6 +6,7 @@ import contextlib
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -358,12 +359,14 @@ def _publish(resolved: ResolvedJob, judged: GatedRun, steps: Steps) -> None:
     if resolved.value_names:
         # left out if there are none: the key is then that of a contract without names
         parameters["value_names"] = resolved.value_names
+    if resolved.case_terms:
+        parameters["case_terms"] = resolved.case_terms
     steps(
         "publish",
         parameters,
         parts,
         modules=resolved.modules,
-        is_valid=lambda record: is_current(record, uri, resolved.value_names),
+        is_valid=lambda record: is_current(record, uri, resolved.value_names, resolved.case_terms),
     )
 
 
@@ -664,23 +667,42 @@ def find_equal_version(
     uri = registry.tracking_uri(store)
     name = resolved.model_name
     alias = resolved.job.publish.alias
-    made = _versions_of(uri, name, digest)
+    path = uri.removeprefix(registry.SQLITE)
+    if path != uri and not Path(path).is_file():
+        return None  # a query would create the database
+    state = registry.ask_once(
+        uri,
+        f"versions of {name} with {digest} and moves of {alias}",
+        partial(_state_of_alias, uri, name, alias, digest),
+    )
+    made = state["made"]
+    current = state["current"]
     if not made:
         return None
-    chain = history(uri, name)
-    current = chain.aliases.get(alias)
     if current in made:
         if registry.damaged_files(uri, name, current):
             return None  # a lost or damaged version is made again
         return current, current
-    moves = [record.content for record in chain.moves(alias)]
-    if not _last_move_was_decided(moves, current):
+    if not _last_move_was_decided(state["moves"], current):
         return None  # a later run replaced the version
-    had_alias = {move["from_version"] for move in moves}
+    had_alias = {move["from_version"] for move in state["moves"]}
     candidates = [version for version in made if version in had_alias]
     if not candidates:
         return None
     return max(candidates, key=int), current
+
+
+def _state_of_alias(uri: str, name: str, alias: str, digest: str) -> dict[str, Any]:
+    """Ask the registry for the versions with a provenance, and for an alias' version and moves."""
+    state: dict[str, Any] = {"made": _versions_of(uri, name, digest), "current": None, "moves": []}
+    if not state["made"]:
+        return state
+    chain = history(uri, name)
+    state["current"] = chain.aliases.get(alias)
+    for record in chain.moves(alias):
+        move = {key: record.content.get(key) for key in ("reason", "from_version", "to_version")}
+        state["moves"].append(move)
+    return state
 
 
 def _last_move_was_decided(moves: Sequence[Mapping[str, Any]], current: str | None) -> bool:

@@ -5,18 +5,30 @@ from __future__ import annotations
 import datetime
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
+from uuid import UUID
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError
 
 from evenhand.flows.job import Section
+from evenhand.flows.run_events import CONFIRMED, PUBLISHED
 from evenhand.tasks.errors import InputError, NotCarriedOut
 from evenhand.tasks.written_input import explained, read_yaml, refuse_credentials
 
 NAME = "evenhand"
 LOST = "evenhand-lost-runs"
+AGAIN = "evenhand-run-again"
+# All automations of ours; those of an alert are named after it.
+PREFIX = "evenhand-"
+# Beginning of the message of a state whose run raised one of our refusals.
+REFUSAL = "*encountered an exception: GateRefused"
+Alert = Literal["late", "no_worker", "refused", "drift", "no_evidence", "overdue"]
+ALERTS: tuple[Alert, ...] = ("late", "no_worker", "refused", "drift", "no_evidence", "overdue")
+POOLS = ["evenhand", "evenhand-*"]
+# Keys of the file whose empty value has a meaning.
+SWITCHES = ("alerts", "run_again")
 OURS: dict[str, str | list[str]] = {
     "prefect.resource.id": "prefect.tag.evenhand",
     "prefect.resource.role": "tag",
@@ -24,6 +36,13 @@ OURS: dict[str, str | list[str]] = {
 RUNS: dict[str, str | list[str]] = {"prefect.resource.id": "prefect.flow-run.*"}
 ENDS = ("Completed", "Failed", "Cancelled", "Crashed", "TimedOut")
 SUBJECT = "Evenhand: {{ flow.name }} {{ flow_run.name }} {{ flow_run.state.name }}"
+# What the subject says in place of the state's name, by alert on runs.
+REASONS: dict[str, str] = {
+    "late": "has not started in time",
+    "refused": "was refused by its gates",
+    "drift": "has found drift",
+    "no_evidence": "has not enough evidence for its gates",
+}
 BODY = (
     "{{ flow_run.state.message }}\n\n"
     "deployment {{ deployment.name }}, flow run {{ flow_run.name }}, started {{ "
@@ -138,7 +157,16 @@ class Notifications(Section):
     states: list[Literal["Failed", "Crashed", "TimedOut", "Cancelled", "Completed"]] = Field(
         default=["Failed", "Crashed", "TimedOut"], min_length=1
     )
-    """Final states of a deployed run that cause a notification."""
+    """Final states of a deployed run that cause a notification; refusals of gates are alerts."""
+    alerts: list[Alert] = Field(default=list(ALERTS))
+    """Further conditions that cause a notification: a run that is late, a work pool without a
+    worker, a refusal by gates, drift, too little evidence for a gate, a model without a finished
+    retraining for `overdue_after_hours`.
+    """
+    overdue_after_hours: Annotated[float, Field(gt=0)] = 26
+    """Hours without a finished retraining of a model after which it is overdue."""
+    run_again: bool = True
+    """Whether a deployed run that has crashed is scheduled again, once."""
     webhook: str | None = None
     """URL that gets a POST with the JSON object {"subject": …, "body": …}."""
     email: str | None = None
@@ -161,7 +189,7 @@ def read_notifications(path: Path) -> Notifications:
             content[key] = re.sub(r"\$\{(\w+)\}", lambda name: os.environ.get(name[1], ""), value)
     try:
         notifications = Notifications.model_validate(
-            {key: value for key, value in content.items() if value}
+            {key: value for key, value in content.items() if value or key in SWITCHES}
         )
     except ValidationError as error:
         raise explained(error, f"{path}: ") from None
@@ -183,46 +211,85 @@ def configure_server(wanted: Notifications) -> list[str]:
     """
     import httpx
     from prefect.client.orchestration import get_client
-    from prefect.events.actions import SendNotification
     from prefect.exceptions import PrefectException
 
-    actions = []
-    channels = []
+    identifiers = {}
     try:
         with get_client(sync_client=True) as client:
             for channel, block in _blocks(wanted):
-                identifier = block.save(f"{NAME}-{channel}", overwrite=True)
-                actions.append(
-                    SendNotification(block_document_id=identifier, subject=SUBJECT, body=BODY)
-                )
-                channels.append(channel)
-            for name in (NAME, LOST):
+                identifiers[channel] = block.save(f"{NAME}-{channel}", overwrite=True)
+            for name in (NAME, LOST, AGAIN, *map(_name_of, ALERTS)):
                 for old in client.read_automations_by_name(name):
                     client.delete_automation(old.id)
-        for automation in _automations(wanted, actions):
+        for automation in automations_of(wanted, channels_of(identifiers)):
             automation.create()
     except (httpx.HTTPError, PrefectException, RuntimeError) as error:
         raise NotCarriedOut(
             f"the Prefect server at {os.environ.get('PREFECT_API_URL')} gave no valid answer "
             f"({type(error).__name__}): check that it runs, then run again."
         ) from None
-    return channels
+    return list(identifiers)
 
 
-def _automations(wanted: Notifications, actions: Sequence[Any]) -> list[Any]:
-    """Build the automation that marks runs without heartbeats as crashed, and one that notifies
-    people.
+Channels = Callable[[str, str], list[Any]]
+"""``channels(subject, body)``: the actions that notify people by every channel."""
+
+
+def channels_of(identifiers: Mapping[str, UUID]) -> Channels:
+    """Return a function that builds the notifications by the blocks of the channels."""
+
+    def build(subject: str, body: str) -> list[Any]:
+        from prefect.events.actions import SendNotification
+
+        return [
+            SendNotification(block_document_id=identifier, subject=subject, body=body)
+            for identifier in identifiers.values()
+        ]
+
+    return build
+
+
+def automations_of(wanted: Notifications, notify: Channels) -> list[Any]:
+    """Build all automations: runs without heartbeats are marked as crashed, a crashed run runs
+    again once, and people are notified; without a channel nobody is.
     """
-    from prefect.automations import Automation
-    from prefect.client.schemas.objects import StateType
-    from prefect.events import EventTrigger, Posture, ResourceSpecification
-    from prefect.events.actions import ChangeFlowRunState
+    automations = [_marks_lost_runs(wanted)]
+    if wanted.run_again:
+        automations.append(_runs_again())
+    if not notify("", ""):
+        return automations
+    automations.append(_on_failures(wanted, notify))
+    for alert in wanted.alerts:
+        if alert == "no_worker":
+            automations.append(_on_pool_without_worker(notify))
+        elif alert == "overdue":
+            automations.append(_on_overdue_model(wanted, notify))
+        else:
+            automations.append(_on_run(alert, notify))
+    return automations
 
-    deployed: dict[str, Any] = {
-        "match": ResourceSpecification(RUNS),
+
+def _name_of(alert: Alert) -> str:
+    return PREFIX + alert.replace("_", "-")
+
+
+def _deployed(**labels: str | list[str]) -> dict[str, Any]:
+    """Return what a trigger on one event of a deployed run has, with labels of the run."""
+    from prefect.events import ResourceSpecification
+
+    return {
+        "match": ResourceSpecification({**RUNS, **labels}),
         "match_related": ResourceSpecification(OURS),
         "threshold": 1,
     }
+
+
+def _marks_lost_runs(wanted: Notifications) -> Any:
+    from prefect.automations import Automation
+    from prefect.client.schemas.objects import StateType
+    from prefect.events import EventTrigger, Posture
+    from prefect.events.actions import ChangeFlowRunState
+
     heartbeat = "prefect.flow-run.heartbeat"
     silent = EventTrigger(
         after={heartbeat},
@@ -230,7 +297,7 @@ def _automations(wanted: Notifications, actions: Sequence[Any]) -> list[Any]:
         for_each={"prefect.resource.id"},
         posture=Posture.Proactive,
         within=datetime.timedelta(seconds=wanted.lost_after_seconds),
-        **deployed,
+        **_deployed(),
     )
     crashed = ChangeFlowRunState(
         name="Crashed",
@@ -239,15 +306,120 @@ def _automations(wanted: Notifications, actions: Sequence[Any]) -> list[Any]:
         force=False,
     )
     about = "Marks runs as crashed whose heartbeats have stopped."
-    automations = [Automation(name=LOST, description=about, trigger=silent, actions=[crashed])]
-    if actions:
-        ended = {f"prefect.flow-run.{state}" for state in wanted.states}
-        trigger = EventTrigger(expect=ended, posture=Posture.Reactive, **deployed)
-        about = "Notifies people of deployed runs that fail or whose gates refuse."
-        automations.append(
-            Automation(name=NAME, description=about, trigger=trigger, actions=list(actions))
-        )
-    return automations
+    return Automation(name=LOST, description=about, trigger=silent, actions=[crashed])
+
+
+def _runs_again() -> Any:
+    """A crashed run is scheduled again, with its parameters; its finished steps are cached.
+
+    Only after the first attempt, and only a run that had begun: what crashes again, or cannot be
+    started at all, needs a person.
+    """
+    from prefect.automations import Automation
+    from prefect.client.schemas.objects import StateType
+    from prefect.events import EventTrigger, Posture
+    from prefect.events.actions import ChangeFlowRunState
+
+    crashed = {"prefect.run-count": "1"}
+    trigger = EventTrigger(
+        expect={"prefect.flow-run.Crashed"}, posture=Posture.Reactive, **_deployed(**crashed)
+    )
+    again = ChangeFlowRunState(
+        name="AwaitingRetry",
+        state=StateType.SCHEDULED,
+        message="The run crashed and runs again, once; its finished steps are kept.",
+        force=False,
+    )
+    about = "Runs a crashed run again, once."
+    return Automation(name=AGAIN, description=about, trigger=trigger, actions=[again])
+
+
+def _on_failures(wanted: Notifications, notify: Channels) -> Any:
+    from prefect.automations import Automation
+    from prefect.events import EventTrigger, Posture
+
+    others = {"prefect.state-message": f"!{REFUSAL}*"}
+    trigger = EventTrigger(
+        expect={f"prefect.flow-run.{state}" for state in wanted.states},
+        posture=Posture.Reactive,
+        **_deployed(**others),
+    )
+    about = "Notifies people of deployed runs that fail."
+    return Automation(name=NAME, description=about, trigger=trigger, actions=notify(SUBJECT, BODY))
+
+
+def _on_run(alert: Alert, notify: Channels) -> Any:
+    """Notify of a run that is late, or that ended with a refusal of one kind."""
+    from prefect.automations import Automation
+    from prefect.events import EventTrigger, Posture
+
+    classes = {"refused": "", "drift": "Drift", "no_evidence": "Evidence"}
+    expected = "prefect.flow-run.Late"
+    labels = {}
+    if alert in classes:
+        expected = "prefect.flow-run.Failed"
+        labels = {"prefect.state-message": f"{REFUSAL}{classes[alert]}: *"}
+    trigger = EventTrigger(expect={expected}, posture=Posture.Reactive, **_deployed(**labels))
+    subject = f"Evenhand: {{{{ flow.name }}}} {{{{ flow_run.name }}}} {REASONS[alert]}"
+    about = f"Notifies people of a deployed run that {REASONS[alert]}."
+    return Automation(
+        name=_name_of(alert), description=about, trigger=trigger, actions=notify(subject, BODY)
+    )
+
+
+def _on_pool_without_worker(notify: Channels) -> Any:
+    from prefect.automations import Automation
+    from prefect.events import EventTrigger, Posture, ResourceSpecification
+
+    pools: dict[str, str | list[str]] = {
+        "prefect.resource.id": "prefect.work-pool.*",
+        "prefect.resource.name": POOLS,
+    }
+    trigger = EventTrigger(
+        expect={"prefect.work-pool.not-ready"},
+        match=ResourceSpecification(pools),
+        posture=Posture.Reactive,
+        threshold=1,
+    )
+    subject = "Evenhand: the work pool {{ work_pool.name }} has no worker"
+    body = (
+        "No worker of the pool {{ work_pool.name }} has answered for a minute and a half: its "
+        "runs do not start until `prefect worker start --pool {{ work_pool.name }}` runs."
+    )
+    about = "Notifies people of a work pool whose last worker has gone."
+    return Automation(
+        name=_name_of("no_worker"),
+        description=about,
+        trigger=trigger,
+        actions=notify(subject, body),
+    )
+
+
+def _on_overdue_model(wanted: Notifications, notify: Channels) -> Any:
+    from prefect.automations import Automation
+    from prefect.events import EventTrigger, Posture, ResourceSpecification
+
+    ended = {PUBLISHED, CONFIRMED}
+    trigger = EventTrigger(
+        after=ended,
+        expect=ended,
+        match=ResourceSpecification({"prefect.resource.id": "evenhand.model.*"}),
+        for_each={"prefect.resource.id"},
+        posture=Posture.Proactive,
+        threshold=1,
+        within=datetime.timedelta(hours=wanted.overdue_after_hours),
+    )
+    model = "{{ firing.triggering_labels['prefect.resource.id'] }}"
+    subject = f"Evenhand: {model} is overdue"
+    body = (
+        f"No retraining of {model} has ended for {wanted.overdue_after_hours:g} hours, neither by "
+        "a new version nor by finding nothing to do: the version in use is older than its schedule "
+        "allows."
+    )
+    about = "Notifies people of a model whose retraining has not ended in time."
+    return Automation(
+        name=_name_of("overdue"), description=about, trigger=trigger, actions=notify(subject, body)
+    )
 
 
 def _blocks(wanted: Notifications) -> list[tuple[str, Any]]:

@@ -30,6 +30,7 @@ from prefect.runner import Runner
 from prefect.states import Completed, Failed, Running, State
 from prometheus_client import CollectorRegistry, Counter, Gauge, make_wsgi_app, start_http_server
 
+from evenhand.fairlib.escaping import terminal_text
 from evenhand.flows import telemetry
 from evenhand.flows.engine import DirectEngine, Verdict, new_run_id, read_verdict
 from evenhand.flows.job_file import load_job
@@ -189,7 +190,8 @@ class ServingRunner(Runner):
                 f"refused: the deployment's {', '.join(changed)} was changed since `evenhand "
                 "serve` registered it: start `evenhand serve` again."
             )
-            sys.stderr.write(f"evenhand: {self.names[run.deployment_id]}: {message}\n")
+            line = f"evenhand: {self.names[run.deployment_id]}: {message}"
+            sys.stderr.write(f"{terminal_text(line)}\n")
             await self._client.set_flow_run_state(run.id, Failed(message=message))
         except (httpx.HTTPError, PrefectException):
             pass

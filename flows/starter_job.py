@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import yaml
 
 from evenhand.data_contracts.arrow import group_labels
 from evenhand.data_contracts.model import Column, Contract
+from evenhand.data_contracts.yaml_writer import comment, dump_plainly
 from evenhand.fairlib.methods.registry import METHODS, PROXIES, MethodSpec, method_class, spec_of
 from evenhand.flows.metric_choice import MetricChoice
 from evenhand.tasks.errors import InputError
@@ -199,10 +199,10 @@ def job_text(
     if any("terms" in changes for changes in flips.values()):
         # the directions along which sentences differ from their copies with another term
         job["fair_metric"] = {"kind": "face", "counterfactuals": ["identity"]}
-    text = yaml.safe_dump(job, sort_keys=False, allow_unicode=True, width=110)
+    text = dump_plainly(job, width=110)
     text += _metric_text(choice)
     method = {"method": keys["method"]}
-    text += yaml.safe_dump(method, sort_keys=False, allow_unicode=True, width=110)
+    text += dump_plainly(method, width=110)
     if spec.name in PROXIES:
         parameters = inspect.signature(method_class(spec.name).__init__).parameters
         if "alpha" not in parameters:
@@ -231,7 +231,7 @@ def _metric_text(choice: MetricChoice) -> str:
     for sentence in choice.comments:
         text = f"{sentence[0].upper()}{sentence[1:]}."
         lines += textwrap.wrap(
-            text,
+            comment(text).removeprefix("# "),
             98,
             break_long_words=False,
             break_on_hyphens=False,
@@ -240,14 +240,14 @@ def _metric_text(choice: MetricChoice) -> str:
         )
     section = {"fair_metric": dict(choice.section)}
     comments = "".join(f"{line}\n" for line in lines)
-    return comments + yaml.safe_dump(section, sort_keys=False, allow_unicode=True, width=110)
+    return comments + dump_plainly(section, width=110)
 
 
 def _counterfactuals_text(contract: Contract, flips: Mapping[str, Any]) -> str:
     """Return the section `evaluate`; without counterfactuals an example in comments."""
     if flips:
         evaluate = {"evaluate": {"counterfactuals": dict(flips)}}
-        return COPIES + yaml.safe_dump(evaluate, sort_keys=False, allow_unicode=True, width=110)
+        return COPIES + dump_plainly(evaluate, width=110)
     for column in contract.features:
         if column.encoding in ("onehot", "binary"):
             example = _flow("#     ", {"example": {column.name: "all"}})
@@ -259,8 +259,8 @@ def _flow(indent: str, content: Mapping[str, Any]) -> str:
     """Return a line of YAML for each key, its value in braces."""
     lines = []
     for key, value in content.items():
-        line = yaml.safe_dump(
-            {key: value}, default_flow_style=True, allow_unicode=True, width=10_000
+        line = dump_plainly(
+            {key: value}, default_flow_style=True, sort_keys=True, width=10_000
         ).strip()
         lines.append(f"{indent}{line[1:-1]}\n")
     return "".join(lines)

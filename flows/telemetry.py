@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import functools
 import os
+import sys
 import time
 from collections.abc import Iterator, Mapping
 
 from evenhand.flows.run_verdict import FinishedStep, Verdict
-from evenhand.tasks.errors import InputError
 
 # Name of each counter and gauge: description and labels. The last counters and the last gauge are
 # those of `evenhand serve` alone: a run does not know its deployment.
@@ -25,56 +25,112 @@ GAUGES = {
     "evenhand_drift_psi": ("Stability index of the rows monitored last.", ("job", "column")),
     "evenhand_last_success_timestamp_seconds": ("When a run last completed.", ("deployment",)),
 }
+# Gauges of the last run of a job, for runs that end before anybody could ask them: a file
+# (`evenhand.flows.metrics_file`), and OpenTelemetry.
+JOB_GAUGES = {
+    "evenhand_job_end_timestamp_seconds": ("When a run last ended.", ("job",)),
+    "evenhand_job_success_timestamp_seconds": ("When a run last ended with code 0.", ("job",)),
+    "evenhand_job_exit_code": ("Exit code of the last run.", ("job",)),
+    "evenhand_job_verdict": ("Verdict of the last run, 1 for its status.", ("job", "status")),
+    "evenhand_job_seconds": ("Seconds of the steps of the last run.", ("job",)),
+    "evenhand_job_rows": ("Rows of the last run's table or files.", ("job",)),
+    "evenhand_job_gates_refused": ("Gates that refused in the last run.", ("job",)),
+    "evenhand_job_drift_psi": ("Stability index of the rows monitored last.", ("job", "column")),
+    "evenhand_model_version": ("Version with the alias.", ("job", "model", "alias")),
+    "evenhand_model_since_timestamp_seconds": (
+        "When the alias got its version.",
+        ("job", "model", "alias"),
+    ),
+}
 ENDPOINTS = tuple(f"OTEL_EXPORTER_OTLP_{signal}ENDPOINT" for signal in ("", "TRACES_", "METRICS_"))
 
 
 def measurements(verdict: Verdict) -> Iterator[tuple[str, float, tuple[str, ...]]]:
     """Return name, value and labels of what a run adds to the counters and sets the gauges to."""
-    from evenhand.tasks.pages.fronts.index_front import RUN_ID
-
-    job = verdict.run_id
-    match = RUN_ID.fullmatch(verdict.run_id)
-    if match:
-        job = match[2]
+    job = job_of(verdict)
     yield "evenhand_runs", 1, (job, verdict.status)
-    rows: float | None = verdict.rows
-    if rows is None:
-        rows = verdict.metrics.get("rows_in")
-    yield "evenhand_rows", rows or 0, (job,)
+    yield "evenhand_rows", _rows(verdict) or 0, (job,)
     for step, seconds in verdict.seconds.items():
         yield "evenhand_steps", 1, (step, str(step in verdict.cached).lower())
         yield "evenhand_step_seconds", seconds, (step,)
     for gate in verdict.gates.get("results", []):
         yield "evenhand_gates", 1, (job, str(gate["passed"]).lower())
+    for column, value in _drift(verdict):
+        yield "evenhand_drift_psi", value, (job, column)
+
+
+def job_of(verdict: Verdict) -> str:
+    """Return the name of a verdict's job, with its verb if that is not a training."""
+    from evenhand.tasks.pages.fronts.index_front import RUN_ID
+
+    match = RUN_ID.fullmatch(verdict.run_id)
+    if match:
+        return match[2]
+    return verdict.run_id
+
+
+def job_gauges(verdict: Verdict, ended: float) -> Iterator[tuple[str, float, tuple[str, ...]]]:
+    """Return name, value and labels of the gauges that a run which ended then says itself."""
+    job = job_of(verdict)
+    yield "evenhand_job_end_timestamp_seconds", ended, (job,)
+    if verdict.exit_code == 0:
+        yield "evenhand_job_success_timestamp_seconds", ended, (job,)
+    yield "evenhand_job_exit_code", verdict.exit_code, (job,)
+    yield "evenhand_job_verdict", 1, (job, verdict.status)
+    if verdict.seconds:
+        yield "evenhand_job_seconds", sum(verdict.seconds.values()), (job,)
+    rows = _rows(verdict)
+    if rows is not None:
+        yield "evenhand_job_rows", rows, (job,)
+    if "results" in verdict.gates:
+        refused = [gate for gate in verdict.gates["results"] if not gate["passed"]]
+        yield "evenhand_job_gates_refused", len(refused), (job,)
+    for column, value in _drift(verdict):
+        yield "evenhand_job_drift_psi", value, (job, column)
+
+
+def _rows(verdict: Verdict) -> float | None:
+    """Return the rows of a run's table, or of its files; None if it read none."""
+    if verdict.rows is not None:
+        return verdict.rows
+    return verdict.metrics.get("rows_in")
+
+
+def _drift(verdict: Verdict) -> Iterator[tuple[str, float]]:
+    """Give each monitored column with its stability index."""
     for name, value in verdict.metrics.items():
         if name.startswith("psi.") and not name.endswith((".low", ".high")) and value is not None:
-            yield "evenhand_drift_psi", value, (job, name.removeprefix("psi."))
+            yield name.removeprefix("psi."), value
 
 
 @functools.cache
-def prepare() -> None:
+def prepare() -> bool:
     """Have OpenTelemetry's SDK read its variables, unless a program around ours has set providers
     up.
 
-    Raises `InputError` if the exporter that they name is not installed.
+    Returns False after one warning if the SDK, or the exporter that the variables name, is not
+    installed: a run is right without it.
     """
-    from opentelemetry import trace
-    from opentelemetry.sdk._configuration import _OTelSDKConfigurator
-
-    if not isinstance(trace.get_tracer_provider(), trace.ProxyTracerProvider):
-        return
-    if "service.name" not in os.environ.get("OTEL_RESOURCE_ATTRIBUTES", ""):
-        os.environ.setdefault("OTEL_SERVICE_NAME", "evenhand")
-    os.environ.setdefault("OTEL_EXPORTER_OTLP_PROTOCOL", "http/protobuf")
-    for signal in ("TRACES", "METRICS"):
-        os.environ.setdefault(f"OTEL_{signal}_EXPORTER", "otlp")
     try:
+        from opentelemetry import trace
+        from opentelemetry.sdk._configuration import _OTelSDKConfigurator
+
+        if not isinstance(trace.get_tracer_provider(), trace.ProxyTracerProvider):
+            return True
+        if "service.name" not in os.environ.get("OTEL_RESOURCE_ATTRIBUTES", ""):
+            os.environ.setdefault("OTEL_SERVICE_NAME", "evenhand")
+        os.environ.setdefault("OTEL_EXPORTER_OTLP_PROTOCOL", "http/protobuf")
+        for signal in ("TRACES", "METRICS"):
+            os.environ.setdefault(f"OTEL_{signal}_EXPORTER", "otlp")
         _OTelSDKConfigurator().configure()
-    except RuntimeError as error:
-        reason = (str(error).splitlines() or [""])[0]
-        raise InputError(
-            f"OpenTelemetry: {reason}: `pip install 'evenhand[otel]'` has exporters."
-        ) from None
+    except (ImportError, RuntimeError) as error:
+        reason = (str(error).splitlines() or [""])[0].rstrip(".")
+        sys.stderr.write(
+            f"evenhand: WARNING: nothing is sent to OpenTelemetry ({reason}): "
+            "`pip install 'evenhand[otel]'` has exporters.\n"
+        )
+        return False
+    return True
 
 
 def record(verdict: Verdict, steps: Mapping[str, FinishedStep], started_ns: int) -> None:
@@ -102,8 +158,9 @@ def record(verdict: Verdict, steps: Mapping[str, FinishedStep], started_ns: int)
         )
         span.end(step.ended_ns)
     run.end(time.time_ns())
-    for name, value, values in measurements(verdict):
-        text, labels = (COUNTERS | GAUGES)[name]
+    ended = time.time()
+    for name, value, values in [*measurements(verdict), *job_gauges(verdict, ended)]:
+        text, labels = (COUNTERS | GAUGES | JOB_GAUGES)[name]
         dotted_name = name.replace("_", ".", 1)
         attributes = dict(zip(labels, values, strict=True))
         if name in COUNTERS:

@@ -8,12 +8,13 @@ import contextlib
 import hashlib
 import json
 import time
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from evenhand.fairlib.tuning.budget import Budget
+from evenhand.fairlib.tuning.budget import Budget, cpu_seconds_of_processes
 from evenhand.fairlib.tuning.study import Trial, answer
 from evenhand.flows import classifier_jobs as classifier
 from evenhand.flows.engine import (
@@ -26,20 +27,32 @@ from evenhand.flows.engine import (
 )
 from evenhand.flows.resolved_job import ResolvedJob
 from evenhand.flows.run import prepare, run_to_gate
-from evenhand.flows.tune_plan import MINUTES, TunePlan, old_spellings, tuned_text
+from evenhand.flows.tune_alternatives import (
+    against_champion,
+    certificate,
+    champion_of,
+    equally_good,
+    multiplicity_document,
+    record_content,
+)
+from evenhand.flows.tune_deadline import Deadline, PreparedAnswer, write_whole
+from evenhand.flows.tune_plan import TunePlan, old_spellings, tuned_text, unjudged_text
 from evenhand.flows.tune_search import (
     LATE_S,
     STUDIES,
     WRITING_S,
     Rows,
     SearchProgress,
+    decisions_of,
+    judge_in,
     open_study,
     search,
     worker_pool,
     write_study_page,
 )
-from evenhand.flows.workers import Pool, WorkerPool, steps_until
+from evenhand.flows.workers import Pool, WorkerPool, cores, steps_until
 from evenhand.tasks.errors import InputError, NotCarriedOut, OutOfTime
+from evenhand.tasks.execution.dataset import read_dataset
 from evenhand.tasks.execution.step import (
     IN_THIS_PROCESS,
     ExecutionContext,
@@ -48,16 +61,19 @@ from evenhand.tasks.execution.step import (
 )
 from evenhand.tasks.execution.store import Store
 from evenhand.tasks.tuning.study_document import (
+    ONE_MODEL,
+    READ,
     caveats,
     compromise,
     exit_code_of,
     interrupted_answer,
-    no_time_for_one,
+    no_time_for,
+    no_time_for_champion,
     notes_of,
     nothing_judged,
     study_document,
 )
-from evenhand.tasks.tuning.trial_search import Study
+from evenhand.tasks.tuning.trial_search import ALL, JOB, Candidate, Study, rounded_metrics
 
 # Imported while the table is read.
 CHECKING = ("great_expectations",)
@@ -75,6 +91,8 @@ def execute(
     *,
     prefect: bool = False,
     started: float | None = None,
+    cpu_before: float | None = None,
+    deadline: Deadline | None = None,
 ) -> Verdict:
     """Search until the time is up, then train the chosen model on all training rows and measure it.
 
@@ -84,8 +102,9 @@ def execute(
 
     With a limit of time everything ends within it, counted from `started` (of ``time.monotonic``;
     default: now): steps and judgements run in processes that are killed when their time is up. Then
-    the job is written without a measurement on the test rows. Raises `EvenhandError` after the
-    verdict was written.
+    the job is written without a measurement on the test rows. CPU seconds are counted from
+    `cpu_before` (default: those of this process now). A `deadline` gets the best answer so far.
+    Raises `EvenhandError` after the verdict was written.
     """
     if not store.is_local:
         raise InputError(
@@ -93,18 +112,22 @@ def execute(
         )
     if started is None:
         started = time.monotonic()
-    interruption: BaseException | None = None
-    budget = Budget(plan.seconds, started, reserve=-LATE_S, writing=WRITING_S)
+    budget = budget_of(plan, started, cpu_before)
+    if deadline is not None:
+        deadline.prepare(unjudged_answer(plan))
     steps = Steps(store, engine)
     with (
         recorded_verdict(store, run_id, steps) as verdict,
-        _steps_within(budget, store) as (runner, execution),
+        _workers_within(plan, budget, store) as (pool, execution),
     ):
         engine = engine.executing_in(execution)
         steps.engine = engine
         progress = SearchProgress(plan.aim, budget, plan.tune.prefer, plan.tune.trials)
         with described(progress.line):
-            searched = _searched(plan, store, steps, budget, runner, progress, prefect=prefect)
+            searched = _searched(
+                plan, store, steps, budget, pool, progress, prefect=prefect, deadline=deadline
+            )
+        plan = searched.plan
         rows = searched.rows
         trials = searched.trials
         interruption = searched.interruption
@@ -117,7 +140,7 @@ def execute(
         documents: dict[str, Any] = {"tuning": document}
         chosen = answer(plan.aim, trials, plan.tune.prefer)
         if chosen is None and not any(trial.error for trial in trials):
-            raise NotCarriedOut(no_time_for_one(budget))
+            raise NotCarriedOut(_write_unjudged(plan, ONE_MODEL))
         if chosen is None:
             verdict.exit_code = 3
             verdict.error = nothing_judged(trials)
@@ -128,10 +151,12 @@ def execute(
                     interruption = _measure_in_time(
                         plan, chosen, rows, document, verdict, engine, store, budget=budget
                     )
-            if interruption is not None:
-                document["interrupted"] = True
-                document["unmeasured"] = UNMEASURED.format("command was interrupted")
-            _write_job(plan, chosen, searched, document, verdict)
+            _write_job(plan, chosen, rows, document, verdict, interruption, deadline)
+            _add_certificate(plan, searched, store, steps, document)
+            if "alternative" in document:
+                documents["alternative"] = document["alternative"]
+                _judge_gap(document["alternative"], verdict)
+                _record_alternative(document, store)
         document["seconds"] = round(budget.spent, 1)
         document["notes"] = [*old_spellings(plan.tune), *notes_of(document)]
         folder = RunFolder(store, verdict)
@@ -144,6 +169,42 @@ def execute(
     return verdict
 
 
+def budget_of(plan: TunePlan, started: float, cpu_before: float | None) -> Budget:
+    """Return the time that a search has, counted from its start on both clocks."""
+    before = cpu_before
+    if before is None:
+        before = cpu_seconds_of_processes()
+    workers = 1
+    if plan.tune.engine == "processes":
+        workers = plan.tune.workers or len(cores())
+    return Budget(
+        plan.seconds,
+        started,
+        reserve=-LATE_S,
+        writing=WRITING_S,
+        cpu_seconds=plan.cpu_seconds,
+        cpu_clock=lambda: cpu_seconds_of_processes() - before,
+        workers=workers,
+    )
+
+
+def unjudged_answer(plan: TunePlan, what: str = ONE_MODEL) -> PreparedAnswer:
+    """Return the job that is written if the time ends before `what`."""
+    if plan.alternative is not None:
+        return PreparedAnswer(plan.target, None, 4, no_time_for_champion(plan.time_limit))
+    message = no_time_for(what, plan.time_limit, plan.target)
+    return PreparedAnswer(plan.target, unjudged_text(plan), 4, message)
+
+
+def _write_unjudged(plan: TunePlan, what: str) -> str:
+    """Write that job, where the time is limited; return the line for the reader."""
+    if not plan.time_limit:
+        return no_time_for(what, "", None)
+    prepared = unjudged_answer(plan, what)
+    write_whole(prepared)
+    return prepared.message
+
+
 @dataclass(frozen=True)
 class Searched:
     """A search that has ended: its rows, its study, and the trials that the answer is chosen from.
@@ -151,6 +212,7 @@ class Searched:
     `interruption` is the exception of Ctrl-C, of SIGTERM or of Prefect, if one ended it.
     """
 
+    plan: TunePlan  # with limits by the champion, where an alternative to one is searched
     rows: Rows
     study: Study
     trials: list[Trial]
@@ -162,29 +224,26 @@ def _searched(
     store: Store,
     steps: Steps,
     budget: Budget,
-    runner: WorkerPool | None,
+    pool: Pool | None,
     progress: SearchProgress,
     *,
     prefect: bool,
+    deadline: Deadline | None,
 ) -> Searched:
     """Prepare the rows and search.
 
     After an interruption the answer is chosen from the trials so far; without any it is raised.
     """
-    # its processes start while the steps run that all trials share
     with contextlib.ExitStack() as stack:
-        pool: Pool | None = None
-        if plan.searches(True):
-            pool = stack.enter_context(worker_pool(plan, budget))
         try:
             prepare(plan.resolved, steps)
             rows = Rows.read(plan, steps)
+            if plan.alternative is not None:
+                progress.stage = "judging the champion"
+                plan, rows = _against_champion(plan, rows, steps, store, pool, budget)
+                progress.aim = plan.aim
         except OutOfTime:
-            raise NotCarriedOut(
-                f"the {plan.tune.minutes or MINUTES:g} minutes ended before the table was read, "
-                "checked and encoded: run the same command again, which goes on from the finished "
-                "steps, or give more --minutes."
-            ) from None
+            raise NotCarriedOut(_write_unjudged(plan, READ)) from None
         default = f"{plan.resolved.job.name}-{rows.identity['search'][:10]}"
         study = Study(Path(store.local, STUDIES, plan.tune.study or default))
         interruption: BaseException | None = None
@@ -194,10 +253,9 @@ def _searched(
             if plan.searches(bool(study.trials())):
                 pool = pool or stack.enter_context(worker_pool(plan, budget))
                 report = report_progress("tune", prefect=prefect)
-                on_answer = None
-                if runner is not None:
-                    # for the steps after the search; not before, as the first answer is waited for
-                    on_answer = runner.warm_up
+                on_best = None
+                if deadline is not None:
+                    on_best = partial(_prepare_best, plan, rows, study, deadline)
                 try:
                     search(
                         plan,
@@ -207,8 +265,8 @@ def _searched(
                         report,
                         pool=pool,
                         budget=budget,
-                        on_answer=on_answer,
                         progress=progress,
+                        on_best=on_best,
                     )
                 except BaseException as error:
                     if not is_interrupt(error):
@@ -217,25 +275,126 @@ def _searched(
             trials = study.answered(plan.aim)
             if interruption is not None and answer(plan.aim, trials, plan.tune.prefer) is None:
                 raise interruption
-            return Searched(rows, study, trials, interruption)
+            return Searched(plan, rows, study, trials, interruption)
+
+
+def _against_champion(
+    plan: TunePlan, rows: Rows, steps: Steps, store: Store, pool: Pool | None, budget: Budget
+) -> tuple[TunePlan, Rows]:
+    """Judge the champion, and return the plan and the rows with limits by its metrics."""
+    assert plan.alternative is not None, "an alternative is searched"
+    champion = Candidate(JOB)
+    model = plan.alternative.model
+    if model is not None and model["fingerprint"] != steps.output("ingest", "raw").sha256:
+        raise InputError(
+            f"alternative_to {plan.alternative.to!r} was trained on another table than that of the "
+            "job: give the job the table that it was trained on."
+        )
+    judge = judge_in(plan, rows, store, pool, budget)
+    result = judge(champion, rows.plan.rules(champion), ALL)[0]
+    if "error" in result:
+        raise InputError(f"alternative_to {plan.alternative.to!r}: {result['error']}")
+    aim = against_champion(plan.aim, plan.alternative, rounded_metrics(result["metrics"]))
+    plan = replace(plan, aim=aim)
+    return plan, Rows.read(plan, steps)
+
+
+def _add_certificate(
+    plan: TunePlan, searched: Searched, store: Store, steps: Steps, document: dict[str, Any]
+) -> None:
+    """Add what the search shows about alternatives; nothing where it is for other models, or the
+    champion was not judged.
+    """
+    alternative = plan.alternative
+    if alternative is None or not any(trial.kind == JOB for trial in searched.trials):
+        return
+    stream = searched.study.stream()
+    content = certificate(
+        plan.aim, alternative, searched.trials, stream, seed=plan.resolved.job.seed
+    )
+    good = equally_good(plan.aim, searched.trials, len(alternative.no_worse))
+    reference = decisions_of(plan, searched.rows, store, [champion_of(searched.trials)])
+    if reference:
+        data = read_dataset(store.fetch(searched.rows.train))
+        content["multiplicity"] = multiplicity_document(
+            reference[0],
+            decisions_of(plan, searched.rows, store, good),
+            data.sensitive,
+            plan.resolved.job.evaluate.min_cell,
+        )
+    content["space"] = facts_of_space(plan)
+    content["rules"] = sorted({rule.decision for rule in searched.rows.plan.judged_under})
+    content["allowed"] = plan.tune.alternative_gap
+    document["alternative"] = content
+
+
+def _record_alternative(document: Mapping[str, Any], store: Store) -> None:
+    """Add the result to the chain of the published model that it is about, if it is about one."""
+    model = document["alternative"]["model"]
+    if model is None or model["version"] is None:
+        return
+    # imported lazily: other searches need no registry
+    from evenhand.tasks.registry.client import registry_client, tracking_uri
+    from evenhand.tasks.registry.ledger import append
+
+    text = json.dumps(document["alternative"], sort_keys=True)
+    digest = hashlib.sha256(text.encode()).hexdigest()
+    with registry_client(tracking_uri(store)) as client:
+        append(client, model["name"], "alternative", record_content(document, digest))
+
+
+def _judge_gap(content: Mapping[str, Any], verdict: Verdict) -> None:
+    """Let the verdict refuse a champion whose best alternative has too much less disparity."""
+    allowed = content["allowed"]
+    if allowed is None or content["alternative_gap"] <= allowed or verdict.exit_code in (2, 4):
+        return
+    verdict.exit_code = 1
+    verdict.error = (
+        f"alternative_gap is {content['alternative_gap']:.3g}, above {allowed:g}: {content['to']} "
+        f"has {content['metric']} {content['champion']['value']:.3g}, and number "
+        f"{content['best']['number']}, which is no worse, {content['best']['value']:.3g}."
+    )
+
+
+def _prepare_best(
+    plan: TunePlan, rows: Rows, study: Study, deadline: Deadline, trials: Sequence[Trial]
+) -> None:
+    """Let the deadline write the job of the best trial so far."""
+    document = study_document(rows.identity, plan.tune.prefer, study.folder.name, trials)
+    chosen = answer(plan.aim, trials, plan.tune.prefer)
+    assert chosen is not None, "there is another answer"
+    document["unmeasured"] = UNMEASURED.format("time ended")
+    message = f"the {plan.time_limit} ended: the best so far is in {plan.target}, without a page."
+    text = _job_text(plan, chosen, rows, document)
+    deadline.prepare(PreparedAnswer(plan.target, text, exit_code_of(document), message))
+
+
+def _job_text(plan: TunePlan, chosen: Trial, rows: Rows, document: Mapping[str, Any]) -> str:
+    """Return the content of the tuned job."""
+    content = json.dumps([rows.identity, document["trials"]])
+    digest = hashlib.sha256(content.encode()).hexdigest()
+    made = {"study": document["study"], "digest": digest}
+    is_compromise = not document["within_limits"]
+    return tuned_text(
+        plan, chosen, rows.count, made, caveats(document), is_compromise=is_compromise
+    )
 
 
 def _write_job(
-    plan: TunePlan, chosen: Trial, searched: Searched, document: Mapping[str, Any], verdict: Verdict
+    plan: TunePlan,
+    chosen: Trial,
+    rows: Rows,
+    document: dict[str, Any],
+    verdict: Verdict,
+    interruption: BaseException | None,
+    deadline: Deadline | None,
 ) -> None:
     """Write the job of the answer, and put its file and the exit code into the verdict."""
-    content = json.dumps([searched.rows.identity, document["trials"]])
-    digest = hashlib.sha256(content.encode()).hexdigest()
-    made = {"study": searched.study.folder.name, "digest": digest}
-    text = tuned_text(
-        plan,
-        chosen,
-        searched.rows.count,
-        made,
-        caveats(document),
-        is_compromise=not document["within_limits"],
-    )
-    plan.target.write_text(text, encoding="utf-8")
+    if interruption is not None:
+        document["interrupted"] = True
+        document["unmeasured"] = UNMEASURED.format("command was interrupted")
+    text = _job_text(plan, chosen, rows, document)
+    write_whole(PreparedAnswer(plan.target, text, 0, ""))
     verdict.artifacts["tuned"] = str(plan.target)
     verdict.exit_code = exit_code_of(document)
     if verdict.exit_code:
@@ -243,33 +402,47 @@ def _write_job(
     if document["interrupted"]:
         verdict.exit_code = 4
         verdict.error = interrupted_answer(plan.target)
+    if deadline is not None:
+        deadline.written(verdict.exit_code)
 
 
 @contextlib.contextmanager
-def _steps_within(
-    budget: Budget, store: Store
-) -> Iterator[tuple[WorkerPool | None, ExecutionContext]]:
-    """Yield a process that is killed in time for writing the answer, and the execution context of
-    steps that it runs; without a limit there is no such process, and steps run here.
+def _workers_within(
+    plan: TunePlan, budget: Budget, store: Store
+) -> Iterator[tuple[Pool | None, ExecutionContext]]:
+    """Yield the workers that judge models, if any, and the execution context of steps.
+
+    With a limit of time the workers run the steps too, and are killed in time for writing the
+    answer; without one, steps run in this process. On a Dask cluster there is one more process for
+    the steps.
     """
-    if not budget.is_limited:
-        yield None, IN_THIS_PROCESS
-        return
-    # they have nothing to finish in the end, and the command must not wait for them
     with contextlib.ExitStack() as stack:
-        runner = WorkerPool(1, modules=())
-        stack.callback(runner.close, kill=True)
+        pool: Pool | None = None
+        if budget.is_limited or plan.searches(True):
+            pool = stack.enter_context(worker_pool(plan, budget))
+        if not budget.is_limited:
+            yield pool, IN_THIS_PROCESS
+            return
+        assert pool is not None, "a time limit needs a worker"
+        runner = pool
+        if plan.tune.engine == "dask":
+            runner = WorkerPool(1, modules=())
+            # the command must not wait for it
+            stack.callback(runner.close, kill=True)
+        checkers: list[WorkerPool] = []
 
         def pool_of(step: str) -> Pool:
-            if step != "ingest":
+            if step not in ("ingest", "contract"):
                 return runner
-            # the libraries that check a contract take seconds to import: while the table is read
-            runner.warm_up(CHECKING)
-            reader = WorkerPool(1, modules=())
-            stack.callback(reader.close, kill=True)
-            return reader
+            if not checkers:
+                # these libraries take seconds to import: while the table is read
+                checkers.append(WorkerPool(1, CHECKING))
+                stack.callback(checkers[0].close, kill=True)
+            if step == "ingest":
+                return runner
+            return checkers[0]
 
-        yield runner, steps_until(lambda: budget.search_left <= 0, pool_of, store)
+        yield pool, steps_until(lambda: budget.search_left <= 0, pool_of, store)
 
 
 def _measure_in_time(
@@ -375,6 +548,18 @@ def _short(metrics: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
 
 def facts(plan: TunePlan, document: Mapping[str, Any]) -> list[list[str]]:
     """Return what the page shows of this search next to its results, as names and values."""
+    return [
+        ["Job", document["job"]],
+        ["Study", document["study"]],
+        *facts_of_space(plan),
+        ["Rules of decisions", ", ".join(document["decisions"])],
+        ["Seed", str(plan.resolved.job.seed)],
+        ["Seconds", f"{document['seconds']:.1f}"],
+    ]
+
+
+def facts_of_space(plan: TunePlan) -> list[list[str]]:
+    """Return the searched parameters of each method, as names and values."""
     spaces = []
     for name, space in plan.methods.items():
         ranges = []
@@ -384,14 +569,7 @@ def facts(plan: TunePlan, document: Mapping[str, Any]) -> list[list[str]]:
                 text += " (logarithmic)"
             ranges.append(text)
         spaces.append([f"Space of {name}", "; ".join(ranges) or "nothing to search"])
-    return [
-        ["Job", document["job"]],
-        ["Study", document["study"]],
-        *spaces,
-        ["Rules of decisions", ", ".join(document["decisions"])],
-        ["Seed", str(plan.resolved.job.seed)],
-        ["Seconds", f"{document['seconds']:.1f}"],
-    ]
+    return spaces
 
 
 def status(job: str, named: str | None, store: Store) -> dict[str, Any]:

@@ -4,6 +4,7 @@ winner.
 
 from __future__ import annotations
 
+import hashlib
 import inspect
 import math
 import os
@@ -12,8 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import yaml
-
+from evenhand.data_contracts.yaml_writer import comment, dump_plainly
 from evenhand.fairlib.catalogue import better, group_metrics
 from evenhand.fairlib.methods.registry import METHODS, method_class
 from evenhand.fairlib.tuning import space as spaces
@@ -36,6 +36,12 @@ from evenhand.flows.job import (
 )
 from evenhand.flows.job_file import job_path, load_job
 from evenhand.flows.resolved_job import RESERVED_ARGUMENTS, UNCONTROLLED, ResolvedJob, resolve
+from evenhand.flows.tune_alternatives import (
+    Alternative,
+    objectives_of,
+    provisional,
+    with_champion,
+)
 from evenhand.flows.workers import check_engine
 from evenhand.tasks.errors import InputError, input_errors
 from evenhand.tasks.tuning.trial_search import DEFAULT, FIRST_PART, JOB, Candidate, Plan, Rule
@@ -96,6 +102,7 @@ class TunePlan:
     methods: Mapping[str, spaces.Space]
     rules: Sequence[Rule]  # rules of decisions that every model is judged under
     target: Path  # file of the tuned job
+    alternative: Alternative | None = None  # to which model an alternative is looked for
 
     @property
     def tune(self) -> Tune:
@@ -109,15 +116,31 @@ class TunePlan:
 
     @property
     def seconds(self) -> float:
-        """Seconds of the whole command; infinite where the number of models is its only limit."""
-        if self.tune.minutes is None and self.tune.trials is not None:
-            return float("inf")
-        return 60.0 * (self.tune.minutes or MINUTES)
+        """Wall-clock seconds of the whole command; infinite where another limit is its only one."""
+        return _wall_seconds_of(self.tune)
+
+    @property
+    def cpu_seconds(self) -> float:
+        """CPU seconds of the whole command; infinite without such a limit."""
+        if self.tune.cpu_minutes is None:
+            return math.inf
+        return 60.0 * self.tune.cpu_minutes
+
+    @property
+    def time_limit(self) -> str:
+        """The limits of time, for messages: ``20 minutes``."""
+        limits = []
+        if math.isfinite(self.seconds):
+            limits.append(f"{self.seconds / 60:g} minutes")
+        if self.tune.cpu_minutes is not None:
+            limits.append(f"{self.tune.cpu_minutes:g} CPU minutes")
+        return " or ".join(limits)
 
     def searches(self, has_trials: bool) -> bool:
         """Whether trials are to be run: not for a preference alone, on a study that has trials."""
         tune = self.tune
-        only_chosen = tune.prefer is not None and tune.minutes is None and tune.trials is None
+        limits = (tune.minutes, tune.trials, tune.cpu_minutes)
+        only_chosen = tune.prefer is not None and all(limit is None for limit in limits)
         return not (only_chosen and has_trials)
 
     def folds(self, rows: int) -> int:
@@ -141,14 +164,45 @@ class TunePlan:
         return resolve(tuned_job(self, winner, rows), self.resolved.folder)
 
 
-def make_plan(name: str, overrides: Sequence[str] = (), *, force: bool = False) -> TunePlan:
+def _wall_seconds_of(tune: Tune) -> float:
+    """Return the limit of wall-clock seconds; infinite where another limit is the only one."""
+    has_other_limit = tune.trials is not None or tune.cpu_minutes is not None
+    if tune.minutes is None and has_other_limit:
+        return math.inf
+    return 60.0 * (tune.minutes or MINUTES)
+
+
+def _seconds_of(tune: Tune) -> float:
+    """Return the smaller limit of seconds, of the wall clock or of the CPU."""
+    seconds = _wall_seconds_of(tune)
+    if tune.cpu_minutes is not None:
+        seconds = min(seconds, 60.0 * tune.cpu_minutes)
+    return seconds
+
+
+def make_plan(
+    name: str,
+    overrides: Sequence[str] = (),
+    *,
+    force: bool = False,
+    store_url: str | None = None,
+) -> TunePlan:
     """Check a search before anything runs.
 
     `name` is a job or the path of a job file. With `force` an existing file of the tuned job is
-    overwritten. Raises `InputError` with one line that names the key and the cure.
+    overwritten. The store at `store_url` has the registry in which a published model is looked up.
+    Raises `InputError` with one line that names the key and the cure.
     """
     job, folder = load_job(name, overrides)
     check_engine(job.tune, "tune")
+    with input_errors(f"job {job.name}: tune: ", InputError):
+        target = _target(name, job)
+        job, folder, alternative = with_champion(job, folder, store_url)
+    if job.tune.engine == "dask" and job.tune.cpu_minutes is not None:
+        raise InputError(
+            "tune.cpu_minutes counts the processes of this machine, and tune.engine is dask: use "
+            "minutes."
+        )
     resolved = resolve(job, folder)
     if resolved.is_proxy:
         raise InputError(
@@ -159,14 +213,13 @@ def make_plan(name: str, overrides: Sequence[str] = (), *, force: bool = False) 
             f"job {job.name} has been tuned already: tune the job that it was made from."
         )
     with input_errors(f"job {job.name}: tune: ", InputError):
-        aim = _aim(resolved)
+        aim = _aim(resolved, alternative)
         variants = _variants(resolved, aim)
         methods = {method: _space(resolved, variants[method]) for method in variants}
         rules = _rules(resolved, aim)
-    target = _target(name, job)
     if target.exists() and not force:
         raise InputError(f"{target} exists: give --force to overwrite it, or move it away.")
-    return TunePlan(resolved, aim, variants, methods, rules, target)
+    return TunePlan(resolved, aim, variants, methods, rules, target, alternative)
 
 
 def _target(name: str, job: Job) -> Path:
@@ -177,12 +230,15 @@ def _target(name: str, job: Job) -> Path:
     return path.with_name(f"{path.stem}.tuned.yaml")
 
 
-def _aim(resolved: ResolvedJob) -> Aim:
+def _aim(resolved: ResolvedJob, alternative: Alternative | None) -> Aim:
     """Check the objectives and limits against what the trials of this job can have."""
     tune = resolved.job.tune
     _check_objectives(resolved, "maximize", tune.maximize, "higher")
     _check_objectives(resolved, "minimize", tune.minimize, "lower")
     objectives = [*tune.maximize, *tune.minimize] or ["balanced_accuracy"]
+    if alternative is not None:
+        objectives = objectives_of(resolved)
+        _check_alternative(resolved, objectives, alternative)
     if len(set(objectives)) < len(objectives):
         raise InputError("an objective is given twice: keep one of them.")
     limits: list[Limit] = []
@@ -200,7 +256,23 @@ def _aim(resolved: ResolvedJob) -> Aim:
         )
     with input_errors(end="."):
         check_limits(limits)
-    return Aim(tuple(objectives), tuple(limits), confidence, resolved.job.evaluate.level)
+    aim = Aim(tuple(objectives), tuple(limits), confidence, resolved.job.evaluate.level)
+    if alternative is not None:
+        return provisional(aim, alternative)
+    return aim
+
+
+def _check_alternative(
+    resolved: ResolvedJob, objectives: Sequence[str], alternative: Alternative
+) -> None:
+    """Check the metrics of a search for alternatives."""
+    if len(objectives) > 1:
+        raise InputError("a search for alternatives has one objective: give --minimize once.")
+    if resolved.contract.label.classes:
+        raise InputError("a search for alternatives is for labels of two values.")
+    _check_metric(resolved, "minimize names", objectives[0])
+    for item in alternative.no_worse:
+        _check_metric(resolved, "no_worse names", item.metric)
 
 
 def _confidence(tune: Tune) -> float | None:
@@ -367,13 +439,8 @@ def _metric_kinds(variant: ResolvedJob) -> tuple[str, ...]:
     job = variant.job
     spec = METHODS[variant.method]
     is_fixed = job.evaluate.certificate is not None or job.evaluate.adapted
-    minutes = job.tune.minutes
-    if minutes is None and job.tune.trials is None:
-        minutes = MINUTES
-    is_short = minutes is not None and 60.0 * minutes < METRIC_SECONDS
+    is_short = _seconds_of(job.tune) < METRIC_SECONDS
     if not spec.needs_metric or is_fixed or is_short:
-        return (job.fair_metric.kind,)
-    if not all(column.is_feature for column in variant.contract.sensitive):
         return (job.fair_metric.kind,)
     other = LEARNED
     if job.fair_metric.kind == LEARNED:
@@ -572,7 +639,8 @@ def plan_of_rows(plan: TunePlan, rows: int) -> Plan:
     job = plan.resolved.job
     controls = [Candidate(name) for name in ("majority", "plain", "blind")]
     as_it_is: list[Candidate] = []
-    if METHODS[job_method].plain != job_method or job.decision.equal is not None:
+    is_champion = plan.alternative is not None
+    if METHODS[job_method].plain != job_method or job.decision.equal is not None or is_champion:
         as_it_is = [Candidate(JOB)]
     quick: list[Candidate] = []
     without_sensitive: list[Candidate] = []
@@ -594,10 +662,13 @@ def plan_of_rows(plan: TunePlan, rows: int) -> Plan:
         fixed = [*controls, *as_it_is, *quick, *slow]
     else:
         fixed = [*controls, *quick, *as_it_is, *slow]
-    if math.isfinite(plan.seconds) and quick:
+    if math.isfinite(min(plan.seconds, plan.cpu_seconds)) and quick:
         # the first answer: it has all rules of decisions, and the controls only the job's
         fixed.remove(quick[0])
         fixed.insert(0, quick[0])
+    if is_champion:
+        fixed.remove(as_it_is[0])
+        fixed.insert(0, as_it_is[0])
     return Plan(
         plan.aim,
         plan.methods,
@@ -606,6 +677,7 @@ def plan_of_rows(plan: TunePlan, rows: int) -> Plan:
         job.seed,
         parts_of(rows),
         plan.tune.sampler,
+        is_champion,
     )
 
 
@@ -713,6 +785,48 @@ def _searched_method(plan: TunePlan, winner: Trial) -> dict[str, Any]:
     return method
 
 
+# Share of the limit that thresholds by group of an unjudged job have.
+UNJUDGED_SHARE = 0.55
+UNJUDGED = (
+    "Not judged: the time ended before any model was. These are the defaults of a quick method, "
+    "with thresholds by group where a limit is about groups; the limits are gates of this job."
+)
+
+
+def unjudged_text(plan: TunePlan) -> str:
+    """Write the job that is left where the time ends before any model was judged.
+
+    It has the defaults of a quick method. Where a limit or an objective is about groups it has
+    thresholds by group. The limits are its gates, so a run measures it and publishes it only if it
+    keeps them.
+    """
+    method = plan.resolved.method
+    for name in QUICK_METHODS:
+        if name in plan.methods:
+            method = name
+            break
+    arguments = {key: item.default for key, item in plan.methods[method].items()}
+    limited = [limit.value for limit in plan.aim.limits]
+    wanted = UNJUDGED_SHARE * min(limited, default=0.0)
+    rule = min(
+        (rule for rule in plan.rules if rule.tolerance is not None),
+        key=lambda rule: abs(float(rule.tolerance or 0.0) - wanted),
+        default=plan.rules[0],
+    )
+    trial = Trial(
+        0,
+        DEFAULT,
+        "partial",
+        method=method,
+        arguments=arguments,
+        decision=rule.decision,
+        tolerance=rule.tolerance,
+    )
+    digest = hashlib.sha256(UNJUDGED.encode()).hexdigest()
+    made = {"study": f"{plan.resolved.job.name}-unjudged", "digest": digest}
+    return tuned_text(plan, trial, 0, made, [UNJUDGED], is_compromise=True)
+
+
 def limits_as_gates(job: Job, limits: Sequence[Limit]) -> dict[str, dict[str, Any]]:
     """Return the gates of a job, with limits added to them where no gate is at least as strict."""
     gates = {name: dict(gate) for name, gate in job.gates.items()}
@@ -755,7 +869,7 @@ def tuned_text(
     head = (
         f"# Found by `evenhand tune` on folds of the training rows: trial {winner.number} of the "
         "study\n"
-        f"# {tuned['study']}, for {plan.aim}.\n"
     )
-    head += "".join(f"# {caveat}\n" for caveat in caveats)
-    return head + yaml.safe_dump(content, sort_keys=False, allow_unicode=True)
+    head += comment(f"{tuned['study']}, for {plan.aim}.")
+    head += "".join(map(comment, caveats))
+    return head + dump_plainly(content)

@@ -11,6 +11,7 @@ from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
+from evenhand.fairlib.arrays import Bool
 from evenhand.fairlib.catalogue import TOKEN_METRICS
 from evenhand.fairlib.execution import contention
 from evenhand.fairlib.methods.registry import METHODS
@@ -21,6 +22,7 @@ from evenhand.fairlib.tuning.study import (
     Trial,
     answer,
     best,
+    out_of_reach,
     shown_chance,
     standings,
     within,
@@ -45,7 +47,7 @@ from evenhand.tasks.execution.step import Report, Step, listen, run_step, step_k
 from evenhand.tasks.execution.store import Artifact, Store
 from evenhand.tasks.pages.build import write_page
 from evenhand.tasks.tuning.study_document import study_document
-from evenhand.tasks.tuning.trial_search import SCORES, Candidate, Plan, Rule, Study
+from evenhand.tasks.tuning.trial_search import SCORES, Candidate, Judge, Plan, Rule, Study
 
 JUDGE = Step("judge", home="tuning.judge")
 # A page of the search is written after an improvement, at most so often.
@@ -57,9 +59,8 @@ NO_LIMIT = 10**9
 WRITING_S = 4.0
 WRITING_CPU_S = 2.0
 MOST_FOR_WRITING = 0.25
-# Seconds that the first answer may take beyond the end: a command that is a little late is better
-# than one without an answer.
-LATE_S = 3.0
+# Seconds that the first answer may take beyond the end.
+LATE_S = 0.5
 # Imported by the workers that judge, while the table is prepared.
 JUDGING = (
     "evenhand.flows.tune_search",
@@ -74,6 +75,8 @@ FINISHING_OF_CHOSEN = 1.0
 FINISHING_OF_MEASURING = 6.0
 MOST_OF_THE_TIME = 0.5
 STUDIES = "studies"
+# Methods whose first models show whether limits on performance can be met.
+FIRST_METHODS = ("gbdt", "logistic")
 
 
 def finishing_seconds(trials: Sequence[Trial], chosen: Trial | None, budget: Budget) -> float:
@@ -91,14 +94,14 @@ def finishing_seconds(trials: Sequence[Trial], chosen: Trial | None, budget: Bud
     ]
     measuring_s = max(measuring, default=1.0)
     expected_s = FINISHING_OF_CHOSEN * chosen.seconds + FINISHING_OF_MEASURING * measuring_s
-    return budget.writing + min(expected_s, MOST_OF_THE_TIME * budget.seconds)
+    return budget.writing + min(expected_s, MOST_OF_THE_TIME * budget.total)
 
 
 def writing_seconds(slowness: float, budget: Budget) -> float:
     """Return how many seconds are kept for writing the answer, where computing takes so many times
     longer.
     """
-    most = max(WRITING_S, MOST_FOR_WRITING * budget.seconds)
+    most = max(WRITING_S, MOST_FOR_WRITING * budget.total)
     return min(max(WRITING_S, WRITING_CPU_S * slowness), most)
 
 
@@ -256,34 +259,20 @@ def search(
     *,
     pool: Pool | None = None,
     budget: Budget | None = None,
-    on_answer: Callable[[], None] | None = None,
     progress: SearchProgress | None = None,
+    on_best: Callable[[Sequence[Trial]], None] | None = None,
 ) -> None:
     """Judge candidates until the time is up, in the `pool`'s workers or in this process.
 
-    ``report(done, total, values)`` is called after each model, and `on_answer` once, when there is
-    an answer.
+    ``report(done, total, values)`` is called after each model, and `on_best` with all trials when
+    there is another answer.
     """
     limit = budget or Budget()
     workers = 1
     if pool is not None:
         workers = _workers(plan)
 
-    def judge(
-        candidate: Candidate, rules: Sequence[Rule], part: int
-    ) -> Sequence[Mapping[str, Any]]:
-        parameters, inputs = judging(plan, rows, candidate, rules, part=part)
-        spec = METHODS[candidate.method or plan.resolved.method]
-        modules = list(dict.fromkeys([spec.module, METHODS[spec.plain].module]))
-        arguments = (store.url, parameters, inputs, modules)
-        results: Sequence[Mapping[str, Any]]
-        if pool is None:
-            results = judged(*arguments)
-        elif limit.is_limited:
-            results = pool.run_until(lambda: limit.search_left <= 0, judged, *arguments)
-        else:
-            results = pool.run(judged, *arguments)
-        return results
+    judge = judge_in(plan, rows, store, pool, limit)
 
     def interrupt() -> None:
         if pool is not None:
@@ -295,11 +284,65 @@ def search(
         until=math.inf,
         most=plan.tune.trials or NO_LIMIT,
         workers=workers,
-        on_trial=_AfterTrial(plan, rows, study, store, report, limit, on_answer, progress),
+        on_trial=_AfterTrial(plan, rows, study, store, report, limit, progress, on_best),
         interrupt=interrupt,
         budget=limit,
         once=compiling_seconds(plan.methods),
     )
+
+
+def judge_in(plan: TunePlan, rows: Rows, store: Store, pool: Pool | None, limit: Budget) -> Judge:
+    """Return what judges a candidate in the `pool`'s workers or in this process, within the time
+    limit.
+    """
+
+    def judge(
+        candidate: Candidate, rules: Sequence[Rule], part: int
+    ) -> Sequence[Mapping[str, Any]]:
+        parameters, inputs = judging(plan, rows, candidate, rules, part=part)
+        arguments = (store.url, parameters, inputs, _modules(plan, candidate))
+        results: Sequence[Mapping[str, Any]]
+        if pool is None:
+            results = judged(*arguments)
+        elif limit.is_limited:
+            results = pool.run_until(lambda: limit.search_left <= 0, judged, *arguments)
+        else:
+            results = pool.run(judged, *arguments)
+        return results
+
+    return judge
+
+
+def decisions_of(plan: TunePlan, rows: Rows, store: Store, trials: Sequence[Trial]) -> list[Bool]:
+    """Return the decisions of trials about the training rows, as their judgements kept them; those
+    of lost judgements are left out.
+    """
+    # imported lazily: other searches do not need it
+    from evenhand.tasks.tuning.judge import unpacked_decisions
+
+    kept: dict[int, Any] = {}
+    decisions = []
+    for trial in trials:
+        if trial.model not in kept:
+            candidate = Candidate(trial.kind, trial.method, trial.arguments)
+            rules = rows.plan.rules(candidate)
+            parameters, inputs = judging(plan, rows, candidate, rules, part=1)
+            key = step_key(JUDGE, parameters, inputs, _modules(plan, candidate))
+            record = store.find(JUDGE.name, key)
+            kept[trial.model] = []
+            if record is not None:
+                content = json.loads(store.fetch(record.outputs["judged"]).read_text())
+                kept[trial.model] = content.get("decisions", [])
+        texts = kept[trial.model]
+        if trial.rule < len(texts) and texts[trial.rule] is not None:
+            decisions.append(unpacked_decisions(texts[trial.rule], rows.count))
+    return decisions
+
+
+def _modules(plan: TunePlan, candidate: Candidate) -> list[str]:
+    """Modules whose code decides what a judgement is."""
+    spec = METHODS[candidate.method or plan.resolved.method]
+    return list(dict.fromkeys([spec.module, METHODS[spec.plain].module]))
 
 
 @dataclass
@@ -377,14 +420,18 @@ class _AfterTrial:
     store: Store
     report: Report
     budget: Budget
-    on_answer: Callable[[], None] | None
     progress: SearchProgress | None = None
+    on_best: Callable[[Sequence[Trial]], None] | None = None
     winner: str | None = None  # of the page that was written last, at `page_at`
     page_at: float = field(default_factory=time.monotonic)
-    has_answer: bool = False
+    has_checked_limits: bool = False
+    prepared: Trial | None = None  # the answer that `on_best` was called with last
 
     def __call__(self, trials: list[Trial]) -> None:
-        """Use the trials so far."""
+        """Use the trials so far; `InputError` if the first of them show that a limit is out of
+        reach.
+        """
+        self._check_limits(trials)
         if self.progress is not None:
             self.progress.update(trials)
         self._keep_time(trials)
@@ -393,15 +440,28 @@ class _AfterTrial:
             self._write_page(winner, trials)
         self._report(winner, trials)
 
+    def _check_limits(self, trials: list[Trial]) -> None:
+        """Check once that no limit is out of reach, as soon as the quick methods have a model."""
+        if self.has_checked_limits:
+            return
+        judged_methods = {trial.method for trial in trials if trial.error is None}
+        quick = [name for name in FIRST_METHODS if name in self.plan.methods]
+        if not quick or not judged_methods.issuperset(quick):
+            return
+        self.has_checked_limits = True
+        unreachable = out_of_reach(self.plan.aim, trials)
+        if unreachable is not None:
+            raise InputError(f"{unreachable}.")
+
     def _keep_time(self, trials: list[Trial]) -> None:
         """Set the seconds that are kept for what follows the search."""
         budget = self.budget
         if budget.is_limited:
             budget.writing = writing_seconds(contention(), budget)
         chosen = answer(self.plan.aim, trials, self.plan.tune.prefer)
-        if chosen is not None and self.on_answer is not None and not self.has_answer:
-            self.has_answer = True
-            self.on_answer()
+        if chosen is not None and self.on_best is not None and chosen != self.prepared:
+            self.prepared = chosen
+            self.on_best(trials)
         budget.reserve = finishing_seconds(trials, chosen, budget)
         models = {trial.model for trial in trials}
         if not within(self.plan.aim.by_value, trials) and len(models) < len(self.rows.plan.fixed):
@@ -431,8 +491,9 @@ class _AfterTrial:
             models = {trial.model for trial in trials}
             self.report(min(len(models), most), most, values)
         else:
-            passed = min(self.budget.spent, self.plan.seconds)
-            self.report(int(passed), max(int(self.plan.seconds), 1), values)
+            total = self.budget.total
+            passed = min(max(total - self.budget.left, 0.0), total)
+            self.report(int(passed), max(int(total), 1), values)
 
 
 def write_study_page(store: Store, document: dict[str, Any]) -> None:
@@ -454,12 +515,16 @@ def worker_pool(plan: TunePlan, budget: Budget) -> Iterator[Pool | None]:
     """Start the workers that judge models; none where this process does.
 
     With a limit of time there is always a worker: this process could not stop a training of its
-    own.
+    own. Its first process also runs the steps that all trials share. The others start when they are
+    needed, so they take no CPU time from these steps.
     """
     if plan.tune.engine == "processes" and _workers(plan) == 1 and not budget.is_limited:
         yield None
         return
-    with make_pool(plan.tune, _workers(plan), JUDGING) as pool:
+    started = None
+    if budget.is_limited:
+        started = 1
+    with make_pool(plan.tune, _workers(plan), JUDGING, started) as pool:
         yield pool
         if budget.is_limited:
             # what still runs is not waited for
@@ -533,6 +598,8 @@ def judging(
         "part": part,
         "measure": measure,
     }
+    if plan.alternative is not None and part == 1:
+        parameters["decisions"] = True
     return parameters, inputs
 
 

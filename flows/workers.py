@@ -100,11 +100,13 @@ def pin_to_core(core: int | None) -> None:
 
 @dataclass
 class _Slot:
-    """An executor with one process, so that the death of a process affects one point only."""
+    """An executor with one process, so that the death of a process affects one point only.
+
+    It has none until its process starts.
+    """
 
     core: int | None
-    executor: ProcessPoolExecutor
-    ready: Future[int]
+    executor: ProcessPoolExecutor | None
 
 
 class Pool(abc.ABC):
@@ -139,22 +141,30 @@ class Pool(abc.ABC):
 
 
 class WorkerPool(Pool):
-    """Worker processes of this machine; they start with the pool, and a dead one is replaced.
+    """Worker processes of this machine; a dead one is replaced.
 
     With more than one of the `workers`, each uses one thread on its own core. They import `modules`
-    first.
+    first. With `started`, so many start with the pool and the others when they are needed: a call
+    then runs in the process that became free last.
     """
 
-    def __init__(self, workers: int, modules: Sequence[str] = PRELOADED) -> None:
+    def __init__(
+        self, workers: int, modules: Sequence[str] = PRELOADED, started: int | None = None
+    ) -> None:
         self.size = workers
         self._closed = False
         self._preloaded = tuple(modules)
         _start_tracker()
         self._slots = []
-        for core in _cores_of(workers):
-            self._slots.append(_start(core, self._preloaded))
-        self._free: queue.SimpleQueue[_Slot] = queue.SimpleQueue()
-        for slot in self._slots:
+        for place, core in enumerate(_cores_of(workers)):
+            slot = _Slot(core, None)
+            if started is None or place < started:
+                slot = _start(core, self._preloaded)
+            self._slots.append(slot)
+        self._free: queue.Queue[_Slot] = queue.Queue()
+        if started is not None:
+            self._free = queue.LifoQueue()
+        for slot in reversed(self._slots):
             self._free.put(slot)
 
     def run(self, function: Callable[..., Any], *arguments: Any) -> Any:
@@ -197,18 +207,12 @@ class WorkerPool(Pool):
         if self._closed:
             raise NotCarriedOut(STOPPED)
         with contextlib.suppress(BrokenProcessPool):
-            return slot.executor.submit(function, *arguments)
-        # the process died in its last call or after it: start another
-        fresh = _start(slot.core, self._preloaded)
-        slot.executor = fresh.executor
-        slot.ready = fresh.ready
+            if slot.executor is not None:
+                return slot.executor.submit(function, *arguments)
+        # it was not started yet, or the process died in its last call or after it
+        slot.executor = _start(slot.core, self._preloaded).executor
+        assert slot.executor is not None, "its process has been started"
         return slot.executor.submit(function, *arguments)
-
-    def warm_up(self, modules: Sequence[str] = PRELOADED) -> None:
-        """Have all processes import modules, by default for trainings, without waiting for it."""
-        for slot in self._slots:
-            with contextlib.suppress(BrokenProcessPool):
-                slot.executor.submit(_import, modules)
 
     def close(self, *, kill: bool = False) -> None:
         """End the workers."""
@@ -216,7 +220,8 @@ class WorkerPool(Pool):
         for slot in self._slots:
             # the executor forgets its processes then
             processes = _processes(slot)
-            slot.executor.shutdown(wait=False, cancel_futures=True)
+            if slot.executor is not None:
+                slot.executor.shutdown(wait=False, cancel_futures=True)
             if kill:
                 _kill(processes)
 
@@ -338,15 +343,21 @@ def _check_worker(worker: str, versions: Mapping[str, str], here: Mapping[str, s
         )
 
 
-def make_pool(section: ParallelSection, most: int, modules: Sequence[str] = PRELOADED) -> Pool:
+def make_pool(
+    section: ParallelSection,
+    most: int,
+    modules: Sequence[str] = PRELOADED,
+    started: int | None = None,
+) -> Pool:
     """Start the workers of a job's section, at most so many on this machine (default: one per
     core).
 
-    Those of this machine import `modules` while they start.
+    Those of this machine import `modules` while they start, the first `started` of them (default:
+    all) now.
     """
     workers = min(section.workers or len(cores()), most)
     if section.engine != "dask":
-        return WorkerPool(workers, modules)
+        return WorkerPool(workers, modules, started)
     if section.address:
         return DaskPool(section.address, section.workers)
     return DaskPool(section.address, workers)
@@ -647,7 +658,9 @@ def _has_ended(future: Future[Any]) -> bool:
 
 
 def _processes(slot: _Slot) -> list[BaseProcess]:
-    """Process of a slot, also while it starts; none if it has died."""
+    """Process of a slot, also while it starts; none if it has died, or was not started."""
+    if slot.executor is None:
+        return []
     return list((slot.executor._processes or {}).values())
 
 
@@ -659,7 +672,9 @@ def _kill(processes: Sequence[BaseProcess]) -> None:
 def _start(core: int | None, modules: Sequence[str]) -> _Slot:
     context = multiprocessing.get_context("spawn")
     executor = ProcessPoolExecutor(1, context, _prepare, (core, modules))
-    return _Slot(core, executor, executor.submit(os.getpid))
+    # it starts its process with the first call
+    executor.submit(os.getpid)
+    return _Slot(core, executor)
 
 
 def _start_tracker() -> None:

@@ -89,6 +89,8 @@ _KEYWORDS = (
     r"|(?:aws_?)?session_?token|api_?key|access_?token|auth_?token"
     r"|private_?key|sas_?token|connection_?password"
 )
+# Repetitions that another part of a pattern follows are bounded: a search begins at every place of
+# a text, and each would read on to the end of a long one.
 _VARIABLE = re.compile(r"\$(?:[A-Za-z_]\w*|\{[A-Za-z_]\w*\})")
 # Keys that are recognised by their form.
 _FORMS = re.compile(
@@ -98,7 +100,7 @@ _FORMS = re.compile(
     r"|\bsk-(?:ant-|proj-|live-)?[\w-]{20}|\b[sr]k_(?:live|test)_\w{16}"
     r"|\bhf_[A-Za-z]{30}|\bnpm_\w{36}|\bpypi-\w{16}"
     r"|\bdapi[0-9a-f]{32}|\bAIza[\w-]{35}|\bya29\.[\w-]{20}"
-    r"|\beyJ[\w-]{8,}\.eyJ[\w-]{8,}\.|\bSG\.[\w-]{16,}\.[\w-]{16}"
+    r"|\beyJ[\w-]{8,2000}\.eyJ[\w-]{8,2000}\.|\bSG\.[\w-]{16,99}\.[\w-]{16}"
     r"|\bdop_v1_\w{32}|\bshp(?:at|ca|pa|ss)_\w{32}"
     r"|\bdckr_pat_[\w-]{20}|\bhv[sbr]\.[\w-]{20}|\bGOCSPX-[\w-]{20}"
     r"|\bATATT3[\w=-]{20}|\bglsa_\w{30}|\blin_api_\w{30}"
@@ -126,14 +128,14 @@ _HOOKS = re.compile(
     r"(?!\$)[^\s'\"]+",
     re.IGNORECASE,
 )
-_USER = re.compile(r"(?P<scheme>[A-Za-z][\w+.-]*)://(?P<user>[^/?#\s@]+)@")
+_USER = re.compile(r"(?P<scheme>[A-Za-z][\w+.-]{0,40})://(?P<user>[^/?#\s@]+)@")
 # A password may hold blanks, which an address should not have.
-_USER_WITH_PASSWORD = re.compile(r"//[^\s/:@]*:(?P<password>\S+|[^/@\n]+)@")
+_USER_WITH_PASSWORD = re.compile(r"//[^\s/:@]*:(?P<password>\S{1,2000}|[^/@\n]{1,2000})@")
 _PARAMETER = re.compile(r"[?&#](?P<name>[\w.%+-]+)=(?P<value>[^\s&#\"]+)")
 # The value is up to its closing quote or bracket, where it has one.
 _KEYWORD = re.compile(
     rf"(?<![A-Za-z])(?:{_KEYWORDS})\s*=\s*"
-    r"(?:'(?P<single>[^'\n]+)'|\"(?P<double>[^\"\n]+)\"|\{(?P<braces>[^\n]+?)\}(?![^\s;])"
+    r"(?:'(?P<single>[^'\n]+)'|\"(?P<double>[^\"\n]+)\"|\{(?P<braces>[^\n]{1,2000}?)\}(?![^\s;])"
     r"|['\"{]?(?P<value>[^\s;&'\"}]+))",
     re.IGNORECASE,
 )
@@ -149,24 +151,24 @@ _HEADER = re.compile(
 # In JSON the name is quoted; in other texts a value with a digit is no remark.
 _FIELD = re.compile(
     rf"(?<![A-Za-z])(?:(?:{_KEYWORDS})[\"']\s*:\s*[\"'](?P<quoted>[^\"'\n]+)"
-    rf"|(?:{_KEYWORDS})\s*:\s*(?P<plain>(?=\S*\d)[^\s,;\"']+))",
+    rf"|(?:{_KEYWORDS})\s*:\s*(?P<plain>(?=\S{0, 200}?\d)[^\s,;\"']+))",
     re.IGNORECASE,
 )
 _OPTION = re.compile(
     rf"(?<![\w-])--?(?:{_KEYWORDS}|api-key|token|secret|access-token|auth-token|client-secret)"
     r"(?:\s+|=)(?!-)[\"']?(?P<value>[^\s\"']+)"
-    r"|(?<![\w-])(?:-u|--user)(?:\s+|=)[\"']?[^\s:\"']+:(?P<password>[^\s\"']+)",
+    r"|(?<![\w-])(?:-u|--user)(?:\s+|=)[\"']?[^\s:\"']{1,200}:(?P<password>[^\s\"']+)",
     re.IGNORECASE,
 )
 # A variable of the environment that is set within a text.
 _SETTING = re.compile(
     r"(?<!\w)[A-Z][A-Z0-9_]*_(?:TOKEN|SECRET|KEY|PASS|PWD|CREDENTIALS?|PAT)\s*=\s*[\"']?"
-    r"(?P<value>(?=\S*\d)[^\s;&\"']{6,})"
+    r"(?P<value>(?=\S{0,200}?\d)[^\s;&\"']{6,})"
 )
 _SECRET_KEY_OF_AWS = re.compile(r"(?<![\w/+=])[A-Za-z0-9/+]{40}(?![\w/+=])")
 _END_OF_BLOCK = re.compile(r"-----END [A-Z ]*-----")
 _REST_OF_KEY = re.compile(r"[\w.~+=%-]*")
-_ENCODED_WORD = re.compile(r"\S*%[0-9A-Fa-f]{2}\S*")
+_ENCODED_WORD = re.compile(r"(?<!\S)\S*%[0-9A-Fa-f]{2}\S*")
 # A scheme whose addresses name no user: what stands in its place is a token.
 _WEB = ("http", "https", "ftp", "ftps", "ws", "wss")
 _NAMES_OF_THINGS = re.compile(r"(?:id|etag|generation|sha\d*|digest|doi)$", re.IGNORECASE)
@@ -267,7 +269,7 @@ def _keys_of_services(text: str) -> list[tuple[int, int]]:
 
 def _end_of_key(text: str, end: int) -> int:
     """Where a key ends whose form says how it begins: with its block, or its last character."""
-    if text[:end].endswith("PRIV"):
+    if text.endswith("PRIV", 0, end):
         block = _END_OF_BLOCK.search(text, end)
         return block.end() if block else len(text)
     key_end = _REST_OF_KEY.match(text, end)

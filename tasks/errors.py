@@ -17,8 +17,13 @@ from typing import ParamSpec, TypeVar
 from evenhand.tasks.credentials import without_credentials
 
 MAX_MESSAGE = 1000
+# Characters of a message in which secrets are looked for: the rest is cut off.
+MAX_READ = 50 * MAX_MESSAGE
 # The texts of SQLite and of the operating system, which libraries and servers quote.
 FULL = ("database or disk is full", "No space left on device", "Disk quota exceeded")
+# User and password of a URL. A password may hold a slash; its length is bounded, since a search
+# would read a long text from each of its addresses to the end.
+_PASSWORD = re.compile(r"(\w://)[^\s/:@]*:\S{0,2000}@")
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGES = ("flows", "tasks", "fairlib", "data_contracts")
 
@@ -31,7 +36,7 @@ class EvenhandError(Exception):
     def __init__(self, message: str = "") -> None:
         # A column's name or a library's message may hold line breaks, and a list of names may be
         # long.
-        line = without_passwords(" ".join(str(message).split()))
+        line = without_passwords(" ".join(str(message)[:MAX_READ].split()))
         # a name from a file may hold codes that a terminal obeys
         line = "".join(character if character.isprintable() else "?" for character in line)
         if len(line) > MAX_MESSAGE:
@@ -102,17 +107,15 @@ def without_passwords(text: str) -> str:
     """Remove user and password from the URLs of a text, and write ``***`` in place of its other
     secrets.
     """
-    # A password may hold a slash.
-    masked = re.sub(r"(\w://)[^\s/:@]*:\S*@", r"\1", text)
-    return without_credentials(masked)
+    return without_credentials(_PASSWORD.sub(r"\1", text))
 
 
 def without_secrets(url: str) -> str:
     """Remove user, password and query, which may be a token, from the URLs of a text."""
-    masked = re.sub(r"(\w://)[^\s/:@]*:\S*@", r"\1", url)
+    masked = _PASSWORD.sub(r"\1", url)
     masked = re.sub(r"//[^/\s]*@", "//", masked)
     # Only URLs have queries: a question mark in a local path is a wildcard.
-    masked = re.sub(r"(\w://[^\s'\")?]*)\?[^\s'\")]*", r"\1", masked)
+    masked = re.sub(r"(\w://[^\s'\")?]{0,2000})\?[^\s'\")]*", r"\1", masked)
     return without_credentials(masked)
 
 

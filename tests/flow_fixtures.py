@@ -104,6 +104,15 @@ def published(tmp_path_factory: pytest.TempPathFactory, registry: Path) -> Done:
 
 
 @pytest.fixture(scope="session")
+def two_versions(tmp_path_factory: pytest.TempPathFactory, published: Done) -> Done:
+    """A champion, version 1, and a challenger, version 2, both passed by their own runs' gates."""
+    bench = Bench(tmp_path_factory.mktemp("two-versions"))
+    published.copied_to(bench.store)
+    method = JOB["method"] | {"n_steps": 6}
+    return run_all(bench, JOB | {"publish": {"alias": "challenger"}, "method": method})
+
+
+@pytest.fixture(scope="session")
 def published_proxy(tmp_path_factory: pytest.TempPathFactory, registry: Path) -> Done:
     """A finished run of the job that learns a proxy."""
     bench = Bench(tmp_path_factory.mktemp("published-proxy"), make_uneven(), database=registry)

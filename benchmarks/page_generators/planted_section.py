@@ -118,19 +118,22 @@ def tables_section(results: Mapping[str, Any]) -> str:
     lines = [TABLES_HEAD, f"| {' | '.join(titles)} |", "|---" * len(titles) + "|"]
     splits = []
     older = 0
+    results_shown = 0
     for table, methods in results["tables"].items():
         cells = [table]
         for kind in shown:
             entry = methods[kind]
             splits.append(entry["splits"])
             older += entry["older_rules"]
+            results_shown += entry["splits"]
             values = (entry["balanced_accuracy"], entry["consistency"], entry["leak"])
             cells.append(" / ".join(f"{value:.3f}".removeprefix("0") for value in values))
         lines.append(f"| {' | '.join(cells)} |")
     lines += ["", f"Means over {min(splits)} to {max(splits)} splits. {TABLES_END}"]
     if older:
         lines.append(
-            f"{older} results with the learned metric are of its rules before they last changed."
+            f"Of {results_shown} results {older} have a metric or counterparts by the rules before they "
+            "last changed."
         )
     return "\n".join(lines) + "\n"
 

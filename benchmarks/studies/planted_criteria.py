@@ -220,6 +220,8 @@ def _gain_cell(figure: Mapping[str, Any], holds: bool | None) -> str:
     gain = _signed(figure["gain"])
     if figure["gain_error"] is not None:
         gain += f" ± {_short(figure['gain_error'])}"
+    elif figure["seeds"] == 1:
+        gain += " (one seed)"
     return f"{_marked(gain, holds)} / {_short(figure['consistency'])}"
 
 
@@ -266,7 +268,21 @@ def _sentences(worlds: Mapping[str, Any]) -> list[str]:
             figures = [entry["figures"][method] for entry in part if method in entry["figures"]]
             if figures:
                 lines.append(f"- `{method}` in {len(figures)} {group}: {_counts(figures)}.")
-    return lines
+    return [*lines, *_older(worlds)]
+
+
+def _older(worlds: Mapping[str, Any]) -> list[str]:
+    """How many results of each method were measured before the metric's rules last changed."""
+    parts = []
+    for method in METHODS:
+        kind = method + LEARNED
+        older = sum(entry.get("older_rules", {}).get(kind, 0) for entry in worlds.values())
+        results = sum(entry["seeds_by_method"].get(kind, 0) for entry in worlds.values())
+        if older:
+            parts.append(f"{older} of {results} of `{method}`")
+    if not parts:
+        return []
+    return [f"- Measured before the metric's rules last changed: {', '.join(parts)}."]
 
 
 def _counts(figures: list[Mapping[str, Any]]) -> str:

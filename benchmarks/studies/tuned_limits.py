@@ -263,10 +263,10 @@ HEAD = """\
 ## Limits on unseen rows
 
 Whether limits on the largest gap in error rates are kept on test rows, where a search chose by the chance of .9,
-by its default (.9, or else the highest chance that a trial reaches), or by the value of the validation rows. Each
+by its default (.9, or else the next lower chance that a trial reaches), or by the value of the validation rows. Each
 table is divided at random, 30 % of the rows for the test; a logistic regression with and without the sensitive
 columns is judged on folds of the other rows under all tolerances of thresholds by group. On German credit, with 300
-test rows and few people below 25 among them, no trial reaches .9, and the smaller chances are stated too high.
+test rows and few people below 25 among them, no trial reaches .9.
 
 - Within: answers that keep the limit with the confidence; the others are compromises.
 - Stated: mean of the chances that are stated of the answers.

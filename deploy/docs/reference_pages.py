@@ -441,6 +441,16 @@ PROPERTIES = {
         "experience. A learned fair metric keeps them, unless the job lists others in "
         "`fair_metric.legitimate`; nothing else depends on it."
     ),
+    "changeable": (
+        "Whether a person can change the value of this feature: `fixed`, `up`, `down` or `free`. "
+        "`evenhand case` says which changes would have led to the favourable decision; columns "
+        "that do not say it stay as they are. `up` and `down` need numbers or an order."
+    ),
+    "adverseReason": (
+        "Text of the principal reason that this feature gives for an adverse decision, or texts "
+        "by language, such as `{en: Too few years of work, de: Zu wenige Berufsjahre}`; "
+        "`evenhand case` uses it."
+    ),
     "extends": (
         "Name of a shipped contract. Keys that this contract leaves out, and keys that a column "
         "listed here "

@@ -239,3 +239,24 @@ def _score_and_threshold(model: Any) -> tuple[Callable[[Float], Float], float]:
         else:
             low = middle
     return _score, high
+
+
+def margin_threshold(model: Any) -> float:
+    """The margin above which a model of two labels decides positively.
+
+    Parameters
+    ----------
+    model : fitted classifier
+        Possibly with a calibration and a decision rule.
+
+    Returns
+    -------
+    float
+        Log-odds of the model's own probability.
+
+    Raises
+    ------
+    NotProvedError
+        If decisions depend on a group, or the calibration does not rise.
+    """
+    return _score_and_threshold(model)[1]

@@ -15,13 +15,13 @@ from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
 
-from evenhand.fairlib.arrays import Float, Index
+from evenhand.fairlib.arrays import Bool, Float, Index
 from evenhand.fairlib.distances.group_balance import balance_weights, moments_of
 from evenhand.fairlib.distances.number_fits import (
     LEAST_PER_KNOT,
-    MOST_KNOTS,
     NumberFit,
     fit_number,
+    knot_count,
     knots_of,
     ridge,
     scale_ratio,
@@ -35,6 +35,8 @@ Kind = Literal["keep", "shift", "scale", "quantiles", "steps", "levels"]
 DRAWN = ("steps", "levels")
 # Least people of a group from which a counterpart is learned.
 LEAST_GROUP = 30
+# People of a group who are expected at least at a level that few of them have.
+LEAST_RARE = 1.0
 # Level of the tests by which a column's kind is chosen, divided by the number of columns.
 TEST_LEVEL = 0.05
 # Level of the second test of a number that seems to differ, given the columns that do not.
@@ -63,7 +65,7 @@ class GroupModel:
     scale : float
         Standard deviation of a number's residuals.
     knots : list of float
-        Means of equally many sorted residuals; of a category empty.
+        Of ``quantiles``: means of equally many sorted residuals; else empty.
     steps : list of list of list of float
         Of ``steps``, by stratum: value and the cumulated shares below and up to it.
     shares : list of float
@@ -118,6 +120,8 @@ class Adaptation:
         Whether a column is also conditioned on the earlier ones.
     factors : sequence of int
         Number of groups of each attribute, where groups are combinations of several.
+    min_cell : int
+        Least people behind each number that :meth:`to_dict` has.
 
     Attributes
     ----------
@@ -133,11 +137,13 @@ class Adaptation:
         *,
         sequential: bool = False,
         factors: Sequence[int] = (),
+        min_cell: int = LEAST_PER_KNOT,
     ) -> None:
         self.units = [list(unit) for unit in units]
         self.given = list(given)
         self.sequential = sequential
         self.factors = list(factors)
+        self.min_cell = min_cell
 
     def fit(
         self,
@@ -167,14 +173,15 @@ class Adaptation:
         Raises
         ------
         ValueError
-            If a group has fewer than 30 rows.
+            If a group has fewer rows than 30 or `min_cell`.
         """
         rows = np.asarray(X, dtype=np.float64)
         count = int(codes.max()) + 1 if n_groups is None else n_groups
         sizes = np.bincount(codes, minlength=count)
-        if sizes.min() < LEAST_GROUP:
+        least = least_group(self.min_cell)
+        if sizes.min() < least:
             raise ValueError(
-                f"a group has {int(sizes.min())} rows: at least {LEAST_GROUP} are needed to learn "
+                f"a group has {int(sizes.min())} rows: at least {least} are needed to learn "
                 "its counterparts."
             )
         self.reference_ = int(sizes.argmax())
@@ -299,22 +306,19 @@ class Adaptation:
                 kind = "keep"
         if kind == "keep":
             return AdaptedColumn(unit, "keep", list(parents), [])
-        if kind == "steps" or is_repeated(rows[:, unit[0]]):
+        if kind == "steps" or is_repeated(rows[:, unit[0]], self.min_cell):
             return self._steps(rows, codes, unit, parents)
         if kind == "scale":
             fit = with_one_location(fit)
         models = []
         for group in range(self.n_groups_):
-            residual = fit.residuals[group]
-            weights = self._row_weights[codes == group]
-            models.append(
-                GroupModel(
-                    [fit.weights[group].tolist()],
-                    float(fit.scales[group]),
-                    knots_of(residual).tolist(),
-                    shares=shares_of_knots(residual, weights).tolist(),
-                )
-            )
+            model = GroupModel([fit.weights[group].tolist()], float(fit.scales[group]), [])
+            if kind == "quantiles":
+                residual = fit.residuals[group]
+                weights = self._row_weights[codes == group]
+                model.knots = knots_of(residual, self.min_cell).tolist()
+                model.shares = shares_of_knots(residual, weights, self.min_cell).tolist()
+            models.append(model)
         return AdaptedColumn(unit, kind, list(parents), models)
 
     def _steps(
@@ -327,18 +331,19 @@ class Adaptation:
         place = inputs @ index
         # as many strata as each have enough people of every group
         for count in range(STRATA if parents else 1, 0, -1):
-            cuts = np.quantile(place, np.arange(1, count) / count)
+            cuts = cuts_of(place, count, self.min_cell)
             strata = np.searchsorted(cuts, place)
             cells = np.zeros((self.n_groups_, count))
             np.add.at(cells, (codes, strata), 1)
-            if cells.min() >= LEAST_GROUP:
+            if cells.min() >= least_group(self.min_cell):
                 break
         models = []
         for group in range(self.n_groups_):
             steps = []
             for stratum in range(len(cuts) + 1):
                 members = (codes == group) & (strata == stratum)
-                steps.append(steps_of(values[members], self._row_weights[members]))
+                weights = self._row_weights[members]
+                steps.append(steps_of(values[members], weights, self.min_cell))
             models.append(GroupModel([], 1.0, [], steps))
         return AdaptedColumn(unit, "steps", list(parents), models, index.tolist(), cuts.tolist())
 
@@ -364,16 +369,19 @@ class Adaptation:
             return AdaptedColumn(unit, "keep", list(parents), [])
         weighted = np.zeros((self.n_groups_, count))
         np.add.at(weighted, (codes, levels), self._row_weights)
-        shares = counts.sum(axis=0) / counts.sum()
+        masses, is_rare = without_small_cells(counts, weighted, self.min_cell)
+        shares = masses.sum(axis=0) / masses.sum()
         models = []
         for group in range(self.n_groups_):
-            smoothed = weighted[group] + PRIOR_ROWS * shares + 1e-6
+            smoothed = masses[group] + PRIOR_ROWS * shares + 1e-6
             smoothed /= smoothed.sum()
             weights = np.zeros((count, 1 + len(parents)))
             weights[:, 0] = np.log(smoothed)
             members = codes == group
             if parents:
-                weights = level_logits(rows[members][:, parents], levels[members], weights)
+                inputs = rows[members][:, parents]
+                frequent = np.flatnonzero(~is_rare[group])
+                weights = level_logits(inputs, levels[members], weights, frequent)
             models.append(GroupModel(weights.tolist(), 1.0, []))
         return AdaptedColumn(unit, "levels", list(parents), models)
 
@@ -542,19 +550,101 @@ def smallest_p_value(first: Float, second: Float) -> float:
     return min(distributions, spreads)
 
 
-def is_repeated(values: Float) -> bool:
-    """Whether at least a tenth of the people have a value that ten people have.
+def least_group(min_cell: int) -> int:
+    """Least people of a group from which a counterpart is learned.
+
+    Parameters
+    ----------
+    min_cell : int
+
+    Returns
+    -------
+    int
+        At least 30.
+    """
+    return max(LEAST_GROUP, min_cell)
+
+
+def cuts_of(place: Float, count: int, least: int) -> Float:
+    """Limits of as many parts of equally many people: means of the values around them.
+
+    Parameters
+    ----------
+    place : ndarray of float, shape (n,)
+    count : int
+        Number of parts.
+    least : int
+        People whose mean a limit is.
+
+    Returns
+    -------
+    ndarray of float, shape (count - 1,)
+        In rising order.
+    """
+    ordered = np.sort(place)
+    cuts = []
+    for number in range(1, count):
+        first = max(len(ordered) * number // count - least // 2, 0)
+        cuts.append(float(ordered[first : first + least].mean()))
+    return np.array(cuts)
+
+
+def without_small_cells(counts: Float, masses: Float, least: int) -> tuple[Float, Bool]:
+    """Masses of a category's levels, without those that few people of a group have.
+
+    The rare levels of a group are taken together. Their mass is divided by what the other groups
+    have of them, where these are enough, so that no number depends on fewer than `least` people. If
+    all of them are too few, the group's least frequent other level joins them, and they get the
+    share of half of `least` people.
+
+    Parameters
+    ----------
+    counts, masses : ndarray of float, shape (groups, levels)
+        People of each level, and their weight. Each group has at least `least` people.
+    least : int
+
+    Returns
+    -------
+    tuple of ndarray of float and ndarray of bool, shape (groups, levels)
+        The masses, and whether a level is rare or has joined rare ones.
+    """
+    is_frequent = counts >= least
+    typical = np.where(is_frequent, counts, 0.0).sum(axis=0) / counts.sum()
+    result = masses.copy()
+    is_pooled = ~is_frequent
+    for group in range(len(counts)):
+        rare = np.flatnonzero(~is_frequent[group])
+        people = float(counts[group, rare].sum())
+        if people == 0:
+            continue
+        mass = float(masses[group, rare].sum())
+        if people < least:
+            frequent = np.flatnonzero(is_frequent[group])
+            joined = frequent[np.argmin(counts[group, frequent])]
+            is_pooled[group, joined] = True
+            pooled = mass + float(masses[group, joined])
+            mass = pooled * (least / 2) / (people + counts[group, joined])
+            result[group, joined] = pooled - mass
+        expected = np.clip(typical[rare] * counts[group].sum(), LEAST_RARE, least)
+        result[group, rare] = mass * expected / expected.sum()
+    return result, is_pooled
+
+
+def is_repeated(values: Float, least: int) -> bool:
+    """Whether at least a tenth of the people have a value that enough people have.
 
     Parameters
     ----------
     values : ndarray of float, shape (n,)
+    least : int
+        People who are enough.
 
     Returns
     -------
     bool
     """
     _, counts = np.unique(values, return_counts=True)
-    return bool(counts[counts >= LEAST_PER_KNOT].sum() >= LEAST_REPEATED * len(values))
+    return bool(counts[counts >= least].sum() >= LEAST_REPEATED * len(values))
 
 
 def is_number(rows: Float, unit: Sequence[int]) -> bool:
@@ -572,17 +662,22 @@ def is_number(rows: Float, unit: Sequence[int]) -> bool:
     return len(unit) == 1 and not is_binary(rows[:, unit[0]])
 
 
-def steps_of(values: Float, row_weights: Float | None = None) -> list[list[float]]:
+def steps_of(
+    values: Float, row_weights: Float | None = None, least: int = LEAST_PER_KNOT
+) -> list[list[float]]:
     """A distribution with jumps: values with the cumulated shares below and up to them.
 
-    A value of ten people has a jump. Those between are pooled into means of at least ten, without
-    one; fewer than ten people between two jumps join the lower one.
+    A value of enough people has a jump. Those between are pooled into means of enough people,
+    without one; too few people between two jumps join the lower one, below all jumps the first one.
 
     Parameters
     ----------
     values : ndarray of float, shape (n,)
+        Of at least `least` people.
     row_weights : ndarray of float, shape (n,), optional
         By these people count in the shares.
+    least : int
+        People who are enough.
 
     Returns
     -------
@@ -596,14 +691,17 @@ def steps_of(values: Float, row_weights: Float | None = None) -> list[list[float
     pool = Pool([], [])
     below = 0.0
     for value, count, weight in zip(distinct.tolist(), counts.tolist(), mass.tolist(), strict=True):
-        if count < LEAST_PER_KNOT:
+        if count < least:
             pool.add(value, count, weight)
             continue
-        below = _add_pool(steps, pool, below, total)
+        up_to = below + sum(pool.weights)
+        if steps or len(pool.values) >= least:
+            _add_pool(steps, pool, below, total, least)
+            below = up_to
         pool = Pool([], [])
-        steps.append([value, below / total, (below + weight) / total])
-        below += weight
-    _add_pool(steps, pool, below, total)
+        steps.append([value, below / total, (up_to + weight) / total])
+        below = up_to + weight
+    _add_pool(steps, pool, below, total, least)
     return steps
 
 
@@ -619,23 +717,23 @@ class Pool(NamedTuple):
         self.weights.extend([weight / count] * count)
 
 
-def _add_pool(steps: list[list[float]], pool: Pool, below: float, total: float) -> float:
-    """Add the people between two jumps; return the weight of the people up to here."""
+def _add_pool(steps: list[list[float]], pool: Pool, below: float, total: float, least: int) -> None:
+    """Add the people between two jumps, who follow those of the weight `below`."""
     people = len(pool.values)
-    up_to = below + sum(pool.weights)
-    if people < LEAST_PER_KNOT and steps:
-        steps[-1][2] = up_to / total
-    elif people:
-        count = max(min(people // LEAST_PER_KNOT, MOST_KNOTS), 1)
-        place = below
-        values = np.array_split(np.array(pool.values), count)
-        weights = np.array_split(np.array(pool.weights), count)
-        for part, part_weights in zip(values, weights, strict=True):
-            mass = float(part_weights.sum())
-            middle = (place + mass / 2) / total
-            steps.append([float(np.average(part, weights=part_weights)), middle, middle])
-            place += mass
-    return up_to
+    if people < least and steps:
+        steps[-1][2] = (below + sum(pool.weights)) / total
+        return
+    if people == 0:
+        return
+    count = knot_count(people, least)
+    place = below
+    values = np.array_split(np.array(pool.values), count)
+    weights = np.array_split(np.array(pool.weights), count)
+    for part, part_weights in zip(values, weights, strict=True):
+        mass = float(part_weights.sum())
+        middle = (place + mass / 2) / total
+        steps.append([float(np.average(part, weights=part_weights)), middle, middle])
+        place += mass
 
 
 def map_steps(
@@ -759,8 +857,8 @@ def write_levels(rows: Float, members: Index, positions: Sequence[int], levels: 
     rows[members[:, None], np.asarray(positions)] = encoded
 
 
-def level_logits(inputs: Float, levels: Index, shares: Float) -> Float:
-    """Logits of a category's levels given numbers; levels without rows keep their share.
+def level_logits(inputs: Float, levels: Index, shares: Float, frequent: Index) -> Float:
+    """Logits of a category's levels given numbers; rare levels keep their share.
 
     Parameters
     ----------
@@ -768,6 +866,8 @@ def level_logits(inputs: Float, levels: Index, shares: Float) -> Float:
     levels : ndarray of int, shape (n,)
     shares : ndarray of float, shape (levels, 1 + k)
         Logits without the inputs.
+    frequent : ndarray of int
+        Levels of enough people.
 
     Returns
     -------
@@ -775,8 +875,6 @@ def level_logits(inputs: Float, levels: Index, shares: Float) -> Float:
     """
     from sklearn.linear_model import LogisticRegression
 
-    present, counts = np.unique(levels, return_counts=True)
-    frequent = present[counts >= LEAST_PER_KNOT]
     if len(frequent) < 2:
         return shares
     is_frequent = np.isin(levels, frequent)

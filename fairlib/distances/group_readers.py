@@ -163,7 +163,24 @@ def combined_codes(codes: Sequence[Index], sizes: Sequence[int]) -> Index:
     return np.where(unknown, -1, total)
 
 
-def group_codes_of(name: str, values: ArrayLike) -> tuple[list[str], Index]:
+def least_training(min_cell: int) -> int:
+    """Least training rows of a group, of whom each half of the evidence has enough.
+
+    Parameters
+    ----------
+    min_cell : int
+
+    Returns
+    -------
+    int
+        At least 70.
+    """
+    return max(LEAST_TRAINING, 2 * min_cell + 10)
+
+
+def group_codes_of(
+    name: str, values: ArrayLike, least: int = LEAST_TRAINING
+) -> tuple[list[str], Index]:
     """Names of an attribute's groups, and the group of every row; -1 for a missing value.
 
     Parameters
@@ -171,6 +188,8 @@ def group_codes_of(name: str, values: ArrayLike) -> tuple[list[str], Index]:
     name : str
         Name of the attribute, for messages.
     values : array-like, shape (n,)
+    least : int
+        Least rows of a group.
 
     Returns
     -------
@@ -179,7 +198,7 @@ def group_codes_of(name: str, values: ArrayLike) -> tuple[list[str], Index]:
     Raises
     ------
     ValueError
-        If there is one group, or a group has fewer than 70 rows.
+        If there is one group, or a group has fewer than `least` rows.
     """
     texts = np.asarray(values).astype(str)
     groups, codes, counts = np.unique(texts, return_inverse=True, return_counts=True)
@@ -188,10 +207,10 @@ def group_codes_of(name: str, values: ArrayLike) -> tuple[list[str], Index]:
     for number, group in enumerate(groups.tolist()):
         if group in MISSING_GROUPS:
             continue
-        if counts[number] < LEAST_TRAINING:
+        if counts[number] < least:
             raise ValueError(
                 f"the group {group!r} of {name!r} has {int(counts[number])} training rows: a "
-                f"learned metric needs at least {LEAST_TRAINING}. Merge it with another group."
+                f"learned metric needs at least {least}. Merge it with another group."
             )
         numbers[number] = len(names)
         names.append(group)
@@ -240,8 +259,37 @@ def group_reader(
         for lower, upper in zip(order[:-1], order[1:], strict=True):
             below = first[codes[known] == lower].max()
             above = first[codes[known] == upper].min()
-            cuts.append(float((below + above) / 2))
+            cuts.append(roundest_between(float(below), float(above)))
         reader = GroupReader(columns, [], sorted(cuts), order.tolist(), values)
     if np.mean(reader.read(rows)[known] == codes[known]) < READABLE:
         return None
     return reader
+
+
+def roundest_between(low: float, high: float) -> float:
+    """The number with the fewest decimals from one to below another, the next to their middle.
+
+    Unlike the middle of two people's values, it shows neither.
+
+    Parameters
+    ----------
+    low, high : float
+
+    Returns
+    -------
+    float
+        The middle, if `low` is not below `high`.
+
+    Examples
+    --------
+    >>> roundest_between(0.2371, 0.2584)
+    0.25
+    """
+    middle = (low + high) / 2
+    if not low < high:
+        return middle
+    for decimals in range(16):
+        rounded = round(middle, decimals)
+        if low <= rounded < high:
+            return rounded
+    return middle

@@ -23,6 +23,7 @@ from evenhand.fairlib.distances.group_readers import (
     combined_codes,
     group_codes_of,
     group_reader,
+    least_training,
 )
 from evenhand.fairlib.distances.metric_base import Metric, sensitive_columns
 from evenhand.fairlib.distances.metric_evidence import (
@@ -31,6 +32,7 @@ from evenhand.fairlib.distances.metric_evidence import (
     units_of,
     without_explained,
 )
+from evenhand.fairlib.distances.number_fits import LEAST_PER_KNOT
 from evenhand.fairlib.execution import generator, sample_rows
 from evenhand.fairlib.preprocessing.input_tables import positions_of, with_columns_of
 
@@ -73,6 +75,9 @@ class LearnedMetric(Metric):
         Share of the squared differences between people and counterparts that becomes free.
     random_state : int
         Of the rows that the evidence is taken from, and of drawn levels.
+    min_cell : int
+        Least people behind each number in the metric's files: levels of a category that fewer
+        people of a group have are taken together, and quantiles are means of so many.
 
     Attributes
     ----------
@@ -108,6 +113,7 @@ class LearnedMetric(Metric):
     feature_groups: Mapping[str, Sequence[int | str]] | None = None
     explained_variance: float = 0.99
     random_state: int = 0
+    min_cell: int = LEAST_PER_KNOT
 
     def fit(
         self, X: ArrayLike, y: ArrayLike | None = None, *, sensitive_features: Any = None
@@ -129,8 +135,9 @@ class LearnedMetric(Metric):
         Raises
         ------
         ValueError
-            Without attributes; for an attribute with one group, or a group of fewer than 70 rows; a
-            legitimate column that is sensitive; columns outside X; nothing that is left.
+            Without attributes; for an attribute with one group, or a group of fewer than 70 rows,
+            or of 10 more than twice `min_cell`; a legitimate column that is sensitive; columns
+            outside X; nothing that is left.
         """
         self._check_parameters()
         data = self._fit_rows(X)
@@ -142,12 +149,13 @@ class LearnedMetric(Metric):
         labels = None
         if y is not None:
             labels = np.unique(np.asarray(y), return_inverse=True)[1]
-        coded = {name: group_codes_of(name, values) for name, values in attributes.items()}
+        least = least_training(self.min_cell)
+        coded = {name: group_codes_of(name, values, least) for name, values in attributes.items()}
         blocked = sorted({j for positions in self._sensitive.values() for j in positions})
         free = [j for j in range(data.shape[1]) if j not in blocked]
         units = units_of(data, [columns[name] for name in columns], blocked, self._legitimate)
         evidence = self._evidence(data, labels, coded)
-        choice = Choice(evidence, units, self._legitimate, free, self.random_state)
+        choice = Choice(evidence, units, self._legitimate, free, self.random_state, self.min_cell)
         choice.decide()
         self.stages_ = self._stages(data, coded, choice)
         self.removed_ = sorted(choice.removed)
@@ -158,7 +166,10 @@ class LearnedMetric(Metric):
                 "would be comparable: list columns whose differences may count as legitimate."
             )
         self._remember(data, basis)
-        self.report_ = choice.report(columns, list(coded))
+        projected = None
+        if not self.adapts:
+            projected = np.asarray(self.project(evidence.rows), dtype=np.float64)
+        self.report_ = choice.report(columns, list(coded), projected)
         return self
 
     def _check_parameters(self) -> None:
@@ -168,6 +179,7 @@ class LearnedMetric(Metric):
         self._check_columns_of_names("feature_groups")
         self._check_columns_named("legitimate")
         self._check_seed("random_state")
+        self._check_counts("min_cell")
 
     def _read_columns(self, width: int) -> dict[str, list[int]]:
         """Columns of the matrix by table column; sets those that are sensitive and legitimate."""

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from evenhand.fairlib.arrays import Bool, Float, Index
-from evenhand.fairlib.distances.adaptation import LEAST_GROUP, Adaptation, Kind, is_binary
+from evenhand.fairlib.distances.adaptation import Adaptation, Kind, is_binary, least_group
 from evenhand.fairlib.distances.attribute_leak import AttributeLeak, attribute_leak
 from evenhand.fairlib.distances.group_readers import combined_codes
 from evenhand.fairlib.execution import generator
@@ -40,6 +40,7 @@ class MetricReport(NamedTuple):
     `before` and `after` are the attribute's AUC by attribute from the columns of X without the
     sensitive ones, and from what the metric leaves of rows that its evidence did not use.
     `label_auc` are the label's cross-validated AUC before and after, None without labels.
+    `adapts` says whether models read adapted columns; else directions are removed from the columns.
     """
 
     columns: list[ColumnVerdict]
@@ -47,6 +48,7 @@ class MetricReport(NamedTuple):
     after: dict[str, AttributeLeak]
     label_auc: tuple[float, float] | None
     sequential: bool
+    adapts: bool = True
 
 
 class Evidence(NamedTuple):
@@ -69,8 +71,10 @@ class Choice:
         given: list[int],
         free: list[int],
         seed: int,
+        min_cell: int,
     ) -> None:
         self.evidence = evidence
+        self.min_cell = min_cell
         self.units = units
         self.given = given
         self.free = free
@@ -107,7 +111,7 @@ class Choice:
         sizes = self.evidence.sizes
         joint = combined_codes(codes, sizes)
         counts = np.bincount(joint[joint >= 0], minlength=int(np.prod(sizes)))
-        if counts.min() >= LEAST_GROUP:
+        if counts.min() >= least_group(self.min_cell):
             return [names]
         return [[name] for name in names]
 
@@ -119,7 +123,13 @@ class Choice:
         units = [unit for unit in self.units if not self.removed.issuperset(unit)]
         if with_removed:
             units += [unit for unit in self.units if self.removed.issuperset(unit)]
-        return Adaptation(units, self.given, sequential=self.sequential, factors=factors)
+        return Adaptation(
+            units,
+            self.given,
+            sequential=self.sequential,
+            factors=factors,
+            min_cell=self.min_cell,
+        )
 
     def _chain(self, learn: Index, use: Index) -> Float:
         """Rows of `use` adapted by what rows of `learn` show."""
@@ -300,11 +310,26 @@ class Choice:
                 return True
         return False
 
-    def report(self, columns: Mapping[str, list[int]], attributes: list[str]) -> MetricReport:
-        """What was found, by column of the table."""
+    def report(
+        self,
+        columns: Mapping[str, list[int]],
+        attributes: list[str],
+        projected: Float | None = None,
+    ) -> MetricReport:
+        """What was found, by column of the table.
+
+        `projected` are the evidence rows without the metric's directions, where models read these
+        instead of adapted columns.
+        """
         everybody = np.arange(len(self.evidence.rows))
         judged = self.adapted_halves()
         kinds = dict(self.kinds)
+        adapted = self.adapted_rows()
+        positions_left = self._kept_columns()
+        if projected is not None:
+            adapted = projected
+            judged = projected[~self.evidence.half]
+            positions_left = self.free
         verdicts = []
         for name, positions in columns.items():
             if not {*positions} <= {*self.free}:
@@ -321,12 +346,10 @@ class Choice:
             signal = signals[0] if signals else None
             verdicts.append(ColumnVerdict(name, verdict, self._unit_auc(positions), signal))
         before = self.leaks(self.evidence.rows, self.free, everybody)
-        positions_left = self._kept_columns()
         after = self.leaks(judged, positions_left, np.flatnonzero(~self.evidence.half))
         labels = self.evidence.labels
         label_auc = None
         if labels is not None and labels.max() == 1:
-            adapted = self.adapted_rows()
             label_auc = (
                 attribute_leak(self.evidence.rows[:, self.free], labels, seed=self.seed).auc,
                 attribute_leak(adapted[:, positions_left], labels, seed=self.seed).auc,
@@ -337,6 +360,7 @@ class Choice:
             dict(zip(attributes, after, strict=True)),
             label_auc,
             self.sequential,
+            adapts=projected is None,
         )
 
 

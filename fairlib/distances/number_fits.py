@@ -13,7 +13,8 @@ import numpy as np
 
 from evenhand.fairlib.arrays import Float, Index
 
-# People behind each point of a quantile function, so that no single person's value is stored.
+# People behind each point of a quantile function by default, so that no single person's value is
+# stored.
 LEAST_PER_KNOT = 10
 MOST_KNOTS = 40
 # Ridge penalty per row of the regressions on the conditioning columns.
@@ -289,43 +290,49 @@ def scale_ratio(target: float, source: float) -> float:
     return target / source if source > 0 else 1.0
 
 
-def knots_of(residuals: Float) -> Float:
-    """Means of equally many sorted residuals, at least 10 each.
+def knots_of(residuals: Float, least: int = LEAST_PER_KNOT) -> Float:
+    """Means of equally many sorted residuals.
 
     Parameters
     ----------
     residuals : ndarray of float, shape (n,)
+    least : int
+        Residuals in each mean, if there are so many.
 
     Returns
     -------
     ndarray of float, at most 40
         In rising order.
     """
-    parts = np.array_split(np.sort(residuals), knot_count(len(residuals)))
+    parts = np.array_split(np.sort(residuals), knot_count(len(residuals), least))
     return np.array([part.mean() for part in parts])
 
 
-def knot_count(people: int) -> int:
+def knot_count(people: int, least: int) -> int:
     """Number of knots of a quantile function.
 
     Parameters
     ----------
     people : int
+    least : int
+        People behind each knot.
 
     Returns
     -------
     int
         From 1 to 40.
     """
-    return max(min(people // LEAST_PER_KNOT, MOST_KNOTS), 1)
+    return max(min(people // least, MOST_KNOTS), 1)
 
 
-def shares_of_knots(residuals: Float, row_weights: Float) -> Float:
+def shares_of_knots(residuals: Float, row_weights: Float, least: int = LEAST_PER_KNOT) -> Float:
     """Cumulated share of the people up to the middle of each knot.
 
     Parameters
     ----------
     residuals, row_weights : ndarray of float, shape (n,)
+    least : int
+        People behind each knot.
 
     Returns
     -------
@@ -333,6 +340,6 @@ def shares_of_knots(residuals: Float, row_weights: Float) -> Float:
         In rising order.
     """
     ordered = row_weights[np.argsort(residuals, kind="stable")]
-    parts = np.array_split(ordered, knot_count(len(residuals)))
+    parts = np.array_split(ordered, knot_count(len(residuals), least))
     masses = np.array([part.sum() for part in parts])
     return np.asarray((np.cumsum(masses) - masses / 2) / masses.sum())

@@ -6,11 +6,11 @@ Values of groups with too few people are not written: a page may be sent to othe
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from html import escape
 from typing import Any
 
 import pandas as pd
 
+from evenhand.fairlib.escaping import html_text
 from evenhand.fairlib.evaluation.group_metrics import TITLES
 
 STYLE = """
@@ -71,7 +71,7 @@ def audit_page(
     return (
         '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        f"<title>{escape(title)}</title>\n</head>\n"
+        f"<title>{html_text(title)}</title>\n</head>\n"
         f'<body class="evenhand-page">\n<main>\n{body}\n</main>\n</body>\n</html>\n'
     )
 
@@ -92,11 +92,11 @@ def audit_fragment(
     """
     parts = [f"<style>{STYLE}</style>", '<div class="evenhand-audit">']
     if title:
-        parts.append(f"<h1>{escape(title)}</h1>")
+        parts.append(f"<h1>{html_text(title)}</h1>")
     for model, sentences in verdicts.items():
         if model:
-            parts.append(f"<h2>{escape(model)}</h2>")
-        lines = "".join(f"<p>{escape(sentence)}</p>" for sentence in sentences)
+            parts.append(f"<h2>{html_text(model)}</h2>")
+        lines = "".join(f"<p>{html_text(sentence)}</p>" for sentence in sentences)
         parts.append(f'<div class="verdict">{lines}</div>')
     for model in verdicts:
         of_model = groups
@@ -157,7 +157,7 @@ def _group_table(caption: str, groups: pd.DataFrame, overall: pd.DataFrame) -> s
 
 
 def _text_cell(value: Any) -> str:
-    return f'<td class="text">{escape(str(value))}</td>'
+    return f'<td class="text">{html_text(value)}</td>'
 
 
 def _value_cell(row: Mapping[str, Any]) -> str:
@@ -206,9 +206,9 @@ def _gap_table(gaps: pd.DataFrame) -> str:
 
 def _table(caption: str, texts: Sequence[str], numbers: Sequence[str], rows: Sequence[str]) -> str:
     """A table whose first columns are texts."""
-    head = "".join(f'<th scope="col" class="text">{escape(str(name))}</th>' for name in texts)
-    head += "".join(f'<th scope="col">{escape(str(name))}</th>' for name in numbers)
-    title = f"<caption>{escape(caption)}</caption>" if caption else ""
+    head = "".join(f'<th scope="col" class="text">{html_text(name)}</th>' for name in texts)
+    head += "".join(f'<th scope="col">{html_text(name)}</th>' for name in numbers)
+    title = f"<caption>{html_text(caption)}</caption>" if caption else ""
     return (
         f'<div class="scroll"><table>{title}<thead><tr>{head}</tr></thead>'
         f"<tbody>{''.join(rows)}</tbody></table></div>"

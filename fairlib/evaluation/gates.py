@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import math
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from difflib import get_close_matches
@@ -112,7 +112,10 @@ class Gate:
 
 def _is_finite_number(limit: object) -> bool:
     """Whether a limit is a number; `true` is an int to Python, but a slip in a gate."""
-    return isinstance(limit, int | float) and not isinstance(limit, bool) and math.isfinite(limit)
+    if isinstance(limit, bool) or not isinstance(limit, int | float):
+        return False
+    # neither NaN nor infinite, nor a whole number that no float holds
+    return abs(limit) <= sys.float_info.max
 
 
 @dataclass(frozen=True)

@@ -28,10 +28,12 @@ if TYPE_CHECKING:
     import xgboost as xgb
 
 # Default of `blur`, up to so many rows; with more of them counterparts have a smaller error.
-BLUR = 0.4
+BLUR = 0.3
 BLURRED_ROWS = 2500
-# Copies of every training row with different errors.
-BLURRED_COPIES = 4
+# Copies of every training row with different errors: as many as give so many rows, within limits.
+MOST_COPIED_ROWS = 30_000
+LEAST_COPIES = 4
+MOST_COPIES = 12
 
 
 def kamiran_calders_weights(
@@ -83,29 +85,62 @@ def kamiran_calders_weights(
 def blurred(people: TreeRows, errors: Float, rng: np.random.Generator) -> TreeRows:
     """Every training row several times, with random errors, with its weight divided among them.
 
+    An error is one of the normal score of a value's rank, so that a skewed column keeps its
+    distribution and all values are between the smallest and the largest.
+
     Parameters
     ----------
     people : TreeRows
     errors : ndarray of float, shape (d,)
-        Standard deviation of the normal errors of each column; 0 for none.
+        Standard deviation of the errors of each column's normal scores; 0 for none.
     rng : numpy.random.Generator
 
     Returns
     -------
     TreeRows
-        4 times as many, of the same total weight.
+        12 times as many, 4 times from 7,500 rows on, of the same total weight.
     """
+    copies = MOST_COPIED_ROWS // max(len(people.codes), 1)
+    copies = min(max(copies, LEAST_COPIES), MOST_COPIES)
     weights = np.ones(len(people.codes)) if people.weights is None else people.weights
-    parts = []
-    for _ in range(BLURRED_COPIES):
-        noise = rng.standard_normal(people.data.shape) * errors
-        parts.append((people.data + noise).astype(np.float32))
+    data = np.tile(people.data, (copies, 1))
+    for column in np.flatnonzero(errors):
+        data[:, column] = blurred_ranks(people.data[:, column], errors[column], copies, rng)
     return replace(
         people,
-        data=np.concatenate(parts),
-        codes=np.tile(people.codes, BLURRED_COPIES),
-        weights=np.tile(weights / BLURRED_COPIES, BLURRED_COPIES),
+        data=data,
+        codes=np.tile(people.codes, copies),
+        weights=np.tile(weights / copies, copies),
     )
+
+
+def blurred_ranks(values: Float32, error: float, copies: int, rng: np.random.Generator) -> Float32:
+    """Several copies of a column with normal errors of the ranks' normal scores.
+
+    Parameters
+    ----------
+    values : ndarray of float32, shape (n,)
+    error : float
+        Standard deviation.
+    copies : int
+    rng : numpy.random.Generator
+
+    Returns
+    -------
+    ndarray of float32, shape (copies * n,)
+        Copy after copy.
+    """
+    from scipy.special import ndtr, ndtri
+
+    count = len(values)
+    ordered = np.sort(values)
+    below = np.searchsorted(ordered, values, "left")
+    up_to = np.searchsorted(ordered, values, "right")
+    # the middle rank of people with the same value
+    scores = ndtri((below + up_to) / 2 / count)
+    moved = np.tile(scores, copies) + error * rng.standard_normal(copies * count)
+    places = ndtr(moved) * count - 0.5
+    return np.interp(places, np.arange(count), ordered).astype(np.float32)
 
 
 @dataclass(kw_only=True, repr=False, eq=False)
@@ -162,10 +197,10 @@ class ProjectedGBDTClassifier(AdaptedInputs, GBDTClassifier):
         In [0, 1], of adapted columns: the share of each number's way to its counterpart, and of the
         people whose categories move. Another metric takes 1.
     blur : float or None
-        Of adapted columns: standard deviation of a random error that numbers have in the training,
-        as a share of their own. Counterparts have a sampling error, and a model that is trained
-        with errors relies less on them. None: .4, and less with more than 2,500 rows. 0: none.
-        Another metric takes no blur.
+        Of adapted columns: standard deviation of a random error that the normal scores of a
+        number's ranks have in the training. Counterparts have a sampling error, and a model that is
+        trained with errors relies less on them. None: .3, and less with more than 2,500 rows. 0:
+        none. Another metric takes no blur.
 
     Attributes
     ----------
@@ -229,14 +264,14 @@ class ProjectedGBDTClassifier(AdaptedInputs, GBDTClassifier):
         errors = np.zeros(rows.shape[1])
         if self.adapts_inputs and mapped_file(rows) is None:
             numbers = self.metric_.adapted_numbers
-            errors[numbers] = self._blur_share(len(rows)) * rows[:, numbers].std(axis=0)
+            errors[numbers] = self._blur_share(len(rows))
         if runs is not None:
             errors = np.array([errors[columns[0]] for columns in runs.members])
         self._errors = errors
         return people, runs
 
     def _blur_share(self, n_rows: int) -> float:
-        """Standard deviation of the errors, as a share of a column's."""
+        """Standard deviation of the errors of normal scores."""
         if self.blur is not None:
             return self.blur
         return BLUR * min(1.0, float(np.sqrt(BLURRED_ROWS / n_rows)))

@@ -159,6 +159,30 @@ class FittedColumn:
         return "standard"
 
 
+class UnseenCategories(ValueError):
+    """Rows have categories that no training row had.
+
+    Parameters
+    ----------
+    rows : dict of str to int
+        Number of such rows by column. No value is named, because it is a person's.
+    """
+
+    def __init__(self, rows: dict[str, int]) -> None:
+        self.rows = rows
+        phrases = []
+        for name, count in rows.items():
+            phrases.append(f"column {name!r} has {count} rows with a category unseen in training")
+        super().__init__(
+            f"{'; '.join(phrases)}; "
+            "set unseenCategories: ignore in the contract to encode those as zeros."
+        )
+
+    def __reduce__(self) -> tuple[type[UnseenCategories], tuple[dict[str, int]]]:
+        """Let another process raise it here."""
+        return UnseenCategories, (self.rows,)
+
+
 class TableEncoder:
     r"""Encode a table as a float32 matrix.
 
@@ -431,10 +455,7 @@ class TableEncoder:
 
     def _refuse_unseen(self, name: str, rows: int) -> None:
         if self.unseen == "error" and rows:
-            raise ValueError(
-                f"column {name!r} has {rows} rows with a category unseen in training; "
-                "set unseenCategories: ignore in the contract to encode those as zeros."
-            )
+            raise UnseenCategories({name: rows})
 
     @property
     def categories_(self) -> dict[str, tuple[str, ...]]:
@@ -480,8 +501,16 @@ class TableEncoder:
             If a column is missing, or has a category unseen in training with ``unseen="error"``.
         """
         matrix = np.empty((len(frame), len(self.feature_names_)), dtype=np.float32, order=order)
+        unseen_rows: dict[str, int] = {}
         for item in self.fitted_:
-            matrix[:, self.groups_[item.name]] = self._transform_column(item, frame)
+            if unseen_rows and item.kind == "text":
+                continue  # it takes long, and nothing is returned
+            try:
+                matrix[:, self.groups_[item.name]] = self._transform_column(item, frame)
+            except UnseenCategories as error:
+                unseen_rows |= error.rows
+        if unseen_rows:
+            raise UnseenCategories(unseen_rows)
         return matrix
 
     def _transform_column(self, item: FittedColumn, frame: pd.DataFrame) -> NDArray[Any]:

@@ -1,13 +1,15 @@
-"""The wall-clock time of a search: what is left, what must stay for the end, and what may still
-start.
+"""The wall-clock and CPU time of a search: what is left, what must stay for the end, and what may
+still start.
 """
 
 from __future__ import annotations
 
 import math
+import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 
 Clock = Callable[[], float]
 # Of the measured durations of one kind of work, this quantile is what the next one is expected to
@@ -15,6 +17,48 @@ Clock = Callable[[], float]
 EXPECTED_QUANTILE = 0.75
 # Work of a kind that was never measured is expected to take so many times the longest that was.
 UNMEASURED_FACTOR = 2.0
+
+
+def cpu_seconds_of_processes() -> float:
+    """Return the CPU seconds of this process, its children and theirs, ended ones included.
+
+    Returns
+    -------
+    float
+        Where running children cannot be asked (not on Linux), without theirs.
+    """
+    times = os.times()
+    seconds = times.user + times.system + times.children_user + times.children_system
+    waiting = _children(os.getpid())
+    while waiting:
+        process = waiting.pop()
+        seconds += _cpu_seconds(process)
+        waiting += _children(process)
+    return seconds
+
+
+def _children(process: int) -> list[int]:
+    """Numbers of the running children of a process; none where they are not known."""
+    numbers: list[int] = []
+    try:
+        for thread in os.listdir(f"/proc/{process}/task"):
+            children = Path(f"/proc/{process}/task/{thread}/children").read_text()
+            numbers += map(int, children.split())
+    except (OSError, ValueError):
+        # the process has ended
+        return numbers
+    return numbers
+
+
+def _cpu_seconds(process: int) -> float:
+    """CPU seconds of a running process and of its ended children; 0 if it has ended."""
+    try:
+        content = Path(f"/proc/{process}/stat").read_text()
+        # the name in brackets may hold spaces; the 14th to 17th field are times in clock ticks
+        ticks = sum(map(int, content.rpartition(")")[2].split()[11:15]))
+        return float(ticks / os.sysconf("SC_CLK_TCK"))
+    except (OSError, ValueError, AttributeError):
+        return 0.0
 
 
 @dataclass(frozen=True)
@@ -38,6 +82,9 @@ class Work:
 class Budget:
     """The seconds of a command, counted from its start.
 
+    The command ends at the first of two limits: one of wall-clock seconds, and one of CPU seconds.
+    What is left of the CPU seconds is shared by all workers.
+
     Parameters
     ----------
     seconds : float
@@ -46,6 +93,12 @@ class Budget:
         Time of the `clock` at which the command started.
     clock : callable
         Monotonic time in seconds.
+    cpu_seconds : float
+        CPU seconds of the whole command with all its processes; infinite for no limit.
+    cpu_clock : callable
+        CPU seconds that the command has taken.
+    workers : int
+        Number of models that are judged at a time.
     reserve : float
         Seconds at the end that are kept for what follows the search.
     writing : float
@@ -56,11 +109,16 @@ class Budget:
     >>> budget = Budget(60.0, started=0.0, clock=lambda: 20.0, reserve=10.0)
     >>> budget.left, budget.search_left
     (40.0, 30.0)
+    >>> Budget(60.0, clock=lambda: 20.0, cpu_seconds=30.0, cpu_clock=lambda: 10.0, workers=2).left
+    10.0
     """
 
     seconds: float = math.inf
     started: float = 0.0
     clock: Clock = time.monotonic
+    cpu_seconds: float = math.inf
+    cpu_clock: Clock = cpu_seconds_of_processes
+    workers: int = 1
     reserve: float = 0.0
     writing: float = 0.0
     _measured: dict[Work, list[float]] = field(default_factory=dict)
@@ -68,7 +126,12 @@ class Budget:
     @property
     def is_limited(self) -> bool:
         """Whether there is a limit at all."""
-        return math.isfinite(self.seconds)
+        return math.isfinite(self.total)
+
+    @property
+    def total(self) -> float:
+        """Wall-clock seconds of the whole command, if all workers compute all the time."""
+        return min(self.seconds, self.cpu_seconds / self.workers)
 
     @property
     def spent(self) -> float:
@@ -78,7 +141,10 @@ class Budget:
     @property
     def left(self) -> float:
         """Seconds until the command has to end; negative after that."""
-        return self.seconds - self.spent
+        wall_left = self.seconds - self.spent
+        if math.isinf(self.cpu_seconds):
+            return wall_left
+        return min(wall_left, (self.cpu_seconds - self.cpu_clock()) / self.workers)
 
     @property
     def search_left(self) -> float:

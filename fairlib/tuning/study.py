@@ -15,16 +15,20 @@ import numpy as np
 
 from evenhand.fairlib.catalogue import better, describe
 from evenhand.fairlib.evaluation.comparison import pareto_front
+from evenhand.fairlib.tuning.quantiles import chance_below, quantile_of
 
-Estimates = Mapping[str, Mapping[str, float | None]]
+Estimates = Mapping[str, Mapping[str, Any]]
 # Chance of keeping a limit on unseen rows that is looked for unless another one is asked for; if no
-# trial reaches it, the next one counts. At the last, the value of the validation rows decides.
+# trial reaches it, the next one counts. At the last, the value of the validation rows decides; with
+# less than that, the value has to keep the limit too.
 CONFIDENCE = 0.9
 BY_VALUE = 0.5
-LADDER = (CONFIDENCE, 0.8, 0.7, 0.6, BY_VALUE)
+LADDER = (CONFIDENCE, 0.8, 0.7, 0.6, 0.45, 0.4, 0.35, 0.3, 0.25, 0.2, BY_VALUE)
 # Keys of the ends of the interval, and of what unseen rows may show.
 INTERVAL_ENDS = ("low", "high")
 UNSEEN_ENDS = ("below", "above")
+# Key of the quantiles of a metric on unseen rows.
+UNSEEN = "unseen"
 UNKNOWN = 1.0
 """Shortfall of a metric without a number: as much as the difference of two shares can be."""
 
@@ -209,19 +213,30 @@ class Aim:
             The value where there is no interval; None without a number.
         """
         metric = metrics.get(limit.metric, {})
-        value = metric.get("value")
+        value: float | None = metric.get("value")
+        if value is not None and metric.get(UNSEEN) and self.confidence_of_search != BY_VALUE:
+            level = self.confidence_of_search
+            worse = max
+            if limit.sign == ">=":
+                level = 1.0 - level
+                worse = min
+            number = quantile_of(metric[UNSEEN], level)
+            if self.confidence_of_search < BY_VALUE:
+                return worse(value, number)
+            return number
         end = _end(limit, metric, UNSEEN_ENDS)
         if value is None or end is None:
             return value
         share = _quantile(self.confidence_of_search) / _quantile((1 + self.level) / 2)
-        return value + (end - value) * share
+        return value + (end - value) * max(share, 0.0)
 
     def chance(self, limit: Limit, metrics: Estimates) -> float | None:
-        r"""Estimate the chance that unseen rows keep a limit.
+        r"""Estimate the chance that so many unseen rows as the test has keep a limit.
 
-        The metric of so many unseen rows as the test has is taken as normal about the value, with
-        the standard deviation that its predicted interval has: :math:`\Phi((l - v) / s)` for an
-        upper limit.
+        It follows from the quantiles of the metric on such rows, where the trial has them
+        (:mod:`evenhand.fairlib.tuning.unseen_rows`). Otherwise the metric is taken as normal about
+        the value, with the standard deviation that its predicted interval has:
+        :math:`\Phi((l - v) / s)` for an upper limit.
 
         Parameters
         ----------
@@ -243,6 +258,9 @@ class Aim:
         """
         metric = metrics.get(limit.metric, {})
         value = metric.get("value")
+        if value is not None and metric.get(UNSEEN):
+            below = chance_below(metric[UNSEEN], limit.value)
+            return below if limit.sign == "<=" else 1.0 - below
         end = _end(limit, metric, UNSEEN_ENDS)
         if value is None or end is None:
             return None
@@ -461,7 +479,7 @@ def within(aim: Aim, trials: Sequence[Trial]) -> list[Trial]:
 def _is_within(aim: Aim, trial: Trial) -> bool:
     if not is_candidate(trial):
         return False
-    needs_interval = bool(aim.limits) and aim.confidence_of_search > BY_VALUE
+    needs_interval = bool(aim.limits) and aim.confidence_of_search != BY_VALUE
     if needs_interval and trial.state != "judged":
         return False
     if aim.miss(trial.metrics) != 0:
@@ -489,7 +507,13 @@ def settled(aim: Aim, trials: Sequence[Trial]) -> Aim:
     """
     if aim.confidence is not None or not aim.limits:
         return aim
+    has_quantiles = any(
+        UNSEEN in trial.metrics.get(limit.metric, {}) for limit in aim.limits for trial in trials
+    )
     for confidence in LADDER:
+        if confidence < BY_VALUE and not has_quantiles:
+            # the chance of a normal distribution is above one half where the value keeps the limit
+            continue
         candidate = replace(aim, confidence=confidence)
         if within(candidate, trials):
             return candidate
@@ -591,6 +615,93 @@ def answer(aim: Aim, trials: Sequence[Trial], prefer: str | None = None) -> Tria
     if winner is None:
         return nearest(aim, trials)
     return winner
+
+
+# A limit on performance is out of reach if a model would have to be so many times nearer to perfect
+# than the best of the first models, and by as much at least. Judged on a part of the rows, a model
+# is further from perfect than it will be.
+REACHABLE_FACTORS = {"judged": 2.0, "partial": 3.0}
+LEAST_DISTANCE = 0.05
+# Metrics of performance, which no rule of decisions and no left out column can make perfect.
+PERFORMANCE = ("accuracy", "balanced_accuracy", "auc", "log_loss", "brier", "recall")
+
+
+@dataclass(frozen=True)
+class OutOfReach:
+    """A limit that no model can be expected to meet.
+
+    Parameters
+    ----------
+    limit : Limit
+    nearest : float
+        The best value of the metric among the first models, of those that keep `others`.
+    others : tuple of Limit
+        The other limits that such models keep; none where no model keeps them.
+    """
+
+    limit: Limit
+    nearest: float
+    others: tuple[Limit, ...]
+
+    def __str__(self) -> str:
+        among = ""
+        if self.others:
+            among = f", among those that keep {' and '.join(map(str, self.others))}"
+        bound = "up to" if self.limit.sign == ">=" else "down to"
+        return (
+            f"{self.limit} is out of reach: the nearest of the first models has "
+            f"{self.limit.metric} {self.nearest:.3g}{among}; give a limit {bound} that"
+        )
+
+
+def out_of_reach(aim: Aim, trials: Sequence[Trial]) -> OutOfReach | None:
+    """Return a limit that the first models show to be out of reach, if there is one.
+
+    They are boosting and logistic regression under all rules of decisions. Nobody can prove what no
+    model can do; a limit is out of reach if the distance to a perfect metric would have to be less
+    than half that of the best of them.
+
+    Parameters
+    ----------
+    aim : Aim
+        Objectives and limits.
+    trials : sequence of Trial
+        Of the first models.
+
+    Returns
+    -------
+    OutOfReach or None
+    """
+    candidates = [trial for trial in trials if is_candidate(trial)]
+    for limit in aim.limits:
+        low, high = describe(limit.metric)[0].domain
+        perfect = high if limit.sign == ">=" else low
+        if limit.metric.partition(".")[0] not in PERFORMANCE or perfect is None:
+            continue
+        others = tuple(item for item in aim.limits if item is not limit)
+        rest = replace(aim, limits=others).by_value
+        among = [trial for trial in candidates if rest.miss(trial.metrics) == 0]
+        if not among:
+            among = candidates
+            others = ()
+        nearest_trial = min(
+            among, key=lambda trial: aim.by_value.shortfall(limit, trial.metrics), default=None
+        )
+        if nearest_trial is None or not _is_far(limit, nearest_trial, perfect):
+            continue
+        value = nearest_trial.metrics[limit.metric]["value"]
+        assert value is not None, "it misses the limit"
+        return OutOfReach(limit, value, others)
+    return None
+
+
+def _is_far(limit: Limit, trial: Trial, perfect: float) -> bool:
+    """Whether the distance to a perfect metric is too many times that of the limit."""
+    value = trial.metrics.get(limit.metric, {}).get("value")
+    if value is None or limit.shortfall(value) < LEAST_DISTANCE:
+        return False
+    factor = REACHABLE_FACTORS[trial.state]
+    return abs(perfect - value) > factor * abs(perfect - limit.value)
 
 
 Evidence = Literal["chance", "value"]
@@ -711,7 +822,8 @@ def costs(aim: Aim, trials: Sequence[Trial], prefer: str | None = None) -> list[
     Returns
     -------
     list of dict
-        ``limit``, ``with`` and ``without`` it, None where no trial is within the limits.
+        ``limit``, ``with`` and ``without`` it, and ``by_value``: with all limits, if the values of
+        the validation rows decided. None where no trial is within the limits.
     """
     name = prefer or aim.objectives[0]
     aim = settled(aim, trials)
@@ -719,12 +831,14 @@ def costs(aim: Aim, trials: Sequence[Trial], prefer: str | None = None) -> list[
     for limit in aim.limits:
         further_limits = tuple(item for item in aim.limits if item is not limit)
         held = best(aim, trials, name)
+        by_value = best(aim.by_value, trials, name)
         free = best(replace(aim, limits=further_limits), trials, name)
         rows.append(
             {
                 "limit": str(limit),
                 "with": _value_of(held, name),
                 "without": _value_of(free, name),
+                "by_value": _value_of(by_value, name),
             }
         )
     return rows

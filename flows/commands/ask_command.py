@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
 from evenhand.data_contracts.column import value_text
+from evenhand.fairlib.escaping import PlainLines, terminal_text
 from evenhand.tasks.errors import InputError, NotCarriedOut, input_errors
 
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ def ask(model: str, known: Sequence[str] | None, as_json: bool, store_url: str |
     interview = _Interview()
     out = sys.stdout
     if as_json:
-        out = sys.stderr
+        out = PlainLines(sys.stderr)  # type: ignore[assignment]
     try:
         questionnaire, interview.names, label_names = _load(model, store_url)
         interview.answers |= _given(questionnaire, known or ())
@@ -87,7 +88,7 @@ def _of_folder(folder: Path, digest: str | None) -> Questionnaire:
     with tempfile.TemporaryDirectory() as scratch:
         bundle, notes = checked_folder(folder, Path(scratch), digest)
         for note in notes:
-            print(f"evenhand: {note}", file=sys.stderr)
+            print(terminal_text(f"evenhand: {note}"), file=sys.stderr)
         if (bundle / "evaluation.json").is_file():
             # compares the labels with those of the contract
             read_bundle(bundle, None, None, str(folder))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -231,7 +230,7 @@ def _finish_several(audits: Mapping[str, terminal.Ended], files: CiFiles, model:
     errors = [verdict.error for verdict in verdicts.values()]
     for message in dict.fromkeys([*errors, *faults]):
         if message:
-            print(f"evenhand: {message}", file=sys.stderr)
+            terminal.print_note(f"evenhand: {message}")
     return code
 
 
@@ -419,7 +418,7 @@ def _take_policy(arguments: dict[str, Any], store_url: str | None) -> None:
     terms = terms_of(policy)
     holdout = policy["holdout"]
     if terms.older:
-        print(f"evenhand: {older_policy(name, policy)}", file=sys.stderr)
+        terminal.print_note(f"evenhand: {older_policy(name, policy)}")
     if arguments["gates"] is not None or (holdout and arguments["data"] is not None):
         given_option = "--data" if arguments["gates"] is None else "--gates"
         raise InputError(

@@ -5,12 +5,11 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from evenhand.flows.commands.terminal import exact_stdout
+from evenhand.flows.commands.terminal import exact_stdout, print_note
 from evenhand.tasks.errors import InputError, NotCarriedOut
 
 if TYPE_CHECKING:
@@ -49,7 +48,7 @@ def export(
     with store.workdir() as scratch:
         bundle = open_bundle(model, store, scratch)
         for note in bundle.notes:
-            print(f"evenhand: {note}", file=sys.stderr)
+            print_note(f"evenhand: {note}")
         if to == "onnx":
             from evenhand.tasks.exporting.onnx_graph import export_onnx
 

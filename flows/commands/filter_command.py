@@ -57,10 +57,12 @@ def _run(verb: str, planner: str, arguments: dict[str, Any], common: dict[str, A
         module = importlib.import_module(f"evenhand.flows.{verb}")
         planned = getattr(module, planner)(**arguments)
 
-        def run(store: Store, run_id: str, _: Engine) -> Verdict:
-            return execute(planned, store, run_id, report_progress(verb))
+        def run(store: Store, run_id: str, engine: Engine) -> Verdict:
+            # where nothing is new, no server is started
+            only_look = getattr(engine, "cached_only", False)
+            return execute(planned, store, run_id, report_progress(verb), only_look=only_look)
 
-        return Verb(planned.run_name, run, f"{verb}_flow", arguments, cacheable=False)
+        return Verb(planned.run_name, run, f"{verb}_flow", arguments)
 
     ended = run_verb(plan, **common, interrupted=INTERRUPTED, reads_registry=True)
     return ended.finish(_print)

@@ -31,6 +31,7 @@ from evenhand.data_contracts.inference import (
 from evenhand.data_contracts.roles import PROTECTED, words_of
 from evenhand.data_contracts.spellings import find_spellings, joined
 from evenhand.data_contracts.values import sample_rows
+from evenhand.fairlib.escaping import terminal_text
 from evenhand.fairlib.methods.registry import PROXIES, MethodSpec
 from evenhand.flows import starter_job
 from evenhand.flows.classifier_jobs import check_labels
@@ -57,7 +58,6 @@ from evenhand.flows.metric_choice import MetricChoice, choose_metric
 from evenhand.flows.resolved_job import resolve, with_terms
 from evenhand.tasks.credentials import holds_credential
 from evenhand.tasks.errors import InputError, input_errors, without_secrets
-from evenhand.tasks.escaping import terminal_text
 from evenhand.tasks.written_input import FORM_KEYS, nearest_file
 
 if TYPE_CHECKING:

@@ -1,11 +1,11 @@
-"""Commands about aliases and their evidence: promote, approve, sign, history, verify and policy."""
+"""Commands about aliases and their evidence: promote, approve, refuse, sign, history, verify and
+policy.
+"""
 
 from __future__ import annotations
 
-import hashlib
 import json
 import secrets
-import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -14,12 +14,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from evenhand.data_contracts.favourable import favourable_in_words
 from evenhand.fairlib.file_digests import BYTECODE
-from evenhand.flows.commands.terminal import print_table
+from evenhand.flows.commands.terminal import print_note, print_table
 from evenhand.flows.job import check_alias
 from evenhand.flows.runtime import prepare_environment
 from evenhand.tasks.credentials import redacted
 from evenhand.tasks.errors import InputError, NotCarriedOut, waits_for_service
-from evenhand.tasks.escaping import terminal_text
 from evenhand.tasks.execution.store import Store
 from evenhand.tasks.registry import ledger as audit
 from evenhand.tasks.registry import policy, signatures
@@ -54,6 +53,7 @@ from evenhand.tasks.registry.policy_terms import (
     older_policy,
     terms_of,
 )
+from evenhand.tasks.registry.record_words import describe_record
 from evenhand.tasks.registry.released_code import code_faults, released_lists
 from evenhand.tasks.registry.signed_records import own_key, signing_with
 from evenhand.tasks.written_input import nearest, refuse_credentials
@@ -106,13 +106,13 @@ def promote(
         if from_version:
             message += f", in place of version {from_version}"
         print(f"{message}.")
-        print(f"record {change.number}: {change.when}, {change.who}, {_describe(change)}")
+        print(f"record {change.number}: {change.when}, {change.who}, {describe_record(change)}")
 
 
 def _say_older(name: str, rules: Mapping[str, Any] | None) -> None:
     """Print by which defaults a policy of an older version is read."""
     if rules is not None and terms_of(rules).older:
-        print(f"evenhand: {older_policy(name, rules)}", file=sys.stderr)
+        print_note(f"evenhand: {older_policy(name, rules)}")
 
 
 def _remeasure(registry: str, name: str, version: str, alias: str, store_url: str | None) -> str:
@@ -128,7 +128,7 @@ def _remeasure(registry: str, name: str, version: str, alias: str, store_url: st
     _say_older(name, rules)
     verdict, record = remeasure(registry, name, version, rules, Store(store_url))
     outcome = str(record.content["verdict"]).replace("_", " ")
-    print(f"measured again by {verdict.run_id}: {outcome}", file=sys.stderr)
+    print_note(f"measured again by {verdict.run_id}: {outcome}")
     return record.digest
 
 
@@ -148,6 +148,26 @@ def approve(
     print(f"record {made.number}: {who} approves {name} version {version}")
 
 
+def refuse(
+    model: str,
+    reason: str,
+    store_url: str | None,
+    as_json: bool = False,
+    key: Path | None = None,
+) -> None:
+    """Record that the acting person refuses a version."""
+    with signing_with(key):
+        registry, name, version = _version(model, store_url)
+        made = policy.refuse(registry, name, version, reason)
+    if as_json:
+        print(json.dumps(redacted({"name": name, "record": _row(made)})))
+        return
+    print(
+        f"record {made.number}: {made.who} refuses {name} version {version}: "
+        f"{made.content['reason']}"
+    )
+
+
 def sign(model: str, key: Path, store_url: str | None, as_json: bool = False) -> None:
     """Record a signature of a version's files."""
     registry, name, version = _version(model, store_url)
@@ -155,7 +175,9 @@ def sign(model: str, key: Path, store_url: str | None, as_json: bool = False) ->
     if as_json:
         print(json.dumps(redacted({"name": name, "record": _row(made)})))
         return
-    print(f"record {made.number}: {made.who} signs {name} version {version}, {_describe(made)}")
+    print(
+        f"record {made.number}: {made.who} signs {name} version {version}, {describe_record(made)}"
+    )
 
 
 def history(model: str, as_json: bool, anchor: Path | None, store_url: str | None) -> int:
@@ -303,7 +325,7 @@ def _print_verification(chain: Chain, versions: _CheckedVersions, faults: Sequen
     if versions.of_release:
         print(f"code compared with that of the release: {', '.join(versions.of_release)}")
     for fault in faults:
-        print(terminal_text(f"evenhand: {fault}"), file=sys.stderr)
+        print_note(f"evenhand: {fault}")
     if faults:
         print("faults were found")
     else:
@@ -662,48 +684,6 @@ def _row(record: Record) -> dict[str, Any]:
     return {**fields.pop("content"), **fields}
 
 
-def _describe(record: Record) -> str:
-    """Describe a record's content in a few words."""
-    content = record.content
-    if record.kind == "version":
-        return f"files {hashlib.sha256(content['files'].encode()).hexdigest()[:12]}"
-    if record.kind == "policy":
-        if not content.get("gates"):
-            return "removed"
-        return f"gates on {', '.join(content['gates'])}"
-    if record.kind == "approval":
-        return _describe_approval(record)
-    if record.kind == "refusal":
-        return f"{content['action']} refused: {content['reason']}"
-    if record.kind == "signature":
-        return f"with the key {content['key'][: signatures.SHOWN]}"
-    if record.kind == "move":
-        return _describe_evaluation(content["evaluation"])
-    return _describe_evaluation(content)
-
-
-def _describe_approval(record: Record) -> str:
-    """Name the key, and the evaluation and the policy that an approval is of, in a few digits."""
-    parts = []
-    if record.record_key:
-        parts.append(f"with the key {shown(record.record_key)}")
-    for name in ("evaluation", "policy"):
-        digest = record.content.get(name)
-        if digest:
-            parts.append(f"of the {name} {str(digest)[:12]}")
-    return ", ".join(parts)
-
-
-def _describe_evaluation(evaluation: Mapping[str, Any]) -> str:
-    origin = evaluation.get("run_id") or "the gates of its own run"
-    verdict = str(evaluation.get("verdict", "not recorded")).replace("_", " ")
-    text = f"{verdict} by {origin}"
-    fingerprint = evaluation.get("data_fingerprint")
-    if fingerprint:
-        text += f" on data {str(fingerprint)[:12]}"
-    return text
-
-
 def _address(
     model: str, store_url: str | None, *, reading: bool = False
 ) -> tuple[ModelAddress, str]:
@@ -726,7 +706,7 @@ def _print(chain: Chain) -> None:
         content = record.content
         what = record.kind
         version = content.get("version", "")
-        reason = _describe(record)
+        reason = describe_record(record)
         if record.kind == "move":
             what = content["alias"]
             version = f"{content['from_version'] or '-'} to {content['to_version']}"
@@ -736,4 +716,4 @@ def _print(chain: Chain) -> None:
     aliases = [f"{alias} is version {version}" for alias, version in sorted(chain.aliases.items())]
     print(f"\n{chain.name}: {', '.join(aliases) or 'no alias is set'}")
     for fault in chain.faults:
-        print(terminal_text(f"evenhand: {fault}"), file=sys.stderr)
+        print_note(f"evenhand: {fault}")

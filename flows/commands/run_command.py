@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from functools import partial
 from typing import Any
@@ -24,7 +23,7 @@ def run(job: str, overrides: Sequence[str] | None, if_changed: bool, **common: A
         resolved.append(resolve(*load_job(job, overrides or ())))
         message = expected(resolved[0], common["store_url"])
         if message:
-            print(message, file=sys.stderr)
+            terminal.print_note(message)
         arguments = {"job": job, "overrides": list(overrides or ())}
         execute = partial(retraining.execute, resolved[0])
         return terminal.Verb(resolved[0].job.name, execute, "retrain", arguments)

@@ -79,8 +79,10 @@ def notify(config: Path, as_json: bool = False) -> None:
     channels = configure_server(notifications)
     if as_json:
         states = list(notifications.states) if channels else []
-        print(json.dumps({"channels": channels, "states": states}))
+        alerts = list(notifications.alerts) if channels else []
+        print(json.dumps({"channels": channels, "states": states, "alerts": alerts}))
     elif channels:
-        print(f"notifies by {' and '.join(channels)}: {', '.join(notifications.states)}")
+        conditions = [*notifications.states, *notifications.alerts]
+        print(f"notifies by {' and '.join(channels)}: {', '.join(conditions)}")
     else:
         print("nobody is notified: the file names neither a webhook nor an e-mail address")

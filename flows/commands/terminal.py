@@ -17,6 +17,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, Self, TextIO
 
+from evenhand.fairlib.escaping import terminal_text
 from evenhand.flows import engine, runtime
 from evenhand.tasks.credentials import holds_credential
 from evenhand.tasks.errors import EvenhandError, GateRefused, NotCarriedOut
@@ -115,7 +116,7 @@ class Ended:
         else:
             show(self.verdict, self.seconds)
         if self.verdict.error:
-            print(f"evenhand: {self.verdict.error}", file=sys.stderr)
+            print_note(f"evenhand: {self.verdict.error}")
         return self.verdict.exit_code
 
 
@@ -183,12 +184,17 @@ def one_line_errors(*, interrupted: str = STEPS_KEPT) -> Iterator[SimpleNamespac
         caught.error = _in_one_line(error, interrupted)
 
 
+def print_note(text: str) -> None:
+    """Print a line for a person on stderr, without what a terminal would obey."""
+    print(terminal_text(text), file=sys.stderr)
+
+
 def report_error(error: BaseException, *, as_json: bool = False) -> int:
     """Print an error as one line, and with `as_json` as an object; return its exit code."""
     described = _in_one_line(error, "interrupted: run again.")
     if as_json:
         print(json.dumps({"error": str(described)}))
-    print(f"evenhand: {described}", file=sys.stderr)
+    print_note(f"evenhand: {described}")
     return described.exit_code
 
 

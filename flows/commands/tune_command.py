@@ -3,24 +3,24 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import sys
 import time
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from evenhand.flows.commands.terminal import Verb, estimate, print_end, print_table, run_verb
-from evenhand.flows.engine import Verdict
-from evenhand.flows.job_file import load_job
-from evenhand.flows.tune import execute, status
-from evenhand.flows.tune_plan import make_plan
-from evenhand.tasks.execution.store import Store
-from evenhand.tasks.pages.fronts.tune_front import metrics_of, trial_of
+from evenhand.flows.tune_deadline import Deadline, unplanned_answer
+
+if TYPE_CHECKING:
+    from evenhand.flows.engine import Verdict
 
 # A command whose imports take longer than that was called by another program.
 LONGEST_START_S = 60.0
+# The job's key refuses less.
+SHORTEST_MINUTES = 0.5
 INTERRUPTED = "interrupted: run the same command again, the finished trials are kept."
 
 
@@ -43,6 +43,16 @@ def tune(
     age_s = process_age()
     began = time.monotonic() - age_s
     began_at = time.time() - age_s
+    # in another program's process it is not known how much of the CPU time is ours
+    cpu_before = 0.0 if age_s > 0.0 else None
+    deadline = _deadline(began, age_s, given.get("minutes"), as_json=as_json, direct=direct)
+    if deadline is not None and not show_status:
+        deadline.prepare(unplanned_answer(job, given.get("where") or (), force=force))
+    # only now: on a busy machine these imports take a large part of a short time
+    from evenhand.flows.commands.terminal import Verb, run_verb
+    from evenhand.flows.tune import execute
+    from evenhand.flows.tune_plan import make_plan
+
     chosen = list(overrides or ())
     for key, value in given.items():
         if value not in (None, []):
@@ -50,13 +60,15 @@ def tune(
     if seed is not None:
         chosen.append(f"seed={seed}")
     if show_status:
-        return _show_status(job, chosen, Store(store_url), as_json=as_json)
+        return _show_status(job, chosen, store_url, as_json=as_json)
 
     def plan() -> Verb:
-        planned = make_plan(job, chosen, force=force)
+        planned = make_plan(job, chosen, force=force, store_url=store_url)
+        if deadline is not None and math.isfinite(planned.seconds):
+            deadline.arm(began + planned.seconds)
         arguments = {"job": job, "overrides": chosen, "force": force, "started": began_at}
         name = f"{planned.resolved.job.name}-tune"
-        work = partial(execute, planned, started=began)
+        work = partial(execute, planned, started=began, cpu_before=cpu_before, deadline=deadline)
         # the start of a temporary server would take a large part of the time
         return Verb(name, work, "tune", arguments, cacheable=False, temporary_server=False)
 
@@ -65,7 +77,24 @@ def tune(
     )
     study = ended.read("tuning.json")
     document = {**ended.verdict.to_dict(), "tuning": study}
+    if deadline is not None:
+        deadline.disarm()
     return ended.finish(lambda verdict, seconds: _print(verdict, study, seconds), document)
+
+
+def _deadline(
+    began: float, age_s: float, minutes: float | None, *, as_json: bool, direct: bool
+) -> Deadline | None:
+    """Return what ends this process at its time; None where the process is not the command's alone,
+    or a Prefect server follows its flow.
+    """
+    has_server = bool(os.environ.get("PREFECT_API_URL")) and not direct
+    if age_s <= 0.0 or has_server:
+        return None
+    deadline = Deadline(as_json=as_json)
+    if minutes is not None and minutes >= SHORTEST_MINUTES:
+        deadline.arm(began + 60.0 * minutes)
+    return deadline
 
 
 def process_age() -> float:
@@ -88,10 +117,16 @@ def process_age() -> float:
     return age_s
 
 
-def _show_status(job: str, overrides: Sequence[str], store: Store, *, as_json: bool) -> int:
+def _show_status(
+    job: str, overrides: Sequence[str], store_url: str | None, *, as_json: bool
+) -> int:
     """Print how far a study is."""
+    from evenhand.flows.job_file import load_job
+    from evenhand.flows.tune import status
+    from evenhand.tasks.execution.store import Store
+
     loaded, _ = load_job(job, overrides)
-    document = status(loaded.name, loaded.tune.study, store)
+    document = status(loaded.name, loaded.tune.study, Store(store_url))
     if as_json:
         print(json.dumps(document))
     else:
@@ -101,6 +136,8 @@ def _show_status(job: str, overrides: Sequence[str], store: Store, *, as_json: b
 
 
 def _print(verdict: Verdict, document: Mapping[str, Any] | None, seconds: float) -> None:
+    from evenhand.flows.commands.terminal import print_end
+
     if document is None:
         return
     _print_study(document)
@@ -115,6 +152,8 @@ def _print_study(document: Mapping[str, Any]) -> None:
     """Print the numbers of trials, the winner or the nearest trial with its metrics, and what
     limits cost.
     """
+    from evenhand.tasks.pages.fronts.tune_front import trial_of
+
     states = [trial["state"] for trial in document["trials"]]
     counts = ", ".join(f"{states.count(state)} {state}" for state in ("judged", "pruned", "failed"))
     models = len({trial["model"] for trial in document["trials"]})
@@ -132,6 +171,9 @@ def _print_study(document: Mapping[str, Any]) -> None:
 
 def _print_trial(document: Mapping[str, Any], trial: Mapping[str, Any]) -> None:
     """Print a trial's metrics, how it stands to the limits, and what the limits cost."""
+    from evenhand.flows.commands.terminal import estimate, print_table
+    from evenhand.tasks.pages.fronts.tune_front import metrics_of
+
     test = document["test"]
     head = ["", "validation"]
     if test:
@@ -145,16 +187,29 @@ def _print_trial(document: Mapping[str, Any], trial: Mapping[str, Any]) -> None:
             row.append(estimate(test[name]))
         rows.append(row)
     print_table(rows, "  ")
+    for line in alternative_lines(document):
+        print(f"  {line}")
     for standing in document["standings"]:
         print(f"  {standing['text']}")
     for cost in document["costs"]:
         with_limit = _value(cost["with"])
         without_limit = _value(cost["without"])
+        by_value = _value(cost["by_value"])
         print(
-            f"  {document['prefer']} with {cost['limit']}: {with_limit}, without it: "
-            f"{without_limit}"
+            f"  {document['prefer']} with {cost['limit']}: {with_limit}, if the value decided: "
+            f"{by_value}, without it: {without_limit}"
         )
     print()
+
+
+def alternative_lines(document: Mapping[str, Any]) -> list[str]:
+    """Return what a search for alternatives shows, in lines."""
+    content = document.get("alternative")
+    if content is None:
+        return []
+    from evenhand.tasks.tuning.alternatives_text import bound_sentences, found_sentence
+
+    return [found_sentence(content), *bound_sentences(content)]
 
 
 def _value(value: float | None) -> str:

@@ -5,7 +5,6 @@ fill.
 from __future__ import annotations
 
 import contextlib
-import html
 import io
 import json
 import re
@@ -20,9 +19,9 @@ from markupsafe import Markup
 from evenhand.data_contracts.favourable import favourable_in_words
 from evenhand.data_contracts.suites import make_suite, rule_texts
 from evenhand.fairlib.catalogue import title
+from evenhand.fairlib.escaping import html_text, markdown_of_person, markdown_text
 from evenhand.fairlib.methods.registry import METHODS
 from evenhand.tasks.errors import InputError, input_errors, unusable, waits_for_service
-from evenhand.tasks.escaping import markdown_of_person, markdown_text
 from evenhand.tasks.pages import formats
 from evenhand.tasks.pages.sections.metrics_section import glossary
 from evenhand.tasks.pages.texts import summary_of
@@ -173,7 +172,7 @@ def to_pdf(text: str) -> bytes:
     style = (
         resources.files("evenhand.tasks.documents").joinpath("templates", "print.css").read_text()
     )
-    name = html.escape(text.partition("\n")[0].strip("# "))
+    name = html_text(text.partition("\n")[0].strip("# "))
     page = f'<html lang="en"><title>{name}</title><style>{style}</style>{body}</html>'
     printed = HTML(string=page, url_fetcher=URLFetcher(allowed_protocols=()))
     return bytes(printed.write_pdf(pdf_variant="pdf/ua-1"))

@@ -9,9 +9,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 from xml.etree import ElementTree
 
-from evenhand.tasks.escaping import markdown_code as _code
-from evenhand.tasks.escaping import markdown_text as _text
-from evenhand.tasks.escaping import plain_text as printable
+from evenhand.fairlib.escaping import markdown_code as _code
+from evenhand.fairlib.escaping import markdown_text as _text
+from evenhand.fairlib.escaping import plain_text as printable
 
 SUITE = "evenhand evaluate"
 NO_GATES = {"message": "no gates were given: nothing was decided"}

@@ -32,6 +32,7 @@ from evenhand.tasks.sources.databases import missing_package
 FILES = {"mlflow.db", "mlflow.db.answers.json", "mlflow.db.lock"}
 FOLDERS = {
     "artifacts",
+    "cases",
     "charts",
     "leases",
     "locks",

@@ -307,6 +307,10 @@ class _PartWriter:
         self._size = (0, 0)
 
 
+class WorkToDo(Exception):
+    """A run that may only look has found rows to judge."""
+
+
 Workers = Callable[[Sequence[UnitSpec]], Iterable[tuple[UnitSpec, UnitResult]]]
 Report = Callable[[int, int, Mapping[str, float]], None]
 
@@ -317,6 +321,8 @@ def process_files(
     output: str,
     progress: Report | None = None,
     workers: Workers | None = None,
+    *,
+    only_look: bool = False,
 ) -> RunSummary:
     """Judge all rows of files and write an output, or resume an earlier run.
 
@@ -329,6 +335,7 @@ def process_files(
     - **progress**: called in this thread, at the start and after every unit, with the number of
       finished units, of all units, and the rows
     - **workers**: judges units and yields each with its result, in any order (default: threads)
+    - **only_look**: raise `WorkToDo`, with nothing judged, if some file is not done
 
     Raises `InputError` if there is no input, or the output is in use for something else, and
     `NotCarriedOut` if the output cannot be written or another run is writing to it.
@@ -350,6 +357,8 @@ def process_files(
         place.prepare(listed.root, settings.section)
         run = _Run(judge, place, listed.files)
         units = run.plan_all(threads)
+        if only_look and (units or run.has_failures):
+            raise WorkToDo
         run.clear()
         if len(units) < threads:
             units = [replace(unit, threads=True) for unit in units]
@@ -413,6 +422,11 @@ class _Run:
             self.before[record.file].append(record)
         self.files = {file.name: _FileState(file, self.before.pop(file.name, [])) for file in files}
         self.rows_in = 0
+
+    @property
+    def has_failures(self) -> bool:
+        """Whether some file cannot be judged."""
+        return any(state.failure is not None for state in self.files.values())
 
     def plan_all(self, threads: int) -> list[UnitSpec]:
         """Units of all files that are not done, file by file."""

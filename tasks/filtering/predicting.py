@@ -15,8 +15,6 @@ from numpy.typing import NDArray
 
 from evenhand.data_contracts.column import value_text
 from evenhand.fairlib.catalogue import spoken
-from evenhand.fairlib.methods.decided import predictions_of
-from evenhand.fairlib.methods.reasons import contributions, mean_row
 from evenhand.fairlib.methods.registry import load_model
 from evenhand.fairlib.preprocessing.encoder import TableEncoder
 from evenhand.tasks.errors import InputError, input_errors, unusable
@@ -47,21 +45,26 @@ class RowPredictor(Judge):
 
     Of more than two labels the probability is that of the predicted one. Raises `InputError` for a
     proxy, an unknown method, or one that does not give the wanted reasons.
+
+    With `to_look` the model is not loaded, which takes longer than everything else where no file
+    is new: then the predictor says which files are done, and judges none.
     """
 
     weights = np.append(
         np.zeros(BINS), 1.0
     )  # masses: rows by probability, and the positive predictions
 
-    def __init__(self, bundle: Bundle, settings: PredictSettings) -> None:
+    def __init__(self, bundle: Bundle, settings: PredictSettings, *, to_look: bool = False) -> None:
         if bundle.is_proxy:
             raise InputError(
                 f"{bundle.uri} is a balancing proxy and predicts no label: use `evenhand filter`."
             )
         bundle.require_known_method()
+        self.classifier: Any = None
         with unusable(f"the model {bundle.uri}", "loaded"):
             encoder = TableEncoder.load(bundle.folder / "encoder.json")
-            self.classifier = load_model(bundle.folder / "model")
+            if not to_look:
+                self.classifier = load_model(bundle.folder / "model")
         # sensitive column that decisions depend on
         self.groups_by = getattr(self.classifier, "decides_by", None)
         features = [*bundle.inputs["features"]]
@@ -88,11 +91,14 @@ class RowPredictor(Judge):
         if settings.reasons:
             self.added["reasons"] = pa.string()
         self.names = {column: dict(names) for column, names in settings.value_names}
-        if settings.reasons:
+        if settings.reasons and not to_look:
             self.reference = self._reference()
 
     def _reference(self) -> NDArray[np.float64]:
         """Mean encoded row; an `InputError` if it is not known, or the method gives no reasons."""
+        # imported lazily, here and below: a look for new files needs no scikit-learn
+        from evenhand.fairlib.methods.reasons import contributions, mean_row
+
         encoder = self.model.encoder
         uri = self.bundle.uri
         try:
@@ -119,6 +125,8 @@ class RowPredictor(Judge):
 
     def decide(self, batch: pa.RecordBatch, rows: pa.RecordBatch) -> tuple[pa.RecordBatch, Any]:
         """All rows with the added columns, and the number of rows by probability and prediction."""
+        from evenhand.fairlib.methods.decided import predictions_of
+
         model = self.classifier
         encoder = self.model.encoder
         frame = rows.to_pandas(date_as_object=False)
@@ -156,6 +164,8 @@ class RowPredictor(Judge):
         self, matrix: NDArray[np.float32], rows: pa.RecordBatch, positive: NDArray[Any]
     ) -> pa.Array:
         """The reasons of each prediction as text."""
+        from evenhand.fairlib.methods.reasons import contributions
+
         encoder = self.model.encoder
         settings = self.wanted
         parts = contributions(self.classifier, matrix, encoder, self.reference)

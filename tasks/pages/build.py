@@ -15,12 +15,12 @@ from importlib import resources
 from types import ModuleType
 from typing import Any
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
+from evenhand.fairlib.escaping import plain_texts
 from evenhand.fairlib.execution import available_cores
 from evenhand.fairlib.plots.palette import DARK, LIGHT
-from evenhand.tasks.escaping import plain_texts
 from evenhand.tasks.execution.fingerprint import code_digest, library_versions
 from evenhand.tasks.execution.store import Store
 from evenhand.tasks.pages import formats, sections
@@ -132,8 +132,16 @@ def render(page: Page, store: Store | None = None) -> str:
 
 @cache
 def _templates() -> Environment:
+    return template_environment("evenhand.tasks.pages")
+
+
+def template_environment(*packages: str) -> Environment:
+    """Return an environment for the templates of some packages, with what `blocks.html.j2` needs.
+
+    Each package has a folder `templates`; of two templates with one name, that of the first counts.
+    """
     templates = Environment(
-        loader=PackageLoader("evenhand.tasks.pages", "templates"),
+        loader=ChoiceLoader([PackageLoader(package, "templates") for package in packages]),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,

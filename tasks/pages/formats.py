@@ -9,8 +9,8 @@ from typing import TypeVar
 
 from markupsafe import Markup
 
+from evenhand.fairlib.escaping import plain_text
 from evenhand.fairlib.evaluation.gates import distinct
-from evenhand.tasks.escaping import plain_text
 
 Item = TypeVar("Item")
 MISSING = "not available"

@@ -48,6 +48,7 @@ PROVENANCE_TAG = "evenhand.provenance"
 FILES_TAG = "evenhand.files"
 EVALUATION_TAG = "evenhand.evaluation"
 NAMES_TAG = "evenhand.value_names"
+CASE_TAG = "evenhand.case_terms"
 # MLflow stores the address of this process in these variables, for its subprocesses.
 ADDRESSES = ("MLFLOW_TRACKING_URI", "MLFLOW_REGISTRY_URI")
 # The registry's error codes for something that does not exist.
@@ -212,6 +213,17 @@ def value_names(uri: str, name: str, version: str) -> dict[str, dict[str, str]]:
             return json.loads(client.get_model_version(name, version).tags.get(NAMES_TAG, "{}"))
 
     return dict(ask_once(uri, f"value names of {name}/{version}", look_up))
+
+
+@waits_for_service
+def case_terms(uri: str, name: str, version: str) -> dict[str, dict[str, Any]]:
+    """What the contract of a version's last publication says for case files, by column."""
+
+    def look_up() -> Any:
+        with registry_client(uri) as client:
+            return json.loads(client.get_model_version(name, version).tags.get(CASE_TAG, "{}"))
+
+    return dict(ask_once(uri, f"case terms of {name}/{version}", look_up))
 
 
 @waits_for_service

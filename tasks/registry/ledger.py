@@ -472,9 +472,11 @@ def _is_same_move(made: Record | None, content: Mapping[str, Any]) -> bool:
 
 
 def _refuse_new_evidence(record: Record, name: str, version: str) -> None:
-    """Raise `EvidenceChangedError` for a policy, or for an evaluation of the version."""
-    is_evaluation = record.kind == "evaluation" and record.content["version"] == version
-    if record.kind == "policy" or is_evaluation:
+    """Raise `EvidenceChangedError` for a policy, or for an evaluation or a refusal of the
+    version.
+    """
+    is_about = record.kind in ("evaluation", "refusal") and record.content.get("version") == version
+    if record.kind == "policy" or is_about:
         raise EvidenceChangedError(
             f"the record of a {record.kind} of {name} was added at the same moment, by "
             f"{record.who} ({record.when}): run again."

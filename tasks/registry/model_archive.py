@@ -7,10 +7,12 @@ is unpacked up to its listed size, and the folder is compared with the model's o
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import os
 import stat
+import struct
 import zipfile
 import zlib
 from collections.abc import Mapping
@@ -36,6 +38,18 @@ LARGEST_MODEL = 16 << 30
 # of every file in the archive: the same model gives the same bytes
 LONG_AGO = (1980, 1, 1, 0, 0, 0)
 REGULAR = (stat.S_IFREG | 0o644) << 16
+# What `zipfile` raises for archives that are damaged.
+DAMAGED = (
+    zipfile.BadZipFile,
+    zlib.error,
+    struct.error,
+    NotImplementedError,
+    EOFError,
+    RuntimeError,
+    ValueError,
+)
+# Errors of the operating system for places and names that an archive states, not for the disk.
+OF_ARCHIVE = (errno.EINVAL, errno.ENAMETOOLONG, errno.EEXIST, errno.ENOTDIR, errno.EISDIR)
 
 
 class _ArchiveFaultError(Exception):
@@ -137,8 +151,12 @@ def _unpack(path: Path, target: Path) -> None:
             target.mkdir(parents=True)
             for name in sorted(files):
                 _unpack_file(archive, members[name], files[name], target / name)
-    except (zipfile.BadZipFile, zlib.error, NotImplementedError, EOFError, RuntimeError) as error:
+    except DAMAGED as error:
         raise _ArchiveFaultError(f"the archive is damaged ({type(error).__name__})") from None
+    except OSError as error:
+        if error.errno not in OF_ARCHIVE:
+            raise
+        raise _ArchiveFaultError(f"the archive is damaged ({error.strerror})") from None
     faults = model_faults(target, manifest.get("registered"))
     if faults is None:
         raise _ArchiveFaultError("it has no list of its files")
@@ -176,19 +194,30 @@ def _read_manifest(
     try:
         manifest = json.loads(content[:LARGEST_MANIFEST])
         files = manifest["files"]
-        total = sum(int(entry["bytes"]) for entry in files.values())
-        well_formed = all(isinstance(entry["sha256"], str) for entry in files.values())
+        total = _listed_bytes(files)
         registered = manifest.get("registered")
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
         raise _ArchiveFaultError(f"{MANIFEST} was changed") from None
     if manifest.get("format") != FORMAT:
         raise _ArchiveFaultError(f"{MANIFEST} is of another version of evenhand")
-    if not well_formed or not isinstance(registered, str | None):
+    if not isinstance(registered, str | None):
         raise _ArchiveFaultError(f"{MANIFEST} was changed")
     if total > LARGEST_MODEL:
         raise _ArchiveFaultError(f"{MANIFEST} lists more than {LARGEST_MODEL >> 30} GiB")
     checked: dict[str, Any] = manifest
     return checked
+
+
+def _listed_bytes(files: Mapping[str, Any]) -> int:
+    """The bytes of all files; ValueError for an entry that states no size or no digest."""
+    total = 0
+    for entry in files.values():
+        size = entry["bytes"]
+        # True counts as a number, and of fewer than no bytes all would be read
+        if type(size) is not int or size < 0 or not isinstance(entry["sha256"], str):
+            raise ValueError("an entry has no size or no digest")
+        total += size
+    return total
 
 
 def _check_names(members: Mapping[str, zipfile.ZipInfo], files: Mapping[str, Any]) -> None:
@@ -205,7 +234,7 @@ def _unpack_file(
     archive: zipfile.ZipFile, member: zipfile.ZipInfo, listed: Mapping[str, Any], target: Path
 ) -> None:
     """Write a file of the listed size and digest; no more bytes than these are unpacked."""
-    remaining = int(listed["bytes"])
+    remaining = listed["bytes"]
     digest = hashlib.sha256()
     target.parent.mkdir(parents=True, exist_ok=True)
     descriptor = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)

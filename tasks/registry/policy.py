@@ -5,9 +5,10 @@ from __future__ import annotations
 import contextlib
 import json
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from evenhand.tasks.errors import GateRefused, InputError, NotCarriedOut, waits_for_service
 from evenhand.tasks.execution.store import sha256_of_path
@@ -29,8 +30,14 @@ from evenhand.tasks.registry.ledger import (
 )
 from evenhand.tasks.registry.policy_terms import judged_otherwise, measured_otherwise, terms_of
 
+if TYPE_CHECKING:
+    from mlflow import MlflowClient
+
 # An alias that no policy guards: versions wait there.
 WAITING = "challenger"
+# The action of a person's refusal, in its record.
+REVIEW = "review"
+LONGEST_REASON = 2000
 # Without a policy: share of an evaluation's rows among the training rows from which it is no
 # evidence.
 SAME_ROWS = 0.9
@@ -62,19 +69,26 @@ class Refused(Exception):
 
 @waits_for_service
 def promote(
-    uri: str, name: str, version: str, alias: str, measured: str | None = None
+    uri: str,
+    name: str,
+    version: str,
+    alias: str,
+    measured: str | None = None,
+    *,
+    note: str = "",
 ) -> Record | None:
     """Give a version an alias if its recorded evaluations allow it; None if it has the alias
     already.
 
-    `measured` is the digest of the record of an evaluation that alone counts. Raises `GateRefused`,
+    `measured` is the digest of the record of an evaluation that alone counts, and `note` what the
+    acting person says about the move. Raises `GateRefused`,
     and records the refusal, if the model's policy, or without one any of its evaluations, does not
     allow it, or its files were changed; `NotCarriedOut` if the alias was moved at the same moment.
     The policy that counts is the one in force when the move is recorded.
     """
     for attempt in range(JUDGEMENTS):
         try:
-            return _judge_and_move(uri, name, version, alias, measured)
+            return _judge_and_move(uri, name, version, alias, measured, note)
         except Refused as refused:
             _record_refusal(uri, name, refused)
             raise GateRefused(
@@ -104,28 +118,18 @@ def in_force(policy: Record | Mapping[str, Any]) -> str:
 
 
 def _judge_and_move(
-    uri: str, name: str, version: str, alias: str, measured: str | None
+    uri: str, name: str, version: str, alias: str, measured: str | None, note: str
 ) -> Record | None:
     """Judge a version by the chain as it is now, and move the alias unless the evidence changes
     meanwhile.
     """
     with registry_client(uri) as client:
-        chain = settled_chain(client, name, alias)
-        policy = None
-        if alias != WAITING:
-            policy = chain.policy
-        evaluations = evaluations_of(client, chain, version)
-        if policy is not None:
-            evidence, reason = judge(policy, chain, version, evaluations)
-            reason = reason or _not_remeasured(evidence, measured)
-        else:
-            evidence, reason = _without_policy(chain, version, alias, evaluations)
-        if alias != WAITING and chain.broken_since(policy):
-            reason = reason or CHANGED_CHAIN.format(name=name)
-        reason = reason or damage(uri, chain, version, required=policy is not None)
-        reason = reason or _of_another_model(uri, name, version, evidence)
+        judgement = _judgement(client, uri, settled_chain(client, name, alias), version, alias)
+        policy, evidence = judgement.policy, judgement.evidence
+        reason = judgement.objection or _not_remeasured(policy, evidence, measured)
         if reason:
             raise _refusal_to_promote(policy, name, version, alias, reason)
+        chain = judgement.chain
         return move_alias(
             client,
             name,
@@ -135,8 +139,83 @@ def _judge_and_move(
             evaluation=evidence,
             seen=chain,
             judged=True,
-            grounds=_grounds(policy, chain, version, evidence),
+            grounds={**_grounds(policy, chain, version, evidence), **_noted(note)},
         )
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """Whether a version may get an alias by its chain: `objection` is None if it may."""
+
+    chain: Chain
+    policy: Record | None  # None for the alias that no policy guards
+    evidence: Mapping[str, Any]  # the evaluation that counts; empty without one
+    objection: str | None
+
+
+@waits_for_service
+def judgement_of(uri: str, chain: Chain, version: str, alias: str) -> Judgement:
+    """Judge a version by a model's chain as `promote` would, and change and record nothing.
+
+    The acting person counts: a policy may say who promotes.
+    """
+    with registry_client(uri) as client:
+        return _judgement(client, uri, chain, version, alias)
+
+
+def _judgement(client: MlflowClient, uri: str, chain: Chain, version: str, alias: str) -> Judgement:
+    policy = None
+    if alias != WAITING:
+        policy = chain.policy
+    evaluations = evaluations_of(client, chain, version)
+    if policy is not None:
+        evidence, reason = judge(policy, chain, version, evaluations)
+    else:
+        evidence, reason = _without_policy(chain, version, alias, evaluations)
+    if alias != WAITING and chain.broken_since(policy):
+        reason = reason or CHANGED_CHAIN.format(name=chain.name)
+    if alias != WAITING:
+        reason = reason or refused_by_person(chain, version)
+    reason = reason or damage(uri, chain, version, required=policy is not None)
+    reason = reason or _of_another_model(uri, chain.name, version, evidence)
+    return Judgement(chain, policy, evidence, reason)
+
+
+def refused_by_person(chain: Chain, version: str) -> str | None:
+    """Say who refused a version and has not approved it since; None if nobody has.
+
+    Where the policy lists the keys of approvers, only their refusals count, and a key withdraws
+    its own; else a name does.
+    """
+    keys: list[str] = []
+    if chain.policy is not None:
+        keys = list((chain.policy.content.get("keys") or {}).get("approved_by") or ())
+    standing: dict[str, Record] = {}
+    for record in chain.records:
+        if record.content.get("version") != version:
+            continue
+        person = record.who
+        if keys:
+            person = _listed_signer(chain, record, keys)
+        if record.kind == "refusal" and record.content.get("action") == REVIEW and person:
+            standing[person] = record
+        if record.kind == "approval":
+            standing.pop(person, None)
+    if not standing:
+        return None
+    newest = max(standing.values(), key=lambda record: record.number)
+    return (
+        f"{newest.who} refused it (record {newest.number}, {newest.when}): "
+        f"{newest.content['reason']}"
+    )
+
+
+def _listed_signer(chain: Chain, record: Record, keys: Sequence[str]) -> str:
+    """Return the listed key that signed a record; empty if none did."""
+    from evenhand.tasks.registry.signed_records import signer
+
+    key = signer(chain.name, record)
+    return key if key in keys else ""
 
 
 def _refusal_to_promote(
@@ -176,9 +255,11 @@ def _of_another_model(uri: str, name: str, version: str, evidence: Mapping[str, 
     return "its evaluation measured other files than those of this version: evaluate it again"
 
 
-def _not_remeasured(evidence: Mapping[str, Any], measured: str | None) -> str | None:
+def _not_remeasured(
+    policy: Record | None, evidence: Mapping[str, Any], measured: str | None
+) -> str | None:
     """Say that the newest evaluation is not the one that this promotion has measured."""
-    if measured is None or evidence.get("record") == measured:
+    if policy is None or measured is None or evidence.get("record") == measured:
         return None
     return "another evaluation of it was recorded after this one measured it: promote it again"
 
@@ -299,9 +380,24 @@ def _lacks(rules: Mapping[str, Any], evaluation: Mapping[str, Any]) -> str | Non
     return None
 
 
+def _noted(note: str) -> dict[str, str]:
+    """Return what a person says, for a record; nothing where nothing was said.
+
+    Raises `InputError` for a text of more than `LONGEST_REASON` characters.
+    """
+    note = " ".join(note.split())
+    if len(note) > LONGEST_REASON:
+        raise InputError(
+            f"the reason has {len(note):,} characters: give at most {LONGEST_REASON:,}."
+        )
+    return {"note": note} if note else {}
+
+
 @waits_for_service
-def approve(uri: str, name: str, version: str) -> Record:
+def approve(uri: str, name: str, version: str, *, note: str = "") -> Record:
     """Record that the acting person approves a version as it was measured under its policy.
+
+    `note` is what the person says about it.
 
     Raises `GateRefused`, and records that, for an approval that would not count; an `InputError` if
     there is no evaluation under the policy yet.
@@ -318,9 +414,37 @@ def approve(uri: str, name: str, version: str) -> Record:
         reason = cannot_approve(rules, chain, version)
         if reason is None:
             evaluations = evaluations_of(client, chain, version)
-            content = _approval(policy, chain, version, evaluations)
+            content = _approval(policy, chain, version, evaluations) | _noted(note)
             return append(client, name, "approval", content)
     raise _refused(uri, name, Refused("approve", reason, version=version), "approved", policy)
+
+
+@waits_for_service
+def refuse(uri: str, name: str, version: str, reason: str) -> Record:
+    """Record that the acting person refuses a version, and why.
+
+    The version gets no alias that a policy guards until the same person, or the same key, approves
+    it. Raises `InputError` for a reason that is empty or has more than `LONGEST_REASON` characters,
+    and `GateRefused`, recorded, where the policy lists keys of approvers and this process signs
+    with none of them.
+    """
+    from evenhand.tasks.registry.signed_records import own_key
+
+    said = _noted(reason)
+    if not said:
+        raise InputError("the reason is empty: say in a sentence why the version is refused.")
+    with registry_client(uri) as client:
+        chain = settled_chain(client, name, WAITING)
+        _publication(chain, version)
+        policy = chain.policy
+        keys: list[str] = []
+        if policy is not None:
+            keys = list((policy.content.get("keys") or {}).get("approved_by") or ())
+        if not keys or own_key() in keys:
+            content = {"action": REVIEW, "reason": said["note"], "version": version}
+            return append(client, name, "refusal", content)
+    lacking = "the policy counts refusals by the keys in approved_by: --key FILE names yours"
+    raise _refused(uri, name, Refused("refuse", lacking, version=version), "refused", policy)
 
 
 def _approval(

@@ -42,6 +42,8 @@ NOT_JUDGED = (
     "description",
     "unit",
     "value_names",
+    "changeable",
+    "adverse_reason",
     "role",
     "required",
     "is_feature",

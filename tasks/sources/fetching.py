@@ -36,6 +36,10 @@ if TYPE_CHECKING:
 
 FETCH = "fetch kB"  # name of the progress bar
 TIMEOUT_S = 60
+# A server that sends nothing for so long is given up; an answer may last as long as it needs.
+STALL_S = 60.0
+# Bytes of one download: a server may never end its answer, or send one that unpacks to more.
+LARGEST_DOWNLOAD = 1 << 37
 MAX_MEMBER = 2**30  # bytes of an unpacked file
 COPY_BYTES = 1 << 20
 QUERY_ROWS = 1 << 16  # of a query's result in memory
@@ -171,7 +175,7 @@ def _download(url: str, target: Path, progress: Progress | None) -> None:
         import aiohttp
 
         options["client_kwargs"] = {
-            "timeout": aiohttp.ClientTimeout(total=None, sock_connect=TIMEOUT_S)
+            "timeout": aiohttp.ClientTimeout(total=None, sock_connect=TIMEOUT_S, sock_read=STALL_S)
         }
     try:
         if not url.startswith(("http://", "https://")):
@@ -180,7 +184,7 @@ def _download(url: str, target: Path, progress: Progress | None) -> None:
                 filesystem.get(path.rstrip("/") + "/", f"{target}/", recursive=True)
                 return
         with fsspec.open(url, "rb", **options) as stream, target.open("wb") as out:
-            _copy(stream, out, progress)
+            is_whole = _copy(stream, out, progress)
     except ImportError:
         raise InputError(missing_package(url)) from None
     except Exception as error:  # noqa: BLE001 - every file system has its own exceptions
@@ -188,17 +192,27 @@ def _download(url: str, target: Path, progress: Progress | None) -> None:
             f"{without_secrets(url)} cannot be reached or holds nothing ({type(error).__name__}): "
             "check the address and the network."
         ) from None
+    if not is_whole:
+        raise InputError(
+            f"{without_secrets(url)} does not end: its server sent more than "
+            f"{LARGEST_DOWNLOAD >> 20:,} MiB. Fetch the file by hand, or correct the address."
+        )
 
 
-def _copy(stream: Any, out: BinaryIO, progress: Progress | None) -> None:
-    """Copy a remote file; report progress if the server gives its size."""
+def _copy(stream: Any, out: BinaryIO, progress: Progress | None) -> bool:
+    """Copy a remote file, and return whether it ended before it was too large; report progress if
+    the server gives its size.
+    """
     size = getattr(stream, "size", None)
     done = 0
     while chunk := stream.read(COPY_BYTES):
         out.write(chunk)
         done += len(chunk)
+        if done > LARGEST_DOWNLOAD:
+            return False
         if progress is not None and size and done <= size:
             progress(-(-done // 1000), -(-size // 1000))
+    return True
 
 
 def _from_path(

@@ -44,7 +44,10 @@ def read_sheet(path: Path, shown: str, wanted: str | int | None = None) -> Sheet
     """
     from python_calamine import CalamineError, CalamineWorkbook
 
+    from evenhand.tasks.sources.workbook_limits import check_workbook
+
     try:
+        check_workbook(path, shown)
         book = CalamineWorkbook.from_path(str(path))
         names = list(book.sheet_names)
         chosen = _sheet_name(names, shown, wanted)
@@ -57,6 +60,11 @@ def read_sheet(path: Path, shown: str, wanted: str | int | None = None) -> Sheet
             f"{shown} cannot be read as Excel ({type(error).__name__}): save it again as "
             ".xlsx, without a password."
         ) from None
+    except BaseException as error:
+        # the library's panics are no `Exception`
+        if type(error).__name__ != "PanicException":
+            raise
+        raise InputError(f"{shown} is damaged: save it again as .xlsx.") from None
     with_rows = [name for name, rows in filled.items() if len(rows) > 1]
     if wanted is None and with_rows:
         chosen = with_rows[0]

@@ -125,8 +125,7 @@ def _previews(
     previews: list[Preview] = []
     if block is None:
         return previews
-    for name in block.schema.names:
-        text = block.column(name)
+    for name, text in zip(block.schema.names, block.columns, strict=True):
         if not is_text(text.type):
             continue
         if name in dates and name not in numbers:

@@ -630,7 +630,9 @@ def readable(name: str, kind: str, section: str = "table", place: str = "") -> I
         raise InputError(f"{name} {not_text(error.encoding, section)}") from None
     except (pa.ArrowException, OSError) as error:
         fields = re.search(r"(Row #\d+: )?(Expected \d+ columns, got \d+)", str(error))
-        if isinstance(error, FileNotFoundError | PermissionError):
+        if isinstance(error, MemoryError):
+            reason = "needs more memory than there is: write it in smaller row groups."
+        elif isinstance(error, FileNotFoundError | PermissionError):
             reason = f"cannot be opened ({os_reason(error)}): check it."
         elif kind == "parquet":
             reason = f"is a damaged or truncated Parquet file{place}: write it again."

@@ -13,6 +13,7 @@ from evenhand.fairlib.distances.face import FACE
 from evenhand.fairlib.distances.learned import LearnedMetric
 from evenhand.fairlib.distances.metric_base import FeatureBounds, Metric, mean_squared_distance
 from evenhand.fairlib.distances.metric_evidence import MetricReport
+from evenhand.fairlib.distances.number_fits import LEAST_PER_KNOT
 from evenhand.fairlib.distances.sensitive_subspace import (
     LearnedDirection,
     SensitiveSubspace,
@@ -147,6 +148,8 @@ def _learned(context: StepContext, data: Dataset, parameters: Mapping[str, Any])
         feature_groups=data.groups,
         explained_variance=parameters["explained_variance"],
         random_state=derive_seed(context.parameters["seed"], "fair_metric"),
+        # fewer people than by default would give no better metric
+        min_cell=max(context.parameters.get("min_cell", 0), LEAST_PER_KNOT),
     )
     return metric.fit(data.X, data.y, sensitive_features=data.sensitive)
 
@@ -178,7 +181,12 @@ def report_content(report: MetricReport) -> dict[str, Any]:
     label_auc = None
     if report.label_auc is not None:
         label_auc = [round(auc, 4) for auc in report.label_auc]
-    return {"columns": columns, "leaks": leaks, "label_auc": label_auc}
+    return {
+        "columns": columns,
+        "leaks": leaks,
+        "label_auc": label_auc,
+        "adapts": report.adapts,
+    }
 
 
 def _check_signal(report: MetricReport) -> None:
@@ -187,10 +195,15 @@ def _check_signal(report: MetricReport) -> None:
         return
     before, after = report.label_auc
     if before >= LEAST_AUC and after - 0.5 < LEAST_SIGNAL * (before - 0.5):
+        cure = "List columns whose differences between groups may count in fair_metric.legitimate."
+        if not report.adapts:
+            cure = (
+                "Make the sensitive attributes model inputs, so that columns are adapted instead "
+                "of removed, or list columns in fair_metric.legitimate."
+            )
         raise InputError(
             "the learned metric leaves nothing that predicts the label (AUC "
-            f"{before:.2f} before, {after:.2f} after): all people would be comparable. List "
-            "columns whose differences between groups may count in fair_metric.legitimate."
+            f"{before:.2f} before, {after:.2f} after): all people would be comparable. {cure}"
         )
 
 

@@ -25,6 +25,7 @@ import pyarrow.parquet as pq
 from evenhand.data_contracts.column import Column
 from evenhand.data_contracts.model import Contract
 from evenhand.fairlib.catalogue import EXCHANGED
+from evenhand.fairlib.escaping import markdown_paragraphs, markdown_text
 from evenhand.fairlib.file_digests import (
     BUNDLE,
     CODE,
@@ -38,15 +39,16 @@ from evenhand.fairlib.preprocessing.encoder import MISSING, TableEncoder, catego
 from evenhand.fairlib.preprocessing.sentences import MINILM, WEIGHTS, copy_weights
 from evenhand.fairlib.proxies.proxy_groups import rounded_counts
 from evenhand.tasks.errors import GateRefused, NotCarriedOut, input_errors, waits_for_service
-from evenhand.tasks.escaping import markdown_paragraphs, markdown_text
 from evenhand.tasks.execution.fingerprint import code_digest, git_state, library_versions, now
 from evenhand.tasks.execution.step import StepContext, StepResult
 from evenhand.tasks.execution.store import ABANDONED_S, StepRecord
 from evenhand.tasks.registry.client import (
+    CASE_TAG,
     DIGEST_TAG,
     FILES_TAG,
     NAMES_TAG,
     PROVENANCE_TAG,
+    case_terms,
     damaged_files,
     listed_files,
     published,
@@ -68,6 +70,7 @@ from evenhand.tasks.registry.policy import (
     WAITING,
     holds_back,
     refusal_of,
+    refused_by_person,
 )
 from evenhand.tasks.registry.policy_terms import (
     SETTINGS,
@@ -97,9 +100,14 @@ PROXY = (
 )
 
 
-def is_current(record: StepRecord, uri: str, names: Mapping[str, Any] | None = None) -> bool:
-    """Whether a cached publication is valid: its version has the alias, these names and all its
-    bytes.
+def is_current(
+    record: StepRecord,
+    uri: str,
+    names: Mapping[str, Any] | None = None,
+    terms: Mapping[str, Any] | None = None,
+) -> bool:
+    """Whether a cached publication is valid: its version has the alias, these names, these terms
+    of case files and all its bytes.
     """
     name = record.facts["name"]
     version = record.facts["version"]
@@ -107,6 +115,8 @@ def is_current(record: StepRecord, uri: str, names: Mapping[str, Any] | None = N
     if current is None or current.version != version:
         return False
     if value_names(uri, name, version) != (names or {}):
+        return False
+    if case_terms(uri, name, version) != (terms or {}):
         return False
     return not damaged_files(uri, name, version)
 
@@ -226,11 +236,7 @@ def _publish_version(
             )
         client.set_model_version_tag(name, version, PROVENANCE_TAG, parameters["provenance"])
         # a tag and no part of the content: the same model under other names is the same version
-        names = parameters.get("value_names", {})
-        if names or NAMES_TAG in client.get_model_version(name, version).tags:
-            client.set_model_version_tag(
-                name, version, NAMES_TAG, json.dumps(names, sort_keys=True)
-            )
+        _set_texts(client, name, version, parameters)
         evaluation = _evaluation(parameters, card["gates"], card["metrics"])
         chain = settled_chain(client, name, alias)
         if not chain.of("version", version):  # also if the run that registered it was killed before
@@ -260,6 +266,18 @@ def _publish_version(
     return made | {"held_back": held_back, "policy": policy is not None}
 
 
+def _set_texts(
+    client: MlflowClient, name: str, version: str, parameters: Mapping[str, Any]
+) -> None:
+    """Set the tags of names of values and of what case files need, or empty those of a
+    publication before.
+    """
+    for key, tag in (("value_names", NAMES_TAG), ("case_terms", CASE_TAG)):
+        texts = parameters.get(key, {})
+        if texts or tag in client.get_model_version(name, version).tags:
+            client.set_model_version_tag(name, version, tag, json.dumps(texts, sort_keys=True))
+
+
 def _move_alias_by_policy(
     client: MlflowClient, name: str, version: str, alias: str, evaluation: Mapping[str, Any]
 ) -> tuple[Mapping[str, Any] | None, str | None]:
@@ -278,6 +296,8 @@ def _move_alias_by_policy(
             held_back = holds_back(policy, evaluation)
         if alias != WAITING and chain.broken_since(chain.policy):
             held_back = held_back or CHANGED_CHAIN.format(name=name)
+        if alias != WAITING:
+            held_back = held_back or refused_by_person(chain, version)
         try:
             if held_back:
                 move_alias(client, name, WAITING, version, reason="run", evaluation=evaluation)

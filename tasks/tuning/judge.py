@@ -4,6 +4,7 @@ rows alone.
 
 from __future__ import annotations
 
+import base64
 import inspect
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -12,15 +13,16 @@ from typing import Any
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from evenhand.fairlib.arrays import Float, Float32, Int
+from evenhand.fairlib.arrays import Bool, Float, Float32, Int
 from evenhand.fairlib.distances.metric_kinds import load_metric
-from evenhand.fairlib.evaluation.evaluate import evaluate
+from evenhand.fairlib.evaluation.evaluate import Evaluation, evaluate
 from evenhand.fairlib.evaluation.outcomes import Outcomes
-from evenhand.fairlib.execution import derive_seed
+from evenhand.fairlib.execution import derive_seed, generator
 from evenhand.fairlib.methods.decided import GroupRule, ThresholdRule
 from evenhand.fairlib.methods.registry import method_class
 from evenhand.fairlib.methods.row_groups import fold_of_rows, joint_cells
 from evenhand.fairlib.preprocessing.counterfactuals import encoded_copies
+from evenhand.fairlib.tuning.unseen_rows import unseen_quantiles
 from evenhand.tasks.classifier_training import HeldOut, control_learner
 from evenhand.tasks.decision_rules import calibrated_on, check_groups, chosen_rule
 from evenhand.tasks.errors import InputError
@@ -86,8 +88,31 @@ def judge(context: StepContext) -> StepResult:
         data = data.take(np.concatenate(rows))
         part = fold_of_rows(cells_of(data), 2, rung, data.people) if is_part else np.sort(fold)
         results = cross_decided(parameters, data, Predictions.concatenate(predicted), part)
-    content = measured(parameters, data, results)
-    return StepResult(context.write_json("judged", {"rules": content, "rows": len(data.y)}))
+    content: dict[str, Any] = {"rules": measured(parameters, data, results), "rows": len(data.y)}
+    if parameters.get("decisions") and not is_part:
+        content["decisions"] = packed_decisions(results, np.concatenate(rows))
+    return StepResult(context.write_json("judged", content))
+
+
+def packed_decisions(results: Sequence[Judged | str], rows: Int) -> list[str | None]:
+    """Write the decisions of each rule about the training rows, in their order, as base64 of one
+    bit a row; None of a rule without any.
+    """
+    texts: list[str | None] = []
+    for decisions in results:
+        if isinstance(decisions, str):
+            texts.append(None)
+            continue
+        ordered = np.empty(len(rows), dtype=bool)
+        ordered[rows] = decisions.predicted == 1
+        texts.append(base64.b64encode(np.packbits(ordered).tobytes()).decode())
+    return texts
+
+
+def unpacked_decisions(text: str, rows: int) -> Bool:
+    """Read what :func:`packed_decisions` wrote about so many rows."""
+    bits = np.frombuffer(base64.b64decode(text), dtype=np.uint8)
+    return np.unpackbits(bits, count=rows).astype(bool)
 
 
 def _part_of(data: Dataset, rows: Int, divisor: int, seed: int) -> Int:
@@ -494,26 +519,40 @@ def measured(
             counts_people=data.counts_people,
         )
         score_intervals = measure["score_intervals"] and undecided not in score_metrics
-        metrics = _metrics(parameters, outcomes, decisions, score_intervals)
+        evaluation = _evaluation(parameters, outcomes, score_intervals)
+        metrics = _metrics(parameters, outcomes, decisions, evaluation)
         scores = {name: item for name, item in metrics.items() if name.partition(".")[0] in SCORES}
         metrics |= score_metrics.setdefault(undecided, scores)
         folds = None
         if rule["decision"]["equal"]:
             folds = parameters["folds"]
         _add_reach(metrics, measure["predicted"], reach(measure["test_share"], folds))
+        if parameters["part"] == 1:
+            _add_unseen(metrics, parameters, outcomes, evaluation, folds)
         content.append({"metrics": metrics})
     return content
 
 
+def _settings(parameters: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings of the evaluation; without intervals on a part of the rows."""
+    settings = bootstrap_settings({**parameters, "evaluate": parameters["measure"]})
+    if parameters["part"] > 1:
+        settings["draws"] = 0
+    return settings
+
+
+def _evaluation(
+    parameters: Mapping[str, Any], outcomes: Outcomes, score_intervals: bool
+) -> Evaluation:
+    return evaluate(outcomes, **_settings(parameters), score_intervals=score_intervals)
+
+
 def _metrics(
-    parameters: Mapping[str, Any], outcomes: Outcomes, decisions: Judged, score_intervals: bool
+    parameters: Mapping[str, Any], outcomes: Outcomes, decisions: Judged, evaluation: Evaluation
 ) -> dict[str, dict[str, Any]]:
     """All metrics of the decisions under a rule, each with the ends of its interval."""
     measure = parameters["measure"]
-    settings = bootstrap_settings({**parameters, "evaluate": measure})
-    if parameters["part"] > 1:
-        settings["draws"] = 0
-    evaluation = evaluate(outcomes, **settings, score_intervals=score_intervals)
+    settings = _settings(parameters)
     estimates = dict(evaluation.metrics)
     for name, terms in terms_of(measure).items():
         estimates |= decisions.moves[name].metrics(name, terms, outcomes, settings)[0]
@@ -537,17 +576,48 @@ def _add_reach(metrics: dict[str, dict[str, Any]], names: Sequence[str], times: 
         metrics[name] = {**metric, "below": below, "above": above}
 
 
+def _add_unseen(
+    metrics: dict[str, dict[str, Any]],
+    parameters: Mapping[str, Any],
+    outcomes: Outcomes,
+    evaluation: Evaluation,
+    folds: int | None,
+) -> None:
+    """Add quantiles on unseen rows to the metrics that follow from counts."""
+    measure = parameters["measure"]
+    if outcomes.classes or not measure["draws"]:
+        return
+    quantiles = unseen_quantiles(
+        outcomes,
+        evaluation.groups,
+        measure["predicted"],
+        unseen=measure["test_share"] / (1 - measure["test_share"]),
+        inflation=1.0 + variance_of_choices(folds),
+        intersections=measure["intersections"],
+        rng=generator(parameters["fold_seed"], "unseen"),
+    )
+    for name, values in quantiles.items():
+        metrics[name] = {**metrics[name], "unseen": values}
+
+
+def variance_of_choices(folds: int | None) -> float:
+    """Variance that the choice of thresholds by group adds, over that of the validation rows.
+
+    They are chosen on all n rows for the final model and on those of k - 1 `folds` in the
+    validation: :math:`1 + k / (k - 1)`. None for other rules.
+    """
+    if folds is None:
+        return 0.0
+    return 1.0 + folds / (folds - 1)
+
+
 def reach(test_share: float, folds: int | None) -> float:
     r"""How much wider the interval of the test rows' metric is than that of the validation rows'
     metric.
 
     Variances are taken as inverse to numbers of rows. The difference of both metrics has the
-    variance of the n validation rows and of the m test rows. Thresholds by group, which are chosen
-    on all n rows for the final model and on those of k - 1 `folds` in the validation, add that of
-    both choices:
-    :math:`\sqrt{1 + n / m + 1 + k / (k - 1)}`. None leaves them out.
+    variance of the n validation rows and of the m test rows. Thresholds by group add that of their
+    choices: :math:`\sqrt{1 + n / m + 1 + k / (k - 1)}`.
     """
-    of_choices = 0.0
-    if folds is not None:
-        of_choices = 1 + folds / (folds - 1)
-    return float(np.sqrt(1 + (1 - test_share) / test_share + of_choices))
+    of_rows = 1 + (1 - test_share) / test_share
+    return float(np.sqrt(of_rows + variance_of_choices(folds)))

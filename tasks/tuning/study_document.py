@@ -7,7 +7,6 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from evenhand.fairlib.tuning.budget import Budget
 from evenhand.fairlib.tuning.study import (
     CONFIDENCE,
     Aim,
@@ -168,13 +167,26 @@ def nothing_judged(trials: Sequence[Trial]) -> str:
     return f"no trial could be judged: {errors[0]}"
 
 
-def no_time_for_one(budget: Budget) -> str:
-    """Say in one line that the search ended before one model was judged."""
-    if not budget.is_limited:
+ONE_MODEL = "one model was judged"
+READ = "the table was read, checked and encoded"
+
+
+def no_time_for_champion(time_limit: str) -> str:
+    """Say in one line that a search for alternatives ended before it knew what to compare with."""
+    return (
+        f"the {time_limit} ended before the champion was judged: run the same command again, which "
+        "goes on from the finished steps, or give more --minutes."
+    )
+
+
+def no_time_for(what: str, time_limit: str, target: Path | None) -> str:
+    """Say in one line before what the search ended, and which job is left."""
+    if target is None:
         return "no model but the majority-class baseline was judged: give more --trials."
     return (
-        f"the {budget.seconds / 60:g} minutes ended before one model was judged: run the same "
-        "command again, which goes on from the finished steps, or give more --minutes."
+        f"the {time_limit} ended before {what}: {target} has default settings that "
+        "were not judged, with the limits as gates; the same command with --force goes on from the "
+        "finished steps, or give more --minutes."
     )
 
 

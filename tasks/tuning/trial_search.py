@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import threading
 import time
 import warnings
@@ -27,6 +28,8 @@ from evenhand.tasks.execution.store import acquired
 JOB = "job"
 SEARCH = "search"
 DEFAULT = "default"
+# One of a stream of independent random settings, which the guided search does not choose.
+RANDOM = "random"
 METHOD = "method"
 # Kinds of metrics that depend on the probabilities alone: they are the same under every rule.
 SCORES = ("auc", "log_loss", "log_loss_gain", "brier", "ece", "calibration_gap")
@@ -70,6 +73,8 @@ class Plan:
     # by which the rows are divided, for models that are pruned on growing parts of them; falling
     parts: Sequence[int]
     sampler: str = "tpe"
+    # whether every second model is one of a stream of independent random settings
+    has_stream: bool = False
 
     def rules(self, candidate: Candidate) -> Sequence[Rule]:
         """Rules that a model is judged under; a control has the job's alone."""
@@ -93,7 +98,7 @@ def optuna_quietly() -> Any:
 def drawn(trial: Any, plan: Plan) -> Candidate:
     """Draw the candidate of a trial."""
     kind = trial.user_attrs.get("kind", SEARCH)
-    if kind not in (SEARCH, DEFAULT):
+    if kind not in (SEARCH, DEFAULT, RANDOM):
         return Candidate(kind)
     method = trial.suggest_categorical(METHOD, list(plan.methods))
     arguments = {
@@ -120,6 +125,39 @@ def _suggest(trial: Any, name: str, dimension: Dimension) -> Any:
     if isinstance(dimension, Whole):
         return trial.suggest_int(name, bounds.low, bounds.high, log=bounds.log)
     return trial.suggest_float(name, bounds.low, bounds.high, log=bounds.log)
+
+
+def random_candidate(plan: Plan, place: int) -> Candidate:
+    """Draw a setting of the stream by its place alone: independent of all others and of results.
+
+    The method is uniform among all, and so is every parameter on its scale.
+    """
+    rng = generator(plan.seed, f"stream-{place}")
+    methods = list(plan.methods)
+    method = methods[int(rng.integers(len(methods)))]
+    arguments = {}
+    for name, dimension in plan.methods[method].items():
+        arguments[name] = _random_value(dimension, rng)
+    return Candidate(RANDOM, method, arguments)
+
+
+def _random_value(dimension: Dimension, rng: Any) -> Any:
+    """A uniform value of a dimension, of its logarithm where that is searched."""
+    if isinstance(dimension, Choice):
+        return dimension.values[int(rng.integers(len(dimension.values)))]
+    low = dimension.low
+    high = dimension.high
+    if isinstance(dimension, Whole):
+        # each whole number has the same width
+        low -= 0.5
+        high += 0.5
+    if dimension.log:
+        value = math.exp(rng.uniform(math.log(max(low, 1e-300)), math.log(high)))
+    else:
+        value = rng.uniform(low, high)
+    if isinstance(dimension, Whole):
+        return int(min(max(round(value), dimension.low), dimension.high))
+    return float(min(max(value, dimension.low), dimension.high))
 
 
 def parameters_of(candidate: Candidate, plan: Plan) -> dict[str, Any]:
@@ -329,8 +367,39 @@ class Study:
             else:
                 _on_threads(running_search.work, workers, running_search.stopped, interrupt)
 
+    def stream(self) -> list[int]:
+        """Return the numbers of the finished models of the stream of random settings, in its order,
+        up to the first one that is not finished.
+
+        Those after it do not count: which of them ended in time depends on how long they took.
+        """
+        self.open()
+        numbers = []
+        for item in self._items():
+            if item.user_attrs.get("kind") != RANDOM:
+                continue
+            if not item.state.is_finished():
+                break
+            numbers.append(item.number)
+        return numbers
+
+    def _extend_stream(self, plan: Plan) -> None:
+        """Let the next model be a random one, unless another one waits or the last one was."""
+        kinds = []
+        for item in self._items():
+            if item.state.name == "WAITING":
+                return
+            kinds.append(item.user_attrs.get("kind", SEARCH))
+        places = kinds.count(RANDOM)
+        if kinds.count(SEARCH) < places:
+            return
+        candidate = random_candidate(plan, places)
+        self._study.enqueue_trial(parameters_of(candidate, plan), user_attrs={"kind": RANDOM})
+
     def _ask(self, plan: Plan) -> Any:
         """Begin the next model."""
+        if plan.has_stream:
+            self._extend_stream(plan)
         self._study.sampler = self._sampler(plan)
         return self._study.ask()
 
@@ -370,7 +439,7 @@ class Study:
         passes = is_kept(aim, rung, rungs, FACTOR)
         content = []
         for estimates in rung:
-            content.append(_rounded({name: estimates.get(name, {}) for name in aim.metrics}))
+            content.append(rounded_metrics({name: estimates.get(name, {}) for name in aim.metrics}))
         trial.set_user_attr(key, content)
         return passes
 
@@ -596,8 +665,13 @@ class _Pace:
         return admitted
 
     def wants_first_look(self, candidate: Candidate) -> bool:
-        """Whether a model is judged on a part of the rows before it is judged on all folds."""
-        return self._budget.is_limited and candidate.kind not in (MAJORITY, SEARCH)
+        """Whether a model is judged on a part of the rows before it is judged on all folds.
+
+        Not the champion of a search for alternatives, which was judged before the search.
+        """
+        if self._plan.has_stream and candidate.kind == JOB:
+            return False
+        return self._budget.is_limited and candidate.kind not in (MAJORITY, SEARCH, RANDOM)
 
     def timed(
         self, judge: Judge, candidate: Candidate, rules: Sequence[Rule], *, part: int
@@ -629,19 +703,23 @@ def _checked(
             error = f"not enough evidence for {missing[0]}"
         content: dict[str, Any] = {"decision": rule.decision, "tolerance": rule.tolerance}
         if error is None:
-            content["metrics"] = _rounded(metrics)
+            content["metrics"] = rounded_metrics(metrics)
         else:
             content["error"] = error
         checked.append(content)
     return checked
 
 
-def _rounded(metrics: Estimates) -> dict[str, dict[str, float | None]]:
-    rounded: dict[str, dict[str, float | None]] = {}
+def rounded_metrics(metrics: Estimates) -> dict[str, dict[str, Any]]:
+    """Numbers, and lists of them, with so many digits as are written."""
+    rounded: dict[str, dict[str, Any]] = {}
     for name, metric in metrics.items():
         rounded[name] = {}
         for key, value in metric.items():
-            rounded[name][key] = None if value is None else round(value, DIGITS)
+            if isinstance(value, list):
+                rounded[name][key] = [round(item, DIGITS) for item in value]
+            else:
+                rounded[name][key] = None if value is None else round(value, DIGITS)
     return rounded
 
 

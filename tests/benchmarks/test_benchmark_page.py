@@ -113,6 +113,20 @@ def test_words_with_markup_characters_stay_words() -> None:
 # page
 
 
+def test_runs_with_a_learned_metric_are_shown_by_size() -> None:
+    run = {"cpu_seconds": 50.29, "steps": {"fair_metric": 2.6, "controls": 2.4, "train": 26.4}}
+    run["steps"]["evaluate"] = 9.08
+    results = {
+        "metric": {"20000": {"cpu_seconds": 2.5}},
+        "budro": {"45000": run | {"cpu_seconds": 98.49}, "20000": run},
+    }
+    text = benchmark_pages._mitigated(results)
+    assert text.splitlines()[-2:] == [
+        "| `budro` | 20,000 | 50.3 | 2.6 | 2.4 | 26.4 | 9.1 | 2.5 |",
+        "| `budro` | 45,000 | 98.5 | 2.6 | 2.4 | 26.4 | 9.1 |  |",
+    ]
+
+
 def test_a_missing_part_is_left_out_and_the_rest_stays() -> None:
     results = budro_results()
     bare, full = page_of({}), page_of(results)

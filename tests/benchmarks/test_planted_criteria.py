@@ -123,3 +123,31 @@ def test_the_research_page_has_the_tables_of_the_result(tmp_path):
     write_page(content, page)
     assert page.read_text() == f"before\n{section}\nafter\n"
     assert json.dumps(content)
+
+
+def test_single_seeds_and_results_of_older_rules_are_marked():
+    figure = {
+        "seeds": 1,
+        "gain": 0.002,
+        "gain_error": None,
+        "consistency": 0.99,
+        "oracle_consistency": None,
+        "consistency_holds": None,
+        "gain_share": None,
+        "gain_holds": None,
+        "auc_holds": True,
+    }
+    world = {
+        "unseen": False,
+        "best_control": "blind",
+        "methods": {"blind": {"true_auc": 0.8, "consistency": 1.0}},
+        "figures": {"project": figure},
+        "seeds_by_method": {"project-learned": 3, "blind": 3},
+        "older_rules": {"project-learned": 2},
+    }
+    section = page_section({"worlds": {"20000": {"linear": world}}})
+    assert "+.002 (one seed) / .990" in section
+    assert "rules last changed: 2 of 3 of `project`." in section
+    assert "last changed" not in page_section(
+        {"worlds": {"20000": {"linear": world | {"older_rules": {}}}}}
+    )

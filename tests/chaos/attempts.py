@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -26,8 +27,8 @@ def make_folder(folder: Path) -> None:
 
 
 def attempt(folder: Path, case: dict[str, Any]) -> tuple[int, str, str]:
-    """Exit code and both outputs of a case's command; `file` is written first, and removed
-    afterwards.
+    """Exit code and both outputs of a case's command; its files, and its folder, are written first
+    and removed afterwards.
     """
     from evenhand.flows.cli import app
 
@@ -36,11 +37,19 @@ def attempt(folder: Path, case: dict[str, Any]) -> tuple[int, str, str]:
     for name, content in case.get("files", {}).items():
         data = content if isinstance(content, bytes) else content.encode()
         (folder / name).write_bytes(data)
+    if "folder" in case:
+        name, source, changed, content = case["folder"]
+        made.append(folder / name)
+        shutil.copytree(source, folder / name)
+        (folder / name / changed).write_bytes(content)
     try:
         with clean_environment(), contextlib.chdir(folder):
             os.environ["EVENHAND_STORE"] = str(folder / "store")
             done = CliRunner().invoke(app, arguments)
     finally:
         for path in made:
-            path.unlink()
+            if path.is_dir():
+                shutil.rmtree(path)
+            else:
+                path.unlink()
     return done.exit_code, done.stdout, done.stderr

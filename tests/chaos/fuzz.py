@@ -1,12 +1,17 @@
-"""Damaged and hostile files, made by chance from a seed: tables of each format, jobs, contracts."""
+"""Damaged and hostile inputs, made by chance from a seed: tables of each format, jobs, contracts, gates, and
+models as folders and archives.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import io
 import json
 import random
+import stat
 import zipfile
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -18,6 +23,8 @@ import yaml
 from tests.flows.people import CONTRACT, JOB, make_people
 from tests.workbooks import write_workbook
 
+# A command, the files that it is given by their names, and perhaps a folder: its source, and the
+# content of one of its files.
 Case = dict[str, Any]
 HOSTILE = (
     "",
@@ -89,15 +96,17 @@ def damaged(content: bytes, chance: random.Random) -> bytes:
     return bytes(data)
 
 
-def odd_table(chance: random.Random) -> pa.Table:
+def odd_table(chance: random.Random, table: pa.Table | None = None) -> pa.Table:
     """A table of people in which some cells, names, types or columns are odd."""
-    table = make_people(120)
+    if table is None:
+        table = make_people(120)
     for _ in range(chance.randrange(1, 4)):
         place = chance.randrange(table.num_columns)
         name = table.column_names[place]
         kind = chance.randrange(6)
         if kind == 0:
-            table = table.drop_columns([name]) if table.num_columns > 2 else table
+            if table.num_columns > 2:
+                table = table.remove_column(place)
         elif kind == 1:
             names = list(table.column_names)
             names[place] = chance.choice(HOSTILE).encode(errors="ignore").decode() or "x"
@@ -264,17 +273,26 @@ def table_case(number: int) -> Case:
     table = make_people(120)
     if chance.randrange(3):
         table = odd_table(chance)
-    try:
-        content = write(table, chance)
-    except (pa.ArrowException, ValueError, TypeError):  # the format has no such value
-        content = write(make_people(120), chance)
+    content = _written(write, table, chance)
     if chance.randrange(2):
         content = damaged(content, chance)
+    if ending == "jsonl" and chance.randrange(2):
+        ending = "csv"  # no format that is read, under a name that is
     name = f"odd.{ending}"
     return {
         "command": ["init", name, "--label", "paid", "--sensitive", "sex", "--output", "out"],
         "files": {name: content},
     }
+
+
+def _written(
+    write: Callable[[pa.Table, random.Random], bytes], table: pa.Table, chance: random.Random
+) -> bytes:
+    """The table in a format; that of the plain people where the format has no such value."""
+    try:
+        return write(table, chance)
+    except (pa.ArrowException, ValueError, TypeError):
+        return write(make_people(120), chance)
 
 
 def _odd_document(document: Any, chance: random.Random) -> Any:
@@ -347,8 +365,157 @@ def document_case(number: int) -> Case:
 
 
 def predict_case(number: int) -> Case:
-    """New rows for a published model."""
-    case = table_case(number)
-    ((name, content),) = case["files"].items()
-    command = ["predict", JOB["name"], "--direct", "--input", name, "--output", "out"]
-    return {"command": command, "files": {name: content}}
+    """New rows for a published model, in a format that `predict` reads."""
+    chance = random.Random(number)
+    ending = ("csv", "parquet", "xlsx")[number % 3]
+    table = make_people(40)
+    if chance.randrange(4):
+        table = odd_table(chance, table)
+    content = _written(FORMATS[ending], table, chance)
+    if not chance.randrange(3):
+        content = damaged(content, chance)
+    name = f"odd.{ending}"
+    command = ["predict", f"models:/{JOB['name']}@champion", "--direct"]
+    return {"command": [*command, "--input", name, "--output", "out"], "files": {name: content}}
+
+
+GATES: dict[str, Any] = {
+    "auc": {"min": 0.1},
+    "demographic_parity_difference.sex": {"max": 0.9, "groups": ["F", "M"]},
+    "accuracy": {"min": 0.1, "stat": "value"},
+}
+
+
+def gates_case(number: int) -> Case:
+    """Gates for `policy set` or `evaluate`, with something odd in them."""
+    chance = random.Random(number)
+    gates = yaml.safe_load(yaml.safe_dump(GATES))
+    for _ in range(chance.randrange(1, 4)):
+        gates = _odd_document(gates, chance)
+    text = yaml.safe_dump(gates, sort_keys=False, allow_unicode=bool(chance.randrange(2)))
+    if chance.randrange(6) == 0:
+        text = chance.choice(GROWING)
+    content = text.encode(errors="surrogatepass")
+    if chance.randrange(4) == 0:
+        content = damaged(content, chance)
+    name = JOB["name"]
+    commands = (
+        ["policy", "set", "odd-model", "--gates", "odd.yaml"],
+        [
+            "evaluate",
+            name,
+            "--data",
+            "people.csv",
+            "--gates",
+            "odd.yaml",
+            "--direct",
+            "--no-record",
+        ],
+    )
+    return {"command": commands[number % 2], "files": {"odd.yaml": content}}
+
+
+def folder_case(number: int, model: Path) -> Case:
+    """A copy of a model's folder with one damaged or added file."""
+    chance = random.Random(number)
+    files = sorted(path for path in model.rglob("*") if path.is_file())
+    path = chance.choice(files)
+    name = str(path.relative_to(model))
+    content = damaged(path.read_bytes(), chance)
+    if content == path.read_bytes():
+        content += b"x"
+    kind = chance.randrange(6)
+    if kind == 0 and path.suffix == ".json":
+        document = _odd_document(json.loads(path.read_text()), chance)
+        content = _as_json(document)
+    elif kind == 1:
+        name = f"{name}{chance.choice(('.pth', 'x', '.py', '/x'))}"
+        name = name.replace("/x", "-x")
+    command = ["predict", "odd-model", "--direct", "--input", "people.csv", "--output", "out"]
+    return {"command": command, "folder": ("odd-model", model, name, content)}
+
+
+def _as_json(document: Any) -> bytes:
+    try:
+        return json.dumps(document).encode()
+    except (TypeError, ValueError):
+        return b"{}"
+
+
+MEMBERS = (
+    "../pwned",
+    "/tmp/pwned",
+    "artifacts/../../pwned",
+    "code/x.pth",
+    "MLmodel/x",
+    "a" * 300,
+    "code/" + "d/" * 300 + "x.py",
+    "code\\x.py",
+    "code/con.py",
+    "\x1b[2J",
+    "",
+)
+# what a manifest might say of a file's bytes
+BYTES: tuple[Any, ...] = (
+    -1,
+    2**63,
+    10**400,
+    1e300,
+    float("inf"),
+    float("nan"),
+    "1",
+    None,
+    [],
+    True,
+)
+
+
+def archive_case(number: int, archive: bytes) -> Case:
+    """An archive of a model in which bytes, a member or the manifest is odd."""
+    chance = random.Random(number)
+    kind = number % 4
+    if kind == 0:
+        content = damaged(archive, chance)
+    else:
+        content = _odd_archive(archive, chance, kind)
+    command = ["predict", "odd.zip", "--direct", "--input", "people.csv", "--output", "out"]
+    return {"command": command, "files": {"odd.zip": content}}
+
+
+def _odd_archive(archive: bytes, chance: random.Random, kind: int) -> bytes:
+    with zipfile.ZipFile(io.BytesIO(archive)) as opened:
+        parts = {name: opened.read(name) for name in opened.namelist()}
+    manifest = json.loads(parts["manifest.json"])
+    modes: dict[str, int] = {}
+    name = chance.choice(sorted(set(parts) - {"manifest.json"}))
+    if kind == 1:
+        added = chance.choice(MEMBERS) or "x" * 70_000
+        parts[added] = b"import os"
+        if chance.randrange(2):
+            digest = hashlib.sha256(b"import os").hexdigest()
+            manifest["files"][added] = {"bytes": 9, "sha256": digest}
+    elif kind == 2:
+        entry = manifest["files"][name]
+        entry["bytes"] = chance.choice(BYTES)
+        if chance.randrange(3) == 0:
+            parts[name] = bytes(20_000_000)
+        if chance.randrange(3) == 0:
+            manifest = _odd_document(manifest, chance)
+    else:
+        modes[name] = chance.choice((stat.S_IFLNK, stat.S_IFIFO, stat.S_IFDIR, stat.S_IFCHR))
+        if chance.randrange(2):
+            modes = {}
+            parts[name] = damaged(parts[name], chance)
+    parts["manifest.json"] = _as_json(manifest)
+    return _zipped(parts, modes)
+
+
+def _zipped(parts: dict[str, bytes], modes: dict[str, int]) -> bytes:
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, data in parts.items():
+            member = zipfile.ZipInfo(name[:60_000])
+            member.compress_type = zipfile.ZIP_DEFLATED
+            member.external_attr = (modes.get(name, stat.S_IFREG) | 0o644) << 16
+            archive.writestr(member, data)
+    return out.getvalue()

@@ -4,15 +4,20 @@ leaves.
 
 from __future__ import annotations
 
+import datetime
 import json
 import shutil
+import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from evenhand.tasks.registry import ledger
 from evenhand.tasks.registry.client import registry_client
+from evenhand.tasks.registry.ledger import history, move_alias, record_evaluation
 from tests.chaos.kill_points import (
     MODEL,
     PUBLISHED,
@@ -25,6 +30,8 @@ from tests.chaos.kill_points import (
     put_back,
     temporaries,
 )
+from tests.chaos.random_kills import COMMANDS, killed_again_and_again, make_snapshot
+from tests.chaos.random_kills import KILLS as KILLS_EACH
 
 STORES, KILLS = 10, 5
 CHALLENGER = (
@@ -97,14 +104,25 @@ def check_resumed(whole: Whole) -> None:
     assert temporaries(whole.folder) == []
 
 
-def test_a_sample_of_kills(whole: Whole) -> None:
+@pytest.mark.parametrize(
+    "moments",
+    [
+        ("after registry create_model_version",),
+        pytest.param(
+            (
+                "after registry create_run",
+                "after registry create_model_version",
+                "after step publish",
+            ),
+            marks=pytest.mark.long,
+        ),
+    ],
+    ids=["one kill", "three kills"],
+)
+def test_a_sample_of_kills(whole: Whole, moments: tuple[str, ...]) -> None:
     """Each kill meets what the one before has left."""
     put_back(whole.unpublished, whole.folder)
-    for name in (
-        "after registry create_run",
-        "after registry create_model_version",
-        "after step publish",
-    ):
+    for name in moments:
         assert attempt(whole.folder, kill_at=name).killed
     check_resumed(whole)
 
@@ -145,18 +163,23 @@ def write_policy(folder: Path) -> None:
     (folder / "policy.yaml").write_text("auc: {min: 0.1}\n")
 
 
-# ten seconds: three processes are killed while they make the registry, and each is followed by
-# another
-def test_killed_while_the_registry_is_made(tmp_path: Path) -> None:
+# three seconds: a process is killed while it makes the registry, and is followed by another
+@pytest.mark.parametrize(
+    "moment",
+    [
+        "sql CREATE TABLE _alembic_tmp",
+        pytest.param("sql INSERT INTO experiments", marks=pytest.mark.long),
+        pytest.param("replace", marks=pytest.mark.long),
+    ],
+)
+def test_killed_while_the_registry_is_made(moment: str, tmp_path: Path) -> None:
     folder, variables = make_first_bench(tmp_path)
     write_policy(folder)
-    for moment in ("sql CREATE TABLE _alembic_tmp", "sql INSERT INTO experiments", "replace"):
-        shutil.rmtree(folder / "store")
-        shutil.rmtree(folder / "cache", ignore_errors=True)
-        assert attempt(folder, *POLICY, kill_at=moment, variables=variables).killed, moment
-        done = attempt(folder, *POLICY, variables=variables)
-        assert (done.code, done.err) == (0, ""), moment
-        assert sorted(path.name for path in (folder / "store").glob("*mlflow*")) == MADE
+    shutil.rmtree(folder / "store")
+    assert attempt(folder, *POLICY, kill_at=moment, variables=variables).killed
+    done = attempt(folder, *POLICY, variables=variables)
+    assert (done.code, done.err) == (0, "")
+    assert sorted(path.name for path in (folder / "store").glob("*mlflow*")) == MADE
 
 
 @pytest.mark.long
@@ -241,3 +264,57 @@ def test_a_publication_that_was_killed_long_ago_is_closed(whole: Whole) -> None:
     done = attempt(whole.folder)
     assert (done.code, done.err) == (0, "")
     assert done.registry == PUBLISHED | {"under_way": 1}
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", COMMANDS)
+def test_killed_at_random_moments_and_done_again(name: str, tmp_path: Path) -> None:
+    """Two hundred kills in all: the same files, the same chain, nothing that is left."""
+    make_snapshot(tmp_path)
+    ended = killed_again_and_again(tmp_path, name, KILLS_EACH)
+    assert ended["wrong"] == []
+    assert ended["killed"] > KILLS_EACH / 3, "most had ended before"
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    "pair",
+    [("run", "run"), ("promote", "promote"), ("run", "verify"), ("evaluate", "promote")],
+    ids="-".join,
+)
+def test_two_commands_at_once(pair: tuple[str, str], tmp_path: Path) -> None:
+    """Both end with 0 or with one line, and the chain stays whole."""
+    folder = make_snapshot(tmp_path)
+    commands = [COMMANDS.get(name, (name, MODEL)) for name in pair]
+    with ThreadPoolExecutor(2) as pool:
+        running = [pool.submit(attempt, folder, *command) for command in commands]
+        ended = [item.result() for item in running]
+    for item in ended:
+        lines = [line for line in item.err.splitlines() if line.startswith("evenhand: ")]
+        assert (item.code == 0) == (lines == []), (item.code, item.err)
+        assert item.code in (0, 1, 4)
+    assert 0 in {item.code for item in ended}
+    checked = attempt(folder, "verify", MODEL)
+    assert (checked.code, checked.registry["faults"]) == (0, []), checked.out
+
+
+# a second: what a registry keeps of a clock that goes back is its chain, in the order of its records
+def test_a_clock_that_jumps_breaks_no_chain(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    uri = f"sqlite:///{tmp_path}/mlflow.db"
+    now = time.time()
+    with registry_client(uri) as client:
+        client.create_registered_model(MODEL)
+        for number, moment in enumerate((now, now - 3e8, now + 3e8, 1.0), start=1):
+            when = datetime.datetime.fromtimestamp(moment, datetime.UTC).isoformat()
+            monkeypatch.setattr(ledger, "now", lambda when=when: when)
+            monkeypatch.setattr(time, "time", lambda moment=moment: moment)
+            client.create_model_version(MODEL, f"nowhere:{number}")
+            record_evaluation(client, MODEL, str(number), {"verdict": "passed"})
+            move_alias(client, MODEL, "champion", str(number), reason="promote", evaluation={})
+    chain = history(uri, MODEL)
+    assert chain.faults == []
+    assert chain.aliases["champion"] == "4"
+    assert len({record.when for record in chain.records}) == 4
+    assert [record.content["to_version"] for record in chain.moves("champion")] == list("1234")

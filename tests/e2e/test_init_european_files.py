@@ -93,19 +93,21 @@ def test_init_says_how_it_read_and_run_and_predict_read_alike(
     # a file of the same form needs no key, and one of another form is refused
     later = write(tmp_path / "later.csv", lines(150, seed=1))
     model = "models:/kredit@champion"
-    done = command("predict", model, "--input", later, "--output", tmp_path / "out", "--json")
+    predict = ("predict", model, "--direct", "--input")
+    done = command(*predict, later, "--output", tmp_path / "out", "--json")
     assert done.exit_code == 0, done.stderr
     (part,) = (tmp_path / "out").glob("*.parquet")
     assert pq.read_table(part).num_rows == 150
-    done = command("evaluate", model, "--data", later, "--set", "evaluate.draws=20", "--json")
+    evaluate = ("evaluate", model, "--direct", "--data")
+    done = command(*evaluate, later, "--set", "evaluate.draws=20", "--json")
     assert done.exit_code == 0, done.stderr
     points = write(
         tmp_path / "points.csv",
         [line.replace(".", "").replace(",", ".") for line in lines(150, seed=1)],
     )
     for words in (
-        ("predict", model, "--input", points, "--output", tmp_path / "o2"),
-        ("evaluate", model, "--data", points),
+        (*predict, points, "--output", tmp_path / "o2"),
+        (*evaluate, points),
     ):
         done = command(*words)
         assert done.exit_code == 2

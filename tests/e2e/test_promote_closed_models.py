@@ -123,7 +123,7 @@ def test_every_command_refuses_a_version(champion: Any, change: Any, tmp_path: P
     for command in (
         ("evaluate", MODEL, "--data", "people.csv", "--direct"),
         ("monitor", MODEL, "--data", "people.csv", "--direct"),
-        ("predict", MODEL, *files),
+        ("predict", MODEL, *files, "--direct"),
         ("export", MODEL, "--to", "sql"),
         ("audit", "people.csv", "--model", f"models:/{MODEL}/1", "--sensitive", "sex"),
         ("promote", f"{MODEL}/1", "--to", "other"),
@@ -143,7 +143,7 @@ def test_every_command_refuses_a_folder(champion: Any, change: Any, tmp_path: Pa
     words = CHANGES[change]
     for command in (
         ("evaluate", "folder", "--data", "people.csv", "--direct"),
-        ("predict", "folder", "--input", "people.csv", "--output", "out"),
+        ("predict", "folder", "--input", "people.csv", "--output", "out", "--direct"),
         ("export", "folder", "--to", "sql"),
         ("ask", "folder"),
         ("audit", "people.csv", "--model", "folder", "--sensitive", "sex"),
@@ -157,7 +157,7 @@ def test_swapped_labels_in_a_folder_are_refused(champion: Any) -> None:
     """Every prediction of `predict FOLDER` was inverted."""
     champion.write()
     shutil.copytree(folder_of(champion.store, "1") / BUNDLE, "bundle")
-    predict = ("predict", "bundle", "--input", "people.csv", "--output")
+    predict = ("predict", "bundle", "--direct", "--input", "people.csv", "--output")
     done = call(champion.store, *predict, "out")
     assert done.exit_code == 0, done.stderr
     assert "cannot be checked" not in done.stdout
@@ -186,7 +186,7 @@ def test_swapped_labels_are_refused_with_a_list_of_their_own(champion: Any) -> N
         "bytes": len(file),
     }
     place.write_text(json.dumps(listed))
-    predict = ("predict", "bundle", "--input", "people.csv", "--output", "out")
+    predict = ("predict", "bundle", "--direct", "--input", "people.csv", "--output", "out")
     refused(champion.store, "its labels are not those of its contract", arguments=predict)
     words = "the SHA-256 of the list of files digests.json"
     predict = ("predict", f"bundle@sha256:{pinned}", *predict[2:])
@@ -204,7 +204,7 @@ def test_an_archive_is_used_in_place_of_a_name(champion: Any) -> None:
     pinned = hashlib.sha256(Path("people.zip").read_bytes()).hexdigest()
     assert (written["format"], written["sha256"]) == ("bundle", pinned)
     address = f"people.zip@sha256:{pinned}"
-    predict = ("predict", address, "--input", "people.csv", "--output", "out")
+    predict = ("predict", address, "--direct", "--input", "people.csv", "--output", "out")
     done = call(champion.store, *predict)
     assert done.exit_code == 0, done.stderr
     assert "cannot be checked" not in done.stdout
@@ -214,7 +214,7 @@ def test_an_archive_is_used_in_place_of_a_name(champion: Any) -> None:
     done = call(champion.store, *audit)
     assert done.exit_code in (0, 1), done.stderr
     other = f"people.zip@sha256:{'0' * 64}"
-    for command in (("predict", other, *predict[2:4], "--output", "o"), ("ask", other)):
+    for command in (("predict", other, *predict[2:5], "--output", "o"), ("ask", other)):
         refused(champion.store, "is not the one that was given", arguments=command)
     Path("table.zip").write_bytes(b"PK")
     refused(champion.store, "is no archive of a model", arguments=("ask", "table.zip"))
@@ -282,9 +282,8 @@ def test_a_folder_of_an_older_version_is_used_with_a_warning(champion: Any) -> N
     shutil.copytree(folder_of(champion.store, "1"), "folder")
     as_of_an_older_version(Path("folder"))
     words = "the files of folder cannot be checked: it has no list of them"
-    predicted = call(
-        champion.store, "predict", "folder", "--input", "people.csv", "--output", "out"
-    )
+    predict = ("predict", "folder", "--direct", "--input", "people.csv", "--output", "out")
+    predicted = call(champion.store, *predict)
     assert (predicted.exit_code, predicted.stdout.count(words)) == (0, 1), predicted.stderr
     evaluated = call(champion.store, "evaluate", "folder", "--data", "people.csv", "--direct")
     assert (evaluated.exit_code, evaluated.stdout.count(words)) == (0, 1), evaluated.stderr

@@ -1,6 +1,8 @@
 """Runs and searches whose counterfactuals are the adapted copies of a learned metric.
 
-Each learns a metric, which trains some hundred small cross-validated models.
+Each learns a metric, which trains some hundred small cross-validated models, and takes 5 to 10 CPU
+seconds. Short tests of the same: tests/tasks/evaluating/test_metric_leaks.py (copies and what they
+measure), tests/tasks/steps/test_fair_metric_step.py, tests/fairlib/methods/test_adapted_inputs.py.
 """
 
 from __future__ import annotations
@@ -17,6 +19,8 @@ from typer.testing import CliRunner
 
 from evenhand.fairlib.datasets.planted import WORLDS
 from evenhand.flows.cli import app
+
+pytestmark = pytest.mark.long
 
 COUNTERPART = "evaluate.counterfactuals={counterpart: adapted}"
 QUICK = ("--set", "evaluate.draws=20")
@@ -122,3 +126,13 @@ def test_copies_that_a_model_cannot_make_are_no_gate(starter: Any) -> None:
     done = CliRunner().invoke(app, ["evaluate", "gbdt", *place, *limits])
     assert done.exit_code == 2
     assert "reads no adapted columns" in done.stderr
+
+
+def test_without_the_attribute_as_input_groups_are_treated_alike(starter: Any) -> None:
+    job = starter("project")
+    verdict = command("run", job, "method.n_steps=30")
+    metrics = verdict["metrics"]
+    assert metrics["consistency.counterpart"] > 0.95
+    assert metrics["metric_leak.sex"] < 0.65
+    blind = verdict["controls"]["blind"]["metrics"]
+    assert blind["consistency.counterpart"] < metrics["consistency.counterpart"] - 0.1

@@ -76,10 +76,12 @@ def test_without_proxy_features_leaving_out_is_enough() -> None:
     assert "to leave sex out is enough" in choice.notes[1]
 
 
-def test_an_attribute_that_is_no_input_keeps_the_default() -> None:
+def test_without_the_attribute_as_input_the_cost_is_named() -> None:
     choice = choice_of("linear", inputs=False)
-    assert not choice.section
-    assert "with --use-sensitive" in choice.notes[-1]
+    assert choice.section == {"kind": "learned", "legitimate": []}
+    assert set(choice.gates) == {"consistency.counterpart", "metric_leak.sex"}
+    assert "with --use-sensitive it adapts columns instead" in choice.notes[-1]
+    assert choice.notes[-1] in choice.comments
 
 
 def test_a_small_group_keeps_the_default_and_names_the_need() -> None:

@@ -16,7 +16,13 @@ import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner, Result
 
+from evenhand.fairlib.methods.registry import load_model
+from evenhand.flows import file_runs
 from evenhand.flows.cli import app
+from evenhand.flows.engine import CacheMiss
+from evenhand.flows.predict import plan_prediction
+from evenhand.tasks.execution.store import Store
+from evenhand.tasks.filtering import predicting
 from evenhand.tasks.filtering.filter_engine import process_files
 from evenhand.tasks.filtering.predicting import PredictSettings, RowPredictor
 from tests.flows.people import Bench, Done, make_people, predict
@@ -359,6 +365,36 @@ def test_a_watched_input_without_new_files_is_up_to_date(published: Done, tmp_pa
     )
     done = run(published.store, "people-gbdt", tmp_path / "in", tmp_path / "out", *watch)
     assert done.stdout == "up to date: 1 files were predicted before, none is new.\n"
+
+
+def test_a_repeat_without_new_files_loads_no_model(
+    published: Done, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put(tmp_path / "in" / "a.parquet")
+    folders = (tmp_path / "in", tmp_path / "out")
+    assert run(published.store, "people-gbdt", *folders).exit_code == 0
+    before = contents(tmp_path / "out")
+    loaded: list[Path] = []
+
+    def load(folder: Path) -> Any:
+        loaded.append(folder)
+        return load_model(folder)
+
+    monkeypatch.setattr(predicting, "load_model", load)
+    for watch in ([], ["--set", "predict.settle_seconds=0"]):
+        assert run(published.store, "people-gbdt", *folders, *watch).exit_code == 0
+    assert (loaded, contents(tmp_path / "out")) == ([], before)
+    # what only looks judges nothing, and says that there is work
+    put(tmp_path / "in" / "b.parquet", seed=2)
+    plan = plan_prediction("people-gbdt", *map(str, folders))
+    store = Store(str(published.store))
+    with pytest.raises(CacheMiss):
+        file_runs.execute(plan, store, "looked", lambda *_: None, only_look=True)
+    assert contents(tmp_path / "out") == before
+    assert "looked" not in store.runs()
+    assert run(published.store, "people-gbdt", *folders).exit_code == 0
+    assert len(loaded) == 1
+    assert predicted(tmp_path / "out").num_rows == 600
 
 
 def test_reasons_name_model_inputs_and_never_a_sensitive_value(

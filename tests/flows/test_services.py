@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner
 
-from evenhand.flows.services import read_notifications
+from evenhand.flows.run_events import EVENTS
+from evenhand.flows.services import ALERTS, Notifications, automations_of, read_notifications
 from evenhand.tasks.errors import InputError
 
 SHIPPED = Path(__file__).resolve().parents[2] / "deploy" / "notify.yaml"
@@ -61,3 +63,38 @@ def test_without_a_server_it_says_what_to_set(monkeypatch: pytest.MonkeyPatch) -
     done = CliRunner().invoke(app, ["notify", str(SHIPPED)])
     assert done.exit_code == 2
     assert "set PREFECT_API_URL" in done.stderr
+
+
+def test_alerts_that_are_switched_off_stay_off(tmp_path: Path) -> None:
+    path = tmp_path / "notify.yaml"
+    path.write_text("alerts: []\nrun_again: false\n")
+    notifications = read_notifications(path)
+    assert (notifications.alerts, notifications.run_again) == ([], False)
+    path.write_text("alerts: [late, drifts]\n")
+    with pytest.raises(InputError, match="alerts"):
+        read_notifications(path)
+    assert read_notifications(SHIPPED) == Notifications()
+
+
+def test_each_alert_is_an_automation_of_its_name() -> None:
+    from prefect.events.actions import DoNothing
+
+    def notify(subject: str, body: str) -> list[Any]:
+        return [DoNothing()]
+
+    automations = automations_of(Notifications(), notify)
+    names = ["lost-runs", "run-again", "late", "no-worker", "refused", "drift", "no-evidence"]
+    expected = ["evenhand", *(f"evenhand-{name}" for name in [*names, "overdue"])]
+    assert sorted(item.name for item in automations) == sorted(expected)
+    # without a channel nobody is notified, and lost runs end and run again all the same
+    names = [item.name for item in automations_of(Notifications(), lambda *_: [])]
+    assert names == ["evenhand-lost-runs", "evenhand-run-again"]
+    few = Notifications(alerts=["late"], run_again=False)
+    names = [item.name for item in automations_of(few, notify)]
+    assert names == ["evenhand-lost-runs", "evenhand", "evenhand-late"]
+
+
+def test_every_alert_is_on_the_page_for_those_on_call() -> None:
+    page = (SHIPPED.parents[1] / "docs" / "how-to" / "on-call.md").read_text()
+    for name in (*ALERTS, "Failed", "Crashed", "TimedOut", *EVENTS):
+        assert f"`{name}`" in page, name

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import os
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -44,6 +45,25 @@ def test_workers_have_a_core_each_and_dead_ones_are_replaced() -> None:
     assert os.sched_getaffinity(0) == mine
     with pytest.raises(NotCarriedOut, match="stopped"):
         pool.run(os.getpid)
+
+
+def test_a_process_starts_when_it_is_needed() -> None:
+    pool = WorkerPool(2, modules=(), started=1)
+    try:
+        first = pool.run(os.getpid)
+        assert pool.run(os.getpid) == first
+        assert [slot.executor is None for slot in pool._slots] == [False, True]
+        with ThreadPoolExecutor(2) as threads:
+            futures = [threads.submit(pool.run, slow_pid) for _ in range(2)]
+            assert len({future.result() for future in futures}) == 2
+    finally:
+        pool.close(kill=True)
+
+
+def slow_pid() -> int:
+    """Number of this process, after a moment in which no other call can run here."""
+    time.sleep(0.3)
+    return os.getpid()
 
 
 def has_ended(process: int) -> bool:
@@ -106,9 +126,11 @@ def test_a_pool_is_no_larger_than_the_work(
     """A running cluster is used whole."""
     made: list[tuple[str | None, int | None]] = []
     monkeypatch.setattr(evenhand.flows.workers, "cores", lambda: [0, 1, 2, 3])
-    monkeypatch.setattr(
-        evenhand.flows.workers, "WorkerPool", lambda count, modules: made.append(("here", count))
-    )
+
+    def make(count: int, modules: Any, started: int | None) -> None:
+        made.append(("here", count))
+
+    monkeypatch.setattr(evenhand.flows.workers, "WorkerPool", make)
     monkeypatch.setattr(evenhand.flows.workers, "DaskPool", lambda *given: made.append(given))
     sections = [{}, {"workers": 3}, {"engine": "dask"}, {"engine": "dask", "address": "tcp://h:1"}]
     for section in [*sections, {**sections[-1], "workers": 9}]:

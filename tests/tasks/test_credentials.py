@@ -177,3 +177,13 @@ def test_a_repeated_key_names_both_lines() -> None:
 
 def test_a_message_holds_no_codes_for_a_terminal() -> None:
     assert str(InputError("column '\x1b[2Jx'\nand more")) == "column '?[2Jx' and more"
+
+
+@pytest.mark.parametrize(
+    "unit", ["a", "a-", "//a:", "a://b:", "pwd={", "pwd:", "-u=", "eyJ-", "%4", "A_", "x."]
+)
+def test_a_long_text_is_searched_once(unit: str) -> None:
+    """A search from every place of the text to its end would take minutes."""
+    text = unit * (30_000 // len(unit))
+    assert without_credentials(text).startswith(unit)
+    assert str(InputError(text)).startswith(unit)

@@ -311,13 +311,14 @@ def _repeats(study: Json) -> list[Block]:
 
 def _costs(study: Json) -> list[Block]:
     condition = "its value on the validation rows is"
-    if study["confidence"] > BY_VALUE:
+    if study["confidence"] != BY_VALUE:
         chance = shown_chance(study["confidence"])
         condition = f"the chance that unseen rows keep it is at least {chance}"
     text = (
         f"A trial is within a limit if {condition}. Each "
         f"row has the best `{study['prefer']}` of the trials within all limits, and within all but "
-        "this one. A search without the limit might have found better ones."
+        "this one. Another column has the best where the values of the validation rows keep all "
+        "limits. A search without the limit might have found better ones."
     )
     rows = []
     for cost in study["costs"]:
@@ -326,9 +327,10 @@ def _costs(study: Json) -> list[Block]:
         price = "no trial to compare"
         if within_all is not None and without_this is not None:
             price = formats.signed(within_all - without_this)
-        best = [_or_lack(end, "no trial") for end in (within_all, without_this)]
+        ends = (within_all, cost.get("by_value"), without_this)
+        best = [_or_lack(end, "no trial") for end in ends]
         rows.append([cost["limit"], *best, price])
-    columns = ["Limit", "Within all limits", "Without this one", "Difference"]
+    columns = ["Limit", "Within all limits", "If values decided", "Without this one", "Difference"]
     return [text, Table("The best trial with and without each limit", columns, rows)]
 
 

@@ -23,6 +23,8 @@ VERDICTS = {
     "sensitive": "sensitive: ignored",
 }
 ADAPTED = ("shift", "scale", "quantiles", "steps", "levels")
+# What a metric does with the same columns where the attribute is no model input.
+DIRECTION = "differences between groups removed"
 # Columns of each kind that a sentence names.
 MOST_NAMED = 6
 
@@ -35,6 +37,8 @@ def build(documents: Documents) -> Section:
         if item["verdict"] == "sensitive":
             continue
         verdict = VERDICTS.get(item["verdict"], item["verdict"])
+        if item["verdict"] in ADAPTED and not _adapts(report):
+            verdict = DIRECTION
         rows.append([item["column"], verdict, item["auc"], item["signal"]])
     head = ["Column", "What the metric does", "AUC of the attribute", "Label signal"]
     caption = "What the learned metric does with every column, the clearest proxy feature first"
@@ -52,13 +56,15 @@ def summary(report: Json) -> str:
     """Say which columns are neutralised, by how much, and what share of the label's signal is
     taken.
     """
-    sentences = [_columns_sentence(report["columns"])]
+    sentences = [_columns_sentence(report["columns"], adapts=_adapts(report))]
+    origin = "With counterparts from half of the training rows, what is left of the other half"
+    if not _adapts(report):
+        origin = "What is left of half of the training rows"
     legitimate = _legitimate(report["columns"])
     condition = f" given {formats.join(legitimate)}" if legitimate else ""
     for name, leak in report["leaks"].items():
         sentences.append(
-            "With counterparts from half of the training rows, what is left of the other half "
-            f"predicts {spoken(name)}{condition} with an AUC of {leak['after']:.2f} "
+            f"{origin} predicts {spoken(name)}{condition} with an AUC of {leak['after']:.2f} "
             f"[{leak['low']:.2f}, {leak['high']:.2f}]; all columns but the sensitive ones with "
             f"{leak['before']:.2f} (0.5 is chance)."
         )
@@ -84,13 +90,19 @@ def taken_share(report: Json) -> float:
     return float(min(max((before - after) / (before - 0.5), 0.0), 1.0))
 
 
-def _columns_sentence(columns: Sequence[Mapping[str, str | float]]) -> str:
+def _adapts(report: Json) -> bool:
+    """Whether models read adapted columns; reports of earlier versions do not say."""
+    return bool(report.get("adapts", True))
+
+
+def _columns_sentence(columns: Sequence[Mapping[str, str | float]], *, adapts: bool) -> str:
     """Name the columns that the metric removes, adapts and keeps as legitimate."""
     removed = [item for item in columns if item["verdict"] == "removed"]
     adapted = [item for item in columns if item["verdict"] in ADAPTED]
     legitimate = _legitimate(columns)
     parts = []
-    for verb, items in (("removes", removed), ("adapts", adapted)):
+    change = "adapts" if adapts else "removes the directions in which groups differ in"
+    for verb, items in (("removes", removed), (change, adapted)):
         if items:
             parts.append(f"{verb} {_named(items)}")
     if not parts:

@@ -16,6 +16,7 @@ from evenhand.fairlib.distances.adaptation import (
     map_steps,
     move_levels,
     steps_of,
+    without_small_cells,
     write_levels,
 )
 from evenhand.fairlib.distances.number_fits import knots_of, with_intercept
@@ -183,7 +184,8 @@ def test_logits_given_numbers_give_the_shares():
     rng = np.random.default_rng(0)
     inputs = rng.normal(size=(3000, 1))
     levels = (rng.random(3000) < 1 / (1 + np.exp(-2 * inputs[:, 0]))).astype(int)
-    logits = level_logits(inputs, levels, np.array([[np.log(0.5), 0.0], [np.log(0.5), 0.0]]))
+    shares = np.array([[np.log(0.5), 0.0], [np.log(0.5), 0.0]])
+    logits = level_logits(inputs, levels, shares, np.array([0, 1]))
     model = GroupModel(logits.tolist(), 1.0, [])
     shares = level_shares(with_intercept(np.array([[0.0], [1.0]])), model)
     assert shares[0, 1] == pytest.approx(0.5, abs=0.05)
@@ -261,3 +263,70 @@ def test_a_legitimate_cause_of_whole_numbers_explains_them():
     left = mapped[:, 1] - 2 * cause
     before = rows[codes == 1, 1].mean() - 2 * cause[codes == 1].mean()
     assert abs(left[codes == 1].mean() - left[codes == 0].mean()) < 0.35 * before
+
+
+def test_rare_levels_by_hand():
+    counts = np.array([[40.0, 30.0, 20.0, 10.0], [30.0, 12.0, 4.0, 3.0], [20.0, 5.0, 7.0, 0.0]])
+    masses, is_pooled = without_small_cells(counts, counts, 10)
+    assert masses[0].tolist() == counts[0].tolist()
+    assert is_pooled.tolist() == [[False] * 4, [False, True, True, True], [False, True, True, True]]
+    # seven people are too few: the twelve join them, and the seven get the share of five
+    assert masses[1, :2] == pytest.approx([30.0, 14.0])
+    # divided as in the first group, but at most ten people each: 20 and 10 of 181, of 49 people
+    assert masses[1, 2:] == pytest.approx([5 * 20 / 30, 5 * 10 / 30])
+    # twelve people at three levels are enough
+    assert masses[2, 1:].sum() == pytest.approx(12.0)
+    assert masses.sum(axis=1).tolist() == counts.sum(axis=1).tolist()
+
+
+def test_few_people_below_all_jumps_join_the_first_one():
+    values = np.array([-5.0, -4.0] + [0.0] * 20 + [1.0] * 18)
+    assert steps_of(values) == [[0.0, 0.0, 22 / 40], [1.0, 22 / 40, 1.0]]
+    # of 20 people who are asked for, the 18 join the jump, too
+    assert steps_of(values, least=20) == [[0.0, 0.0, 1.0]]
+
+
+def people_with_rare_values():
+    """A town of six levels, a whole number and a skewed one, which differ between groups."""
+    rng = np.random.default_rng(3)
+    codes = np.repeat([0, 1, 2], [500, 90, 60])
+    shares = ([0.6, 0.3, 0.08, 0.01, 0.01], [0.2, 0.5, 0.1, 0.1, 0.1], [0.1, 0.1, 0.78, 0.01, 0.01])
+    towns = np.concatenate([rng.choice(5, size=(codes == g).sum(), p=shares[g]) for g in range(3)])
+    rows = np.zeros((len(codes), 7))
+    rows[np.arange(len(codes)), towns] = 1.0
+    rows[:, 5] = rng.poisson(2 + 2 * codes)
+    rows[:, 6] = np.where(
+        codes > 0, rng.normal(size=len(codes)), rng.exponential(size=len(codes)) ** 2
+    )
+    return rows, codes
+
+
+@pytest.mark.parametrize("least", [10, 25])
+def test_every_saved_number_rests_on_enough_people(least):
+    rows, codes = people_with_rare_values()
+    adaptation = Adaptation([[0, 1, 2, 3, 4], [5], [6]], min_cell=least).fit(rows, codes)
+    content = json.loads(json.dumps(adaptation.to_dict()))
+    assert [column["kind"] for column in content["columns"]] == ["levels", "steps", "quantiles"]
+    for group, size in enumerate(np.bincount(codes)):
+        for value, below, up_to in content["columns"][1]["models"][group]["steps"][0]:
+            people = rows[codes == group, 5]
+            if up_to > below:
+                assert (people == value).sum() >= least
+                assert (up_to - below) * size >= least - 1e-9
+        assert len(content["columns"][2]["models"][group]["knots"]) <= size // least
+
+
+def test_which_rare_level_a_person_has_is_not_saved():
+    rows, codes = people_with_rare_values()
+    units = [[0, 1, 2, 3, 4], [5], [6]]
+    saved = Adaptation(units, min_cell=25).fit(rows, codes).to_dict()
+    counts = np.stack([rows[codes == group, :5].sum(axis=0) for group in range(3)])
+    rare = np.flatnonzero(counts[1] < 25)
+    assert len(rare) >= 2
+    person = np.flatnonzero((codes == 1) & (rows[:, rare[0]] == 1))[0]
+    rows[person, rare[:2]] = rows[person, rare[1::-1]]
+    assert Adaptation(units, min_cell=25).fit(rows, codes).to_dict() == saved
+    # a level of enough people is
+    frequent = int(counts[1].argmax())
+    rows[person, [frequent, rare[1]]] = [1.0, 0.0]
+    assert Adaptation(units, min_cell=25).fit(rows, codes).to_dict() != saved

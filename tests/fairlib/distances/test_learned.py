@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 
 from evenhand.fairlib.datasets.planted import WORLDS
+from evenhand.fairlib.distances.attribute_leak import attribute_leak
 from evenhand.fairlib.distances.group_readers import group_codes_of, group_reader
 from evenhand.fairlib.distances.learned import (
     LearnedMetric,
@@ -191,6 +192,13 @@ def test_an_attribute_outside_x_frees_directions_only():
     )
     assert metric.basis_.shape[1] > 0
     assert not metric.adapts
+    # the report is of the projected rows, which models read
+    assert not metric.report_.adapts
+    before, after = metric.report_.label_auc
+    assert attribute_leak(metric.project(X[:, hidden]), people.label).auc == pytest.approx(
+        after, abs=0.02
+    )
+    assert metric.report_.after["sex"].auc < 0.6 < 0.9 < metric.report_.before["sex"].auc
     with pytest.raises(ValueError, match="'sex' cannot be read from X"):
         metric.adapted(X[:, hidden])
 

@@ -49,7 +49,7 @@ def test_a_leak_is_counted_beyond_the_legitimate_columns():
     X, y, sex = people_with_a_hidden_sign()
     everybody = np.arange(len(X))
     evidence = Evidence(X, y, [sex], [2], everybody % 2 == 0)
-    choice = Choice(evidence, [[2], [3], [4]], [1], [1, 2, 3, 4], seed=0)
+    choice = Choice(evidence, [[2], [3], [4]], [1], [1, 2, 3, 4], seed=0, min_cell=10)
     # of any number of columns, also fewer than those that stay
     for columns in ([1, 2, 3], [1, 2]):
         assert choice.leaks(X, columns, everybody)[0].auc < 0.6

@@ -223,6 +223,7 @@ def test_unknown_metric_names_the_nearest() -> None:
         ({"auc": {"min": math.nan}}, r"got min=nan, expected a finite number"),
         ({"auc": {"max": math.inf}}, r"got max=inf, expected a finite number"),
         ({"auc": {"min": "0.7"}}, r"got min='0.7', expected a finite number"),
+        ({"auc": {"min": 10**400}}, r"got min=10+, expected a finite number"),
         ({"auc": {"min": True}}, r"got min=True, expected a finite number"),
         ({"auc": {"min": 0.8, "max": 0.7}}, r"got min=0.8 above max=0.7"),
         ({"auc": {"min": 0.8, "bound": "low"}}, r"got bound='low', expected 'point' or 'interval'"),

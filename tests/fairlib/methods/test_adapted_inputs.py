@@ -13,7 +13,11 @@ from evenhand.fairlib.distances.learned import LearnedMetric
 from evenhand.fairlib.methods.adapted_inputs import adapts, mean_of_log_odds
 from evenhand.fairlib.methods.budro import BudroClassifier
 from evenhand.fairlib.methods.networks.sensei import SenSeIClassifier
-from evenhand.fairlib.methods.preprocessed_gbdt import ProjectedGBDTClassifier, blurred
+from evenhand.fairlib.methods.preprocessed_gbdt import (
+    ProjectedGBDTClassifier,
+    blurred,
+    blurred_ranks,
+)
 from evenhand.fairlib.methods.tree_rows import TreeRows
 
 
@@ -89,11 +93,29 @@ def test_blur_trains_on_errors_of_adapted_numbers(people):
 def test_blurred_rows_keep_labels_and_total_weight():
     data = np.array([[1.0, 2.0], [3.0, 4.0]], dtype=np.float32)
     rows = TreeRows(data, np.array([0, 1]), np.array([1.0, 3.0]), None, 0)
-    four = blurred(rows, np.array([0.0, 0.5]), np.random.default_rng(0))
-    assert four.codes.tolist() == [0, 1] * 4
-    assert four.weights.tolist() == [0.25, 0.75] * 4
-    assert (four.data[:, 0] == np.tile([1.0, 3.0], 4)).all()
-    assert 0 < abs(four.data[:, 1] - np.tile([2.0, 4.0], 4)).mean() < 1.5
+    twelve = blurred(rows, np.array([0.0, 0.5]), np.random.default_rng(0))
+    assert twelve.codes.tolist() == [0, 1] * 12
+    assert twelve.weights == pytest.approx(np.tile([1 / 12, 3 / 12], 12))
+    assert (twelve.data[:, 0] == np.tile([1.0, 3.0], 12)).all()
+    assert ((twelve.data[:, 1] >= 2.0) & (twelve.data[:, 1] <= 4.0)).all()
+
+
+def test_blurred_ranks_keep_a_skewed_distribution():
+    values = np.exp(2 * np.random.default_rng(1).normal(size=400)).astype(np.float32)
+    copies = blurred_ranks(values, 0.3, 4, np.random.default_rng(0))
+    assert copies.shape == (1600,)
+    assert values.min() <= copies.min() < copies.max() <= values.max()
+    assert np.median(copies) == pytest.approx(np.median(values), rel=0.2)
+    # of normal scores: the logarithms move by .3 of their deviation, 2
+    moved = np.log(copies) - np.log(np.tile(values, 4))
+    assert moved.std() == pytest.approx(0.6, rel=0.1)
+    assert blurred_ranks(values, 0.0, 4, np.random.default_rng(0)) == pytest.approx(
+        np.tile(values, 4)
+    )
+    # whole numbers with many people stay whole but at the limits between them
+    whole = np.repeat([0.0, 1.0, 5.0], 200).astype(np.float32)
+    mapped = blurred_ranks(whole, 0.3, 4, np.random.default_rng(0))
+    assert np.isin(mapped, whole).mean() > 0.98
 
 
 def test_sensei_on_adapted_columns_decides_alike_and_loads(people, tmp_path):

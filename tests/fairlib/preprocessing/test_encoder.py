@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import copy
 import datetime as dt
 import json
 from pathlib import Path
@@ -14,6 +15,7 @@ from hypothesis import strategies as st
 from evenhand.fairlib.preprocessing.encoder import (
     ColumnSpec,
     TableEncoder,
+    UnseenCategories,
     category_counts,
     category_name,
 )
@@ -204,6 +206,29 @@ def test_an_unseen_category_names_the_column_and_no_value(frame: pd.DataFrame) -
         encoder.transform(frame.assign(job=["cook", "acrobat", "cook", "cook"]))
     assert "acrobat" not in str(caught.value)
     assert "unseenCategories" in str(caught.value)
+
+
+def test_unseen_categories_of_all_columns_are_named_at_once() -> None:
+    frame = pd.DataFrame({"a": ["x", "y"], "b": ["S", "M"], "c": ["p", "q"], "d": [1.0, 2.0]})
+    specs = [
+        ColumnSpec("a", "onehot"),
+        ColumnSpec("b", "ordinal", order=("S", "M")),
+        ColumnSpec("c", "binary"),
+        ColumnSpec("d", "standard"),
+    ]
+    encoder = TableEncoder(specs).fit(frame)
+    new = pd.DataFrame({"a": ["z", "w"], "b": ["S", "XL"], "c": ["p", "q"], "d": [1.0, 2.0]})
+    with pytest.raises(UnseenCategories) as caught:
+        encoder.transform(new)
+    assert caught.value.rows == {"a": 2, "b": 1}
+    assert "column 'a' has 2 rows" in str(caught.value)
+    assert "column 'b' has 1 rows" in str(caught.value)
+    with pytest.raises(UnseenCategories) as caught:
+        encoder.transform(new.assign(c=["p", "r"]))
+    assert list(caught.value.rows) == ["a", "b", "c"]
+    # a worker process sends it as such a copy
+    again = copy.copy(caught.value)
+    assert (str(again), again.rows) == (str(caught.value), caught.value.rows)
 
 
 def test_unseen_category_can_be_zeros(frame: pd.DataFrame) -> None:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+import subprocess
+import sys
 
 import pytest
 
 from evenhand.fairlib.execution import contention
-from evenhand.fairlib.tuning.budget import Budget, Work
+from evenhand.fairlib.tuning.budget import Budget, Work, cpu_seconds_of_processes
 
 
 class Clock:
@@ -80,3 +82,31 @@ def test_contention_is_passed_time_by_computed_time() -> None:
     wall = iter([100.0, 100.4])
     cpu = iter([7.0, 7.04, 7.1])
     assert contention(0.05, lambda: next(wall), lambda: next(cpu)) == pytest.approx(4.0)
+
+
+def test_cpu_seconds_are_shared_by_the_workers() -> None:
+    clock = Clock()
+    budget = Budget(60.0, 0.0, clock, cpu_seconds=30.0, cpu_clock=lambda: 10.0, workers=4)
+    assert budget.is_limited
+    assert budget.total == 7.5
+    assert budget.left == 5.0
+    clock.now = 58.0
+    assert budget.left == 2.0
+    alone = Budget(cpu_seconds=30.0, cpu_clock=lambda: 10.0)
+    assert alone.is_limited
+    assert alone.left == 20.0
+
+
+def test_cpu_seconds_are_those_of_all_processes() -> None:
+    """A child that computes adds its seconds while it runs and after it has ended."""
+    before = cpu_seconds_of_processes()
+    program = "import time\nwhile time.process_time() < .3: pass\nprint(1, flush=True)\ninput()"
+    child = subprocess.Popen(
+        [sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+    assert child.stdout is not None
+    child.stdout.readline()
+    if sys.platform == "linux":
+        assert cpu_seconds_of_processes() - before >= 0.28
+    child.communicate(b"\n")
+    assert cpu_seconds_of_processes() - before >= 0.28

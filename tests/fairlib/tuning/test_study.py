@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from evenhand.fairlib.tuning.quantiles import LEVELS
 from evenhand.fairlib.tuning.study import (
     Aim,
     Limit,
@@ -21,6 +22,7 @@ from evenhand.fairlib.tuning.study import (
     is_kept,
     leading,
     nearest,
+    out_of_reach,
     parse_limit,
     settled,
     standings,
@@ -66,7 +68,9 @@ def test_the_winner_is_the_best_within_the_limits() -> None:
     assert (
         best(AIM, trials, "gap_max.sex") is trials[2]
     )  # the control without sensitive columns may win
-    assert costs(AIM, trials) == [{"limit": "gap_max.sex <= 0.1", "with": 0.80, "without": 0.95}]
+    assert costs(AIM, trials) == [
+        {"limit": "gap_max.sex <= 0.1", "with": 0.80, "without": 0.95, "by_value": 0.95}
+    ]
 
 
 @given(st.permutations(["search", "blind", "plain", "job", "default"]))
@@ -284,7 +288,12 @@ def test_limits_hold_with_the_highest_confidence_reached() -> None:
     assert settled(aim, trials).confidence == 0.9
     assert best(aim, trials) == strict
     assert front(aim, trials) == [strict]
-    assert costs(aim, trials)[0] == {"limit": "gap_max.sex <= 0.2", "with": 0.7, "without": 0.9}
+    assert costs(aim, trials)[0] == {
+        "limit": "gap_max.sex <= 0.2",
+        "with": 0.7,
+        "without": 0.9,
+        "by_value": 0.85,
+    }
     assert settled(aim, [lax, edge, outside]).confidence == 0.8
     assert best(aim, [lax, edge, outside]) == lax
     assert settled(aim, [edge, outside]).confidence == 0.5
@@ -355,3 +364,63 @@ def test_a_partial_trial_keeps_limits_by_its_value_only() -> None:
     assert best(aim, [partial]) == partial
     assert best(replace(aim, confidence=0.9), [partial]) is None
     assert standings(aim, metrics)[0].kept_by == "value"
+
+
+def with_values(state: str, **values: float) -> Trial:
+    metrics = {name.replace("__", "."): {"value": value} for name, value in values.items()}
+    return Trial(0, "default", state, method="gbdt", metrics=metrics)  # type: ignore[arg-type]
+
+
+def test_a_limit_on_performance_may_be_out_of_reach() -> None:
+    """The best has .8: half of its distance to 1 is .1."""
+    trials = [
+        with_values("judged", balanced_accuracy=0.7, gap_max__sex=0.05),
+        with_values("judged", balanced_accuracy=0.8, gap_max__sex=0.3),
+    ]
+
+    def unreachable(*texts: str) -> str | None:
+        aim = Aim(("auc",), tuple(map(parse_limit, texts)))
+        result = out_of_reach(aim, trials)
+        return None if result is None else str(result)
+
+    assert unreachable("balanced_accuracy >= 0.89") is None
+    assert unreachable("gap_max.sex <= 0.001") is None
+    assert unreachable("balanced_accuracy >= 0.91") == (
+        "balanced_accuracy >= 0.91 is out of reach: the nearest of the first models has "
+        "balanced_accuracy 0.8; give a limit up to that"
+    )
+    # each alone can be met, and both together cannot
+    assert unreachable("balanced_accuracy >= 0.88", "gap_max.sex <= 0.1") == (
+        "balanced_accuracy >= 0.88 is out of reach: the nearest of the first models has "
+        "balanced_accuracy 0.7, among those that keep gap_max.sex <= 0.1; give a limit up to that"
+    )
+    assert "0.8; give" in str(unreachable("balanced_accuracy >= 0.91", "gap_max.sex <= 0.01"))
+
+
+def test_a_part_of_the_rows_shows_less() -> None:
+    aim = Aim(("auc",), (Limit("auc", ">=", 0.91),))
+    assert out_of_reach(aim, [with_values("judged", auc=0.8)]) is not None
+    assert out_of_reach(aim, [with_values("partial", auc=0.8)]) is None
+    assert out_of_reach(aim, [with_values("partial", auc=0.7)]) is not None
+    assert out_of_reach(aim, []) is None
+    lower = Aim(("auc",), (Limit("log_loss", "<=", 0.1),))
+    assert "down to" in str(out_of_reach(lower, [with_values("judged", log_loss=0.5)]))
+
+
+def test_the_chance_follows_from_quantiles_on_unseen_rows() -> None:
+    """Their distribution is not around the value: a value that keeps the limit has a small
+    chance.
+    """
+    shifted = [0.1 + 0.2 * level for level in LEVELS]
+    metrics = {"gap_max.sex": {"value": 0.12, "low": 0.0, "high": 0.3, "unseen": shifted}}
+    limit = parse_limit("gap_max.sex <= 0.16")
+    aim = Aim(("auc",), (limit,))
+    assert aim.chance(limit, metrics) == pytest.approx(0.3)
+    assert aim.chance(parse_limit("gap_max.sex >= 0.16"), metrics) == pytest.approx(0.7)
+    assert replace(aim, confidence=0.9).found(limit, metrics) == pytest.approx(0.28)
+    assert replace(aim, confidence=0.5).found(limit, metrics) == 0.12
+    # below one half the value counts too
+    assert replace(aim, confidence=0.2).found(limit, metrics) == pytest.approx(0.14)
+    assert replace(aim, confidence=0.05).found(limit, metrics) == 0.12
+    trial_of_few_rows = Trial(0, "default", "judged", metrics={**metrics, "auc": {"value": 0.7}})
+    assert settled(aim, [trial_of_few_rows]).confidence == 0.3

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 from evenhand.tasks.registry.client import registry_client
 from evenhand.tasks.registry.ledger import CHAIN, RECORD_TAG, history, record_evaluation
-from tests.flows.people import JOB, Bench, Done, run_all
+from tests.flows.people import Done
 
 MODEL = "people-gbdt"
 
@@ -28,20 +28,10 @@ def uri(store: Path) -> str:
     return f"sqlite:///{store.resolve()}/mlflow.db"
 
 
-@pytest.fixture(scope="module")
-def both(published: Done, tmp_path_factory: pytest.TempPathFactory) -> Done:
-    """A champion, version 1, and a challenger, version 2, both passed by their own runs' gates."""
-    bench = Bench(tmp_path_factory.mktemp("both"))
-    published.copied_to(bench.store)
-    return run_all(
-        bench, JOB | {"publish": {"alias": "challenger"}, "method": JOB["method"] | {"n_steps": 6}}
-    )
-
-
 @pytest.fixture
-def two(bench: Any, both: Done) -> Any:
-    """The same in a store of the test's own."""
-    both.copied_to(bench.store)
+def two(bench: Any, two_versions: Done) -> Any:
+    """A champion and a challenger in a store of the test's own."""
+    two_versions.copied_to(bench.store)
     return bench
 
 
@@ -109,8 +99,8 @@ def test_only_what_has_passed_is_promoted(two: Any, evaluation: Any, words: str)
         (("history", "nobody"), "not in the registry"),
     ],
 )
-def test_bad_names_get_one_line(both: Done, arguments: tuple[str, ...], words: str) -> None:
-    done = call(both.store, *arguments)
+def test_bad_names_get_one_line(two_versions: Done, arguments: tuple[str, ...], words: str) -> None:
+    done = call(two_versions.store, *arguments)
     assert done.exit_code == 2
     assert words in done.stderr
     assert len(done.stderr.strip().splitlines()) == 1
@@ -118,10 +108,10 @@ def test_bad_names_get_one_line(both: Done, arguments: tuple[str, ...], words: s
 
 
 def test_an_unreachable_registry_is_exit_code_4(
-    both: Done, monkeypatch: pytest.MonkeyPatch
+    two_versions: Done, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("MLFLOW_TRACKING_URI", "sqlite:////proc/nowhere/mlflow.db")
-    done = call(both.store, "promote", f"models:/{MODEL}/1")
+    done = call(two_versions.store, "promote", f"models:/{MODEL}/1")
     assert done.exit_code == 4
     assert "check MLFLOW_TRACKING_URI" in done.stderr
 

@@ -179,3 +179,33 @@ def test_a_damaged_archive_is_one_line(archive: Path, tmp_path: Path) -> None:
     archive.write_bytes(content)
     with pytest.raises(InputError, match="is not what was published"):
         unpack_archive(archive, tmp_path / "to")
+
+
+@pytest.mark.parametrize(
+    "size", ["-1", "true", "1e400", "NaN", "1.0", "[]", '"1"', "1" + "0" * 400]
+)
+def test_a_size_that_is_no_count_is_refused(size: str, archive: Path, tmp_path: Path) -> None:
+    """Of -1 bytes all were read, whatever a file unpacks to."""
+    with zipfile.ZipFile(archive) as opened:
+        parts = {member: opened.read(member) for member in opened.infolist()}
+    odd = tmp_path / "odd.zip"
+    with zipfile.ZipFile(odd, "w") as changed:
+        for member, content in parts.items():
+            if member.filename == MANIFEST:
+                text = content.decode().replace('"bytes": 100', f'"bytes": {size}')
+                assert text.encode() != content
+                content = text.encode()
+            changed.writestr(member, content)
+    with pytest.raises(InputError, match=f"{MANIFEST} (was changed|lists more)"):
+        unpack_archive(odd, tmp_path / "to")
+
+
+def test_an_archive_that_names_impossible_places_is_one_line(archive: Path, tmp_path: Path) -> None:
+    """The places of members lie before the beginning of the file."""
+    content = bytearray(archive.read_bytes())
+    end = content.rindex(b"PK\5\6")
+    content[end + 16 : end + 20] = (2**32 - 2).to_bytes(4, "little")
+    odd = tmp_path / "odd.zip"
+    odd.write_bytes(bytes(content))
+    with pytest.raises(InputError, match="is not what was published"):
+        unpack_archive(odd, tmp_path / "to")

@@ -26,9 +26,11 @@ from evenhand.flows.resolved_job import resolve
 from evenhand.tasks.errors import InputError, NotCarriedOut
 from evenhand.tasks.execution.step import StepContext
 from evenhand.tasks.execution.store import Store
+from evenhand.tasks.sources import fetching as sources
 from evenhand.tasks.sources.fetching import QUERY_ROWS, fetch_source, needs_network
 from evenhand.tasks.sources.table_reader import csv_options, open_table
 from evenhand.tasks.steps.ingest_step import GROUP_ROWS, ingest, write_raw
+from tests.chaos.odd_server import KINDS, odd_server
 
 pytestmark = pytest.mark.usefixtures("flow_environment")
 
@@ -588,3 +590,25 @@ def test_pandas_reads_what_the_flow_reads(tmp_path: Path, people: Any) -> None:
     theirs = pd.read_csv(tmp_path / "t.csv", sep=";", parse_dates=["since"])
     ours["since"] = pd.to_datetime(ours["since"]).astype(theirs["since"].dtype)
     pd.testing.assert_frame_equal(ours, theirs, check_dtype=False)
+
+
+def test_an_answer_that_does_not_end_is_given_up(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sources, "LARGEST_DOWNLOAD", 1 << 20)
+    monkeypatch.setattr(sources, "COPY_BYTES", 1 << 18)
+    with odd_server(b"a,b\n1,2\n" * 1000) as address:
+        url = f"{address}/{KINDS.index('endless')}/people.csv"
+        with pytest.raises(InputError, match=r"does not end: its server sent more than 1 MiB"):
+            fetch_source(store, source(path=url))
+    assert list((Path(store.url) / "tmp").glob("*")) == []
+
+
+def test_a_server_that_sends_nothing_is_given_up(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sources, "STALL_S", 0.2)
+    with odd_server(b"a,b\n1,2\n" * 1000) as address:
+        url = f"{address}/{KINDS.index('hanging')}/people.csv"
+        with pytest.raises(InputError, match="cannot be reached or holds nothing"):
+            fetch_source(store, source(path=url))

@@ -9,11 +9,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from evenhand.fairlib.distances.metric_evidence import MetricReport
 from evenhand.fairlib.distances.metric_kinds import load_metric
 from evenhand.fairlib.preprocessing.encoder import ColumnSpec, TableEncoder
 from evenhand.tasks.errors import InputError
 from evenhand.tasks.execution.dataset import Dataset
-from evenhand.tasks.steps.fair_metric_step import fair_metric
+from evenhand.tasks.steps.fair_metric_step import _check_signal, fair_metric
 from tests.tasks.steps_of_rows import context, encoded
 
 N = 3000
@@ -81,22 +82,26 @@ def test_a_learned_metric_refuses_a_small_group(tmp_path: Path) -> None:
     section = {"kind": "learned", "legitimate": [], "explained_variance": 0.99}
     with pytest.raises(InputError, match="'b' of 'sex' has 10 training rows"):
         fair_metric(context(tmp_path, {"fair_metric": section, "seed": 0}, data))
+    # rates of fewer than 400 people are not shown: no number of the metric may rest on fewer
+    parameters = {"fair_metric": section, "seed": 0, "min_cell": 400}
+    with pytest.raises(InputError, match="needs at least 810"):
+        fair_metric(context(tmp_path, parameters, encoded(600)))
 
 
 LEARNED = {"kind": "learned", "legitimate": [], "explained_variance": 0.99}
 
 
 def workers(folder: Path) -> tuple[Dataset, Path]:
-    """Women work some 30 hours, men some 40; the label follows hours of the own group."""
+    """Women work some 30 hours, men some 40; the label follows hours of the own group, and skill."""
     rng = np.random.default_rng(0)
     man = rng.random(N) < 0.5
     effort = rng.normal(size=N)
-    frame = pd.DataFrame({"hours": 30 + 10 * man + 3 * effort, "noise": rng.normal(size=N)})
-    encoder = TableEncoder([ColumnSpec("hours", "standard"), ColumnSpec("noise", "standard")])
+    frame = pd.DataFrame({"hours": 30 + 10 * man + 3 * effort, "skill": rng.normal(size=N)})
+    encoder = TableEncoder([ColumnSpec("hours", "standard"), ColumnSpec("skill", "standard")])
     X = encoder.fit(frame).transform(frame)
     encoder.save(folder / "encoder.json")
     sensitive: dict[str, Any] = {"sex": np.where(man, "m", "f")}
-    y = (effort + rng.normal(size=N) > 0).astype(np.int64)
+    y = (effort + frame["skill"].to_numpy() + rng.normal(size=N) > 0).astype(np.int64)
     data = Dataset(X, y, np.arange(N), list(frame), encoder.groups_, sensitive, {})
     return data, folder / "encoder.json"
 
@@ -105,7 +110,7 @@ def workers(folder: Path) -> tuple[Dataset, Path]:
     ("ranges", "message"),
     [
         ({"hours": [0, 80]}, None),
-        ({"hours": [None, 80], "noise": [-0.1, 0.1]}, None),
+        ({"hours": [None, 80], "skill": [-0.1, 0.1]}, None),
         ({"hours": [0, 41]}, "people have a 'hours' outside the contract's range 0 to 41"),
         ({"hours": [29, None]}, "the contract's range from 29: list it in fair_metric.legitimate"),
     ],
@@ -117,7 +122,7 @@ def test_copies_outside_the_contract_are_refused(
     parameters = {"fair_metric": LEARNED, "seed": 0, "ranges": ranges}
     step = context(tmp_path, parameters, data, encoder=encoder)
     if message is None:
-        # noise is not adapted beyond what it was
+        # skill is not adapted beyond what it was
         parameters["ranges"] = {"hours": ranges["hours"]}
         assert fair_metric(step).facts["rank"] > 0
         return
@@ -137,3 +142,11 @@ def test_a_metric_that_leaves_no_signal_is_refused(tmp_path: Path) -> None:
     )
     with pytest.raises(InputError, match="all people would be comparable. List columns"):
         fair_metric(context(tmp_path, {"fair_metric": LEARNED, "seed": 0}, data))
+
+
+@pytest.mark.parametrize(("adapts", "cure"), [(True, "List columns"), (False, "model inputs")])
+def test_a_metric_that_leaves_no_signal_names_the_cure(adapts: bool, cure: str) -> None:
+    report = MetricReport([], {}, {}, (0.8, 0.52), sequential=False, adapts=adapts)
+    with pytest.raises(InputError, match=f"AUC 0.80 before, 0.52 after.*{cure}"):
+        _check_signal(report)
+    _check_signal(report._replace(label_auc=(0.8, 0.54)))

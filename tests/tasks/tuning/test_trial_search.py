@@ -18,10 +18,11 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from evenhand.fairlib.tuning.budget import Budget
-from evenhand.fairlib.tuning.space import Choice, Real
+from evenhand.fairlib.tuning.space import Choice, Real, Whole
 from evenhand.fairlib.tuning.study import Aim, Limit, Trial, answer, best, front
 from evenhand.tasks.errors import InputError, NotCarriedOut, OutOfTime
 from evenhand.tasks.tuning.trial_search import (
@@ -35,6 +36,7 @@ from evenhand.tasks.tuning.trial_search import (
     drawn,
     optuna_quietly,
     parameters_of,
+    random_candidate,
 )
 
 IDENTITY = {"table": "t", "contract": "c", "search": "s"}
@@ -676,3 +678,63 @@ def test_without_time_for_rung_two_only_the_first_is_judged(tmp_path: Path) -> N
     study = search_in(tmp_path, timed, plan)
     assert timed.now <= 100.0
     assert {trial.state for trial in study.trials()} <= {"judged", "pruned"}
+
+
+# the stream of independent random settings
+
+
+def with_stream(plan: Plan | None = None) -> Plan:
+    return replace(plan or plan_of(), has_stream=True)
+
+
+def test_every_second_searched_model_is_a_random_one(tmp_path: Path) -> None:
+    plan = with_stream()
+    first = len(plan.fixed)
+    trials = [trial for trial in searched(tmp_path, first + 10, plan) if trial.rule == 0]
+    kinds = [trial.kind for trial in trials[first:]]
+    assert kinds == ["random", "search"] * 5
+    study = Study(tmp_path)
+    assert study.stream() == [trial.model for trial in trials if trial.kind == "random"]
+    # a setting follows from its place alone
+    for place, model in enumerate(study.stream()):
+        trial = trials[model]
+        candidate = random_candidate(plan, place)
+        assert trial.method == candidate.method
+        assert trial.arguments.get("x") == candidate.arguments.get("x")
+
+
+def test_the_stream_ends_at_its_first_unfinished_model(tmp_path: Path) -> None:
+    plan = with_stream()
+    first = len(plan.fixed)
+    places = [place for place in range(1, 9) if random_candidate(plan, place).method == "a"]
+    slow = random_candidate(plan, places[0])
+
+    def with_a_slow_one(
+        candidate: Candidate, rules: Sequence[Rule], part: int
+    ) -> Sequence[Mapping[str, Any]]:
+        if candidate.kind == "random" and candidate.arguments.get("x") == slow.arguments["x"]:
+            raise OutOfTime("the time for this work is up.")
+        return judge(candidate, rules, part)
+
+    trials = searched(tmp_path, first + 20, plan, judge=with_a_slow_one)
+    assert sum(trial.kind == "random" for trial in trials if trial.rule == 0) == 9
+    assert len(Study(tmp_path).stream()) == places[0]
+    # the slow one is run again when the study goes on
+    searched(tmp_path, first + 20, plan)
+    assert len(Study(tmp_path).stream()) == 10
+
+
+def test_random_values_cover_their_ranges() -> None:
+    space = {
+        "share": Real(0.0, 1.0),
+        "rate": Real(0.01, 100.0, log=True),
+        "depth": Whole(1, 4),
+        "kind": Choice(("x", None)),
+    }
+    plan = replace(plan_of(), methods={"a": space})
+    drawn_values = [random_candidate(plan, place).arguments for place in range(400)]
+    assert 0.4 < np.mean([values["share"] for values in drawn_values]) < 0.6
+    assert 0.5 < np.median([values["rate"] for values in drawn_values]) < 2.0
+    depths = [values["depth"] for values in drawn_values]
+    assert min(depths.count(depth) for depth in (1, 2, 3, 4)) > 70
+    assert {values["kind"] for values in drawn_values} == {"x", None}

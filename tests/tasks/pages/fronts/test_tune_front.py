@@ -98,6 +98,7 @@ def test_the_costs_of_limits_and_the_repeats() -> None:
     assert [cell.text for cell in cells(costs.rows[0])] == [
         "gap_max.sex <= 0.2",
         "0.760",
+        "no trial",
         "0.800",
         "\u22120.040",
     ]

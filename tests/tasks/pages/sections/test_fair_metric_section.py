@@ -37,6 +37,17 @@ def test_one_line_says_what_is_neutralised_and_taken() -> None:
     )
 
 
+def test_without_the_attribute_nothing_is_called_adapted() -> None:
+    hidden = report(adapts=False)
+    text = summary(hidden)
+    assert "removes the directions in which groups differ in rating (AUC 0.78 alone)" in text
+    assert "What is left of half of the training rows predicts sex" in text
+    blocks = build({"metric_report": hidden}).blocks
+    table = next(block for block in blocks if isinstance(block, Table))
+    assert ["rating", "differences between groups removed", 0.7801, 0.021] in table.rows
+    assert "adapt" not in text
+
+
 @pytest.mark.parametrize(
     ("aucs", "share"),
     [([0.8, 0.77], 0.1), ([0.8, 0.5], 1.0), ([0.8, 0.4], 1.0), ([0.7, 0.71], 0.0), ([0.5, 0.5], 0)],

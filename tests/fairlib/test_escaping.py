@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import io
 import re
+from collections.abc import Callable
+from html.parser import HTMLParser
 from xml.etree import ElementTree
 
+import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from evenhand.tasks.escaping import (
+from evenhand.fairlib.escaping import (
     PlainLines,
+    html_text,
     markdown_code,
     markdown_of_person,
     markdown_paragraphs,
@@ -160,3 +164,73 @@ def test_a_model_card_shows_what_others_wrote() -> None:
     assert not MENTION.search(page)
     assert not ADDRESS.search(page)
     assert text.count("\n# ") == 0
+
+
+def shown_everywhere() -> dict[str, Callable[[str], str]]:
+    """Each writer of text of others, by its name, as a function of that text."""
+    from evenhand.fairlib.evaluation.audit_page import audit_page
+    from evenhand.tasks.pages.build import render
+    from evenhand.tasks.pages.page_model import Front, Page, Section, Table
+
+    def page(text: str) -> str:
+        table = Table(text, [text, "b"], [[text, text]])
+        section = Section("one", text, [text, table])
+        return render(Page(Front("run", text, [], [text]), [section]))
+
+    def audit(text: str) -> str:
+        row = {"attribute": text, "group": text, "metric": "count", "n": 5}
+        groups = pd.DataFrame([{**row, "value": 5.0, "lower": None, "status": "ok"}])
+        return audit_page({text: [text]}, groups, pd.DataFrame(), 0.95, text)
+
+    return {"page": page, "audit": audit, "text": lambda text: f"<p>{html_text(text)}</p>"}
+
+
+@pytest.mark.parametrize("writer", ["page", "audit", "text"])
+def test_pages_show_text_as_it_is(writer: str) -> None:
+    write = shown_everywhere()[writer]
+    # a page marks **bold** and `code` of its own sentences up, and of names in them
+    ordinary = tags_of(write("people")) | {"strong", "code"}
+    for text in HOSTILE:
+        page = write(text)
+        assert tags_of(page) <= ordinary, text
+        assert not CONTROLS.search(page.replace("\r", "")), text
+        assert "javascript:" not in "".join(re.findall(r'href="[^"]*"', page))
+
+
+def tags_of(page: str) -> set[str]:
+    """Names of a page's elements, with those of their attributes that run or load something."""
+    parser = Elements()
+    parser.feed(page)
+    return parser.found
+
+
+class Elements(HTMLParser):
+    """Collects the elements of a page."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: set[str] = set()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.found.add(tag)
+        self.found |= {name for name, _ in attrs if name.startswith("on") or name == "src"}
+
+
+def test_a_run_is_summarised_for_prefect_as_text() -> None:
+    from evenhand.flows.engine import Verdict
+    from evenhand.flows.prefect_flows import _summary
+
+    for text in HOSTILE:
+        verdict = Verdict("run-1", "refused", 1, artifacts={"report": text})
+        verdict.gates = {"results": [{"text": text, "passed": False}]}
+        page = rendered(_summary(verdict))
+        assert set(re.findall(r"<(\w+)", page)) <= {"p", "strong", "code", "ul", "li"}, page
+        assert not CONTROLS.search(page)
+
+
+def test_a_line_on_stderr_obeys_nobody(capsys: pytest.CaptureFixture[str]) -> None:
+    from evenhand.flows.commands.terminal import print_note
+
+    print_note(f"evenhand: {ESCAPE}{REORDERED}")
+    (line,) = capsys.readouterr().err.splitlines()
+    assert not CONTROLS.search(line)

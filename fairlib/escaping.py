@@ -1,7 +1,9 @@
 """Text of others (names of columns, values, descriptions) in each language that people read.
 
-One function for each language: `plain_text` for HTML, SVG and XML, whose libraries escape markup
-themselves, `markdown_text` and `markdown_code` for Markdown, and `PlainLines` for terminals.
+One function for each language: `plain_text` for SVG, XML and templates of HTML, whose libraries
+escape markup themselves, `html_text` for other HTML, `markdown_text` and `markdown_code` for
+Markdown, and `PlainLines` and `terminal_text` for terminals. YAML has
+`evenhand.data_contracts.yaml_writer`. No command writes CSV, whose cells could be formulas.
 """
 
 from __future__ import annotations
@@ -15,7 +17,8 @@ from typing import Any, TextIO
 _CONTROLS = "\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff"
 # Unicode's Bidi_Control characters, which show text in another order than it is read by a program.
 _BIDI = "\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"
-_UNPRINTABLE = re.compile(f"[{_CONTROLS}{_BIDI}]")
+UNPRINTABLE = re.compile(f"[{_CONTROLS}{_BIDI}]")
+"""Characters that are not shown, or that reorder what is shown."""
 # A terminal moves its cursor at a carriage return, and then overwrites what it has shown.
 _UNPRINTABLE_AT_TERMINAL = re.compile(f"[{_CONTROLS}{_BIDI}\r]")
 # Characters that mean something in Markdown; an underscore within a word does not.
@@ -34,7 +37,7 @@ _SCRIPT_LINK = re.compile(r"\b(javascript|vbscript|data)(?=\s*\\?\s*:)", re.IGNO
 
 def plain_text(text: str) -> str:
     """Replace controls and characters that reorder text by U+FFFD; keep tabs and line breaks."""
-    return _UNPRINTABLE.sub("\ufffd", text)
+    return UNPRINTABLE.sub("\ufffd", text)
 
 
 def plain_texts(value: Any) -> Any:
@@ -44,6 +47,11 @@ def plain_texts(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [plain_texts(item) for item in value]
     return plain_text(value) if isinstance(value, str) else value
+
+
+def html_text(value: Any) -> str:
+    """Write a value as text of an HTML page, or of an attribute in quotes."""
+    return html.escape(plain_text(str(value)))
 
 
 def terminal_text(text: str) -> str:

@@ -1,0 +1,86 @@
+"""How two thousand odd inputs end: tables, jobs, contracts, gates, rows for a model, models, answers of servers.
+
+    python -m benchmarks.studies.fuzzed_inputs [--kind KIND ...] [--only-bombs]
+
+Each kind is tried in one process; an input is a fault if it ends with another exit code than a wrong
+input may have, with a traceback or an internal fault, with more than its line, or if something is
+left that is no result. Inputs that unpack to more than a machine has are tried in processes of
+their own, whose memory is measured.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from benchmarks.common import log, provenance, read_result, write_result
+from tests.chaos.bombs import BOMBS, LIMIT_BYTES, tried
+from tests.chaos.fuzzing import COUNTS
+
+NAME = "fuzzed_inputs"
+COMMAND = "python -m benchmarks.studies.fuzzed_inputs"
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def inputs_of(kind: str, count: int) -> dict[str, Any]:
+    """Try the inputs of a kind in a process of its own."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "summary.json"
+        command = [sys.executable, "-m", "tests.chaos.fuzzing", kind, "--count", str(count)]
+        subprocess.run([*command, "--summary", str(path)], cwd=ROOT, check=True)
+        content: dict[str, Any] = json.loads(path.read_text())
+    return content
+
+
+def bombs() -> dict[str, Any]:
+    """Try every input that unpacks to much."""
+    results = {}
+    for bomb in BOMBS:
+        ended = tried(bomb.__name__)
+        log(bomb.__name__, ended)
+        results[bomb.__name__.replace("_", " ")] = {
+            "exit_code": ended["code"],
+            "file_kb": ended["file_kb"],
+            "peak_memory_mb": ended["peak_memory_mb"],
+            "cpu_s": ended["cpu_s"],
+        }
+    return results
+
+
+def main() -> None:
+    """Try them, and keep the outcome of each kind."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--kind", action="append", choices=list(COUNTS))
+    parser.add_argument("--only-bombs", action="store_true")
+    arguments = parser.parse_args()
+    for kind in arguments.kind or COUNTS:
+        if not arguments.only_bombs:
+            keep("kinds", {kind: inputs_of(kind, COUNTS[kind])})
+    if arguments.only_bombs or not arguments.kind:
+        keep("bombs", bombs())
+
+
+def keep(part: str, results: dict[str, Any]) -> None:
+    """Write results of a part in place of those that an earlier call found."""
+    earlier = read_result(NAME)
+    parts = {name: dict(earlier.get(name, {})) for name in ("kinds", "bombs")}
+    parts[part] |= results
+    kinds = parts["kinds"]
+    content = {
+        **provenance(COMMAND),
+        "inputs": sum(kind["inputs"] for kind in kinds.values()),
+        "faults": sum(len(kind["faults"]) for kind in kinds.values()),
+        "kinds": kinds,
+        "limit_of_a_bomb_mb": LIMIT_BYTES // 1_000_000,
+        "bombs": parts["bombs"],
+    }
+    write_result(NAME, content)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,322 @@
+r"""Whether a comparable person would be decided otherwise: proved, found, or not known.
+
+Two people are comparable if their fair distance is at most a radius. Without a fair metric they
+are comparable if they differ in sensitive columns alone: all their values are tried, so that the
+answer is a proof for every kind of model.
+
+With a fair metric a real person, with values that the table allows, is sought first; then the
+bounds of :mod:`evenhand.fairlib.certificates` say whether anybody within the radius can be decided
+otherwise. Their points also have values between categories, so a person may be neither found nor
+excluded: that is not known.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+
+from evenhand.fairlib.arrays import Bool, Float, Float32
+from evenhand.fairlib.certificates import measures
+from evenhand.fairlib.certificates.branching import MARGIN, network_rings
+from evenhand.fairlib.certificates.networks import NotProvedError
+from evenhand.fairlib.certificates.proof import margin_threshold
+from evenhand.fairlib.distances.metric_base import Metric
+from evenhand.fairlib.methods.decided import predictions_of
+from evenhand.fairlib.preprocessing.encoder import TableEncoder, category_name
+
+Status = Literal["none", "found", "unknown", "refused"]
+# Combinations of sensitive values that are tried.
+MOST_TRIED = 5000
+# Fair distances as shares of the radius at which the margin is bounded.
+SHARES = (0.0, 0.25, 0.5, 0.75, 1.0)
+# Effort for one person: rounds of the trees' branch and bound, and parts of a network's.
+TREE_ROUNDS = (1, 64, 1024)
+NETWORK_PARTS = 1000
+TOLERANCE = 1e-9
+
+
+@dataclass(frozen=True)
+class Comparables:
+    """What is known about people who are comparable to one person.
+
+    Parameters
+    ----------
+    status : {"none", "found", "unknown", "refused"}
+        ``"none"``: it is proved that nobody comparable is decided otherwise; ``"found"``: somebody
+        is; ``"unknown"``: neither was found; ``"refused"``: no proof exists for this model.
+    radius : float
+        Fair distance up to which people are comparable.
+    method : str
+        How it is known, in words.
+    proved_radius : float or None, default None
+        Fair distance within which the decision provably stays; None where nothing is proved.
+    differs : mapping of str to value, default empty
+        Columns in which the nearest person found differs, with that person's values.
+    distance : float or None, default None
+        Fair distance of that person.
+    reason : str, default ""
+        Why it is not known, or refused.
+    tried : int, default 0
+        People whose decision the model was asked for.
+    """
+
+    status: Status
+    radius: float
+    method: str
+    proved_radius: float | None = None
+    differs: Mapping[str, Any] = field(default_factory=dict)
+    distance: float | None = None
+    reason: str = ""
+    tried: int = 0
+
+
+class ComparablePeople:
+    """Looks for comparable people of many people of one model.
+
+    Parameters
+    ----------
+    model : Method or DecidedModel
+        Fitted, for two labels.
+    encoder : TableEncoder
+        Fitted encoder of its rows.
+    sensitive : mapping of str to sequence
+        The values that each sensitive column may have; columns that the model does not read have
+        no effect.
+    metric : Metric or None, default None
+        Fitted fair metric; None: people differ in sensitive columns alone.
+    radius : float, default 0
+        Fair distance up to which people are comparable.
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        encoder: TableEncoder,
+        sensitive: Mapping[str, Sequence[Any]],
+        metric: Metric | None = None,
+        radius: float = 0.0,
+    ) -> None:
+        self.model = model
+        self.encoder = encoder
+        self.sensitive = {
+            name: list(values) for name, values in sensitive.items() if name in encoder.groups_
+        }
+        self.metric = metric
+        self.radius = radius
+        self.prover: Any = None
+
+    def find(self, row: Mapping[str, Any], groups: Any = None) -> Comparables:
+        """Look for people who are comparable to one person.
+
+        Parameters
+        ----------
+        row : mapping of str to value
+            Values of the columns that the encoder reads; None where one is missing.
+        groups : str or None, default None
+            The person's group, where decisions depend on it.
+
+        Returns
+        -------
+        Comparables
+        """
+        if groups is not None:
+            reason = "decisions depend on the group, so that comparable people of two groups differ"
+            return Comparables("refused", self.radius, "", reason=reason)
+        frame = _frame([row], self.encoder)
+        encoded = self.encoder.transform(frame)
+        is_positive = bool(self._decisions(encoded)[0])
+        nearest, tried, is_complete = self._nearest(row, encoded, is_positive=is_positive)
+        if self.metric is None:
+            return self._by_values(nearest, tried, is_complete=is_complete)
+        if nearest is not None:
+            method = "the model was asked about people with other sensitive values"
+            return Comparables(
+                "found", self.radius, method, None, nearest[1], nearest[0], tried=tried
+            )
+        return self._proved(encoded, tried)
+
+    def _decisions(self, rows: Float32) -> Bool:
+        positive, _, _ = predictions_of(self.model, rows)
+        return positive
+
+    def _nearest(
+        self, row: Mapping[str, Any], encoded: Float32, *, is_positive: bool
+    ) -> tuple[tuple[float, dict[str, Any]] | None, int, bool]:
+        """The nearest person with other sensitive values who is decided otherwise, how many were
+        tried, and whether these are all.
+        """
+        names = list(self.sensitive)
+        sizes = [len(values) for values in self.sensitive.values()]
+        count = int(np.prod(np.array(sizes, dtype=np.float64))) if names else 0
+        combinations = list(
+            itertools.islice(itertools.product(*self.sensitive.values()), min(count, MOST_TRIED))
+        )
+        if not combinations:
+            return None, 0, True
+        rows = [{**row, **dict(zip(names, values, strict=True))} for values in combinations]
+        others = self.encoder.transform(_frame(rows, self.encoder))
+        is_other = self._decisions(others) != is_positive
+        distances = np.zeros(len(rows))
+        if self.metric is not None:
+            first = np.repeat(encoded.astype(np.float64), len(rows), axis=0)
+            distances = np.asarray(self.metric.distance(first, others.astype(np.float64)))
+            is_other &= distances <= self.radius * (1.0 + TOLERANCE) + TOLERANCE
+        if not is_other.any():
+            return None, len(rows), count <= MOST_TRIED
+        changes = [_differences(row, other) for other in rows]
+        # the nearest, and of these the one that differs in the fewest columns
+        order = sorted(
+            np.flatnonzero(is_other).tolist(),
+            key=lambda place: (distances[place], len(changes[place])),
+        )
+        best = order[0]
+        return (float(distances[best]), changes[best]), len(rows), count <= MOST_TRIED
+
+    def _by_values(
+        self, nearest: tuple[float, dict[str, Any]] | None, tried: int, *, is_complete: bool
+    ) -> Comparables:
+        """Without a metric: people who differ in sensitive columns alone."""
+        if not self.sensitive:
+            method = "the model reads no sensitive column"
+            return Comparables("none", 0.0, method, proved_radius=0.0)
+        method = "the model was asked about every combination of sensitive values"
+        if nearest is not None:
+            return Comparables("found", 0.0, method, None, nearest[1], nearest[0], tried=tried)
+        if not is_complete:
+            reason = f"more than {MOST_TRIED:,} combinations of sensitive values are possible"
+            return Comparables("unknown", 0.0, method, reason=reason, tried=tried)
+        return Comparables("none", 0.0, method, proved_radius=0.0, tried=tried)
+
+    def _proved(self, encoded: Float32, tried: int) -> Comparables:
+        """With a metric: bounds of the margin within the radius."""
+        method = "bounds of the margin over all people within the radius (docs/certificates.md)"
+        try:
+            threshold = margin_threshold(self.model)
+            rings = self._rings(encoded)
+        except NotProvedError as error:
+            return Comparables("refused", self.radius, method, reason=str(error), tried=tried)
+        proved, found = measures.decision_radii(rings, threshold)
+        proved_radius = float(proved[0])
+        if proved_radius >= self.radius * (1.0 - TOLERANCE):
+            return Comparables("none", self.radius, method, self.radius, tried=tried)
+        if np.isfinite(found[0]):
+            reason = (
+                "a point within the radius is decided otherwise, but it has values between those "
+                "of real people"
+            )
+        else:
+            reason = "the bounds are not tight enough with this effort"
+        return Comparables(
+            "unknown", self.radius, method, proved_radius, reason=reason, tried=tried
+        )
+
+    def _rings(self, encoded: Float32) -> list[measures.Ring]:
+        """Bounds of the margin and of minus the margin at rising fair distances."""
+        radii = sorted({share * self.radius for share in SHARES})
+        metric = self.metric
+        assert metric is not None
+        base = getattr(self.model, "base", self.model)
+        if getattr(base, "adapts_inputs", False):
+            raise NotProvedError("the model reads adapted columns, which are no linear map.")
+        if hasattr(base, "network_"):
+            rings = network_rings(base.network_, metric, encoded, radii, parts=NETWORK_PARTS)
+            return [ring.columns(MARGIN, np.sqrt(2.0)) for ring in rings]
+        if not hasattr(base, "booster_"):
+            raise NotProvedError("no bounds are known for this kind of model.")
+        return self._tree_rings(base, metric, encoded, radii)
+
+    def _tree_rings(
+        self, base: Any, metric: Metric, encoded: Float32, radii: Sequence[float]
+    ) -> list[measures.Ring]:
+        # compiles kernels
+        from evenhand.fairlib.certificates.trees import TreeProver
+
+        if self.prover is None:
+            self.prover = TreeProver(base, metric)
+        own = self.prover.sums(self.prover.read(encoded)).astype(np.float64)
+        rings = []
+        inner = 0.0
+        for radius in radii:
+            bounds = self.prover.margins(encoded, radius, rounds=TREE_ROUNDS)
+            ends = _columns(bounds.found_high, bounds.found_low)
+            proved = _columns(bounds.high, bounds.low)
+            rings.append(measures.Ring(inner, radius, _columns(own, own), ends, proved, proved))
+            inner = radius
+        return rings
+
+
+def _columns(high: Float, low: Float) -> Float:
+    """The margin and minus the margin side by side."""
+    return np.stack([high, -low], axis=1)
+
+
+def _frame(rows: Sequence[Mapping[str, Any]], encoder: TableEncoder) -> Any:
+    import pandas as pd
+
+    columns = {}
+    for name in encoder.groups_:
+        columns[name] = [row[name] for row in rows]
+    return pd.DataFrame(columns)
+
+
+def _differences(row: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
+    """Columns in which another person differs."""
+    changed = {}
+    for name, value in other.items():
+        own = row.get(name)
+        is_same = own is not None and category_name(own) == category_name(value)
+        if not is_same:
+            changed[name] = value
+    return {name: value for name, value in changed.items() if row.get(name) != value}
+
+
+def comparable_people(
+    model: Any,
+    encoder: TableEncoder,
+    row: Mapping[str, Any],
+    sensitive: Mapping[str, Sequence[Any]],
+    *,
+    metric: Metric | None = None,
+    radius: float = 0.0,
+) -> Comparables:
+    """Say whether anybody comparable to a person would be decided otherwise.
+
+    Parameters
+    ----------
+    model : Method or DecidedModel
+        Fitted, for two labels.
+    encoder : TableEncoder
+        Fitted encoder of its rows.
+    row : mapping of str to value
+        The person's values as in the table; None where one is missing.
+    sensitive : mapping of str to sequence
+        The values that each sensitive column may have.
+    metric : Metric or None, default None
+        Fitted fair metric; None: people differ in sensitive columns alone.
+    radius : float, default 0
+        Fair distance up to which people are comparable.
+
+    Returns
+    -------
+    Comparables
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from evenhand.fairlib.methods.gbdt import GBDTClassifier
+    >>> from evenhand.fairlib.preprocessing.encoder import ColumnSpec, TableEncoder
+    >>> years = np.arange(200) % 20
+    >>> frame = pd.DataFrame({"years": years, "sex": np.where(years % 2, "f", "m")})
+    >>> encoder = TableEncoder([ColumnSpec("years", "standard"), ColumnSpec("sex", "onehot")])
+    >>> X = encoder.fit(frame).transform(frame)
+    >>> model = GBDTClassifier(n_steps=20, max_depth=2, random_state=0).fit(X, years >= 10)
+    >>> row = {"years": 4, "sex": "f"}
+    >>> comparable_people(model, encoder, row, {"sex": ["f", "m"]}).status
+    'none'
+    """
+    people = ComparablePeople(model, encoder, sensitive, metric, radius)
+    return people.find(row)

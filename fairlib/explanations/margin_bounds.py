@@ -1,0 +1,506 @@
+r"""Bounds on a model's margin over all combinations of the values that some columns may have.
+
+Columns that do not change are fixed at the person's values first, so that trees lose the leaves
+that the person cannot reach, and the first layer of a network becomes a sum over the changeable
+columns.
+
+**Trees.** The sum over the trees of the largest leaf that any combination reaches.
+
+**Networks** of linear layers with ReLU between them. The first layer is a sum over columns, so its
+inputs have exact bounds. Every unit with an input in [l, u], l < 0 < u, lies below
+:math:`u (z - l) / (u - l)` and above :math:`\alpha z` with :math:`\alpha` 0 or 1 (Zhang et al.,
+"Efficient neural network robustness certification with general activation functions", NeurIPS
+2018). From the last layer to the first this leaves a sum over columns, whose largest value is
+exact.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Protocol
+
+import numpy as np
+
+from evenhand.fairlib.arrays import Float, Float32, Index
+from evenhand.fairlib.explanations.choices import Choices
+
+# Unit roundoff of float32.
+ROUNDOFF = 2.0**-24
+
+Domain = Sequence[Index]
+"""For each column the positions of the values that it may have, by rising cost."""
+
+
+Division = tuple[int, Index]
+"""The column at which to divide a domain, and the positions of the values of one half."""
+
+
+class MarginBounds(Protocol):
+    """Margins of one person with some values, in the direction of the favourable decision.
+
+    The model's own margin differs by at most `rounding`, because it computes in single precision.
+    """
+
+    rounding: float
+
+    def margin(self, picks: Sequence[int]) -> float:
+        """Margin with the values at these positions, one of each column."""
+
+    def upper(self, domain: Domain) -> float:
+        """Bound the margins of a domain from above."""
+
+    def division(self, domain: Domain) -> Division:
+        """Say where to divide a domain that has more than one combination."""
+
+
+def halves(positions: Index) -> Index:
+    """The half of a column's values that is nearer to the person's own one.
+
+    Parameters
+    ----------
+    positions : ndarray of intp
+        Positions of at least two of them, by rising cost.
+
+    Returns
+    -------
+    ndarray of intp
+        At least one and not all of them.
+    """
+    return positions[: len(positions) // 2]
+
+
+@dataclass(frozen=True)
+class Leaves:
+    """All leaves of a tree model as boxes of the matrix, tree by tree."""
+
+    value: Float  # shape (leaves,)
+    starts: Index  # first leaf of each tree
+    column: Index  # shape (leaves, depth): columns that a leaf's path tests
+    low: Float  # shape (leaves, depth): at least this much
+    high: Float  # shape (leaves, depth): less than this
+    base: float
+
+    @classmethod
+    def of(cls, booster: Any) -> Leaves:
+        """Read the trees of a fitted booster for two classes.
+
+        Parameters
+        ----------
+        booster : xgboost.Booster
+
+        Returns
+        -------
+        Leaves
+
+        Raises
+        ------
+        NotProvedError
+            For a booster that :func:`evenhand.fairlib.certificates.trees.read_trees` refuses.
+        """
+        from evenhand.fairlib.certificates.trees import read_trees
+
+        trees, _, features = read_trees(booster)
+        values: list[float] = []
+        starts: list[int] = []
+        paths: list[dict[int, list[float]]] = []
+        for root in trees.roots.tolist():
+            starts.append(len(values))
+            stack: list[tuple[int, dict[int, list[float]]]] = [(root, {})]
+            while stack:
+                node, path = stack.pop()
+                feature = int(trees.feature[node])
+                if feature < 0:
+                    values.append(float(trees.value[node]))
+                    paths.append(path)
+                    continue
+                column = int(features[feature])
+                cut = float(trees.above[node])
+                low, high = path.get(column, [-np.inf, np.inf])
+                stack.append((int(trees.left[node]), {**path, column: [low, min(high, cut)]}))
+                stack.append((int(trees.right[node]), {**path, column: [max(low, cut), high]}))
+        return cls._packed(values, starts, paths, float(trees.base))
+
+    @classmethod
+    def _packed(
+        cls,
+        values: list[float],
+        starts: list[int],
+        paths: list[dict[int, list[float]]],
+        base: float,
+    ) -> Leaves:
+        """The same as arrays; short paths are filled up with tests that everything passes."""
+        depth = max([1, *map(len, paths)])
+        column = np.zeros((len(paths), depth), dtype=np.intp)
+        low = np.full((len(paths), depth), -np.inf)
+        high = np.full((len(paths), depth), np.inf)
+        for leaf, path in enumerate(paths):
+            for place, (tested, ends) in enumerate(path.items()):
+                column[leaf, place] = tested
+                low[leaf, place] = ends[0]
+                high[leaf, place] = ends[1]
+        return cls(np.array(values), np.array(starts, dtype=np.intp), column, low, high, base)
+
+    @cached_property
+    def rounding(self) -> float:
+        """Bound on the rounding of a float32 sum of one leaf of each tree."""
+        largest = np.maximum.reduceat(np.abs(self.value), self.starts)
+        return ROUNDOFF * len(largest) * (abs(self.base) + float(largest.sum()))
+
+    @cached_property
+    def numbered_cuts(self) -> tuple[Float, Index, Index]:
+        """All cuts as pairs of column and number, and the position of each leaf's ends there."""
+        pairs = []
+        for ends in (self.low, self.high):
+            pairs.append(np.stack([self.column.ravel().astype(np.float64), ends.ravel()], axis=1))
+        cuts, numbers = np.unique(np.concatenate(pairs), axis=0, return_inverse=True)
+        low_cut, high_cut = numbers.reshape(2, *self.column.shape)
+        return cuts, low_cut, high_cut
+
+    def cuts(self) -> dict[int, Float]:
+        """Rising numbers of each matrix column at which a tree may change.
+
+        Returns
+        -------
+        dict of int to ndarray of float64
+        """
+        by_column: dict[int, Float] = {}
+        for tested in np.unique(self.column).tolist():
+            ends = self.low[self.column == tested]
+            numbers = np.unique(ends[np.isfinite(ends)])
+            more = self.high[self.column == tested]
+            by_column[tested] = np.unique(np.append(numbers, more[np.isfinite(more)]))
+        return by_column
+
+
+class TreeMargins:
+    """Margins of trees with some values of one person.
+
+    Parameters
+    ----------
+    leaves : Leaves
+        All leaves of the model.
+    encoded : ndarray of float32, shape (d,)
+        The person.
+    choices : list of Choices
+        Values of the changeable columns.
+    sign : {1, -1}
+        1 where a large margin is favourable.
+    """
+
+    def __init__(
+        self, leaves: Leaves, encoded: Float32, choices: Sequence[Choices], sign: int
+    ) -> None:
+        self.choices = choices
+        row = encoded.astype(np.float64)
+        free = np.zeros(len(row), dtype=np.bool_)
+        owner = np.full(len(row), -1, dtype=np.intp)
+        for place, column in enumerate(choices):
+            free[column.places] = True
+            owner[column.places] = place
+        own = row[leaves.column]
+        passes = (own >= leaves.low) & (own < leaves.high)
+        tests_free = free[leaves.column]
+        reached = (passes | tests_free).all(axis=1)
+        tree = np.repeat(
+            np.arange(len(leaves.starts)), np.diff(np.append(leaves.starts, len(leaves.value)))
+        )[reached]
+        self.value = sign * leaves.value[reached]
+        # tests of fixed columns are passed by every leaf that is left
+        self.column = np.where(tests_free, leaves.column, 0)[reached]
+        self.low = np.where(tests_free, leaves.low, -np.inf)[reached]
+        self.high = np.where(tests_free, leaves.high, np.inf)[reached]
+        counts = np.bincount(tree, minlength=len(leaves.starts))
+        # a tree with one leaf left is a constant
+        alone = counts[tree] == 1
+        self.base = sign * leaves.base + float(self.value[alone].sum())
+        kept = ~alone
+        self.value = self.value[kept]
+        self.column = self.column[kept]
+        self.low = self.low[kept]
+        self.high = self.high[kept]
+        self.starts = np.flatnonzero(np.append(True, np.diff(tree[kept]) > 0))[
+            : len(np.unique(tree[kept]))
+        ]
+        self.sizes = np.diff(np.append(self.starts, len(self.value)))
+        self.cuts, low_cut, high_cut = leaves.numbered_cuts
+        self.low_cut = low_cut[reached][kept]
+        self.high_cut = high_cut[reached][kept]
+        self.owner = owner
+        self.row = row
+        self.rounding = leaves.rounding
+
+    def _reached(self, near: Float, far: Float) -> Float:
+        """Value of each leaf that a box reaches, minus infinity of the others."""
+        reached = ((far[self.column] >= self.low) & (near[self.column] < self.high)).all(axis=1)
+        return np.where(reached, self.value, -np.inf)
+
+    def _largest(self, near: Float, far: Float) -> Float:
+        """Largest reachable leaf of each tree within a box."""
+        return np.asarray(np.maximum.reduceat(self._reached(near, far), self.starts))
+
+    def _point(self, picks: Sequence[int]) -> Float:
+        point = self.row.copy()
+        for choices, pick in zip(self.choices, picks, strict=True):
+            point[choices.places] = choices.encoded[pick]
+        return point
+
+    def margin(self, picks: Sequence[int]) -> float:
+        """As in :class:`MarginBounds`.
+
+        Parameters
+        ----------
+        picks : sequence of int
+            Position of a value in each column.
+
+        Returns
+        -------
+        float
+        """
+        if not len(self.starts):
+            return self.base
+        point = self._point(picks)
+        return self.base + float(self._largest(point, point).sum())
+
+    def _box(self, domain: Domain) -> tuple[Float, Float]:
+        """Smallest and largest number of each matrix column."""
+        near = self.row.copy()
+        far = self.row.copy()
+        for choices, positions in zip(self.choices, domain, strict=True):
+            encoded = choices.encoded[positions]
+            near[choices.places] = encoded.min(axis=0)
+            far[choices.places] = encoded.max(axis=0)
+        return near, far
+
+    def upper(self, domain: Domain) -> float:
+        """As in :class:`MarginBounds`.
+
+        Parameters
+        ----------
+        domain : sequence of ndarray of intp
+            Positions of the values that each column may have.
+
+        Returns
+        -------
+        float
+        """
+        if not len(self.starts):
+            return self.base
+        return self.base + float(self._largest(*self._box(domain)).sum())
+
+    def division(self, domain: Domain) -> Division:
+        """As in :class:`MarginBounds`: the cut on which the largest leaves differ most from those
+        of the cheapest values.
+
+        Parameters
+        ----------
+        domain : sequence of ndarray of intp
+            Positions of the values that each column may have.
+
+        Returns
+        -------
+        tuple of int and ndarray of intp
+        """
+        if not len(self.starts):
+            return _widest(domain)
+        values = self._reached(*self._box(domain))
+        largest = np.maximum.reduceat(values, self.starts)
+        is_largest = values == np.repeat(largest, self.sizes)
+        corner = self._point([int(positions[0]) for positions in domain])
+        gaps = np.repeat(largest - self._largest(corner, corner), self.sizes)
+        leaves = np.flatnonzero(is_largest & (gaps > 0.0))
+        tested = corner[self.column[leaves]]
+        below = tested < self.low[leaves]
+        above = tested >= self.high[leaves]
+        numbers = np.where(below, self.low_cut[leaves], self.high_cut[leaves])
+        failed = below | above
+        weights = np.broadcast_to(gaps[leaves][:, None], failed.shape)[failed]
+        total = np.bincount(numbers[failed], weights=weights, minlength=1)
+        for cut in np.argsort(-total, kind="stable").tolist():
+            if total[cut] <= 0.0:
+                break
+            matrix_column = int(self.cuts[cut, 0])
+            column = int(self.owner[matrix_column])
+            choices = self.choices[column]
+            position = int(np.flatnonzero(choices.places == matrix_column)[0])
+            positions = domain[column]
+            reached = choices.encoded[positions, position] >= self.cuts[cut, 1]
+            if reached.any() and not reached.all():
+                return column, positions[reached]
+        return _widest(domain)
+
+
+class NetworkMargins:
+    """Margins of a network, or of a linear model, with some values of one person.
+
+    Parameters
+    ----------
+    layers : list of tuple of two ndarrays
+        Weights (out, in) and biases (out,) of layers with ReLU between them; the last has one
+        output, the margin.
+    encoded : ndarray of float32, shape (d,)
+        The person.
+    choices : list of Choices
+        Values of the changeable columns.
+    sign : {1, -1}
+        1 where a large margin is favourable.
+    """
+
+    def __init__(
+        self,
+        layers: Sequence[tuple[Float, Float]],
+        encoded: Float32,
+        choices: Sequence[Choices],
+        sign: int,
+    ) -> None:
+        self.choices = choices
+        row = encoded.astype(np.float64)
+        weight, bias = layers[0]
+        self.start = weight @ row + bias
+        # what each value adds to the inputs of the first layer's units
+        self.added = []
+        for column in choices:
+            moved = column.encoded.astype(np.float64) - row[column.places]
+            self.added.append(moved @ weight[:, column.places].T)
+        last_weight, last_bias = layers[-1]
+        self.later = [*layers[1:-1], (sign * last_weight, sign * last_bias)]
+        self.rounding = self._rounding(layers, row)
+        if len(layers) == 1:
+            self.later = []
+            self.start = sign * self.start
+            self.added = [sign * added for added in self.added]
+
+    def _rounding(self, layers: Sequence[tuple[Float, Float]], row: Float) -> float:
+        """Bound on the rounding of float32 layers: the terms of each path from input to output,
+        times the sum of their absolute values (Higham 2002, section 3.1), twice.
+        """
+        size = np.abs(row)
+        for column in self.choices:
+            largest = np.abs(column.encoded).max(axis=0).astype(np.float64)
+            size[column.places] = np.maximum(size[column.places], largest)
+        terms = 0
+        for weight, bias in layers:
+            size = np.abs(weight) @ size + np.abs(bias)
+            terms += weight.shape[1] + 2
+        return 2.0 * ROUNDOFF * terms * float(size[0])
+
+    def margin(self, picks: Sequence[int]) -> float:
+        """As in :class:`MarginBounds`.
+
+        Parameters
+        ----------
+        picks : sequence of int
+            Position of a value in each column.
+
+        Returns
+        -------
+        float
+        """
+        inputs = self.start.copy()
+        for added, pick in zip(self.added, picks, strict=True):
+            inputs += added[pick]
+        for weight, bias in self.later:
+            inputs = weight @ np.maximum(inputs, 0.0) + bias
+        return float(inputs[0])
+
+    def _linear(self, domain: Domain) -> tuple[list[Float], float]:
+        """What each value of a column adds to a linear bound of the margin, and its constant."""
+        parts = [added[positions] for added, positions in zip(self.added, domain, strict=True)]
+        low = self.start.copy()
+        high = self.start.copy()
+        for part in parts:
+            low += part.min(axis=0)
+            high += part.max(axis=0)
+        direction, constant = self._linear_bound(low, high)
+        effects = [part @ direction for part in parts]
+        return effects, constant + float(direction @ self.start)
+
+    def upper(self, domain: Domain) -> float:
+        """As in :class:`MarginBounds`.
+
+        Parameters
+        ----------
+        domain : sequence of ndarray of intp
+            Positions of the values that each column may have.
+
+        Returns
+        -------
+        float
+        """
+        effects, constant = self._linear(domain)
+        return constant + sum(float(effect.max()) for effect in effects)
+
+    def division(self, domain: Domain) -> Division:
+        """As in :class:`MarginBounds`: the column whose best value adds most to that of the
+        cheapest one.
+
+        Parameters
+        ----------
+        domain : sequence of ndarray of intp
+            Positions of the values that each column may have.
+
+        Returns
+        -------
+        tuple of int and ndarray of intp
+        """
+        effects, _ = self._linear(domain)
+        # values with the same effect may still move the units' inputs
+        gains = []
+        for effect in effects:
+            gain = float(effect.max() - effect[0]) + 1e-3 * float(np.ptp(effect))
+            gains.append(gain if len(effect) > 1 else -1.0)
+        column = int(np.argmax(gains))
+        if gains[column] <= 0.0:
+            return _widest(domain)
+        effect = effects[column]
+        chosen = effect > (float(effect.max()) + float(effect[0])) / 2.0
+        if not chosen.any() or chosen.all():
+            return column, halves(domain[column])
+        return column, domain[column][chosen]
+
+    def _linear_bound(self, low: Float, high: Float) -> tuple[Float, float]:
+        """Coefficients of the first layer's inputs, and a constant, whose sum is nowhere below the
+        margin.
+        """
+        if not self.later:
+            return np.ones(len(low)), 0.0
+        ends = [(low, high)]
+        for weight, bias in self.later[:-1]:
+            inner_low = np.maximum(ends[-1][0], 0.0)
+            inner_high = np.maximum(ends[-1][1], 0.0)
+            positive = np.maximum(weight, 0.0)
+            negative = np.minimum(weight, 0.0)
+            ends.append(
+                (
+                    positive @ inner_low + negative @ inner_high + bias,
+                    positive @ inner_high + negative @ inner_low + bias,
+                )
+            )
+        weight, bias = self.later[-1]
+        coefficients = weight[0]
+        constant = float(bias[0])
+        for place in range(len(ends) - 1, -1, -1):
+            least, most = ends[place]
+            unsure = (least < 0.0) & (most > 0.0)
+            slope = np.where(most > 0.0, 1.0, 0.0)
+            width = np.where(unsure, most - least, 1.0)
+            upper_slope = np.where(unsure, most / width, slope)
+            lower_slope = np.where(unsure & (most < -least), 0.0, slope)
+            rising = coefficients > 0.0
+            constant -= float(
+                (np.where(rising & unsure, coefficients * upper_slope * least, 0.0)).sum()
+            )
+            coefficients = coefficients * np.where(rising, upper_slope, lower_slope)
+            if place:
+                weight, bias = self.later[place - 1]
+                constant += float(coefficients @ bias)
+                coefficients = coefficients @ weight
+        return coefficients, constant
+
+
+def _widest(domain: Domain) -> Division:
+    """The column with most values, and the half of them that costs least."""
+    sizes = [len(positions) for positions in domain]
+    column = int(np.argmax(sizes))
+    return column, halves(domain[column])

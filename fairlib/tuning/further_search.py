@@ -1,0 +1,421 @@
+r"""What a longer search could still gain, from a stream of independent random settings.
+
+A guided search says nothing about the settings that it did not try: it tries those like the best
+ones. Settings that are drawn independently from a space can be exchanged with one another, and so
+they are evidence of all settings of the space.
+
+Let :math:`U_i` be the share of settings that are better than the i-th setting of the stream. It is
+uniform on (0, 1), or larger where settings tie. The share of settings better than the best of n is
+the smallest of n such numbers.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+
+from evenhand.fairlib.arrays import Bool, Float
+from evenhand.fairlib.execution import generator
+
+# The bound on the share holds at all numbers of settings up to here together.
+MOST_SETTINGS = 10**6
+# The bound changes at numbers of settings that grow by this factor, from the first on.
+EPOCH_FACTOR = 1.1
+FIRST_EPOCH = 8
+# Fewest settings in the tail that an extreme-value distribution is fitted to, and the share of the
+# stream that the tail is where there are more.
+LEAST_TAIL = 25
+TAIL_SHARE = 0.15
+MOST_TAIL = 150
+# A fit with a smaller p-value is rejected.
+LEAST_P = 0.1
+# Simulated tails, by which the fit is checked and its bound is calibrated.
+SIMULATIONS = 400
+# Numbers of standard errors that are added to the shape, of which the first that suffices is taken.
+ERRORS = (0.0, 0.5, 1.0, 1.5, 2.0, 2.5, 3.0)
+# With a shape of 0, the share above the bound is divided by the first of these that suffices.
+FACTORS = (1.0, 1.5, 2.0, 3.0, 5.0, 10.0, 30.0, 100.0)
+# The shape is taken as above 0 if it is by more than so many standard errors.
+LARGEST_T = 1.64
+TOO_HEAVY = "the largest values are spread wider than those of a bounded metric"
+
+
+def share_bound(settings: int, level: float = 0.95) -> float:
+    r"""Bound the share of settings that are better than the best of so many random ones.
+
+    The bound assumes nothing about the distribution, and holds at all numbers of settings together,
+    so the stream may be stopped at any time for any reason:
+    :math:`P(\exists n: \min(U_1, ..., U_n) > p_n) \le 1 - level`. For a fixed n the bound
+    :math:`1 - (1 - level)^{1/n}`, about 3 / n, would do ("rule of three"); this one is some two
+    times as large.
+
+    It is constant on epochs that begin at :math:`m_1 < m_2 < ...`. The smallest of more numbers is
+    smaller, so the bound fails within an epoch only if it fails at its beginning. The chance
+    :math:`v_k` that it fails for the first time in epoch k follows from
+    :math:`v_k = (1 - p_k)^{m_k} - \sum_{j<k} v_j (1 - p_k)^{m_k - m_j}`, and
+    :math:`p_k = 1 - a_k^{1/m_k}` with :math:`a_k` falling as :math:`1 / (k + 10)`, scaled so that
+    :math:`\sum_k v_k = 1 - level`. The union over epochs of growing length is the usual way to
+    confidence sequences [1]_; here its sum is exact, as the events follow from one another.
+
+    Parameters
+    ----------
+    settings : int
+        Number of settings of the stream that were judged.
+    level : float
+        Chance that the bound holds at all times.
+
+    Returns
+    -------
+    float
+        From 0 to 1; 1 for fewer settings than the first epoch has.
+
+    Raises
+    ------
+    ValueError
+        If the level is not between 0 and 1.
+
+    References
+    ----------
+    .. [1] S. R. Howard, A. Ramdas, J. McAuliffe and J. Sekhon, "Time-uniform, nonparametric,
+       nonasymptotic confidence sequences", Annals of Statistics 49 (2021).
+
+    Examples
+    --------
+    >>> round(share_bound(300), 3)
+    0.024
+    """
+    if not 0.0 < level < 1.0:
+        raise ValueError(f"level: got {level!r}, expected a number between 0 and 1")
+    starts = _epoch_starts()
+    epoch = int(np.searchsorted(starts, settings, side="right")) - 1
+    if epoch < 0:
+        return 1.0
+    return float(_epoch_bounds(level)[epoch])
+
+
+@lru_cache(maxsize=1)
+def _epoch_starts() -> Float:
+    """First number of settings of each epoch."""
+    starts = [FIRST_EPOCH]
+    while starts[-1] < MOST_SETTINGS:
+        starts.append(max(starts[-1] + 1, math.floor(EPOCH_FACTOR * starts[-1])))
+    return np.array(starts, dtype=np.float64)
+
+
+@lru_cache(maxsize=8)
+def _epoch_bounds(level: float) -> Float:
+    """Bound of each epoch, so that the chance of any failure is 1 - `level`."""
+    starts = _epoch_starts()
+    weights = 1.0 / (np.arange(len(starts)) + 10.0)
+    # more than the sum of the chances at the beginnings of the epochs, and less
+    low = 0.0
+    high = 1.0 / weights[0]
+    for _ in range(60):
+        scale = (low + high) / 2
+        bounds = 1.0 - np.minimum(scale * weights, 1.0) ** (1.0 / starts)
+        if failure_chance(bounds, starts) > 1.0 - level:
+            high = scale
+        else:
+            low = scale
+    return 1.0 - (low * weights) ** (1.0 / starts)
+
+
+def failure_chance(bounds: Float, starts: Float) -> float:
+    """Chance that the smallest of uniform numbers is above its epoch's bound at any time.
+
+    Parameters
+    ----------
+    bounds : ndarray, shape (K,)
+        Bound of each epoch; they fall.
+    starts : ndarray, shape (K,)
+        Number of settings at which each epoch begins.
+
+    Returns
+    -------
+    float
+    """
+    first = np.zeros(len(starts))
+    for k, start in enumerate(starts):
+        log_miss = np.log1p(-bounds[k])
+        after = np.exp(log_miss * (start - starts[:k]))
+        first[k] = np.exp(log_miss * start) - first[:k] @ after
+    return float(first.sum())
+
+
+@dataclass(frozen=True)
+class GainBound:
+    """Bound on what a longer search could still gain.
+
+    Parameters
+    ----------
+    gain : float or None
+        Largest gain of the metric; None if the values do not tell.
+    reason : str
+        Why they do not tell; empty if they do.
+    tail : int
+        Number of settings that the distribution was fitted to.
+    shape : float or None
+        Shape of the fitted distribution; below 0 there is a largest possible value.
+    p_value : float or None
+        Of the test that the tail has this distribution.
+    """
+
+    gain: float | None
+    reason: str = ""
+    tail: int = 0
+    shape: float | None = None
+    p_value: float | None = None
+
+
+def gain_bound(
+    merits: Float, best: float, times: float = 10.0, *, level: float = 0.9, seed: int = 0
+) -> GainBound:
+    r"""Bound what a search that is so many times as long could gain.
+
+    The largest merits are taken as a sample of a generalised Pareto distribution,
+    :math:`P(Y - u > y) = \zeta (1 + \xi y / \sigma)^{-1/\xi}`, which is the limit of the tail of
+    most distributions [1]_. That is an assumption, and so is :math:`\xi \le 0`: metrics are
+    bounded, and so their tails are no heavier than exponential ones. The first is tested by the
+    Cramér-von-Mises distance with simulated tails, and the second by the estimate; a tail that
+    fails gives no bound. The parameters are estimated as in [2]_.
+
+    The bound is a quantile of the largest of the further settings, for a shape that is larger than
+    its estimate by a number of standard errors :math:`(1 + \xi) / \sqrt k`, at most 0, and a scale
+    that gives the mean excess with it. The number is the smallest with which bounds from simulated
+    tails of this size, with a shape one standard error larger than the estimate, cover the gain
+    with a level halfway to 1: the estimate of the shape may be wrong in the other direction.
+
+    Parameters
+    ----------
+    merits : ndarray, shape (n,)
+        Of each setting of the stream, larger is better; NaN of those that do not count.
+    best : float
+        Merit of the best setting that any search found.
+    times : float
+        Length of the longer search over that of the stream.
+    level : float
+        Chance that the bound covers the gain, if the assumption holds.
+    seed : int
+        Seed of the simulated tails.
+
+    Returns
+    -------
+    GainBound
+
+    References
+    ----------
+    .. [1] J. Pickands, "Statistical inference using extreme order statistics", Annals of
+       Statistics 3 (1975).
+    .. [2] J. Zhang and M. A. Stephens, "A new and efficient estimation method for the generalized
+       Pareto distribution", Technometrics 51 (2009).
+    """
+    counted = np.sort(merits[np.isfinite(merits)])[::-1]
+    size = int(min(max(LEAST_TAIL, TAIL_SHARE * len(counted)), MOST_TAIL))
+    if len(counted) <= size:
+        reason = f"{len(counted)} settings count, and the tail needs more than {LEAST_TAIL}"
+        return GainBound(None, reason)
+    excesses = counted[:size] - counted[size]
+    excesses = excesses[excesses > 0.0]
+    if len(excesses) < LEAST_TAIL // 2 or len(np.unique(excesses)) < len(excesses) / 2:
+        return GainBound(None, "too many of the best settings are equal", len(excesses))
+    shape, scale = (float(value[0]) for value in _pareto_fits(excesses[None, :]))
+    if shape > LARGEST_T * _standard_error(shape, len(excesses)):
+        return GainBound(None, TOO_HEAVY, len(excesses), shape)
+    rng = generator(seed, "further-search")
+    simulated = _pareto_quantiles(rng.random((SIMULATIONS, len(excesses))), shape, scale)
+    shapes, scales = _pareto_fits(simulated)
+    distances = _fit_distances(simulated, shapes, scales)
+    distance = _fit_distances(excesses[None, :], np.array([shape]), np.array([scale]))[0]
+    p_value = float(np.mean(distances >= distance))
+    if p_value < LEAST_P:
+        reason = "the largest values do not have the assumed distribution"
+        return GainBound(None, reason, len(excesses), shape, p_value)
+    further = (times - 1.0) * len(excesses)
+    caution = _sufficient_caution(rng, excesses, shape, further, (1.0 + level) / 2)
+    bound = float(_upper_quantiles(excesses[None, :], np.array([shape]), *caution)[0])
+    gain = max(0.0, float(counted[size]) + bound - best)
+    return GainBound(gain, "", len(excesses), shape, p_value)
+
+
+def _sufficient_caution(
+    rng: np.random.Generator, excesses: Float, shape: float, further: float, level: float
+) -> tuple[float, float]:
+    """Return the number of standard errors, and the share of excesses that is left above the bound,
+    with which bounds cover the largest of so many further excesses.
+
+    They are simulated with a shape that is one standard error larger than the estimate.
+    """
+    size = len(excesses)
+    true_shape = min(0.0, shape + float(_standard_error(shape, size)))
+    true_scale = float(excesses.mean()) * (1.0 - true_shape)
+    samples = _pareto_quantiles(rng.random((SIMULATIONS, size)), true_shape, true_scale)
+    shapes, _ = _pareto_fits(samples)
+    # the share of further excesses above the largest is exponential with this mean
+    share = np.minimum(rng.exponential(size=SIMULATIONS) / further, 1.0)
+    largest = _pareto_quantiles(1.0 - share, true_shape, true_scale)
+    share_above = min(0.5, -math.log(level) / further)
+    options = [(errors, share_above) for errors in ERRORS]
+    options += [(math.inf, share_above / factor) for factor in FACTORS]
+    for option in options:
+        if np.mean(largest <= _upper_quantiles(samples, shapes, *option)) >= level:
+            return option
+    return options[-1]
+
+
+def _standard_error(shape: Float | float, size: int) -> Float:
+    """Standard error of the estimated shape, of its maximum-likelihood estimate."""
+    return np.asarray(np.maximum(1.0 + np.asarray(shape), 0.1) / math.sqrt(size))
+
+
+def _upper_quantiles(samples: Float, shapes: Float, errors: float, share: float) -> Float:
+    """Excess that this share is above, of each row of excesses, with a shape larger by so many
+    standard errors.
+    """
+    size = samples.shape[1]
+    larger = np.zeros(len(shapes))
+    if math.isfinite(errors):
+        larger = np.minimum(shapes + errors * _standard_error(shapes, size), 0.0)
+    scales = samples.mean(axis=1) * (1.0 - larger)
+    return np.maximum(_pareto_quantiles(1.0 - share, larger, scales), samples.max(axis=1))
+
+
+def _pareto_quantiles(share: Float | float, shape: Float | float, scale: Float | float) -> Float:
+    """Quantiles of the generalised Pareto distribution."""
+    log_above = np.log1p(-np.asarray(share))
+    flat = np.abs(shape) < 1e-9
+    safe = np.where(flat, 1.0, shape)
+    return np.where(flat, -scale * log_above, scale * np.expm1(-safe * log_above) / safe)
+
+
+def _pareto_shares(excesses: Float, shape: Float, scale: Float) -> Float:
+    """Distribution function of the generalised Pareto distribution."""
+    flat = np.abs(shape) < 1e-9
+    safe = np.where(flat, 1.0, shape)
+    inner = np.maximum(1.0 + safe * excesses / scale, 0.0)
+    with np.errstate(divide="ignore"):
+        log_above = np.where(flat, -excesses / scale, -np.log(inner) / safe)
+    return -np.expm1(np.minimum(log_above, 0.0))
+
+
+def _pareto_fits(samples: Float) -> tuple[Float, Float]:
+    """Shape and scale of each row of excesses, by the estimator of Zhang and Stephens (2009).
+
+    The ratio theta = -shape / scale is a mean over candidates, weighted by their profile
+    likelihood.
+    """
+    ordered = np.sort(samples, axis=1)
+    n = ordered.shape[1]
+    candidates = 20 + int(math.sqrt(n))
+    quartile = ordered[:, max(int(n / 4 + 0.5) - 1, 0)]
+    places = np.arange(1, candidates + 1) - 0.5
+    steps = 1.0 - np.sqrt(candidates / places)
+    theta = 1.0 / ordered[:, -1, None] + steps / (3.0 * quartile[:, None])
+    logs = np.log1p(-theta[:, :, None] * ordered[:, None, :])
+    shapes = logs.mean(axis=2)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        likelihood = n * (np.log(-theta / shapes) - shapes - 1.0)
+    likelihood = np.where(np.isfinite(likelihood), likelihood, -np.inf)
+    weights = np.exp(likelihood - likelihood.max(axis=1, keepdims=True))
+    weights /= weights.sum(axis=1, keepdims=True)
+    mean_theta = (theta * weights).sum(axis=1)
+    shape = np.log1p(-mean_theta[:, None] * ordered).mean(axis=1)
+    return shape, -shape / mean_theta
+
+
+def _fit_distances(samples: Float, shapes: Float, scales: Float) -> Float:
+    """Cramér-von-Mises distance of each row of excesses to its fitted distribution."""
+    ordered = np.sort(samples, axis=1)
+    n = ordered.shape[1]
+    expected = (np.arange(n) + 0.5) / n
+    shares = _pareto_shares(ordered, shapes[:, None], scales[:, None])
+    return np.asarray(((shares - expected) ** 2).sum(axis=1) + 1.0 / (12.0 * n))
+
+
+@dataclass(frozen=True)
+class Multiplicity:
+    """How many of equally good models decide otherwise about the same people.
+
+    Parameters
+    ----------
+    models : int
+        Number of equally good models that the reference is compared with.
+    ambiguity : float
+        Share of people about whom at least one of them decides otherwise.
+    discrepancy : float
+        Largest share of people about whom a single one decides otherwise.
+    mean : float
+        Mean share of models that decide otherwise about a person.
+    by_group : mapping
+        Per attribute and group of at least `min_cell` people, ``people``, ``ambiguity`` and
+        ``mean``; None for smaller groups.
+    """
+
+    models: int
+    ambiguity: float
+    discrepancy: float
+    mean: float
+    by_group: dict[str, dict[str, dict[str, float] | None]]
+
+
+def multiplicity(
+    reference: Bool, decisions: Bool, groups: dict[str, np.ndarray], min_cell: int
+) -> Multiplicity:
+    """Count of how many equally good models a decision about a person depends.
+
+    Parameters
+    ----------
+    reference : ndarray of bool, shape (n,)
+        Decisions of the model in question.
+    decisions : ndarray of bool, shape (m, n)
+        Decisions of m models that are as good.
+    groups : dict
+        Per attribute the group of each person, shape (n,).
+    min_cell : int
+        Fewest people of a group whose shares are shown.
+
+    Returns
+    -------
+    Multiplicity
+
+    Raises
+    ------
+    ValueError
+        Without a model to compare with.
+
+    References
+    ----------
+    .. [1] C. Marx, F. Calmon and B. Ustun, "Predictive Multiplicity in Classification", ICML 2020.
+
+    Examples
+    --------
+    >>> other = np.array([[True, False, False, True], [True, True, False, False]])
+    >>> result = multiplicity(np.array([True, True, False, False]), other, {}, 1)
+    >>> result.ambiguity, result.discrepancy, result.mean
+    (0.5, 0.5, 0.25)
+    """
+    if not len(decisions):
+        raise ValueError("decisions: got no model, expected at least one")
+    differs = decisions != reference
+    share = differs.mean(axis=0)
+    by_group: dict[str, dict[str, dict[str, float] | None]] = {}
+    for attribute, values in groups.items():
+        rows = by_group.setdefault(attribute, {})
+        for name in np.unique(values):
+            members = values == name
+            rows[str(name)] = None
+            if members.sum() >= min_cell:
+                rows[str(name)] = {
+                    "people": float(members.sum()),
+                    "ambiguity": float((share[members] > 0).mean()),
+                    "mean": float(share[members].mean()),
+                }
+    return Multiplicity(
+        models=len(decisions),
+        ambiguity=float((share > 0).mean()),
+        discrepancy=float(differs.mean(axis=1).max()),
+        mean=float(share.mean()),
+        by_group=by_group,
+    )

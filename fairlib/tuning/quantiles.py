@@ -1,0 +1,57 @@
+"""The quantiles that are kept of a metric on unseen rows, and the chances that follow from them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+LEVELS = (0.01, 0.025, *(round(0.05 * step, 2) for step in range(1, 20)), 0.975, 0.99)
+"""Levels of the quantiles."""
+
+
+def chance_below(quantiles: Sequence[float], value: float) -> float:
+    """Return the chance that a metric with these quantiles is at most a value.
+
+    Parameters
+    ----------
+    quantiles : sequence of float
+        Of ``LEVELS``.
+    value : float
+
+    Returns
+    -------
+    float
+        From 0 to 1, linear between the quantiles.
+
+    Examples
+    --------
+    >>> round(chance_below([level for level in LEVELS], 0.6), 3)
+    0.6
+    """
+    if value < quantiles[0]:
+        return 0.0
+    if value >= quantiles[-1]:
+        return 1.0
+    place = int(np.searchsorted(quantiles, value, side="right")) - 1
+    low = quantiles[place]
+    high = quantiles[place + 1]
+    share = (value - low) / (high - low)
+    return float(LEVELS[place] + share * (LEVELS[place + 1] - LEVELS[place]))
+
+
+def quantile_of(quantiles: Sequence[float], level: float) -> float:
+    """Return the quantile of another level, linear between those that are kept.
+
+    Parameters
+    ----------
+    quantiles : sequence of float
+        Of ``LEVELS``.
+    level : float
+        From 0 to 1.
+
+    Returns
+    -------
+    float
+    """
+    return float(np.interp(level, LEVELS, quantiles))

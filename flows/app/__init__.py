@@ -1,0 +1,1 @@
+"""The pages of ``evenhand app``: models, versions and their records in a browser."""

@@ -1,0 +1,344 @@
+"""The search for a less discriminatory alternative: to which model, what it must keep, and what the
+search shows about models that it did not try.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from evenhand.fairlib.arrays import Bool
+from evenhand.fairlib.catalogue import better, describe
+from evenhand.fairlib.tuning.study import (
+    BY_VALUE,
+    Aim,
+    Limit,
+    Trial,
+    answer,
+    is_candidate,
+)
+from evenhand.flows.job import Job
+from evenhand.flows.job_file import job_path, load_job, shipped_jobs
+from evenhand.flows.resolved_job import ResolvedJob, resolve
+from evenhand.tasks.errors import InputError, input_errors
+
+# What an alternative keeps unless it is said.
+NO_WORSE = ("balanced_accuracy by 0.005",)
+# The metric that an alternative makes smaller unless it is said, of the first sensitive column.
+DISPARITY = "gap_max"
+# Levels of both bounds, and the length of the longer search that the second one is about.
+SHARE_LEVEL = 0.95
+GAIN_LEVEL = 0.9
+LONGER = 10.0
+# Most models that are compared with the champion person by person.
+MOST_COMPARED = 300
+
+
+@dataclass(frozen=True)
+class NoWorse:
+    """A metric that an alternative keeps, but for so much."""
+
+    metric: str
+    by: float
+
+    def limit(self, value: float) -> Limit:
+        """The limit on an alternative, where the champion has this value."""
+        if better(self.metric) == "higher":
+            return Limit(self.metric, ">=", round(value - self.by, 9))
+        return Limit(self.metric, "<=", round(value + self.by, 9))
+
+    @property
+    def widest(self) -> Limit:
+        """A limit that every model keeps, until the champion was judged."""
+        low, high = describe(self.metric)[0].domain
+        if better(self.metric) == "higher":
+            return Limit(self.metric, ">=", -1e9 if low is None else low)
+        return Limit(self.metric, "<=", 1e9 if high is None else high)
+
+
+@dataclass(frozen=True)
+class Alternative:
+    """To what an alternative is looked for, and what it must keep."""
+
+    to: str  # the job or the model, as the user named it
+    job: str  # name of the champion's job
+    no_worse: tuple[NoWorse, ...]
+    model: Mapping[str, Any] | None = None  # of a published model: name, version, uri, fingerprint
+
+
+def parse_no_worse(text: str) -> NoWorse:
+    """Read ``METRIC by NUMBER``; `InputError` for another form."""
+    match = re.fullmatch(r"\s*(\S+)\s+by\s+(\S+)\s*", text)
+    try:
+        by = float(match[2]) if match else -1.0
+    except ValueError:
+        by = -1.0
+    if match is None or not 0.0 <= by < float("inf"):
+        raise InputError(
+            f"no_worse {text!r} is not of the form METRIC by NUMBER, such as "
+            f"{NO_WORSE[0]!r}, with a number from 0 on."
+        )
+    return NoWorse(match[1], by)
+
+
+def with_champion(
+    job: Job, folder: str, store_url: str | None
+) -> tuple[Job, str, Alternative | None]:
+    """Return the job whose model is the champion, with the search of this one; and its folder.
+
+    A published model is looked up in the registry of the store at `store_url`, and the searched job
+    must have trained it. The champion's job must be of the same table and contract. Raises
+    `InputError` if the champion cannot be loaded.
+    """
+    tune = job.tune
+    if tune.alternative_to is None:
+        if tune.no_worse or tune.alternative_gap is not None:
+            raise InputError("no_worse and alternative_gap need alternative_to: a job or a model.")
+        return job, folder, None
+    no_worse = tuple(parse_no_worse(text) for text in tune.no_worse or NO_WORSE)
+    name = tune.alternative_to
+    is_job = job_path(name) is not None or name in shipped_jobs() or name == job.name
+    if not is_job:
+        return (
+            job,
+            folder,
+            Alternative(name, job.name, no_worse, _published_by(job, name, store_url)),
+        )
+    champion = job
+    champion_folder = folder
+    if name != job.name:
+        with input_errors(f"alternative_to {name!r} cannot be loaded: ", InputError):
+            champion, champion_folder = load_job(name)
+    searched = resolve(job, folder)
+    other = resolve(champion, champion_folder)
+    same_table = searched.source() == other.source()
+    if not same_table or searched.table_contract.digest != other.table_contract.digest:
+        raise InputError(
+            f"alternative_to {name!r} is a job of another table or contract: an alternative is "
+            "measured on the same rows."
+        )
+    changed = champion.model_copy(update={"tune": tune, "name": job.name})
+    return changed, champion_folder, Alternative(name, champion.name, no_worse)
+
+
+def _published_by(job: Job, name: str, store_url: str | None) -> dict[str, Any]:
+    """Return the published model of that name, which must be of the job."""
+    # imported lazily: other searches need no registry
+    from evenhand.tasks.execution.store import Store
+    from evenhand.tasks.registry.bundle import open_bundle
+
+    with (
+        tempfile.TemporaryDirectory() as scratch,
+        input_errors(f"alternative_to {name!r} cannot be loaded: ", InputError),
+    ):
+        bundle = open_bundle(name, Store(store_url), Path(scratch))
+    facts = bundle.evaluation
+    if bundle.is_proxy:
+        raise InputError(f"alternative_to {name!r} is a proxy, and no classifier.")
+    if facts.get("job") != job.name:
+        raise InputError(
+            f"alternative_to {name!r} was trained by the job {facts.get('job')!r}, and this is "
+            f"{job.name!r}: give the job that trained it."
+        )
+    return {
+        "name": bundle.name,
+        "version": bundle.version,
+        "uri": bundle.uri,
+        "fingerprint": facts.get("data_fingerprint"),
+        "method": facts.get("method"),
+    }
+
+
+def objectives_of(resolved: ResolvedJob) -> list[str]:
+    """Return the disparity that an alternative makes smaller."""
+    tune = resolved.job.tune
+    if tune.maximize or tune.minimize:
+        return [*tune.maximize, *tune.minimize]
+    sensitive = list(resolved.contract.sensitive)
+    if not sensitive:
+        raise InputError("an alternative needs a metric of groups: give --minimize METRIC.")
+    return [f"{DISPARITY}.{sensitive[0].name}"]
+
+
+def provisional(aim: Aim, alternative: Alternative) -> Aim:
+    """Return the aim of the search until the champion was judged: the limits are its metrics."""
+    limits = tuple(item.widest for item in alternative.no_worse)
+    confidence = aim.confidence
+    if confidence is None:
+        # both models are compared on the same rows, whose noise they share
+        confidence = BY_VALUE
+    return replace(aim, limits=(*limits, *aim.limits), confidence=confidence)
+
+
+def against_champion(aim: Aim, alternative: Alternative, metrics: Mapping[str, Any]) -> Aim:
+    """Return the aim with limits by what the champion has; `InputError` without a number."""
+    own_limits = aim.limits[len(alternative.no_worse) :]
+    limits = []
+    for item in alternative.no_worse:
+        value = metrics.get(item.metric, {}).get("value")
+        if value is None:
+            raise InputError(
+                f"no_worse {item.metric}: there is not enough evidence for this metric of "
+                f"{alternative.to}."
+            )
+        limits.append(item.limit(value))
+    return replace(aim, limits=(*limits, *own_limits))
+
+
+# what the search shows
+
+
+def certificate(
+    aim: Aim,
+    alternative: Alternative,
+    trials: Sequence[Trial],
+    stream: Sequence[int],
+    *,
+    seed: int,
+) -> dict[str, Any]:
+    """Return what was found, and what a longer search of the same space could still gain.
+
+    `stream` are the models of the stream of random settings that count. A setting is a model under
+    its best rule of decisions.
+    """
+    # imported lazily: other searches do not need it
+    from evenhand.fairlib.tuning.further_search import gain_bound, share_bound
+
+    metric = aim.objectives[0]
+    sign = 1.0 if better(metric) == "higher" else -1.0
+    by_value = aim.by_value
+    champion = champion_of(trials)
+    value = champion.metrics[metric]["value"]
+    assert value is not None, "the champion was judged"
+    found = answer(by_value, [trial for trial in trials if trial.state == "judged"])
+    best_value = value
+    number = champion.number
+    is_within = found is not None and by_value.miss(found.metrics) == 0
+    if found is not None and is_within:
+        found_value = found.metrics[metric]["value"]
+        if found_value is not None and sign * found_value > sign * value:
+            best_value = found_value
+            number = found.number
+    merits = merits_of(by_value, trials, stream)
+    gain = gain_bound(merits, sign * best_value, LONGER, level=GAIN_LEVEL, seed=seed)
+    bound = gain.gain
+    end = describe(metric)[0].domain[0 if sign < 0 else 1]
+    if bound is not None and end is not None:
+        bound = min(bound, abs(best_value - end))
+    no_worse = []
+    for item, limit in zip(alternative.no_worse, aim.limits, strict=False):
+        champion_value = champion.metrics[item.metric]["value"]
+        no_worse.append(
+            {"metric": item.metric, "by": item.by, "value": champion_value, "limit": str(limit)}
+        )
+    judged = [trial for trial in trials if trial.state == "judged"]
+    return {
+        "to": alternative.to,
+        "job": alternative.job,
+        "model": alternative.model,
+        "metric": metric,
+        "no_worse": no_worse,
+        "champion": {"number": champion.number, "value": value},
+        "best": {"number": number, "value": best_value},
+        "alternative_gap": round(abs(best_value - value), 9),
+        "models": len({trial.model for trial in trials}),
+        "judged_models": len({trial.model for trial in judged}),
+        "settings": len(trials),
+        "random": len(stream),
+        "random_as_good": int(np.isfinite(merits).sum()),
+        "share_level": SHARE_LEVEL,
+        "share_bound": share_bound(len(stream), SHARE_LEVEL),
+        "longer": LONGER,
+        "gain_level": GAIN_LEVEL,
+        "gain_bound": bound,
+        "gain_reason": gain.reason,
+        "tail": gain.tail,
+        "shape": gain.shape,
+        "p_value": gain.p_value,
+        "multiplicity": None,
+    }
+
+
+def champion_of(trials: Sequence[Trial]) -> Trial:
+    """Return the champion: the job as it is, under its own rule of decisions."""
+    for trial in trials:
+        if trial.kind == "job" and trial.rule == 0 and trial.state == "judged":
+            return trial
+    raise AssertionError("the champion is the first model")
+
+
+def merits_of(aim: Aim, trials: Sequence[Trial], models: Sequence[int]) -> np.ndarray:
+    """Return the merit of each model under its best rule, larger is better; NaN if it keeps the
+    limits under none.
+    """
+    merits = dict.fromkeys(models, np.nan)
+    for trial in trials:
+        is_counted = trial.model in merits and trial.state == "judged"
+        if not is_counted or aim.miss(trial.metrics) > 0:
+            continue
+        merit = -aim.losses(trial.metrics)[0]
+        if np.isfinite(merit):
+            merits[trial.model] = float(np.fmax(merits[trial.model], merit))
+    return np.array([merits[model] for model in models], dtype=np.float64)
+
+
+def equally_good(aim: Aim, trials: Sequence[Trial], count: int) -> list[Trial]:
+    """Return the trials that are no worse than the champion: they keep the first `count` limits by
+    the value. The first of them, by their numbers.
+    """
+    no_worse = replace(aim, limits=aim.limits[:count]).by_value
+    champion = champion_of(trials)
+    result = []
+    for trial in trials:
+        is_compared = trial.state == "judged" and is_candidate(trial) and trial is not champion
+        if is_compared and no_worse.miss(trial.metrics) == 0:
+            result.append(trial)
+    return result[:MOST_COMPARED]
+
+
+def multiplicity_document(
+    reference: Bool, decisions: Sequence[Bool], groups: Mapping[str, Any], min_cell: int
+) -> dict[str, Any] | None:
+    """Return how many of the equally good models decide otherwise, in all and by group; None
+    without such a model.
+    """
+    from evenhand.fairlib.tuning.further_search import multiplicity
+
+    if not decisions:
+        return None
+    columns = {name: np.asarray(values).astype(str) for name, values in groups.items()}
+    result = multiplicity(reference, np.stack(decisions), columns, min_cell)
+    return {
+        "models": result.models,
+        "people": len(reference),
+        "ambiguity": round(result.ambiguity, 6),
+        "discrepancy": round(result.discrepancy, 6),
+        "mean": round(result.mean, 6),
+        "by_group": result.by_group,
+        "min_cell": min_cell,
+    }
+
+
+def record_content(document: Mapping[str, Any], digest: str) -> dict[str, Any]:
+    """Return what the chain of a published model keeps of a search for alternatives to it."""
+    found = document["alternative"]
+    keys = ("metric", "alternative_gap", "models", "random", "share_bound", "gain_bound")
+    content = {key: found[key] for key in keys}
+    content |= {
+        "version": str(found["model"]["version"]),
+        "no_worse": [f"{item['metric']} by {item['by']:g}" for item in found["no_worse"]],
+        "value": found["champion"]["value"],
+        "best": found["best"]["value"],
+        "share_level": found["share_level"],
+        "gain_level": found["gain_level"],
+        "study": document["study"],
+        "digest": digest,
+    }
+    return dict(json.loads(json.dumps(content)))

@@ -1,0 +1,1 @@
+"""Case files: one decision about one person, with reasons, recourse, comparables and review."""

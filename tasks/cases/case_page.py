@@ -1,0 +1,280 @@
+"""A case file as a page, and the letter to the person."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import cache
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+from evenhand.tasks.pages import formats
+from evenhand.tasks.pages.build import render
+from evenhand.tasks.pages.page_model import Block, Cell, Front, Page, Section, Table
+
+Case = Mapping[str, Any]
+OUTCOMES = {"upheld": "The decision was upheld", "changed": "The decision was changed"}
+FOOTER = (
+    "This file is about one decision of one version of a model. It is no legal advice. It contains "
+    "everything that it shows and loads nothing."
+)
+
+
+def case_page(case: Case) -> str:
+    """Write a case file as HTML."""
+    return render(Page(_front(case), [section for section in _sections(case) if section.blocks]))
+
+
+def letter(case: Case) -> str:
+    """Write the letter to the person as HTML, in plain language."""
+    template = _templates().get_template("letter.html.j2")
+    text: str = formats.printable(
+        template.render(
+            case=case,
+            steps=[recourse_sentence(change) for change in case["recourse"]["changes"]],
+            day=case["made"]["when"][:10],
+        )
+    )
+    return text
+
+
+@cache
+def _templates() -> Environment:
+    return Environment(
+        loader=PackageLoader("evenhand.tasks.cases", "templates"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+
+
+def recourse_sentence(change: Mapping[str, Any]) -> str:
+    """One change in words: ``years of work: 2 instead of 1``."""
+    unit = f" {change['unit']}" if change["unit"] else ""
+    return f"{change['name']}: {change['to_shown']}{unit} instead of {change['from_shown']}{unit}"
+
+
+def _front(case: Case) -> Front:
+    decision = case["decision"]
+    badge = ("passed", "✓", "Favourable decision")
+    if not decision["favourable"]:
+        badge = ("refused", "✕", "Adverse decision")
+    subject = case["subject"]
+    who = f"row {subject['row']:,}"
+    if subject["identity"]:
+        who = ", ".join(f"{name} {value}" for name, value in subject["identity"].items())
+    model = case["model"]
+    facts = [
+        ("Person", Cell(who)),
+        ("Model", Cell(model["shown"], code=model["uri"])),
+        ("Content", Cell("", code=model["content"])),
+        ("Made by", Cell(case["made"]["who"])),
+        ("Kept until", Cell(case["keep_until"])),
+    ]
+    return Front(
+        kind="case file",
+        title=f"{decision['label']}: {decision['shown']}",
+        meta=[f"Case {case['case']}"],
+        headline=_headline(case),
+        created=case["made"]["when"],
+        badge=badge,
+        facts=facts,
+        note=_stated(decision),
+        verdict_place=0,
+        footer=FOOTER,
+    )
+
+
+def _stated(decision: Mapping[str, Any]) -> str:
+    if decision["favourable_is_stated"]:
+        return ""
+    return (
+        "The contract does not say which outcome is favourable: the positive label was taken for "
+        "it."
+    )
+
+
+def _headline(case: Case) -> list[str]:
+    decision = case["decision"]
+    share = formats.percent(decision["probability_of_favourable"])
+    sentences = [
+        f"The decision is “{decision['shown']}”; the model gives “"
+        f"{decision['favourable_outcome']}” a probability of {share}."
+    ]
+    principal = case["reasons"]["principal"]
+    if principal:
+        texts = "; ".join(reason["text"] for reason in principal)
+        sentences.append(f"Principal reasons: {texts}.")
+    sentences.append(_recourse_headline(case["recourse"]))
+    sentences += [_comparable_headline(item) for item in case["comparables"]]
+    for review in case["reviews"][-1:]:
+        sentences.append(f"{OUTCOMES[review['outcome']]} by {review['who']}.")
+    return [sentence for sentence in sentences if sentence]
+
+
+def _recourse_headline(recourse: Mapping[str, Any]) -> str:
+    if recourse["status"] == "found":
+        steps = " and ".join(recourse_sentence(change) for change in recourse["changes"])
+        return f"The decision would have been the favourable one with {steps}."
+    if recourse["status"] == "none":
+        return "No change of the columns that a person can change leads to the favourable decision."
+    if recourse["status"] == "unknown":
+        return "No change that leads to the favourable decision was found; there may be one."
+    return ""
+
+
+def _comparable_headline(item: Mapping[str, Any]) -> str:
+    by = item["compared_by"]
+    if item["status"] == "none":
+        return f"No comparable person (by {by}) is decided otherwise: proved."
+    if item["status"] == "found":
+        return f"A comparable person (by {by}) would be decided otherwise."
+    if item["status"] == "unknown":
+        return f"Whether a comparable person (by {by}) is decided otherwise is not known."
+    return f"There is no proof about comparable people (by {by})."
+
+
+def _sections(case: Case) -> Iterator[Section]:
+    yield Section("reasons", "Principal reasons", list(_reason_blocks(case)))
+    yield Section("recourse", "What would have changed the decision", list(_recourse_blocks(case)))
+    yield Section("comparables", "Comparable people", list(_comparable_blocks(case)))
+    yield Section("inputs", "Inputs", list(_input_blocks(case)))
+    yield Section("review", "Human review", list(_review_blocks(case)))
+    yield Section("contributions", "All contributions", list(_contributions(case)), folded=True)
+
+
+def _reason_blocks(case: Case) -> Iterator[Block]:
+    reasons = case["reasons"]
+    if reasons["refusal"]:
+        yield f"**No reasons**: {reasons['refusal']}"
+        return
+    if not reasons["principal"]:
+        yield "The decision is the favourable one, or no input moved it noticeably against it."
+    else:
+        rows: list[list[Any]] = []
+        for place, reason in enumerate(reasons["principal"], 1):
+            rows.append(
+                [f"{place}. {reason['text']}", reason["value"], _signed(reason["contribution"])]
+            )
+        columns = ["Reason", "This person’s value", "Change of the log-odds"]
+        sensitive = [reason["column"] for reason in reasons["principal"] if reason["is_sensitive"]]
+        for name in sensitive:
+            yield (
+                f"**{name} is a sensitive column.** That it is a principal reason calls for a "
+                "human review before this decision is sent."
+            )
+        yield Table("Inputs that weighed most against the favourable outcome", columns, rows)
+    yield f"Computed as {reasons['method']}; the one-hot columns of a category are summed."
+
+
+def _signed(number: float) -> str:
+    """A number with two digits, and its sign."""
+    text = f"{number:+.2f}" if abs(number) >= 0.095 else f"{number:+.2g}"
+    return text.replace("-", "\u2212")
+
+
+def _recourse_blocks(case: Case) -> Iterator[Block]:
+    recourse = case["recourse"]
+    if recourse["status"] in ("refused", "not needed"):
+        yield f"**None is given**: {recourse['reason']}."
+        return
+    if recourse["changes"]:
+        rows: list[list[Any]] = []
+        for change in recourse["changes"]:
+            unit = f" {change['unit']}" if change["unit"] else ""
+            rows.append(
+                [change["name"], f"{change['from_shown']}{unit}", f"{change['to_shown']}{unit}"]
+            )
+        caption = "Smallest change" if recourse["is_smallest"] else "Smallest change found"
+        yield Table(
+            caption,
+            ["Input", "This person’s value", "Value needed"],
+            rows,
+        )
+        yield "The same version of the model decides favourably about the changed values."
+    yield _recourse_headline(recourse)
+    if recourse["status"] == "found" and not recourse["is_smallest"]:
+        yield (
+            f"It is not proved that there is no smaller one: each costs at least "
+            f"{recourse['least_cost']:.2f}, and this one {recourse['cost']:.2f}."
+        )
+    elif recourse["is_smallest"]:
+        yield "It is proved: all other combinations of values were excluded."
+    names = ", ".join(recourse["changeable"])
+    yield (
+        f"Method: {recourse['method']}. The contract says that a person can change {names}. The "
+        "cost of a change is in standard deviations, 1 for another category, and 0.1 for each "
+        "changed column. It says what this version of the model would have decided, and is no "
+        "promise of a later decision."
+    )
+
+
+def _comparable_blocks(case: Case) -> Iterator[Block]:
+    if not case["comparables"]:
+        yield "Comparable people were not looked for."
+    for item in case["comparables"]:
+        yield f"**Compared by {item['compared_by']}.** {_comparable_headline(item)}"
+        if item["differs"]:
+            rows: list[list[Any]] = []
+            for entry in item["differs"]:
+                rows.append([entry["name"], entry["own"], entry["other"]])
+            columns = ["Input", "This person", "The comparable person"]
+            yield Table("The nearest comparable person who is decided otherwise", columns, rows)
+        yield f"{'; '.join(_comparable_facts(item))}."
+
+
+def _comparable_facts(item: Mapping[str, Any]) -> list[str]:
+    """How it is known, and up to which fair distance."""
+    facts = []
+    if item["method"]:
+        facts.append(f"How: {item['method']}")
+    if item["radius"] > 0:
+        facts.append(f"fair distance up to {item['radius']:g}")
+        if item["proved_radius"] is not None:
+            facts.append(f"the decision provably stays up to {item['proved_radius']:.3g}")
+    if item["reason"]:
+        facts.append(f"Why: {item['reason']}")
+    return facts
+
+
+def _input_blocks(case: Case) -> Iterator[Block]:
+    rows: list[list[Any]] = []
+    for entry in case["inputs"]["used"]:
+        unit = f" {entry['unit']}" if entry["unit"] else ""
+        rows.append([Cell(entry["name"], below=(entry["description"],)), f"{entry['shown']}{unit}"])
+    yield Table("Inputs that the model used", ["Input", "Value"], rows)
+    others = [f"{entry['column']} ({entry['role']})" for entry in case["inputs"]["not_used"]]
+    if others:
+        yield f"Columns of the contract that the model did not use: {', '.join(others)}."
+
+
+def _review_blocks(case: Case) -> Iterator[Block]:
+    if not case["reviews"]:
+        yield "No person has reviewed this decision yet: `evenhand case review` records it."
+    rows: list[list[Any]] = []
+    for review in case["reviews"]:
+        rows.append(
+            [review["when"][:16], review["who"], OUTCOMES[review["outcome"]], review["reason"]]
+        )
+    if rows:
+        yield Table("Reviews", ["When", "By", "Outcome", "Reason"], rows)
+    rows = []
+    for replay in case["replays"]:
+        corrected = ", ".join(f"{name} = {text}" for name, text in replay["corrected"].items())
+        rows.append([replay["when"][:16], replay["who"], corrected or "nothing", replay["result"]])
+    if rows:
+        yield Table("Replays on the same version", ["When", "By", "Corrected", "Result"], rows)
+
+
+def _contributions(case: Case) -> Iterator[Block]:
+    by_column = case["reasons"]["contributions"]
+    rows: list[list[Any]] = []
+    for name in sorted(by_column, key=lambda key: by_column[key]):
+        rows.append([name, _signed(by_column[name])])
+    if rows:
+        yield Table(
+            "Contribution of each input to the log-odds of the favourable outcome",
+            ["Input", "Contribution"],
+            rows,
+        )

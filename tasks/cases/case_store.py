@@ -1,0 +1,310 @@
+"""The case store: files of cases for their owner only, and a log whose chain holds salted digests.
+
+Every case has a folder with its files and 32 random bytes, its salt. A record of the log has the
+HMAC-SHA256 of ``case.json`` under the salt, and no value of a person: without the salt nobody can
+test a guess. A case is deleted with its salt, after which its digests say nothing, and the chain
+can still be verified. Records are signed as those of the registry are.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+import os
+import re
+import secrets
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from filelock import FileLock
+
+from evenhand.tasks.errors import InputError, NotCarriedOut
+from evenhand.tasks.execution.fingerprint import now
+from evenhand.tasks.registry.ledger import Record, actor
+from evenhand.tasks.registry.signed_records import KEY_VARIABLE, signer, with_signature
+
+# The name of the chain, which signatures cover.
+CHAIN_NAME = "evenhand.cases"
+LOG = "log.jsonl"
+CASE = "case.json"
+SALT = "salt"
+CASE_ID = re.compile(r"[0-9a-f]{16}")
+KINDS = ("case", "review", "replay", "deletion")
+SALT_BYTES = 32
+
+
+def new_case() -> str:
+    """A random name of a case, which says nothing about a person."""
+    return secrets.token_hex(8)
+
+
+@dataclass(frozen=True)
+class Log:
+    """Records of the log in their order, and what is wrong, in sentences."""
+
+    records: Sequence[Record]
+    faults: Sequence[str] = ()
+
+    def last_of(self) -> dict[str, Record]:
+        """The last record of each case."""
+        return {record.content["case"]: record for record in self.records}
+
+
+@dataclass
+class CaseStore:
+    """Cases in a folder that only its owner may read (0700; files 0600)."""
+
+    folder: Path
+    _records: list[Record] | None = field(default=None, repr=False)
+
+    @property
+    def log_file(self) -> Path:
+        """File of the log, one record a line."""
+        return self.folder / LOG
+
+    def place(self, case: str) -> Path:
+        """Folder of a case; an `InputError` for a text that names none."""
+        if CASE_ID.fullmatch(case) is None:
+            raise InputError(f"{case!r} names no case: give the 16 digits that `case ls` prints.")
+        return self.folder / "files" / case
+
+    def find(self, text: str) -> str:
+        """The id of a case that a person names by its id, folder or file; an `InputError` if there
+        is none.
+        """
+        path = Path(text)
+        case = text
+        if path.exists():
+            case = path.resolve().name if path.is_dir() else path.resolve().parent.name
+        if not (self.place(case) / CASE).is_file():
+            raise InputError(
+                f"there is no case {case} in {self.folder}: `evenhand case ls` lists them."
+            )
+        return case
+
+    # reading
+
+    def log(self) -> Log:
+        """Read the log and check that its records follow each other."""
+        records: list[Record] = []
+        faults = []
+        previous = ""
+        for place, line in enumerate(self._lines(), 1):
+            record = Record.read(line, str(place))
+            if record is None or record.kind not in KINDS or "case" not in record.content:
+                faults.append(f"line {place} of the log is no record: it was changed")
+                previous = hashlib.sha256(line.encode()).hexdigest()
+                continue
+            if record.previous != previous:
+                faults.append(f"a record before line {place} of the log was changed or taken out")
+            if records and record.number != records[-1].number + 1:
+                faults.append(
+                    f"line {place} of the log has the number {record.number}, expected "
+                    f"{records[-1].number + 1}"
+                )
+            records.append(record)
+            previous = record.digest
+        return Log(records, faults)
+
+    def _lines(self) -> list[str]:
+        """Whole lines of the log; what a write that was cut off left is none."""
+        if not self.log_file.is_file():
+            return []
+        text = self.log_file.read_text()
+        whole, _, _ = text.rpartition("\n")
+        return whole.split("\n") if whole else []
+
+    def read(self, case: str) -> dict[str, Any]:
+        """The content of a case; an `InputError` if its file was changed since its last record."""
+        last = self.log().last_of().get(case)
+        text = (self.place(case) / CASE).read_bytes()
+        if last is None or last.content.get("digest") != self._digest(case, text):
+            raise InputError(
+                f"the file of the case {case} is not what was recorded: `evenhand case verify` "
+                "names all that differ."
+            )
+        content: dict[str, Any] = json.loads(text)
+        return content
+
+    def _digest(self, case: str, content: bytes) -> str:
+        salt = (self.place(case) / SALT).read_bytes()
+        return hmac.new(salt, content, hashlib.sha256).hexdigest()
+
+    # writing
+
+    @contextmanager
+    def writing(self) -> Iterator[None]:
+        """Hold the log's lock; of several records the log is read once."""
+        _make_folder(self.folder)
+        _make_folder(self.folder / "files")
+        with FileLock(self.folder / "log.lock", mode=0o600):
+            read = self.log()
+            if read.faults:
+                raise NotCarriedOut(
+                    f"nothing was recorded: {read.faults[0]}. `evenhand case verify` names all."
+                )
+            self._cut_partial_line()
+            self._records = list(read.records)
+            try:
+                yield
+            finally:
+                self._records = None
+
+    def _cut_partial_line(self) -> None:
+        if not self.log_file.is_file():
+            return
+        data = self.log_file.read_bytes()
+        if data and not data.endswith(b"\n"):
+            with self.log_file.open("r+b") as file:
+                file.truncate(data.rfind(b"\n") + 1)
+
+    def add(self, content: Mapping[str, Any], files: Mapping[str, str]) -> str:
+        """Write the files of a new case and its record, within :meth:`writing`; return its id."""
+        case = str(content["case"])
+        folder = self.place(case)
+        part = folder.with_name(f".{case}")
+        _make_folder(part)
+        _write(part / SALT, secrets.token_bytes(SALT_BYTES))
+        self._write_files(part, content, files)
+        part.rename(folder)
+        self._record("case", case, keep_until=content["keep_until"], model=content["model"]["uri"])
+        return case
+
+    def update(self, kind: str, content: Mapping[str, Any], files: Mapping[str, str]) -> None:
+        """Replace the files of a case, and record why, within :meth:`writing`."""
+        case = str(content["case"])
+        self._write_files(self.place(case), content, files)
+        self._record(kind, case)
+
+    def delete(self, case: str, reason: str) -> None:
+        """Delete the files and the salt of a case, and record it, within :meth:`writing`."""
+        folder = self.place(case)
+        self._append("deletion", {"case": case, "reason": reason})
+        shutil.rmtree(folder, ignore_errors=True)
+
+    def _write_files(
+        self, folder: Path, content: Mapping[str, Any], files: Mapping[str, str]
+    ) -> None:
+        text = json.dumps(dict(content), indent=1, sort_keys=True, ensure_ascii=False)
+        for name, page in files.items():
+            _write(folder / name, page.encode())
+        _write(folder / CASE, text.encode())
+
+    def _record(self, kind: str, case: str, **facts: Any) -> None:
+        text = (self.place(case) / CASE).read_bytes()
+        self._append(kind, {"case": case, "digest": self._digest(case, text), **facts})
+
+    def _append(self, kind: str, content: Mapping[str, Any]) -> None:
+        assert self._records is not None
+        number = 1
+        previous = ""
+        if self._records:
+            number = self._records[-1].number + 1
+            previous = self._records[-1].digest
+        fields: dict[str, Any] = {
+            "number": number,
+            "when": now(),
+            "who": actor(),
+            "kind": kind,
+            "content": dict(content),
+            "previous": previous,
+        }
+        if os.environ.get(KEY_VARIABLE):
+            fields = with_signature(fields, CHAIN_NAME)
+        line = json.dumps(fields, sort_keys=True)
+        descriptor = os.open(self.log_file, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        with os.fdopen(descriptor, "ab") as file:
+            file.write(f"{line}\n".encode())
+            file.flush()
+            os.fsync(file.fileno())
+        record = Record.read(line, str(number))
+        assert record is not None
+        self._records.append(record)
+
+    # checking
+
+    def faults(
+        self, keys: Sequence[str] = (), anchor: Mapping[str, Any] | None = None
+    ) -> list[str]:
+        """Say what is wrong with the log and the files, in sentences.
+
+        With `keys` every record must be signed by one of these public keys. `anchor` is an earlier
+        end of the log that must still be in it.
+        """
+        log = self.log()
+        faults = [*log.faults]
+        for record in log.records:
+            own = signer(CHAIN_NAME, record)
+            if record.record_key and not own:
+                faults.append(f"the signature of record {record.number} is false")
+            elif keys and own not in keys:
+                faults.append(f"record {record.number} is not signed by a key of --signed-by")
+        if anchor is not None:
+            faults += _anchor_faults(log, anchor)
+        last = log.last_of()
+        for case, record in last.items():
+            faults += self._file_faults(case, record)
+        files = self.folder / "files"
+        present = sorted(path.name for path in files.iterdir()) if files.is_dir() else []
+        for name in present:
+            if name not in last:
+                faults.append(f"the folder files/{name} is of no recorded case: delete it")
+        return faults
+
+    def _file_faults(self, case: str, record: Record) -> list[str]:
+        if CASE_ID.fullmatch(case) is None:
+            return [f"record {record.number} names no case"]
+        folder = self.place(case)
+        if record.kind == "deletion":
+            if folder.exists():
+                return [f"the case {case} was deleted, and its folder is still there"]
+            return []
+        try:
+            digest = self._digest(case, (folder / CASE).read_bytes())
+        except OSError:
+            return [f"the files of the case {case} are missing, and no record deletes it"]
+        if digest != record.content.get("digest"):
+            return [f"the file of the case {case} was changed after record {record.number}"]
+        return []
+
+    def anchor(self) -> dict[str, Any]:
+        """The end of the log, to keep where its writers cannot reach it."""
+        records = self.log().records
+        if not records:
+            raise InputError(f"{self.folder} has no case yet: `evenhand case MODEL` makes one.")
+        return {"name": CHAIN_NAME, "number": records[-1].number, "digest": records[-1].digest}
+
+
+def _anchor_faults(log: Log, anchor: Mapping[str, Any]) -> list[str]:
+    """What a log lacks of the one whose end was kept."""
+    if not {"name", "number", "digest"} <= set(anchor) or anchor["name"] != CHAIN_NAME:
+        raise InputError("the anchor is no file that `evenhand case verify --anchor` wrote.")
+    if any(record.digest == anchor["digest"] for record in log.records):
+        return []
+    return [f"record {anchor['number']}, which the anchor names, was changed or taken out"]
+
+
+def _make_folder(folder: Path) -> None:
+    """Create a folder that only its owner may read; one that exists becomes so."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        folder.chmod(0o700)
+    except OSError as error:
+        raise NotCarriedOut(
+            f"the case store {folder} cannot be written ({error.strerror})."
+        ) from None
+
+
+def _write(path: Path, content: bytes) -> None:
+    """Write a file for its owner only, whole or not at all."""
+    part = path.with_name(f".{path.name}.part")
+    part.unlink(missing_ok=True)
+    descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(content)
+    part.replace(path)

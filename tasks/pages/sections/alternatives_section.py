@@ -1,0 +1,101 @@
+"""A search for a less discriminatory alternative: what was searched, what was found, what further
+search could gain, and what was not searched.
+"""
+
+from __future__ import annotations
+
+from evenhand.fairlib.catalogue import spoken
+from evenhand.tasks.pages import formats
+from evenhand.tasks.pages.page_model import Block, Documents, Json, Section, Table, Value
+from evenhand.tasks.tuning.alternatives_text import bound_sentences, found_sentence, percent
+
+PAGES = {"tune": 5}
+NEEDS = ("alternative",)
+FIRST = ("tune",)
+
+ASSUMPTIONS = (
+    "The bound on the **share** assumes nothing about the metric. The random settings are drawn "
+    "independently of each other and of all results, and it holds at whatever moment the search "
+    "stops. It is about settings like these: a model with these methods and ranges of parameters, "
+    "under its best rule of decisions, on these rows. The bound on the **gain** takes the largest "
+    "values of the random settings as a sample of a generalised Pareto distribution that is no "
+    "heavier than an exponential one. Where the values contradict that, no bound is given."
+)
+NOT_SEARCHED = (
+    "Not searched: other methods and ranges than these, other features than those of the table, "
+    "other labels, other ways of collecting data, and combinations of models. Values are of the "
+    "training rows, each predicted by a model that was not trained on it; the tables of validation "
+    "and test rows are in this page too. Models that did not end in time do not count."
+)
+
+
+def build(documents: Documents) -> Section:
+    """Sentences on what was found and on the bounds, and tables of the space and of people."""
+    content = documents["alternative"]
+    sentences = [found_sentence(content), *bound_sentences(content)]
+    blocks: list[Block] = [f"{formats.sentence(text)}." for text in sentences]
+    blocks.append(_summary(content))
+    blocks.append(ASSUMPTIONS)
+    if content["multiplicity"] is not None:
+        blocks += _people(content["multiplicity"])
+    blocks.append(Table("The space that was searched", ["Part", "Values"], _space(content)))
+    blocks.append(NOT_SEARCHED)
+    return Section("alternative", "Less discriminatory alternatives", blocks)
+
+
+def _summary(content: Json) -> Table:
+    """The numbers of the search."""
+    rows: list[list[Value]] = [
+        [f"{content['metric']} of the model", f"{content['champion']['value']:.4f}"],
+        [f"{content['metric']} of the best alternative", f"{content['best']['value']:.4f}"],
+        ["Difference (alternative_gap)", f"{content['alternative_gap']:.4f}"],
+    ]
+    for item in content["no_worse"]:
+        rows.append([f"{item['metric']} of the model", f"{item['value']:.4f}"])
+        rows.append(["An alternative keeps", item["limit"]])
+    rows.append(["Models that were judged on all folds", str(content["judged_models"])])
+    rows.append(["Settings: models under a rule of decisions", f"{content['settings']:,}"])
+    rows.append(["Independent random models", str(content["random"])])
+    rows.append(["Of these no worse than the model", str(content["random_as_good"])])
+    rows.append(["Bound on the share of better settings", percent(content["share_bound"])])
+    gain = "cannot be told"
+    if content["gain_bound"] is not None:
+        gain = f"{content['gain_bound']:.4f}"
+    rows.append([f"Bound on the gain of {content['longer']:g} times the search", gain])
+    if content["tail"]:
+        rows.append(["Values in the tail", str(content["tail"])])
+    if content["p_value"] is not None:
+        rows.append(["p-value of the tail’s distribution", f"{content['p_value']:.2f}"])
+    return Table("The search in numbers", ["Quantity", "Value"], rows, pairs=True)
+
+
+def _people(counts: Json) -> list[Block]:
+    """How decisions depend on the choice among equally good models, by group."""
+    text = (
+        f"**{formats.plural(counts['models'], 'setting')}** "
+        "are no worse than the model. Per person, on average "
+        f"{percent(counts['mean'])} of them decide otherwise than the model. Groups of fewer than "
+        f"{counts['min_cell']} people are not shown."
+    )
+    rows: list[list[Value]] = []
+    for attribute, groups in counts["by_group"].items():
+        for name, group in groups.items():
+            if group is None:
+                continue
+            rows.append(
+                [
+                    f"{spoken(attribute)}: {name}",
+                    f"{group['people']:,.0f}",
+                    percent(group["ambiguity"]),
+                    percent(group["mean"]),
+                ]
+            )
+    columns = ["Group", "People", "Decided otherwise by some", "Mean share that decides otherwise"]
+    return [text, Table("Decisions that depend on the choice of the model", columns, rows)]
+
+
+def _space(content: Json) -> list[list[Value]]:
+    """The methods with their ranges, and the rules of decisions."""
+    rows: list[list[Value]] = [list(row) for row in content["space"]]
+    rows.append(["Rules of decisions", formats.join(content["rules"])])
+    return rows

@@ -1,0 +1,61 @@
+"""What a search for a less discriminatory alternative shows, in sentences for people and pages."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+
+def found_sentence(content: Mapping[str, Any]) -> str:
+    """Say which disparity the model has, and the best alternative to it."""
+    metric = content["metric"]
+    value = content["champion"]["value"]
+    kept = " and ".join(
+        f"{item['metric']} no worse by more than {item['by']:g}" for item in content["no_worse"]
+    )
+    tried = f"{content['judged_models']} models judged on all folds"
+    if content["alternative_gap"] == 0:
+        return (
+            f"alternative to {content['to']}: none found with a better {metric} than {value:.3g} "
+            f"and {kept}, among {tried}"
+        )
+    best = content["best"]
+    return (
+        f"alternative to {content['to']}: number {best['number']} has {metric} {best['value']:.3g} "
+        f"in place of {value:.3g}, with {kept}, among {tried}"
+    )
+
+
+def bound_sentences(content: Mapping[str, Any]) -> list[str]:
+    """Say what further search of the space could still gain, and of how many models decisions
+    depend.
+    """
+    level = content["share_level"]
+    sentences = [
+        f"at most {percent(content['share_bound'])} of all settings of this space are better "
+        f"({percent(level)} confidence, by {content['random']} independent random settings)"
+    ]
+    if content["gain_bound"] is None:
+        sentences.append(
+            f"how much a search {content['longer']:g} times as long could gain cannot be told: "
+            f"{content['gain_reason']}"
+        )
+    else:
+        sentences.append(
+            f"a search {content['longer']:g} times as long would gain at most "
+            f"{content['gain_bound']:.3g} of {content['metric']} "
+            f"({percent(content['gain_level'])} confidence, for a generalised Pareto tail)"
+        )
+    counts = content["multiplicity"]
+    if counts is not None:
+        sentences.append(
+            f"{counts['models']} settings are as good; at least one of them decides otherwise "
+            f"about {percent(counts['ambiguity'])} of the people, a single one about up to "
+            f"{percent(counts['discrepancy'])}"
+        )
+    return sentences
+
+
+def percent(share: float) -> str:
+    """Write a share as a percentage with two significant digits."""
+    return f"{100 * share:.2g}%"

@@ -1,0 +1,113 @@
+"""Comparable people: proved, found, or not known."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from evenhand.fairlib.distances.sensitive_subspace import SensitiveSubspace
+from evenhand.fairlib.explanations.comparables import comparable_people
+from evenhand.fairlib.explanations.principal_reasons import (
+    favourable_contributions,
+    principal_reasons,
+    reason_method,
+)
+from evenhand.fairlib.methods.gbdt import GBDTClassifier
+from evenhand.fairlib.methods.networks.plain import NeuralNetworkClassifier
+from evenhand.fairlib.preprocessing.encoder import ColumnSpec, TableEncoder
+
+VALUES = {"sex": ["f", "m"]}
+
+
+@pytest.fixture(scope="module")
+def fitted() -> dict[str, Any]:
+    """Models that decide by years alone, and ones that favour men."""
+    random = np.random.default_rng(0)
+    frame = pd.DataFrame(
+        {"years": random.integers(0, 20, 300), "sex": random.choice(["f", "m"], 300)}
+    )
+    encoder = TableEncoder([ColumnSpec("years", "standard"), ColumnSpec("sex", "onehot")])
+    X = encoder.fit(frame).transform(frame)
+    by_merit = (frame["years"] >= 10).to_numpy()
+    by_sex = (frame["years"] + 6 * (frame["sex"] == "m") >= 12).to_numpy()
+    trees = {"n_steps": 20, "max_depth": 2, "n_iter_no_change": None, "random_state": 0}
+    return {
+        "encoder": encoder,
+        "metric": SensitiveSubspace(indicators=[1, 2], learned=[]).fit(X),
+        "even": GBDTClassifier(**trees).fit(X, by_merit),  # type: ignore[arg-type]
+        "uneven": GBDTClassifier(**trees).fit(X, by_sex),  # type: ignore[arg-type]
+        "network": NeuralNetworkClassifier(hidden=(8,), n_steps=200, random_state=0).fit(X, by_sex),
+        "X": X,
+    }
+
+
+def test_a_comparable_person_decided_otherwise_is_found(fitted: dict[str, Any]) -> None:
+    row = {"years": 9, "sex": "f"}
+    found = comparable_people(fitted["uneven"], fitted["encoder"], row, VALUES)
+    assert (found.status, found.differs, found.tried) == ("found", {"sex": "m"}, 2)
+    by_metric = comparable_people(
+        fitted["uneven"], fitted["encoder"], row, VALUES, metric=fitted["metric"], radius=0.1
+    )
+    assert (by_metric.status, by_metric.differs) == ("found", {"sex": "m"})
+    assert by_metric.distance == pytest.approx(0.0, abs=1e-6)
+
+
+def test_nobody_comparable_is_proved_by_values_and_metric(fitted: dict[str, Any]) -> None:
+    row = {"years": 3, "sex": "f"}
+    by_values = comparable_people(fitted["even"], fitted["encoder"], row, VALUES)
+    assert (by_values.status, by_values.proved_radius) == ("none", 0.0)
+    for model in ("even", "network"):
+        by_metric = comparable_people(
+            fitted[model],
+            fitted["encoder"],
+            {"years": 0, "sex": "f"},
+            VALUES,
+            metric=fitted["metric"],
+            radius=0.05,
+        )
+        assert (by_metric.status, by_metric.proved_radius) == ("none", 0.05)
+
+
+def test_a_large_radius_is_not_proved_and_not_claimed(fitted: dict[str, Any]) -> None:
+    """Somebody within the radius is decided otherwise, and differs in more than the sex."""
+    known = comparable_people(
+        fitted["even"],
+        fitted["encoder"],
+        {"years": 3, "sex": "f"},
+        VALUES,
+        metric=fitted["metric"],
+        radius=5.0,
+    )
+    assert known.status == "unknown"
+    assert known.reason
+    assert 0.0 <= float(known.proved_radius or 0.0) < 5.0
+
+
+def test_models_that_read_no_sensitive_column_are_even(fitted: dict[str, Any]) -> None:
+    known = comparable_people(fitted["uneven"], fitted["encoder"], {"years": 9, "sex": "f"}, {})
+    assert (known.status, known.method) == ("none", "the model reads no sensitive column")
+
+
+def test_contributions_add_up_and_change_sign_with_the_label(fitted: dict[str, Any]) -> None:
+    X = fitted["X"][:5]
+    reference = np.zeros(X.shape[1])
+    rising = favourable_contributions(fitted["uneven"], X, fitted["encoder"], reference)
+    falling = favourable_contributions(
+        fitted["uneven"], X, fitted["encoder"], reference, favourable=0
+    )
+    assert rising.shape == (5, 2)
+    np.testing.assert_array_equal(rising, -falling)
+    assert "Shapley" in reason_method(fitted["uneven"])
+    assert "integrated gradients" in reason_method(fitted["network"])
+
+
+def test_principal_reasons_are_at_most_four_and_strongest_first() -> None:
+    by_column = {"a": -0.1, "b": 0.9, "c": -2.0, "d": -0.004, "e": -0.3, "f": -0.2, "g": -0.05}
+    reasons = principal_reasons(by_column)
+    assert [reason.column for reason in reasons] == ["c", "e", "f", "a"]
+    assert principal_reasons({"a": 1.0}) == principal_reasons({"a": 0.0}) == []
+    small = {"a": -0.001, "b": -0.00001, "c": 0.1}
+    assert [reason.column for reason in principal_reasons(small)] == ["a"]

@@ -1,0 +1,111 @@
+"""The metric of unseen rows, drawn from the counts of the validation rows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from evenhand.fairlib.evaluation.evaluate import evaluate
+from evenhand.fairlib.evaluation.outcomes import Outcomes
+from evenhand.fairlib.tuning.quantiles import LEVELS, chance_below, quantile_of
+from evenhand.fairlib.tuning.unseen_rows import unseen_quantiles
+
+GAP = "gap_max.sex"
+
+
+def people(rows: int, seed: int, gap: float = 0.0) -> Outcomes:
+    """Two groups, one of a fifth of the rows, whose error rates differ by `gap`."""
+    rng = np.random.default_rng(seed)
+    y = rng.integers(0, 2, rows)
+    is_small = rng.random(rows) < 0.2
+    right = rng.random(rows) < np.where(is_small, 0.7 - gap, 0.7)
+    sex = np.where(is_small, "f", "m").astype(object)
+    return Outcomes(y, np.where(right, y, 1 - y), np.full(rows, 0.5), {"sex": sex})
+
+
+def quantiles(outcomes: Outcomes, unseen: float = 0.4, inflation: float = 1.0) -> Any:
+    measured = evaluate(outcomes, draws=0).groups
+    return unseen_quantiles(
+        outcomes,
+        measured,
+        [GAP, "balanced_accuracy", "auc"],
+        unseen=unseen,
+        inflation=inflation,
+        intersections=False,
+        rng=np.random.default_rng(1),
+    )
+
+
+@pytest.mark.parametrize("gap", [0.0, 0.2])
+def test_chances_are_not_stated_too_high(gap: float) -> None:
+    """Of small tables, whose small groups make a gap of noise."""
+    stated = []
+    kept = []
+    for seed in range(30):
+        validation = quantiles(people(400, seed, gap))[GAP]
+        unseen_value = evaluate(people(160, 1000 + seed, gap), draws=0).metrics[GAP].value
+        assert unseen_value is not None
+        stated.append(chance_below(validation, 0.2))
+        kept.append(unseen_value <= 0.2)
+    assert 0.1 < np.mean(stated) < np.mean(kept) + 0.05
+
+
+def test_many_rows_leave_the_value() -> None:
+    outcomes = people(200_000, 3, gap=0.1)
+    value = evaluate(outcomes, draws=0).metrics[GAP].value
+    drawn = quantiles(outcomes)
+    assert quantile_of(drawn[GAP], 0.5) == pytest.approx(value, abs=0.01)
+    assert list(drawn) == [GAP, "balanced_accuracy"]
+
+
+def test_choices_made_anew_and_fewer_rows_spread_wider() -> None:
+    outcomes = people(2000, 4, gap=0.1)
+
+    def width(**settings: float) -> float:
+        drawn = quantiles(outcomes, **settings)[GAP]
+        return quantile_of(drawn, 0.95) - quantile_of(drawn, 0.05)
+
+    assert width(inflation=9.0) > 1.3 * width()
+    assert width(unseen=0.1) > 1.2 * width()
+
+
+def test_a_group_too_small_to_compare_has_no_quantiles() -> None:
+    outcomes = people(400, 5)
+    outcomes.sensitive["sex"][:] = "m"
+    assert GAP not in quantiles(outcomes)
+
+
+def test_the_favourable_label_decides_what_is_selected() -> None:
+    rng = np.random.default_rng(6)
+    y = rng.integers(0, 2, 300)
+    sex = np.where(rng.random(300) < 0.5, "f", "m").astype(object)
+    selected = np.where(sex == "f", 0, 1)
+    name = "impact_ratio.sex"
+
+    def drawn(favourable: int) -> float:
+        outcomes = Outcomes(y, selected, np.full(300, 0.5), {"sex": sex}, favourable=favourable)
+        measured = evaluate(outcomes, draws=0).groups
+        found = unseen_quantiles(
+            outcomes,
+            measured,
+            [name],
+            unseen=0.4,
+            inflation=1.0,
+            intersections=False,
+            rng=np.random.default_rng(1),
+        )
+        return quantile_of(found[name], 0.5)
+
+    assert drawn(1) < 0.02
+    assert drawn(0) < 0.02
+
+
+def test_chances_and_quantiles_are_inverse() -> None:
+    values = [level**2 for level in LEVELS]
+    assert chance_below(values, quantile_of(values, 0.42)) == pytest.approx(0.42)
+    assert chance_below(values, -1.0) == 0.0
+    assert chance_below(values, 1.0) == 1.0
+    flat = [0.0] * 10 + [1.0] * (len(LEVELS) - 10)
+    assert LEVELS[9] <= chance_below(flat, 0.0) <= LEVELS[10]

@@ -1,0 +1,188 @@
+"""The search for a less discriminatory alternative: to which model, and what it shows."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from evenhand.fairlib.tuning.study import Aim, Limit, Trial
+from evenhand.flows.cli import app
+from evenhand.flows.tune_alternatives import (
+    Alternative,
+    NoWorse,
+    against_champion,
+    certificate,
+    equally_good,
+    merits_of,
+    multiplicity_document,
+    parse_no_worse,
+    provisional,
+)
+from evenhand.tasks.errors import InputError
+from tests.flows.people import Bench
+
+GAP = "gap_max.sex"
+ALTERNATIVE = Alternative("people", "people", (NoWorse("balanced_accuracy", 0.005),))
+AIM = Aim((GAP,), (Limit("balanced_accuracy", ">=", 0.695),), 0.5)
+
+
+def trial(model: int, accuracy: float, gap: float, kind: str = "random", rule: int = 0) -> Trial:
+    metrics = {"balanced_accuracy": {"value": accuracy}, GAP: {"value": gap}}
+    return Trial(model, kind, "judged", rule=rule, metrics=metrics)
+
+
+TRIALS = [
+    trial(0, 0.70, 0.20, "job"),
+    trial(0, 0.60, 0.01, "job", rule=1),
+    trial(1, 0.71, 0.15),
+    trial(1, 0.695, 0.12, rule=1),
+    trial(2, 0.69, 0.05),
+    trial(3, 0.72, 0.08, "search"),
+    trial(4, 0.70, 0.30),
+]
+
+
+# what an alternative keeps
+
+
+def test_what_an_alternative_keeps_is_read() -> None:
+    assert parse_no_worse("balanced_accuracy by .005") == NoWorse("balanced_accuracy", 0.005)
+    assert NoWorse("auc", 0.01).limit(0.8) == Limit("auc", ">=", 0.79)
+    assert NoWorse("log_loss", 0.01).limit(0.4) == Limit("log_loss", "<=", 0.41)
+
+
+@pytest.mark.parametrize("text", ["balanced_accuracy", "auc by", "auc by -1", "auc by x", "by 1"])
+def test_another_form_gets_one_line(text: str) -> None:
+    with pytest.raises(InputError, match="is not of the form METRIC by NUMBER"):
+        parse_no_worse(text)
+
+
+def test_limits_follow_from_what_the_champion_has() -> None:
+    """The user's own limits stay."""
+    own = Limit("auc", ">=", 0.6)
+    before = provisional(Aim((GAP,), (own,)), ALTERNATIVE)
+    assert before.miss({"balanced_accuracy": {"value": 0.0}, "auc": {"value": 0.7}}) == 0
+    assert before.confidence == 0.5
+    aim = against_champion(before, ALTERNATIVE, {"balanced_accuracy": {"value": 0.7}})
+    assert aim.limits == (Limit("balanced_accuracy", ">=", 0.695), own)
+    with pytest.raises(InputError, match="not enough evidence"):
+        against_champion(before, ALTERNATIVE, {})
+
+
+# what the search shows
+
+
+def test_the_best_alternative_is_as_good_with_the_smallest_gap() -> None:
+    content = certificate(AIM, ALTERNATIVE, TRIALS, [1, 2, 4], seed=0)
+    assert content["champion"] == {"number": "0", "value": 0.20}
+    assert content["best"] == {"number": "3", "value": 0.08}
+    assert content["alternative_gap"] == 0.12
+    assert (content["models"], content["random"], content["random_as_good"]) == (5, 3, 2)
+    assert content["share_bound"] == 1.0
+    assert content["gain_bound"] is None
+    assert content["no_worse"][0]["limit"] == "balanced_accuracy >= 0.695"
+    json.dumps(content, allow_nan=False)
+
+
+def test_without_a_better_model_the_champion_is_the_best() -> None:
+    content = certificate(AIM, ALTERNATIVE, [TRIALS[0], TRIALS[4], TRIALS[6]], [], seed=0)
+    assert content["best"]["number"] == "0"
+    assert content["alternative_gap"] == 0.0
+
+
+def test_a_model_counts_by_its_best_rule_within_the_limits() -> None:
+    merits = merits_of(AIM, TRIALS, [1, 2, 4, 9])
+    np.testing.assert_array_equal(merits, [-0.12, np.nan, -0.30, np.nan])
+
+
+def test_equally_good_models_may_have_any_gap() -> None:
+    good = equally_good(AIM, TRIALS, 1)
+    assert [item.number for item in good] == ["1", "1.1", "3", "4"]
+
+
+def test_people_are_summarised_by_group() -> None:
+    reference = np.array([True, False, True])
+    groups = {"sex": np.array(["f", "f", "m"])}
+    content = multiplicity_document(reference, [~reference, reference], groups, min_cell=2)
+    assert content is not None
+    assert content["by_group"]["sex"]["m"] is None
+    assert (content["models"], content["ambiguity"], content["mean"]) == (2, 1.0, 0.5)
+    assert multiplicity_document(reference, [], groups, min_cell=2) is None
+
+
+# the command
+
+
+def tune(bench: Bench, *arguments: str, code: int = 0) -> Any:
+    """Run the command in this process."""
+    given = ["tune", str(bench.write()), "--direct", "--store", str(bench.store), *arguments]
+    done = CliRunner().invoke(app, given)
+    assert done.exit_code == code, done.stderr
+    return done
+
+
+WRONG = {
+    "no champion": (["--no-worse", "auc by 0.1"], "need alternative_to"),
+    "unknown job": (["--alternative-to", "nobody.yaml"], "alternative_to 'nobody.yaml' cannot be"),
+    "unknown model": (["--alternative-to", "models:/nobody/1"], "cannot be loaded: the model"),
+    "other table": (["--alternative-to", "hiring-gbdt"], "a job of another table or contract"),
+    "wrong form": (["--alternative-to", "people", "--no-worse", "auc"], "METRIC by NUMBER"),
+    "unknown metric": (
+        ["--alternative-to", "people", "--no-worse", "aucc by .1"],
+        "no_worse names 'aucc'",
+    ),
+    "two objectives": (
+        ["--alternative-to", "people", "--minimize", GAP, "--minimize", "log_loss"],
+        "one objective",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_bad_input_gets_one_line(publishing: Bench, name: str) -> None:
+    arguments, message = WRONG[name]
+    job = publishing.job["name"]
+    given = [job if item == "people" else item for item in arguments]
+    done = tune(publishing, "--trials", "3", *given, code=2)
+    assert message in done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1
+
+
+@pytest.mark.long
+def test_an_alternative_to_a_job_and_to_its_model(publishing: Bench) -> None:
+    """Two runs and two searches."""
+    small = {"n_steps": 4, "max_depth": 2, "n_iter_no_change": None, "n_jobs": 1}
+    publishing.job["method"] = {"name": "gbdt", **small}
+    publishing.job["evaluate"]["min_cell"] = 2
+    publishing.job["tune"] = {"trials": 14, "folds": 2, "workers": 1, "space": {"reweigh": small}}
+    name = publishing.job["name"]
+    asked = ("--no-worse", "balanced_accuracy by 0.1", "--json", "--force")
+    content = json.loads(tune(publishing, "--alternative-to", name, *asked).stdout)
+    found = content["tuning"]["alternative"]
+    assert found["random"] >= 2
+    assert found["multiplicity"]["models"] >= 1
+    assert found["best"]["value"] <= found["champion"]["value"]
+    page = (publishing.store / "runs" / content["run_id"] / "report.html").read_text()
+    assert "Less discriminatory alternatives" in page
+    # the model of the job, as a published one
+    published = publishing.run("--json").json
+    assert published["status"] == "published"
+    address = f"models:/{published['model']['name']}/{published['model']['version']}"
+    again = json.loads(tune(publishing, "--alternative-to", address, *asked).stdout)
+    assert again["tuning"]["alternative"]["model"]["version"] == published["model"]["version"]
+    history = CliRunner().invoke(
+        app, ["history", published["model"]["name"], "--json", "--store", str(publishing.store)]
+    )
+    records = json.loads(history.stdout)["records"]
+    assert records[-1]["kind"] == "alternative"
+    assert records[-1]["content"]["alternative_gap"] == found["alternative_gap"]
+    # a gate on the difference
+    if found["alternative_gap"] > 0:
+        refused = tune(
+            publishing, "--alternative-to", name, *asked, "--alternative-gap", "0", code=1
+        )
+        assert "alternative_gap is" in refused.stderr

@@ -1,0 +1,121 @@
+"""A command of tune that still runs at its end is ended with the answer that was prepared last."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from evenhand.flows.job_file import load_job
+from evenhand.flows.tune_deadline import (
+    GRACE_S,
+    UNPLANNED,
+    Deadline,
+    PreparedAnswer,
+    unplanned_answer,
+    write_whole,
+)
+
+# A process that never ends by itself; its prepared answer is written a moment after its start.
+PROGRAM = """
+import sys, time
+from pathlib import Path
+from evenhand.flows import tune_deadline
+tune_deadline.GRACE_S = 0.0
+deadline = tune_deadline.Deadline(as_json=True)
+target = Path(sys.argv[1])
+deadline.prepare(tune_deadline.PreparedAnswer(target, "text", 1, "the time ended."))
+deadline.arm(time.monotonic() + 0.05)
+time.sleep(600)
+"""
+
+
+def test_a_process_at_its_end_writes_the_prepared_answer(tmp_path: Path) -> None:
+    target = tmp_path / "job.tuned.yaml"
+    target.write_text("before")
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM, str(target)], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 1
+    assert target.read_text() == "text"
+    assert [path.name for path in tmp_path.iterdir()] == ["job.tuned.yaml"]
+    assert done.stderr.strip() == "evenhand: the time ended."
+    assert json.loads(done.stdout)["exit_code"] == 1
+
+
+@pytest.fixture
+def ended(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Exit codes with which the process would have ended."""
+    codes: list[int] = []
+    monkeypatch.setattr("evenhand.flows.tune_deadline.os._exit", codes.append)
+    monkeypatch.setattr("evenhand.flows.tune_deadline.GRACE_S", 0.0)
+    return codes
+
+
+def wait_for(codes: list[int]) -> None:
+    """Wait until the deadline has ended the process."""
+    for _ in range(500):
+        if codes:
+            return
+        time.sleep(0.01)
+
+
+def test_a_command_that_ended_by_itself_is_left_alone(ended: list[int]) -> None:
+    deadline = Deadline()
+    deadline.arm(time.monotonic() + 0.02)
+    deadline.disarm()
+    time.sleep(0.06)
+    assert ended == []
+
+
+def test_the_earlier_of_two_ends_counts(ended: list[int]) -> None:
+    deadline = Deadline()
+    deadline.arm(time.monotonic() + 0.01)
+    deadline.arm(time.monotonic() + 600)
+    wait_for(ended)
+    assert ended == [4]
+
+
+def test_a_job_that_was_written_is_not_written_again(
+    ended: list[int], tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    target = tmp_path / "job.tuned.yaml"
+    deadline = Deadline()
+    deadline.prepare(PreparedAnswer(target, "best so far", 0, "ended"))
+    target.write_text("final")
+    deadline.written(1)
+    deadline.arm(time.monotonic())
+    wait_for(ended)
+    assert ended == [1]
+    assert target.read_text() == "final"
+    assert "the time ended before the page was written" in capfd.readouterr().err
+
+
+def test_a_written_answer_is_whole(tmp_path: Path) -> None:
+    target = tmp_path / "job.tuned.yaml"
+    write_whole(PreparedAnswer(target, "job", 0, ""))
+    assert [path.read_text() for path in tmp_path.iterdir()] == ["job"]
+    assert 0.0 < GRACE_S < 5.0
+
+
+def test_before_the_job_is_checked_it_is_the_job_with_gates(tmp_path: Path) -> None:
+    """It is a job that loads."""
+    job = tmp_path / "people.yaml"
+    job.write_text("name: people # ours\nbase: hiring-gbdt\n")
+    limits = ["gap_max.gender <= 0.1", "auc >= .7", "no limit"]
+    answer = unplanned_answer(str(job), limits, force=False)
+    assert answer is not None
+    write_whole(answer)
+    loaded, _ = load_job(str(answer.target))
+    assert loaded.name == "people"
+    assert loaded.gates["gap_max.gender"]["max"] == 0.1
+    assert loaded.gates["auc"]["min"] == 0.7
+    assert loaded.description == UNPLANNED
+    assert unplanned_answer(str(job), limits, force=False) is None
+    assert unplanned_answer(str(job), limits, force=True) is not None
+    assert unplanned_answer("hiring-gbdt", [], force=False) is not None
+    assert unplanned_answer("no-such-job", [], force=False) is None

@@ -1,0 +1,92 @@
+"""The page of a search for alternatives: numbers, bounds, groups, and what was not searched."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from evenhand.tasks.pages.page_model import Table
+from evenhand.tasks.pages.sections.alternatives_section import build
+from evenhand.tasks.tuning.alternatives_text import bound_sentences, found_sentence
+
+CONTENT: dict[str, Any] = {
+    "to": "people",
+    "metric": "gap_max.sex",
+    "no_worse": [
+        {
+            "metric": "balanced_accuracy",
+            "by": 0.005,
+            "value": 0.7,
+            "limit": "balanced_accuracy >= 0.695",
+        }
+    ],
+    "champion": {"number": "0", "value": 0.2},
+    "best": {"number": "3", "value": 0.08},
+    "alternative_gap": 0.12,
+    "models": 40,
+    "judged_models": 30,
+    "settings": 300,
+    "random": 16,
+    "random_as_good": 11,
+    "share_level": 0.95,
+    "share_bound": 0.31,
+    "longer": 10.0,
+    "gain_level": 0.9,
+    "gain_bound": 0.01,
+    "gain_reason": "",
+    "tail": 30,
+    "shape": -0.1,
+    "p_value": 0.5,
+    "multiplicity": {
+        "models": 149,
+        "people": 800,
+        "ambiguity": 0.54,
+        "discrepancy": 0.2,
+        "mean": 0.14,
+        "min_cell": 5,
+        "by_group": {
+            "sex": {"f": {"people": 110.0, "ambiguity": 0.65, "mean": 0.18}, "x": None},
+        },
+    },
+    "space": [["Space of gbdt", "eta: 0.02 to 0.5"]],
+    "rules": ["balanced", "job"],
+}
+
+
+def test_what_was_found_and_both_bounds_are_said() -> None:
+    assert found_sentence(CONTENT) == (
+        "alternative to people: number 3 has gap_max.sex 0.08 in place of 0.2, with "
+        "balanced_accuracy no worse by more than 0.005, among 30 models judged on all folds"
+    )
+    share, gain, people = bound_sentences(CONTENT)
+    assert share.startswith("at most 31% of all settings of this space are better (95% confidence")
+    assert "would gain at most 0.01 of gap_max.sex" in gain
+    assert people.startswith("149 settings are as good; at least one of them decides otherwise")
+
+
+def test_without_an_alternative_or_a_bound_that_is_said() -> None:
+    content = CONTENT | {
+        "alternative_gap": 0.0,
+        "gain_bound": None,
+        "gain_reason": "too few",
+        "multiplicity": None,
+        "tail": 0,
+        "p_value": None,
+    }
+    assert "none found with a better gap_max.sex than 0.2" in found_sentence(content)
+    sentences = bound_sentences(content)
+    assert len(sentences) == 2
+    assert sentences[1].endswith("cannot be told: too few")
+    captions = [
+        block.caption
+        for block in build({"alternative": content}).blocks
+        if isinstance(block, Table)
+    ]
+    assert captions == ["The search in numbers", "The space that was searched"]
+
+
+def test_small_groups_are_not_shown() -> None:
+    section = build({"alternative": CONTENT})
+    tables = {block.caption: block for block in section.blocks if isinstance(block, Table)}
+    people = tables["Decisions that depend on the choice of the model"]
+    assert [list(row) for row in people.rows] == [["sex: f", "110", "65%", "18%"]]
+    assert any("Not searched:" in str(block) for block in section.blocks)

@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 TEST_WORKERS ?= 2
 
-.PHONY: demo test test-all test-lowest jobs lint docs bench constraints sbom clean
+.PHONY: demo test test-all test-lowest jobs lint docs bench papers constraints sbom clean
 
 demo: $(VENV)/.installed
 	$(BIN)/evenhand demo
@@ -73,6 +73,7 @@ bench: $(VENV)/.installed-dev
 	$(BIN)/python -m benchmarks.studies.default_networks
 	$(BIN)/python -m benchmarks.studies.untuned_tables
 	$(BIN)/python -m benchmarks.studies.judged_methods
+	$(BIN)/python -m benchmarks.studies.method_fronts
 	$(BIN)/python -m benchmarks.studies.membership_study
 	$(BIN)/python -m benchmarks.studies.training_overlap
 	$(BIN)/python -m benchmarks.studies.fuzzed_inputs
@@ -101,6 +102,12 @@ bench: $(VENV)/.installed-dev
 	$(BIN)/python -m benchmarks.studies.tuned_jobs
 	$(BIN)/python -m benchmarks.studies.tuned_limits
 	$(BIN)/python -m benchmarks.page_generators.benchmark_pages
+
+# The five papers' tables and figures at their printed settings, and docs/papers/: about ten hours on two cores, most of
+# it DADI's figure 2 (PAPERS="budro faias" runs these alone). It goes on where an earlier call ended, and leaves out
+# tables that are neither in EVENHAND_DATA nor to be downloaded.
+papers: $(VENV)/.installed-dev
+	$(BIN)/python -m benchmarks.reproductions.papers $(PAPERS)
 
 # What is installed, as a CycloneDX bill of materials.
 sbom: $(VENV)/.installed

@@ -20,6 +20,7 @@ from typing import Any
 # The modules whose function `summarise` makes the summary of a whole result.
 MODULES = {
     "faias": "benchmarks.reproductions.faias_paper",
+    "fronts": "benchmarks.studies.method_fronts",
     "judged": "benchmarks.studies.judged_methods",
     "membership": "benchmarks.studies.membership_study",
     "proxies": "benchmarks.reproductions.proxies_paper",

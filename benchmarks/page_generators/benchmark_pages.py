@@ -25,6 +25,7 @@ from benchmarks.studies import (
     alternative_bounds,
     judged_methods,
     membership_study,
+    method_fronts,
     tune_under_load,
     tuned_jobs,
     tuned_limits,
@@ -37,13 +38,15 @@ Measured figures, a page a method or topic. `make bench` makes all pages from `b
 result keeps its machine, versions, commit and command. Of a large result the repository has a summary: its command
 measures the whole again, into `benchmarks/results/whole/`. *Plain* is the baseline without mitigation, *blind* the
 baseline without sensitive features ([glossary](glossary.md#baselines-and-comparison)).
+[The five papers](papers/index.md) has every printed table and figure
+with ours beside it.
 """
 
 PROTOCOL = """\
 ## Printed tables
 
 Ten stratified splits 80/20 (the job's seed 0 to 9), the paper's hyperparameters, mean ± standard deviation
-over the splits. "sd" is the printed standard deviation. Nothing was chosen here; methods with settings from
+over the splits. In the last column a difference within one standard error of the difference is called so. Nothing was chosen here; methods with settings from
 elsewhere are in the next section. Some rows differ from the paper's text:
 
 - **project, consistency**: ours changes a person's raw row, encodes it and then projects it, as a deployed
@@ -97,9 +100,10 @@ def main() -> None:
         operations,
         read_result("judged"),
         read_result("mitigated_speed"),
+        read_result("fronts"),
     )
     split_page.write(text, DOCS)
-    needed = ("judged", "dadi", "faias", "proxies_judged", "planted_worlds", "real_tables")
+    needed = ("fronts", "dadi", "faias", "proxies_judged", "planted_worlds", "real_tables")
     kept = {name: read_result(name) for name in needed}
     if all(kept.values()):
         choose_page.write(DOCS / "choose-a-method.md", kept)
@@ -116,6 +120,7 @@ def page(
     operations: Sequence[str] = (),
     by_protocol: dict[str, Any] | None = None,
     mitigated: dict[str, Any] | None = None,
+    fronts: dict[str, Any] | None = None,
 ) -> str:
     """The text; missing parts, other than `tables` and `speed`, are left out."""
     parts = [HEAD]
@@ -125,6 +130,7 @@ def page(
         for name, row in tables["rows"].items():
             if name.startswith(prefix):
                 parts.append(_job(name, row))
+    parts += method_fronts.sections(fronts or {}, _provenance)
     parts += judged_methods.sections(by_protocol or {}, _provenance)
     parts += [_speed(speed), _provenance(speed)]
     if "joined_columns" in speed:
@@ -162,7 +168,9 @@ def _job(name: str, row: dict[str, Any]) -> str:
     for metric, (mean, deviation) in row["ours"].items():
         printed = row["paper"].get(metric)
         cells = (
-            ("", "") if printed is None else (format_row(printed), verdict(metric, mean, printed))
+            ("", "")
+            if printed is None
+            else (format_row(printed), verdict(metric, (mean, deviation), printed))
         )
         lines.append(f"| {metric} | {mean:.3f} ± {deviation:.3f} | {cells[0]} | {cells[1]} |")
     return "\n".join(lines) + "\n"

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import statistics
-import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from benchmarks.page_generators import planted_section
+from benchmarks.page_generators import fronts_section, planted_section
 from benchmarks.page_generators.faias_page import ATTRIBUTES
 from benchmarks.page_generators.markdown_lines import shorten
 from benchmarks.studies.judged_proxies import TREE_FAMILIES
@@ -18,9 +17,7 @@ BEGIN = "<!-- measured: made by `python -m benchmarks.page_generators.benchmark_
 END = "<!-- measured: end -->"
 
 TABLES = ("Adult", "German", "COMPAS", "Bank")
-PLAIN = {"trees": "gbdt", "networks": "nn", "linear": "logistic"}
 Summary = tuple[float, float]  # mean and standard deviation over the splits
-Row = Mapping[str, Summary]
 
 
 @dataclass(frozen=True)
@@ -52,11 +49,6 @@ class Change:
         """Whether it is worse by more than the spread of the splits."""
         return self.exceeds_spread and not self.is_better
 
-    def cost(self) -> str:
-        """The difference alone, in brackets if it is within the spread."""
-        text = f"{self.difference:+.3f}".replace("-", "−")
-        return text if self.exceeds_spread else f"({text})"
-
     def text(self) -> str:
         """Values without and with the method, in brackets if the difference is within the
         spread.
@@ -74,11 +66,6 @@ class Effect:
     cost: Change
     changes: tuple[Change, ...]
 
-    @property
-    def helps(self) -> bool:
-        """Whether anything improved by more than the spread of the splits."""
-        return any(change.is_better for change in self.changes)
-
 
 @dataclass(frozen=True)
 class Choice:
@@ -91,28 +78,6 @@ class Choice:
 
 # ------------------------------------------------------------------------------------- reading the
 # results
-
-
-def comparable_treatment(row: Row, baseline: Row) -> Effect:
-    """Balanced accuracy (accuracy if a paper prints only that), the smallest consistency and every
-    gap.
-    """
-    shared = [name for name in baseline if name in row]
-    performance = "balanced_accuracy"
-    consistencies = [name for name in shared if name.startswith("consistency.")]
-
-    def least(found: Row) -> Summary:
-        return min((found[name] for name in consistencies), key=lambda summary: summary[0])
-
-    gaps = [
-        Change(f"gap by {name.partition('.')[2]}", baseline[name], row[name], False)
-        for name in sorted(shared)
-        if name.startswith("gap_max.")
-    ]
-    return Effect(
-        Change(performance.replace("_", " "), baseline[performance], row[performance], True),
-        (Change("consistency", least(baseline), least(row), True), *gaps),
-    )
 
 
 def group_rates(
@@ -147,33 +112,6 @@ def summary(numbers: Sequence[float]) -> Summary:
     return statistics.fmean(numbers), statistics.stdev(numbers)
 
 
-def comparable(judged: Mapping[str, Any]) -> list[Choice]:
-    """Leaving out the sensitive columns, and each method of comparable treatment beside that."""
-    rows: dict[str, dict[str, dict[str, Row]]] = {learner: {} for learner in PLAIN}
-    for name, case in judged["cases"].items():
-        table, _, learner = name.partition(", ")
-        rows[learner][table] = {}
-        for family, row in case["rows"].items():
-            summaries = zip(row["mean"], row["deviation"], strict=True)
-            rows[learner][table][family] = dict(zip(case["metrics"], summaries, strict=True))
-
-    def choice(method: str, learner: str, family: str, baseline: str = "blind") -> Choice:
-        effects = {
-            table: comparable_treatment(found[family], found[baseline])
-            for table, found in rows[learner].items()
-        }
-        return Choice(
-            method, PLAIN[learner] if baseline == "plain" else f"{PLAIN[learner]}, blind", effects
-        )
-
-    pairs = [("trees", name) for name in ("budro", "project", "reweigh", "thresholds by group")]
-    pairs += [("networks", name) for name in ("sensei", "sensr", "clp")]
-    linear = ("reweigh-logistic", "adversarial-debiasing", "exponentiated-gradient")
-    pairs += [("linear", name) for name in linear]
-    choices = [choice(f"leave out, {learner}", learner, "blind", "plain") for learner in rows]
-    return choices + [choice(name, learner, name) for learner, name in pairs]
-
-
 def selector(faias: Mapping[str, Any]) -> Choice:
     """FAIAS beside its network without the sensitive columns."""
     runs = {table: found for table, found in faias["changes"]["result"].items() if len(found) > 1}
@@ -191,43 +129,12 @@ def selector(faias: Mapping[str, Any]) -> Choice:
 # the text
 
 QUESTIONS = {
-    "leave out, trees": "Leave out the sensitive columns, with trees.",
-    "leave out, networks": "Leave out the sensitive columns, with a network.",
-    "leave out, linear": "Leave out the sensitive columns, with a linear model.",
-    "thresholds by group": "Equal error rates, by a threshold for each group after training.",
-    "budro": "The same prediction for comparable people, with trees.",
-    "project": "The same prediction for comparable people, with features that do not reveal the attribute linearly.",
-    "sensei": "The same prediction for comparable people, with a network and a chosen loss of accuracy.",
-    "sensr": "The same prediction for comparable people, with a network trained on its worst case.",
-    "clp": "The same prediction for listed copies only.",
-    "reweigh": "Similar group rates, with trees and without tuning.",
     "faias": "No effect of the sensitive feature; a ranking of the features that reveal it.",
-    "reweigh-logistic": "Similar group rates, with an interpretable model.",
-    "adversarial-debiasing": "A linear output that does not predict the group, given the label.",
-    "exponentiated-gradient": "A limit on one rate difference in training, with linear models.",
 }
-PAGES = {"project": "methods", "reweigh": "methods", "thresholds by group": "decisions"}
-PAGES |= {f"leave out, {learner}": "decisions" for learner in PLAIN}
-OWN_PAGES = ("budro", "sensei", "sensr", "clp", "faias")
 
 
 def _link(method: str) -> str:
-    page = method if method in OWN_PAGES else PAGES.get(method, "comparators")
-    return f"[`{method}`]({page}.md)"
-
-
-def cost_table(choices: Iterable[Choice]) -> str:
-    """Method, its baseline, and the change of performance on each table."""
-    lines = [
-        f"| method | baseline | {' | '.join(TABLES)} |",
-        f"|---|---|{'---|' * len(TABLES)}",
-    ]
-    for choice in choices:
-        costs = [
-            choice.effects[table].cost.cost() if table in choice.effects else "" for table in TABLES
-        ]
-        lines.append(f"| {_link(choice.method)} | `{choice.baseline}` | {' | '.join(costs)} |")
-    return "\n".join(lines) + "\n"
+    return f"[`{method}`]({method}.md)"
 
 
 def effect_list(choices: Iterable[Choice]) -> str:
@@ -239,33 +146,6 @@ def effect_list(choices: Iterable[Choice]) -> str:
             changes = ", ".join(change.text() for change in effect.changes)
             lines.append(f"    - {table}: {changes}")
     return "\n".join(lines) + "\n"
-
-
-def without_help(choices: Iterable[Choice]) -> str:
-    """Tables on which nothing improved, or something became worse."""
-    nothing, worse = [], []
-    for choice in choices:
-        for table, effect in choice.effects.items():
-            losses = [change for change in effect.changes if change.is_worse]
-            if not effect.helps:
-                nothing.append(_item(choice.method, table, effect.changes))
-            elif losses:
-                worse.append(_item(choice.method, table, losses))
-    parts = ["## Where a method did not help\n"]
-    if nothing:
-        parts += [
-            "None of the metrics above improved by more than the standard deviation over the splits:\n",
-            *nothing,
-            "",
-        ]
-    if worse:
-        parts += ["A metric improved, but these got worse:\n", *worse, ""]
-    return "\n".join(parts)
-
-
-def _item(method: str, table: str, changes: Iterable[Change]) -> str:
-    words = ", ".join(f"{item.name} {item.before[0]:.3f} → {item.after[0]:.3f}" for item in changes)
-    return textwrap.fill(f"- `{method}` on {table}: {words}.", 120, subsequent_indent="  ")
 
 
 def asking(dadi: Mapping[str, Any]) -> str:
@@ -344,16 +224,13 @@ settings](benchmarks/proxies.md#settings-chosen-on-other-people) had seen.
 
 def measured(results: Mapping[str, Mapping[str, Any]]) -> str:
     """Text between the markers; `results` are by the names of their files."""
-    choices = [*comparable(results["judged"]), selector(results["faias"])]
     text = "\n".join(
         [
             planted_section.section(results["planted_worlds"]),
             planted_section.tables_section(results["real_tables"]),
-            INTRO,
-            cost_table(choices),
-            EFFECTS,
-            effect_list(choices),
-            without_help(choices),
+            fronts_section.section(results["fronts"]),
+            FAIAS,
+            effect_list([selector(results["faias"])]),
             asking(results["dadi"]),
             balancing(results["proxies_judged"]),
         ]
@@ -361,25 +238,13 @@ def measured(results: Mapping[str, Mapping[str, Any]]) -> str:
     return shorten(text)
 
 
-INTRO = """\
-## Measured cost
+FAIAS = """\
+## Measured effect of FAIAS
 
-Change of balanced accuracy compared with the baseline in the second column. *Blind* is the baseline without
-sensitive features: the same learner without the sensitive columns. Where *blind* has the same effect as a method, no
-method is needed. Settings and thresholds were chosen on other people than those that are measured. [All
-figures](benchmarks/operating-point.md) state the number of splits. Brackets mark differences below the standard
-deviation over the splits.
-"""
-
-EFFECTS = """\
-## Measured effect
-
-Baseline → method. Consistency is the smallest of the job's counterfactual consistencies, gap is `gap_max`,
-"selection rates" is the demographic parity difference, "odds" the average odds difference
-([metrics](reference/metrics.md)). Brackets mark differences below the standard deviation over the splits.
-German has 200 test rows: differences of some hundredths are within chance there. Thresholds by group and the
-methods that train with groups use sex on Adult, age on German and race on COMPAS. `faias` uses sex on German and
-COMPAS, and the age group on Bank.
+Its network without the sensitive columns → `faias`, with short trainings and settings chosen on other people.
+"Selection rates" is the demographic parity difference, "odds" the average odds difference
+([metrics](reference/metrics.md)), by sex on German and COMPAS. Brackets mark differences below the standard deviation over
+the splits.
 """
 
 

@@ -34,8 +34,11 @@ TOPICS = (
     Topic(
         "operating-point",
         "Each method at the same operating point",
-        "Every method, its baselines and thresholds by group, with settings chosen on other people.",
-        ("Each method at the same operating point",),
+        "Every method at equal balanced accuracy and as a front, with settings chosen on other people.",
+        (
+            "Each method at equal balanced accuracy, and as fronts",
+            "Each method at the same operating point",
+        ),
     ),
     Topic(
         "speed", "Speed", "Times of a boosting step, of whole commands and of trees.", ("Speed",)

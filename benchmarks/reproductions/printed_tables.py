@@ -7,13 +7,15 @@ by the same steps as in ``evenhand run``, with the job's seed set to 0..9.
 from __future__ import annotations
 
 import json
+import math
 import sys
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from benchmarks.common import RESULTS, log, provenance, run_unpublished, write_result
-from evenhand.fairlib.catalogue import better
+from benchmarks.reproductions.printed_values import Measured, compare
 from evenhand.fairlib.methods.preprocessed_gbdt import ProjectedGBDTClassifier
 from evenhand.fairlib.methods.registry import load_model
 from evenhand.fairlib.preprocessing.counterfactuals import encoded_copies
@@ -109,7 +111,7 @@ def show(name: str, row: dict[str, Any]) -> None:
         print(
             line
             if printed is None
-            else f"{line}   paper {format_row(printed)}   {verdict(metric, mean, printed)}"
+            else f"{line}   paper {format_row(printed)}   {verdict(metric, (mean, deviation), printed)}"
         )
 
 
@@ -118,18 +120,17 @@ def format_row(printed: list[Any]) -> str:
     return f"{printed[0]:.3f}" if printed[1] is None else f"{printed[0]:.3f} ± {printed[1]:.3f}"
 
 
-def verdict(metric: str, mean: float, printed: list[Any]) -> str:
-    """Whether our value is at least as good, or by how many printed standard deviations it is
-    worse.
+def verdict(metric: str, ours: Sequence[float], printed: Sequence[float | None]) -> str:
+    """How far our mean of a baseline is from the printed one, in standard errors of the difference.
+
+    Closeness is what counts of a baseline, so lower gaps are not better here.
     """
-    shortfall = mean - printed[0]
-    if better(metric) == "higher":
-        shortfall = -shortfall
-    if shortfall <= 5e-4:  # the printed numbers have three decimals
-        return "as good or better"
-    if not printed[1]:
-        return f"worse by {shortfall:.3f}"
-    return f"worse by {shortfall / printed[1]:.1f} sd"
+    mean, deviation = ours
+    value, printed_deviation = printed
+    assert value is not None
+    spread = deviation * math.sqrt(SPLITS / (SPLITS - 1))
+    measured = Measured(mean, spread, SPLITS)
+    return compare(metric, value, printed_deviation, SPLITS, measured, is_method=False).words
 
 
 if __name__ == "__main__":

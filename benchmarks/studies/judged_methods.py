@@ -437,6 +437,9 @@ NAME = "judged"
 HEAD = """\
 ## Each method at the same operating point
 
+These rows are earlier than those at equal balanced accuracy, and remain for tables that were not measured again: a
+choice by the largest shortfall ignores the other columns, so a row can be far from what its method reaches.
+
 Settings and thresholds by `benchmarks/protocol.py`: for each judged seed every candidate is trained on two
 thirds of the people of another seed who are not judged, and predicts the others (German: two such folds). Of
 the candidates and thresholds whose performance there is at least that of a printed row ("goal"), the one

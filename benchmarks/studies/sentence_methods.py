@@ -113,6 +113,8 @@ METHODS: dict[str, tuple[str, list[str]]] = {
     SEARCHED: ("sensei", []),
     PROJECT_CORPUS: ("nn", ["method={name: project, n_steps: 200, max_depth: 4}"]),
     "augmentation": ("nn", [AUGMENTED]),
+    # the paper's: without a weight of pairs, which the shipped jobs have
+    "sensei-pure": ("sensei", ["method.pair_weight=0", "method.rho=5", "method.full_steps=2"]),
 }
 # a network against an adversary that predicts whether a sentence has a term
 ADVERSARIAL = "adversarial"

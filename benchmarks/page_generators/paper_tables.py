@@ -1,0 +1,233 @@
+"""Printed tables of a paper with ours beside them, as Markdown."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from benchmarks.common import read_result
+from benchmarks.reproductions.paper_cells import (
+    compared,
+    entry_of,
+    printed_row,
+    reason_of,
+    rows_for,
+)
+from benchmarks.reproductions.paper_results import measured_row
+from benchmarks.reproductions.paper_rows import PaperRow
+from benchmarks.reproductions.printed_values import Comparison, Measured
+from evenhand.flows.job_file import load_job
+from evenhand.flows.resolved_job import resolve
+
+COMMAND = "python -m benchmarks.reproductions.papers"
+NAMES = {
+    "budro": "BuDRO",
+    "baseline": "plain trees",
+    "project": "project",
+    "reweigh": "reweigh",
+    "baseline_nn": "plain network",
+    "sensr": "SenSR",
+    "sensei": "SenSeI",
+    "adversarial_debiasing": "adversarial debiasing",
+    "clp": "CLP",
+}
+# Parameters of the printed tables of settings, as methods call them.
+PARAMETERS = {
+    "max_depth": "max_depth",
+    "lambda": "reg_lambda",
+    "min_weight": "min_child_weight",
+    "eta": "eta",
+    "steps": "n_steps",
+}
+
+
+def signed(value: float) -> str:
+    """Return a difference with its sign."""
+    return f"{value:+.3f}".replace("-", "−")
+
+
+def printed_text(cell: Sequence[float | None]) -> str:
+    """Return a printed value with its standard deviation, where that is printed."""
+    value, deviation = cell
+    if deviation is None:
+        return f"{value:.3f}"
+    return f"{value:.3f} ± {deviation:.3f}"
+
+
+def ours_text(ours: Measured) -> str:
+    """Return a mean of ours with its standard deviation over the splits."""
+    if ours.splits == 1:
+        return f"{ours.mean:.3f}"
+    return f"{ours.mean:.3f} ± {ours.deviation:.3f}"
+
+
+def difference_text(comparison: Comparison) -> str:
+    """Return a difference with its standard error."""
+    if comparison.error is None:
+        return signed(comparison.difference)
+    return f"{signed(comparison.difference)} ± {comparison.error:.3f}"
+
+
+def result_table(paper: str, own: Sequence[str], item: Mapping[str, Any]) -> Iterator[str]:
+    """Yield a printed table, row by row: at the printed settings, then our other settings.
+
+    Parameters
+    ----------
+    paper
+        Its name.
+    own
+        The paper's own methods.
+    item
+        The table, as transcribed.
+    """
+    skipped = item.get("skip", ())
+    for name, cells in item["rows"].items():
+        if name in skipped:
+            continue
+        found = printed_row(paper, item["data"], name)
+        if found is None:
+            yield f"**{NAMES[name]}**: no value of ours at the printed settings. "
+            yield f"{_missing(paper, item['data'], name)}\n"
+            yield from _printed_only(item["columns"], cells)
+        else:
+            yield _head(paper, found[0], found[1])
+            yield from _row(paper, item, name, cells, found[1], name in own)
+        for row in rows_for(paper, item["data"], name):
+            entry = entry_of(paper, row)
+            if row.variant and entry is not None:
+                yield _head(paper, row, entry)
+                yield from _row(paper, item, name, cells, entry, name in own)
+
+
+def _missing(paper: str, data: str, name: str) -> str:
+    reason = reason_of(paper, f"{data} {name}")
+    if rows_for(paper, data, name):
+        row = rows_for(paper, data, name)[0]
+        return f"{reason} `{COMMAND} {paper} --row '{row.key}'` measures it.".strip()
+    return reason
+
+
+def _head(paper: str, row: PaperRow, entry: Mapping[str, Any]) -> str:
+    """The name of a row, its job and splits, what differs, and what a choice has seen."""
+    title = NAMES.get(row.row, row.row)
+    if row.variant:
+        title = f"{title}, {row.variant}"
+    words = [f"**{title}**: {_splits(entry)}, job `{row.job}`."]
+    if row.differs:
+        words.append(f"Differs: {row.differs}.")
+    if row.seen:
+        words.append(f"**A choice has seen these people:** {row.seen}.")
+    words.append(f"`{COMMAND} {paper} --row '{row.key}'`")
+    return " ".join(words) + "\n"
+
+
+def _splits(entry: Mapping[str, Any]) -> str:
+    splits = entry["splits"]
+    words = "1 split" if splits == 1 else f"{splits} splits"
+    if "changes" not in entry and entry.get("origin") != "tables":
+        return f"{words} (an earlier measurement, restored)"
+    return words
+
+
+def _row(
+    paper: str,
+    item: Mapping[str, Any],
+    name: str,
+    cells: Sequence[Sequence[float | None]],
+    entry: Mapping[str, Any],
+    is_own: bool,
+) -> Iterator[str]:
+    controls = [who for who in ("plain", "blind") if who in entry]
+    titles = "".join(f" {who} |" for who in controls)
+    yield f"| metric | printed | ours | difference | |{titles}"
+    yield f"|---|---|---|---|---|{'---|' * len(controls)}"
+    notes = []
+    for metric, cell in zip(item["columns"], cells, strict=True):
+        ours = measured_row(entry, metric)
+        if ours is None:
+            yield f"| {metric} | {printed_text(cell)} | | | |{' |' * len(controls)}"
+            continue
+        value, deviation = cell
+        assert value is not None
+        comparison = compared(metric, (value, deviation), ours, is_own)
+        others = ""
+        for who in controls:
+            control = measured_row(entry, metric, who)
+            others += f" {control.mean:.3f} |" if control else " |"
+        yield (
+            f"| {metric} | {printed_text(cell)} | {ours_text(ours)} | "
+            f"{difference_text(comparison)} | {comparison.words} |{others}"
+        )
+        is_far = abs(comparison.difference) > 2 * (comparison.error or 0.0)
+        reason = reason_of(paper, f"{item['data']} {name} {metric}")
+        if is_far and reason and reason not in notes and "better" not in comparison.words:
+            notes.append(reason)
+    yield ""
+    for reason in notes:
+        yield f"{reason}\n"
+
+
+def _printed_only(columns: Sequence[str], cells: Sequence[Sequence[float | None]]) -> Iterator[str]:
+    yield "| metric | printed |"
+    yield "|---|---|"
+    for metric, cell in zip(columns, cells, strict=True):
+        yield f"| {metric} | {printed_text(cell)} |"
+    yield ""
+
+
+def means_table(paper: str, item: Mapping[str, Any]) -> Iterator[str]:
+    """Yield a table of means that another one repeats: printed, and ours in brackets."""
+    yield f"| method | {' | '.join(item['columns'])} |"
+    yield f"|---|{'---|' * len(item['columns'])}"
+    for name, cells in item["rows"].items():
+        found = printed_row(paper, item["data"], name)
+        texts = []
+        for metric, cell in zip(item["columns"], cells, strict=True):
+            ours = measured_row(found[1], metric) if found else None
+            text = f"{cell[0]:.3f}"
+            texts.append(f"{text} ({ours.mean:.3f})" if ours else f"{text} (none)")
+        yield f"| {NAMES[name]} | {' | '.join(texts)} |"
+    yield ""
+
+
+def settings_table(paper: str, item: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the printed parameters, and those with which ours run."""
+    yield f"| method | {' | '.join(item['columns'])} |"
+    yield f"|---|{'---|' * len(item['columns'])}"
+    for name, values in item["rows"].items():
+        row = rows_for(paper, item["data"], name)[0]
+        arguments = resolve(*load_job(row.job, list(row.changes))).arguments
+        texts = []
+        for column, value in zip(item["columns"], values, strict=True):
+            ours = arguments.get(PARAMETERS[column])
+            is_same = ours is not None and math.isclose(ours, value, rel_tol=5e-3)
+            texts.append(f"{value:.4g}" if is_same else f"{value:.4g} (ours {ours})")
+        yield f"| {NAMES[name]} | {' | '.join(texts)} |"
+    yield ""
+    yield "A number without brackets is that of our row at the printed settings, too.\n"
+
+
+def times_table(item: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the printed seconds, ours, and the ratios of both methods."""
+    times = read_result("papers_times").get("rows", {})
+    yield "| data | rows, columns | plain trees | BuDRO | BuDRO over plain trees |"
+    yield "|---|---|---|---|---|"
+    for data, cells in item["rows"].items():
+        printed = [cell[0] for cell in cells]
+        size = item["size"][data]
+        yield (
+            f"| {data}, printed | {size[0]:,}, {size[1]} | {cells[0][0]} ± {cells[0][1]} s | "
+            f"{cells[1][0]:,} ± {cells[1][1]} s | {printed[1] / printed[0]:.1f} |"
+        )
+        ours = times.get(data)
+        if ours is None:
+            yield f"| {data}, ours | not measured | | | |"
+            continue
+        means = [sum(ours["seconds"][who]) / len(ours["seconds"][who]) for who in item["columns"]]
+        yield (
+            f"| {data}, ours | {ours['size'][0]:,}, {ours['size'][1]} | {means[0]:.1f} s | "
+            f"{means[1]:.1f} s | {means[1] / means[0]:.1f} |"
+        )
+    yield ""
+    yield "Ours are CPU seconds of one thread (`python -m benchmarks.reproductions.paper_times`).\n"

@@ -1,0 +1,160 @@
+"""Measure the rows of the papers' tables, and keep what was measured split by split.
+
+``benchmarks/results/papers_PAPER.json`` has ``rows`` by key, each with the name of its origin, and the
+``origins``: command, commit, machine and versions.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from benchmarks.common import provenance, read_result, run_unpublished, write_result
+from benchmarks.reproductions.paper_rows import PaperRow
+from benchmarks.reproductions.printed_values import Measured, measured
+from evenhand.tasks.execution.store import Store
+
+# What the papers print of a run.
+KINDS = (
+    *("accuracy", "balanced_accuracy", "consistency", "gap_max", "gap_rms", "theil_index"),
+    *("equal_opportunity_difference", "average_odds_difference", "balanced_accuracy_difference"),
+)
+CONTROLS = ("plain", "blind")
+# No intervals, and the shortest search for certificates: no paper prints either.
+SHORT_EVALUATION = ("evaluate.draws=0", "evaluate.certified_people=20", "evaluate.proof_parts=null")
+# By method: a training so short that it only shows that the row runs.
+QUICK = {
+    "faias": "method.n_epochs=1",
+    "logistic": "evaluate.draws=0",
+    "reweigh-logistic": "evaluate.draws=0",
+}
+QUICK_OTHERWISE = "method.n_steps=2"
+DIGITS = 4
+
+
+def result_name(paper: str) -> str:
+    """Return the name of a paper's file of results."""
+    return f"papers_{paper}"
+
+
+def stored(paper: str) -> dict[str, Any]:
+    """Return the results of a paper; empty before the first."""
+    return {"origins": {}, "rows": {}} | read_result(result_name(paper))
+
+
+def splits_done(paper: str, row: PaperRow) -> int:
+    """Return how many splits of a row are measured with its present changes."""
+    entry = stored(paper)["rows"].get(row.key, {})
+    if entry.get("changes") != list(row.changes):
+        return 0
+    splits: int = entry.get("splits", 0)
+    return splits
+
+
+def measure_split(
+    store: Store, row: PaperRow, seed: int, *, is_quick: bool = False
+) -> dict[str, dict[str, float]]:
+    """Run a row on one split by the steps of ``evenhand run``.
+
+    Parameters
+    ----------
+    store
+        Where the runs are kept.
+    row
+        The row.
+    seed
+        The split.
+    is_quick
+        True: a training of a few steps, which only shows that the row runs.
+
+    Returns
+    -------
+    dict
+        ``method``, ``plain`` and ``blind``: the values of each by metric. ``seconds``: of the
+        training.
+    """
+    changes = [f"seed={seed}", *SHORT_EVALUATION, *row.changes]
+    if is_quick:
+        changes.append(_quick_change(row))
+    _, run = run_unpublished(store, row.job, changes)
+    values = {"method": _values(run.read("evaluate", "metrics")["metrics"])}
+    controls = run.read("evaluate", "controls")["controls"]
+    for name in CONTROLS:
+        if name in controls:
+            values[name] = _values(controls[name]["metrics"])
+    return values
+
+
+def _quick_change(row: PaperRow) -> str:
+    method = row.job.partition("-")[2]
+    for change in row.changes:
+        key, _, value = change.partition("=")
+        if key in ("method", "method.name"):
+            method = value
+    return QUICK.get(method, QUICK_OTHERWISE)
+
+
+def _values(metrics: Mapping[str, Any]) -> dict[str, float]:
+    """The metrics that papers print; a control has numbers, a method has them with intervals."""
+    values = {}
+    for name, content in metrics.items():
+        value = content["value"] if isinstance(content, dict) else content
+        if name.partition(".")[0] in KINDS and value is not None:
+            values[name] = round(float(value), DIGITS)
+    return values
+
+
+def add_split(paper: str, row: PaperRow, values: Mapping[str, Mapping[str, float]]) -> None:
+    """Add one more split of a row to the paper's results.
+
+    A row that was measured with other changes, or of which only means are known, begins anew.
+    """
+    content = stored(paper)
+    entry = content["rows"].get(row.key, {})
+    if entry.get("changes") != list(row.changes):
+        entry = {"changes": list(row.changes), "splits": 0}
+    earlier_splits = entry["splits"]
+    columns = entry.setdefault("method", {})
+    for metric, value in values["method"].items():
+        columns.setdefault(metric, []).append(value)
+    for control in CONTROLS:
+        if control in values:
+            means = entry.setdefault(control, {})
+            for metric, value in values[control].items():
+                total = means.get(metric, 0.0) * earlier_splits + value
+                means[metric] = round(total / (earlier_splits + 1), DIGITS)
+    entry["splits"] = earlier_splits + 1
+    origin = provenance("python -m benchmarks.reproductions.papers " + paper)
+    name = f"{str(origin['git_commit'])[:8]} {origin['measured'][:10]}"
+    content.setdefault("origins", {}).setdefault(name, origin)
+    entry["origin"] = name
+    content["rows"][row.key] = entry
+    write_result(result_name(paper), content)
+
+
+def measured_row(entry: Mapping[str, Any], metric: str, who: str = "method") -> Measured | None:
+    """Return a metric's mean and spread over the splits of a stored row; None without it.
+
+    Parameters
+    ----------
+    entry
+        A row of the results: values by split, or the means and standard deviations (divided by
+        n) of earlier results.
+    metric
+        Its name.
+    who
+        ``method``, or a control, which has no spread.
+    """
+    if who != "method":
+        value = entry.get(who, {}).get(metric)
+        return None if value is None else Measured(value, 0.0, 1)
+    if metric in entry.get("method", {}):
+        return measured(entry["method"][metric])
+    if metric not in entry.get("means", {}):
+        return None
+    mean, deviation = entry["means"][metric]
+    splits = entry["splits"]
+    if deviation is None:
+        return Measured(mean, 0.0, 1)
+    return Measured(mean, deviation * math.sqrt(splits / (splits - 1)), splits)

@@ -31,9 +31,15 @@ MLFLOW_FILES = (
     "serving_input_example.json",
 )
 DOWNLOADED = "registered_model_meta"
-# Models with this file, or with this text in their evaluation.json, were published with a list.
+# Models with this file, or with one of these keys in a file of their bundle, were published with a
+# list: every release that wrote one of them wrote lists.
 CHECKS = "code/evenhand/fairlib/file_digests.py"
 LISTED_KEY = "files_listed"
+LISTED_KEYS = {
+    "evaluation.json": (LISTED_KEY, "evenhand"),
+    "reference.json": ("membership",),
+    "training_rows.json": ("format",),
+}
 CHUNK_BYTES = 1 << 20
 # The only kinds of files that a model may have, by the folder that they are in.
 TOP_FILES = (*MLFLOW_FILES, "model_code.py")
@@ -313,15 +319,25 @@ def _faults_without_list(
 ) -> list[str] | None:
     """Faults of a model whose list is not there: it is missing where there must have been one."""
     must_have = bool(published) or CHECKS in entries
-    evaluation = str(Path(place).with_name("evaluation.json"))
-    if entries.get(evaluation) is False:
-        must_have = must_have or f'"{LISTED_KEY}"'.encode() in read_regular(folder / evaluation)
+    for name, keys in LISTED_KEYS.items():
+        path = str(Path(place).with_name(name))
+        if entries.get(path) is False:
+            must_have = must_have or _has_key(folder / path, keys)
     for path, fault in irregular.items():
         if place == path or place.startswith(f"{path}/"):
             return [f"{path} {fault}"]
     if must_have:
         return [f"{place} is missing"]
     return None
+
+
+def _has_key(path: Path, keys: tuple[str, ...]) -> bool:
+    """Whether a JSON file has one of these keys; also if it cannot be read as one."""
+    try:
+        content = json.loads(read_regular(path))
+    except (ValueError, RecursionError):
+        return True
+    return isinstance(content, dict) and any(key in content for key in keys)
 
 
 def _expected_digests(

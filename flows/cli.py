@@ -147,8 +147,12 @@ SignedBy = Annotated[
 ]
 
 
+INPUT_TEXT = "File, folder or glob of Parquet or CSV; any URL; or DATABASE#TABLE."
+PARTITION_TEXT = "Values A..B of the input table's column partition_by, such as days."
+SINCE_TEXT = "First value of the input table's column partition_by."
 HERE = "127.0.0.1"
 KEY_TEXT = "PEM file with the private key (Ed25519) that signs the record (default: EVENHAND_KEY)."
+PIN_TEXT = "Digest that the model's policy must have (default: EVENHAND_POLICY)."
 
 
 def option(flags: str, text: str, default: Any = None, **limits: Any) -> Any:
@@ -394,8 +398,10 @@ def tune(
 @command("filter", "as_json", "store_url", "direct", name="filter", reads="filter")
 def run_filter(
     job: str = typer.Argument(..., help="Job whose published proxy decides, such as bank-proxy."),
-    input_url: str = option("--input", "File, folder or glob of Parquet or CSV; any URL.", ...),
+    input_url: str = option("--input", INPUT_TEXT, ...),
     output_url: str = option("--output", "Folder, URL, or DATABASE#TABLE for the sample.", ...),
+    partition: str | None = option("--partition", PARTITION_TEXT),
+    since: str | None = option("--since", SINCE_TEXT),
     overrides: list[str] | None = option(
         "--set", "KEY=VALUE, such as filter.key=[id]; may be repeated."
     ),
@@ -406,10 +412,12 @@ def run_filter(
 @command("filter", "as_json", "store_url", "direct", reads="predict")
 def predict(
     model: Model,
-    input_url: str = option("--input", "File, folder or glob of Parquet or CSV; any URL.", ...),
+    input_url: str = option("--input", INPUT_TEXT, ...),
     output_url: str = option(
         "--output", "Folder, URL, or DATABASE#TABLE for rows and predictions.", ...
     ),
+    partition: str | None = option("--partition", PARTITION_TEXT),
+    since: str | None = option("--since", SINCE_TEXT),
     reasons: int | None = option("--reasons", "Number of reasons for each prediction."),
     adverse: bool = option(
         "--adverse", "Reasons of negative decisions only, as principal reasons.", False
@@ -444,6 +452,7 @@ def evaluate(
         "--no-record", "Do not record the gates' verdict on the version.", False
     ),
     key: Path | None = option("--key", KEY_TEXT),
+    policy_digest: str | None = option("--policy-digest", PIN_TEXT),
 ) -> None:
     """Evaluate a published model by gates, with a baseline. For CI: JUnit, Markdown, exit
     code.
@@ -661,6 +670,7 @@ def promote(
         "--remeasure", "First measure it by its policy, in an empty store; only that counts.", False
     ),
     key: Path | None = option("--key", KEY_TEXT),
+    policy_digest: str | None = option("--policy-digest", PIN_TEXT),
 ) -> None:
     """Make a version champion, if its recorded evaluation passed. With an older version:
     roll back.
@@ -671,6 +681,7 @@ def promote(
 def approve(
     model: str = typer.Argument(..., help="models:/NAME@ALIAS or models:/NAME/VERSION."),
     key: Path | None = option("--key", KEY_TEXT),
+    policy_digest: str | None = option("--policy-digest", PIN_TEXT),
 ) -> None:
     """Record that you approve a version that someone else published, as it was measured under its
     policy.
@@ -754,6 +765,9 @@ def set_policy(
     ),
     max_overlap: float = option(
         "--max-overlap", "Largest share of training rows.", 0.05, min=0, max=1
+    ),
+    max_unnoticed: float = option(
+        "--max-unnoticed", "Largest copied share that may go unnoticed.", 0.1, min=0, max=1
     ),
     min_age: float = option("--min-age", "Hours since publication.", 0, min=0),
     groups: list[str] | None = option(

@@ -35,10 +35,15 @@ from evenhand.tasks.execution.fingerprint import code_digest, now
 from evenhand.tasks.execution.store import Artifact, Store
 from evenhand.tasks.registry.bundle import Bundle, open_bundle, parse_address
 from evenhand.tasks.registry.client import registry_client, tracking_uri
-from evenhand.tasks.registry.ledger import Record, actor, current_policy, record_evaluation
-from evenhand.tasks.registry.policy import unmet_terms
+from evenhand.tasks.registry.ledger import (
+    Record,
+    actor,
+    current_policy,
+    read_chain,
+    record_evaluation,
+)
+from evenhand.tasks.registry.policy import leave_policy_traces, unmet_terms
 from evenhand.tasks.registry.policy_terms import (
-    OVERLAP_METHOD,
     SETTINGS,
     digest_of_judged,
     evaluating_version,
@@ -48,6 +53,7 @@ from evenhand.tasks.registry.policy_terms import (
     judged_copies,
     kept_shares,
 )
+from evenhand.tasks.registry.policy_traces import refuse_without_policy
 from evenhand.tasks.registry.row_digests import RECORD, digest_of_rows, key_file, read_key
 from evenhand.tasks.registry.row_overlap import TrainingOverlap, needed_key, overlap
 
@@ -185,6 +191,8 @@ def execute_recorded(
     record = None
     with recorded_verdict(store, run_id, steps) as verdict, store.workdir() as scratch:
         evaluation = _open(plan, steps, scratch)
+        if plan.record and plan.gates and evaluation.model.version is not None:
+            refuse_without_policy(tracking_uri(store), evaluation.model.name)
         _measure(evaluation, scratch)
         _fill(verdict, evaluation)
         try:
@@ -490,7 +498,8 @@ def _record(verdict: Verdict, evaluation: Evaluation) -> Record:
         "kept": _kept(evaluation, by_group=policy is not None),
         "sizes": _sizes(evaluation, policy),
         "evenhand": evaluating_version(),
-        "overlap_method": OVERLAP_METHOD,
+        "overlap_method": training_overlap.method,
+        "overlap_noticed_from": training_overlap.noticed_from,
         "policy": (policy or {}).get("digest"),
         "same_table": model.trained_on(evaluation.fingerprint),
     }
@@ -504,6 +513,8 @@ def _record(verdict: Verdict, evaluation: Evaluation) -> Record:
         content["holdout"] = digest_of_rows(raw, holdout["salt"])
     with registry_client(uri) as client:
         record = record_evaluation(client, model.name, model.version, content)
+        if policy is not None:
+            leave_policy_traces(client, read_chain(client, model.name), model.version)
     if training_overlap.note:
         verdict.notes.append(training_overlap.note)
     unmet = unmet_terms(policy, content) if policy else None

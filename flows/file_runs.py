@@ -147,7 +147,9 @@ def _execute(
         output = plan.output
         if not is_database(output):
             output = os.path.expandvars(output)
-        source = os.path.expandvars(plan.input)
+        source = plan.input
+        if not is_database(source):
+            source = os.path.expandvars(source)
         try:
             summary = process_files(judge, source, output, report, workers, only_look=to_look)
         except WorkToDo:

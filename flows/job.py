@@ -491,6 +491,18 @@ class FileSection(ParallelSection):
     settle_seconds: Annotated[float, Field(ge=0)] | None = None
     """Watch the input: files changed within so many seconds wait, and no new file is not an error.
     """
+    partition_by: str | None = None
+    """Column of an input table `URL#TABLE` whose values, such as days, are done one after another;
+    default: the whole table at once.
+    """
+    partitions: str | None = None
+    """Values of `partition_by` that are done, `A..B` with both ends; an end may be left out.
+    Default: all that are new or have changed.
+    """
+    watermark: str | None = None
+    """Column of an input table whose largest value shows that a partition has changed, in addition
+    to its number of rows.
+    """
     engine: Literal["threads", "dask"] = "threads"
     """Threads of this process, or Dask."""
 

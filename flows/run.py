@@ -14,7 +14,7 @@ import yaml
 
 from evenhand.data_contracts.favourable import favourable_in_words
 from evenhand.fairlib.evaluation.group_selection import left_out_notes
-from evenhand.fairlib.preprocessing.sentences import TFIDF, encoder_digest
+from evenhand.fairlib.preprocessing.sentences import MIN_SENTENCES, TFIDF, encoder_digest
 from evenhand.flows.engine import (
     EXIT_OF_VERDICT,
     Engine,
@@ -266,7 +266,11 @@ def text_parameters(job: Job) -> dict[str, Any]:
         with input_errors("text.encoder: "):
             text["digest"] = encoder_digest(job.text.encoder)
         text["libraries"] = library_versions(("sentence-transformers", "transformers"))
-    return {"text": text, "terms": job.evaluate.model_dump()["terms"]}
+    parameters = {"text": text, "terms": job.evaluate.model_dump()["terms"]}
+    # a word of fewer people is not stored; a key of its own only where it is not the default
+    if job.text.encoder == TFIDF and job.evaluate.min_cell > MIN_SENTENCES:
+        parameters["min_texts"] = job.evaluate.min_cell
+    return parameters
 
 
 def ingest(

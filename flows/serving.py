@@ -9,7 +9,7 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from functools import partial
@@ -28,12 +28,13 @@ from prefect.flows import Flow, load_flow_from_entrypoint
 from prefect.logging.loggers import flow_run_logger
 from prefect.runner import Runner
 from prefect.states import Completed, Failed, Running, State
-from prometheus_client import CollectorRegistry, Counter, Gauge, make_wsgi_app, start_http_server
+from prometheus_client import CollectorRegistry, Counter, Gauge
 
 from evenhand.fairlib.escaping import terminal_text
 from evenhand.flows import telemetry
 from evenhand.flows.engine import DirectEngine, Verdict, new_run_id, read_verdict
 from evenhand.flows.job_file import load_job
+from evenhand.flows.metrics_server import Answer, MetricsServer
 from evenhand.flows.prefect_flows import name_of_run
 from evenhand.flows.resolved_job import resolve
 from evenhand.flows.run import find_unchanged, up_to_date
@@ -301,26 +302,24 @@ def serve_metrics(
     The health is 503 if the runner asked for due runs more than 30 seconds ago, or never. Raises
     `NotCarriedOut` if the port cannot be used.
     """
-    exposition = make_wsgi_app(metrics.registry)
-
-    def answer(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
-        if environ["PATH_INFO"] != "/healthz":
-            metrics.read_new()
-            return exposition(environ, start_response)
-        polled = last_polled()
-        silent_s = None
-        if polled is not None:
-            silent_s = round((datetime.now(UTC) - polled).total_seconds(), 1)
-        healthy = silent_s is not None and silent_s <= SILENT_S
-        status = "503 Service Unavailable"
-        if healthy:
-            status = "200 OK"
-        start_response(status, [("Content-Type", "application/json")])
-        return [json.dumps({"healthy": healthy, "seconds_since_poll": silent_s}).encode()]
-
     try:
-        server, _ = start_http_server(port, "127.0.0.1", metrics.registry)
+        server = MetricsServer(
+            port, metrics.registry, metrics.read_new, lambda: _health(last_polled())
+        )
     except OSError as error:
         reason = f"port {port} cannot be used ({error.strerror})"
         raise NotCarriedOut(f"--metrics-port: {reason}: choose another one.") from None
-    server.set_app(answer)
+    server.start()
+
+
+def _health(polled: datetime | None) -> Answer:
+    """Answer whether the runner asks for due runs."""
+    silent_s = None
+    if polled is not None:
+        silent_s = round((datetime.now(UTC) - polled).total_seconds(), 1)
+    healthy = silent_s is not None and silent_s <= SILENT_S
+    status = 503
+    if healthy:
+        status = 200
+    body = json.dumps({"healthy": healthy, "seconds_since_poll": silent_s}).encode()
+    return Answer(status, "application/json", body)

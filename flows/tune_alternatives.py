@@ -179,7 +179,7 @@ def provisional(aim: Aim, alternative: Alternative) -> Aim:
 
 def against_champion(aim: Aim, alternative: Alternative, metrics: Mapping[str, Any]) -> Aim:
     """Return the aim with limits by what the champion has; `InputError` without a number."""
-    own_limits = aim.limits[len(alternative.no_worse) :]
+    further_limits = aim.limits[len(alternative.no_worse) :]
     limits = []
     for item in alternative.no_worse:
         value = metrics.get(item.metric, {}).get("value")
@@ -189,7 +189,7 @@ def against_champion(aim: Aim, alternative: Alternative, metrics: Mapping[str, A
                 f"{alternative.to}."
             )
         limits.append(item.limit(value))
-    return replace(aim, limits=(*limits, *own_limits))
+    return replace(aim, limits=(*limits, *further_limits))
 
 
 # what the search shows
@@ -213,40 +213,25 @@ def certificate(
 
     metric = aim.objectives[0]
     sign = 1.0 if better(metric) == "higher" else -1.0
-    by_value = aim.by_value
     champion = champion_of(trials)
+    best = _best_alternative(aim, trials, champion)
     value = champion.metrics[metric]["value"]
-    assert value is not None, "the champion was judged"
-    found = answer(by_value, [trial for trial in trials if trial.state == "judged"])
-    best_value = value
-    number = champion.number
-    is_within = found is not None and by_value.miss(found.metrics) == 0
-    if found is not None and is_within:
-        found_value = found.metrics[metric]["value"]
-        if found_value is not None and sign * found_value > sign * value:
-            best_value = found_value
-            number = found.number
-    merits = merits_of(by_value, trials, stream)
+    best_value = best.metrics[metric]["value"]
+    merits = merits_of(aim.by_value, trials, stream)
     gain = gain_bound(merits, sign * best_value, LONGER, level=GAIN_LEVEL, seed=seed)
     bound = gain.gain
     end = describe(metric)[0].domain[0 if sign < 0 else 1]
     if bound is not None and end is not None:
         bound = min(bound, abs(best_value - end))
-    no_worse = []
-    for item, limit in zip(alternative.no_worse, aim.limits, strict=False):
-        champion_value = champion.metrics[item.metric]["value"]
-        no_worse.append(
-            {"metric": item.metric, "by": item.by, "value": champion_value, "limit": str(limit)}
-        )
     judged = [trial for trial in trials if trial.state == "judged"]
     return {
         "to": alternative.to,
         "job": alternative.job,
         "model": alternative.model,
         "metric": metric,
-        "no_worse": no_worse,
+        "no_worse": _kept(aim, alternative, champion),
         "champion": {"number": champion.number, "value": value},
-        "best": {"number": number, "value": best_value},
+        "best": {"number": best.number, "value": best_value},
         "alternative_gap": round(abs(best_value - value), 9),
         "models": len({trial.model for trial in trials}),
         "judged_models": len({trial.model for trial in judged}),
@@ -264,6 +249,29 @@ def certificate(
         "p_value": gain.p_value,
         "multiplicity": None,
     }
+
+
+def _best_alternative(aim: Aim, trials: Sequence[Trial], champion: Trial) -> Trial:
+    """Return the trial within the limits by its value that has less disparity than all others and
+    the champion; the champion if there is none.
+    """
+    by_value = aim.by_value
+    judged = [trial for trial in trials if trial.state == "judged"]
+    best = answer(by_value, judged)
+    if best is None or by_value.miss(best.metrics) > 0:
+        return champion
+    if aim.losses(best.metrics)[0] < aim.losses(champion.metrics)[0]:
+        return best
+    return champion
+
+
+def _kept(aim: Aim, alternative: Alternative, champion: Trial) -> list[dict[str, Any]]:
+    """Return what an alternative keeps: the champion's value, and the limit that follows."""
+    rows = []
+    for item, limit in zip(alternative.no_worse, aim.limits, strict=False):
+        value = champion.metrics[item.metric]["value"]
+        rows.append({"metric": item.metric, "by": item.by, "value": value, "limit": str(limit)})
+    return rows
 
 
 def champion_of(trials: Sequence[Trial]) -> Trial:
@@ -328,16 +336,16 @@ def multiplicity_document(
 
 def record_content(document: Mapping[str, Any], digest: str) -> dict[str, Any]:
     """Return what the chain of a published model keeps of a search for alternatives to it."""
-    found = document["alternative"]
+    result = document["alternative"]
     keys = ("metric", "alternative_gap", "models", "random", "share_bound", "gain_bound")
-    content = {key: found[key] for key in keys}
+    content = {key: result[key] for key in keys}
     content |= {
-        "version": str(found["model"]["version"]),
-        "no_worse": [f"{item['metric']} by {item['by']:g}" for item in found["no_worse"]],
-        "value": found["champion"]["value"],
-        "best": found["best"]["value"],
-        "share_level": found["share_level"],
-        "gain_level": found["gain_level"],
+        "version": str(result["model"]["version"]),
+        "no_worse": [f"{item['metric']} by {item['by']:g}" for item in result["no_worse"]],
+        "value": result["champion"]["value"],
+        "best": result["best"]["value"],
+        "share_level": result["share_level"],
+        "gain_level": result["gain_level"],
         "study": document["study"],
         "digest": digest,
     }

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from evenhand.fairlib.arrays import Float, Float32
 from evenhand.fairlib.execution import Progress
 from evenhand.fairlib.preprocessing.sentences import (
+    MIN_SENTENCES,
     TFIDF,
     WEIGHTS,
     TfidfEncoder,
@@ -238,6 +239,9 @@ class TableEncoder:
         # set by load: a folder with the weights of the encoder of sentences
         self.weights: Path | None = None
         self._sentence_encoders: dict[str, TfidfEncoder | TransformerEncoder] = {}
+        # set by steps: whose row each training row is, and how many people must have a word
+        self.people: NDArray[Any] | None = None
+        self.min_texts = MIN_SENTENCES
 
     def fit(self, frame: pd.DataFrame | Callable[[str], pd.DataFrame]) -> TableEncoder:
         """Learn means, deviations and categories from training rows; further columns are ignored.
@@ -369,7 +373,12 @@ class TableEncoder:
                 f"column {spec.name!r} has no sentence in the training rows: leave it out."
             )
         if spec.encoder == TFIDF:
-            encoder: TfidfEncoder | TransformerEncoder = TfidfEncoder.fit(sentences, spec.size)
+            people = None
+            if self.people is not None:
+                people = self.people[present.notna().to_numpy()]
+            encoder: TfidfEncoder | TransformerEncoder = TfidfEncoder.fit(
+                sentences, spec.size, min_texts=self.min_texts, people=people
+            )
         else:
             encoder = TransformerEncoder(spec.encoder, cache=self.cache)
         vectors = encoder.encode(sentences, self.callback)

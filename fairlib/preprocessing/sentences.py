@@ -46,7 +46,8 @@ class TfidfEncoder:
 
     with the count of a word in the sentence, N training sentences, of which N_w have the word.
     Words are in lower case and have two characters or more. It stores words of at least five
-    training sentences, the ten thousand most frequent ones at most.
+    people, or of five training sentences where people are not given, the ten thousand most frequent
+    ones at most.
     """
 
     def __init__(
@@ -58,7 +59,15 @@ class TfidfEncoder:
         self.size = int(directions.shape[1])
 
     @classmethod
-    def fit(cls, sentences: Sequence[str], size: int, seed: int = 0) -> TfidfEncoder:
+    def fit(
+        cls,
+        sentences: Sequence[str],
+        size: int,
+        seed: int = 0,
+        *,
+        min_texts: int = MIN_SENTENCES,
+        people: NDArray[Any] | None = None,
+    ) -> TfidfEncoder:
         """Learn words and directions.
 
         Parameters
@@ -69,6 +78,10 @@ class TfidfEncoder:
             Largest number of directions.
         seed : int, default 0
             Of the start vector of the decomposition.
+        min_texts : int, default 5
+            A word of fewer people, or of fewer sentences, is not stored.
+        people : ndarray, shape (n,), default None
+            Whose sentence each is: several sentences of one person count once.
 
         Returns
         -------
@@ -82,26 +95,31 @@ class TfidfEncoder:
         from scipy.sparse.linalg import svds
         from sklearn.feature_extraction.text import CountVectorizer
 
-        counter = CountVectorizer(min_df=MIN_SENTENCES, max_features=MAX_WORDS)
+        too_rare = f"no word is in {min_texts} sentences: use another encoder."
+        counter = CountVectorizer(min_df=min_texts, max_features=MAX_WORDS)
         try:
             counts = counter.fit_transform(sentences)
         except ValueError:
-            raise ValueError(
-                f"no word is in {MIN_SENTENCES} sentences: use another encoder."
-            ) from None
+            raise ValueError(too_rare) from None
+        words = counter.get_feature_names_out()
+        if people is not None:
+            is_common = _people_with_words(counts > 0, people) >= min_texts
+            if not is_common.any():
+                raise ValueError(too_rare)
+            counts = counts[:, is_common]
+            words = words[is_common]
         with_word = np.asarray((counts > 0).sum(axis=0)).ravel()
         weights = (1.0 + np.log((1.0 + len(sentences)) / (1.0 + with_word))).astype(np.float32)
-        words = counter.get_feature_names_out().tolist()
         size = min(size, len(words) - 1, len(sentences) - 1)
         if size < 1:
             raise ValueError("the sentences share too few words: use another encoder.")
-        encoder = cls(words, weights, np.eye(len(words), 1, dtype=np.float32))
+        encoder = cls(words.tolist(), weights, np.eye(len(words), 1, dtype=np.float32))
         _, _, rows = svds(
             encoder._weighted(sentences).astype(np.float64), k=size, random_state=seed
         )
         # the sign of a singular vector is arbitrary: its largest entry is positive here
         rows *= np.sign(rows[np.arange(size), np.abs(rows).argmax(axis=1)])[:, None]
-        return cls(words, weights, rows[::-1].T.astype(np.float32))
+        return cls(words.tolist(), weights, rows[::-1].T.astype(np.float32))
 
     def _weighted(self, sentences: Sequence[str]) -> Any:
         from sklearn.feature_extraction.text import CountVectorizer
@@ -135,6 +153,18 @@ class TfidfEncoder:
             "weights": to_text(self.weights),
             "directions": to_text(self.directions),
         }
+
+
+def _people_with_words(has_word: Any, people: NDArray[Any]) -> NDArray[np.int64]:
+    """Number of people that have each word; `has_word` is a sparse matrix of sentences by words."""
+    from scipy.sparse import csr_matrix
+
+    _, owners = np.unique(people, return_inverse=True)
+    rows = np.arange(len(owners))
+    shape = (int(owners.max()) + 1, len(owners))
+    of_person = csr_matrix((np.ones(len(rows), np.int64), (owners, rows)), shape=shape)
+    by_person = of_person @ has_word.astype(np.int64)
+    return np.asarray((by_person > 0).sum(axis=0), np.int64).ravel()
 
 
 class TransformerEncoder:

@@ -28,6 +28,7 @@ FIRST_EPOCH = 8
 # Fewest settings in the tail that an extreme-value distribution is fitted to, and the share of the
 # stream that the tail is where there are more.
 LEAST_TAIL = 25
+LEAST_COUNTED = 2 * LEAST_TAIL
 TAIL_SHARE = 0.15
 MOST_TAIL = 150
 # A fit with a smaller p-value is rejected.
@@ -214,8 +215,8 @@ def gain_bound(
     """
     counted = np.sort(merits[np.isfinite(merits)])[::-1]
     size = int(min(max(LEAST_TAIL, TAIL_SHARE * len(counted)), MOST_TAIL))
-    if len(counted) <= size:
-        reason = f"{len(counted)} settings count, and the tail needs more than {LEAST_TAIL}"
+    if len(counted) < LEAST_COUNTED:
+        reason = f"{len(counted)} random settings are as good, and {LEAST_COUNTED} are needed"
         return GainBound(None, reason)
     excesses = counted[:size] - counted[size]
     excesses = excesses[excesses > 0.0]

@@ -11,8 +11,14 @@ from typing import Any
 
 from evenhand.tasks.errors import InputError
 
-# What each role may do; a later one may all that an earlier one may.
-ROLES = ("viewer", "approver")
+# What each role may do: read about models and runs, decide about versions, enter a person, and read
+# and review the case files of people.
+RIGHTS = {
+    "viewer": ("read",),
+    "case worker": ("read", "person", "cases"),
+    "approver": ("read", "person", "decide"),
+    "owner": ("read", "person", "cases", "decide"),
+}
 # Parameters of scrypt: 16 MiB and about a twentieth of a second for each attempt.
 SCRYPT_N, SCRYPT_R, SCRYPT_P = 2**14, 8, 1
 SHORTEST_PASSWORD = 12
@@ -31,9 +37,9 @@ class Person:
     password: str = ""  # its hash; empty for who signs in by a token
     key: Path | None = None
 
-    def may(self, role: str) -> bool:
-        """Whether the person has a role, or one that includes it."""
-        return ROLES.index(self.role) >= ROLES.index(role)
+    def may(self, right: str) -> bool:
+        """Whether the person's role has one of the rights in `RIGHTS`."""
+        return right in RIGHTS[self.role]
 
 
 def hashed(password: str) -> str:
@@ -101,8 +107,8 @@ def _person(entry: Any, path: Path, place: str) -> Person:
     unknown = sorted(set(entry) - {"name", "role", "password", "key"})
     if unknown:
         raise InputError(f"{place}: the key {unknown[0]!r} is unknown.")
-    if entry.get("role") not in ROLES:
-        raise InputError(f"{place}: the role must be one of {', '.join(ROLES)}.")
+    if entry.get("role") not in RIGHTS:
+        raise InputError(f"{place}: the role must be one of {', '.join(RIGHTS)}.")
     name = entry.get("name", "")
     if not name.strip() or not name.isprintable():
         raise InputError(f"{place}: the name must be a text without control characters.")

@@ -23,9 +23,14 @@ from jinja2 import Environment
 from starlette.exceptions import HTTPException
 
 from evenhand.flows.app import registry_views as views
+from evenhand.flows.app.case_views import case_file, case_screen, cases_screen
 from evenhand.flows.app.people import Person
+from evenhand.flows.app.person_views import OpenModels, PersonScreen, answered_form, empty_form
 from evenhand.flows.app.run_views import run_report, runs_screen
 from evenhand.flows.app.sessions import COOKIE, LONGEST_S, Session, Sessions, TooManyAttempts
+from evenhand.flows.case import review
+from evenhand.tasks.cases.case_page import OUTCOMES
+from evenhand.tasks.cases.case_store import CaseStore
 from evenhand.tasks.errors import EvenhandError, GateRefused, InputError, without_secrets
 from evenhand.tasks.execution.store import Store
 from evenhand.tasks.pages.build import template_environment
@@ -34,11 +39,15 @@ from evenhand.tasks.registry.signed_records import KEY_VARIABLE, signing_with
 
 ACTOR_VARIABLE = "EVENHAND_ACTOR"
 MOST_BODY = 16 * 1024
+MOST_FIELDS = 500
+# Before the name of a column in the form for one person.
+COLUMN = "column "
 BODY_S = 10.0
 # What a person reads after an action; the address names it, and nothing else of the address shows.
 NOTICES = {
     "approve": "Your approval is recorded.",
     "refuse": "Your refusal is recorded.",
+    "review": "Your review is recorded.",
     "promote": "This version is the champion now.",
     "unchanged": "This version was the champion already: nothing was changed.",
 }
@@ -66,6 +75,7 @@ class AppSettings:
 
     - `registry`: address of the registry
     - `store`: has the runs and their reports
+    - `cases`: the case files of people
     - `hosts`: values of the Host header that it answers, such as ``127.0.0.1:8000``
     - `allow_changes`: whether approvers may change anything
     - `secure`: whether browsers reach it by HTTPS, and must send the cookie by nothing else
@@ -75,6 +85,7 @@ class AppSettings:
     store: Store
     sessions: Sessions
     hosts: frozenset[str]
+    cases: CaseStore | None = None  # None where the store is not on this machine
     allow_changes: bool = False
     secure: bool = False
 
@@ -137,6 +148,7 @@ def build_app(settings: AppSettings) -> FastAPI:
     """Return the app of one registry and one store."""
     app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
     app.state.settings = settings
+    app.state.models = OpenModels(settings.store)
     app.middleware("http")(_guard)
     app.exception_handler(NotSignedIn)(_to_sign_in)
     app.exception_handler(EvenhandError)(_show_error)
@@ -144,6 +156,8 @@ def build_app(settings: AppSettings) -> FastAPI:
     app.exception_handler(Exception)(_show_fault)
     _add_sign_in(app)
     _add_screens(app)
+    _add_person(app)
+    _add_cases(app)
     _add_actions(app)
     return app
 
@@ -189,7 +203,7 @@ async def _form(request: Request) -> dict[str, str]:
     try:
         async with asyncio.timeout(BODY_S):
             body = await request.body()
-        fields = parse_qs(body.decode("utf-8"), keep_blank_values=True, max_num_fields=20)
+        fields = parse_qs(body.decode("utf-8"), keep_blank_values=True, max_num_fields=MOST_FIELDS)
     except TimeoutError:
         raise HTTPException(408, "The form took too long.") from None
     except ValueError:
@@ -347,7 +361,7 @@ def _add_screens(app: FastAPI) -> None:
             session,
             shown=shown,
             screen=shown.screen,
-            may_change=settings.allow_changes and session.person.may("approver"),
+            may_change=settings.allow_changes and session.person.may("decide"),
             read_only=not settings.allow_changes,
             notice=NOTICES.get(done, ""),
             address=f"/{views.version_address(name, version)}",
@@ -366,6 +380,108 @@ def _add_screens(app: FastAPI) -> None:
         """The report of a run, as it was written."""
         text = run_report(settings.store, run_id)
         return HTMLResponse(text, headers={"Content-Security-Policy": REPORT_POLICY})
+
+
+def _add_person(app: FastAPI) -> None:
+    place = "/models/{name}/versions/{version}/person"
+
+    @app.get(place)
+    def person(
+        request: Request, settings: In, session: InSession, name: str, version: str
+    ) -> Response:
+        """The form for one person."""
+        _require(session, "person")
+        shown = empty_form(request.app.state.models, name, version)
+        return _person_page(settings, session, shown, 200)
+
+    @app.post(place)
+    def decide(
+        request: Request,
+        settings: In,
+        session: InSession,
+        fields: Fields,
+        name: str,
+        version: str,
+    ) -> Response:
+        """The decision about one person, explained; nothing is kept."""
+        _require(session, "person")
+        _require_own_form(session, fields)
+        answers = {}
+        for key, text in fields.items():
+            if key.startswith(COLUMN):
+                answers[key.removeprefix(COLUMN)] = text
+        shown, is_decided = answered_form(request.app.state.models, name, version, answers)
+        return _person_page(settings, session, shown, 200 if is_decided else 422)
+
+
+def _person_page(
+    settings: AppSettings, session: Session, shown: PersonScreen, status: int
+) -> Response:
+    ids = {field.name: f"input-{number}" for number, field in enumerate(shown.fields)}
+    version_address = f"/{views.version_address(shown.name, shown.version)}"
+    page = _render(
+        "person.html.j2",
+        settings,
+        session,
+        shown=shown,
+        screen=shown.screen,
+        ids=ids,
+        address=f"{version_address}/person",
+        version_address=version_address,
+        model_address=f"/{views.model_address(shown.name)}",
+    )
+    return HTMLResponse(page, status)
+
+
+def _add_cases(app: FastAPI) -> None:
+    @app.get("/cases")
+    def cases(settings: In, session: InSession) -> Response:
+        """The case files of people."""
+        screen = cases_screen(_cases(settings, session))
+        return HTMLResponse(_render("screen.html.j2", settings, session, screen=screen))
+
+    @app.get("/cases/{case}")
+    def case(settings: In, session: InSession, case: str, done: str = "") -> Response:
+        """One case file, with the form of a review."""
+        screen = case_screen(_cases(settings, session), case)
+        page = _render(
+            "case.html.j2",
+            settings,
+            session,
+            screen=screen,
+            case=case,
+            may_change=settings.allow_changes,
+            notice=NOTICES.get(done, ""),
+        )
+        return HTMLResponse(page)
+
+    @app.get("/cases/{case}/file")
+    def file(settings: In, session: InSession, case: str) -> Response:
+        """The case file as it is printed."""
+        text = case_file(_cases(settings, session), case)
+        return HTMLResponse(text, headers={"Content-Security-Policy": REPORT_POLICY})
+
+    @app.post("/cases/{case}/review")
+    def add_review(settings: In, session: InSession, fields: Fields, case: str) -> Response:
+        """Record what a person who looked at a case decided."""
+        cases = _cases(settings, session)
+        _require_own_form(session, fields)
+        if not settings.allow_changes:
+            raise HTTPException(403, "This server shows only: it was started without changes.")
+        outcome, reason = fields.get("outcome", ""), " ".join(fields.get("reason", "").split())
+        if outcome not in OUTCOMES or not reason or len(reason) > policy.LONGEST_REASON:
+            raise InputError("a review needs an outcome and a reason of at most 2,000 characters.")
+        with acting_as(session.person, own_process=settings.sessions.only is not None):
+            review(cases, cases.find(case), outcome, reason)
+        return RedirectResponse(f"/cases/{quote(case)}?done=review", 303)
+
+
+def _cases(settings: AppSettings, session: Session) -> CaseStore:
+    """The case files, for people whose role includes them."""
+    _require(session, "cases")
+    if settings.cases is None:
+        raise InputError("the store is at a URL, and case files stay on one machine.")
+    return settings.cases
 
 
 def _choice(screen: views.Screen, name: str, first: str = "", second: str = "") -> dict[str, Any]:
@@ -393,8 +509,8 @@ def _add_actions(app: FastAPI) -> None:
         _require_own_form(session, fields)
         if not settings.allow_changes:
             raise HTTPException(403, "This server shows only: it was started without changes.")
-        if not session.person.may("approver"):
-            raise HTTPException(403, "Your role is viewer, and only approvers change anything.")
+        if not session.person.may("decide"):
+            raise HTTPException(403, f"Your role, {session.person.role}, decides about no version.")
         done = action
         # an action of the address that does not exist changes nothing
         if action not in ("approve", "refuse", "promote"):
@@ -410,6 +526,12 @@ def _add_actions(app: FastAPI) -> None:
                 done = "unchanged"
         address = f"/{views.version_address(name, version)}"
         return RedirectResponse(f"{address}?done={quote(done)}", 303)
+
+
+def _require(session: Session, right: str) -> None:
+    """Refuse what the person's role may not do."""
+    if not session.person.may(right):
+        raise HTTPException(403, f"Your role, {session.person.role}, does not include this.")
 
 
 def _require_own_form(session: Session, fields: dict[str, str]) -> None:

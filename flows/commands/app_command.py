@@ -110,13 +110,14 @@ def _server(
     from evenhand.flows.app.people import Person, read_users
     from evenhand.flows.app.server import AppSettings, build_app
     from evenhand.flows.app.sessions import Sessions
+    from evenhand.tasks.cases.case_store import CaseStore
     from evenhand.tasks.registry.ledger import actor
     from evenhand.tasks.registry.signed_records import signing_with
 
     with signing_with(key):
         pass  # a key that cannot be read is said now
     if users is None:
-        sessions = Sessions({}, Person(actor(), "approver", key=key))
+        sessions = Sessions({}, Person(actor(), "owner", key=key))
     else:
         sessions = Sessions(read_users(users))
     listener = listen(host, port)
@@ -129,6 +130,7 @@ def _server(
         store=store,
         sessions=sessions,
         hosts=frozenset(names),
+        cases=CaseStore(Path(store.path("cases"))) if store.is_local else None,
         allow_changes=allow_changes,
         secure=bool(hostname),
     )

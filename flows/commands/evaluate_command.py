@@ -110,13 +110,16 @@ def evaluate(
     no_record: bool,
     use_policy: bool,
     key: Path | None = None,
+    policy_digest: str | None = None,
     **options: Any,
 ) -> int:
     """Evaluate, print, and write the reports.
 
-    `key` is the file of the private key that signs the record. `options` are `data`, `gates`,
+    `key` is the file of the private key that signs the record, `policy_digest` the digest that the
+    model's policy must have. `options` are `data`, `gates`,
     `baseline` and `contract`: parameters of the plan and of the flow alike.
     """
+    from evenhand.tasks.registry.policy_traces import expecting_policy
     from evenhand.tasks.registry.signed_records import signing_with
 
     files = CiFiles(junit, markdown)
@@ -137,7 +140,7 @@ def evaluate(
         arguments |= {"gates": planned.gates or None, "record": not no_record}
         return terminal.Verb(planned.run_name, partial(execute, planned), "evaluate", arguments)
 
-    with signing_with(key):
+    with signing_with(key), expecting_policy(policy_digest):
         ended = terminal.run_verb(
             plan, as_json=as_json, store_url=store_url, direct=direct, reads_registry=no_record
         )
@@ -408,10 +411,12 @@ def _take_policy(arguments: dict[str, Any], store_url: str | None) -> None:
     from evenhand.tasks.registry.ledger import current_policy
     from evenhand.tasks.registry.policy import in_force
     from evenhand.tasks.registry.policy_terms import older_policy, terms_of
+    from evenhand.tasks.registry.policy_traces import refuse_without_policy
 
     name = parse_address(arguments["model"]).name
     policy = current_policy(tracking_uri(Store(store_url, reading=True)), name)
     if policy is None:
+        refuse_without_policy(tracking_uri(Store(store_url, reading=True)), name)
         raise InputError(
             f"--policy: the model {name!r} has no policy: `evenhand policy set` sets one."
         )

@@ -92,14 +92,13 @@ def _write_archive(model: str, output: Path, store: Store, *, as_json: bool) -> 
         digest = write_archive(folder, archive, name, version, registered)
         _write(output, archive.read_bytes())
     size = output.stat().st_size
+    printed_name = model
+    if version is not None:
+        printed_name = f"models:/{name}/{version}"
     if as_json:
-        print(
-            json.dumps({"format": "bundle", "file": str(output), "bytes": size, "sha256": digest})
-        )
+        document = {"format": "bundle", "file": str(output), "bytes": size, "sha256": digest}
+        print(json.dumps({**document, "model": printed_name}))
     else:
-        printed_name = model
-        if version is not None:
-            printed_name = f"models:/{name}/{version}"
         print(f"wrote {output}  (bundle of {printed_name}, {size:,} bytes)")
         print(f"sha256:{digest}")
 

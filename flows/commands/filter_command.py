@@ -3,25 +3,34 @@
 from __future__ import annotations
 
 import importlib
+import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from evenhand.flows.commands.terminal import Verb, print_end, run_verb
 from evenhand.flows.engine import Engine, Verdict
+from evenhand.tasks.errors import InputError
 from evenhand.tasks.execution.store import Store
+from evenhand.tasks.registry.bundle import parse_address
 
 INTERRUPTED = "interrupted: run again with the same output, the finished parts are kept."
 
 
 def run_filter(
-    job: str, input_url: str, output_url: str, overrides: Sequence[str] | None, **common: Any
+    job: str,
+    input_url: str,
+    output_url: str,
+    partition: str | None,
+    since: str | None,
+    overrides: Sequence[str] | None,
+    **common: Any,
 ) -> int:
     """Filter, and print the result."""
     arguments = {
         "job": job,
         "input": input_url,
         "output": output_url,
-        "overrides": list(overrides or ()),
+        "overrides": [*(overrides or ()), *_partitions("filter", partition, since)],
     }
     return _run("filter", "plan_filter", arguments, common)
 
@@ -30,6 +39,8 @@ def predict(
     model: str,
     input_url: str,
     output_url: str,
+    partition: str | None,
+    since: str | None,
     reasons: int | None,
     adverse: bool,
     overrides: Sequence[str] | None,
@@ -40,11 +51,24 @@ def predict(
         "model": model,
         "input": input_url,
         "output": output_url,
-        "overrides": list(overrides or ()),
+        "overrides": [*(overrides or ()), *_partitions("predict", partition, since)],
         "reasons": reasons,
         "adverse": adverse,
     }
     return _run("predict", "plan_prediction", arguments, common)
+
+
+def _partitions(verb: str, partition: str | None, since: str | None) -> list[str]:
+    """Return the options on partitions as an override of the verb's section."""
+    if partition is None and since is None:
+        return []
+    if partition is not None and since is not None:
+        raise InputError("--partition and --since exclude each other: give one of them.")
+    wanted = partition
+    if since is not None:
+        wanted = f"{since}.."
+    # quoted: YAML would read a date
+    return [f"{verb}.partitions={json.dumps(wanted)}"]
 
 
 def _run(verb: str, planner: str, arguments: dict[str, Any], common: dict[str, Any]) -> int:
@@ -90,12 +114,20 @@ def _print(verdict: Verdict, seconds: float) -> None:
     print(f"rows      {rows}")
     _print_warnings(metrics, done)
     if verdict.model:
-        model = f"{verdict.model['name']}, from a folder"
+        model = f"{verdict.model['name']}, from {_kind_of_place(verdict.model['uri'])}"
         if verdict.model["version"]:
             model = f"{verdict.model['name']} version {verdict.model['version']}"
         print(f"{kind:9} {model}")
     print(f"output    {verdict.artifacts['output']}")
     print_end(verdict, seconds)
+
+
+def _kind_of_place(address: str) -> str:
+    """Say whether a model that is in no registry is a folder or an archive."""
+    place = parse_address(address).folder
+    if place is not None and place.is_file():
+        return "an archive"
+    return "a folder"
 
 
 def _counted_files(metrics: Mapping[str, float | None], done: str) -> str:

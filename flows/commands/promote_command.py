@@ -4,6 +4,7 @@ policy.
 
 from __future__ import annotations
 
+import datetime
 import json
 import secrets
 import tempfile
@@ -24,6 +25,8 @@ from evenhand.tasks.registry import ledger as audit
 from evenhand.tasks.registry import policy, signatures
 from evenhand.tasks.registry.bundle import ModelAddress, find_version, parse_address
 from evenhand.tasks.registry.client import (
+    DIGEST_TAG,
+    FILES_TAG,
     SQLITE,
     damaged_files,
     fetch_files,
@@ -53,6 +56,11 @@ from evenhand.tasks.registry.policy_terms import (
     older_policy,
     terms_of,
 )
+from evenhand.tasks.registry.policy_traces import (
+    expecting_policy,
+    faults_of_policy,
+    refuse_without_policy,
+)
 from evenhand.tasks.registry.record_words import describe_record
 from evenhand.tasks.registry.released_code import code_faults, released_lists
 from evenhand.tasks.registry.signed_records import own_key, signing_with
@@ -76,17 +84,19 @@ def promote(
     store_url: str | None,
     remeasured: bool = False,
     key: Path | None = None,
+    policy_digest: str | None = None,
 ) -> None:
     """Give a version an alias if its recorded evaluations allow it, and print the change.
 
-    With `remeasured` the version is first measured by its policy, and only that counts.
+    With `remeasured` the version is first measured by its policy, and only that counts. With
+    `policy_digest` nothing but that policy may be in force.
     """
     try:
         check_alias(alias)
     except ValueError as error:
         raise InputError(f"--alias {alias}: {error}.") from None
     try:
-        with signing_with(key):
+        with signing_with(key), expecting_policy(policy_digest):
             registry, name, version = _version(model, store_url)
             measured = None
             if remeasured:
@@ -125,6 +135,7 @@ def _remeasure(registry: str, name: str, version: str, alias: str, store_url: st
         )
     with without_kept_answers():
         rules = audit.current_policy(registry, name)
+        refuse_without_policy(registry, name)
     _say_older(name, rules)
     verdict, record = remeasure(registry, name, version, rules, Store(store_url))
     outcome = str(record.content["verdict"]).replace("_", " ")
@@ -133,10 +144,14 @@ def _remeasure(registry: str, name: str, version: str, alias: str, store_url: st
 
 
 def approve(
-    model: str, store_url: str | None, as_json: bool = False, key: Path | None = None
+    model: str,
+    store_url: str | None,
+    as_json: bool = False,
+    key: Path | None = None,
+    policy_digest: str | None = None,
 ) -> None:
     """Record that the acting person approves a version."""
-    with signing_with(key):
+    with signing_with(key), expecting_policy(policy_digest):
         registry, name, version = _version(model, store_url)
         made = policy.approve(registry, name, version)
     if as_json:
@@ -209,6 +224,7 @@ class _CheckedVersions:
     without_list: list[str] = field(default_factory=list)
     with_bytecode: list[str] = field(default_factory=list)
     of_release: list[str] = field(default_factory=list)  # code compared with that of a release
+    tags: dict[str, dict[str, str]] = field(default_factory=dict)  # of each version, by number
     faults: list[str] = field(default_factory=list)
 
 
@@ -242,6 +258,7 @@ def verify(
         if objection:
             faults.append(f"{alias} is version {number}, and {objection}")
     versions = _check_versions(registry, chain, released)
+    faults += faults_of_policy(chain, versions.tags)
     faults += versions.faults
     if as_json:
         document = {
@@ -268,11 +285,17 @@ def _check_versions(
     result = _CheckedVersions()
     with registry_client(registry) as client:
         versions = client.search_model_versions(f"name = '{chain.name}'", max_results=10_000)
-        numbers = {str(item.version) for item in versions}
+    created = {}
+    for item in versions:
+        result.tags[str(item.version)] = dict(item.tags)
+        created[str(item.version)] = int(item.creation_timestamp or 0)
+    numbers = set(result.tags)
     # the first record of a version: a later one may be of someone who changed its files
     recorded = {}
+    published = {}
     for record in reversed(chain.of("version")):
         recorded[record.content["version"]] = record.content["files"]
+        published[record.content["version"]] = record
     for number in sorted({*numbers, *recorded}, key=int):
         if number not in numbers:
             result.faults.append(f"version {number} was deleted")
@@ -281,6 +304,11 @@ def _check_versions(
         place = place_of(registry, chain.name, number)
         if place is not None and any(place.rglob(BYTECODE)):
             result.with_bytecode.append(number)
+        fault = _without_publication(chain, number, created[number], result.tags[number])
+        if number in published:
+            fault = _changed_tags(published[number], result.tags[number])
+        if fault is not None:
+            result.faults.append(f"version {number}: {fault}")
         if changed is None:
             result.without_list.append(number)
         else:
@@ -289,6 +317,37 @@ def _check_versions(
             if not changed:
                 _check_code(result, registry, chain.name, number, released)
     return result
+
+
+def _changed_tags(published: Record, tags: Mapping[str, str]) -> str | None:
+    """Say which tag of a version differs from the record of its publication; None if none does."""
+    for tag, key in ((FILES_TAG, "files"), (DIGEST_TAG, "content")):
+        expected = published.content.get(key)
+        if expected and tags.get(tag) != expected:
+            verb = "was changed"
+            if tag not in tags:
+                verb = "was deleted"
+            return f"its tag {tag} {verb}: record {published.number} has what it was"
+    return None
+
+
+def _without_publication(
+    chain: Chain, number: str, created_ms: int, tags: Mapping[str, str]
+) -> str | None:
+    """Say that no record has the publication of a version, unless it is older than such records.
+
+    MLflow adds a version without a record, for instance as a copy of another one.
+    """
+    fault = (
+        "no record has its publication: MLflow added it, or records were removed. Delete it, or "
+        "publish it again"
+    )
+    first = next(iter(chain.of("version")), None)
+    if first is None:
+        # such records are as old as this tag
+        return fault if FILES_TAG in tags else None
+    first_ms = datetime.datetime.fromisoformat(first.when).timestamp() * 1000
+    return fault if FILES_TAG in tags or created_ms > first_ms else None
 
 
 def _check_code(
@@ -409,6 +468,7 @@ def _print_policy(name: str, made: Record, pinned: Judged) -> None:
     """Print what a policy pins, and what it leaves open."""
     rules = made.content
     print(f"record {made.number}: {made.who} sets the policy of {name}")
+    print(f"digest    {made.digest} (EVENHAND_POLICY={name}=DIGEST demands it)")
     print(f"measures  {terms_of(rules).described()}, by evenhand {rules['min_version']} or later")
     print(f"judges    {pinned.source}")
     if pinned.contract is not None and rules["favourable"] is not None:
@@ -667,6 +727,7 @@ def show_policy(model: str, store_url: str | None, as_json: bool = False) -> Non
     address, registry = _address(model, store_url, reading=True)
     in_force = audit.current_policy(registry, address.name)
     if in_force is None:
+        refuse_without_policy(registry, address.name)
         raise InputError(
             f"{address.name} has no policy: `evenhand policy set {address.name} --gates FILE`."
         )

@@ -22,7 +22,12 @@ FOOTER = (
 
 def case_page(case: Case) -> str:
     """Write a case file as HTML."""
-    return render(Page(_front(case), [section for section in _sections(case) if section.blocks]))
+    return render(case_document(case))
+
+
+def case_document(case: Case) -> Page:
+    """Build the page of a case file."""
+    return Page(_front(case), [section for section in _sections(case) if section.blocks])
 
 
 def letter(case: Case) -> str:
@@ -76,7 +81,7 @@ def _front(case: Case) -> Front:
         kind="case file",
         title=f"{decision['label']}: {decision['shown']}",
         meta=[f"Case {case['case']}"],
-        headline=_headline(case),
+        headline=headline(case),
         created=case["made"]["when"],
         badge=badge,
         facts=facts,
@@ -95,7 +100,8 @@ def _stated(decision: Mapping[str, Any]) -> str:
     )
 
 
-def _headline(case: Case) -> list[str]:
+def headline(case: Case) -> list[str]:
+    """Say in sentences what was decided about a person, why, and what would have changed it."""
     decision = case["decision"]
     share = formats.percent(decision["probability_of_favourable"])
     sentences = [
@@ -136,12 +142,17 @@ def _comparable_headline(item: Mapping[str, Any]) -> str:
 
 
 def _sections(case: Case) -> Iterator[Section]:
-    yield Section("reasons", "Principal reasons", list(_reason_blocks(case)))
-    yield Section("recourse", "What would have changed the decision", list(_recourse_blocks(case)))
-    yield Section("comparables", "Comparable people", list(_comparable_blocks(case)))
+    yield from explanation_sections(case)
     yield Section("inputs", "Inputs", list(_input_blocks(case)))
     yield Section("review", "Human review", list(_review_blocks(case)))
     yield Section("contributions", "All contributions", list(_contributions(case)), folded=True)
+
+
+def explanation_sections(case: Case) -> Iterator[Section]:
+    """Build the sections that explain a decision: reasons, recourse, comparable people."""
+    yield Section("reasons", "Principal reasons", list(_reason_blocks(case)))
+    yield Section("recourse", "What would have changed the decision", list(_recourse_blocks(case)))
+    yield Section("comparables", "Comparable people", list(_comparable_blocks(case)))
 
 
 def _reason_blocks(case: Case) -> Iterator[Block]:

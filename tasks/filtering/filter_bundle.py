@@ -26,7 +26,14 @@ from evenhand.tasks.written_input import FORM_KEYS
 # The files of a bundle that decide about rows; balance.json does not.
 DECISIVE = ("encoder.json", "inputs.json", "model")
 # Settings that change how a run is carried out or judged, not its output.
-WITHOUT_EFFECT = ("workers", "max_drift", "settle_seconds")
+WITHOUT_EFFECT = (
+    "workers",
+    "max_drift",
+    "settle_seconds",
+    "partition_by",
+    "partitions",
+    "watermark",
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,6 +65,10 @@ class FileSettings:
     settle_seconds: float | None = (
         None  # the input is watched: files that changed more recently wait
     )
+    # of an input that is a table of a database
+    partition_by: str | None = None  # column whose values are its partitions
+    partitions: str | None = None  # "A..B", the values that count
+    watermark: str | None = None  # column whose largest value is a partition's version
 
     def __post_init__(self) -> None:
         """Make lists tuples."""

@@ -36,9 +36,12 @@ from evenhand.tasks.filtering.reading import (
     parquet_footer,
     read_parquet,
     read_rows,
+    read_table,
     typed_batch,
 )
 from evenhand.tasks.filtering.summary import FileOutcome, RunSummary, common_fields, counts_of
+from evenhand.tasks.filtering.table_inputs import TABLE, list_partitions
+from evenhand.tasks.sources.databases import is_database
 from evenhand.tasks.sources.table_reader import os_reason
 
 JUDGES: dict[str, type[Judge]] = {"filter": RowFilter, "predict": RowPredictor}
@@ -79,6 +82,8 @@ def plan_units(file: InputFile, output: str, settings: FileSettings) -> list[Uni
     Parquet row groups are gathered while their rows fit into `rows_per_unit`; a file without rows
     is one unit. Raises `InputError` if the metadata cannot be read.
     """
+    if file.format == TABLE:
+        return [UnitSpec(file, output, 0, True, (0, 1))]  # one transaction
     if file.format != "parquet":
         return [UnitSpec(file, output, 0, True, None)]
     footer = parquet_footer(file)
@@ -123,7 +128,9 @@ def process_unit(unit: UnitSpec, judge: Judge) -> UnitResult:
     output = open_output(unit.output)
     try:
         with ExitStack() as files:
-            if unit.groups is not None:
+            if unit.file.format == TABLE:
+                stream = read_table(unit.file, judge, files)
+            elif unit.groups is not None:
                 stream = read_parquet(unit.file, unit.groups, judge, files, threads=unit.threads)
             else:
                 stream = read_rows(unit.file, judge, files)
@@ -330,7 +337,7 @@ def process_files(
     fails leaves no part, and the others are judged. The bytes of the finished output do not depend
     on interruptions, nor on the workers.
 
-    - **inputs**: a file, a folder or a glob; see `list_inputs`
+    - **inputs**: a file, a folder or a glob; see `list_inputs`; or ``URL#TABLE`` of a database
     - **output**: folder, URL or ``URL#TABLE`` of a database; created if it does not exist
     - **progress**: called in this thread, at the start and after every unit, with the number of
       finished units, of all units, and the rows
@@ -342,7 +349,12 @@ def process_files(
     """
     started = time.monotonic()
     settings = judge.settings
-    listed = list_inputs(inputs, settings.format, output, settings.settle_seconds, settings.section)
+    if is_database(inputs):
+        listed = list_partitions(inputs, settings, output, settings.section)
+    else:
+        listed = list_inputs(
+            inputs, settings.format, output, settings.settle_seconds, settings.section
+        )
 
     def summary(files: Sequence[FileOutcome], records: Sequence[UnitRecord]) -> RunSummary:
         model = judge.model.digest, len(judge.weights)

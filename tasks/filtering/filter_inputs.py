@@ -34,8 +34,9 @@ class InputFile:
     name: str  # path below the input's root; it names the file in records, and its parts
     size: int  # bytes
     version: str  # time of change, or the object store's tag
-    format: str  # "parquet", "csv" or "excel"
+    format: str  # "parquet", "csv", "excel" or, for a partition of a database's table, "table"
     section: str = "filter"  # of the settings, for messages
+    partition: tuple[str, Any] | None = None  # column and value of a partition
 
 
 @dataclass(frozen=True)

@@ -128,6 +128,16 @@ def parquet_footer(file: InputFile) -> pq.FileMetaData:
         return pq.read_metadata(_opened(file, files))
 
 
+def read_table(file: InputFile, judge: Judge, files: ExitStack) -> Stream:
+    """Stream the rows of a partition of a database's table; `files` closes it."""
+    # imported lazily: other inputs need no database
+    from evenhand.tasks.filtering.table_inputs import names_of, read_partition
+
+    names, left_out = select_columns(names_of(file), judge, file.name)
+    schema, batches = read_partition(file, names, files)
+    return Stream(_in_plain_forms(batches, judge, file), left_out, schema)
+
+
 def read_parquet(
     file: InputFile,
     groups: tuple[int, int],

@@ -48,6 +48,8 @@ PROVENANCE_TAG = "evenhand.provenance"
 FILES_TAG = "evenhand.files"
 EVALUATION_TAG = "evenhand.evaluation"
 NAMES_TAG = "evenhand.value_names"
+# Of a model and of its versions: the policy that was in force, also if the chain is lost.
+POLICY_TAG = "evenhand.policy"
 CASE_TAG = "evenhand.case_terms"
 # MLflow stores the address of this process in these variables, for its subprocesses.
 ADDRESSES = ("MLFLOW_TRACKING_URI", "MLFLOW_REGISTRY_URI")
@@ -274,16 +276,19 @@ def damaged_files(uri: str, name: str, version: str, files: str | None = None) -
     """Compare a version's bytes with the digests that it was published with, or with `files`.
 
     Returns what was changed, in words; None if there is no list, because an older version published
-    it. With `files` the registry itself is asked where the bytes are, and no kept answer.
+    it. A model that must have a list in the registry is changed if it has none. With `files` the
+    registry itself is asked where the bytes are, and no kept answer.
     """
     place, listed = (place_of(uri, name, version), files) if files else _files(uri, name, version)
-    if not listed:
-        return None
     if place is not None:
-        return _compare(place, listed)
-    with tempfile.TemporaryDirectory() as scratch:
-        place = _downloaded(uri, name, version, Path(scratch))
-        return _compare(place, listed)
+        faults = _compare(place, listed)
+    else:
+        with tempfile.TemporaryDirectory() as scratch:
+            place = _downloaded(uri, name, version, Path(scratch))
+            faults = _compare(place, listed)
+    if not listed and not faults:
+        return None
+    return faults
 
 
 def place_of(uri: str, name: str, version: str) -> Path | None:
@@ -369,6 +374,18 @@ def read_card(uri: str, name: str, version: str) -> dict[str, Any] | None:
     except (NotCarriedOut, OSError, ValueError):
         return None
     return card if isinstance(card, dict) else None
+
+
+def tags_of_versions(client: MlflowClient, name: str) -> dict[str, dict[str, str]]:
+    """Return the tags of each version of a model, by number; none if there is no such model."""
+    tags = {}
+    token = None
+    while token != "":
+        page = client.search_model_versions(f"name = '{name}'", max_results=1000, page_token=token)
+        for item in page:
+            tags[str(item.version)] = dict(item.tags)
+        token = page.token or ""
+    return tags
 
 
 @waits_for_service

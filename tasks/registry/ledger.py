@@ -26,7 +26,14 @@ from typing import TYPE_CHECKING, Any
 
 from evenhand.tasks.errors import InputError, NotCarriedOut, waits_for_service
 from evenhand.tasks.execution.fingerprint import now
-from evenhand.tasks.registry.client import ABSENT, EVALUATION_TAG, SQLITE, ask_once, registry_client
+from evenhand.tasks.registry.client import (
+    ABSENT,
+    EVALUATION_TAG,
+    POLICY_TAG,
+    SQLITE,
+    ask_once,
+    registry_client,
+)
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
@@ -42,6 +49,7 @@ SUBJECTS = ("number", "when", "who", "kind", "previous")
 # What readers take from the content of a record.
 NEEDED = {kind: {"version"} for kind in ("evaluation", "approval", "signature")}
 NEEDED |= {
+    "alternative": {"version", "metric", "alternative_gap", "models"},
     "refusal": {"action", "reason"},
     "version": {"version", "files"},
     "policy": {"gates"},
@@ -55,9 +63,9 @@ class Record:
 
     `content` depends on `kind`: ``version`` (version, files), ``evaluation`` (version, verdict,
     gates, data), ``policy``, ``approval`` (version, evaluation, policy), ``signature`` (version,
-    key, signature), ``refusal`` (version, action, reason) or ``move`` (alias, from_version,
-    to_version, reason, evaluation). A record that was written with a key has the key and its
-    signature.
+    key, signature), ``refusal`` (version, action, reason), ``alternative`` (version, metric,
+    alternative_gap, models) or ``move`` (alias, from_version, to_version, reason, evaluation). A
+    record that was written with a key has the key and its signature.
     """
 
     number: int
@@ -120,6 +128,8 @@ class Chain:
     faults: Sequence[str] = ()
     # numbers of records whose record before was changed or taken out
     breaks: Sequence[int] = ()
+    # the model's tag about the policy that was in force, as `policy_traces` reads it
+    policy_trace: str = ""
 
     def of(self, kind: str, version: str | None = None) -> list[Record]:
         """Records of a kind, oldest first; of one version."""
@@ -217,7 +227,8 @@ def read_chain(client: MlflowClient, name: str) -> Chain:
     old = [Record.read(text) for key, text in tags.items() if key.startswith(AUDIT_TAG)]
     records, faults = _tagged([record for record in old if record is not None])
     linked, more, breaks = _linked(sorted(texts), records)
-    return Chain(name, linked, aliases, [*faults, *more, *_moved(linked, aliases)], breaks)
+    faults = [*faults, *more, *_moved(linked, aliases)]
+    return Chain(name, linked, aliases, faults, breaks, tags.get(POLICY_TAG, ""))
 
 
 def _tagged(records: list[Record]) -> tuple[list[Record], list[str]]:

@@ -38,6 +38,12 @@ LARGEST_MODEL = 16 << 30
 # of every file in the archive: the same model gives the same bytes
 LONG_AGO = (1980, 1, 1, 0, 0, 0)
 REGULAR = (stat.S_IFREG | 0o644) << 16
+# Bytes of the fixed parts of a zip file (APPNOTE.TXT 4.3): the header of a member, its entry in the
+# directory at the end, the end of that directory, and what precedes that end in large archives.
+HEADER = struct.Struct("<4s22xHH")
+ENTRY_BYTES = 46
+END_BYTES = 22
+LARGE_END_BYTES = 56 + 20
 # What `zipfile` raises for archives that are damaged.
 DAMAGED = (
     zipfile.BadZipFile,
@@ -145,6 +151,7 @@ def _unpack(path: Path, target: Path) -> None:
     try:
         with zipfile.ZipFile(path) as archive:
             members = _checked_members(archive)
+            _check_layout(archive, path)
             manifest = _read_manifest(archive, members)
             files = manifest["files"]
             _check_names(members, files)
@@ -180,6 +187,28 @@ def _checked_members(archive: zipfile.ZipFile) -> dict[str, zipfile.ZipInfo]:
             raise _ArchiveFaultError(f"{name} is encrypted")
         members[name] = member
     return members
+
+
+def _check_layout(archive: zipfile.ZipFile, path: Path) -> None:
+    """Refuse bytes before, between or behind the members, which no list covers."""
+    directory = 0
+    for member in archive.infolist():
+        directory += ENTRY_BYTES + len(member.orig_filename.encode()) + len(member.extra)
+        directory += len(member.comment)
+    place = 0
+    with path.open("rb") as stream:
+        for member in sorted(archive.infolist(), key=lambda item: item.header_offset):
+            if member.header_offset != place:
+                raise _ArchiveFaultError(f"it has bytes before {member.filename} of no member")
+            stream.seek(place)
+            _, name_bytes, extra_bytes = HEADER.unpack(stream.read(HEADER.size))
+            place += HEADER.size + name_bytes + extra_bytes + member.compress_size
+        size = stream.seek(0, os.SEEK_END)
+    remaining = size - place - directory
+    if archive.comment or remaining not in (END_BYTES, END_BYTES + LARGE_END_BYTES):
+        raise _ArchiveFaultError("it has bytes behind its members of no member")
+    if archive.start_dir != place:
+        raise _ArchiveFaultError("it has bytes before its directory of no member")
 
 
 def _read_manifest(

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
+import os
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -13,9 +15,11 @@ from typing import TYPE_CHECKING, Any
 from evenhand.tasks.errors import GateRefused, InputError, NotCarriedOut, waits_for_service
 from evenhand.tasks.execution.store import sha256_of_path
 from evenhand.tasks.registry.client import (
+    POLICY_TAG,
     damaged_files,
     fetch_bundle,
     registry_client,
+    tags_of_versions,
     without_kept_answers,
 )
 from evenhand.tasks.registry.ledger import (
@@ -28,7 +32,13 @@ from evenhand.tasks.registry.ledger import (
     move_alias,
     settled_chain,
 )
-from evenhand.tasks.registry.policy_terms import judged_otherwise, measured_otherwise, terms_of
+from evenhand.tasks.registry.policy_terms import (
+    MAX_UNNOTICED,
+    Terms,
+    judged_otherwise,
+    measured_otherwise,
+    terms_of,
+)
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
@@ -50,8 +60,15 @@ CHANGED_CHAIN = (
     "{name}` names them, and `evenhand policy set` takes the chain as it is"
 )
 UNKNOWN_SHARE = (
-    "the share of the evaluated rows that it was trained on is not known: name the file "
-    "overlap.key of the store that published it in EVENHAND_OVERLAP_KEY, or publish it again"
+    "the share of the evaluated rows that it was trained on is not known: give the file "
+    "overlap.key of the store that published it, by `EVENHAND_OVERLAP_KEY=FILE evenhand evaluate "
+    "MODEL --policy`, or publish it again"
+)
+UNNOTICED = (
+    "its evaluation cannot tell whether it was trained on rows of the holdout: copied rows would "
+    "surely be noticed from {share:.0%} of its rows on, and the policy asks for {limit:.0%}: take "
+    "a larger holdout or one whose rows differ more, or accept that by `evenhand policy set "
+    "--max-unnoticed {share:.2f}`"
 )
 # Times that a version is judged again because a policy or an evaluation was recorded meanwhile.
 JUDGEMENTS = 10
@@ -60,8 +77,11 @@ JUDGEMENTS = 10
 class Refused(Exception):
     """A version does not get an alias, or an approval does not count; for the chain's record."""
 
-    def __init__(self, action: str, reason: str, *, advice: str = "", **content: Any) -> None:
+    def __init__(
+        self, action: str, reason: str, *, advice: str = "", recorded: bool = True, **content: Any
+    ) -> None:
         super().__init__(reason)
+        self.recorded = recorded
         self.reason = reason
         self.advice = advice
         self.content = {"action": action, "reason": reason, **content}
@@ -90,7 +110,8 @@ def promote(
         try:
             return _judge_and_move(uri, name, version, alias, measured, note)
         except Refused as refused:
-            _record_refusal(uri, name, refused)
+            if refused.recorded:
+                _record_refusal(uri, name, refused)
             raise GateRefused(
                 f"{name} version {version} cannot become {alias}: {refused.reason}."
                 f"{refused.advice}",
@@ -124,13 +145,21 @@ def _judge_and_move(
     meanwhile.
     """
     with registry_client(uri) as client:
-        judgement = _judgement(client, uri, settled_chain(client, name, alias), version, alias)
+        chain = settled_chain(client, name, alias)
+        if alias != WAITING:
+            lost = lost_policy(client, chain)
+            if lost is not None:
+                # a new chain would be in the way of one that was renamed
+                recorded = bool(chain.records)
+                raise Refused(
+                    "promote", lost, recorded=recorded, version=version, alias=alias, policy=None
+                )
+        judgement = _judgement(client, uri, chain, version, alias)
         policy, evidence = judgement.policy, judgement.evidence
         reason = judgement.objection or _not_remeasured(policy, evidence, measured)
         if reason:
             raise _refusal_to_promote(policy, name, version, alias, reason)
-        chain = judgement.chain
-        return move_alias(
+        move = move_alias(
             client,
             name,
             alias,
@@ -141,6 +170,40 @@ def _judge_and_move(
             judged=True,
             grounds={**_grounds(policy, chain, version, evidence), **_noted(note)},
         )
+        leave_policy_traces(client, chain, version)
+        return move
+
+
+def lost_policy(client: MlflowClient, chain: Chain) -> str | None:
+    """Say that a model was under a policy that its chain lacks, or is under another one than is
+    expected; None if neither.
+    """
+    versions = tags_of_versions(client, chain.name)
+    has_trace = bool(chain.policy_trace) or any(POLICY_TAG in tags for tags in versions.values())
+    if not has_trace and not os.environ.get("EVENHAND_POLICY"):
+        return None
+    # imported lazily: a run without a policy needs none of it
+    from evenhand.tasks.registry.policy_traces import missing_policy, other_policy
+
+    return missing_policy(chain, versions) or other_policy(chain)
+
+
+def other_than_expected(chain: Chain) -> str | None:
+    """Say that another policy is in force than `EVENHAND_POLICY` pins; None if not."""
+    if not os.environ.get("EVENHAND_POLICY"):
+        return None
+    from evenhand.tasks.registry.policy_traces import other_policy
+
+    return other_policy(chain)
+
+
+def leave_policy_traces(client: MlflowClient, chain: Chain, version: str) -> None:
+    """Write the policy in force to tags of the model and of a version that was judged by it."""
+    if chain.policy is None:
+        return
+    from evenhand.tasks.registry.policy_traces import leave_traces
+
+    leave_traces(client, chain, [version])
 
 
 @dataclass(frozen=True)
@@ -172,6 +235,8 @@ def _judgement(client: MlflowClient, uri: str, chain: Chain, version: str, alias
         evidence, reason = judge(policy, chain, version, evaluations)
     else:
         evidence, reason = _without_policy(chain, version, alias, evaluations)
+    if alias != WAITING:
+        reason = lost_policy(client, chain) or reason
     if alias != WAITING and chain.broken_since(policy):
         reason = reason or CHANGED_CHAIN.format(name=chain.name)
     if alias != WAITING:
@@ -310,7 +375,7 @@ def judge(
     return last, (
         _refusal(last)
         or judged_otherwise(terms, last)
-        or _shares_rows(last, rules["max_overlap"], required=bool(rules.get("holdout")))
+        or _shares_rows(last, rules["max_overlap"], terms, required=bool(rules.get("holdout")))
         or _lacks(rules, last)
         or unmet_by_people(policy, chain, version, last)
     )
@@ -349,7 +414,9 @@ def unmet_terms(rules: Mapping[str, Any], evaluation: Mapping[str, Any]) -> str 
     return (
         measured_otherwise(terms, evaluation)
         or judged_otherwise(terms, evaluation)
-        or _shares_rows(evaluation, rules["max_overlap"], required=bool(rules.get("holdout")))
+        or _shares_rows(
+            evaluation, rules["max_overlap"], terms, required=bool(rules.get("holdout"))
+        )
     )
 
 
@@ -411,7 +478,7 @@ def approve(uri: str, name: str, version: str, *, note: str = "") -> Record:
         rules: Mapping[str, Any] = {}
         if policy is not None:
             rules = policy.content
-        reason = cannot_approve(rules, chain, version)
+        reason = lost_policy(client, chain) or cannot_approve(rules, chain, version)
         if reason is None:
             evaluations = evaluations_of(client, chain, version)
             content = _approval(policy, chain, version, evaluations) | _noted(note)
@@ -496,6 +563,10 @@ def set_policy(uri: str, name: str, rules: Mapping[str, Any]) -> Record:
     it, and this process signs with none of them.
     """
     from evenhand.tasks.registry.policy_people import keys_of
+    from evenhand.tasks.registry.policy_traces import (
+        leave_traces_everywhere,
+        may_set_again,
+    )
     from evenhand.tasks.registry.signed_records import own_key
 
     with registry_client(uri) as client:
@@ -504,9 +575,15 @@ def set_policy(uri: str, name: str, rules: Mapping[str, Any]) -> Record:
         allowed_keys: list[str] = []
         if policy is not None:
             allowed_keys = keys_of(policy.content, "set_by")
-        if not allowed_keys or own_key() in allowed_keys:
-            return append(client, name, "policy", rules)
-    reason = "only a key that it lists in set_by may replace it: --key FILE names yours"
+        reason = may_set_again(chain, tags_of_versions(client, name), own_key())
+        if allowed_keys and own_key() not in allowed_keys:
+            reason = "only a key that it lists in set_by may replace it: --key FILE names yours"
+        if reason is None:
+            made = append(client, name, "policy", rules)
+            leave_traces_everywhere(client, name)
+            return made
+    if not chain.records:
+        raise GateRefused(f"the policy of {name} was not set: {reason}.", 1)
     raise _refused(uri, name, Refused("policy set", reason), "set", policy)
 
 
@@ -587,7 +664,7 @@ def _without_policy(
     if evaluations:
         last = evaluations[-1]
     refused = refusal_of(evaluations)
-    reason = _refusal(last) or _shares_rows(last, SAME_ROWS, required=False)
+    reason = _refusal(last) or _shares_rows(last, SAME_ROWS, None, required=False)
     # who records an evaluation adds it to the chain, so a policy may have been removed with it
     if reason is None and last.get("evenhand") and not chain.of("evaluation", version):
         reason = MISSING_RECORDS.format(name=chain.name, version=version)
@@ -621,9 +698,17 @@ def _refusal(evaluation: Mapping[str, Any]) -> str | None:
     return reasons.get(verdict, "its recorded evaluation lacks evidence for a gate")
 
 
-def _shares_rows(evaluation: Mapping[str, Any], limit: float, *, required: bool) -> str | None:
-    """Reason if too many of an evaluation's rows are training rows."""
+def _shares_rows(
+    evaluation: Mapping[str, Any], limit: float, terms: Terms | None, *, required: bool
+) -> str | None:
+    """Reason if too many of an evaluation's rows are training rows, or could be."""
     share = evaluation.get("overlap")
+    noticed_from = evaluation.get("overlap_noticed_from")
+    if required and terms is not None and (share is None or share <= limit):
+        if noticed_from is not None:
+            return _too_coarse(noticed_from, terms)
+        if share is not None and terms.max_unnoticed is not None:
+            return "its record does not say which copied share would be noticed: evaluate it again"
     if share is None and required:
         return UNKNOWN_SHARE
     if share is None or share <= limit:
@@ -632,6 +717,16 @@ def _shares_rows(evaluation: Mapping[str, Any], limit: float, *, required: bool)
         f"it was trained on {share:.0%} of the rows of its evaluation, and at most {limit:.0%} may "
         "be"
     )
+
+
+def _too_coarse(noticed_from: float, terms: Terms) -> str | None:
+    """Reason if copied rows of a holdout could go unnoticed, and the policy does not accept it."""
+    limit = terms.max_unnoticed
+    if limit is None:
+        limit = MAX_UNNOTICED
+    if noticed_from <= limit:
+        return None
+    return UNNOTICED.format(share=math.ceil(noticed_from * 100) / 100, limit=limit)
 
 
 def _outdated(chain: Chain, version: str, alias: str, evaluation: Mapping[str, Any]) -> str | None:

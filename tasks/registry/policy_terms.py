@@ -22,6 +22,7 @@ from evenhand.data_contracts.column import Column
 from evenhand.data_contracts.favourable import describe_outcome
 from evenhand.data_contracts.model import Contract
 from evenhand.tasks.execution.fingerprint import library_versions
+from evenhand.tasks.registry.row_digests import BITS, KEYED
 from evenhand.tasks.written_input import as_number, parse_yaml
 
 # Defaults of a job's section `evaluate` and of its seed.
@@ -35,7 +36,9 @@ SETTINGS: dict[str, Any] = {
 # Smallest share of the rows, and of each group's rows, that must have been measured.
 MIN_KEPT = 0.95
 # The measure of an evaluation's overlap with the training rows: that of `row_overlap`.
-OVERLAP_METHOD = "keyed-digests"
+OVERLAP_METHOD = KEYED
+# Largest share of copied rows that may go unnoticed.
+MAX_UNNOTICED = 0.1
 # Parts of a column that do not change who is measured, or what as.
 NOT_JUDGED = (
     "name",
@@ -72,7 +75,10 @@ class Terms:
     favourable: Mapping[str, Any] | None = None  # as of `favourable_outcome`
     # smallest size of each named group, by attribute and group
     group_sizes: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
-    overlap_method: str = OVERLAP_METHOD
+    # a policy that pins none takes that of models by older versions too
+    overlap_methods: tuple[str, ...] = (OVERLAP_METHOD,)
+    # largest share of copied rows that may go unnoticed; None if the policy does not say
+    max_unnoticed: float | None = None
     # lowest version of the evaluating code; empty for any that its evaluation names
     min_version: str = ""
 
@@ -112,9 +118,17 @@ def terms_of(policy: Mapping[str, Any]) -> Terms:
         older=pinned is None or "min_version" not in policy,
         favourable=policy.get("favourable"),
         group_sizes=policy.get("group_sizes") or {},
-        overlap_method=policy.get("overlap_method", OVERLAP_METHOD),
+        overlap_methods=_overlap_methods(policy),
+        max_unnoticed=policy.get("max_unnoticed"),
         min_version=policy.get("min_version", ""),
     )
+
+
+def _overlap_methods(policy: Mapping[str, Any]) -> tuple[str, ...]:
+    pinned = policy.get("overlap_method")
+    if pinned is None:
+        return (KEYED, BITS)
+    return (str(pinned),)
 
 
 def older_policy(name: str, policy: Mapping[str, Any]) -> str:
@@ -122,7 +136,7 @@ def older_policy(name: str, policy: Mapping[str, Any]) -> str:
     terms = terms_of(policy)
     if policy.get("measure") is None:
         return OLDER.format(name=name, settings=terms.described(), kept=terms.min_kept)
-    return OLDER_TERMS.format(name=name, overlap=terms.overlap_method)
+    return OLDER_TERMS.format(name=name, overlap=" or ".join(terms.overlap_methods))
 
 
 def evaluating_version() -> str:
@@ -297,10 +311,11 @@ def _by_other_code(terms: Terms, evaluation: Mapping[str, Any]) -> str | None:
             f"evenhand {version} measured it, and the policy pins min_version {terms.min_version}"
         )
     method = evaluation.get("overlap_method")
-    if evaluation.get("overlap") is not None and method != terms.overlap_method:
+    if evaluation.get("overlap") is not None and method not in terms.overlap_methods:
+        pinned = " or ".join(terms.overlap_methods)
         return (
-            f"its overlap_method is {method or 'not recorded'}, and the policy pins "
-            f"{terms.overlap_method}"
+            f"its overlap_method is {method or 'not recorded'}, and the policy pins {pinned}: an "
+            "older version published it, so publish it again"
         )
     return None
 

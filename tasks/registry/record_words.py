@@ -21,6 +21,7 @@ def describe_record(record: Record) -> str:
         "refusal": _describe_refusal,
         "signature": _describe_signature,
         "move": _describe_move,
+        "alternative": _describe_alternative,
     }.get(record.kind, _describe_measurement)
     return describe(record)
 
@@ -45,6 +46,14 @@ def _describe_refusal(record: Record) -> str:
 
 def _describe_signature(record: Record) -> str:
     return f"with the key {record.content['key'][:SHOWN]}"
+
+
+def _describe_alternative(record: Record) -> str:
+    content = record.content
+    return (
+        f"search for alternatives: {content['metric']} smaller by {content['alternative_gap']:.3g} "
+        f"found in {content['models']} models"
+    )
 
 
 def _describe_move(record: Record) -> str:

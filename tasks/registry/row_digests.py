@@ -36,6 +36,10 @@ RECORD = "training_rows.json"  # of a bundle
 KEY_VARIABLE = "EVENHAND_OVERLAP_KEY"
 KEY_FILE = "overlap.key"  # of a store
 KEY_BYTES = 32
+# Names of the measures of overlap with such records, as evaluations have them: that of today, and
+# that of records without a key, which older versions published.
+KEYED = "keyed-digests"
+BITS = "bits"
 # A changed value is in one of these blocks of columns: the view without the block is unchanged.
 BLOCKS = 4
 EXACT = "all"

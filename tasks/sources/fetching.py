@@ -32,6 +32,7 @@ from evenhand.tasks.written_input import nearest_file
 
 if TYPE_CHECKING:
     import pandas as pd
+    import pyarrow as pa
 
 
 FETCH = "fetch kB"  # name of the progress bar
@@ -253,12 +254,18 @@ def _query(store: Store, source: Mapping[str, Any]) -> Artifact:
     import pandas as pd
     import sqlalchemy
 
-    from evenhand.tasks.sources.query_dialects import check_functions, check_parsed_query
+    from evenhand.tasks.sources.query_dialects import (
+        check_functions,
+        check_parsed_query,
+        close_files,
+        may_read_files,
+    )
 
     check_query(source["sql"])
     engine = open_database(source.get("connection") or "", "table.connection")
     backend = engine.url.get_backend_name()
-    unknown_functions = check_parsed_query(source["sql"], backend)
+    with_files = backend == "duckdb" and may_read_files(engine.url)
+    unknown_functions = check_parsed_query(source["sql"], backend, files=with_files)
     database = engine.url.database
     is_file = database not in (None, "", ":memory:") and not str(database).startswith("file:")
     if backend == "sqlite" and is_file and not Path(str(database)).is_file():
@@ -272,6 +279,8 @@ def _query(store: Store, source: Mapping[str, Any]) -> Artifact:
             with engine.connect() as opened:
                 for statement in READ_ONLY.get(backend, ()):
                     opened.exec_driver_sql(statement)
+                if backend == "duckdb":
+                    close_files(engine.url, opened)
                 check_functions(unknown_functions, backend, opened)
                 # a cursor of the server: the driver would fetch all rows at once
                 streamed = opened.execution_options(stream_results=True)
@@ -298,7 +307,7 @@ def _write_part(frame: pd.DataFrame, path: Path) -> None:
     columns = []
     for name, series in frame.items():
         try:
-            columns.append(pa.array(series, from_pandas=True))
+            columns.append(_as_arrow(series))
         except pa.ArrowException:  # some drivers return several types; the message quotes a value
             raise _mixed(name) from None
     try:
@@ -308,6 +317,18 @@ def _write_part(frame: pd.DataFrame, path: Path) -> None:
             "a column of table.sql is of a nested type that cannot be stored: select its parts, or "
             "CAST it to text."
         ) from None
+
+
+def _as_arrow(series: pd.Series[Any]) -> pa.Array:
+    """Convert a column of a query's result."""
+    import pandas as pd
+    import pyarrow as pa
+
+    if not isinstance(series.dtype, pd.DatetimeTZDtype):
+        return pa.array(series, from_pandas=True)
+    # without the time zone, because pandas warns where Arrow takes the values of such a column
+    in_utc = pa.array(series.dt.tz_convert(None), from_pandas=True)
+    return in_utc.cast(pa.timestamp(in_utc.type.unit, tz=pa.lib.tzinfo_to_string(series.dt.tz)))
 
 
 def _joined(parts: list[Path], target: Path) -> Path:

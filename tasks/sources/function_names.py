@@ -27,13 +27,33 @@ EFFECTS = (
     # Oracle and Snowflake
     "(?:utl|dbms|owa|htp|htf|ctx|apex)_\\w+|httpuritype|dburitype|system\\$\\w+",
     # SQLite and DuckDB
-    "load_extension|writefile|readfile|edit|fts[345]_tokenizer",
+    "load_extension|writefile|readfile|edit|fts[345]_tokenizer|fsdir|lsdir|zipfile|sqlar_\\w+",
     "checkpoint|force_checkpoint|\\w+_(?:execute|attach|clear_cache)|start_ui\\w*",
     "(?:truncate|enable|disable|write)\\w*_log\\w*|load_\\w+_credentials|pragma_\\w*(?:checkpoint|optimize)",
     "shell\\w*|write_\\w+|stop_ui\\w*",
+    # warehouses: files, other servers, other programs
+    "external_query|remote_query|read_files|(?:try_)?reflect|java_method|raw_query",
 )
 # A method of SQL Server's XML has the first name.
-EFFECTS_IN_DUCKDB = ("query", "query_table")
+EFFECTS_IN_DUCKDB = (
+    "query|query_table|json_execute_serialized_sql|json_serialize_plan",
+    "\\w*external_resource\\w*|copy_database|import_database|from_substrait\\w*",
+    "python_map_function|(?:pandas|arrow|python_arrow|seq)_scan\\w*",
+    "duckdb_secrets|which_secret|duckdb_temporary_files|getenv|getvariable|add_parquet_key",
+)
+# Functions of DuckDB that read files, folders, addresses or other databases.
+FILES_IN_DUCKDB = (
+    "read_\\w+|glob|sniff_csv|\\w*_?scan|parquet_\\w+|st_read\\w*|st_drivers|iceberg_\\w+",
+    "delta_\\w+|shapefile_meta|\\w+_attach|\\w+_query|postgres_\\w+|mysql_\\w+|sqlite_\\w+",
+)
+# A function of the schema `system` of Trino runs the text of another database.
+EFFECTS_IN_TRINO = ("query",)
+# Functions of ClickHouse that read or reach what is not a table of its own.
+EFFECTS_IN_CLICKHOUSE = (
+    "file|filecluster|url|urlcluster|s3\\w*|gcs|hdfs\\w*|azureblobstorage\\w*|remote\\w*|cluster\\w*",
+    "mysql|postgresql|mongodb|redis|sqlite|jdbc|odbc|executable|input|deltalake\\w*|hudi\\w*",
+    "iceberg\\w*|catboostevaluate|dictget\\w*sql|sleep\\w*|showcertificate|addresstoline\\w*",
+)
 # Functions of PostgreSQL that count as volatile because their answer changes, and that only read.
 HARMLESS_VOLATILE = (
     "clock_timestamp",
@@ -104,7 +124,7 @@ _MSSQL = """
     contains
 """
 _ORACLE = """
-    add_months asciistr bfilename bitand cardinality chartorowid cluster_id cluster_probability
+    add_months asciistr bitand cardinality chartorowid cluster_id cluster_probability
     collect compose convert corr_k corr_s cv dbtimezone decompose deref dump empty_blob
     empty_clob extractvalue feature_id from_tz group_id hextoraw instr instrb instrc
     iteration_number json_query json_table json_value lengthb lengthc lnnvl lpad make_ref
@@ -116,6 +136,6 @@ _ORACLE = """
     to_binary_double to_binary_float to_blob to_clob to_date to_dsinterval to_lob to_multi_byte
     to_nchar to_nclob to_single_byte to_timestamp to_timestamp_tz to_yminterval treat tz_offset
     uid unistr userenv vsize xmlagg xmlattributes xmlcast xmlconcat xmlexists xmlforest xmlparse
-    xmlquery xmlsequence xmlserialize xmltype ratio_to_report listagg
+    xmlquery xmlsequence xmlserialize ratio_to_report listagg
 """
 READING = frozenset(f"{_MYSQL}{_MSSQL}{_ORACLE}".split())

@@ -14,7 +14,10 @@ from typing import TYPE_CHECKING
 from evenhand.tasks.errors import InputError
 from evenhand.tasks.sources.function_names import (
     EFFECTS,
+    EFFECTS_IN_CLICKHOUSE,
     EFFECTS_IN_DUCKDB,
+    EFFECTS_IN_TRINO,
+    FILES_IN_DUCKDB,
     HARMLESS_VOLATILE,
     MSSQL_STATEMENTS,
     READING,
@@ -45,10 +48,54 @@ DIALECTS = {
 OPEN_TO_FUNCTIONS = ("postgresql", "cockroachdb", "mysql", "mariadb", "mssql", "oracle", "duckdb")
 MSSQL_LOCKS = ("UPDLOCK", "XLOCK", "TABLOCK", "TABLOCKX", "HOLDLOCK", "SERIALIZABLE", "PAGLOCK")
 _EFFECTS = re.compile(rf"(?:{'|'.join(EFFECTS)})", re.IGNORECASE)
+_EFFECTS_OF = {
+    "duckdb": re.compile(rf"(?:{'|'.join(EFFECTS_IN_DUCKDB)})", re.IGNORECASE),
+    "trino": re.compile(rf"(?:{'|'.join(EFFECTS_IN_TRINO)})", re.IGNORECASE),
+    "clickhouse": re.compile(rf"(?:{'|'.join(EFFECTS_IN_CLICKHOUSE)})", re.IGNORECASE),
+}
+_FILES_IN_DUCKDB = re.compile(rf"(?:{'|'.join(FILES_IN_DUCKDB)})", re.IGNORECASE)
+# DuckDB reads a file in place of a table of such a name.
+_FILE_NAME = re.compile(
+    r"[/\\*?:]|\.(?:csv|tsv|txt|parquet|pq|json|jsonl|ndjson|arrow|feather|xlsx|xls|db|duckdb)"
+    r"(?:\.\w{1,4})?$",
+    re.IGNORECASE,
+)
+# The key of a DuckDB connection that lets its queries read files.
+FILES_KEY = "enable_external_access"
+FILES_REFUSED = (
+    "table.sql reads {name}, and a query reads the tables of its connection: add "
+    f"?{FILES_KEY}=true to table.connection if it may read files, or name the file in table.path."
+)
 
 
-def check_parsed_query(sql: str, backend: str) -> list[str]:
+def may_read_files(url: sqlalchemy.URL) -> bool:
+    """Whether a DuckDB connection says that its queries read files: it has no tables of its own, or
+    names the key for it.
+    """
+    stated = str(url.query.get(FILES_KEY, "")).lower()
+    if stated:
+        return stated in ("true", "1")
+    return url.database in (None, "", ":memory:")
+
+
+def close_files(url: sqlalchemy.URL, opened: sqlalchemy.Connection) -> None:
+    """Have DuckDB itself refuse files, addresses and variables of Python to a query."""
+    opened.exec_driver_sql("SET python_enable_replacements = false")
+    opened.exec_driver_sql("SET autoinstall_known_extensions = false")
+    if not may_read_files(url):
+        opened.exec_driver_sql(f"SET {FILES_KEY} = false")
+
+
+OUTSIDE = (
+    "table.sql reads {outside}, and a query reads the tables of its connection: make a view in the "
+    "database, and select from the view."
+)
+
+
+def check_parsed_query(sql: str, backend: str, *, files: bool = False) -> list[str]:
     """Parse a query as its database does, and check each part of the tree.
+
+    With `files` a query of DuckDB may read files.
 
     Returns the names of the functions that are not known to only read, such as those of the
     database's owner: `check_functions` asks the database about them.
@@ -66,6 +113,11 @@ def check_parsed_query(sql: str, backend: str) -> list[str]:
                 "something: leave it out."
             )
         name = _function_name(node)
+        if dialect == "duckdb" and not files:
+            _refuse_files(node, name)
+        outside = _outside(node, dialect)
+        if outside:
+            raise InputError(OUTSIDE.format(outside=outside))
         if _has_effect(name.rpartition(".")[2], dialect):
             raise InputError(
                 f"table.sql calls {name}, which writes, waits or runs other text: leave it out."
@@ -95,7 +147,47 @@ def check_functions(names: list[str], backend: str, opened: sqlalchemy.Connectio
 
 def _has_effect(name: str, dialect: str) -> bool:
     """Whether a function of this name writes, waits or runs another text."""
-    return bool(_EFFECTS.fullmatch(name)) or (dialect == "duckdb" and name in EFFECTS_IN_DUCKDB)
+    if _EFFECTS.fullmatch(name):
+        return True
+    of_dialect = _EFFECTS_OF.get(dialect)
+    return of_dialect is not None and of_dialect.fullmatch(name) is not None
+
+
+def _outside(node: exp.Expr, dialect: str) -> str:
+    """What a part of a query reads that is no table of its database; empty if it is one."""
+    from sqlglot import exp
+
+    if not isinstance(node, exp.Table):
+        return ""
+    names = [str(part.name) for part in node.parts]
+    if dialect == "tsql" and isinstance(node.this, exp.Dot):
+        return "a table of another server"
+    if dialect == "oracle" and any("@" in name for name in names):
+        return "a table behind a database link"
+    if dialect == "snowflake" and str(node.name or node.this).startswith("@"):
+        return "a stage"
+    if dialect == "databricks" and any("/" in name or ":" in name for name in names):
+        return "a file"
+    return ""
+
+
+def _refuse_files(node: exp.Expr, function: str) -> None:
+    file = _file_of(node, function)
+    if file:
+        raise InputError(FILES_REFUSED.format(name=file))
+
+
+def _file_of(node: exp.Expr, function: str) -> str:
+    """What a part of a query of DuckDB reads besides tables; empty if nothing."""
+    from sqlglot import exp
+
+    if isinstance(node, exp.ReadCSV | exp.ReadParquet):
+        return "a file"
+    if function and _FILES_IN_DUCKDB.fullmatch(function.rpartition(".")[2]):
+        return f"files by {function}"
+    if isinstance(node, exp.Table) and _FILE_NAME.search(str(node.name)):
+        return f"the file {node.name}"
+    return ""
 
 
 def _only_statement(sql: str, dialect: str) -> exp.Expr:

@@ -106,6 +106,10 @@ def preprocess(context: StepContext) -> StepResult:
         # the vectors of sentences are computed once, here
         execution = IN_THIS_PROCESS
         encoder.cache = vectors_folder()
+        # a word of few people may name one of them
+        encoder.min_texts = context.parameters.get("min_texts", encoder.min_texts)
+        if targets.people is not None and context.parameters["split"].get("unit") != "group":
+            encoder.people = targets.people[~held]
         encoder.callback = lambda done, total: context.progress(done, total, {})
     if context.parameters.get("terms"):
         _check_terms(context.parameters, table, held)

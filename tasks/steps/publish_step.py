@@ -47,20 +47,24 @@ from evenhand.tasks.registry.client import (
     DIGEST_TAG,
     FILES_TAG,
     NAMES_TAG,
+    POLICY_TAG,
     PROVENANCE_TAG,
     case_terms,
     damaged_files,
     listed_files,
     published,
     registry_client,
+    tags_of_versions,
     value_names,
 )
 from evenhand.tasks.registry.ledger import (
+    Chain,
     EvidenceChangedError,
     append,
     create_model,
     evaluations_of,
     move_alias,
+    read_chain,
     record_evaluation,
     settled_chain,
 )
@@ -69,6 +73,8 @@ from evenhand.tasks.registry.policy import (
     JUDGEMENTS,
     WAITING,
     holds_back,
+    leave_policy_traces,
+    other_than_expected,
     refusal_of,
     refused_by_person,
 )
@@ -228,6 +234,7 @@ def _publish_version(
     facts["code"] = code_digest(["evenhand.tasks.serving.model_code", *parameters["modules"]])
     content = hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
     with registry_client(uri) as client:
+        _refuse_without_policy(client, name)
         equal = _registered(client, name, content)
         version = next((number for number in equal if not damaged_files(uri, name, number)), None)
         if version is None:
@@ -259,11 +266,29 @@ def _publish_version(
                 )
         if not chain.of("evaluation", version):
             record_evaluation(client, name, version, evaluation)
+        leave_policy_traces(client, chain, version)
         policy, held_back = _move_alias_by_policy(client, name, version, alias, evaluation)
         if held_back:
             alias = WAITING
     made = {"name": name, "alias": alias, "version": version, "uri": f"models:/{name}@{alias}"}
     return made | {"held_back": held_back, "policy": policy is not None}
+
+
+def _refuse_without_policy(client: MlflowClient, name: str) -> None:
+    """Register no version of a model whose chain lacks the policy that it was under.
+
+    A new chain would be in the way of one that was renamed.
+    """
+    versions = tags_of_versions(client, name)
+    chain = read_chain(client, name)
+    if not chain.policy_trace and not any(POLICY_TAG in tags for tags in versions.values()):
+        return
+    # imported lazily: a run without a policy needs none of it
+    from evenhand.tasks.registry.policy_traces import missing_policy
+
+    reason = missing_policy(chain, versions)
+    if reason is not None:
+        raise GateRefused(f"{name} gets no version: {reason}.", 1)
 
 
 def _set_texts(
@@ -276,6 +301,19 @@ def _set_texts(
         texts = parameters.get(key, {})
         if texts or tag in client.get_model_version(name, version).tags:
             client.set_model_version_tag(name, version, tag, json.dumps(texts, sort_keys=True))
+
+
+def _held_back(
+    chain: Chain, version: str, policy: Mapping[str, Any] | None, evaluation: Mapping[str, Any]
+) -> str | None:
+    """Say why a run's version waits for people; None if it may get the job's alias."""
+    reason = None
+    if policy is not None:
+        reason = holds_back(policy, evaluation)
+    reason = reason or other_than_expected(chain)
+    if chain.broken_since(chain.policy):
+        reason = reason or CHANGED_CHAIN.format(name=chain.name)
+    return reason or refused_by_person(chain, version)
 
 
 def _move_alias_by_policy(
@@ -292,12 +330,8 @@ def _move_alias_by_policy(
         if alias != WAITING and chain.policy is not None:
             policy = chain.policy.content
         held_back = None
-        if policy is not None:
-            held_back = holds_back(policy, evaluation)
-        if alias != WAITING and chain.broken_since(chain.policy):
-            held_back = held_back or CHANGED_CHAIN.format(name=name)
         if alias != WAITING:
-            held_back = held_back or refused_by_person(chain, version)
+            held_back = _held_back(chain, version, policy, evaluation)
         try:
             if held_back:
                 move_alias(client, name, WAITING, version, reason="run", evaluation=evaluation)

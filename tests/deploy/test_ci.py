@@ -6,6 +6,7 @@ the network, `rules:` and the upload of artifacts. The tests put in the values o
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import re
@@ -24,6 +25,8 @@ import yaml
 ROOT = Path(__file__).resolve().parents[2]
 CI = ROOT / "deploy" / "ci"
 ACTION: dict[str, Any] = yaml.safe_load((CI / "action" / "action.yml").read_text())
+TRAIN: dict[str, Any] = yaml.safe_load((CI / "train" / "action.yml").read_text())
+_, TRAIN_COMPONENT = (CI / "gitlab-component" / "train.yml").read_text().split("\n---\n")
 HEADER, COMPONENT = (CI / "gitlab-component" / "template.yml").read_text().split("\n---\n")
 REPORT = CI / "report.py"
 JUNIT = """<testsuites><testsuite>
@@ -199,24 +202,32 @@ def check_schema(name: str, *files: Path) -> None:
 
 
 def test_action_and_component_keep_their_published_schemas(tmp_path: Path) -> None:
-    check_schema("vendor.github-actions", CI / "action" / "action.yml")
+    check_schema("vendor.github-actions", CI / "action" / "action.yml", CI / "train" / "action.yml")
+    check_schema("vendor.github-workflows", CI / "github.yaml")
     (included,) = yaml.safe_load((CI / "gitlab.yaml").read_text())["include"]
     assert (ROOT / included["local"].lstrip("/")).samefile(CI / "gitlab-component" / "template.yml")
     (tmp_path / "jobs.yml").write_text(yaml.safe_dump(component(**included["inputs"])))
     (tmp_path / "header.yml").write_text(HEADER)
-    check_schema("vendor.gitlab-ci", tmp_path / "jobs.yml", tmp_path / "header.yml")
+    (tmp_path / "train.yml").write_text(
+        TRAIN_COMPONENT.replace("$[[ inputs.", "$").replace(" ]]", "")
+    )
+    files = [tmp_path / name for name in ("jobs.yml", "header.yml", "train.yml")]
+    check_schema("vendor.gitlab-ci", *files)
 
 
-def test_the_workflow_gives_the_action_its_inputs() -> None:
-    job = yaml.safe_load((CI / "github.yaml").read_text())["jobs"]["evaluate"]
+@pytest.mark.parametrize(("name", "action"), [("evaluate", ACTION), ("train", TRAIN)])
+def test_the_workflow_gives_each_action_its_inputs(name: str, action: dict[str, Any]) -> None:
+    job = yaml.safe_load((CI / "github.yaml").read_text())["jobs"][name]
     (step,) = [step for step in job["steps"] if step["uses"].startswith("./")]
     assert (ROOT / step["uses"] / "action.yml").is_file()
-    required = {name for name, item in ACTION["inputs"].items() if item.get("required")}
-    assert required <= set(step["with"]) <= set(ACTION["inputs"])
+    required = {name for name, item in action["inputs"].items() if item.get("required")}
+    assert required <= set(step["with"]) <= set(action["inputs"])
     # what an event holds is never pasted into a script
-    for step in ACTION["runs"]["steps"]:
+    for step in action["runs"]["steps"]:
         assert "${{" not in step.get("run", "")
         assert "run" not in step or step["shell"] == "bash"
+    # both install alike
+    assert action["runs"]["steps"][:2] == ACTION["runs"]["steps"][:2]
 
 
 def steps() -> dict[str, dict[str, Any]]:
@@ -290,11 +301,108 @@ def test_the_promotion_of_the_component_measures_again(tmp_path: Path) -> None:
     inputs = {"image": "i", "model": "m", "data": "d"}
     job = component(**inputs)["evaluate"]
     assert (job["variables"]["PROMOTE"], job["variables"]["REMEASURE"]) == ("", "true")
-    script = job["script"][1]
+    script = job["script"][2]
     done = promoted(tmp_path / "a", script, REMEASURE="true")
     assert done == ["promote models:/people@challenger --alias champion --remeasure"]
     assert promoted(tmp_path / "b", script, REMEASURE="true", PROMOTE="") == []
     assert promoted(tmp_path / "c", script, REMEASURE="true", RECORD="false") == []
+
+
+PROGRAM = """#!/bin/sh
+echo "$*" >> "$CALLS"
+case $1 in
+  export)
+    while [ $# -gt 1 ]; do [ "$1" != --output ] || printf %s "$REGISTERED" > "$2"; shift; done
+    echo '{"model": "models:/people/7", "sha256": "abc"}' ;;
+  run) env | grep -E '^EVENHAND_(KEY|OVERLAP_KEY|POLICY)=' | sed 's|=/.*|=FILE|' | sort >> "$CALLS" ;;
+esac
+"""
+
+
+def in_shell(folder: Path, shell: list[str], script: str, **more: str) -> tuple[int, list[str]]:
+    """Exit code of a script, and what it calls of a program that plays `evenhand`."""
+    program = folder / "bin" / "evenhand"
+    program.parent.mkdir(parents=True, exist_ok=True)
+    program.write_text(PROGRAM)
+    program.chmod(0o755)
+    (folder / "calls").write_text("")
+    (folder / "model.zip").write_text("the archive")
+    outputs = {"GITHUB_OUTPUT": str(folder / "output"), "CALLS": str(folder / "calls")}
+    inputs = {"MODEL": "models:/people@challenger", "RECORD": "true", "REGISTERED": "the archive"}
+    given = job_environment(folder, **{**inputs, **outputs, **more})
+    done = subprocess.run([*shell, script], cwd=folder, env=given, capture_output=True, text=True)
+    return done.returncode, (folder / "calls").read_text().splitlines()
+
+
+ARCHIVE = hashlib.sha256(b"the archive").hexdigest()
+BASH = ["bash", "--noprofile", "--norc", "-e", "-o", "pipefail", "-c"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "code", "model"),
+    [
+        ({}, 0, "models:/people/7"),
+        ({"RECORD": "false"}, 0, f"model.zip@sha256:{ARCHIVE}"),
+        ({"BUNDLE": "", "BUNDLE_SHA256": ""}, 0, "models:/people@challenger"),
+        ({"BUNDLE_SHA256": "0" * 64}, 1, ""),
+        ({"BUNDLE_SHA256": "0" * 64, "RECORD": "false"}, 1, ""),
+        ({"BUNDLE_SHA256": ""}, 2, ""),
+        ({"REGISTERED": "another model"}, 1, ""),
+    ],
+)
+def test_only_the_archive_that_was_trained_is_judged(
+    changes: dict[str, str], code: int, model: str, tmp_path: Path
+) -> None:
+    given = {"BUNDLE": "model.zip", "BUNDLE_SHA256": ARCHIVE, **changes}
+    done, _ = in_shell(tmp_path, BASH, steps()["Bundle"]["run"], **given)
+    assert done == code
+    if code == 0:
+        assert (tmp_path / "output").read_text() == f"model={model}\n"
+    job = component(image="i", model="m", data="d")["evaluate"]
+    script = "\n".join(job["script"][:2])
+    pin = {"POLICY_DIGEST": "f" * 64, "OVERLAP_KEY": "", "DATA": "d", "GATES": "g"}
+    done, calls = in_shell(tmp_path, ["sh", "-e", "-c"], script, **given, **pin)
+    assert done == code
+    evaluated = [call for call in calls if call.startswith("evaluate")]
+    assert len(evaluated) == (code == 0)
+    if code == 0:
+        assert evaluated[0].startswith(f"evaluate {model} --data d")
+        pinned = f"--policy-digest {'f' * 64}" in evaluated[0]
+        assert pinned == (given.get("RECORD") != "false")
+
+
+def test_the_action_gives_the_pin_and_the_key_of_overlap(tmp_path: Path) -> None:
+    given = {"POLICY_DIGEST": "f" * 64, "OVERLAP_KEY": "a" * 64, "SIGNING_KEY": "", "PROMOTE": "x"}
+    given["TMPDIR"] = str(tmp_path)
+    for name in ("Evaluate", "Promote"):
+        script = steps()[name]["run"].replace(
+            "evenhand ", 'test -s "$EVENHAND_OVERLAP_KEY"; evenhand ', 1
+        )
+        code, calls = in_shell(
+            tmp_path, BASH, script, **given, DATA="d", GATES="g", REMEASURE="true"
+        )
+        assert code == 0
+        assert f"--policy-digest {'f' * 64}" in calls[0]
+        assert list(tmp_path.glob("tmp*")) == []
+
+
+def test_training_hands_over_an_archive_and_its_digest(tmp_path: Path) -> None:
+    script = next(step for step in TRAIN["runs"]["steps"] if step.get("name") == "Train")["run"]
+    keys = {"SIGNING_KEY": "a key", "OVERLAP_KEY": "a" * 64, "EVENHAND_POLICY": "f" * 64}
+    code, calls = in_shell(tmp_path, BASH, script, JOB="people.yaml", **keys)
+    assert code == 0
+    assert calls[0] == "run people.yaml --direct"
+    assert calls[1:4] == [
+        "EVENHAND_KEY=FILE",
+        "EVENHAND_OVERLAP_KEY=FILE",
+        f"EVENHAND_POLICY={'f' * 64}",
+    ]
+    assert calls[4].startswith("export models:/people@challenger --to bundle --output model.zip")
+    assert (tmp_path / "output").read_text() == "model=models:/people/7\nsha256=abc\n"
+    job = yaml.safe_load(TRAIN_COMPONENT.replace("$[[ inputs.", "$").replace(" ]]", ""))["train"]
+    code, calls = in_shell(tmp_path, ["sh", "-e", "-c"], job["script"][0], JOB="people.yaml")
+    assert (code, len(calls)) == (0, 2)
+    assert (tmp_path / "bundle.env").read_text() == "EVENHAND_BUNDLE_SHA256=abc\n"
 
 
 @pytest.fixture(scope="module")
@@ -351,11 +459,11 @@ def test_the_steps_of_the_action(
         text = text.replace("${{ github.action_path }}", str(CI / "action"))
         text = re.sub(r"\$\{\{ inputs\.([\w-]+) \}\}", lambda found: inputs[found[1]], text)
         return re.sub(
-            r"\$\{\{ steps\.evaluate\.outputs\.(\w+) \}\}", lambda found: outputs[found[1]], text
+            r"\$\{\{ steps\.\w+\.outputs\.(\w+) \}\}", lambda found: outputs[found[1]], text
         )
 
     codes, said = [], ""
-    for name in ("Evaluate", "Report", "Verdict"):
+    for name in ("Bundle", "Evaluate", "Report", "Verdict"):
         step = steps()[name]
         given = job_environment(
             published,
@@ -374,8 +482,9 @@ def test_the_steps_of_the_action(
         codes.append(done.returncode)
         said += done.stdout
         outputs |= dict(line.split("=") for line in (tmp_path / "output").read_text().splitlines())
-    assert outputs == {"verdict": verdict, "code": str(code)}, said
-    assert codes == [0, 0, code]
+    expected = {"model": inputs["model"], "verdict": verdict, "code": str(code)}
+    assert outputs == expected, said
+    assert codes == [0, 0, 0, code]
     errors = [line for line in said.splitlines() if line.startswith("::error")]
     assert len(errors) == (code != 0)
     if code == 1:

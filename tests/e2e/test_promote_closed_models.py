@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from evenhand.fairlib.file_digests import CHECKS, LISTED_KEY
+from evenhand.fairlib.file_digests import CHECKS, LISTED_KEYS
 from evenhand.tasks.errors import InputError
 from evenhand.tasks.sources.model_fetching import load_checked_model
 from tests.flows.commands.test_promote_command import MODEL, call
@@ -208,6 +208,7 @@ def test_an_archive_is_used_in_place_of_a_name(champion: Any) -> None:
     done = call(champion.store, *predict)
     assert done.exit_code == 0, done.stderr
     assert "cannot be checked" not in done.stdout
+    assert ", from an archive" in done.stdout
     again = call(champion.store, "export", address, "--to", "sql")
     assert again.exit_code == 0, again.stderr
     audit = ("audit", "people.csv", "--model", address, "--sensitive", "sex")
@@ -271,10 +272,13 @@ def as_of_an_older_version(root: Path) -> None:
     """Take out what only models with a list have."""
     (root / BUNDLE / "digests.json").unlink()
     (root / CHECKS).unlink()
-    evaluation = root / BUNDLE / "evaluation.json"
-    content = json.loads(evaluation.read_text())
-    del content[LISTED_KEY]
-    evaluation.write_text(json.dumps(content))
+    for name, keys in LISTED_KEYS.items():
+        file = root / BUNDLE / name
+        if file.exists():
+            content = json.loads(file.read_text())
+            for key in keys:
+                content.pop(key, None)
+            file.write_text(json.dumps(content))
 
 
 def test_a_folder_of_an_older_version_is_used_with_a_warning(champion: Any) -> None:

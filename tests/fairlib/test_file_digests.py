@@ -122,6 +122,31 @@ def test_a_folder_without_a_list_is_not_compared(model: Path) -> None:
     assert model_faults(model / BUNDLE) == [f"{LIST} is missing"]
 
 
+@pytest.mark.parametrize(
+    ("name", "text", "missing"),
+    [
+        ("evaluation.json", '{"files_listed": true}', True),
+        ("evaluation.json", '{"evenhand": "0.2.0"}', True),
+        ("evaluation.json", '{"job": "evenhand", "contract": {"files_listed": 1}}', False),
+        ("reference.json", '{"membership": {}}', True),
+        ("reference.json", '{"columns": {}}', False),
+        ("training_rows.json", '{"format": 2}', True),
+        ("evaluation.json", "{", True),
+    ],
+)
+@pytest.mark.parametrize("whole", [True, False])
+def test_a_list_is_missing_where_its_release_wrote_lists(
+    model: Path, name: str, text: str, missing: bool, whole: bool
+) -> None:
+    """Of a bundle alone as of a whole model, without the code that checks."""
+    (model / BUNDLE / LIST).unlink()
+    (model / BUNDLE / name).write_text(text)
+    folder = model if whole else model / BUNDLE
+    place = f"{BUNDLE}/{LIST}" if whole else LIST
+    expected = [f"{place} is missing"] if missing else None
+    assert model_faults(folder) == expected
+
+
 def test_a_path_outside_of_the_folder_is_a_fault(model: Path, tmp_path: Path) -> None:
     (tmp_path / "outside").write_text("x")
     listed = json.loads((model / BUNDLE / LIST).read_text()) | {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -21,8 +22,11 @@ from evenhand.flows.tune_alternatives import (
     multiplicity_document,
     parse_no_worse,
     provisional,
+    record_content,
 )
 from evenhand.tasks.errors import InputError
+from evenhand.tasks.registry.ledger import Record
+from evenhand.tasks.registry.record_words import describe_record
 from tests.flows.people import Bench
 
 GAP = "gap_max.sex"
@@ -114,6 +118,18 @@ def test_people_are_summarised_by_group() -> None:
     assert multiplicity_document(reference, [], groups, min_cell=2) is None
 
 
+def test_the_record_of_a_search_is_described() -> None:
+    content = certificate(AIM, ALTERNATIVE, TRIALS, [1, 2, 4], seed=0)
+    content["model"] = {"name": "people", "version": 3}
+    kept = record_content({"alternative": content, "study": "people-1"}, "0" * 64)
+    record = Record(1, "2026-11-28T00:00:00+00:00", "a", "alternative", kept, "", "")
+    assert describe_record(record) == (
+        "search for alternatives: gap_max.sex smaller by 0.12 found in 5 models"
+    )
+    assert record._is_valid()
+    assert not replace(record, content={"version": "3"})._is_valid()
+
+
 # the command
 
 
@@ -179,7 +195,11 @@ def test_an_alternative_to_a_job_and_to_its_model(publishing: Bench) -> None:
     )
     records = json.loads(history.stdout)["records"]
     assert records[-1]["kind"] == "alternative"
-    assert records[-1]["content"]["alternative_gap"] == found["alternative_gap"]
+    assert records[-1]["alternative_gap"] == found["alternative_gap"]
+    shown = CliRunner().invoke(
+        app, ["history", published["model"]["name"], "--store", str(publishing.store)]
+    )
+    assert "search for alternatives: gap_max." in shown.stdout
     # a gate on the difference
     if found["alternative_gap"] > 0:
         refused = tune(

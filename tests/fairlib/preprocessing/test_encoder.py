@@ -213,7 +213,7 @@ def test_unseen_categories_of_all_columns_are_named_at_once() -> None:
     specs = [
         ColumnSpec("a", "onehot"),
         ColumnSpec("b", "ordinal", order=("S", "M")),
-        ColumnSpec("c", "binary"),
+        ColumnSpec("c", "onehot"),
         ColumnSpec("d", "standard"),
     ]
     encoder = TableEncoder(specs).fit(frame)

@@ -67,6 +67,37 @@ def test_a_word_of_few_sentences_is_not_stored() -> None:
         TfidfEncoder.fit([f"w{i}" for i in range(20)], 2)
 
 
+def test_a_word_of_few_people_is_not_stored() -> None:
+    """However many sentences each of them wrote: of a person's employer, for instance."""
+    sentences = [*TEXTS, *["I work at Miller and Sons"] * 20, *["we work late"] * 6]
+    people = np.array([*range(25), *[100, 101, 102, 103] * 5, *range(200, 206)])
+    words = set(TfidfEncoder.fit(sentences, 2).words)
+    assert {"miller", "sons", "work", "late"} <= words
+    by_people = set(TfidfEncoder.fit(sentences, 2, people=people).words)
+    assert {"work", "late", "the", "cat"} <= by_people
+    assert not {"miller", "sons"} & by_people
+    assert not {"late"} & set(TfidfEncoder.fit(sentences, 2, min_texts=7, people=people).words)
+    with pytest.raises(ValueError, match="no word is in 40 sentences"):
+        TfidfEncoder.fit(sentences, 2, min_texts=40, people=people)
+    one_person = np.zeros(len(sentences))
+    with pytest.raises(ValueError, match="no word is in 5 sentences"):
+        TfidfEncoder.fit(sentences, 2, people=one_person)
+
+
+def test_the_words_of_a_published_encoder_are_of_many_people(
+    tmp_path: Path,
+) -> None:
+    """As the artifact has them, with the number of people that a step sets."""
+    rows = [f"common words {chr(97 + k % 26)}{chr(97 + k % 7)}x" for k in range(120)]
+    frame = pd.DataFrame({"note": [*rows, *["Miller lives here"] * 12]})
+    encoder = TableEncoder([ColumnSpec("note", "text", size=2)])
+    encoder.min_texts = 10
+    encoder.people = np.array([*range(120), *[7, 8, 9] * 4])
+    encoder.fit(frame).save(tmp_path / "encoder.json")
+    (column,) = json.loads((tmp_path / "encoder.json").read_text())["fitted"]
+    assert set(column["text"]["encoder"]["words"]) == {"common", "words"}
+
+
 def test_a_saved_encoder_encodes_as_before(frame: pd.DataFrame, tmp_path: Path) -> None:
     encoder = encoder_of(frame)
     encoder.save(tmp_path / "encoder.json")

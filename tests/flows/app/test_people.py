@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from evenhand.flows.app.people import Person, hashed, is_password, read_users
+from evenhand.flows.app.people import RIGHTS, Person, hashed, is_password, read_users
 from evenhand.tasks.errors import InputError
 
 PASSWORD = "correct horse battery"
@@ -42,12 +42,18 @@ def test_short_passwords_are_refused() -> None:
         hashed("elevenchars")
 
 
-def test_a_role_includes_the_ones_before_it() -> None:
-    viewer, approver = Person("ana", "viewer"), Person("ben", "approver")
-    assert viewer.may("viewer")
-    assert approver.may("viewer")
-    assert approver.may("approver")
-    assert not viewer.may("approver")
+@pytest.mark.parametrize(
+    ("role", "rights"),
+    [
+        ("viewer", {"read"}),
+        ("case worker", {"read", "person", "cases"}),
+        ("approver", {"read", "person", "decide"}),
+        ("owner", {"read", "person", "cases", "decide"}),
+    ],
+)
+def test_each_role_has_its_rights(role: str, rights: set[str]) -> None:
+    person = Person("ana", role)
+    assert {right for right in RIGHTS["owner"] if person.may(right)} == rights
 
 
 def test_a_file_of_users_is_read(tmp_path: Path, stored: str) -> None:

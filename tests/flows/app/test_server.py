@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable
 from dataclasses import replace
 from html import unescape
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -259,7 +260,7 @@ ATTACKS: dict[str, tuple[Callable[[Visitor], Any], int]] = {
     "the same site": (lambda visitor: hostile(visitor, **{"sec-fetch-site": "same-site"}), 403),
     "a large body": (lambda visitor: hostile(visitor, fields={"reason": "x" * MOST_BODY}), 413),
     "many fields": (
-        lambda visitor: hostile(visitor, fields={str(number): "" for number in range(30)}),
+        lambda visitor: hostile(visitor, fields={str(number): "" for number in range(600)}),
         400,
     ),
     "no session": (without_session, 401),
@@ -328,3 +329,56 @@ def test_people_of_a_file_sign_in_by_password(
     token = visitor.form_token("/")
     assert visitor.client.post("/sign-out", data={"form_token": token}).status_code == 303
     assert visitor.client.get("/").status_code == 303
+
+
+PERSON = f"/models/{MODEL}/versions/1/person"
+
+
+def sent(visitor: Visitor, **values: str) -> Any:
+    """Send the form of one person."""
+    fields = {"form_token": visitor.form_token(PERSON)}
+    fields |= {f"column {name}": value for name, value in values.items()}
+    return visitor.client.post(PERSON, data=fields)
+
+
+INPUTS = {"income": "30", "job": "clerk", "owner": "true", "since": "2020-05-01"}
+
+
+def test_one_person_is_decided_about_and_explained(visitor: Visitor) -> None:
+    before = sorted(Path(visitor.settings.store.url).rglob("*"))
+    answer = sent(visitor, **INPUTS)
+    assert answer.status_code == 200, readable(answer.text)
+    text = readable(answer.text)
+    assert "The decision is" in text
+    assert "Principal reasons" in text
+    assert "Comparable people" in text
+    assert 'value="30"' in answer.text
+    assert sorted(Path(visitor.settings.store.url).rglob("*")) == before
+
+
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [("", "Give a value."), ("x", "Give a"), ("nan", "Give a"), ("1e999", "Give")],
+)
+def test_a_wrong_value_is_named_at_its_field(visitor: Visitor, value: str, words: str) -> None:
+    values = INPUTS | {"income": value}
+    answer = sent(visitor, **values)
+    assert answer.status_code == 422
+    assert "Nothing was decided" in answer.text
+    assert words in readable(answer.text)
+    for name, other in values.items():
+        if name != "income":
+            assert f'value="{other}"' in answer.text, name
+    assert INPUTS.keys() == set(re.findall(r'name="column ([^"]+)"', answer.text))
+
+
+def test_a_choice_that_is_none_is_refused(visitor: Visitor) -> None:
+    values = INPUTS | {"job": "<script>"}
+    answer = sent(visitor, **values)
+    assert answer.status_code == 422
+    assert "Choose one of the values." in readable(answer.text)
+    assert "<script" not in answer.text
+
+
+def test_a_person_needs_the_form_of_the_session(visitor: Visitor) -> None:
+    assert visitor.client.post(PERSON, data={"column income": "30"}).status_code == 403

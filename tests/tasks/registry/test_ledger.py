@@ -75,7 +75,10 @@ class Client:
         self.records: dict[int, str] = {}
 
     def search_model_versions(self, wanted: str, **_: Any) -> Page:
-        assert wanted.startswith(f"name = '{CHAIN}")
+        if not wanted.startswith(f"name = '{CHAIN}"):
+            return Page(
+                SimpleNamespace(version=number, tags=tags) for number, tags in self.versions.items()
+            )
         return Page(
             SimpleNamespace(version=number, tags={RECORD_TAG: text})
             for number, text in self.records.items()
@@ -116,6 +119,9 @@ class Client:
 
     def set_model_version_tag(self, name: str, version: str, key: str, value: str) -> None:
         self.versions[version][key] = value
+
+    def set_registered_model_tag(self, name: str, key: str, value: str) -> None:
+        self.models[name].tags[key] = value
 
     def set_registered_model_alias(self, name: str, alias: str, version: str) -> None:
         self.calls.append("move")

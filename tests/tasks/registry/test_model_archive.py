@@ -173,6 +173,27 @@ def test_a_name_given_twice_is_refused(archive: Path, tmp_path: Path) -> None:
         unpack_archive(archive, tmp_path / "to")
 
 
+@pytest.mark.parametrize("place", ["before", "behind", "comment", "between", "large comment"])
+def test_bytes_of_no_member_are_refused(place: str, archive: Path, tmp_path: Path) -> None:
+    """They would be in no list, and a digest of the members would not see them."""
+    content = archive.read_bytes()
+    if place == "before":
+        archive.write_bytes(b"#!/bin/sh\n" + content)
+    elif place == "behind":
+        archive.write_bytes(content + b"more")
+    elif place == "between":
+        with zipfile.ZipFile(archive) as opened:
+            directory = opened.start_dir
+        end = bytearray(content[-22:])
+        end[16:20] = (directory + 4).to_bytes(4, "little")
+        archive.write_bytes(content[:directory] + b"more" + content[directory:-22] + end)
+    else:
+        with zipfile.ZipFile(archive, "a") as opened:
+            opened.comment = b"x" * (76 if place == "large comment" else 4)
+    with pytest.raises(InputError, match=r"it has bytes .* of no member|is no kind of file"):
+        unpack_archive(archive, tmp_path / "to")
+
+
 def test_a_damaged_archive_is_one_line(archive: Path, tmp_path: Path) -> None:
     content = bytearray(archive.read_bytes())
     content[60:90] = b"\0" * 30

@@ -15,7 +15,13 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from evenhand.fairlib.file_digests import sha256_of_file
-from evenhand.tasks.registry.client import FILES_TAG, listed_files, registry_client
+from evenhand.tasks.registry.client import (
+    EVALUATION_TAG,
+    FILES_TAG,
+    POLICY_TAG,
+    listed_files,
+    registry_client,
+)
 from evenhand.tasks.registry.ledger import (
     CHAIN,
     RECORD_TAG,
@@ -536,12 +542,13 @@ def test_a_contract_that_hides_a_group_is_not_promoted(desk: Any) -> None:
     done = desk.run("--json")
     assert done.code == 0, done.err
     version = done.json["model"]["version"]
-    assert call(desk.store, "evaluate", f"{MODEL}/{version}", "--policy", "--direct").exit_code == 0
+    evaluation = ("evaluate", f"{MODEL}/{version}", "--policy", "--direct")
+    assert call(desk.store, *evaluation).exit_code == 1
     refused(desk.store, "differs from the policy's in", arguments=("promote", f"{MODEL}/{version}"))
     # pinning the contract that hides them does not help: too few rows are kept
     desk.write()
     assert set_policy(desk.folder, desk.store, "--contract", "people.contract.yaml").exit_code == 0
-    assert call(desk.store, "evaluate", f"{MODEL}/{version}", "--policy", "--direct").exit_code == 0
+    assert call(desk.store, *evaluation).exit_code == 1
     refused(
         desk.store,
         "% of the rows, and the policy asks for 95%",
@@ -707,20 +714,113 @@ def test_a_generated_holdout_has_the_seed_of_the_policy(tmp_path: Path) -> None:
     assert digest_of_rows(table, holdout["salt"]) == holdout["digest"]
 
 
-@pytest.mark.parametrize("renamed", [False, True])
-def test_a_model_without_its_records_is_not_promoted(desk: Any, renamed: bool) -> None:
-    """Its policy went with them."""
+def delete_chain(client: Any) -> None:
+    for alias in client.get_registered_model(f"{CHAIN}{MODEL}").aliases:
+        client.delete_registered_model_alias(f"{CHAIN}{MODEL}", alias)
+    client.delete_registered_model(f"{CHAIN}{MODEL}")
+
+
+@pytest.mark.parametrize(
+    "way",
+    [
+        "chain renamed",
+        pytest.param("chain deleted", marks=pytest.mark.long),
+        pytest.param("model renamed", marks=pytest.mark.long),
+    ],
+)
+def test_a_model_freed_of_its_policy_is_refused(desk: Any, way: str) -> None:
+    """Its tags name the policy; nothing is recorded, so the chain can be renamed back."""
     name = MODEL
     with registry_client(uri(desk.store)) as client:
-        if renamed:
+        if way == "model renamed":
             name = "persons"
             client.rename_registered_model(MODEL, name)
+        elif way == "chain renamed":
+            client.rename_registered_model(f"{CHAIN}{MODEL}", "elsewhere")
         else:
-            for alias in client.get_registered_model(f"{CHAIN}{MODEL}").aliases:
-                client.delete_registered_model_alias(f"{CHAIN}{MODEL}", alias)
-            client.delete_registered_model(f"{CHAIN}{MODEL}")
-    refused(
-        desk.store,
-        f"no record of {name} has the evaluation of its version 2",
-        arguments=("promote", f"{name}/2"),
-    )
+            delete_chain(client)
+    line = "its policy is missing: the tag evenhand.policy of the model names record "
+    cure = f"`evenhand policy set {name} --gates FILE`"
+    refused(desk.store, line, cure, arguments=("promote", f"{name}/2"))
+    gates = ("--gates", str(desk.folder / "gates.yaml"), "--direct")
+    data = ("--data", str(desk.folder / "holdout.csv"))
+    lax = call(desk.store, "evaluate", f"{name}/2", *data, *gates)
+    assert (lax.exit_code, line in lax.stderr) == (1, True), lax.stderr
+    for other in (("evaluate", f"{name}/2", "--policy", "--direct"), ("policy", "show", name)):
+        refused(desk.store, line, arguments=other, code=1)
+    assert line in call(desk.store, "verify", name).stderr
+    with registry_client(uri(desk.store)) as client:
+        assert len(client.search_model_versions(f"name = '{CHAIN}{name}'")) == 0
+        if way == "chain renamed":
+            client.rename_registered_model("elsewhere", f"{CHAIN}{MODEL}")
+    if way == "chain renamed":
+        assert call(desk.store, "promote", f"{MODEL}/2").exit_code == 0
+
+
+@pytest.mark.long  # it trains; test_policy_traces has the refusal alone
+def test_a_run_registers_nothing_without_its_policy(desk: Any) -> None:
+    with registry_client(uri(desk.store)) as client:
+        delete_chain(client)
+        before = len(client.search_model_versions(f"name = '{MODEL}'"))
+    done = desk.run("--set", "seed=11")
+    assert done.code == 1, done.err
+    assert f"{MODEL} gets no version: its policy is missing" in done.err
+    with registry_client(uri(desk.store)) as client:
+        assert len(client.search_model_versions(f"name = '{MODEL}'")) == before
+
+
+@pytest.mark.long  # test_policy_traces has it without MLflow
+def test_without_all_tags_only_the_expected_digest_holds(
+    desk: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who deletes chain and tags removes the policy; the digest in CI is not in the registry."""
+    digest = json.loads(call(desk.store, "policy", "show", MODEL).stdout)["digest"]
+    pin = ("--policy-digest", digest)
+    assert call(desk.store, "evaluate", f"{MODEL}/2", "--policy", *pin, "--direct").exit_code == 0
+    other = ("--policy-digest", "0" * 64)
+    words = ("expects the policy 000000000000, and its policy is " + digest[:12],)
+    refused(desk.store, *words, arguments=("promote", f"{MODEL}/2", *other))
+    refused(desk.store, *words, arguments=("approve", f"{MODEL}/2", *other), code=1)
+    refused(desk.store, "64 digits", arguments=("promote", MODEL, "--policy-digest", "x"), code=2)
+    with registry_client(uri(desk.store)) as client:
+        delete_chain(client)
+        client.delete_registered_model_tag(MODEL, POLICY_TAG)
+        for number in ("1", "2"):
+            client.delete_model_version_tag(MODEL, number, POLICY_TAG)
+            client.delete_model_version_tag(MODEL, number, EVALUATION_TAG)
+    monkeypatch.setenv("EVENHAND_POLICY", f"other={'0' * 64}, {MODEL}={digest}")
+    words = (f"expects the policy {digest[:12]}, and it has no policy",)
+    refused(desk.store, *words, arguments=("promote", f"{MODEL}/2"))
+    assert words[0] in call(desk.store, "verify", MODEL).stderr
+    monkeypatch.setenv("EVENHAND_POLICY", f"{MODEL}=abc")
+    refused(desk.store, "is no digest of a policy", arguments=("promote", f"{MODEL}/2"), code=2)
+
+
+@pytest.mark.parametrize(
+    "way",
+    [
+        "copied",
+        "tags deleted",
+        pytest.param("added", marks=pytest.mark.long),
+        pytest.param("record lost", marks=pytest.mark.long),
+    ],
+)
+def test_verify_finds_a_version_that_no_run_published(desk: Any, way: str) -> None:
+    assert call(desk.store, "verify", MODEL).exit_code == 0
+    words = "version 3: no record has its publication"
+    with registry_client(uri(desk.store)) as client:
+        version = client.get_model_version(MODEL, "2")
+        if way == "copied":
+            client.copy_model_version(f"models:/{MODEL}/2", MODEL)
+        elif way == "added":
+            client.create_model_version(MODEL, version.source)
+        elif way == "tags deleted":
+            words = "version 2: its tag evenhand.files was deleted"
+            for tag in version.tags:
+                client.delete_model_version_tag(MODEL, "2", tag)
+        else:
+            words = "version 2: no record has its publication"
+            delete_chain(client)
+    done = call(desk.store, "verify", MODEL)
+    assert done.exit_code == 1
+    assert words in done.stderr, done.stderr

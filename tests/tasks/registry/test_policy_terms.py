@@ -18,6 +18,7 @@ from evenhand.flows.job import Evaluate
 from evenhand.tasks.registry.ledger import Chain, Record
 from evenhand.tasks.registry.policy import holds_back, judge
 from evenhand.tasks.registry.policy_terms import (
+    MAX_UNNOTICED,
     MIN_KEPT,
     OVERLAP_METHOD,
     SETTINGS,
@@ -288,6 +289,36 @@ def test_another_measure_of_overlap_counts_for_nothing() -> None:
     assert "overlap_method is other, and the policy pins" in str(
         reason({**PASSED, "overlap_method": "other"})
     )
+
+
+def test_what_cannot_be_told_about_copies_is_refused() -> None:
+    """A holdout whose copied tenth could go unnoticed, unless the policy accepts that."""
+    coarse = {**PASSED, "overlap": None, "overlap_noticed_from": 0.337}
+    for evaluation in (coarse, {**coarse, "overlap": 0.04}):
+        words = str(reason(evaluation))
+        assert "cannot tell whether it was trained on rows of the holdout" in words
+        assert "noticed from 34% of its rows on, and the policy asks for 10%" in words
+        assert "`evenhand policy set --max-unnoticed 0.34`" in words
+        assert reason(evaluation, max_unnoticed=0.34) is None
+        assert "34%" in str(reason(evaluation, max_unnoticed=0.33))
+    fine = {**PASSED, "overlap_noticed_from": 0.02}
+    assert reason(fine, max_unnoticed=0.1) is None
+    assert "at most 5% may be" in str(reason({**fine, "overlap": 0.2}, max_unnoticed=1.0))
+    # an older record does not say it, and counts under an older policy only
+    assert reason(PASSED) is None
+    assert "which copied share would be noticed: evaluate it again" in str(
+        reason(PASSED, max_unnoticed=0.1)
+    )
+    default = inspect.signature(set_policy).parameters["max_unnoticed"].default.default
+    assert default == MAX_UNNOTICED
+
+
+def test_a_share_that_is_not_known_names_a_cure_that_helps() -> None:
+    words = str(reason({**PASSED, "overlap": None}))
+    assert "by `EVENHAND_OVERLAP_KEY=FILE evenhand evaluate MODEL --policy`" in words
+    bits = str(reason({**PASSED, "overlap_method": "bits"}))
+    assert "its overlap_method is bits" in bits
+    assert "an older version published it, so publish it again" in bits
 
 
 def test_another_favourable_outcome_is_refused() -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from evenhand.tasks.errors import InputError
 from evenhand.tasks.execution.store import Store
-from evenhand.tasks.sources.fetching import fetch_source
+from evenhand.tasks.sources.fetching import _as_arrow, fetch_source
 from evenhand.tasks.sources.queries import check_query
 from evenhand.tasks.sources.query_dialects import (
     OPEN_TO_FUNCTIONS,
@@ -67,6 +67,9 @@ READING = {
         "select a:b::int, my_function(a) from people qualify row_number() over (order by a) = 1"
     ],
     "bigquery": ["select safe_cast(a as int64), b.c from `project.data.people`, unnest(d) as b"],
+    "trino": ["select a, approx_distinct(b) as d from catalog.db.people group by a"],
+    "databricks": ["select `a b`, explode(c) as e from catalog.db.`people of 2024`"],
+    "clickhouse": ["select a, uniqExact(b) from db.people final group by a"],
     "": ["select a from people fetch first 5 rows only"],
 }
 
@@ -170,6 +173,49 @@ def test_attacks_on_duckdb(tmp_path: Path) -> None:
     tried = Tried(tmp_path, f"duckdb:///{tmp_path}/people.duckdb")
     tried.check("duckdb", state)
     engine.dispose()
+
+
+def test_duckdb_reads_files_only_if_its_connection_says_so(tmp_path: Path) -> None:
+    """Also through a view or a macro of the database, which no parser sees, and Python's names."""
+    import sqlalchemy
+
+    (tmp_path / "people.csv").write_text("a\n1\n2\n3\n")
+    address = f"duckdb:///{tmp_path}/people.duckdb"
+    engine = sqlalchemy.create_engine(address)
+    file = f"read_csv('{tmp_path}/people.csv')"
+    with engine.begin() as opened:
+        opened.exec_driver_sql("create table people as select 1 as a union all select 2")
+        opened.exec_driver_sql(f"create view behind as select * from {file}")
+        opened.exec_driver_sql(f"create macro of_file() as table select * from {file}")
+    engine.dispose()
+    hidden = {"a": [1]}
+    assert hidden
+    closed = Tried(tmp_path, address)
+    assert closed.size("select a from people") > 0
+    for sql in ("select * from behind", "select * from of_file()", "select * from hidden"):
+        with pytest.raises(InputError, match=r"table\.sql failed"):
+            closed.size(sql)
+    with pytest.raises(InputError, match=r"reads files by read_text.*enable_external_access=true"):
+        closed.size("select * from read_text('/etc/passwd')")
+    for opened_address in (f"{address}?enable_external_access=true", "duckdb:///:memory:"):
+        tried = Tried(tmp_path, opened_address)
+        assert tried.size(f"select * from {file}") > 0
+        assert tried.size(f"select a from '{tmp_path}/*.csv' where a > 1") > 0
+        with pytest.raises(InputError, match=r"table\.sql"):
+            tried.size("select getenv('HOME')")
+
+
+def test_times_with_a_zone_are_kept_without_a_warning(tmp_path: Path) -> None:
+    """A warning would be an error here, and a line on a user's terminal."""
+    import pandas as pd
+    import pyarrow as pa
+
+    for zone in ("UTC", "Europe/Berlin", "+05:30", None):
+        times = pd.to_datetime(["2024-01-01 12:00", "2024-07-01 12:00", None]).tz_localize(zone)
+        column = _as_arrow(pd.Series(times))
+        assert column.type == pa.timestamp("us", zone)
+        expected = [None if pd.isna(time) else time for time in times]
+        assert column.to_pylist() == expected
 
 
 @pytest.mark.long

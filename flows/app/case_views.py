@@ -1,0 +1,70 @@
+"""What the app shows of the case store: the cases, and one of them."""
+
+from __future__ import annotations
+
+from evenhand.flows.app.registry_views import Screen
+from evenhand.flows.case import PAGE
+from evenhand.tasks.cases.case_page import OUTCOMES, case_document
+from evenhand.tasks.cases.case_store import CASE, CaseStore
+from evenhand.tasks.errors import InputError
+from evenhand.tasks.pages import formats
+from evenhand.tasks.pages.page_model import Cell, Section, Table, Value
+
+MOST_CASES = 200
+
+
+def cases_screen(cases: CaseStore) -> Screen:
+    """The newest cases, with what was decided and reviewed."""
+    log = cases.log()
+    existing = [case for case in log.last_of() if (cases.place(case) / CASE).is_file()]
+    newest = list(reversed(existing))[:MOST_CASES]
+    if not newest:
+        text = "There is no case yet: `evenhand case MODEL --rows FILE` makes them."
+        return Screen("Cases", [text], [])
+    rows = [_row(cases, case) for case in newest]
+    columns = ["Case", "Decision", "Review", "Made (UTC)", "Kept until"]
+    sections = [Section("cases", "All cases", [Table("Cases, newest first", columns, rows)])]
+    if log.faults:
+        sections.insert(0, Section("faults", "Faults of the log", list(log.faults)))
+    lead = f"{formats.plural(len(existing), 'case')}."
+    if len(existing) > MOST_CASES:
+        lead = f"The newest {MOST_CASES} of {len(existing):,} cases."
+    return Screen("Cases", [lead], sections)
+
+
+def _row(cases: CaseStore, case: str) -> list[Value]:
+    name = Cell(case, href=f"cases/{case}")
+    try:
+        content = cases.read(case)
+    except InputError:
+        changed = Cell("changed since it was recorded", kind="refused")
+        return [name, changed, None, None, None]
+    decision = content["decision"]
+    kind = "passed" if decision["favourable"] else "refused"
+    review: Value = "none"
+    if content["reviews"]:
+        review = OUTCOMES[content["reviews"][-1]["outcome"]].removeprefix("The decision was ")
+    when = content["made"]["when"]
+    return [
+        name,
+        Cell(decision["shown"], kind=kind),
+        review,
+        Cell(formats.moment(when), time=when),
+        content["keep_until"],
+    ]
+
+
+def case_screen(cases: CaseStore, case: str) -> Screen:
+    """One case, as its file shows it; an `InputError` if there is none, or it was changed."""
+    page = case_document(cases.read(cases.find(case)))
+    facts: list[list[Value]] = [[name, cell] for name, cell in page.front.facts]
+    table = Table("What this case is about", ["Fact", "Value"], facts, pairs=True)
+    sections = [*page.sections, Section("facts", "This case", [table])]
+    return Screen(page.front.title, page.front.headline, sections)
+
+
+def case_file(cases: CaseStore, case: str) -> str:
+    """The file of a case as HTML."""
+    case = cases.find(case)
+    cases.read(case)  # refuses one that was changed
+    return (cases.place(case) / PAGE).read_text(encoding="utf-8")

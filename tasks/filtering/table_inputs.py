@@ -1,0 +1,273 @@
+"""A table of a database as input of a run over files: each partition is treated as a file.
+
+A partition is the rows with one value of a column, such as a day. Its size is its number of rows,
+and its version the largest value of a watermark column, such as the time of loading: a partition
+that has either changed is done again, and one that has not is skipped. Rows are read in chunks by a
+cursor of the server, and written with the partition's record in one transaction.
+"""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from evenhand.tasks.errors import InputError, without_secrets
+from evenhand.tasks.filtering.filter_inputs import InputFile, Inputs
+from evenhand.tasks.sources.databases import open_database
+from evenhand.tasks.written_input import nearest
+
+if TYPE_CHECKING:
+    import sqlalchemy as sa
+
+    from evenhand.tasks.filtering.filter_bundle import FileSettings
+
+TABLE = "table"  # format of an input file that is a partition
+CHUNK_ROWS = 1 << 16
+# More partitions than this are no partitions, but nearly rows.
+MOST_PARTITIONS = 20_000
+NULL_NAME = "(null)"
+ARROW_TYPES: tuple[tuple[type, pa.DataType], ...] = (
+    (bool, pa.bool_()),
+    (int, pa.int64()),
+    (float, pa.float64()),
+    (decimal.Decimal, pa.float64()),
+    (datetime.datetime, pa.timestamp("us")),
+    (datetime.date, pa.date32()),
+    (str, pa.string()),
+)
+READERS: dict[type, Callable[[str], Any]] = {
+    int: int,
+    str: str,
+    datetime.date: datetime.date.fromisoformat,
+    datetime.datetime: datetime.datetime.fromisoformat,
+}
+
+
+def list_partitions(
+    location: str, settings: FileSettings, output: str | None, section: str
+) -> Inputs:
+    """Find the partitions of the table ``URL#TABLE`` that the settings choose.
+
+    Without ``partition_by`` the table is one partition. Raises `InputError` if there is no such
+    table or column, it is the output, or a value of ``partitions`` cannot be compared.
+    """
+    import sqlalchemy as sa
+
+    if output == location:
+        raise InputError(
+            f"the output {without_secrets(location)} is the input: choose another table."
+        )
+    table, engine = _reflected(location)
+    name = table.name
+    column = _column(table, settings.partition_by, section, "partition_by")
+    watermark = _column(table, settings.watermark, section, "watermark")
+    if column is None and settings.partitions is not None:
+        raise InputError(
+            f"{section}.partitions chooses values of a column: set {section}.partition_by, such as "
+            f"--set {section}.partition_by=day."
+        )
+    measures: list[Any] = [sa.func.count()]
+    if watermark is not None:
+        measures.append(sa.func.max(watermark))
+    query = sa.select(sa.null(), *measures).select_from(table)
+    if column is not None:
+        query = sa.select(column, *measures).group_by(column)
+        query = _within(query, column, settings.partitions, section)
+    with engine.connect() as opened:
+        rows = opened.execute(query.limit(MOST_PARTITIONS + 1)).fetchall()
+    if len(rows) > MOST_PARTITIONS:
+        raise InputError(
+            f"the column {settings.partition_by!r} of {name} has more than {MOST_PARTITIONS:,} "
+            f"values: set {section}.partition_by to one with fewer, such as a date."
+        )
+    if not rows and settings.settle_seconds is None:
+        chosen = ""
+        if settings.partitions:
+            chosen = f" within {settings.partitions}"
+        raise InputError(f"the table {name} has no rows{chosen}: check {section}.partitions.")
+    files = [_partition(location, name, column, tuple(row), section) for row in rows]
+    files.sort(key=lambda file: file.name)
+    return Inputs(without_secrets(location), tuple(files), ())
+
+
+def _partition(
+    location: str, table: str, column: Any, row: tuple[Any, ...], section: str
+) -> InputFile:
+    """Return a partition as a file; `row` has its value, its number of rows and its watermark."""
+    value, rows, *newest = row
+    name = table
+    partition = None
+    if column is not None:
+        text = NULL_NAME
+        if value is not None:
+            text = str(value)
+        name = f"{table}/{column.name}={text}"
+        partition = (column.name, value)
+    version = ""
+    if newest:
+        version = str(newest[0])
+    return InputFile(
+        url=location,
+        name=name,
+        size=int(rows),
+        version=version,
+        format=TABLE,
+        section=section,
+        partition=partition,
+    )
+
+
+def read_partition(file: InputFile, columns: list[str], files: ExitStack) -> Any:
+    """Give the schema of some columns of a partition, and its rows in batches."""
+    import sqlalchemy as sa
+
+    table, engine = _reflected(file.url)
+    schema = pa.schema([(name, _arrow_type(table.c[name])) for name in columns])
+    query = sa.select(*(table.c[name] for name in columns))
+    if file.partition is not None:
+        name, value = file.partition
+        query = query.where(
+            table.c[name] == value if value is not None else table.c[name].is_(None)
+        )
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        try:
+            with engine.connect() as opened:
+                # a cursor of the server: the driver would fetch all rows at once
+                streamed = opened.execution_options(stream_results=True, max_row_buffer=CHUNK_ROWS)
+                for rows in streamed.execute(query).partitions(CHUNK_ROWS):
+                    yield _batch(rows, schema, file)
+        except sa.exc.SQLAlchemyError as error:
+            kind = type(getattr(error, "orig", None) or error).__name__
+            raise InputError(
+                f"{file.name} cannot be read ({kind}): is the database there?"
+            ) from None
+
+    return schema, batches()
+
+
+def names_of(file: InputFile) -> list[str]:
+    """Return the names of the columns of a partition's table."""
+    table, _ = _reflected(file.url)
+    return [column.name for column in table.columns]
+
+
+def _batch(rows: Any, schema: pa.Schema, file: InputFile) -> pa.RecordBatch:
+    columns = []
+    for place, field in enumerate(schema):
+        values = [row[place] for row in rows]
+        if field.type == pa.float64():
+            values = [None if value is None else float(value) for value in values]
+        try:
+            columns.append(pa.array(values, field.type))
+        except (pa.ArrowException, TypeError):  # the message may quote a value
+            raise InputError(
+                f"the column {field.name!r} of {file.name} mixes types of values: CAST it to "
+                "one in a view."
+            ) from None
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def _reflected(location: str) -> tuple[sa.Table, sa.Engine]:
+    """Return a table with the columns that the database says, and the database's engine."""
+    import sqlalchemy as sa
+
+    connection, _, name = location.rpartition("#")
+    shown = without_secrets(location)
+    if not connection or not name:
+        raise InputError(f"the input {shown} names a database and no table: write URL#TABLE.")
+    engine = open_database(connection, "--input")
+    schema, _, table = name.rpartition(".")
+    try:
+        database = sa.inspect(engine)
+        if schema and schema not in database.get_schema_names():
+            raise _no_table(database, schema, table, shown)
+        # not by reflection: DuckDB's driver cannot give a table's keys
+        columns = database.get_columns(table, schema=schema or None)
+    except sa.exc.NoSuchTableError:
+        columns = []
+    except sa.exc.SQLAlchemyError as error:
+        kind = type(getattr(error, "orig", None) or error).__name__
+        raise InputError(
+            f"the database of {shown} gives no answer ({kind}): check its address, and that its "
+            "user may read."
+        ) from None
+    if not columns:
+        raise _no_table(database, schema, table, shown)
+    declared = [sa.Column(column["name"], column["type"]) for column in columns]
+    return sa.Table(table, sa.MetaData(), *declared, schema=schema or None), engine
+
+
+def _no_table(database: sa.Inspector, schema: str, table: str, shown: str) -> InputError:
+    """Say which schema or table is missing, and the nearest name."""
+    schemas = database.get_schema_names()
+    if schema and schema not in schemas:
+        return InputError(
+            f"the input {shown}: the database has no schema {schema!r}{nearest(schema, schemas)}."
+        )
+    tables = [*database.get_table_names(schema or None), *database.get_view_names(schema or None)]
+    return InputError(
+        f"the input {shown}: the database has no table {table!r}{nearest(table, tables)}; write "
+        "URL#SCHEMA.TABLE if it is in another schema."
+    )
+
+
+def _column(table: sa.Table, name: str | None, section: str, key: str) -> Any:
+    """Return a column of the table by its name; None without a name."""
+    if name is None:
+        return None
+    if name not in table.c:
+        names = [column.name for column in table.columns]
+        raise InputError(
+            f"{section}.{key} is {name!r}, which the table {table.name} lacks"
+            f"{nearest(name, names)}."
+        )
+    return table.c[name]
+
+
+def _within(query: Any, column: Any, wanted: str | None, section: str) -> Any:
+    """Limit a query to the values ``A..B``, both included; an end may be left out."""
+    if wanted is None:
+        return query
+    first, dots, last = wanted.partition("..")
+    if not dots:
+        last = first
+    reader = READERS.get(column.type.python_type)
+    if reader is None:
+        raise InputError(
+            f"{section}.partitions: values of the column {column.name!r} have no order that can be "
+            "written: use a date, a number or a text."
+        )
+    for text, holds in ((first, column.__ge__), (last, column.__le__)):
+        if not text:
+            continue
+        try:
+            query = query.where(holds(reader(text)))
+        except ValueError:
+            raise InputError(
+                f"{section}.partitions is {wanted!r}: {text!r} is no value of the column "
+                f"{column.name!r}, such as 2026-11-01 of a date."
+            ) from None
+    return query
+
+
+def _arrow_type(column: Any) -> pa.DataType:
+    """Return the type that a column is read as; an `InputError` for others."""
+    try:
+        python_type = column.type.python_type
+    except NotImplementedError:
+        python_type = object
+    for kind, arrow in ARROW_TYPES:
+        if issubclass(python_type, kind):
+            if kind is datetime.datetime and getattr(column.type, "timezone", False):
+                return pa.timestamp("us", "UTC")
+            return arrow
+    raise InputError(
+        f"the column {column.name!r} is {column.type}, which cannot be read: CAST it to text or a "
+        "number in a view."
+    )

@@ -1,6 +1,6 @@
 """How two thousand odd inputs end: tables, jobs, contracts, gates, rows for a model, models, answers of servers.
 
-    python -m benchmarks.studies.fuzzed_inputs [--kind KIND ...] [--only-bombs]
+    python -m benchmarks.studies.fuzzed_inputs [--kind KIND ...] [--bomb NAME ...]
 
 Each kind is tried in one process; an input is a fault if it ends with another exit code than a wrong
 input may have, with a traceback or an internal fault, with more than its line, or if something is
@@ -24,6 +24,7 @@ from tests.chaos.fuzzing import COUNTS
 
 NAME = "fuzzed_inputs"
 COMMAND = "python -m benchmarks.studies.fuzzed_inputs"
+NAMES = [bomb.__name__ for bomb in BOMBS]
 ROOT = Path(__file__).resolve().parents[2]
 
 
@@ -37,32 +38,26 @@ def inputs_of(kind: str, count: int) -> dict[str, Any]:
     return content
 
 
-def bombs() -> dict[str, Any]:
-    """Try every input that unpacks to much."""
-    results = {}
-    for bomb in BOMBS:
-        ended = tried(bomb.__name__)
-        log(bomb.__name__, ended)
-        results[bomb.__name__.replace("_", " ")] = {
-            "exit_code": ended["code"],
-            "file_kb": ended["file_kb"],
-            "peak_memory_mb": ended["peak_memory_mb"],
-            "cpu_s": ended["cpu_s"],
-        }
-    return results
+def bomb_named(name: str) -> dict[str, Any]:
+    """Try an input that unpacks to much."""
+    ended = tried(name)
+    log(name, ended)
+    kept = ("file_kb", "peak_memory_mb", "cpu_s")
+    return {"exit_code": ended["code"], **{key: ended[key] for key in kept}}
 
 
 def main() -> None:
     """Try them, and keep the outcome of each kind."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--kind", action="append", choices=list(COUNTS))
-    parser.add_argument("--only-bombs", action="store_true")
+    parser.add_argument("--bomb", action="append", choices=NAMES)
     arguments = parser.parse_args()
-    for kind in arguments.kind or COUNTS:
-        if not arguments.only_bombs:
-            keep("kinds", {kind: inputs_of(kind, COUNTS[kind])})
-    if arguments.only_bombs or not arguments.kind:
-        keep("bombs", bombs())
+    kinds = arguments.kind or ([] if arguments.bomb else COUNTS)
+    for kind in kinds:
+        keep("kinds", {kind: inputs_of(kind, COUNTS[kind])})
+    names = arguments.bomb or ([] if arguments.kind else NAMES)
+    for name in names:
+        keep("bombs", {name: bomb_named(name)})
 
 
 def keep(part: str, results: dict[str, Any]) -> None:

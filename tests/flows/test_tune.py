@@ -411,11 +411,11 @@ def test_a_limit_kept_by_the_value_alone_is_said(
     written = yaml.safe_load((searching.folder / "job.tuned.yaml").read_text())
     assert "kept by the value, not shown to hold" in written["description"]
     assert "gap_max.sex" not in written["gates"]
-    # with a confidence asked for, the evidence is too thin: the code is that of a gate without
-    # evidence
+    # the compromise of a higher confidence is another model, nearer to the limit on unseen rows,
+    # whose value misses it
     asked = ("--where", limit, "--trials", "5", "--bound", "prediction", "--force")
-    strict = study_of(searching, *asked, code=3)
-    assert "no trial reaches --confidence 0.975" in strict["error"]
+    strict = study_of(searching, *asked, code=1)
+    assert "gap_max.sex <= 0.12: missed by" in strict["error"]
     assert strict["notes"][0] == (
         "bound 'prediction' is an old spelling, and read as --confidence 0.975"
     )

@@ -136,7 +136,7 @@ def _templates() -> Environment:
 
 
 def template_environment(*packages: str) -> Environment:
-    """Return an environment for the templates of some packages, with what `blocks.html.j2` needs.
+    """Return an environment for the templates of some packages, with what the macros of `page.html.j2` need.
 
     Each package has a folder `templates`; of two templates with one name, that of the first counts.
     """

@@ -8,7 +8,7 @@ from evenhand.fairlib.lazy_exports import list_names, load_name
 if TYPE_CHECKING:
     from evenhand.fairlib.explanations.choices import Changeable
     from evenhand.fairlib.explanations.comparables import Comparables, comparable_people
-    from evenhand.fairlib.explanations.principal_reasons import Reason, principal_reasons
+    from evenhand.fairlib.explanations.ranked_reasons import Reason, principal_reasons
     from evenhand.fairlib.explanations.recourse import Recourse, smallest_change
 
 __all__ = [
@@ -26,8 +26,8 @@ if not TYPE_CHECKING:
         "Changeable": "evenhand.fairlib.explanations.choices",
         "Comparables": "evenhand.fairlib.explanations.comparables",
         "comparable_people": "evenhand.fairlib.explanations.comparables",
-        "principal_reasons": "evenhand.fairlib.explanations.principal_reasons",
-        "Reason": "evenhand.fairlib.explanations.principal_reasons",
+        "principal_reasons": "evenhand.fairlib.explanations.ranked_reasons",
+        "Reason": "evenhand.fairlib.explanations.ranked_reasons",
         "Recourse": "evenhand.fairlib.explanations.recourse",
         "smallest_change": "evenhand.fairlib.explanations.recourse",
     }

@@ -20,7 +20,7 @@ from evenhand.fairlib.catalogue import spoken
 from evenhand.fairlib.distances.metric_base import Metric
 from evenhand.fairlib.explanations.choices import Changeable
 from evenhand.fairlib.explanations.comparables import ComparablePeople, Comparables
-from evenhand.fairlib.explanations.principal_reasons import (
+from evenhand.fairlib.explanations.ranked_reasons import (
     favourable_contributions,
     principal_reasons,
     reason_method,

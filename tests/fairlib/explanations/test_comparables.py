@@ -10,7 +10,7 @@ import pytest
 
 from evenhand.fairlib.distances.sensitive_subspace import SensitiveSubspace
 from evenhand.fairlib.explanations.comparables import comparable_people
-from evenhand.fairlib.explanations.principal_reasons import (
+from evenhand.fairlib.explanations.ranked_reasons import (
     favourable_contributions,
     principal_reasons,
     reason_method,
@@ -104,7 +104,7 @@ def test_contributions_add_up_and_change_sign_with_the_label(fitted: dict[str, A
     assert "integrated gradients" in reason_method(fitted["network"])
 
 
-def test_principal_reasons_are_at_most_four_and_strongest_first() -> None:
+def test_ranked_reasons_are_at_most_four_and_strongest_first() -> None:
     by_column = {"a": -0.1, "b": 0.9, "c": -2.0, "d": -0.004, "e": -0.3, "f": -0.2, "g": -0.05}
     reasons = principal_reasons(by_column)
     assert [reason.column for reason in reasons] == ["c", "e", "f", "a"]

@@ -43,7 +43,7 @@ def test_the_largest_contributions_come_first() -> None:
     )
 
 
-def test_principal_reasons_lowered_a_negative_decision() -> None:
+def test_ranked_reasons_lowered_a_negative_decision() -> None:
     assert texts(4, np.array([False, True, True])) == [
         None,
         "principal reasons: member: false; hours per week: missing",

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import multiprocessing
 import os
 import re
+import signal
 import threading
 import time
 from collections.abc import Sequence
@@ -105,7 +107,10 @@ class Deadline:
                 _say(1, json.dumps(document))
             _say(2, f"evenhand: {message}")
             for process in multiprocessing.active_children():
-                process.kill()
+                # by number: workers of joblib have no method `kill`
+                if process.pid is not None:
+                    with contextlib.suppress(ProcessLookupError):
+                        os.kill(process.pid, signal.SIGKILL)
         finally:
             os._exit(exit_code)
 

@@ -160,6 +160,8 @@ def test_a_person_reads_the_count_of_kept_rows_and_the_place(
         str(desk.job),
         str(desk.input),
         str(desk.output),
+        partition=None,
+        since=None,
         overrides=[],
         as_json=False,
         store_url=str(desk.store),
@@ -406,7 +408,7 @@ def test_an_output_that_another_run_writes_to_is_left_alone(desk: Desk) -> None:
 def test_a_run_that_breaks_off_says_so_in_one_line(
     desk: Desk, monkeypatch: pytest.MonkeyPatch, fault: BaseException, words: list[str]
 ) -> None:
-    def breaks(*_: Any) -> None:
+    def breaks(*_: Any, **__: Any) -> None:
         raise fault
 
     desk.put("a.parquet")

@@ -53,6 +53,8 @@ def ended(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     codes: list[int] = []
     monkeypatch.setattr("evenhand.flows.tune_deadline.os._exit", codes.append)
     monkeypatch.setattr("evenhand.flows.tune_deadline.GRACE_S", 0.0)
+    # workers that other tests of this process have started go on
+    monkeypatch.setattr("multiprocessing.active_children", list)
     return codes
 
 

@@ -79,7 +79,7 @@ def browser(bench: Any, two_versions: Done) -> Iterator[Browser]:
     settings = AppSettings(
         registry=f"sqlite:///{bench.store.resolve()}/mlflow.db",
         store=Store(str(bench.store)),
-        sessions=Sessions({}, Person("ana", "approver")),
+        sessions=Sessions({}, Person("ana", "owner")),
         hosts=frozenset({host}),
         allow_changes=True,
     )
@@ -140,6 +140,7 @@ def test_a_decision_from_the_first_screen_to_the_last(browser: Browser, width: i
 def test_screens_have_no_fault_and_ask_nobody_else(browser: Browser) -> None:
     places = ["/", "/runs", f"/models/{MODEL}", f"/models/{MODEL}/versions/2", "/nowhere"]
     places.append(f"/models/{MODEL}/compare?first=1&second=2")
+    places.append(f"/models/{MODEL}/versions/1/person")
     for place in places:
         for width in WIDTHS:
             for scheme in ("light", "dark"):
@@ -158,7 +159,9 @@ def test_screens_have_no_fault_and_ask_nobody_else(browser: Browser) -> None:
         event = json.loads(entry["message"])["message"]
         if event["method"] == "Network.requestWillBeSent":
             asked.add(event["params"]["request"]["url"])
-    assert all(url.startswith(browser.address) for url in asked), asked
+    # the browser draws its own marks of fields from data: addresses
+    elsewhere = [url for url in asked if not url.startswith((browser.address, "data:"))]
+    assert elsewhere == []
 
 
 def test_what_a_person_writes_stays_out_of_the_store(browser: Browser) -> None:

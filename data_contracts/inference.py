@@ -24,7 +24,7 @@ from evenhand.data_contracts.roles import MAX_CATEGORIES, Outcome, describe_feat
 from evenhand.data_contracts.values import Values, read_values, sample_rows, whole_numbers, words_of
 
 MAX_GROUPS = 10
-# A category of fewer people is merged with others: its name could tell who they are.
+# A category of fewer people is merged with others: its name could identify them.
 LEAST_PEOPLE = 5
 # Fewest values of an id column of people of whom there are several rows.
 FEWEST_UNITS = 20
@@ -307,15 +307,15 @@ def _merge_rare(table: Columns, described: dict[str, Column], least_people: int)
         if people is None:
             people = _people_of_rows(table, described)
         counts = _distinct_people(codes, people[is_present], len(categories))
-        kept = []
+        frequent = []
         rare = []
         for category, count in zip(categories, counts, strict=True):
             if count >= least_people:
-                kept.append(category)
+                frequent.append(category)
             elif category.strip().lower() != OTHER:
                 rare.append(category)
         if rare:
-            described[name] = _merged(column, kept, len(rare), least_people)
+            described[name] = _merged(column, frequent, len(rare), least_people)
 
 
 def _people_of_rows(table: Columns, described: Mapping[str, Column]) -> NDArray[np.int64]:
@@ -349,21 +349,21 @@ def _merged(column: Column, kept: Sequence[str], rare: int, least_people: int) -
     """Describe a column in which the categories that are not kept, a number of rare ones, are
     ``other``, however a kept category of this meaning is written.
     """
-    other = min((name for name in kept if name.strip().lower() == OTHER), default=OTHER)
-    named = sorted({*kept} - {other})
-    if not named:
+    rest_name = min((name for name in kept if name.strip().lower() == OTHER), default=OTHER)
+    categories = sorted({*kept} - {rest_name})
+    if not categories:
         return ignored(
             replace(column, allowed=None),
             f"no value is that of {least_people} people or more; group the values to use it",
         )
     text = column.description
     if column.role == "feature":
-        read = f"{rare} others, of fewer than {least_people} people each, are read as {other!r}"
+        read = f"{rare} others, of fewer than {least_people} people each, are read as {rest_name!r}"
         if rare == 1:
-            read = f"another one, of fewer than {least_people} people, is read as {other!r}"
-        values = "value" if len(named) == 1 else "values"
-        text = f"Category with {len(named)} {values}; {read}."
-    return replace(column, description=text, allowed=(*named, other), other=other)
+            read = f"another one, of fewer than {least_people} people, is read as {rest_name!r}"
+        values = "value" if len(categories) == 1 else "values"
+        text = f"Category with {len(categories)} {values}; {read}."
+    return replace(column, description=text, allowed=(*categories, rest_name), other=rest_name)
 
 
 def ignored(column: Column, reason: str) -> Column:
@@ -476,11 +476,11 @@ def label_column(
         plural = ""
         if values.distinct != 1:
             plural = "s"
-        shown = ""
+        example = ""
         if values.distinct == 1:
-            shown = f" ({in_words(present[0].as_py())})"
+            example = f" ({in_words(present[0].as_py())})"
         raise ContractError(
-            f"label column '{name}' has {values.distinct:,} distinct value{plural}{shown}, "
+            f"label column '{name}' has {values.distinct:,} distinct value{plural}{example}, "
             "expected two: choose another column or reduce it to two"
         )
     counts = {item["values"]: item["counts"] for item in pc.value_counts(present).to_pylist()}

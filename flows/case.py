@@ -202,16 +202,16 @@ def _content(
 ) -> dict[str, Any]:
     """The content of a case file."""
     bundle = model.bundle
-    kept = datetime.date.today() + datetime.timedelta(days=options.keep_days)
-    shown = bundle.name
+    last_day = datetime.date.today() + datetime.timedelta(days=options.keep_days)
+    model_in_words = bundle.name
     if bundle.version is not None:
-        shown = f"{bundle.name}, version {bundle.version}"
+        model_in_words = f"{bundle.name}, version {bundle.version}"
     return {
         "format": FORMAT,
         "case": new_case(),
         "made": {"when": now(), "who": actor(), "evenhand": evaluating_version()},
         "language": options.language,
-        "keep_until": kept.isoformat(),
+        "keep_until": last_day.isoformat(),
         "subject": {
             "row": person.row,
             "identity": {name: str(value) for name, value in person.identity.items()},
@@ -220,7 +220,7 @@ def _content(
         "model": {
             "name": bundle.name,
             "version": bundle.version,
-            "shown": shown,
+            "shown": model_in_words,
             "uri": bundle.uri,
             "content": bundle.digest,
             "method": bundle.evaluation["method"],

@@ -61,9 +61,9 @@ def answer_by_code(question: Any, modules: Sequence[str], ask: Callable[[], Any]
     name = hashlib.sha256(text.encode()).hexdigest()[:32]
     file = cache_folder("checked") / f"{name}.json"
     with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
-        kept = json.loads(file.read_text(encoding="utf-8"))
-        if kept["key"] == key:
-            return kept["answer"]
+        stored = json.loads(file.read_text(encoding="utf-8"))
+        if stored["key"] == key:
+            return stored["answer"]
     answer = ask()
     if _exact_json(answer) is not None:
         _keep(file, {"key": key, "answer": answer})

@@ -218,9 +218,13 @@ def without_rare_spellings(forms: TableForms, contract: Contract) -> TableForms:
         if column.other is not None and column.name in remaining:
             allowed = column.allowed or ()
             proposals = remaining.pop(column.name)
-            named = {stays: others for stays, others in proposals.items() if stays in allowed}
-            if named:
-                remaining[column.name] = named
+            joined = {
+                spelling: variants
+                for spelling, variants in proposals.items()
+                if spelling in allowed
+            }
+            if joined:
+                remaining[column.name] = joined
     keys = {**forms.keys, "spellings": remaining}
     if not remaining:
         del keys["spellings"]
@@ -268,10 +272,10 @@ def _with_values(
 ) -> dict[str, list[str]]:
     """Return a column's spellings of which both the value that stays and the other are allowed."""
     quotable: dict[str, list[str]] = {}
-    for stays, others in values.items():
-        listed = [other for other in others if other in allowed]
-        if stays in allowed and listed:
-            quotable[stays] = listed
+    for spelling, variants in values.items():
+        listed = [variant for variant in variants if variant in allowed]
+        if spelling in allowed and listed:
+            quotable[spelling] = listed
     return quotable
 
 
@@ -283,8 +287,8 @@ def described_spellings(spellings: Spellings) -> str:
 def _described(column: str, values: Mapping[str, Sequence[str]]) -> str:
     """Return a column's values with their other spellings."""
     texts = []
-    for stays, others in list(values.items())[:SHOWN]:
-        texts.append(f"{', '.join(map(repr, others))} as {stays!r}")
+    for spelling, variants in list(values.items())[:SHOWN]:
+        texts.append(f"{', '.join(map(repr, variants))} as {spelling!r}")
     if len(values) > SHOWN:
         texts.append(f"and {len(values) - SHOWN} more")
     return f"{column} {', '.join(texts)}"

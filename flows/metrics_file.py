@@ -91,9 +91,9 @@ def _samples(verdict: Verdict, store: Store, earlier: Sequence[Sample]) -> Itera
     labels = _labels(VERSION, (job_of(verdict), str(model["name"]), str(model["alias"])))
     version = repr(float(model["version"]))
     yield VERSION, labels, version
-    known = {(name, text): value for name, text, value in earlier}
-    since = known.get((SINCE, labels))
-    if since is None or known.get((VERSION, labels)) != version:
+    earlier_values = {(name, text): value for name, text, value in earlier}
+    since = earlier_values.get((SINCE, labels))
+    if since is None or earlier_values.get((VERSION, labels)) != version:
         since = _since(store, model)
     if since is not None:
         yield SINCE, labels, since

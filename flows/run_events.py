@@ -1,4 +1,5 @@
-"""What a run tells a Prefect server beside its state: events about models, and why it was refused.
+"""What a run sends a Prefect server, besides its state: events about models, and reasons of
+refusals.
 
 An event's resource is the model, ``evenhand.model.NAME``; a version of it is a related resource,
 ``evenhand.version.NAME.VERSION`` with the role `version`. Automations can act on both.
@@ -37,7 +38,7 @@ PASSED = {
 
 
 # Prefect writes the name of an exception's class into the message of a run's state, by which the
-# automations of `evenhand.flows.services` tell the reasons apart. All names begin alike.
+# automations of `evenhand.flows.services` distinguish the reasons. All names begin alike.
 class GateRefusedDrift(GateRefused):
     """New rows have drifted beyond the limits."""
 

@@ -109,7 +109,7 @@ def prepare_prefect_home(home: Path) -> None:
         return
     make_prefect_home(home)
     database = home / "prefect.db"
-    # written beside a database that this version of Prefect need not migrate
+    # written next to a database that this version of Prefect need not migrate
     migrated = home / f"migrated-{metadata.version('prefect')}"
     with FileLock(home / "database.lock", timeout=SERVER_START_S):
         if not database.exists():

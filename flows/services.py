@@ -338,11 +338,11 @@ def _on_failures(wanted: Notifications, notify: Channels) -> Any:
     from prefect.automations import Automation
     from prefect.events import EventTrigger, Posture
 
-    others = {"prefect.state-message": f"!{REFUSAL}*"}
+    other_failures = {"prefect.state-message": f"!{REFUSAL}*"}
     trigger = EventTrigger(
         expect={f"prefect.flow-run.{state}" for state in wanted.states},
         posture=Posture.Reactive,
-        **_deployed(**others),
+        **_deployed(**other_failures),
     )
     about = "Notifies people of deployed runs that fail."
     return Automation(name=NAME, description=about, trigger=trigger, actions=notify(SUBJECT, BODY))

@@ -29,9 +29,9 @@ from evenhand.flows.job_file import job_path, load_job, shipped_jobs
 from evenhand.flows.resolved_job import ResolvedJob, resolve
 from evenhand.tasks.errors import InputError, input_errors
 
-# What an alternative keeps unless it is said.
+# What an alternative keeps by default.
 NO_WORSE = ("balanced_accuracy by 0.005",)
-# The metric that an alternative makes smaller unless it is said, of the first sensitive column.
+# The metric that an alternative makes smaller by default, of the first sensitive column.
 DISPARITY = "gap_max"
 # Levels of both bounds, and the length of the longer search that the second one is about.
 SHARE_LEVEL = 0.95
@@ -117,9 +117,9 @@ def with_champion(
         with input_errors(f"alternative_to {name!r} cannot be loaded: ", InputError):
             champion, champion_folder = load_job(name)
     searched = resolve(job, folder)
-    other = resolve(champion, champion_folder)
-    same_table = searched.source() == other.source()
-    if not same_table or searched.table_contract.digest != other.table_contract.digest:
+    compared_job = resolve(champion, champion_folder)
+    same_table = searched.source() == compared_job.source()
+    if not same_table or searched.table_contract.digest != compared_job.table_contract.digest:
         raise InputError(
             f"alternative_to {name!r} is a job of another table or contract: an alternative is "
             "measured on the same rows."

@@ -442,10 +442,10 @@ def _metric_kinds(variant: ResolvedJob) -> tuple[str, ...]:
     is_short = _seconds_of(job.tune) < METRIC_SECONDS
     if not spec.needs_metric or is_fixed or is_short:
         return (job.fair_metric.kind,)
-    other = LEARNED
+    other_kind = LEARNED
     if job.fair_metric.kind == LEARNED:
-        other = SubspaceMetric().kind
-    return (job.fair_metric.kind, other)
+        other_kind = SubspaceMetric().kind
+    return (job.fair_metric.kind, other_kind)
 
 
 def with_metric(resolved: ResolvedJob, kind: str) -> ResolvedJob:
@@ -807,10 +807,10 @@ def unjudged_text(plan: TunePlan) -> str:
             break
     arguments = {key: item.default for key, item in plan.methods[method].items()}
     limited = [limit.value for limit in plan.aim.limits]
-    wanted = UNJUDGED_SHARE * min(limited, default=0.0)
+    unjudged_tolerance = UNJUDGED_SHARE * min(limited, default=0.0)
     rule = min(
         (rule for rule in plan.rules if rule.tolerance is not None),
-        key=lambda rule: abs(float(rule.tolerance or 0.0) - wanted),
+        key=lambda rule: abs(float(rule.tolerance or 0.0) - unjudged_tolerance),
         default=plan.rules[0],
     )
     trial = Trial(

@@ -320,20 +320,20 @@ def decisions_of(plan: TunePlan, rows: Rows, store: Store, trials: Sequence[Tria
     # imported lazily: other searches do not need it
     from evenhand.tasks.tuning.judge import unpacked_decisions
 
-    kept: dict[int, Any] = {}
+    previous: dict[int, Any] = {}
     decisions = []
     for trial in trials:
-        if trial.model not in kept:
+        if trial.model not in previous:
             candidate = Candidate(trial.kind, trial.method, trial.arguments)
             rules = rows.plan.rules(candidate)
             parameters, inputs = judging(plan, rows, candidate, rules, part=1)
             key = step_key(JUDGE, parameters, inputs, _modules(plan, candidate))
             record = store.find(JUDGE.name, key)
-            kept[trial.model] = []
+            previous[trial.model] = []
             if record is not None:
                 content = json.loads(store.fetch(record.outputs["judged"]).read_text())
-                kept[trial.model] = content.get("decisions", [])
-        texts = kept[trial.model]
+                previous[trial.model] = content.get("decisions", [])
+        texts = previous[trial.model]
         if trial.rule < len(texts) and texts[trial.rule] is not None:
             decisions.append(unpacked_decisions(texts[trial.rule], rows.count))
     return decisions

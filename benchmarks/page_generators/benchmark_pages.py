@@ -39,7 +39,7 @@ result keeps its machine, versions, commit and command. Of a large result the re
 measures the whole again, into `benchmarks/results/whole/`. *Plain* is the baseline without mitigation, *blind* the
 baseline without sensitive features ([glossary](glossary.md#baselines-and-comparison)).
 [The five papers](papers/index.md) has every printed table and figure
-with ours beside it.
+with ours next to it.
 """
 
 PROTOCOL = """\

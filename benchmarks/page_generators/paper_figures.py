@@ -1,4 +1,4 @@
-"""Printed figures of a paper with ours beside them, as Markdown: statements, points, pictures."""
+"""Printed figures of a paper with ours next to them, as Markdown: statements, points, pictures."""
 
 from __future__ import annotations
 
@@ -104,9 +104,9 @@ def budro_points(axis: str) -> Iterator[str]:
     names = ("balanced_accuracy", "consistency.spouse", "gap_rms.sex", "gap_rms.race")
     yield f"| point | splits | {' | '.join(names)} |"
     yield f"|---|---|{'---|' * len(names)}"
-    wanted = "perturbation_budget" if axis == "budget" else "scale_pos_weight"
+    axis_key = "perturbation_budget" if axis == "budget" else "scale_pos_weight"
     for key, entry in stored("budro")["rows"].items():
-        if not key.startswith("adult curve of ") or wanted not in key:
+        if not key.startswith("adult curve of ") or axis_key not in key:
             continue
         title = key.removeprefix("adult curve of ").replace("perturbation_budget", "ε =")
         values = [measured_row(entry, name) for name in names]

@@ -1,4 +1,4 @@
-"""Write docs/papers/: a page a paper, with each printed table and figure and ours beside it.
+"""Write docs/papers/: a page a paper, with each printed table and figure and ours next to it.
 
 ``python -m benchmarks.page_generators.paper_pages`` makes the pages from the transcriptions in
 ``benchmarks/reproductions/printed/`` and the results; nothing in them is written by hand.
@@ -69,7 +69,7 @@ def _title(item: Mapping[str, Any]) -> str:
 def _counts(paper: str) -> Iterator[str]:
     counted = share(list(cells(paper)))
     yield (
-        f"{counted.with_ours} of {counted.cells} printed numbers and statements have ours beside them; "
+        f"{counted.with_ours} of {counted.cells} printed numbers and statements have ours next to them; "
         f"of {counted.own} on the paper's own method {counted.own_close} are within two standard errors, "
         "better, or true of ours.\n"
     )
@@ -88,7 +88,7 @@ def _item(paper: str, content: Mapping[str, Any], item: Mapping[str, Any]) -> It
     if item.get("shows"):
         yield f"Printed: {item['shows']}.\n"
     if item.get("stand_in"):
-        yield f"Stand-in tables: {item['stand_in']}.\n"
+        yield f"Substitute tables: {item['stand_in']}.\n"
     if item.get("note"):
         yield f"{item['note']}\n"
     if kind == "results":
@@ -107,7 +107,9 @@ def _results(paper: str, content: Mapping[str, Any], item: Mapping[str, Any]) ->
     if "repeats" not in item:
         yield from paper_tables.result_table(paper, content["own"], item)
         return
-    repeated = {other["id"]: other for other in content["items"]}[item["repeats"]]
+    repeated = {repeated_item["id"]: repeated_item for repeated_item in content["items"]}[
+        item["repeats"]
+    ]
     anchor = _anchor(_title(repeated))
     yield f"Printed (ours). [{repeated['id'].capitalize()}](#{anchor}) has the differences.\n"
     yield from paper_tables.means_table(paper, item)
@@ -118,8 +120,8 @@ def _results(paper: str, content: Mapping[str, Any], item: Mapping[str, Any]) ->
 
 def _anchor(title: str) -> str:
     """The anchor of a heading, as MkDocs makes it."""
-    kept = "".join(letter for letter in title.lower() if letter.isalnum() or letter in " -_")
-    return "-".join(kept.split())
+    anchor = "".join(letter for letter in title.lower() if letter.isalnum() or letter in " -_")
+    return "-".join(anchor.split())
 
 
 def _origins(paper: str) -> Iterator[str]:
@@ -147,7 +149,7 @@ def index() -> str:
     """Return the page that leads to the papers."""
     lines = [
         "# The five papers\n",
-        "Each printed table and figure, with ours at the printed settings beside it. Rows that a choice has",
+        "Each printed table and figure, with ours at the printed settings next to it. Rows that a choice has",
         "seen are shown and marked.\n",
         "| paper | printed cells | with ours | of its own method | close, better or true |",
         "|---|---|---|---|---|",
@@ -164,7 +166,7 @@ def index() -> str:
     lines.append(f"| all | {' | '.join(str(number) for number in total)} |")
     lines += [
         "",
-        f"{total[1] / total[0]:.0%} of the printed cells have ours beside them, and {total[3] / total[2]:.0%} of those on a",
+        f"{total[1] / total[0]:.0%} of the printed cells have ours next to them, and {total[3] / total[2]:.0%} of those on a",
         "paper's own method are within two standard errors, better, or true of ours. A cell is a printed number",
         "or a statement that the paper makes of a figure; rows that another table repeats count once. Every",
         f"other cell has a reason on its page. Of {every.numbers} numbers in tables of results {every.on_all_splits} are",

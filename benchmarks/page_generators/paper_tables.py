@@ -1,4 +1,4 @@
-"""Printed tables of a paper with ours beside them, as Markdown."""
+"""Printed tables of a paper with ours next to them, as Markdown."""
 
 from __future__ import annotations
 
@@ -85,14 +85,14 @@ def result_table(paper: str, own: Sequence[str], item: Mapping[str, Any]) -> Ite
     for name, cells in item["rows"].items():
         if name in skipped:
             continue
-        found = printed_row(paper, item["data"], name)
-        if found is None:
+        printed = printed_row(paper, item["data"], name)
+        if printed is None:
             yield f"**{NAMES[name]}**: no value of ours at the printed settings. "
             yield f"{_missing(paper, item['data'], name)}\n"
             yield from _printed_only(item["columns"], cells)
         else:
-            yield _head(paper, found[0], found[1])
-            yield from _row(paper, item, name, cells, found[1], name in own)
+            yield _head(paper, printed[0], printed[1])
+            yield from _row(paper, item, name, cells, printed[1], name in own)
         for row in rows_for(paper, item["data"], name):
             entry = entry_of(paper, row)
             if row.variant and entry is not None:
@@ -151,13 +151,13 @@ def _row(
         value, deviation = cell
         assert value is not None
         comparison = compared(metric, (value, deviation), ours, is_own)
-        others = ""
+        control_cells = ""
         for who in controls:
             control = measured_row(entry, metric, who)
-            others += f" {control.mean:.3f} |" if control else " |"
+            control_cells += f" {control.mean:.3f} |" if control else " |"
         yield (
             f"| {metric} | {printed_text(cell)} | {ours_text(ours)} | "
-            f"{difference_text(comparison)} | {comparison.words} |{others}"
+            f"{difference_text(comparison)} | {comparison.words} |{control_cells}"
         )
         is_far = abs(comparison.difference) > 2 * (comparison.error or 0.0)
         reason = reason_of(paper, f"{item['data']} {name} {metric}")
@@ -181,10 +181,10 @@ def means_table(paper: str, item: Mapping[str, Any]) -> Iterator[str]:
     yield f"| method | {' | '.join(item['columns'])} |"
     yield f"|---|{'---|' * len(item['columns'])}"
     for name, cells in item["rows"].items():
-        found = printed_row(paper, item["data"], name)
+        printed = printed_row(paper, item["data"], name)
         texts = []
         for metric, cell in zip(item["columns"], cells, strict=True):
-            ours = measured_row(found[1], metric) if found else None
+            ours = measured_row(printed[1], metric) if printed else None
             text = f"{cell[0]:.3f}"
             texts.append(f"{text} ({ours.mean:.3f})" if ours else f"{text} (none)")
         yield f"| {NAMES[name]} | {' | '.join(texts)} |"

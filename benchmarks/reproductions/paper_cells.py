@@ -138,10 +138,10 @@ def _result_cells(
         if name in repeated:
             continue
         is_own = name in content["own"]
-        found = printed_row(paper, item["data"], name)
+        row_in_print = printed_row(paper, item["data"], name)
         for metric, cell in zip(item["columns"], printed, strict=True):
             label = f"{item['data']} {name} {metric}"
-            ours = measured_row(found[1], metric) if found else None
+            ours = measured_row(row_in_print[1], metric) if row_in_print else None
             close = False
             if ours is not None:
                 close = is_close(compared(metric, (cell[0], cell[1]), ours, is_own))
@@ -153,7 +153,7 @@ def _result_cells(
                 ours is not None,
                 close,
                 reason_of(paper, label),
-                0 if found is None else found[1]["splits"],
+                0 if row_in_print is None else row_in_print[1]["splits"],
             )
 
 
@@ -209,7 +209,7 @@ class Share:
 
 def share(counted: Sequence[Cell]) -> Share:
     """Return the counts of some cells, and those that lack ours or differ without a reason."""
-    own = [cell for cell in counted if cell.is_own and cell.has_ours]
+    own_cells = [cell for cell in counted if cell.is_own and cell.has_ours]
     open_cells = [
         cell.name
         for cell in counted
@@ -218,8 +218,8 @@ def share(counted: Sequence[Cell]) -> Share:
     return Share(
         len(counted),
         sum(cell.has_ours for cell in counted),
-        len(own),
-        sum(cell.is_close for cell in own),
+        len(own_cells),
+        sum(cell.is_close for cell in own_cells),
         sum(cell.splits > 0 for cell in counted),
         sum(cell.splits >= PRINTED_SPLITS for cell in counted),
         tuple(open_cells),

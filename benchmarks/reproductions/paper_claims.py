@@ -306,9 +306,9 @@ def text_best() -> Answer:
 def text_accuracy() -> Answer:
     """Table 1 of SenSeI: its cost."""
     rows = text_rows("tweets")
-    others = [row["balanced_accuracy"].mean for name, row in rows.items() if name == "nn"]
+    baselines = [row["balanced_accuracy"].mean for name, row in rows.items() if name == "nn"]
     return Answer(
-        max(others) - rows["sensei"]["balanced_accuracy"].mean < 0.02,
+        max(baselines) - rows["sensei"]["balanced_accuracy"].mean < 0.02,
         _text_words(rows, ("balanced_accuracy",)),
         "tweets, ten splits, sensei+clp",
         f"{TEXT_COMMAND} tweets",
@@ -342,8 +342,8 @@ def bios_accuracy() -> Answer:
 
 def _is_best(rows: Mapping[str, Mapping[str, Measured]], own: str, metric: str) -> bool:
     sign = 1.0 if better(metric) == "higher" else -1.0
-    others = [sign * row[metric].mean for name, row in rows.items() if name != own]
-    return sign * rows[own][metric].mean >= max(others)
+    competitors = [sign * row[metric].mean for name, row in rows.items() if name != own]
+    return sign * rows[own][metric].mean >= max(competitors)
 
 
 def _text_words(rows: Mapping[str, Mapping[str, Measured]], names: Sequence[str]) -> str:
@@ -605,9 +605,9 @@ def faias_bars(data: str, metric: str) -> dict[str, list[float]]:
         table, _, method = key.partition(" ")
         if table == data and "," not in method and name in entry.get("method", {}):
             bars[method] = entry["method"][name]
-    other = read_result("faias").get("aif360", {}).get("result", {}).get(data, {})
+    reference = read_result("faias").get("aif360", {}).get("result", {}).get(data, {})
     for method in AIF360_METHODS:
-        runs = other.get(f"{method} (AIF360)", [])
+        runs = reference.get(f"{method} (AIF360)", [])
         if runs:
             bars[method] = [run[name] for run in runs]
     return bars
@@ -619,17 +619,19 @@ def faias_is_best(data: str, metric: str) -> Answer:
     The difference is paired by split.
     """
     bars = faias_bars(data, metric)
-    own = bars.pop("faias")
+    selector_bars = bars.pop("faias")
     is_difference = metric.endswith("difference")
     sign = 1.0 if not is_difference and better(metric) == "higher" else -1.0
     best = max(bars, key=lambda name: sign * statistics.fmean(bars[name]))
-    splits = min(len(own), len(bars[best]))
-    difference = measured([sign * (own[number] - bars[best][number]) for number in range(splits)])
+    splits = min(len(selector_bars), len(bars[best]))
+    difference = measured(
+        [sign * (selector_bars[number] - bars[best][number]) for number in range(splits)]
+    )
     holds = difference.mean + 2 * (difference.error or 0.0) >= 0
     verb = "above" if difference.mean > 0 else "behind"
     return Answer(
         holds,
-        f"{decimal(statistics.fmean(own))}; the best other, {best}, "
+        f"{decimal(statistics.fmean(selector_bars))}; the best other, {best}, "
         f"{decimal(statistics.fmean(bars[best]))}: {verb} by {decimal(abs(difference.mean))} ± "
         f"{decimal(difference.error or 0.0)}",
         f"{splits} splits",

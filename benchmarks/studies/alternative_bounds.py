@@ -161,7 +161,7 @@ the job's model by more than .005.
 
 - Share: the bound on the share of better settings covers the share of the distribution, at the end of the search / at all of
   its lengths together (the goal is 95 %).
-- Told: searches of which a bound on the gain is given. Covered: of these, how often it is at least the gain of the
+- Bounded: searches of which a bound on the gain is given. Covered: of these, how often it is at least the gain of the
   longer search (the goal is 90 %). Gain and bound: their means.
 """
 
@@ -170,7 +170,7 @@ def sections(content: Mapping[str, Any], provenance: Callable[[Any], str]) -> li
     """The table of coverages; nothing without results."""
     if not content:
         return []
-    lines = ["| table | pool | settings | share | told | covered | gain | bound |"]
+    lines = ["| table | pool | settings | share | bounded | covered | gain | bound |"]
     lines.append("|---|---|---|---|---|---|---|---|")
     for row in content["rows"]:
         cells = [row["table"], str(len(content["pools"][row["table"]])), str(row["length"])]

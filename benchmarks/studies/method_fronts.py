@@ -111,14 +111,14 @@ def front(points: Sequence[Point], metric: str) -> list[int]:
         range(len(points)),
         key=lambda number: (-points[number][PERFORMANCE], -quality(metric, points[number][metric])),
     )
-    kept: list[int] = []
+    reached: list[int] = []
     best = -math.inf
     for number in order:
         value = quality(metric, points[number][metric])
         if value > best:
-            kept.append(number)
+            reached.append(number)
             best = value
-    return kept
+    return reached
 
 
 def area(points: Sequence[Point], metric: str) -> float:
@@ -128,12 +128,12 @@ def area(points: Sequence[Point], metric: str) -> float:
     that some point dominates.
     """
     total = 0.0
-    left = CHANCE
+    start = CHANCE
     for number in reversed(front(points, metric)):
         right = max(points[number][PERFORMANCE], CHANCE)
-        if right > left:
-            total += (right - left) * quality(metric, points[number][metric])
-            left = right
+        if right > start:
+            total += (right - start) * quality(metric, points[number][metric])
+            start = right
     return total / (1.0 - CHANCE)
 
 
@@ -194,8 +194,8 @@ class Seed:
             return (*self.plain, 0.0)
         parts = []
         folds = inner_folds(self.people.y, self.seed)
-        for kept, out in itertools.islice(folds, self.case.folds):
-            model, _ = self.choosing.fit(family, settings, self.people.take(kept))
+        for training, out in itertools.islice(folds, self.case.folds):
+            model, _ = self.choosing.fit(family, settings, self.people.take(training))
             parts.append(self.choosing.predict(family, model, self.people.take(out)))
         model, seconds = self.judged.fit(family, settings, self.judged.train)
         test = self.judged.predict(family, model, self.judged.test)
@@ -297,7 +297,7 @@ class Paired:
 
 def paired(values: Sequence[float], others: Sequence[float]) -> Paired:
     """Return the mean of paired differences and its standard error."""
-    differences = [value - other for value, other in zip(values, others, strict=True)]
+    differences = [value - reference for value, reference in zip(values, others, strict=True)]
     error = 0.0
     if len(differences) > 1:
         error = statistics.stdev(differences) / math.sqrt(len(differences))
@@ -358,8 +358,8 @@ def _add(columns: dict[str, list[float]], pairs: Sequence[tuple[float, float]]) 
     mean = 0.0
     result = Paired(0, 0.0, 0.0)
     if pairs:
-        mean = statistics.fmean(own for own, _ in pairs)
-        result = paired([own for own, _ in pairs], [other for _, other in pairs])
+        mean = statistics.fmean(ours for ours, _ in pairs)
+        result = paired([ours for ours, _ in pairs], [theirs for _, theirs in pairs])
     columns.setdefault("seeds", []).append(result.seeds)
     columns.setdefault("mean", []).append(mean)
     columns.setdefault("difference", []).append(result.difference)

@@ -4,7 +4,7 @@ Two people are comparable if their fair distance is at most a radius. Without a 
 are comparable if they differ in sensitive columns alone: all their values are tried, so that the
 answer is a proof for every kind of model.
 
-With a fair metric a real person, with values that the table allows, is sought first; then the
+With a fair metric a real person, with values that the table allows, is searched first; then the
 bounds of :mod:`evenhand.fairlib.certificates` say whether anybody within the radius can be decided
 otherwise. Their points also have values between categories, so a person may be neither found nor
 excluded: that is not known.
@@ -158,16 +158,16 @@ class ComparablePeople:
         if not combinations:
             return None, 0, True
         rows = [{**row, **dict(zip(names, values, strict=True))} for values in combinations]
-        others = self.encoder.transform(_frame(rows, self.encoder))
-        is_other = self._decisions(others) != is_positive
+        encoded_others = self.encoder.transform(_frame(rows, self.encoder))
+        is_other = self._decisions(encoded_others) != is_positive
         distances = np.zeros(len(rows))
         if self.metric is not None:
             first = np.repeat(encoded.astype(np.float64), len(rows), axis=0)
-            distances = np.asarray(self.metric.distance(first, others.astype(np.float64)))
+            distances = np.asarray(self.metric.distance(first, encoded_others.astype(np.float64)))
             is_other &= distances <= self.radius * (1.0 + TOLERANCE) + TOLERANCE
         if not is_other.any():
             return None, len(rows), count <= MOST_TRIED
-        changes = [_differences(row, other) for other in rows]
+        changes = [_differences(row, candidate) for candidate in rows]
         # the nearest, and of these the one that differs in the fewest columns
         order = sorted(
             np.flatnonzero(is_other).tolist(),
@@ -199,11 +199,11 @@ class ComparablePeople:
             rings = self._rings(encoded)
         except NotProvedError as error:
             return Comparables("refused", self.radius, method, reason=str(error), tried=tried)
-        proved, found = measures.decision_radii(rings, threshold)
+        proved, broken_at = measures.decision_radii(rings, threshold)
         proved_radius = float(proved[0])
         if proved_radius >= self.radius * (1.0 - TOLERANCE):
             return Comparables("none", self.radius, method, self.radius, tried=tried)
-        if np.isfinite(found[0]):
+        if np.isfinite(broken_at[0]):
             reason = (
                 "a point within the radius is decided otherwise, but it has values between those "
                 "of real people"
@@ -237,14 +237,16 @@ class ComparablePeople:
 
         if self.prover is None:
             self.prover = TreeProver(base, metric)
-        own = self.prover.sums(self.prover.read(encoded)).astype(np.float64)
+        leaf_sums = self.prover.sums(self.prover.read(encoded)).astype(np.float64)
         rings = []
         inner = 0.0
         for radius in radii:
             bounds = self.prover.margins(encoded, radius, rounds=TREE_ROUNDS)
             ends = _columns(bounds.found_high, bounds.found_low)
             proved = _columns(bounds.high, bounds.low)
-            rings.append(measures.Ring(inner, radius, _columns(own, own), ends, proved, proved))
+            rings.append(
+                measures.Ring(inner, radius, _columns(leaf_sums, leaf_sums), ends, proved, proved)
+            )
             inner = radius
         return rings
 
@@ -267,8 +269,8 @@ def _differences(row: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, 
     """Columns in which another person differs."""
     changed = {}
     for name, value in other.items():
-        own = row.get(name)
-        is_same = own is not None and category_name(own) == category_name(value)
+        person_value = row.get(name)
+        is_same = person_value is not None and category_name(person_value) == category_name(value)
         if not is_same:
             changed[name] = value
     return {name: value for name, value in changed.items() if row.get(name) != value}

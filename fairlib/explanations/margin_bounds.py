@@ -199,8 +199,8 @@ class TreeMargins:
         for place, column in enumerate(choices):
             free[column.places] = True
             owner[column.places] = place
-        own = row[leaves.column]
-        passes = (own >= leaves.low) & (own < leaves.high)
+        column_value = row[leaves.column]
+        passes = (column_value >= leaves.low) & (column_value < leaves.high)
         tests_free = free[leaves.column]
         reached = (passes | tests_free).all(axis=1)
         tree = np.repeat(
@@ -215,18 +215,18 @@ class TreeMargins:
         # a tree with one leaf left is a constant
         alone = counts[tree] == 1
         self.base = sign * leaves.base + float(self.value[alone].sum())
-        kept = ~alone
-        self.value = self.value[kept]
-        self.column = self.column[kept]
-        self.low = self.low[kept]
-        self.high = self.high[kept]
-        self.starts = np.flatnonzero(np.append(True, np.diff(tree[kept]) > 0))[
-            : len(np.unique(tree[kept]))
+        in_groups = ~alone
+        self.value = self.value[in_groups]
+        self.column = self.column[in_groups]
+        self.low = self.low[in_groups]
+        self.high = self.high[in_groups]
+        self.starts = np.flatnonzero(np.append(True, np.diff(tree[in_groups]) > 0))[
+            : len(np.unique(tree[in_groups]))
         ]
         self.sizes = np.diff(np.append(self.starts, len(self.value)))
         self.cuts, low_cut, high_cut = leaves.numbered_cuts
-        self.low_cut = low_cut[reached][kept]
-        self.high_cut = high_cut[reached][kept]
+        self.low_cut = low_cut[reached][in_groups]
+        self.high_cut = high_cut[reached][in_groups]
         self.owner = owner
         self.row = row
         self.rounding = leaves.rounding

@@ -153,9 +153,9 @@ class GainBound:
     Parameters
     ----------
     gain : float or None
-        Largest gain of the metric; None if the values do not tell.
+        Largest gain of the metric; None if the values do not show it.
     reason : str
-        Why they do not tell; empty if they do.
+        Why they do not show it; empty if they do.
     tail : int
         Number of settings that the distribution was fitted to.
     shape : float or None

@@ -679,8 +679,8 @@ def out_of_reach(aim: Aim, trials: Sequence[Trial]) -> OutOfReach | None:
         if limit.metric.partition(".")[0] not in PERFORMANCE or perfect is None:
             continue
         others = tuple(item for item in aim.limits if item is not limit)
-        rest = replace(aim, limits=others).by_value
-        among = [trial for trial in candidates if rest.miss(trial.metrics) == 0]
+        without_limit = replace(aim, limits=others).by_value
+        among = [trial for trial in candidates if without_limit.miss(trial.metrics) == 0]
         if not among:
             among = candidates
             others = ()

@@ -297,10 +297,14 @@ def _evaluations(chain: Chain, version: str) -> Section:
     blocks: list[Block] = [_how_measured(evaluations[-1])]
     gates = newest.get("gates") or {}
     if gates:
-        asked: list[list[Value]] = []
+        gate_rows: list[list[Value]] = []
         for metric, limits in gates.items():
-            asked.append([metric_cell(metric), _limits_in_words(limits), _value(newest, metric)])
-        blocks.append(Table("Gates of the newest evaluation", ["Gate", "Asked", "Found"], asked))
+            gate_rows.append(
+                [metric_cell(metric), _limits_in_words(limits), _value(newest, metric)]
+            )
+        blocks.append(
+            Table("Gates of the newest evaluation", ["Gate", "Asked", "Found"], gate_rows)
+        )
     rows: list[list[Value]] = []
     for metric in _ordered(newest.get("values") or {}):
         rows.append([metric_cell(metric), _value(newest, metric)])
@@ -354,8 +358,8 @@ def _of_version(chain: Chain, version: str) -> Section:
 
 def _concerns(record: Record, version: str) -> bool:
     content = record.content
-    named = (content.get("version"), content.get("from_version"), content.get("to_version"))
-    return version in named
+    versions = (content.get("version"), content.get("from_version"), content.get("to_version"))
+    return version in versions
 
 
 def comparison_screen(uri: str, name: str, first: str, second: str) -> Screen:

@@ -354,13 +354,13 @@ def _add_screens(app: FastAPI) -> None:
         """One version, with the forms of what the person may do."""
         only = settings.sessions.only is not None
         with acting_as(session.person, own_process=only):
-            shown = views.version_screen(settings.registry, name, version)
+            version_screen = views.version_screen(settings.registry, name, version)
         page = _render(
             "version.html.j2",
             settings,
             session,
-            shown=shown,
-            screen=shown.screen,
+            shown=version_screen,
+            screen=version_screen.screen,
             may_change=settings.allow_changes and session.person.may("decide"),
             read_only=not settings.allow_changes,
             notice=NOTICES.get(done, ""),
@@ -391,8 +391,8 @@ def _add_person(app: FastAPI) -> None:
     ) -> Response:
         """The form for one person."""
         _require(session, "person")
-        shown = empty_form(request.app.state.models, name, version)
-        return _person_page(settings, session, shown, 200)
+        person_screen = empty_form(request.app.state.models, name, version)
+        return _person_page(settings, session, person_screen, 200)
 
     @app.post(place)
     def decide(
@@ -410,8 +410,8 @@ def _add_person(app: FastAPI) -> None:
         for key, text in fields.items():
             if key.startswith(COLUMN):
                 answers[key.removeprefix(COLUMN)] = text
-        shown, is_decided = answered_form(request.app.state.models, name, version, answers)
-        return _person_page(settings, session, shown, 200 if is_decided else 422)
+        person_screen, is_decided = answered_form(request.app.state.models, name, version, answers)
+        return _person_page(settings, session, person_screen, 200 if is_decided else 422)
 
 
 def _person_page(

@@ -115,7 +115,7 @@ def _server(
     from evenhand.tasks.registry.signed_records import signing_with
 
     with signing_with(key):
-        pass  # a key that cannot be read is said now
+        pass  # a key that cannot be read ends the command now
     if users is None:
         sessions = Sessions({}, Person(actor(), "owner", key=key))
     else:

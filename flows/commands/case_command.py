@@ -163,11 +163,11 @@ def verify_cases(
 ) -> int:
     """Check the log and all case files; the exit code is 1 if anything was changed."""
     _, place = _opened(store_url, cases)
-    kept = None
+    last_record = None
     if anchor is not None and anchor.is_file():
-        kept = _read_anchor(anchor)
-    faults = place.faults(read_public_keys(signed_by or ()), kept)
-    if anchor is not None and kept is None and not faults:
+        last_record = _read_anchor(anchor)
+    faults = place.faults(read_public_keys(signed_by or ()), last_record)
+    if anchor is not None and last_record is None and not faults:
         anchor.write_text(json.dumps(place.anchor()))
     records = len(place.log().records)
     if as_json:

@@ -64,11 +64,11 @@ def _partitions(verb: str, partition: str | None, since: str | None) -> list[str
         return []
     if partition is not None and since is not None:
         raise InputError("--partition and --since exclude each other: give one of them.")
-    wanted = partition
+    partitions = partition
     if since is not None:
-        wanted = f"{since}.."
+        partitions = f"{since}.."
     # quoted: YAML would read a date
-    return [f"{verb}.partitions={json.dumps(wanted)}"]
+    return [f"{verb}.partitions={json.dumps(partitions)}"]
 
 
 def _run(verb: str, planner: str, arguments: dict[str, Any], common: dict[str, Any]) -> int:

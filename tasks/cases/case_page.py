@@ -255,9 +255,9 @@ def _input_blocks(case: Case) -> Iterator[Block]:
         unit = f" {entry['unit']}" if entry["unit"] else ""
         rows.append([Cell(entry["name"], below=(entry["description"],)), f"{entry['shown']}{unit}"])
     yield Table("Inputs that the model used", ["Input", "Value"], rows)
-    others = [f"{entry['column']} ({entry['role']})" for entry in case["inputs"]["not_used"]]
-    if others:
-        yield f"Columns of the contract that the model did not use: {', '.join(others)}."
+    unused = [f"{entry['column']} ({entry['role']})" for entry in case["inputs"]["not_used"]]
+    if unused:
+        yield f"Columns of the contract that the model did not use: {', '.join(unused)}."
 
 
 def _review_blocks(case: Case) -> Iterator[Block]:

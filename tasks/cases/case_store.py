@@ -239,10 +239,10 @@ class CaseStore:
         log = self.log()
         faults = [*log.faults]
         for record in log.records:
-            own = signer(CHAIN_NAME, record)
-            if record.record_key and not own:
+            record_signer = signer(CHAIN_NAME, record)
+            if record.record_key and not record_signer:
                 faults.append(f"the signature of record {record.number} is false")
-            elif keys and own not in keys:
+            elif keys and record_signer not in keys:
                 faults.append(f"record {record.number} is not signed by a key of --signed-by")
         if anchor is not None:
             faults += _anchor_faults(log, anchor)

@@ -158,9 +158,10 @@ class ExplainedModel:
         typed = self.predictor._typed_values(batch)
         check = check_features(typed, self.predictor.model)
         if check.violations:
-            found = check.violations[0]
+            violation = check.violations[0]
             raise InputError(
-                f"the value of {found.column} breaks the contract: expected {found.expectation}."
+                f"the value of {violation.column} breaks the contract: expected "
+                f"{violation.expectation}."
             )
         return Person({name: column.to_pylist()[0] for name, column in typed.items()}, 0)
 
@@ -318,8 +319,8 @@ class ExplainedModel:
             self._search = RecourseSearch(
                 self.classifier, self.encoder, changeable, favourable=self.favourable
             )
-        found = self._search.find(self._row(person), self._group(person))
-        return self._recourse_content(found, changeable)
+        recourse = self._search.find(self._row(person), self._group(person))
+        return self._recourse_content(recourse, changeable)
 
     def _recourse_content(
         self, found: Recourse, changeable: Sequence[Changeable]
@@ -387,14 +388,14 @@ class ExplainedModel:
             )
             answers.append(self._comparable_content("sensitive columns alone", refusal, person))
         else:
-            found = self._people("values", sensitive, None, 0.0).find(
+            comparables = self._people("values", sensitive, None, 0.0).find(
                 self._row(person), self._group(person)
             )
-            answers.append(self._comparable_content("sensitive columns alone", found, person))
+            answers.append(self._comparable_content("sensitive columns alone", comparables, person))
         if wanted.metric is not None:
             people = self._people(wanted.metric_digest, sensitive, wanted.metric, wanted.radius)
-            found = people.find(self._row(person), self._group(person))
-            content = self._comparable_content("the fair metric of the job", found, person)
+            comparables = people.find(self._row(person), self._group(person))
+            content = self._comparable_content("the fair metric of the job", comparables, person)
             answers.append(content | {"metric_digest": wanted.metric_digest})
         return answers
 

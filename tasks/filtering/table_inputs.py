@@ -178,15 +178,15 @@ def _reflected(location: str) -> tuple[sa.Table, sa.Engine]:
     import sqlalchemy as sa
 
     connection, _, name = location.rpartition("#")
-    shown = without_secrets(location)
+    address = without_secrets(location)
     if not connection or not name:
-        raise InputError(f"the input {shown} names a database and no table: write URL#TABLE.")
+        raise InputError(f"the input {address} names a database and no table: write URL#TABLE.")
     engine = open_database(connection, "--input")
     schema, _, table = name.rpartition(".")
     try:
         database = sa.inspect(engine)
         if schema and schema not in database.get_schema_names():
-            raise _no_table(database, schema, table, shown)
+            raise _no_table(database, schema, table, address)
         # not by reflection: DuckDB's driver cannot give a table's keys
         columns = database.get_columns(table, schema=schema or None)
     except sa.exc.NoSuchTableError:
@@ -194,11 +194,11 @@ def _reflected(location: str) -> tuple[sa.Table, sa.Engine]:
     except sa.exc.SQLAlchemyError as error:
         kind = type(getattr(error, "orig", None) or error).__name__
         raise InputError(
-            f"the database of {shown} gives no answer ({kind}): check its address, and that its "
+            f"the database of {address} gives no answer ({kind}): check its address, and that its "
             "user may read."
         ) from None
     if not columns:
-        raise _no_table(database, schema, table, shown)
+        raise _no_table(database, schema, table, address)
     declared = [sa.Column(column["name"], column["type"]) for column in columns]
     return sa.Table(table, sa.MetaData(), *declared, schema=schema or None), engine
 

@@ -136,7 +136,8 @@ def _templates() -> Environment:
 
 
 def template_environment(*packages: str) -> Environment:
-    """Return an environment for the templates of some packages, with what the macros of `page.html.j2` need.
+    """Return an environment for the templates of some packages, for the macros of `page.html.j2`
+    too.
 
     Each package has a folder `templates`; of two templates with one name, that of the first counts.
     """

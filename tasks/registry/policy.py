@@ -448,7 +448,7 @@ def _lacks(rules: Mapping[str, Any], evaluation: Mapping[str, Any]) -> str | Non
 
 
 def _noted(note: str) -> dict[str, str]:
-    """Return what a person says, for a record; nothing where nothing was said.
+    """Return what a person says, for a record; nothing for an empty text.
 
     Raises `InputError` for a text of more than `LONGEST_REASON` characters.
     """
@@ -497,8 +497,8 @@ def refuse(uri: str, name: str, version: str, reason: str) -> Record:
     """
     from evenhand.tasks.registry.signed_records import own_key
 
-    said = _noted(reason)
-    if not said:
+    note = _noted(reason)
+    if not note:
         raise InputError("the reason is empty: say in a sentence why the version is refused.")
     with registry_client(uri) as client:
         chain = settled_chain(client, name, WAITING)
@@ -508,10 +508,10 @@ def refuse(uri: str, name: str, version: str, reason: str) -> Record:
         if policy is not None:
             keys = list((policy.content.get("keys") or {}).get("approved_by") or ())
         if not keys or own_key() in keys:
-            content = {"action": REVIEW, "reason": said["note"], "version": version}
+            content = {"action": REVIEW, "reason": note["note"], "version": version}
             return append(client, name, "refusal", content)
-    lacking = "the policy counts refusals by the keys in approved_by: --key FILE names yours"
-    raise _refused(uri, name, Refused("refuse", lacking, version=version), "refused", policy)
+    why_not = "the policy counts refusals by the keys in approved_by: --key FILE names yours"
+    raise _refused(uri, name, Refused("refuse", why_not, version=version), "refused", policy)
 
 
 def _approval(

@@ -77,7 +77,7 @@ def _describe_approval(record: Record) -> str:
 
 
 def _described_note(content: Mapping[str, Any]) -> str:
-    """What the person who wrote a record said about it."""
+    """The reason that the person who wrote a record gave."""
     note = content.get("note")
     if not note:
         return ""

@@ -111,17 +111,17 @@ def _read(stream: IO[bytes], name: str, extent: _Extent) -> Iterator[int]:
     if is_sheet and name.endswith(".bin"):
         yield from _read_records(stream, extent)
         return
-    rest = b""
+    unread = b""
     while chunk := stream.read(CHUNK_BYTES):
         if is_sheet:
-            text = rest + chunk
+            text = unread + chunk
             # a tag may be cut off
             end = text.rfind(b"<")
             end = len(text) if end < 0 else end
             _add_cells(text[:end], extent)
-            rest = text[end:][-CHUNK_BYTES:]
+            unread = text[end:][-CHUNK_BYTES:]
         yield len(chunk)
-    _add_cells(rest, extent)
+    _add_cells(unread, extent)
 
 
 def _add_cells(text: bytes, extent: _Extent) -> None:

@@ -10,19 +10,19 @@ def found_sentence(content: Mapping[str, Any]) -> str:
     """Say which disparity the model has, and the best alternative to it."""
     metric = content["metric"]
     value = content["champion"]["value"]
-    kept = " and ".join(
+    limits = " and ".join(
         f"{item['metric']} no worse by more than {item['by']:g}" for item in content["no_worse"]
     )
     tried = f"{content['judged_models']} models judged on all folds"
     if content["alternative_gap"] == 0:
         return (
             f"alternative to {content['to']}: none found with a better {metric} than {value:.3g} "
-            f"and {kept}, among {tried}"
+            f"and {limits}, among {tried}"
         )
     best = content["best"]
     return (
         f"alternative to {content['to']}: number {best['number']} has {metric} {best['value']:.3g} "
-        f"in place of {value:.3g}, with {kept}, among {tried}"
+        f"in place of {value:.3g}, with {limits}, among {tried}"
     )
 
 
@@ -37,7 +37,7 @@ def bound_sentences(content: Mapping[str, Any]) -> list[str]:
     ]
     if content["gain_bound"] is None:
         sentences.append(
-            f"how much a search {content['longer']:g} times as long could gain cannot be told: "
+            f"how much a search {content['longer']:g} times as long could gain is not known: "
             f"{content['gain_reason']}"
         )
     else:

@@ -58,7 +58,7 @@ def _summary(content: Json) -> Table:
     rows.append(["Independent random models", str(content["random"])])
     rows.append(["Of these no worse than the model", str(content["random_as_good"])])
     rows.append(["Bound on the share of better settings", percent(content["share_bound"])])
-    gain = "cannot be told"
+    gain = "not known"
     if content["gain_bound"] is not None:
         gain = f"{content['gain_bound']:.4f}"
     rows.append([f"Bound on the gain of {content['longer']:g} times the search", gain])

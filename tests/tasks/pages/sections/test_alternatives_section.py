@@ -75,7 +75,7 @@ def test_without_an_alternative_or_a_bound_that_is_said() -> None:
     assert "none found with a better gap_max.sex than 0.2" in found_sentence(content)
     sentences = bound_sentences(content)
     assert len(sentences) == 2
-    assert sentences[1].endswith("cannot be told: too few")
+    assert sentences[1].endswith("not known: too few")
     captions = [
         block.caption
         for block in build({"alternative": content}).blocks

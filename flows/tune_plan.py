@@ -216,6 +216,8 @@ def make_plan(
         aim = _aim(resolved, alternative)
         variants = _variants(resolved, aim)
         methods = {method: _space(resolved, variants[method]) for method in variants}
+        # the job as it is is judged too, also where its method is not searched
+        variants.setdefault(resolved.method, resolved)
         rules = _rules(resolved, aim)
     if target.exists() and not force:
         raise InputError(f"{target} exists: give --force to overwrite it, or move it away.")
@@ -800,7 +802,9 @@ def unjudged_text(plan: TunePlan) -> str:
     thresholds by group. The limits are its gates, so a run measures it and publishes it only if it
     keeps them.
     """
-    method = plan.resolved.method
+    method = next(iter(plan.methods))
+    if plan.resolved.method in plan.methods:
+        method = plan.resolved.method
     for name in QUICK_METHODS:
         if name in plan.methods:
             method = name

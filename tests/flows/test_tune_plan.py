@@ -21,8 +21,9 @@ from evenhand.flows.cli import app
 from evenhand.flows.job import LearnedByEvidence, SubspaceMetric
 from evenhand.flows.job_file import load_job
 from evenhand.flows.resolved_job import resolve
-from evenhand.flows.tune_plan import LEAVE_OUT, METRIC, make_plan, tuned_job
+from evenhand.flows.tune_plan import LEAVE_OUT, METRIC, make_plan, tuned_job, unjudged_text
 from evenhand.tasks.errors import InputError
+from evenhand.tasks.tuning.trial_search import JOB, Candidate
 from tests.flows.people import Bench, predict
 
 SMALL = {"n_steps": 4, "max_depth": 2, "n_iter_no_change": None, "n_jobs": 1}
@@ -304,6 +305,15 @@ def test_consistency_brings_a_method_for_it(reading: Bench) -> None:
     assert [*make_plan(str(reading.write())).methods] == ["gbdt", "logistic", "reweigh"]
     reading.job["tune"]["where"] = ["consistency.sex >= 0.9"]
     assert [*make_plan(str(reading.write())).methods] == ["gbdt", "logistic", "reweigh", "project"]
+
+
+def test_the_job_as_it_is_can_have_a_method_that_is_not_searched(reading: Bench) -> None:
+    reading.job["tune"]["methods"] = ["logistic"]
+    plan = make_plan(str(reading.write()))
+    assert list(plan.methods) == ["logistic"]
+    as_it_is = Candidate(JOB, "gbdt", {})
+    assert plan.base(as_it_is)["max_depth"] == SMALL["max_depth"]
+    assert "logistic" in unjudged_text(plan)
 
 
 def test_a_space_that_names_no_lists_of_columns_is_refused(reading: Bench) -> None:

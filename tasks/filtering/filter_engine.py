@@ -351,6 +351,11 @@ def process_files(
     settings = judge.settings
     if is_database(inputs):
         listed = list_partitions(inputs, settings, output, settings.section)
+    elif settings.partitions is not None:
+        raise InputError(
+            "--partition and --since choose rows of a database's table, and the input is files: "
+            "leave them out, or name the files."
+        )
     else:
         listed = list_inputs(
             inputs, settings.format, output, settings.settle_seconds, settings.section

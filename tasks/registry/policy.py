@@ -271,7 +271,8 @@ def refused_by_person(chain: Chain, version: str) -> str | None:
     newest = max(standing.values(), key=lambda record: record.number)
     return (
         f"{newest.who} refused it (record {newest.number}, {newest.when}): "
-        f"{newest.content['reason']}"
+        f"{newest.content['reason']}; `evenhand approve {chain.name}/{version}` by the same person "
+        "or key withdraws that"
     )
 
 

@@ -179,6 +179,13 @@ def test_a_person_reads_the_count_of_kept_rows_and_the_place(
     assert "set aside" not in out
 
 
+@pytest.mark.parametrize("option", [("--partition", "1..2"), ("--since", "1")])
+def test_partitions_of_files_are_refused(desk: Desk, option: tuple[str, str]) -> None:
+    desk.put("a.parquet")
+    refused(desk(*option), "the input is files")
+    assert not desk.output.exists() or list(desk.files()) == []
+
+
 def test_what_was_done_before_is_not_done_again(desk: Desk) -> None:
     desk.put("a.parquet")
     desk.put("b.csv", seed=2)

@@ -223,6 +223,8 @@ def test_a_refused_version_becomes_no_champion(approver: Visitor) -> None:
     answer = approver.act("promote")
     assert answer.status_code == 409
     assert "ana refused it" in readable(answer.text)
+    assert f"evenhand approve {MODEL}/2` by the same person" in readable(answer.text)
+    assert "evenhand evaluate" not in readable(answer.text)
     assert chain_of(approver).aliases["champion"] == "1"
     # the same person's approval withdraws it
     approver.act("approve")

@@ -144,9 +144,9 @@ def make_cases(options: CaseOptions, store: Store, cases: CaseStore) -> Iterator
             yield CasesMade([], len(read.people), read.broken, 0)
 
 
-def pages(content: Mapping[str, Any], *, with_letter: bool) -> dict[str, str]:
+def pages(content: Mapping[str, Any], *, with_letter: bool) -> dict[str, str | bytes]:
     """The pages of a case by the name of their file."""
-    files = {PAGE: case_page(content)}
+    files: dict[str, str | bytes] = {PAGE: case_page(content)}
     if with_letter:
         files[LETTER] = letter(content)
     return files
@@ -197,12 +197,17 @@ def _wanted(options: CaseOptions, model: ExplainedModel, store: Store) -> Wanted
     )
 
 
+def today() -> datetime.date:
+    """The day in UTC, as all times of records are: it is the same on every machine."""
+    return datetime.datetime.now(datetime.UTC).date()
+
+
 def _content(
     options: CaseOptions, model: ExplainedModel, person: Person, parts: Mapping[str, Any]
 ) -> dict[str, Any]:
     """The content of a case file."""
     bundle = model.bundle
-    last_day = datetime.date.today() + datetime.timedelta(days=options.keep_days)
+    last_day = today() + datetime.timedelta(days=options.keep_days)
     model_in_words = bundle.name
     if bundle.version is not None:
         model_in_words = f"{bundle.name}, version {bundle.version}"
@@ -234,11 +239,8 @@ def _content(
 
 def review(cases: CaseStore, case: str, outcome: str, reason: str) -> dict[str, Any]:
     """Record what a person who looked at a case decided."""
-    content = cases.read(case)
     entry = {"when": now(), "who": actor(), "outcome": outcome, "reason": reason}
-    content["reviews"] = [*content["reviews"], entry]
-    _update(cases, "review", content)
-    return content
+    return _update(cases, "review", case, "reviews", entry)
 
 
 @dataclass(frozen=True)
@@ -276,9 +278,7 @@ def replay(
         "result": outcome.result,
         "is_identical": outcome.is_identical,
     }
-    content["replays"] = [*content["replays"], entry]
-    _update(cases, "replay", content)
-    return replace(outcome, content=content)
+    return replace(outcome, content=_update(cases, "replay", case, "replays", entry))
 
 
 def replayed(
@@ -331,11 +331,19 @@ def _as_text(
     return typed
 
 
-def _update(cases: CaseStore, kind: str, content: dict[str, Any]) -> None:
-    """Write a case anew, with the letter if it had one."""
-    with_letter = (cases.place(content["case"]) / LETTER).is_file()
+def _update(
+    cases: CaseStore, kind: str, case: str, part: str, entry: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Add an entry to a part of a case and write it anew, with the letter if it had one.
+
+    The case is read within the lock: what others added meanwhile stays.
+    """
     with cases.writing():
+        content = cases.read(case)
+        content[part] = [*content[part], entry]
+        with_letter = (cases.place(case) / LETTER).is_file()
         cases.update(kind, content, pages(content, with_letter=with_letter))
+    return content
 
 
 def expired(cases: CaseStore, day: datetime.date) -> list[str]:

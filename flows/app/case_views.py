@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from evenhand.flows.app.registry_views import Screen
 from evenhand.flows.case import PAGE
-from evenhand.tasks.cases.case_page import OUTCOMES, case_document
+from evenhand.tasks.cases.case_page import OUTCOMES, case_document, case_page
 from evenhand.tasks.cases.case_store import CASE, CaseStore
 from evenhand.tasks.errors import InputError
 from evenhand.tasks.pages import formats
@@ -64,7 +64,7 @@ def case_screen(cases: CaseStore, case: str) -> Screen:
 
 
 def case_file(cases: CaseStore, case: str) -> str:
-    """The file of a case as HTML."""
+    """The file of a case as HTML; an `InputError` if it was changed."""
     case = cases.find(case)
-    cases.read(case)  # refuses one that was changed
-    return (cases.place(case) / PAGE).read_text(encoding="utf-8")
+    content = cases.read(case)
+    return cases.page(case, PAGE) or case_page(content)

@@ -18,6 +18,7 @@ from evenhand.tasks.registry.policy import WAITING, Judgement, judgement_of, ref
 from evenhand.tasks.registry.policy_people import ROLES, shown
 from evenhand.tasks.registry.policy_terms import terms_of
 from evenhand.tasks.registry.record_words import describe_record
+from evenhand.tasks.registry.signed_records import signer
 
 CHAMPION = "champion"
 # Results of an evaluation in words, and their marks.
@@ -226,7 +227,9 @@ def _records(chain: Chain) -> Section:
     rows: list[list[Value]] = []
     for record in reversed(chain.records):
         when = Cell(formats.moment(record.when), time=record.when)
-        signed = "signed" if record.record_key else "not signed"
+        signed = "not signed"
+        if record.record_key:
+            signed = "signed" if signer(chain.name, record) else "its signature is false"
         who = Cell(record.who, (signed,))
         subject = Cell(_subject(record), (f"record {record.number}",))
         rows.append([subject, when, who, describe_record(record)])

@@ -268,6 +268,7 @@ def verify(
             "without_list": versions.without_list,
             "bytecode": versions.with_bytecode,
             "code_of_release": versions.of_release,
+            "odd_times": chain.odd_times(),
             "faults": faults,
         }
         print(json.dumps(document))
@@ -383,6 +384,8 @@ def _print_verification(chain: Chain, versions: _CheckedVersions, faults: Sequen
         )
     if versions.of_release:
         print(f"code compared with that of the release: {', '.join(versions.of_release)}")
+    for note in chain.odd_times():
+        print_note(f"evenhand: no fault, but {note}")
     for fault in faults:
         print_note(f"evenhand: {fault}")
     if faults:
@@ -458,10 +461,13 @@ def set_policy(
         not_public = {name: value for name, value in rules.items() if name not in public}
         refuse_credentials(not_public, "the policy")
         made = policy.set_policy(registry, address.name, rules)
+        lapsed = policy.lapsed_refusals(audit.history(registry, address.name), made)
     if as_json:
         print(json.dumps(redacted({"name": address.name, "record": _row(made)})))
         return
     _print_policy(address.name, made, pinned)
+    for refusal in lapsed:
+        print(f"open      {refusal}: its key is none of --approved-by")
 
 
 def _print_policy(name: str, made: Record, pinned: Judged) -> None:

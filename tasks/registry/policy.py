@@ -6,9 +6,10 @@ import contextlib
 import json
 import math
 import os
+import re
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -48,6 +49,7 @@ WAITING = "challenger"
 # The action of a person's refusal, in its record.
 REVIEW = "review"
 LONGEST_REASON = 2000
+VERSION = re.compile("[1-9][0-9]{0,17}")
 # Without a policy: share of an evaluation's rows among the training rows from which it is no
 # evidence.
 SAME_ROWS = 0.9
@@ -106,6 +108,7 @@ def promote(
     allow it, or its files were changed; `NotCarriedOut` if the alias was moved at the same moment.
     The policy that counts is the one in force when the move is recorded.
     """
+    _require_number(name, version)
     for attempt in range(JUDGEMENTS):
         try:
             return _judge_and_move(uri, name, version, alias, measured, note)
@@ -121,6 +124,15 @@ def promote(
             if attempt == JUDGEMENTS - 1:
                 raise
     raise AssertionError("unreachable: the last attempt returns or raises")
+
+
+def _require_number(name: str, version: str) -> None:
+    """Raise `InputError` for a text that is no version as records have it.
+
+    The registry reads "02" as 2, and no record is about a version "02".
+    """
+    if VERSION.fullmatch(version) is None:
+        raise InputError(f"{name} has no version {version!r}: expected a number such as 2.")
 
 
 def _record_refusal(uri: str, name: str, refused: Refused) -> None:
@@ -249,15 +261,17 @@ def _judgement(client: MlflowClient, uri: str, chain: Chain, version: str, alias
 def refused_by_person(chain: Chain, version: str) -> str | None:
     """Say who refused a version and has not approved it since; None if nobody has.
 
-    Where the policy lists the keys of approvers, only their refusals count, and a key withdraws
-    its own; else a name does.
+    A refusal is of the model, also where it is published again under another number. Where the
+    policy lists the keys of approvers, only their refusals count, and a key withdraws its own; else
+    a name does.
     """
     keys: list[str] = []
     if chain.policy is not None:
         keys = list((chain.policy.content.get("keys") or {}).get("approved_by") or ())
+    versions = chain.same_model(version)
     standing: dict[str, Record] = {}
     for record in chain.records:
-        if record.content.get("version") != version:
+        if record.content.get("version") not in versions:
             continue
         person = record.who
         if keys:
@@ -269,11 +283,26 @@ def refused_by_person(chain: Chain, version: str) -> str | None:
     if not standing:
         return None
     newest = max(standing.values(), key=lambda record: record.number)
+    subject = "it"
+    if newest.content["version"] != version:
+        subject = f"the same model as version {newest.content['version']}"
     return (
-        f"{newest.who} refused it (record {newest.number}, {newest.when}): "
+        f"{newest.who} refused {subject} (record {newest.number}, {newest.when}): "
         f"{newest.content['reason']}; `evenhand approve {chain.name}/{version}` by the same person "
         "or key withdraws that"
     )
+
+
+def lapsed_refusals(chain: Chain, policy: Record) -> list[str]:
+    """Say which refusals by people the last record, a policy, has made count for nothing."""
+    earlier = [record for record in chain.records if record.digest != policy.digest]
+    before = replace(chain, records=earlier)
+    lapsed = []
+    for version in sorted({record.content["version"] for record in chain.of("version")}, key=int):
+        reason = refused_by_person(before, version)
+        if reason is not None and refused_by_person(chain, version) is None:
+            lapsed.append(f"version {version}: {reason.partition(';')[0]}, which counts no more")
+    return lapsed
 
 
 def _listed_signer(chain: Chain, record: Record, keys: Sequence[str]) -> str:
@@ -472,6 +501,7 @@ def approve(uri: str, name: str, version: str, *, note: str = "") -> Record:
     """
     from evenhand.tasks.registry.policy_people import cannot_approve
 
+    _require_number(name, version)
     with registry_client(uri) as client:
         chain = settled_chain(client, name, WAITING)
         _publication(chain, version)
@@ -498,6 +528,7 @@ def refuse(uri: str, name: str, version: str, reason: str) -> Record:
     """
     from evenhand.tasks.registry.signed_records import own_key
 
+    _require_number(name, version)
     note = _noted(reason)
     if not note:
         raise InputError("the reason is empty: say in a sentence why the version is refused.")
@@ -580,12 +611,24 @@ def set_policy(uri: str, name: str, rules: Mapping[str, Any]) -> Record:
         if allowed_keys and own_key() not in allowed_keys:
             reason = "only a key that it lists in set_by may replace it: --key FILE names yours"
         if reason is None:
-            made = append(client, name, "policy", rules)
+            made = append(client, name, "policy", rules, seen=chain, unless=_refuse_new_policy)
             leave_traces_everywhere(client, name)
             return made
     if not chain.records:
         raise GateRefused(f"the policy of {name} was not set: {reason}.", 1)
     raise _refused(uri, name, Refused("policy set", reason), "set", policy)
+
+
+def _refuse_new_policy(record: Record) -> None:
+    """Raise `NotCarriedOut` for a policy that was set since the chain was read.
+
+    By that policy this one may count for nothing, and its writer has not seen it.
+    """
+    if record.kind == "policy":
+        raise NotCarriedOut(
+            f"another policy was set at the same moment, by {record.who} ({record.when}): look at "
+            "it, then set yours again."
+        )
 
 
 def sign(uri: str, name: str, version: str, key_file: Path) -> Record:

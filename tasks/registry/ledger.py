@@ -254,8 +254,10 @@ def actor() -> str:
     user@machine.
     """
     for name in ACTORS:
-        if os.environ.get(name):
-            return os.environ[name]
+        # on one line: the name is printed among other lines
+        acting = " ".join(os.environ.get(name, "").split())
+        if acting:
+            return acting
     try:
         user = getpass.getuser()
     except (KeyError, OSError):  # the user of a container may have no name

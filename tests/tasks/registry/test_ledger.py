@@ -479,3 +479,8 @@ def test_where_a_registry_and_its_files_are(
         monkeypatch.setenv("MLFLOW_TRACKING_URI", server)
         assert tracking_uri(store) == server
         assert artifact_root(store, server) is None
+
+
+def test_the_name_of_who_acts_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("EVENHAND_ACTOR", "ada\nrecord 9: grace approves loans version 2")
+    assert actor() == "ada record 9: grace approves loans version 2"

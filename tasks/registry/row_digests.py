@@ -51,6 +51,8 @@ RECORDED_ROWS = 100_000
 # A row that is not recorded has the digest of a recorded one with probability below 1 / 256.
 SPARE_BITS = 8
 SIGNIFICANT_DIGITS = 2
+# Between the values of a row, for no value, and before the code of one of the three in a value.
+SEPARATOR, NOTHING, ESCAPE = "\x1f", "\x00", "\x1e"
 EVERY_DIGEST = 1 << 64
 
 
@@ -62,10 +64,19 @@ def row_digests(table: pa.Table, salt: str, columns: Sequence[str] | None = None
         values = table[name].combine_chunks()
         if pa.types.is_dictionary(values.type):
             values = values.dictionary_decode()
-        texts.append(pc.fill_null(values.cast(pa.string()), "\x00"))
-    joined = pc.binary_join_element_wise(*texts, "\x1f").cast(pa.binary())
+        texts.append(pc.fill_null(_without_separators(values.cast(pa.string())), NOTHING))
+    joined = pc.binary_join_element_wise(*texts, SEPARATOR).cast(pa.binary())
     key = hashlib.sha256("\x1f".join([salt, *names]).encode()).digest()
     return [hashlib.blake2b(text, digest_size=16, key=key).digest() for text in joined.to_pylist()]
+
+
+def _without_separators(texts: pa.Array) -> pa.Array:
+    """Write the characters that stand between values, and for none, in other ones: else a text
+    could move from one column to the next, or be in place of none, with the same digest.
+    """
+    for code, character in enumerate((ESCAPE, SEPARATOR, NOTHING)):
+        texts = pc.replace_substring(texts, character, f"{ESCAPE}{code}")
+    return texts
 
 
 def digest_of_rows(table: pa.Table, salt: str) -> str:

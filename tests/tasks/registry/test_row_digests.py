@@ -21,6 +21,7 @@ from evenhand.tasks.registry.row_digests import (
     IDENTIFIED,
     RECORDED_ROWS,
     ROUNDED,
+    digest_of_rows,
     join_views,
     key_file,
     key_name,
@@ -168,3 +169,26 @@ def test_views_come_back_from_their_table() -> None:
         "rounded": [7],
     }
     assert returned["all"].dtype == np.uint64
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (["a\x1fb", "c"], ["a", "b\x1fc"]),
+        ([None, "c"], ["\x00", "c"]),
+        (["a\x1e1b", "c"], ["a\x1fb", "c"]),
+        (["\x1e2", "c"], ["\x00", "c"]),
+    ],
+)
+def test_texts_with_separators_give_other_digests(one: list[str], other: list[str]) -> None:
+    """Rows of a holdout that were moved between columns are other rows."""
+    rows = [pa.table({"job": [job], "sex": [sex]}) for job, sex in (one, other)]
+    first, second = [digest_of_rows(row, "salt") for row in rows]
+    assert first != second
+
+
+def test_ordinary_rows_keep_their_digest() -> None:
+    """The holdouts of policies that were set before are still theirs."""
+    table = pa.table({"job": ["clerk", None], "age": [20, 21]})
+    digest = "e802d4df5be0"
+    assert digest_of_rows(table, "salt").startswith(digest)

@@ -22,6 +22,7 @@ from fastapi.responses import HTMLResponse, PlainTextResponse, RedirectResponse
 from jinja2 import Environment
 from starlette.exceptions import HTTPException
 
+from evenhand.fairlib.escaping import plain_text
 from evenhand.flows.app import registry_views as views
 from evenhand.flows.app.case_views import case_file, case_screen, cases_screen
 from evenhand.flows.app.people import Person
@@ -134,7 +135,8 @@ def _render(template: str, settings: AppSettings, session: Session | None, **val
         "figures": {},
         "notice": "",
     }
-    return _templates().get_template(template).render({**everywhere, **values})
+    # texts of people, and of whoever writes records, have no characters that reorder the page
+    return plain_text(_templates().get_template(template).render({**everywhere, **values}))
 
 
 def _message_page(

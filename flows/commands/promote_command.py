@@ -30,6 +30,7 @@ from evenhand.tasks.registry.client import (
     SQLITE,
     damaged_files,
     fetch_files,
+    named,
     place_of,
     registry_client,
     tracking_uri,
@@ -285,7 +286,7 @@ def _check_versions(
     """
     result = _CheckedVersions()
     with registry_client(registry) as client:
-        versions = client.search_model_versions(f"name = '{chain.name}'", max_results=10_000)
+        versions = client.search_model_versions(named(chain.name), max_results=10_000)
     created = {}
     for item in versions:
         result.tags[str(item.version)] = dict(item.tags)
@@ -688,7 +689,7 @@ def _version_to_pin(registry: str, name: str) -> str | None:
         return None  # a query would create the database
     with registry_client(registry) as client:
         champion = audit.read_chain(client, name).aliases.get("champion")
-        versions = client.search_model_versions(f"name = '{name}'", max_results=10_000)
+        versions = client.search_model_versions(named(name), max_results=10_000)
     if champion:
         return champion
     numbers = [int(item.version) for item in versions]

@@ -29,7 +29,9 @@ if TYPE_CHECKING:
 
 
 NAME = r"[A-Za-z0-9][A-Za-z0-9._-]{0,79}"
-ADDRESS = re.compile(rf"(?:models:/)?(?P<name>{NAME})(?:@(?P<alias>[\w-]+)|/(?P<version>\d+))?")
+ADDRESS = re.compile(
+    rf"(?:models:/)?(?P<name>{NAME})(?:@(?P<alias>[\w-]+)|/(?P<version>[0-9]{{1,18}}))?"
+)
 UNLISTED = (
     "the files of {model} cannot be checked: it has no list of them, so an older version or others "
     "made it"

@@ -32,6 +32,7 @@ from evenhand.tasks.registry.client import (
     POLICY_TAG,
     SQLITE,
     ask_once,
+    named,
     registry_client,
 )
 
@@ -191,33 +192,39 @@ class Chain:
                     versions.add(record.content["version"])
         return versions
 
-    def oldest_possible(self, record: Record) -> datetime.datetime:
+    def earliest_time(self, record: Record) -> datetime.datetime:
         """The earliest time at which a record may have been added.
 
         Who writes a record writes its time too. But it was added after those before it, and the
-        registry has a clock of its own.
+        registry has a clock of its own. A time before it that is still to come is of a wrong clock.
         """
-        times = [datetime.datetime.fromtimestamp(record.added, datetime.UTC)]
+        current = datetime.datetime.now(datetime.UTC)
+        times = [
+            datetime.datetime.fromisoformat(record.when),
+            datetime.datetime.fromtimestamp(record.added, datetime.UTC),
+        ]
         for earlier in self.records:
-            times.append(datetime.datetime.fromisoformat(earlier.when))
             if earlier.digest == record.digest:
                 break
+            when = datetime.datetime.fromisoformat(earlier.when)
+            if when <= current:
+                times.append(when)
         return max(times)
 
     def odd_times(self) -> list[str]:
-        """Say which records say a time before that of a record before them, or after that at which
+        """Say which records have a time before that of the record before, or after that at which
         the registry got them, by more than clocks differ.
         """
         notes = []
-        latest: Record | None = None
+        before: Record | None = None
         for record in self.records:
             when = datetime.datetime.fromisoformat(record.when)
-            if latest is not None:
-                before = datetime.datetime.fromisoformat(latest.when)
-                if before - when > CLOCKS_DIFFER:
+            if before is not None:
+                earlier = datetime.datetime.fromisoformat(before.when)
+                if earlier - when > CLOCKS_DIFFER:
                     notes.append(
-                        f"record {record.number} says {record.when}, and record {latest.number} "
-                        f"before it {latest.when}: one of the clocks was wrong"
+                        f"record {record.number} says {record.when}, and record {before.number} "
+                        f"before it {before.when}: one of the clocks was wrong"
                     )
             added = datetime.datetime.fromtimestamp(record.added, datetime.UTC)
             if record.added and when - added > CLOCKS_DIFFER:
@@ -225,8 +232,7 @@ class Chain:
                     f"record {record.number} says {record.when}, and the registry got it at "
                     f"{added.isoformat(timespec='seconds')}"
                 )
-            if latest is None or when > datetime.datetime.fromisoformat(latest.when):
-                latest = record
+            before = record
         return notes
 
     def moves(self, alias: str) -> list[Record]:
@@ -282,7 +288,7 @@ def read_chain(client: MlflowClient, name: str) -> Chain:
     token = None
     while token != "":
         page = client.search_model_versions(
-            f"name = '{CHAIN}{name}'", max_results=1000, page_token=token
+            named(f"{CHAIN}{name}"), max_results=1000, page_token=token
         )
         for item in page:
             added = (getattr(item, "creation_timestamp", None) or 0) / 1000

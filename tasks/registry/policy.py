@@ -108,7 +108,7 @@ def promote(
     allow it, or its files were changed; `NotCarriedOut` if the alias was moved at the same moment.
     The policy that counts is the one in force when the move is recorded.
     """
-    _require_number(name, version)
+    require_version(name, version)
     for attempt in range(JUDGEMENTS):
         try:
             return _judge_and_move(uri, name, version, alias, measured, note)
@@ -126,8 +126,8 @@ def promote(
     raise AssertionError("unreachable: the last attempt returns or raises")
 
 
-def _require_number(name: str, version: str) -> None:
-    """Raise `InputError` for a text that is no version as records have it.
+def require_version(name: str, version: str) -> None:
+    """Raise `InputError` for a text that is no version of a model as records have it.
 
     The registry reads "02" as 2, and no record is about a version "02".
     """
@@ -501,7 +501,7 @@ def approve(uri: str, name: str, version: str, *, note: str = "") -> Record:
     """
     from evenhand.tasks.registry.policy_people import cannot_approve
 
-    _require_number(name, version)
+    require_version(name, version)
     with registry_client(uri) as client:
         chain = settled_chain(client, name, WAITING)
         _publication(chain, version)
@@ -528,7 +528,7 @@ def refuse(uri: str, name: str, version: str, reason: str) -> Record:
     """
     from evenhand.tasks.registry.signed_records import own_key
 
-    _require_number(name, version)
+    require_version(name, version)
     note = _noted(reason)
     if not note:
         raise InputError("the reason is empty: say in a sentence why the version is refused.")

@@ -96,7 +96,7 @@ def unmet_by_people(
 def _too_young(rules: Mapping[str, Any], chain: Chain, published: Record) -> str | None:
     if not rules["min_age"]:
         return None
-    age = datetime.datetime.now(datetime.UTC) - chain.oldest_possible(published)
+    age = datetime.datetime.now(datetime.UTC) - chain.earliest_time(published)
     if age >= datetime.timedelta(hours=rules["min_age"]):
         return None
     hours = age.total_seconds() / 3600

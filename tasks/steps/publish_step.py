@@ -53,6 +53,7 @@ from evenhand.tasks.registry.client import (
     case_terms,
     damaged_files,
     listed_files,
+    named,
     published,
     registry_client,
     tags_of_versions,
@@ -424,7 +425,7 @@ def _evaluation(
 def _registered(client: MlflowClient, name: str, content: str) -> list[str]:
     """Versions of `name` with this content, the newest first."""
     versions = []
-    for version in client.search_model_versions(f"name = '{name}'"):
+    for version in client.search_model_versions(named(name)):
         if version.tags.get(DIGEST_TAG) == content and version.status == "READY":
             versions.append(str(version.version))
     return versions

@@ -8,6 +8,7 @@ import pytest
 
 from evenhand.tasks.errors import InputError
 from evenhand.tasks.registry.bundle import parse_address
+from evenhand.tasks.registry.client import named
 
 
 def test_an_address_of_the_registry_is_never_a_folder(
@@ -23,7 +24,19 @@ def test_an_address_of_the_registry_is_never_a_folder(
     assert parse_address("people").folder == Path("people")
 
 
-@pytest.mark.parametrize("text", ["x" * 5000, "~nobody-of-this-name/model", "people\0", "a" * 300])
-def test_a_text_that_can_be_no_path_names_no_model(text: str) -> None:
+@pytest.mark.parametrize(
+    "text",
+    ["x" * 5000, "~nobody-of-this-name/model", "people\0", "a" * 300, "people/\uff12"]
+    + [f"people/{'9' * digits}" for digits in (19, 5000)],
+)
+def test_a_text_that_can_be_no_path_or_version_names_no_model(text: str) -> None:
     with pytest.raises(InputError, match="there is no model"):
         parse_address(text)
+
+
+@pytest.mark.parametrize("name", ["a' AND name = 'b", "a'", 'a"', "a\\", "a%", "a\n", "a`"])
+def test_no_name_ends_a_filter(name: str) -> None:
+    """Else a name would lead to the records of another model, or to an error of the registry."""
+    with pytest.raises(InputError, match="is not in the registry"):
+        named(name)
+    assert named("people of Ulm") == "name = 'people of Ulm'"

@@ -549,6 +549,16 @@ def a_version_with_an_early_time_by_the_registry(world: World) -> None:
 
 
 @way
+def a_version_with_a_late_time(world: World) -> None:
+    world.set_policy(min_age=1.0)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(audit, "now", lambda: "2099-01-01T00:00:00+00:00")
+        world.publish()
+    world.evaluate()
+    world.approve()
+
+
+@way
 def a_version_without_its_signature(world: World) -> None:
     world.publish()
     world.set_policy(signed_by=world.public("officer"))
@@ -852,6 +862,18 @@ def test_times_that_cannot_be_are_named_and_are_no_fault(world: World) -> None:
         world.set_policy()
     chain = read_chain(world.client, NAME)
     early, late = chain.odd_times()
-    assert "record 3 says 2026-01-01T00:00:00+00:00, and record 1 before it" in early
+    assert "record 3 says 2026-01-01T00:00:00+00:00, and record 2 before it" in early
     assert "and the registry got it at 2027-01-15T08:00:00+00:00" in late
     assert chain.faults == []
+
+
+def test_a_clock_that_was_ahead_holds_no_later_version(world: World) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(audit, "now", lambda: "2099-01-01T00:00:00+00:00")
+        world.evaluate(version="1")
+    world.client.added_ms.clear()
+    world.set_policy(min_age=1.0)
+    world.publish()
+    chain = read_chain(world.client, NAME)
+    (published,) = chain.of("version", "2")
+    assert chain.earliest_time(published).isoformat() == published.when

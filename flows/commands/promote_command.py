@@ -4,7 +4,6 @@ policy.
 
 from __future__ import annotations
 
-import datetime
 import json
 import secrets
 import tempfile
@@ -306,7 +305,7 @@ def _check_versions(
         place = place_of(registry, chain.name, number)
         if place is not None and any(place.rglob(BYTECODE)):
             result.with_bytecode.append(number)
-        fault = _without_publication(chain, number, created[number], result.tags[number])
+        fault = policy.without_publication(chain, number, created[number], result.tags[number])
         if number in published:
             fault = _changed_tags(published[number], result.tags[number])
         if fault is not None:
@@ -331,25 +330,6 @@ def _changed_tags(published: Record, tags: Mapping[str, str]) -> str | None:
                 verb = "was deleted"
             return f"its tag {tag} {verb}: record {published.number} has what it was"
     return None
-
-
-def _without_publication(
-    chain: Chain, number: str, created_ms: int, tags: Mapping[str, str]
-) -> str | None:
-    """Say that no record has the publication of a version, unless it is older than such records.
-
-    MLflow adds a version without a record, for instance as a copy of another one.
-    """
-    fault = (
-        "no record has its publication: MLflow added it, or records were removed. Delete it, or "
-        "publish it again"
-    )
-    first = next(iter(chain.of("version")), None)
-    if first is None:
-        # such records are as old as this tag
-        return fault if FILES_TAG in tags else None
-    first_ms = datetime.datetime.fromisoformat(first.when).timestamp() * 1000
-    return fault if FILES_TAG in tags or created_ms > first_ms else None
 
 
 def _check_code(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import datetime
 import json
 import math
 import os
@@ -16,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from evenhand.tasks.errors import GateRefused, InputError, NotCarriedOut, waits_for_service
 from evenhand.tasks.execution.store import sha256_of_path
 from evenhand.tasks.registry.client import (
+    FILES_TAG,
     POLICY_TAG,
     damaged_files,
     fetch_bundle,
@@ -253,9 +255,40 @@ def _judgement(client: MlflowClient, uri: str, chain: Chain, version: str, alias
         reason = reason or CHANGED_CHAIN.format(name=chain.name)
     if alias != WAITING:
         reason = reason or refused_by_person(chain, version)
+        reason = reason or _unpublished(client, chain, version)
     reason = reason or damage(uri, chain, version, required=policy is not None)
     reason = reason or _of_another_model(uri, chain.name, version, evidence)
     return Judgement(chain, policy, evidence, reason)
+
+
+def _unpublished(client: MlflowClient, chain: Chain, version: str) -> str | None:
+    """Say that no record has the publication of a version; None if one has, or it is older."""
+    if chain.of("version", version):
+        return None
+    found = client.get_model_version(chain.name, version)
+    created_ms = int(getattr(found, "creation_timestamp", None) or 0)
+    return without_publication(chain, version, created_ms, found.tags)
+
+
+def without_publication(
+    chain: Chain, version: str, created_ms: int, tags: Mapping[str, str]
+) -> str | None:
+    """Say that no record has the publication of a version, unless it is older than such records.
+
+    MLflow adds a version without a record, for instance as a copy of another one.
+    """
+    if chain.of("version", version):
+        return None
+    fault = (
+        "no record has its publication: MLflow added it, or records were removed. Delete it, or "
+        "publish it again"
+    )
+    first = next(iter(chain.of("version")), None)
+    if first is None:
+        # such records are as old as this tag
+        return fault if FILES_TAG in tags else None
+    first_ms = datetime.datetime.fromisoformat(first.when).timestamp() * 1000
+    return fault if FILES_TAG in tags or created_ms > first_ms else None
 
 
 def refused_by_person(chain: Chain, version: str) -> str | None:

@@ -877,3 +877,12 @@ def test_a_clock_that_was_ahead_holds_no_later_version(world: World) -> None:
     chain = read_chain(world.client, NAME)
     (published,) = chain.of("version", "2")
     assert chain.earliest_time(published).isoformat() == published.when
+
+
+def test_a_copy_that_no_record_has_is_not_promoted_without_a_policy(world: World) -> None:
+    """MLflow copies a version that a person refused; the copy passes an evaluation."""
+    policy.refuse("uri", NAME, "1", "unfair")
+    world.client.versions["2"] = {registry.FILES_TAG: "files of 1"}
+    world.evaluate(person=None)
+    with pytest.raises(GateRefused, match="no record has its publication: MLflow added it"):
+        world.promote()

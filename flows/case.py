@@ -27,6 +27,7 @@ from evenhand.tasks.execution.store import Store
 from evenhand.tasks.registry.bundle import Bundle, open_bundle
 from evenhand.tasks.registry.client import case_terms, tracking_uri
 from evenhand.tasks.registry.ledger import actor
+from evenhand.tasks.registry.policy import LONGEST_REASON
 from evenhand.tasks.registry.policy_terms import evaluating_version
 
 # Reported for a law from 2027 (not verified): records of adverse decisions for three years.
@@ -202,12 +203,20 @@ def today() -> datetime.date:
     return datetime.datetime.now(datetime.UTC).date()
 
 
+def last_day_of(keep_days: int) -> datetime.date:
+    """The last day of a case of today; an `InputError` if the calendar has no such day."""
+    try:
+        return today() + datetime.timedelta(days=keep_days)
+    except OverflowError:
+        raise InputError(f"--keep-days {keep_days}: there is no such day; give fewer.") from None
+
+
 def _content(
     options: CaseOptions, model: ExplainedModel, person: Person, parts: Mapping[str, Any]
 ) -> dict[str, Any]:
     """The content of a case file."""
     bundle = model.bundle
-    last_day = today() + datetime.timedelta(days=options.keep_days)
+    last_day = last_day_of(options.keep_days)
     model_in_words = bundle.name
     if bundle.version is not None:
         model_in_words = f"{bundle.name}, version {bundle.version}"
@@ -239,6 +248,10 @@ def _content(
 
 def review(cases: CaseStore, case: str, outcome: str, reason: str) -> dict[str, Any]:
     """Record what a person who looked at a case decided."""
+    if len(reason) > LONGEST_REASON:
+        raise InputError(
+            f"the reason has {len(reason):,} characters: give at most {LONGEST_REASON:,}."
+        )
     entry = {"when": now(), "who": actor(), "outcome": outcome, "reason": reason}
     return _update(cases, "review", case, "reviews", entry)
 

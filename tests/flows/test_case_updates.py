@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 
 from evenhand.flows import case as cases
-from evenhand.flows.case import expired, review, today
+from evenhand.flows.case import expired, last_day_of, review, today
 from evenhand.tasks.cases.case_store import CaseStore, new_case
+from evenhand.tasks.errors import InputError
 
 
 @pytest.fixture
@@ -66,3 +67,15 @@ def test_a_case_is_kept_for_its_last_day(store: CaseStore) -> None:
     last_day = datetime.date(2028, 2, 29)
     assert expired(store, last_day) == []
     assert expired(store, last_day + datetime.timedelta(days=1)) == list(store.log().last_of())
+
+
+@pytest.mark.parametrize("days", [10**7, 10**11, 10**30])
+def test_a_day_that_no_calendar_has_is_refused(days: int) -> None:
+    with pytest.raises(InputError, match="--keep-days"):
+        last_day_of(days)
+
+
+def test_a_reason_is_no_book(store: CaseStore) -> None:
+    (case,) = store.log().last_of()
+    with pytest.raises(InputError, match="2,001 characters"):
+        review(store, case, "upheld", "x" * 2001)

@@ -231,7 +231,7 @@ def _comparable_blocks(case: Case) -> Iterator[Block]:
             for entry in item["differs"]:
                 rows.append([entry["name"], entry["own"], entry["other"]])
             columns = ["Input", "This person", "The comparable person"]
-            yield Table("The nearest comparable person who is decided otherwise", columns, rows)
+            yield Table("A comparable person who is decided otherwise", columns, rows)
         yield f"{'; '.join(_comparable_facts(item))}."
 
 

@@ -25,6 +25,7 @@ from evenhand.fairlib.explanations.ranked_reasons import (
     principal_reasons,
     reason_method,
 )
+from evenhand.fairlib.explanations.real_people import RealValues
 from evenhand.fairlib.explanations.recourse import Recourse, RecourseSearch
 from evenhand.fairlib.methods.decided import predictions_of
 from evenhand.fairlib.methods.reasons import mean_row
@@ -359,16 +360,11 @@ class ExplainedModel:
             if direction == "fixed" or name not in self.encoder.groups_:
                 continue
             column = self.contract.column(name)
-            values = None
-            if not column.is_numeric or column.encoding not in ("standard", "unit"):
-                values = column.allowed
-                if column.logical_type == "boolean":
-                    values = (False, True)
             listed.append(
                 Changeable(
                     column=name,
                     direction=direction,
-                    values=values,
+                    values=_categories_of(column),
                     minimum=_number(column.minimum),
                     maximum=_number(column.maximum),
                     whole=column.logical_type == "integer",
@@ -404,9 +400,24 @@ class ExplainedModel:
     ) -> ComparablePeople:
         if (key, radius) not in self._comparables:
             self._comparables[key, radius] = ComparablePeople(
-                self.classifier, self.encoder, sensitive, metric, radius
+                self.classifier, self.encoder, sensitive, metric, radius, self._real_values()
             )
         return self._comparables[key, radius]
+
+    def _real_values(self) -> dict[str, RealValues]:
+        """The values that the contract lets people have, by column that the model reads."""
+        values = {}
+        for name in self.encoder.groups_:
+            column = self.contract.column(name)
+            values[name] = RealValues(
+                name,
+                values=(False, True) if column.logical_type == "boolean" else column.allowed,
+                minimum=_number_or_day(column.minimum),
+                maximum=_number_or_day(column.maximum),
+                whole=column.logical_type == "integer",
+                optional=not column.required,
+            )
+        return values
 
     def _sensitive_values(self) -> tuple[dict[str, list[Any]], str]:
         """The values that sensitive inputs may have, and the name of one whose values are not
@@ -480,6 +491,22 @@ def _number(value: Any) -> float | None:
     if value is None or isinstance(value, datetime.date):
         return None
     return float(value)
+
+
+def _number_or_day(value: Any) -> float | None:
+    """A bound as a number; of a date the days since 1970, as encodings count them."""
+    if isinstance(value, datetime.date):
+        return float((value - datetime.date(1970, 1, 1)).days)
+    return _number(value)
+
+
+def _categories_of(column: Column) -> Sequence[Any] | None:
+    """The categories that a column may have; None for numbers, and if they are not listed."""
+    if column.is_numeric and column.encoding in ("standard", "unit"):
+        return None
+    if column.logical_type == "boolean":
+        return (False, True)
+    return column.allowed
 
 
 def _plain(value: Any) -> Any:

@@ -8,6 +8,7 @@ from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
+from evenhand.tasks.cases.letter_texts import ENGLISH, letter_texts
 from evenhand.tasks.pages import formats
 from evenhand.tasks.pages.build import render
 from evenhand.tasks.pages.page_model import Block, Cell, Front, Page, Section, Table
@@ -33,11 +34,13 @@ def case_document(case: Case) -> Page:
 def letter(case: Case) -> str:
     """Write the letter to the person as HTML, in plain language."""
     template = _templates().get_template("letter.html.j2")
+    texts = letter_texts(case["language"])
     text: str = formats.printable(
         template.render(
             case=case,
-            steps=[recourse_sentence(change) for change in case["recourse"]["changes"]],
-            day=case["made"]["when"][:10],
+            t=texts,
+            steps=[recourse_sentence(change, texts.step) for change in case["recourse"]["changes"]],
+            day=texts.shown_day(case["made"]["when"][:10]),
         )
     )
     return text
@@ -54,10 +57,14 @@ def _templates() -> Environment:
     )
 
 
-def recourse_sentence(change: Mapping[str, Any]) -> str:
+def recourse_sentence(change: Mapping[str, Any], form: str = ENGLISH.step) -> str:
     """One change in words: ``years of work: 2 instead of 1``."""
     unit = f" {change['unit']}" if change["unit"] else ""
-    return f"{change['name']}: {change['to_shown']}{unit} instead of {change['from_shown']}{unit}"
+    return form.format(
+        name=change["name"],
+        after=f"{change['to_shown']}{unit}",
+        before=f"{change['from_shown']}{unit}",
+    )
 
 
 def _front(case: Case) -> Front:
@@ -79,7 +86,7 @@ def _front(case: Case) -> Front:
     ]
     return Front(
         kind="case file",
-        title=f"{decision['label']}: {decision['shown']}",
+        title=_title(decision),
         meta=[f"Case {case['case']}"],
         headline=headline(case),
         created=case["made"]["when"],
@@ -89,6 +96,15 @@ def _front(case: Case) -> Front:
         verdict_place=0,
         footer=FOOTER,
     )
+
+
+def _title(decision: Mapping[str, Any]) -> str:
+    """The decision, such as ``credit: bad``; a value such as ``hired`` says it alone."""
+    label = str(decision["label"]).replace("_", " ")
+    shown = str(decision["shown"])
+    if label.lower() in shown.lower().split():
+        return shown
+    return f"{label}: {shown}"
 
 
 def _stated(decision: Mapping[str, Any]) -> str:
@@ -160,8 +176,10 @@ def _reason_blocks(case: Case) -> Iterator[Block]:
     if reasons["refusal"]:
         yield f"**No reasons**: {reasons['refusal']}"
         return
-    if not reasons["principal"]:
-        yield "The decision is the favourable one, or no input moved it noticeably against it."
+    if case["decision"]["favourable"]:
+        yield "The decision is the favourable one: reasons are of adverse decisions."
+    elif not reasons["principal"]:
+        yield "No input moved the decision noticeably against the favourable one."
     else:
         rows: list[list[Any]] = []
         for place, reason in enumerate(reasons["principal"], 1):

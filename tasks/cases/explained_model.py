@@ -29,6 +29,7 @@ from evenhand.fairlib.explanations.real_people import RealValues
 from evenhand.fairlib.explanations.recourse import Recourse, RecourseSearch
 from evenhand.fairlib.methods.decided import predictions_of
 from evenhand.fairlib.methods.reasons import mean_row
+from evenhand.tasks.cases.letter_texts import primary
 from evenhand.tasks.errors import InputError
 from evenhand.tasks.filtering.checks import check_features
 from evenhand.tasks.filtering.filter_inputs import list_inputs
@@ -304,10 +305,17 @@ class ExplainedModel:
     def reason_text(self, name: str, language: str) -> str:
         """The text of a column's reason: the contract's, or else the column's name in words."""
         texts = self.terms.get(name, {}).get("adverse_reason", {})
-        for key in (language, LANGUAGE):
+        for key in (language, primary(language), LANGUAGE):
             if key in texts:
                 return str(texts[key])
         return self.spoken(name)
+
+    def lacks_texts(self, language: str) -> bool:
+        """Whether the contract has texts of reasons, and none in a language."""
+        languages = set()
+        for stated in self.terms.values():
+            languages |= set(stated.get("adverse_reason", {}))
+        return bool(languages) and not languages & {language, primary(language)}
 
     def _recourse(self, person: Person, wanted: Wanted, *, adverse: bool) -> dict[str, Any]:
         if not wanted.recourse or not adverse:

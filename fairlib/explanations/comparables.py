@@ -15,7 +15,7 @@ excluded: that is not known.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -98,6 +98,9 @@ class ComparablePeople:
         Fair distance up to which people are comparable.
     values : mapping of str to RealValues, default empty
         The values that real people may have in other columns.
+    groups_of : callable, or None, default None
+        ``groups_of(rows)`` is the group of each row, where decisions depend on it; then `sensitive`
+        may have columns that only the group depends on.
     """
 
     def __init__(
@@ -108,12 +111,15 @@ class ComparablePeople:
         metric: Metric | None = None,
         radius: float = 0.0,
         values: Mapping[str, RealValues] | None = None,
+        groups_of: Callable[[Sequence[Mapping[str, Any]]], Any] | None = None,
     ) -> None:
         self.model = model
         self.encoder = encoder
-        self.sensitive = {
-            name: list(values) for name, values in sensitive.items() if name in encoder.groups_
-        }
+        self.groups_of = groups_of
+        self.sensitive = {}
+        for name, listed in sensitive.items():
+            if name in encoder.groups_ or groups_of is not None:
+                self.sensitive[name] = list(listed)
         self.metric = metric
         self.radius = radius
         self.values = dict(values or {})
@@ -136,12 +142,11 @@ class ComparablePeople:
         -------
         Comparables
         """
-        if groups is not None:
+        if groups is not None and self.groups_of is None:
             reason = "decisions depend on the group, so that comparable people of two groups differ"
             return Comparables("refused", self.radius, "", reason=reason)
-        frame = frame_of([row], self.encoder)
-        encoded = self.encoder.transform(frame)
-        is_positive = bool(self._decisions(encoded)[0])
+        encoded = self.encoder.transform(frame_of([row], self.encoder))
+        is_positive = bool(self._decisions(encoded, [row])[0])
         nearest, tried, is_complete = self._nearest(row, encoded, is_positive=is_positive)
         if self.metric is None:
             return self._by_values(nearest, tried, is_complete=is_complete)
@@ -185,8 +190,11 @@ class ComparablePeople:
                 self._no_search = str(error).rstrip(".")
         return self._search
 
-    def _decisions(self, rows: Float32) -> Bool:
-        positive, _, _ = predictions_of(self.model, rows)
+    def _decisions(self, encoded: Float32, rows: Sequence[Mapping[str, Any]]) -> Bool:
+        groups = None
+        if self.groups_of is not None:
+            groups = self.groups_of(rows)
+        positive, _, _ = predictions_of(self.model, encoded, groups)
         return positive
 
     def _nearest(
@@ -205,7 +213,7 @@ class ComparablePeople:
             return None, 0, True
         rows = [{**row, **dict(zip(names, values, strict=True))} for values in combinations]
         encoded_others = self.encoder.transform(frame_of(rows, self.encoder))
-        is_other = self._decisions(encoded_others) != is_positive
+        is_other = self._decisions(encoded_others, rows) != is_positive
         distances = np.zeros(len(rows))
         if self.metric is not None:
             first = np.repeat(encoded.astype(np.float64), len(rows), axis=0)

@@ -97,6 +97,8 @@ class ExplainedModel:
         self.encoder = self.predictor.model.encoder
         self.classifier = self.predictor.classifier
         self.terms = terms
+        # the column that decisions depend on may be an input too
+        self.features = tuple(dict.fromkeys(self.predictor.model.features))
         self.label = self.contract.label
         self.favourable = self.label.favourable_code
         self.names = bundle.value_names
@@ -152,7 +154,7 @@ class ExplainedModel:
         """
         arrays = []
         names = []
-        for name in self.predictor.model.features:
+        for name in self.features:
             value = values.get(name)
             names.append(name)
             arrays.append(pa.array([value]))
@@ -184,7 +186,7 @@ class ExplainedModel:
         import pandas as pd
 
         columns: dict[str, Any] = {}
-        for name in self.predictor.model.features:
+        for name in self.features:
             values = [person.values[name] for person in people]
             if self.contract.column(name).is_numeric:
                 columns[name] = pd.array(values, dtype="Float64").to_numpy(
@@ -242,7 +244,7 @@ class ExplainedModel:
     def inputs(self, person: Person) -> dict[str, Any]:
         """The inputs that the model used, with their values, and the columns that it did not."""
         used = []
-        for name in self.predictor.model.features:
+        for name in self.features:
             column = self.words.column(name)
             used.append(
                 {
@@ -256,7 +258,7 @@ class ExplainedModel:
             )
         not_used = []
         for column in self.contract.columns:
-            if column.name not in self.predictor.model.features and column.role != "label":
+            if column.name not in self.features and column.role != "label":
                 not_used.append({"column": column.name, "role": column.role})
         return {"used": used, "not_used": not_used}
 
@@ -408,7 +410,13 @@ class ExplainedModel:
     ) -> ComparablePeople:
         if (key, radius) not in self._comparables:
             self._comparables[key, radius] = ComparablePeople(
-                self.classifier, self.encoder, sensitive, metric, radius, self._real_values()
+                self.classifier,
+                self.encoder,
+                sensitive,
+                metric,
+                radius,
+                self._real_values(),
+                groups_of=self._groups_of if self.predictor.groups_by else None,
             )
         return self._comparables[key, radius]
 
@@ -433,7 +441,8 @@ class ExplainedModel:
         """
         values: dict[str, list[Any]] = {}
         for column in self.contract.sensitive:
-            if column.name not in self.encoder.groups_:
+            is_read = column.name in self.encoder.groups_
+            if not is_read and column.name != self.predictor.groups_by:
                 continue
             listed = _values_of(column)
             if listed is None:
@@ -470,7 +479,16 @@ class ExplainedModel:
         row = {}
         for name in self.encoder.groups_:
             row[name] = person.values[name]
+        if self.predictor.groups_by:
+            row[self.predictor.groups_by] = person.values[self.predictor.groups_by]
         return row
+
+    def _groups_of(self, rows: Sequence[Mapping[str, Any]]) -> Any:
+        """The groups by which decisions are made, of rows with the sensitive columns."""
+        import pandas as pd
+
+        name = self.predictor.groups_by
+        return self.classifier.rule.groups_of(pd.DataFrame({name: [row[name] for row in rows]}))
 
     def _group(self, person: Person) -> Any:
         if not self.predictor.groups_by:

@@ -28,7 +28,7 @@ from evenhand.tasks.execution.fingerprint import now
 from evenhand.tasks.execution.store import Store
 from evenhand.tasks.registry.bundle import Bundle, open_bundle
 from evenhand.tasks.registry.client import case_terms, tracking_uri
-from evenhand.tasks.registry.ledger import actor
+from evenhand.tasks.registry.ledger import actor, search_for_alternatives
 from evenhand.tasks.registry.policy_terms import evaluating_version
 
 # Reported for a law from 2027 (not verified): records of adverse decisions for three years.
@@ -95,6 +95,13 @@ def open_model(
     return ExplainedModel(bundle, terms)
 
 
+def _equally_good(bundle: Bundle, store: Store) -> dict[str, Any] | None:
+    """What a search for alternatives to the version recorded; None without one."""
+    if bundle.version is None:
+        return None
+    return search_for_alternatives(tracking_uri(store), bundle.name, bundle.version)
+
+
 def _contract(path: str, bundle: Bundle) -> Contract:
     """The contract of a file; an `InputError` if it lacks an input of the model."""
     with input_errors("--contract: ", ContractError):
@@ -134,11 +141,12 @@ def make_cases(options: CaseOptions, store: Store, cases: CaseStore) -> Iterator
                 if model.is_adverse(is_positive)
             ]
         wanted = _wanted(options, model, store)
+        alternatives = _equally_good(model.bundle, store)
         made: list[str] = []
         for start in range(0, len(people), BLOCK):
             block = people[start : start + BLOCK]
             contents = [
-                _content(options, model, person, parts)
+                _content(options, model, person, parts) | {"alternatives": alternatives}
                 for person, parts in zip(block, model.explain(block, wanted), strict=True)
             ]
             with cases.writing():

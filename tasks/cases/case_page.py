@@ -102,7 +102,7 @@ def _title(decision: Mapping[str, Any]) -> str:
     """The decision, such as ``credit: bad``; a value such as ``hired`` says it alone."""
     label = str(decision["label"]).replace("_", " ")
     shown = str(decision["shown"])
-    if label.lower() in shown.lower().split():
+    if label.lower() in (shown.lower(), shown.lower().removeprefix("not ")):
         return shown
     return f"{label}: {shown}"
 
@@ -159,6 +159,7 @@ def _comparable_headline(item: Mapping[str, Any]) -> str:
 
 def _sections(case: Case) -> Iterator[Section]:
     yield from explanation_sections(case)
+    yield Section("alternatives", "Equally good models", list(_alternative_blocks(case)))
     yield Section("inputs", "Inputs", list(_input_blocks(case)))
     yield Section("review", "Human review", list(_review_blocks(case)))
     yield Section("contributions", "All contributions", list(_contributions(case)), folded=True)
@@ -265,6 +266,28 @@ def _comparable_facts(item: Mapping[str, Any]) -> list[str]:
     if item["reason"]:
         facts.append(f"Why: {item['reason']}")
     return facts
+
+
+def _alternative_blocks(case: Case) -> Iterator[Block]:
+    """What a search for alternatives to the version recorded about the people of its table."""
+    search = case.get("alternatives")
+    if not search:
+        return
+    yield (
+        f"A search for alternatives to this version on {search['when'][:10]} judged "
+        f"{search['models']} models; the best has a {search['metric']} that is smaller by "
+        f"{search['alternative_gap']:.3g}."
+    )
+    counts = search.get("multiplicity")
+    if counts:
+        several = formats.percent(counts["ambiguity"])
+        single = formats.percent(counts["discrepancy"])
+        yield (
+            f"{counts['models']} of them are as good as this version. At least one of these "
+            f"decides otherwise about {several} of {counts['people']:,} people, and a "
+            f"single one about up to {single}. "
+            "Whether this person is one of them is not known: the search keeps no person."
+        )
 
 
 def _input_blocks(case: Case) -> Iterator[Block]:

@@ -38,7 +38,12 @@ from evenhand.fairlib.distances.metric_base import Metric
 from evenhand.fairlib.explanations.choices import NUMBERS, Choices, frame_of
 from evenhand.fairlib.explanations.margin_bounds import MarginBounds, ModelMargins
 from evenhand.fairlib.methods.decided import predictions_of
-from evenhand.fairlib.preprocessing.encoder import FittedColumn, TableEncoder, UnseenCategories
+from evenhand.fairlib.preprocessing.encoder import (
+    MISSING,
+    FittedColumn,
+    TableEncoder,
+    UnseenCategories,
+)
 
 # Parts that are looked at for one person.
 MOST_PARTS = 3000
@@ -56,6 +61,8 @@ MOST_WHOLE = 200_000
 MOST_TESTED = 100
 # Sets of categories that columns of this kind can have are finite.
 LISTED = ("onehot", "binary", "ordinal")
+# Stands for every category that no training row had, where the encoder takes them.
+UNLISTED = "another value"
 FIRST_DAY = datetime.date(1970, 1, 1)
 
 
@@ -241,7 +248,9 @@ class RealPeopleSearch:
         """All categories that people may have, and their numbers, the same for everybody."""
         name = stated.column
         if name not in self._listed:
-            values: list[Any] = list(self.encoder.accepted(name))
+            values: list[Any] = [value for value in self.encoder.accepted(name) if value != MISSING]
+            if self.encoder.unseen == "ignore":
+                values.append(UNLISTED)
             if stated.values is not None:
                 values = list(stated.values)
             if stated.optional:

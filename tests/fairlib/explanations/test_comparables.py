@@ -9,12 +9,14 @@ import pandas as pd
 import pytest
 
 from evenhand.fairlib.distances.sensitive_subspace import SensitiveSubspace
-from evenhand.fairlib.explanations.comparables import comparable_people
+from evenhand.fairlib.explanations.comparables import ComparablePeople, comparable_people
 from evenhand.fairlib.explanations.ranked_reasons import (
     favourable_contributions,
     principal_reasons,
     reason_method,
 )
+from evenhand.fairlib.methods.calibration import Calibration
+from evenhand.fairlib.methods.decided import DecidedModel, GroupRule
 from evenhand.fairlib.methods.gbdt import GBDTClassifier
 from evenhand.fairlib.methods.networks.plain import NeuralNetworkClassifier
 from evenhand.fairlib.preprocessing.encoder import ColumnSpec, TableEncoder
@@ -41,6 +43,7 @@ def fitted() -> dict[str, Any]:
         "uneven": GBDTClassifier(**trees).fit(X, by_sex),  # type: ignore[arg-type]
         "network": NeuralNetworkClassifier(hidden=(8,), n_steps=200, random_state=0).fit(X, by_sex),
         "X": X,
+        "rows": frame.to_dict("records"),
     }
 
 
@@ -89,6 +92,37 @@ def test_what_is_neither_found_nor_proved_is_not_claimed(fitted: dict[str, Any])
     assert comparables.status == "unknown"
     assert "not whole" in comparables.reason
     assert 0.0 <= float(comparables.proved_radius or 0.0) < 5.0
+
+
+class HigherForWomen:
+    """Thresholds by group: women need a higher probability."""
+
+    def decide(self, probability: Any, groups: Any, uniform: Any) -> Any:
+        return probability >= np.where(np.asarray(groups) == "f", 0.9, 0.1)
+
+
+def test_people_of_other_groups_have_the_thresholds_of_their_group(fitted: dict[str, Any]) -> None:
+    """The trees decide by years alone, and the thresholds by sex."""
+    rule = GroupRule("sex", HigherForWomen(), "by hand")
+    model = DecidedModel(fitted["even"], Calibration("none"), rule)
+
+    def groups_of(rows: Any) -> Any:
+        return rule.groups_of(pd.DataFrame({"sex": [row["sex"] for row in rows]}))
+
+    probability = fitted["even"].predict_proba(fitted["X"])[:, 1]
+    between = int(np.flatnonzero((probability > 0.1) & (probability < 0.9))[0])
+    for people, status in ((VALUES, "found"), ({"sex": ["f"]}, "none")):
+        search = ComparablePeople(model, fitted["encoder"], people, groups_of=groups_of)
+        row = {**fitted["rows"][between], "sex": "f"}
+        comparables = search.find(row, "f")
+        assert comparables.status == status
+    assert search.find(row, "f").proved_radius == 0.0
+    with_metric = ComparablePeople(
+        model, fitted["encoder"], {"sex": ["f"]}, fitted["metric"], 0.1, groups_of=groups_of
+    )
+    refused = with_metric.find(row, "f")
+    assert refused.status == "refused"
+    assert "decisions depend on the group" in refused.reason
 
 
 def test_models_that_read_no_sensitive_column_are_even(fitted: dict[str, Any]) -> None:

@@ -25,7 +25,7 @@ import datetime
 import heapq
 import itertools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -124,7 +124,7 @@ class RealPeopleSearch:
     Parameters
     ----------
     model : Method or DecidedModel
-        Fitted, for two labels; decisions do not depend on a group.
+        Fitted, for two labels.
     encoder : TableEncoder
         Fitted encoder of its rows.
     metric : Metric
@@ -136,6 +136,8 @@ class RealPeopleSearch:
         in the range of the metric's training rows.
     most_parts : int, default 3000
         Parts that are looked at for one person before the search ends.
+    groups_of : callable, or None, default None
+        ``groups_of(rows)`` is the group of each row, where decisions depend on it.
 
     Raises
     ------
@@ -152,6 +154,7 @@ class RealPeopleSearch:
         values: Mapping[str, RealValues],
         *,
         most_parts: int = MOST_PARTS,
+        groups_of: Callable[[Sequence[Mapping[str, Any]]], Any] | None = None,
     ) -> None:
         self.model = model
         self.encoder = encoder
@@ -159,6 +162,11 @@ class RealPeopleSearch:
         self.radius = radius
         self.values = values
         self.most_parts = most_parts
+        self.groups_of = groups_of
+        if groups_of is not None and model.rule.attribute not in encoder.groups_:
+            raise NotProvedError(
+                f"decisions depend on the group by {model.rule.attribute!r}, which is no input."
+            )
         margins = ModelMargins.of(model)
         if margins is None:
             raise NotProvedError("no bounds are known for this kind of model.")
@@ -466,8 +474,7 @@ class _Search:
         choices = [column.choices for column in self.columns]
         self.margins: MarginBounds = settings.margins.bounds(encoded, choices, self.sign)
         # what is so near to the threshold is decided by the model itself
-        threshold = self.sign * settings.margins.threshold
-        self.limit = threshold - self.margins.rounding - SLACK
+        self.limit = settings.margins.limit(self.sign) - self.margins.rounding - SLACK
 
     def _near(self, columns: Sequence[Cells]) -> list[Cells]:
         """Without the categories that nobody within the radius has."""
@@ -608,7 +615,12 @@ class _Search:
         distance = settings.metric.distance(self.x[None], np.asarray(encoded, dtype=np.float64))
         if float(distance[0]) > settings.farthest:
             return None
-        positive, _, _ = predictions_of(settings.model, encoded)
+        groups = None
+        if settings.groups_of is not None:
+            if not decided_rows(settings.model, [other], settings.groups_of):
+                return None
+            groups = settings.groups_of([other])
+        positive, _, _ = predictions_of(settings.model, encoded, groups)
         if bool(positive[0]) == self.is_positive:
             return None
         differs = {}
@@ -628,3 +640,31 @@ class _Search:
         if stated is not None and stated.whole:
             return round(number)
         return number
+
+
+def decided_rows(
+    model: Any,
+    rows: Sequence[dict[str, Any]],
+    groups_of: Callable[[Sequence[Mapping[str, Any]]], Any],
+) -> list[dict[str, Any]]:
+    """The rows whose group has thresholds: nobody else can be decided about.
+
+    Parameters
+    ----------
+    model : DecidedModel
+        With a :class:`evenhand.fairlib.methods.decided.GroupRule`.
+    rows : sequence of dict of str to value
+        Values by column.
+    groups_of : callable
+        ``groups_of(rows)`` is the group of each row.
+
+    Returns
+    -------
+    list of dict of str to value
+    """
+    groups = groups_of(rows) if rows else ()
+    return [
+        row
+        for row, group in zip(rows, groups, strict=True)
+        if str(group) in model.rule.thresholds.thresholds
+    ]

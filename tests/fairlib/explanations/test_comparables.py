@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 
 from evenhand.fairlib.distances.sensitive_subspace import SensitiveSubspace
+from evenhand.fairlib.evaluation.group_thresholds import GroupThresholds
 from evenhand.fairlib.explanations.comparables import ComparablePeople, comparable_people
 from evenhand.fairlib.explanations.ranked_reasons import (
     favourable_contributions,
@@ -94,16 +95,13 @@ def test_what_is_neither_found_nor_proved_is_not_claimed(fitted: dict[str, Any])
     assert 0.0 <= float(comparables.proved_radius or 0.0) < 5.0
 
 
-class HigherForWomen:
-    """Thresholds by group: women need a higher probability."""
-
-    def decide(self, probability: Any, groups: Any, uniform: Any) -> Any:
-        return probability >= np.where(np.asarray(groups) == "f", 0.9, 0.1)
-
-
 def test_people_of_other_groups_have_the_thresholds_of_their_group(fitted: dict[str, Any]) -> None:
-    """The trees decide by years alone, and the thresholds by sex."""
-    rule = GroupRule("sex", HigherForWomen(), "by hand")
+    """The trees decide by years alone, and the thresholds by sex: women need a higher
+    probability. Nobody of a third sex, which has no threshold, is decided about.
+    """
+    by_sex = {"f": ((0.9, 1.0),), "m": ((0.1, 1.0),)}
+    thresholds = GroupThresholds("sex", "equalized_odds", 0.0, 1.0, 1.0, by_sex, {}, 0.0, 0.0)
+    rule = GroupRule("sex", thresholds, "by hand")
     model = DecidedModel(fitted["even"], Calibration("none"), rule)
 
     def groups_of(rows: Any) -> Any:
@@ -111,18 +109,16 @@ def test_people_of_other_groups_have_the_thresholds_of_their_group(fitted: dict[
 
     probability = fitted["even"].predict_proba(fitted["X"])[:, 1]
     between = int(np.flatnonzero((probability > 0.1) & (probability < 0.9))[0])
-    for people, status in ((VALUES, "found"), ({"sex": ["f"]}, "none")):
-        search = ComparablePeople(model, fitted["encoder"], people, groups_of=groups_of)
-        row = {**fitted["rows"][between], "sex": "f"}
-        comparables = search.find(row, "f")
-        assert comparables.status == status
-    assert search.find(row, "f").proved_radius == 0.0
-    with_metric = ComparablePeople(
-        model, fitted["encoder"], {"sex": ["f"]}, fitted["metric"], 0.1, groups_of=groups_of
-    )
-    refused = with_metric.find(row, "f")
+    row = {**fitted["rows"][between], "sex": "f"}
+    for people, status in ((["f", "m"], "found"), (["f", "x"], "none")):
+        arguments = (model, fitted["encoder"], {"sex": people})
+        search = ComparablePeople(*arguments, groups_of=groups_of)
+        assert search.find(row, "f").status == status
+        by_metric = ComparablePeople(*arguments, fitted["metric"], 0.1, groups_of=groups_of)
+        comparables = by_metric.find(row, "f")
+        assert (comparables.status, comparables.differs) == ("found", {"sex": "m"})
+    refused = ComparablePeople(model, fitted["encoder"], {"sex": ["f"]}).find(row, "f")
     assert refused.status == "refused"
-    assert "decisions depend on the group" in refused.reason
 
 
 def test_models_that_read_no_sensitive_column_are_even(fitted: dict[str, Any]) -> None:

@@ -151,7 +151,9 @@ class Steps:
             cached_record = self.store.find(name, key)
             refresh = cached_record is not None and not is_valid(cached_record)
         record, cached = self.engine.run(name, key, parameters, inputs, refresh=refresh)
-        self.finished[name] = FinishedStep(record, self.clock() - started, cached)
+        self.finished[name] = FinishedStep(
+            record, self.clock() - started, cached, modules=tuple(modules)
+        )
         seconds = round(self.clock() - started, 3)
         if cached:
             logs.event("cached", name, seconds=seconds)

@@ -781,6 +781,21 @@ def set_policy(
     min_version: str | None = option(
         "--min-version", "Lowest version of evenhand that measures (default: this one)."
     ),
+    alternative_gap: float | None = option(
+        "--alternative-gap",
+        "Largest gap to a less discriminatory alternative that a search may have found.",
+        min=0,
+    ),
+    alternative_metric: str | None = option(
+        "--alternative-metric", "Disparity that is searched (default: any)."
+    ),
+    alternative_models: int | None = option(
+        "--alternative-models", "Models that the search judges at least (default: 50).", min=1
+    ),
+    alternative_no_worse: list[str] | None = option(
+        "--alternative-no-worse",
+        "METRIC by NUMBER, kept by alternatives (default: balanced_accuracy by 0.005).",
+    ),
     approvals: int | None = option(
         "--approvals",
         "People other than the author who approve (default: 1 with --approved-by, else 0).",

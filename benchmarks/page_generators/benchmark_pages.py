@@ -27,6 +27,7 @@ from benchmarks.studies import (
     judged_methods,
     membership_study,
     method_fronts,
+    tune_first_answer,
     tune_under_load,
     tuned_jobs,
     tuned_limits,
@@ -85,6 +86,7 @@ def main() -> None:
     untuned += tuning_page.sections(read_result("tuning"), _provenance)
     untuned += tuned_jobs.sections(read_result("tuned_jobs"), _provenance)
     untuned += tuned_limits.sections(read_result("tuned_limits"), _provenance)
+    untuned += tune_first_answer.sections(read_result("tune_first_answer"), _provenance)
     untuned += tune_under_load.sections(read_result("tune_under_load"), _provenance)
     untuned += alternative_bounds.sections(read_result("alternative_bounds"), _provenance)
     operations = untuned + operations_page.sections(

@@ -14,7 +14,6 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv
-import pyarrow.dataset
 import pyarrow.parquet as pq
 
 from evenhand.tasks.errors import InputError, input_errors
@@ -501,13 +500,16 @@ def open_parquet(
         schema = common_schema(files, name)
 
     def blocks(before: int = skipped) -> Iterator[pa.RecordBatch]:
+        # imported lazily: it imports pandas
+        from pyarrow.dataset import dataset
+
         for file in files:
             where = f"{name}/{file.name}"
             if whole and len(files) == 1:
                 where = name
             with readable(where, "parquet"):
                 # a column that one file lacks is missing there
-                part = pyarrow.dataset.dataset(file, schema, format="parquet", partitioning="hive")
+                part = dataset(file, schema, format="parquet", partitioning="hive")
                 groups = []
                 for fragment in part.get_fragments():
                     groups.extend(row_groups_of(fragment))
@@ -528,12 +530,13 @@ def common_schema(files: Sequence[Path], name: str) -> pa.Schema:
     """Schema that holds the columns of all Parquet files of a folder; `InputError` if there is
     none.
     """
+    # imported lazily: it imports pandas
+    from pyarrow.dataset import dataset
+
     with readable(name, "parquet"):
         for file in files:
             check_unique(pq.read_schema(file).names, "the table")
-        parts = [
-            pyarrow.dataset.dataset(file, format="parquet", partitioning="hive") for file in files
-        ]
+        parts = [dataset(file, format="parquet", partitioning="hive") for file in files]
     try:
         return pa.unify_schemas([part.schema for part in parts], promote_options="default")
     except pa.ArrowException:

@@ -47,7 +47,7 @@ PANELS = {
         "verify",
         "documents",
     ),
-    "Operate": ("serve", "notify", "report", "cache", "repair"),
+    "Operate": ("serve", "notify", "report", "upgrade-report", "cache", "repair"),
     "Look up": ("jobs", "datasets", "methods", "metrics"),
 }
 
@@ -781,6 +781,21 @@ def set_policy(
     min_version: str | None = option(
         "--min-version", "Lowest version of evenhand that measures (default: this one)."
     ),
+    alternative_gap: float | None = option(
+        "--alternative-gap",
+        "Largest gap to a less discriminatory alternative that a search may have found.",
+        min=0,
+    ),
+    alternative_metric: str | None = option(
+        "--alternative-metric", "Disparity that is searched (default: any)."
+    ),
+    alternative_models: int | None = option(
+        "--alternative-models", "Models that the search judges at least (default: 50).", min=1
+    ),
+    alternative_no_worse: list[str] | None = option(
+        "--alternative-no-worse",
+        "METRIC by NUMBER, kept by alternatives (default: balanced_accuracy by 0.005).",
+    ),
     approvals: int | None = option(
         "--approvals",
         "People other than the author who approve (default: 1 with --approved-by, else 0).",
@@ -814,6 +829,20 @@ def set_policy(
 @command("promote", "as_json", "store_url", name="show", to=policy_app)
 def show_policy(model: ModelName) -> None:
     """Print a model's policy."""
+
+
+@command("upgrade", "as_json", "store_url", name="upgrade-report")
+def upgrade_report(
+    jobs: list[str] | None = typer.Argument(None, help="Shipped jobs, or paths of job files."),
+    deployments: Path | None = option(
+        "--deployments", "File of deployments, such as deploy/prefect.yaml: its retrainings too."
+    ),
+    nights: int = option("--nights", "Nights over which listed models are spread.", 1, min=1),
+    write: bool = option("--write", "Write the nights into the store, for the runs.", False),
+) -> None:
+    """Show what the installed code would train again, and why; train nothing. Run it before an
+    upgrade, with the new release.
+    """
 
 
 @command("services", "as_json")

@@ -483,10 +483,11 @@ def _is_same_move(made: Record | None, content: Mapping[str, Any]) -> bool:
 
 
 def _refuse_new_evidence(record: Record, name: str, version: str) -> None:
-    """Raise `EvidenceChangedError` for a policy, or for an evaluation or a refusal of the
-    version.
+    """Raise `EvidenceChangedError` for a policy, or for an evaluation, a refusal or a search for
+    alternatives of the version.
     """
-    is_about = record.kind in ("evaluation", "refusal") and record.content.get("version") == version
+    kinds = ("evaluation", "refusal", "alternative")
+    is_about = record.kind in kinds and record.content.get("version") == version
     if record.kind == "policy" or is_about:
         raise EvidenceChangedError(
             f"the record of a {record.kind} of {name} was added at the same moment, by "

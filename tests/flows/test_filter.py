@@ -6,6 +6,8 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -499,3 +501,14 @@ class TestWatching:
         assert set((desk.store / "runs").iterdir()) == before
         execute(job, store, "named", lambda done, total, values: None)
         assert {run.name for run in set((desk.store / "runs").iterdir()) - before} == {"named"}
+
+
+def test_a_look_for_new_files_imports_no_heavy_library() -> None:
+    # a process of its own (1 s): this one has imported everything
+    modules = ["flows.file_runs", "flows.filter", "flows.predict", "flows.proxy_jobs"]
+    modules += ["tasks.pages.fronts.filter_front", "tasks.pages.fronts.predict_front"]
+    imports = "; ".join(f"import evenhand.{name}" for name in modules)
+    heavy = {"sklearn", "scipy", "torch", "xgboost", "numba", "sqlalchemy", "mlflow", "prefect"}
+    code = f"import sys; {imports}; print(*({heavy!r} & {{*sys.modules}}))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == []

@@ -218,11 +218,10 @@ class RealPeopleSearch:
             places = np.array(self.encoder.groups_[item.name])
             ends = (lowest[places], highest[places])
             stated = self.values.get(item.name, RealValues(item.name))
-            own = row[item.name]
             if item.kind in LISTED:
                 cells = self._categories(stated, row, encoded[places], places, ends)
             elif item.kind in (*NUMBERS, "date"):
-                cells = self._numbers(item, stated, own, encoded[places], places, ends)
+                cells = self._numbers(item, stated, row, encoded[places], places, ends)
             elif (ends[0] < ends[1]).any():
                 raise NotListedError(
                     f"values of the encoding {item.kind} cannot be listed (column {item.name})"
@@ -281,12 +280,13 @@ class RealPeopleSearch:
         self,
         item: FittedColumn,
         stated: RealValues,
-        own: Any,
+        row: Mapping[str, Any],
         own_row: Float32,
         places: Index,
         ends: tuple[Float, Float],
     ) -> Cells:
         """Numbers within reach, and the missing value, if it is."""
+        own = row[item.name]
         low, high = _stated_ends(item, stated, ends)
         cells = Cells.of_single(item.name, places, [own], own_row[None])
         moves = bool(ends[0][0] < ends[1][0])
@@ -294,18 +294,22 @@ class RealPeopleSearch:
         if has_indicator and own is None:
             moves = bool(ends[0][1] <= 0.0)
         if moves and low <= high:
-            if stated.values is not None:
-                intervals = _listed_numbers(item, stated.values, low, high)
-            elif stated.whole or item.kind == "date":
-                intervals = self._whole(item, low, high, int(places[0]))
-            else:
-                intervals = self._between_cuts(item, low, high, int(places[0]))
+            intervals = self._intervals(item, stated, low, high, int(places[0]))
             cells = cells.joined(intervals, own=None if own is None else float(own_row[0]))
         if has_indicator and stated.optional and own is not None and ends[1][1] >= 1.0:
-            missing = np.zeros((1, len(places)), dtype=np.float32)
-            missing[0, 1] = 1.0
-            cells = cells.with_missing(missing)
+            without = frame_of([{**row, item.name: None}], self.encoder)
+            cells = cells.with_missing(self.encoder.transform(without)[:, places])
         return cells
+
+    def _intervals(
+        self, item: FittedColumn, stated: RealValues, low: float, high: float, place: int
+    ) -> Intervals:
+        """Numbers of a column between two ends, as the column has them."""
+        if stated.values is not None:
+            return _listed_numbers(item, stated.values, low, high)
+        if stated.whole or item.kind == "date":
+            return self._whole(item, low, high, place)
+        return self._between_cuts(item, low, high, place)
 
     def _whole(self, item: FittedColumn, low: float, high: float, place: int) -> Intervals:
         """Whole numbers, each on its own, or of many those between two splits together."""
@@ -515,20 +519,21 @@ class _Search:
             if all(len(positions) == 1 for positions in domain):
                 open_ends += self._has_width(domain)
                 continue
-            column, chosen = self.margins.division(domain)
-            positions = domain[column]
-            is_chosen = np.isin(positions, chosen)
-            for half in (positions[is_chosen], positions[~is_chosen]):
-                part = list(domain)
-                part[column] = half
+            for part in self._halves(domain):
                 self._push(heap, counter, part)
-        if heap:
-            reason = f"the search ended after {parts:,} parts"
-            return SearchedPeople("unknown", reason=reason, parts=parts)
-        if open_ends:
-            reason = "a person may exist between two numbers of a column"
-            return SearchedPeople("unknown", reason=reason, parts=parts)
-        return SearchedPeople("none", parts=parts)
+        return _not_found(parts, has_parts=bool(heap), has_open_ends=open_ends > 0)
+
+    def _halves(self, domain: Sequence[Index]) -> list[list[Index]]:
+        """Both halves of a part, where its margins divide it best."""
+        column, chosen = self.margins.division(domain)
+        positions = domain[column]
+        is_chosen = np.isin(positions, chosen)
+        parts = []
+        for half in (positions[is_chosen], positions[~is_chosen]):
+            part = list(domain)
+            part[column] = half
+            parts.append(part)
+        return parts
 
     def _push(self, heap: list[Any], counter: Any, domain: list[Index]) -> None:
         upper = self.margins.upper(domain)
@@ -615,19 +620,24 @@ class _Search:
         distance = settings.metric.distance(self.x[None], np.asarray(encoded, dtype=np.float64))
         if float(distance[0]) > settings.farthest:
             return None
-        groups = None
-        if settings.groups_of is not None:
-            if not decided_rows(settings.model, [other], settings.groups_of):
-                return None
-            groups = settings.groups_of([other])
-        positive, _, _ = predictions_of(settings.model, encoded, groups)
-        if bool(positive[0]) == self.is_positive:
+        if not self._is_otherwise(other, encoded):
             return None
         differs = {}
         for name, value in other.items():
             if value != self.row[name]:
                 differs[name] = value
         return differs, float(distance[0])
+
+    def _is_otherwise(self, other: dict[str, Any], encoded: Float32) -> bool:
+        """Whether the model itself decides otherwise about another person."""
+        settings = self.settings
+        groups = None
+        if settings.groups_of is not None:
+            if not decided_rows(settings.model, [other], settings.groups_of):
+                return False
+            groups = settings.groups_of([other])
+        positive, _, _ = predictions_of(settings.model, encoded, groups)
+        return bool(positive[0]) != self.is_positive
 
     def _number(self, choices: Choices, encoded: float) -> Any:
         """The value of a number of the matrix, whole where the column has whole numbers."""
@@ -640,6 +650,17 @@ class _Search:
         if stated is not None and stated.whole:
             return round(number)
         return number
+
+
+def _not_found(parts: int, *, has_parts: bool, has_open_ends: bool) -> SearchedPeople:
+    """What is known where nobody was found."""
+    if has_parts:
+        reason = f"the search ended after {parts:,} parts"
+        return SearchedPeople("unknown", reason=reason, parts=parts)
+    if has_open_ends:
+        reason = "a person may exist between two numbers of a column"
+        return SearchedPeople("unknown", reason=reason, parts=parts)
+    return SearchedPeople("none", parts=parts)
 
 
 def decided_rows(

@@ -95,7 +95,7 @@ def test_what_is_neither_found_nor_proved_is_not_claimed(fitted: dict[str, Any])
     assert 0.0 <= float(comparables.proved_radius or 0.0) < 5.0
 
 
-def test_people_of_other_groups_have_the_thresholds_of_their_group(fitted: dict[str, Any]) -> None:
+def test_other_groups_have_the_thresholds_of_their_group(fitted: dict[str, Any]) -> None:
     """The trees decide by years alone, and the thresholds by sex: women need a higher
     probability. Nobody of a third sex, which has no threshold, is decided about.
     """

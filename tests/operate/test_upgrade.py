@@ -99,6 +99,8 @@ def test_the_page_has_the_commands() -> None:
     # no password in an argument, which every account can read
     for heading in ("Back up", "Restore", "Migrate"):
         for command in commands(heading):
-            assert "://evenhand:" not in command.replace("=postgresql+asyncpg://evenhand:", ""), command
+            assert "://evenhand:" not in command.replace("=postgresql+asyncpg://evenhand:", ""), (
+                command
+            )
     shown = subprocess.run(["sh", "-n", ROOT / "deploy" / "local.sh"], capture_output=True)
     assert shown.returncode == 0

@@ -170,7 +170,7 @@ def test_a_disk_that_is_full(stack: Stack) -> None:
         run = stack.run(store=str(place / "store"))
         ended = stack.wait_for_state(run, "Completed", "Failed", "Crashed")
         assert ended["state_name"] == "Failed"
-        assert "full" in ended["state"]["message"], ended["state"]["message"]
+        assert "the disk is full" in ended["state"]["message"], ended["state"]["message"]
         stack.wait_for_alert("Failed")
         subprocess.run(["mount", "-o", "remount,size=200m", place], check=True)
         stack.seed -= 1

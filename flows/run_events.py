@@ -151,9 +151,11 @@ def describe(verdict: Verdict, model: str) -> dict[str, Any] | None:
         return None
     related = []
     version = None
+    alias = ""
     if verdict.model is not None and verdict.model.get("version"):
         model = str(verdict.model["name"])
         version = str(verdict.model["version"])
+        alias = str(verdict.model.get("alias") or "")
         related.append(
             {
                 "prefect.resource.id": f"evenhand.version.{model}.{version}",
@@ -171,6 +173,7 @@ def describe(verdict: Verdict, model: str) -> dict[str, Any] | None:
             "prefect.resource.id": f"evenhand.model.{model}",
             "prefect.resource.name": model,
             "evenhand.run": verdict.run_id,
+            "evenhand.alias": alias,
         },
         "related": related,
         "payload": {
@@ -179,6 +182,7 @@ def describe(verdict: Verdict, model: str) -> dict[str, Any] | None:
             "exit_code": verdict.exit_code,
             "model": model,
             "version": version,
+            "alias": alias,
             "refused": failed_gates,
             "notes": list(verdict.notes),
             "report": verdict.artifacts.get("report"),

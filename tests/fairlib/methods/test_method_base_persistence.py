@@ -23,6 +23,8 @@ SMALL: dict[str, dict[str, Any]] = {
     "faias": {"hidden": (8, 8), "n_epochs": 3, "batch_size": 32},
     "adversarial-debiasing": {"hidden": (8,), "n_epochs": 3},
     "exponentiated-gradient": {"max_iter": 5},
+    "sklearn:HistGradientBoostingClassifier": {"max_iter": 5, "max_leaf_nodes": 4},
+    "sklearn:RandomForestClassifier": {"n_estimators": 5, "max_leaf_nodes": 4},
 }
 
 

@@ -81,7 +81,7 @@ def write_estimator(estimator: Any, path: Path) -> None:
     names = _renumber(schema)
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as target:
         for old_name, new_name in names.items():
-            _add(target, new_name, members[old_name])
+            _add(target, new_name, _without_padding(members[old_name]))
         _add(target, SCHEMA, json.dumps(schema).encode())
 
 
@@ -89,6 +89,21 @@ def _add(target: zipfile.ZipFile, name: str, content: bytes) -> None:
     entry = zipfile.ZipInfo(name, MADE)
     entry.compress_type = zipfile.ZIP_DEFLATED
     target.writestr(entry, content)
+
+
+def _without_padding(content: bytes) -> bytes:
+    """Return a saved array whose bytes between the fields of its records are 0; they are what
+    happened to be in memory.
+    """
+    array = np.load(io.BytesIO(content), allow_pickle=False)
+    if array.dtype.names is None:
+        return content
+    clean = np.zeros(array.shape, array.dtype)
+    for name in array.dtype.names:
+        clean[name] = array[name]
+    target = io.BytesIO()
+    np.save(target, clean, allow_pickle=False)
+    return target.getvalue()
 
 
 def _renumber(schema: Any) -> dict[str, str]:
@@ -188,7 +203,10 @@ class SklearnClassifier(Comparator):
         return estimator
 
     def _positive_probability(self, X: Float32) -> Float:
-        return np.asarray(self.estimator_.predict_proba(X)[:, 1], dtype=np.float64)
+        return self._probabilities(X)[:, 1]
+
+    def _probabilities(self, X: Float32) -> Float:
+        return np.asarray(self.estimator_.predict_proba(X), dtype=np.float64)
 
     def _write(self, folder: Path) -> None:
         write_estimator(self.estimator_, folder / ESTIMATOR_FILE)

@@ -90,7 +90,9 @@ def test_every_method_refuses_one_label_and_no_steps(name: str, people: People) 
         fit(build(name), X, np.zeros(40), group)
     parameters = build(name).get_params(deep=False)
     steps = next(
-        each for each in ("n_step", "n_steps", "n_epochs", "max_iter") if each in parameters
+        each
+        for each in ("n_step", "n_steps", "n_epochs", "max_iter", "n_estimators")
+        if each in parameters
     )
     with pytest.raises(ValueError, match=f"{steps} .*at least 1"):
         fit(build(name).set_params(**{steps: 0}), X, y, group)

@@ -426,4 +426,8 @@ def record_content(document: Mapping[str, Any], digest: str) -> dict[str, Any]:
         "study": document["study"],
         "digest": digest,
     }
+    counts = result.get("multiplicity")
+    if counts is not None:
+        shown = ("models", "people", "ambiguity", "discrepancy")
+        content["multiplicity"] = {key: counts[key] for key in shown}
     return dict(json.loads(json.dumps(content)))

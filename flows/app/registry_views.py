@@ -55,6 +55,7 @@ class VersionScreen:
     screen: Screen
     is_champion: bool
     was_champion: bool
+    asks: bool = False  # whether it asks a person for one feature after another
     aliases: Sequence[str] = field(default_factory=tuple)
 
 
@@ -281,7 +282,18 @@ def version_screen(uri: str, name: str, version: str) -> VersionScreen:
         lead.append(formats.sentence(f"{refused}."))
     sections = [_evaluations(chain, version), _of_version(chain, version)]
     screen = Screen(f"{name}, version {version}", lead, sections)
-    return VersionScreen(name, version, judgement, screen, is_champion, was_champion, aliases)
+    evaluation = _newest_evaluation(chain, version)
+    values = evaluation.content.get("values") if evaluation is not None else None
+    return VersionScreen(
+        name=name,
+        version=version,
+        judgement=judgement,
+        screen=screen,
+        is_champion=is_champion,
+        was_champion=was_champion,
+        asks="features_asked" in (values or {}),
+        aliases=aliases,
+    )
 
 
 def _require_version(chain: Chain, version: str) -> None:

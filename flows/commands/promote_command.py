@@ -175,13 +175,25 @@ def refuse(
     with signing_with(key):
         registry, name, version = _version(model, store_url)
         made = policy.refuse(registry, name, version, reason)
+    kept = _aliases_of(registry, name, version)
     if as_json:
-        print(json.dumps(redacted({"name": name, "record": _row(made)})))
+        print(json.dumps(redacted({"name": name, "record": _row(made), "aliases": kept})))
         return
     print(
         f"record {made.number}: {made.who} refuses {name} version {version}: "
         f"{made.content['reason']}"
     )
+    for alias in kept:
+        print(
+            f"it is still {alias}: a refusal keeps it from getting an alias and takes none away; "
+            f"`evenhand promote {name}/VERSION --alias {alias}` replaces it"
+        )
+
+
+def _aliases_of(registry: str, name: str, version: str) -> list[str]:
+    """Aliases that a version has at present."""
+    aliases = audit.history(registry, name).aliases
+    return sorted(alias for alias, holder in aliases.items() if holder == version)
 
 
 def sign(model: str, key: Path, store_url: str | None, as_json: bool = False) -> None:

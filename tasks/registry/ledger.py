@@ -535,6 +535,21 @@ def current_policy(uri: str, name: str) -> dict[str, Any] | None:
     return ask_once(uri, f"policy of {name}", look_up) or None
 
 
+def search_for_alternatives(uri: str, name: str, version: str) -> dict[str, Any] | None:
+    """Content of the last record of a search for alternatives to a version, with its time; None
+    without one.
+    """
+
+    def look_up() -> dict[str, Any]:
+        with registry_client(uri) as client:
+            records = read_chain(client, name).of("alternative", version)
+        if not records:
+            return {}
+        return {**records[-1].content, "when": records[-1].when}
+
+    return ask_once(uri, f"alternatives to {name}/{version}", look_up) or None
+
+
 def anchor_of(chain: Chain) -> dict[str, Any]:
     """The end of a chain, to keep where writers of the registry cannot reach it."""
     last = chain.records[-1]

@@ -130,6 +130,10 @@ def test_the_record_of_a_search_is_described() -> None:
         "search for alternatives: gap_max.sex smaller by 0.12 found in 5 models"
     )
     assert record._is_valid()
+    counts = {"models": 2, "people": 9, "ambiguity": 0.5, "discrepancy": 0.2, "by_group": {}}
+    content["multiplicity"] = counts
+    kept = record_content({"alternative": content, "study": "people-1"}, "0" * 64)
+    assert kept["multiplicity"] == {key: counts[key] for key in counts if key != "by_group"}
     assert not replace(record, content={"version": "3"})._is_valid()
 
 

@@ -142,6 +142,7 @@ def german_differences() -> Iterator[str]:
 
 def sensei_points() -> Iterator[str]:
     """Yield the points of our job on Adult over ρ."""
+    yield from sensei_paper_tables.own_rows()
     yield from sensei_paper_tables.budget_table()
     names = ("balanced_accuracy", "consistency.spouse", "consistency.gender_race", "gap_rms.sex")
     yield "Adult, our job, over ρ (the paper has no such figure):\n"

@@ -7,8 +7,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from benchmarks.common import read_result
+from benchmarks.page_generators.paper_tables import COMMAND, ours_text
 from benchmarks.reproductions import unseen_terms
 from benchmarks.reproductions.paper_claims import decimal
+from benchmarks.reproductions.paper_results import measured_row, stored
+from benchmarks.reproductions.paper_rows import ROWS
 from benchmarks.reproductions.sensei_budget import INDEPENDENT_SPLIT, chosen
 
 BUDGET_METRICS = (
@@ -35,6 +38,31 @@ def budget_table() -> Iterator[str]:
         yield f"| {row['perturbation_budget']:g} | {row['n_steps']:,} | {' | '.join(texts)} | {mark} |"
     yield ""
     yield "`python -m benchmarks.reproductions.sensei_budget`\n"
+
+
+def own_rows() -> Iterator[str]:
+    """Yield SenSeI's rows on Adult: that of the chosen budget first, then ours."""
+    rows = [row for row in ROWS["sensei"] if row.row == "sensei"]
+    measured_rows = stored("sensei")["rows"]
+    yield "Ours of SenSeI with ρ = 40, whose printed row is not legible:\n"
+    yield f"| row | splits | {' | '.join(BUDGET_METRICS)} |"
+    yield f"|---|---|{'---|' * len(BUDGET_METRICS)}"
+    notes = []
+    for row in rows:
+        entry = measured_rows.get(row.key)
+        if entry is None:
+            continue
+        values = [measured_row(entry, name) for name in BUDGET_METRICS]
+        texts = [ours_text(value) if value else "" for value in values]
+        name = row.variant or "equal classes, chosen budget"
+        yield f"| {name} | {entry['splits']} | {' | '.join(texts)} |"
+        seen = f" **A choice has seen these people:** {row.seen}." if row.seen else ""
+        notes.append(
+            f"- *{name}* differs: {row.differs}.{seen} `{COMMAND} sensei --row '{row.key}'`"
+        )
+    yield ""
+    yield from notes
+    yield ""
 
 
 def terms_table(kind: str) -> Iterator[str]:
@@ -73,14 +101,22 @@ def _terms_of_table(table: str, kind: str) -> Iterator[str]:
                 cells.append(_difference(unseen_terms.difference(table, rho, name)))
         yield f"| {rho} | {' | '.join(cells)} |"
     yield ""
-    yield f"{_answer(table, kind)} Mini-batches have equal classes and decisions are at one half, as printed; the network has 100"
+    yield f"{answer_in_words(table, kind)} Mini-batches have equal classes and decisions are at one half, as printed; the network has 100"
     yield "units in place of 2,000, and the vectors are of MiniLM as it is. SenSeI's search may go to the corners of the box of the free"
     yield "directions, where a vector would be several times as long as any sentence's ([the proof](../text.md#the-proof)): with a"
     yield f"large ρ the network gives up its task. `python -m benchmarks.studies.unseen_terms --table {table}`\n"
 
 
-def _answer(table: str, kind: str) -> str:
-    """Whether SenSeI is better than CLP on unseen terms, by more than two standard errors."""
+def answer_in_words(table: str, kind: str) -> str:
+    """Return whether SenSeI is better than CLP on unseen terms, by more than two standard errors.
+
+    Parameters
+    ----------
+    table
+        The table of sentences.
+    kind
+        ``consistency`` or ``deviation``.
+    """
     sign = 1.0 if kind == "consistency" else -1.0
     verdicts: dict[str, list[str]] = {}
     for rho in unseen_terms.rhos(table):

@@ -418,6 +418,9 @@ def predict(
     ),
     partition: str | None = option("--partition", PARTITION_TEXT),
     since: str | None = option("--since", SINCE_TEXT),
+    in_database: bool = option(
+        "--in-database", "Let the database of both tables compute the predictions.", False
+    ),
     reasons: int | None = option("--reasons", "Number of reasons for each prediction."),
     adverse: bool = option(
         "--adverse", "Reasons of negative decisions only, as principal reasons.", False

@@ -224,6 +224,11 @@ def _fill(verdict: Verdict, plan: FilesPlan, summary: RunSummary, judge: Any) ->
             verdict.status = "failed"
     if summary.outside_columns:
         verdict.notes.append(_outside_note(plan, summary))
+    if summary.read_rows:
+        verdict.notes.append(
+            f"{summary.read_rows:,} rows were read and judged outside the database: they break the "
+            "contract, are outside its bounds, or have a category that no training row had"
+        )
     verdict.seconds = {plan.verb: round(summary.seconds, 3)}
     verdict.metrics = {
         "rows_in": summary.rows_in,

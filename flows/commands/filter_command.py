@@ -41,17 +41,21 @@ def predict(
     output_url: str,
     partition: str | None,
     since: str | None,
+    in_database: bool,
     reasons: int | None,
     adverse: bool,
     overrides: Sequence[str] | None,
     **common: Any,
 ) -> int:
     """Predict, and print the result."""
+    chosen = [*(overrides or ()), *_partitions("predict", partition, since)]
+    if in_database:
+        chosen.append("predict.in_database=true")
     arguments = {
         "model": model,
         "input": input_url,
         "output": output_url,
-        "overrides": [*(overrides or ()), *_partitions("predict", partition, since)],
+        "overrides": chosen,
         "reasons": reasons,
         "adverse": adverse,
     }

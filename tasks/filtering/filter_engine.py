@@ -11,7 +11,7 @@ from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -44,6 +44,9 @@ from evenhand.tasks.filtering.table_inputs import TABLE, list_partitions
 from evenhand.tasks.sources.databases import is_database
 from evenhand.tasks.sources.table_reader import os_reason
 
+if TYPE_CHECKING:
+    from evenhand.tasks.filtering.in_database import Pushed
+
 JUDGES: dict[str, type[Judge]] = {"filter": RowFilter, "predict": RowPredictor}
 # A row group is written when it holds this many bytes or rows.
 GROUP_BYTES = 32 << 20
@@ -74,6 +77,7 @@ class UnitResult:
 
     records: tuple[UnitRecord, ...] = ()
     failure: str | None = None
+    read_rows: int = 0  # of a unit that the database judged: rows that were judged here
 
 
 def plan_units(file: InputFile, output: str, settings: FileSettings) -> list[UnitSpec]:
@@ -120,23 +124,36 @@ def _judge(folder: str, digest: str, settings: FileSettings, version: str) -> Ju
     return JUDGES[settings.section].load(folder, settings, version)
 
 
-def process_unit(unit: UnitSpec, judge: Judge) -> UnitResult:
+def process_unit(unit: UnitSpec, judge: Judge, *, in_database: bool | None = None) -> UnitResult:
     """Judge a unit: write its parts and records, or report why its file cannot be judged.
 
+    `in_database` says whether a database judges its own rows (default: as the judge does).
     Raises `NotCarriedOut` if the output cannot be written.
     """
     output = open_output(unit.output)
+    if in_database is None:
+        in_database = judge.in_database
     try:
         with ExitStack() as files:
-            if unit.file.format == TABLE:
-                stream = read_table(unit.file, judge, files)
-            elif unit.groups is not None:
-                stream = read_parquet(unit.file, unit.groups, judge, files, threads=unit.threads)
+            pushed = None
+            if in_database:
+                # imported lazily: most runs read their rows
+                from evenhand.tasks.filtering.in_database import judged_partition
+
+                pushed = files.enter_context(judged_partition(unit.file, judge, output))
+                stream = pushed.stream
             else:
-                stream = read_rows(unit.file, judge, files)
+                stream = _stream(unit, judge, files)
             folder = files.enter_context(output.workdir())
-            return UnitResult(tuple(_records(_Work(unit, stream, output, folder, judge))))
-    except (InputError, ContractViolation) as error:
+            records = tuple(_records(_Work(unit, stream, output, folder, judge, pushed)))
+            if pushed is None:
+                return UnitResult(records)
+            return UnitResult(records, read_rows=records[0].rows_in - pushed.rows)
+    except ContractViolation as error:
+        if in_database:  # the message counts among all rows
+            return process_unit(unit, judge, in_database=False)
+        return UnitResult(failure=str(error))
+    except InputError as error:
         return UnitResult(failure=str(error))
     except pa.ArrowException as error:
         reason = (
@@ -149,12 +166,22 @@ def process_unit(unit: UnitSpec, judge: Judge) -> UnitResult:
         ) from None
 
 
+def _stream(unit: UnitSpec, judge: Judge, files: ExitStack) -> Stream:
+    """Read the rows of a unit; `files` closes what is opened."""
+    if unit.file.format == TABLE:
+        return read_table(unit.file, judge, files)
+    if unit.groups is not None:
+        return read_parquet(unit.file, unit.groups, judge, files, threads=unit.threads)
+    return read_rows(unit.file, judge, files)
+
+
 class _Work(NamedTuple):
     unit: UnitSpec
     stream: Stream
     output: OutputFolder
     folder: Path
     judge: Judge
+    pushed: Pushed | None = None  # rows that the database has judged
 
 
 def _records(work: _Work) -> Iterator[UnitRecord]:
@@ -211,9 +238,16 @@ class _OpenPart:
         options = {"compression": work.judge.settings.compression, "use_dictionary": dictionaries}
         self._accepted = _PartWriter(work.folder / f"part-{index}", accepted, options)
         self._broken = _PartWriter(work.folder / f"quarantine-{index}", schema, options)
-        self._rows = self._dropped = self._outside = 0
+        self._rows = 0
+        self._dropped = 0
+        self._outside = 0
         self._outside_columns = Counter[str]()
         self._masses = np.zeros(len(work.judge.weights))
+        self._pushed_rows = 0
+        if work.pushed is not None:
+            self._pushed_rows = work.pushed.rows
+            self._rows += work.pushed.rows
+            self._masses += work.pushed.masses
 
     def add(self, judged: Judged, rows: int) -> None:
         """Add a batch."""
@@ -246,7 +280,7 @@ class _OpenPart:
             proxy_version=judge.model.version,
             settings=judge.settings.digest,
             rows_in=self._rows,
-            rows_out=self._accepted.rows,
+            rows_out=self._accepted.rows + self._pushed_rows,
             quarantined=self._broken.rows,
             dropped=self._dropped,
             expected=float(self._masses @ judge.weights),
@@ -257,7 +291,7 @@ class _OpenPart:
             outside=self._outside,
             outside_columns=dict(self._outside_columns),
         )
-        output.write_record(record)
+        output.write_record(record, self.work.pushed)
         return record
 
 
@@ -390,7 +424,8 @@ def process_files(
         for done, (unit, result) in enumerate(judged, start=1):
             run.note(unit, result)
             report(done)
-        return summary([state.outcome for state in run.files.values()], place.records())
+        outcomes = [state.outcome for state in run.files.values()]
+        return replace(summary(outcomes, place.records()), read_rows=run.read_rows)
 
 
 def as_finished(
@@ -439,6 +474,7 @@ class _Run:
             self.before[record.file].append(record)
         self.files = {file.name: _FileState(file, self.before.pop(file.name, [])) for file in files}
         self.rows_in = 0
+        self.read_rows = 0
 
     @property
     def has_failures(self) -> bool:
@@ -515,6 +551,7 @@ class _Run:
         state = self.files[unit.file.name]
         if result.failure is not None and (state.failure is None or unit.index < state.failure[0]):
             state.failure = (unit.index, result.failure)
+        self.read_rows += result.read_rows
         for record in result.records:
             state.records[record.index] = record
             self.rows_in += record.rows_in

@@ -62,7 +62,7 @@ def list_partitions(
         raise InputError(
             f"the output {without_secrets(location)} is the input: choose another table."
         )
-    table, engine = _reflected(location)
+    table, engine = reflected(location)
     name = table.name
     column = _column(table, settings.partition_by, section, "partition_by")
     watermark = _column(table, settings.watermark, section, "watermark")
@@ -126,8 +126,8 @@ def read_partition(file: InputFile, columns: list[str], files: ExitStack) -> Any
     """Give the schema of some columns of a partition, and its rows in batches."""
     import sqlalchemy as sa
 
-    table, engine = _reflected(file.url)
-    schema = pa.schema([(name, _arrow_type(table.c[name])) for name in columns])
+    table, engine = reflected(file.url)
+    schema = pa.schema([(name, arrow_type(table.c[name])) for name in columns])
     query = sa.select(*(table.c[name] for name in columns))
     if file.partition is not None:
         name, value = file.partition
@@ -138,10 +138,7 @@ def read_partition(file: InputFile, columns: list[str], files: ExitStack) -> Any
     def batches() -> Iterator[pa.RecordBatch]:
         try:
             with engine.connect() as opened:
-                # a cursor of the server: the driver would fetch all rows at once
-                streamed = opened.execution_options(stream_results=True, max_row_buffer=CHUNK_ROWS)
-                for rows in streamed.execute(query).partitions(CHUNK_ROWS):
-                    yield _batch(rows, schema, file)
+                yield from streamed(opened, query, schema, file)
         except sa.exc.SQLAlchemyError as error:
             kind = type(getattr(error, "orig", None) or error).__name__
             raise InputError(
@@ -151,9 +148,19 @@ def read_partition(file: InputFile, columns: list[str], files: ExitStack) -> Any
     return schema, batches()
 
 
+def streamed(
+    opened: sa.Connection, query: sa.Select[Any], schema: pa.Schema, file: InputFile
+) -> Iterator[pa.RecordBatch]:
+    """Give the rows of a query in batches, which a cursor of the server reads."""
+    # the driver would fetch all rows at once
+    options = {"stream_results": True, "max_row_buffer": CHUNK_ROWS}
+    for rows in opened.execute(query, execution_options=options).partitions(CHUNK_ROWS):
+        yield _batch(rows, schema, file)
+
+
 def names_of(file: InputFile) -> list[str]:
     """Return the names of the columns of a partition's table."""
-    table, _ = _reflected(file.url)
+    table, _ = reflected(file.url)
     return [column.name for column in table.columns]
 
 
@@ -173,7 +180,7 @@ def _batch(rows: Any, schema: pa.Schema, file: InputFile) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
-def _reflected(location: str) -> tuple[sa.Table, sa.Engine]:
+def reflected(location: str) -> tuple[sa.Table, sa.Engine]:
     """Return a table with the columns that the database says, and the database's engine."""
     import sqlalchemy as sa
 
@@ -256,7 +263,7 @@ def _within(query: Any, column: Any, wanted: str | None, section: str) -> Any:
     return query
 
 
-def _arrow_type(column: Any) -> pa.DataType:
+def arrow_type(column: Any) -> pa.DataType:
     """Return the type that a column is read as; an `InputError` for others."""
     try:
         python_type = column.type.python_type

@@ -87,6 +87,11 @@ class FilesPlan(ABC):
         such model, or it does not fit.
         """
 
+    @property
+    def parts_name(self) -> str:
+        """What the input consists of, for people: files, or partitions of a table."""
+        return "partitions" if is_database(self.input) else "files"
+
     def notes(self, judge: Any) -> Sequence[str]:
         """Warnings about the model, for people."""
         return ()
@@ -160,7 +165,7 @@ def _execute(
         idle = all(file.status == "skipped" for file in summary.files)
         if settings.settle_seconds is not None and idle:
             count = len(summary.files)
-            note = f"up to date: {count} files were {plan.done} before, none is new"
+            note = f"up to date: {count} {plan.parts_name} were {plan.done} before, none is new"
             if summary.waiting:
                 note += f"; {len(summary.waiting)} changed a moment ago and wait"
             verdict.status = "up_to_date"
@@ -217,7 +222,7 @@ def _fill(verdict: Verdict, plan: FilesPlan, summary: RunSummary, judge: Any) ->
     if failed:
         verdict.exit_code = 2
         verdict.error = (
-            f"{len(failed)} of {len(summary.files)} files could not be {plan.done}: "
+            f"{len(failed)} of {len(summary.files)} {plan.parts_name} could not be {plan.done}: "
             f"{_reasons(failed)}"
         )
         if len(failed) == len(summary.files):

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import datetime
 import decimal
+import re
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
@@ -68,8 +69,8 @@ def list_partitions(
     watermark = _column(table, settings.watermark, section, "watermark")
     if column is None and settings.partitions is not None:
         raise InputError(
-            f"{section}.partitions chooses values of a column: set {section}.partition_by, such as "
-            f"--set {section}.partition_by=day."
+            f"--partition and --since choose values of a column: name it by "
+            f"--set {section}.partition_by, such as {section}.partition_by=day."
         )
     measures: list[Any] = [sa.func.count()]
     if watermark is not None:
@@ -77,7 +78,7 @@ def list_partitions(
     query = sa.select(sa.null(), *measures).select_from(table)
     if column is not None:
         query = sa.select(column, *measures).group_by(column)
-        query = _within(query, column, settings.partitions, section)
+        query = _within(query, column, settings.partitions)
     with engine.connect() as opened:
         rows = opened.execute(query.limit(MOST_PARTITIONS + 1)).fetchall()
     if len(rows) > MOST_PARTITIONS:
@@ -86,10 +87,12 @@ def list_partitions(
             f"values: set {section}.partition_by to one with fewer, such as a date."
         )
     if not rows and settings.settle_seconds is None:
-        chosen = ""
-        if settings.partitions:
-            chosen = f" within {settings.partitions}"
-        raise InputError(f"the table {name} has no rows{chosen}: check {section}.partitions.")
+        if settings.partitions is None:
+            raise InputError(f"the table {name} has no rows: check --input.")
+        raise InputError(
+            f"the table {name} has no rows within {settings.partitions}: check --partition or "
+            "--since."
+        )
     files = [_partition(location, name, column, tuple(row), section) for row in rows]
     files.sort(key=lambda file: file.name)
     return Inputs(without_secrets(location), tuple(files), ())
@@ -180,15 +183,44 @@ def _batch(rows: Any, schema: pa.Schema, file: InputFile) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
-def reflected(location: str) -> tuple[sa.Table, sa.Engine]:
+def partition_query(
+    location: str, partition_by: str | None, partitions: str | None, option: str
+) -> str:
+    """Write the query of the rows of the table ``URL#TABLE`` that a range of a column chooses.
+
+    - **partitions**: ``A..B``, or None for all rows
+    - **option**: with which the table was given, for messages
+
+    Raises `InputError` if there is no such table or column, or a value cannot be compared.
+    """
+    import sqlalchemy as sa
+
+    table, engine = reflected(location, option)
+    column = _column(table, partition_by, "table", "partition_by")
+    if column is None and partitions is not None:
+        raise InputError(
+            "--partition and --since choose values of a column: name it by --set "
+            "table.partition_by, such as table.partition_by=day."
+        )
+    query = sa.select(*table.columns)
+    if column is not None:
+        query = _within(query, column, partitions)
+    compiled = str(query.compile(engine, compile_kwargs={"literal_binds": True}))
+    if engine.dialect.paramstyle in ("format", "pyformat"):
+        compiled = compiled.replace("%%", "%")
+    # a colon before a word would be a parameter
+    return re.sub(r"(?<![:\w\\]):(?=\w)", r"\\:", compiled)
+
+
+def reflected(location: str, option: str = "--input") -> tuple[sa.Table, sa.Engine]:
     """Return a table with the columns that the database says, and the database's engine."""
     import sqlalchemy as sa
 
     connection, _, name = location.rpartition("#")
     address = without_secrets(location)
     if not connection or not name:
-        raise InputError(f"the input {address} names a database and no table: write URL#TABLE.")
-    engine = open_database(connection, "--input")
+        raise InputError(f"{option} {address} names a database and no table: write URL#TABLE.")
+    engine = open_database(connection, option, reads=True)
     schema, _, table = name.rpartition(".")
     try:
         database = sa.inspect(engine)
@@ -237,7 +269,7 @@ def _column(table: sa.Table, name: str | None, section: str, key: str) -> Any:
     return table.c[name]
 
 
-def _within(query: Any, column: Any, wanted: str | None, section: str) -> Any:
+def _within(query: Any, column: Any, wanted: str | None) -> Any:
     """Limit a query to the values ``A..B``, both included; an end may be left out."""
     if wanted is None:
         return query
@@ -247,19 +279,27 @@ def _within(query: Any, column: Any, wanted: str | None, section: str) -> Any:
     reader = READERS.get(column.type.python_type)
     if reader is None:
         raise InputError(
-            f"{section}.partitions: values of the column {column.name!r} have no order that can be "
-            "written: use a date, a number or a text."
+            f"--partition and --since: values of the column {column.name!r} have no order that can "
+            "be written: use a date, a number or a text."
         )
+    ends = []
     for text, holds in ((first, column.__ge__), (last, column.__le__)):
         if not text:
             continue
         try:
-            query = query.where(holds(reader(text)))
+            end = reader(text)
         except ValueError:
             raise InputError(
-                f"{section}.partitions is {wanted!r}: {text!r} is no value of the column "
-                f"{column.name!r}, such as 2026-11-01 of a date."
+                f"--partition {wanted}: {text!r} is no value of the column {column.name!r}, such "
+                "as 2026-11-01 of a date."
             ) from None
+        query = query.where(holds(end))
+        ends.append(end)
+    if len(ends) == 2 and ends[0] > ends[1]:
+        raise InputError(
+            f"--partition {wanted} ends before it begins: write the smaller value first, "
+            f"{last}..{first}."
+        )
     return query
 
 

@@ -22,7 +22,7 @@ from evenhand.fairlib.execution import available_cores
 from evenhand.tasks.errors import InputError, NotCarriedOut
 from evenhand.tasks.filtering.checks import Judge, Judged, RowFilter
 from evenhand.tasks.filtering.filter_bundle import FileSettings, digest_of
-from evenhand.tasks.filtering.filter_inputs import InputFile, list_inputs
+from evenhand.tasks.filtering.filter_inputs import LAKE, InputFile, Inputs, list_inputs
 from evenhand.tasks.filtering.output import (
     QUARANTINE,
     OutputFolder,
@@ -34,6 +34,7 @@ from evenhand.tasks.filtering.predicting import RowPredictor
 from evenhand.tasks.filtering.reading import (
     Stream,
     parquet_footer,
+    read_lake,
     read_parquet,
     read_rows,
     read_table,
@@ -42,6 +43,7 @@ from evenhand.tasks.filtering.reading import (
 from evenhand.tasks.filtering.summary import FileOutcome, RunSummary, common_fields, counts_of
 from evenhand.tasks.filtering.table_inputs import TABLE, list_partitions
 from evenhand.tasks.sources.databases import is_database
+from evenhand.tasks.sources.lakes import is_lake
 from evenhand.tasks.sources.table_reader import os_reason
 
 if TYPE_CHECKING:
@@ -86,7 +88,7 @@ def plan_units(file: InputFile, output: str, settings: FileSettings) -> list[Uni
     Parquet row groups are gathered while their rows fit into `rows_per_unit`; a file without rows
     is one unit. Raises `InputError` if the metadata cannot be read.
     """
-    if file.format == TABLE:
+    if file.format in (TABLE, LAKE):
         return [UnitSpec(file, output, 0, True, (0, 1))]  # one transaction
     if file.format != "parquet":
         return [UnitSpec(file, output, 0, True, None)]
@@ -170,6 +172,8 @@ def _stream(unit: UnitSpec, judge: Judge, files: ExitStack) -> Stream:
     """Read the rows of a unit; `files` closes what is opened."""
     if unit.file.format == TABLE:
         return read_table(unit.file, judge, files)
+    if unit.file.format == LAKE:
+        return read_lake(unit.file, judge)
     if unit.groups is not None:
         return read_parquet(unit.file, unit.groups, judge, files, threads=unit.threads)
     return read_rows(unit.file, judge, files)
@@ -291,7 +295,10 @@ class _OpenPart:
             outside=self._outside,
             outside_columns=dict(self._outside_columns),
         )
-        output.write_record(record, self.work.pushed)
+        if self.work.pushed is None:
+            output.write_record(record)
+        else:
+            output.write_record(record, self.work.pushed)
         return record
 
 
@@ -383,17 +390,7 @@ def process_files(
     """
     started = time.monotonic()
     settings = judge.settings
-    if is_database(inputs):
-        listed = list_partitions(inputs, settings, output, settings.section)
-    elif settings.partitions is not None:
-        raise InputError(
-            "--partition and --since choose rows of a database's table, and the input is files: "
-            "leave them out, or name the files."
-        )
-    else:
-        listed = list_inputs(
-            inputs, settings.format, output, settings.settle_seconds, settings.section
-        )
+    listed = _listed(inputs, output, settings)
 
     def summary(files: Sequence[FileOutcome], records: Sequence[UnitRecord]) -> RunSummary:
         model = judge.model.digest, len(judge.weights)
@@ -426,6 +423,24 @@ def process_files(
             report(done)
         outcomes = [state.outcome for state in run.files.values()]
         return replace(summary(outcomes, place.records()), read_rows=run.read_rows)
+
+
+def _listed(inputs: str, output: str, settings: FileSettings) -> Inputs:
+    """Find the files of an input, or the partitions of a table."""
+    section = settings.section
+    if is_database(inputs):
+        return list_partitions(inputs, settings, output, section)
+    if is_lake(inputs):
+        # imported lazily: most inputs are files
+        from evenhand.tasks.filtering.lake_inputs import list_lake_partitions
+
+        return list_lake_partitions(inputs, settings, output, section)
+    if settings.partitions is not None:
+        raise InputError(
+            "--partition and --since choose rows of a table of a database or a lake, and the input "
+            "is files: leave them out, or name the files."
+        )
+    return list_inputs(inputs, settings.format, output, settings.settle_seconds, section)
 
 
 def as_finished(

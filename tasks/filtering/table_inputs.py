@@ -273,34 +273,51 @@ def _within(query: Any, column: Any, wanted: str | None) -> Any:
     """Limit a query to the values ``A..B``, both included; an end may be left out."""
     if wanted is None:
         return query
+    first, last = range_of(wanted, column.name, column.type.python_type)
+    if first is not None:
+        query = query.where(column >= first)
+    if last is not None:
+        query = query.where(column <= last)
+    return query
+
+
+def range_of(wanted: str, column: str | None, kind: type) -> tuple[Any, Any]:
+    """Read ``A..B``, or one value, as values of a column; None for an end that is left out.
+
+    Raises `InputError` for a type without an order, a text that is no value, or a reversed range.
+    """
     first, dots, last = wanted.partition("..")
     if not dots:
         last = first
-    reader = READERS.get(column.type.python_type)
+    reader = READERS.get(kind)
     if reader is None:
         raise InputError(
-            f"--partition and --since: values of the column {column.name!r} have no order that can "
-            "be written: use a date, a number or a text."
+            f"--partition and --since: values of the column {column!r} have no order that can be "
+            "written: use a date, a number or a text."
         )
     ends = []
-    for text, holds in ((first, column.__ge__), (last, column.__le__)):
-        if not text:
-            continue
+    for text in (first, last):
         try:
-            end = reader(text)
+            ends.append(reader(text) if text else None)
         except ValueError:
             raise InputError(
-                f"--partition {wanted}: {text!r} is no value of the column {column.name!r}, such "
-                "as 2026-11-01 of a date."
+                f"--partition {wanted}: {text!r} is no value of the column {column!r}, such as "
+                "2026-11-01 of a date."
             ) from None
-        query = query.where(holds(end))
-        ends.append(end)
-    if len(ends) == 2 and ends[0] > ends[1]:
+    if None not in ends and ends[0] > ends[1]:
         raise InputError(
             f"--partition {wanted} ends before it begins: write the smaller value first, "
             f"{last}..{first}."
         )
-    return query
+    return ends[0], ends[1]
+
+
+def in_range(value: Any, ends: tuple[Any, Any]) -> bool:
+    """Whether a value is within the ends of `range_of`; a missing one is not."""
+    if value is None:
+        return False
+    first, last = ends
+    return (first is None or value >= first) and (last is None or value <= last)
 
 
 def arrow_type(column: Any) -> pa.DataType:

@@ -31,6 +31,7 @@ from evenhand.tasks.filtering.filter_engine import (
 from evenhand.tasks.filtering.summary import FileOutcome, RunSummary
 from evenhand.tasks.registry.client import fetch_bundle
 from evenhand.tasks.sources.databases import is_database
+from evenhand.tasks.sources.lakes import is_lake
 from evenhand.tasks.written_input import refuse_credentials
 
 NAMED_FAILURES = 3
@@ -90,7 +91,9 @@ class FilesPlan(ABC):
     @property
     def parts_name(self) -> str:
         """What the input consists of, for people: files, or partitions of a table."""
-        return "partitions" if is_database(self.input) else "files"
+        if is_database(self.input) or is_lake(self.input):
+            return "partitions"
+        return "files"
 
     def notes(self, judge: Any) -> Sequence[str]:
         """Warnings about the model, for people."""

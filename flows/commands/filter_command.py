@@ -14,6 +14,7 @@ from evenhand.tasks.errors import InputError
 from evenhand.tasks.execution.store import Store
 from evenhand.tasks.registry.bundle import parse_address
 from evenhand.tasks.sources.databases import is_database
+from evenhand.tasks.sources.lakes import is_lake
 
 INTERRUPTED = "interrupted: run again with the same output, the finished parts are kept."
 
@@ -96,7 +97,7 @@ def _run(verb: str, planner: str, arguments: dict[str, Any], common: dict[str, A
 
     ended = run_verb(plan, **common, interrupted=INTERRUPTED, reads_registry=True)
     parts_name = "files"
-    if is_database(arguments["input"]):
+    if is_database(arguments["input"]) or is_lake(arguments["input"]):
         parts_name = "partitions"
     return ended.finish(partial(_print, parts_name))
 

@@ -41,10 +41,25 @@ ARROW_TYPES: tuple[tuple[type, pa.DataType], ...] = (
     (datetime.date, pa.date32()),
     (str, pa.string()),
 )
+TODAY = re.compile(r"today(?:-(\d+))?")
+
+
+def read_date(text: str) -> datetime.date:
+    """Read ``2026-11-01``, ``today`` or ``today-7``, seven days ago, both of UTC.
+
+    Raises `ValueError` for another text.
+    """
+    match = TODAY.fullmatch(text)
+    if match is None:
+        return datetime.date.fromisoformat(text)
+    today = datetime.datetime.now(datetime.UTC).date()
+    return today - datetime.timedelta(days=int(match[1] or 0))
+
+
 READERS: dict[type, Callable[[str], Any]] = {
     int: int,
     str: str,
-    datetime.date: datetime.date.fromisoformat,
+    datetime.date: read_date,
     datetime.datetime: datetime.datetime.fromisoformat,
 }
 
@@ -302,7 +317,7 @@ def range_of(wanted: str, column: str | None, kind: type) -> tuple[Any, Any]:
         except ValueError:
             raise InputError(
                 f"--partition {wanted}: {text!r} is no value of the column {column!r}, such as "
-                "2026-11-01 of a date."
+                "2026-11-01 or today-7 of a date."
             ) from None
     if None not in ends and ends[0] > ends[1]:
         raise InputError(

@@ -14,6 +14,7 @@ from typer.testing import CliRunner, Result
 
 from evenhand.flows.cli import app
 from evenhand.tasks.filtering import table_inputs
+from evenhand.tasks.filtering.table_inputs import range_of, read_date
 from tests.flows.people import Done, make_people
 
 pytestmark = pytest.mark.usefixtures("flow_environment")
@@ -164,6 +165,17 @@ def test_a_mistyped_address_creates_no_file(published: Done, kind: str, tmp_path
     (line,) = done.stderr.splitlines()
     assert "which does not exist (did you mean 'warehouse.db'?)" in line
     assert [path.name for path in tmp_path.iterdir() if "ware" in path.name] == ["warehouse.db"]
+
+
+def test_a_day_may_be_relative_to_today() -> None:
+    today = datetime.datetime.now(datetime.UTC).date()
+    week = datetime.timedelta(days=7)
+    assert read_date("today-7") in (today - week, today - week + datetime.timedelta(days=1))
+    assert read_date("2026-11-01") == datetime.date(2026, 11, 1)
+    first, last = range_of("today-7..today", "day", datetime.date)
+    assert last - first == week
+    with pytest.raises(ValueError, match="Invalid isoformat"):
+        read_date("today+1")
 
 
 def test_an_unset_variable_is_named(published: Done, tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 
 from benchmarks.common import DOCS, read_result
 from benchmarks.page_generators import (
+    cases_section,
     choose_page,
     dadi_page,
     faias_page,
@@ -26,6 +27,7 @@ from benchmarks.studies import (
     judged_methods,
     membership_study,
     method_fronts,
+    tune_first_answer,
     tune_under_load,
     tuned_jobs,
     tuned_limits,
@@ -84,6 +86,7 @@ def main() -> None:
     untuned += tuning_page.sections(read_result("tuning"), _provenance)
     untuned += tuned_jobs.sections(read_result("tuned_jobs"), _provenance)
     untuned += tuned_limits.sections(read_result("tuned_limits"), _provenance)
+    untuned += tune_first_answer.sections(read_result("tune_first_answer"), _provenance)
     untuned += tune_under_load.sections(read_result("tune_under_load"), _provenance)
     untuned += alternative_bounds.sections(read_result("alternative_bounds"), _provenance)
     operations = untuned + operations_page.sections(
@@ -104,6 +107,7 @@ def main() -> None:
         read_result("nothing_new"),
     )
     split_page.write(text, DOCS)
+    cases_section.write(read_result("case_files"), DOCS / "cases.md")
     needed = ("fronts", "dadi", "faias", "proxies_judged", "planted_worlds", "real_tables")
     kept = {name: read_result(name) for name in needed}
     if all(kept.values()):

@@ -29,7 +29,12 @@ from evenhand.tasks.sources.headers import (
 )
 from evenhand.tasks.sources.lakes import lake_of, open_lake
 from evenhand.tasks.sources.plain_forms import checked_blocks, in_joined_spellings, in_plain_forms
-from evenhand.tasks.sources.row_group_blocks import group_blocks
+from evenhand.tasks.sources.row_group_blocks import (
+    dictionary_bytes,
+    group_blocks,
+    refuse_much,
+    row_groups_of,
+)
 from evenhand.tasks.sources.spreadsheets import ENDINGS as SHEET_ENDINGS
 from evenhand.tasks.sources.spreadsheets import read_sheet, sheet_table
 from evenhand.tasks.sources.table_forms import TableForms, infer_forms
@@ -369,6 +374,7 @@ def _open_arrow(path: Path, name: str) -> pa.RecordBatchReader:
         with readable(name, "arrow"):
             for batch in batches:
                 batch.validate(full=True)  # a damaged file may have offsets and text that are none
+                _refuse_repeated_texts(batch, name)
                 yield batch
 
     with readable(name, "arrow"):
@@ -380,6 +386,17 @@ def _open_arrow(path: Path, name: str) -> pa.RecordBatchReader:
             batches = pa.ipc.open_stream(path)
             schema = batches.schema
     return pa.RecordBatchReader.from_batches(schema, blocks())
+
+
+def _refuse_repeated_texts(batch: pa.RecordBatch, name: str) -> None:
+    """Refuse a batch of which a column repeats long texts of its dictionary."""
+    for field, column in zip(batch.schema, batch.columns, strict=True):
+        is_text = pa.types.is_dictionary(field.type) and (
+            pa.types.is_string(field.type.value_type)
+            or pa.types.is_large_string(field.type.value_type)
+        )
+        if is_text:
+            refuse_much(name, field.name, column.nbytes, dictionary_bytes(column))
 
 
 def is_gzipped(name: str, magic: bytes, cure: str) -> bool:
@@ -495,7 +512,7 @@ def open_parquet(
                 part = dataset(file, schema, format="parquet", partitioning="hive")
                 groups = []
                 for fragment in part.get_fragments():
-                    groups.extend(fragment.split_by_row_group())
+                    groups.extend(row_groups_of(fragment))
             for number, group in enumerate(groups, start=1):
                 with readable(where, "parquet", place=f" in row group {number}"):
                     rows = group.count_rows()

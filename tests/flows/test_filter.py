@@ -379,7 +379,7 @@ def test_a_setting_that_does_not_fit_the_files_is_refused(
 
 
 def test_places_that_do_not_fit_are_refused(desk: Desk) -> None:
-    refused(desk(), "in holds no file")
+    refused(desk(), "there is no file or folder")
     desk.put("a.parquet")
     assert desk().exit_code == 0
     before = desk.files()
@@ -473,7 +473,7 @@ class TestWatching:
         assert json.loads(desk(*self.WATCH).stdout)["status"] == "filtered"
 
     def test_a_folder_that_is_not_there_is_an_error(self, desk: Desk) -> None:
-        refused(desk(*self.WATCH[:2]), "in holds no file")
+        refused(desk(*self.WATCH[:2]), "there is no file or folder")
 
     def test_an_empty_prefix_of_a_bucket_is_none(self, desk: Desk) -> None:
         done = desk(*self.WATCH, input="memory://watched/prefix/")

@@ -258,7 +258,7 @@ def test_every_type_is_read_back(url: str, tmp_path: Path) -> None:
     [
         ("sqlite:///x.db", "names a database and no table: write URL#TABLE"),
         ("sqlite:///x.db#a;b", "no table"),
-        ("$NOT_SET_HERE#t", "a database needs --output: a SQLAlchemy URL"),
+        ("$NOT_SET_HERE#t", "--output names the variable NOT_SET_HERE, which is not set"),
         ("postgresql://me:pass-word@h/db#t", "--output looks like it holds a credential"),
         ("nosuch://h/db#t", "no installed package serves nosuch://"),
         (

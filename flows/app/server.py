@@ -1,8 +1,9 @@
 """The app's server: which address shows what, who may do it, and what every answer carries.
 
-Everything is rendered here: there is no script, no request to another host, and nothing is kept in
-the browser but one cookie. Every change is one POST with the token of the session's forms, and is
-written to the model's chain in the name, and with the key, of the person who made it.
+Everything is rendered here: there is no request to another host, no script but the one that shows
+a run's progress, and nothing is kept in the browser but one cookie. Every change is one POST with
+the token of the session's forms, and is written to the model's chain in the name, and with the key,
+of the person who made it.
 """
 
 from __future__ import annotations
@@ -17,7 +18,10 @@ from starlette.exceptions import HTTPException
 from evenhand.flows.app import registry_views as views
 from evenhand.flows.app.ask_routes import add_ask
 from evenhand.flows.app.ask_views import OpenAgents
+from evenhand.flows.app.audit_routes import add_audit
 from evenhand.flows.app.case_views import case_file, case_screen, cases_screen
+from evenhand.flows.app.job_routes import add_jobs
+from evenhand.flows.app.job_runs import Busy, JobRunner
 from evenhand.flows.app.person_views import OpenModels, PersonScreen, answered_form, empty_form
 from evenhand.flows.app.run_views import run_report, runs_screen
 from evenhand.flows.app.sessions import COOKIE, LONGEST_S, Session, TooManyAttempts
@@ -61,6 +65,7 @@ def build_app(settings: AppSettings) -> FastAPI:
     app.state.settings = settings
     app.state.models = OpenModels(settings.store)
     app.state.agents = OpenAgents(settings.registry)
+    app.state.runner = JobRunner(settings.store.url)
     app.middleware("http")(guard)
     app.exception_handler(NotSignedIn)(_to_sign_in)
     app.exception_handler(EvenhandError)(_show_error)
@@ -70,6 +75,8 @@ def build_app(settings: AppSettings) -> FastAPI:
     _add_screens(app)
     _add_person(app)
     add_ask(app)
+    add_jobs(app)
+    add_audit(app)
     _add_cases(app)
     _add_actions(app)
     return app
@@ -79,6 +86,12 @@ def _to_sign_in(request: Request, error: Exception) -> Response:
     if request.method == "POST":
         text = "Your session has ended, and nothing was changed. Sign in, then do it again."
         return message_page(settings_of(request), None, 401, "Signed out", text)
+    person = getattr(error, "person", None)
+    if person is not None:
+        settings = settings_of(request)
+        cookie = settings.sessions.by_proxy(person)
+        # the path alone: an address of another site is none
+        return _signed_in(settings, cookie, f"/{request.url.path.lstrip('/')}")
     return RedirectResponse("/sign-in", 303)
 
 
@@ -89,6 +102,8 @@ def _show_error(request: Request, error: Exception) -> Response:
     status, title = 503, "It cannot be reached now"
     if isinstance(error, GateRefused):
         status, title = 409, "Refused"
+    elif isinstance(error, Busy):
+        status, title = 409, "Not now"
     elif isinstance(error, InputError):
         status, title = 404, "Not here"
         if request.method == "POST":
@@ -147,7 +162,9 @@ def _add_sign_in(app: FastAPI) -> None:
         """End the session."""
         require_own_form(session, fields)
         settings.sessions.end(request.cookies.get(COOKIE, ""))
-        response = RedirectResponse("/sign-in", 303)
+        proxy = settings.proxy
+        address = proxy.sign_out if proxy is not None and proxy.sign_out else "/sign-in"
+        response = RedirectResponse(address, 303)
         response.delete_cookie(COOKIE)
         return response
 
@@ -158,8 +175,8 @@ def _add_sign_in(app: FastAPI) -> None:
         return Response(text, media_type="text/css", headers={"Cache-Control": "max-age=3600"})
 
 
-def _signed_in(settings: AppSettings, cookie: str) -> Response:
-    response = RedirectResponse("/", 303)
+def _signed_in(settings: AppSettings, cookie: str, address: str = "/") -> Response:
+    response = RedirectResponse(address, 303)
     response.set_cookie(
         COOKIE,
         cookie,

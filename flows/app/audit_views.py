@@ -23,6 +23,7 @@ from evenhand.tasks.pages.texts import lack, metric_cell
 AUDIT = "audit"
 MOST_BYTES = 20 * 1024 * 1024
 LONGEST_S = 120.0
+FOUR_FIFTHS = 0.8
 ENDINGS = (".csv", ".tsv", ".parquet")
 COMMAND = (sys.executable, "-m", "evenhand.flows.app.audit_process")
 # Options of `evenhand audit` by the form's field, and the field's name for people.
@@ -127,11 +128,25 @@ def _screen(verdict: Mapping[str, Any]) -> Screen:
         if metrics[name] is not None:
             value = formats.number(metrics[name])
         rows.append([metric_cell(name), value, interval])
-    lead = [formats.sentence(f"{note}.") for note in _notes(verdict)]
+    lead = [_impact(name, metrics) for name in first if metrics[name] is not None]
+    lead += [formats.sentence(f"{note}.") for note in _notes(verdict)]
     table = Table("Values of the audit", ["Metric", "Value", "95 % interval"], rows)
     return Screen("The audit", lead, [Section("values", "Values", [table])])
 
 
 def _notes(verdict: Mapping[str, Any]) -> Sequence[str]:
-    notes = verdict.get("notes") or []
-    return [str(note).rstrip(".") for note in notes]
+    notes = [str(note).rstrip(".") for note in verdict.get("notes") or []]
+    # the form has no gates
+    return [note for note in notes if not note.lower().startswith("no gates")]
+
+
+def _impact(name: str, metrics: Mapping[str, Any]) -> str:
+    """The impact ratio of an attribute in a sentence."""
+    interval = formats.interval(metrics.get(f"{name}.low"), metrics.get(f"{name}.high"))
+    attribute = name.removeprefix("impact_ratio.")
+    compared = "below" if metrics[name] < FOUR_FIFTHS else "not below"
+    return (
+        f"By {attribute}, the lowest rate of favourable decisions is "
+        f"{formats.number(metrics[name])} times the highest (95 % interval {interval}): {compared} "
+        "four fifths."
+    )

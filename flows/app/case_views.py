@@ -63,6 +63,12 @@ def case_screen(cases: CaseStore, case: str) -> Screen:
     return Screen(page.front.title, page.front.headline, sections)
 
 
+def case_inputs(cases: CaseStore, case: str) -> list[tuple[str, str]]:
+    """The inputs of a case that can be corrected: each column, with its name in words."""
+    used = cases.read(cases.find(case))["inputs"]["used"]
+    return [(entry["column"], entry.get("spoken") or entry["column"]) for entry in used]
+
+
 def case_file(cases: CaseStore, case: str) -> str:
     """The file of a case as HTML."""
     case = cases.find(case)

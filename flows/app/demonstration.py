@@ -20,6 +20,8 @@ CHALLENGER = "hiring-blind-club"
 # Applicants of the generated table whose adverse decisions become cases.
 APPLICANTS = 6
 SEED = 7
+# What an applicant can raise.
+CHANGEABLE = ("test", "interview", "experience")
 
 
 def prepare(store: Store, say: Callable[[str], None]) -> bool:
@@ -58,7 +60,25 @@ def _add_cases(store: Store, say: Callable[[str], None]) -> None:
     with store.workdir() as scratch:
         table = Path(scratch) / "applicants.csv"
         make_hiring(APPLICANTS, seed=SEED).to_csv(table, index=False)
-        options = CaseOptions(model=f"models:/{MODEL}/1", rows=str(table), proofs=False)
+        contract = Path(scratch) / "hiring.contract.yaml"
+        contract.write_text(_contract_of_cases(), encoding="utf-8")
+        options = CaseOptions(
+            model=f"models:/{MODEL}/1", rows=str(table), contract=str(contract), proofs=False
+        )
         with contextlib.closing(make_cases(options, store, cases)) as made:
             for _ in made:
                 pass
+
+
+def _contract_of_cases() -> str:
+    """The shipped contract, which also says what an applicant can change."""
+    import yaml
+
+    from evenhand.data_contracts import odcs
+
+    content = yaml.safe_load(Path(odcs.__file__).with_name("hiring.yaml").read_text("utf-8"))
+    for column in content["schema"][0]["properties"]:
+        if column["name"] in CHANGEABLE:
+            changeable = {"property": "changeable", "value": "up"}
+            column["customProperties"] = [*column["customProperties"], changeable]
+    return str(yaml.safe_dump(content, sort_keys=False))

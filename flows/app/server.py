@@ -19,7 +19,7 @@ from evenhand.flows.app import registry_views as views
 from evenhand.flows.app.ask_routes import add_ask
 from evenhand.flows.app.ask_views import OpenAgents
 from evenhand.flows.app.audit_routes import add_audit
-from evenhand.flows.app.case_views import case_file, case_screen, cases_screen
+from evenhand.flows.app.case_views import case_file, case_inputs, case_screen, cases_screen
 from evenhand.flows.app.job_routes import add_jobs
 from evenhand.flows.app.job_runs import Busy, JobRunner
 from evenhand.flows.app.person_views import OpenModels, PersonScreen, answered_form, empty_form
@@ -31,6 +31,8 @@ from evenhand.flows.app.web import (
     Fields,
     In,
     InSession,
+    ModelName,
+    ModelVersion,
     NotSignedIn,
     acting_as,
     guard,
@@ -41,7 +43,7 @@ from evenhand.flows.app.web import (
     settings_of,
     templates,
 )
-from evenhand.flows.case import review
+from evenhand.flows.case import replay, review
 from evenhand.tasks.cases.case_page import OUTCOMES
 from evenhand.tasks.cases.case_store import CaseStore
 from evenhand.tasks.errors import EvenhandError, GateRefused, InputError, without_secrets
@@ -54,6 +56,7 @@ NOTICES = {
     "approve": "Your approval is recorded.",
     "refuse": "Your refusal is recorded.",
     "review": "Your review is recorded.",
+    "replay": "The case was decided again: the result is below, under Human review.",
     "promote": "This version is the champion now.",
     "unchanged": "This version was the champion already: nothing was changed.",
 }
@@ -196,7 +199,7 @@ def _add_screens(app: FastAPI) -> None:
         return HTMLResponse(render("screen.html.j2", settings, session, screen=screen))
 
     @app.get("/models/{name}")
-    def model(settings: In, session: InSession, name: str) -> Response:
+    def model(settings: In, session: InSession, name: ModelName) -> Response:
         """One model."""
         screen = views.model_screen(settings.registry, name)
         page = render("model.html.j2", settings, session, **_choice(screen, name))
@@ -204,7 +207,7 @@ def _add_screens(app: FastAPI) -> None:
 
     @app.get("/models/{name}/compare")
     def compare(
-        settings: In, session: InSession, name: str, first: str = "", second: str = ""
+        settings: In, session: InSession, name: ModelName, first: str = "", second: str = ""
     ) -> Response:
         """Two versions of a model side by side."""
         screen = views.comparison_screen(settings.registry, name, first, second)
@@ -213,7 +216,7 @@ def _add_screens(app: FastAPI) -> None:
 
     @app.get("/models/{name}/versions/{version}")
     def version(
-        settings: In, session: InSession, name: str, version: str, done: str = ""
+        settings: In, session: InSession, name: ModelName, version: ModelVersion, done: str = ""
     ) -> Response:
         """One version, with the forms of what the person may do."""
         only = settings.sessions.only is not None
@@ -251,7 +254,7 @@ def _add_person(app: FastAPI) -> None:
 
     @app.get(place)
     def person(
-        request: Request, settings: In, session: InSession, name: str, version: str
+        request: Request, settings: In, session: InSession, name: ModelName, version: ModelVersion
     ) -> Response:
         """The form for one person."""
         require(session, "person")
@@ -264,8 +267,8 @@ def _add_person(app: FastAPI) -> None:
         settings: In,
         session: InSession,
         fields: Fields,
-        name: str,
-        version: str,
+        name: ModelName,
+        version: ModelVersion,
     ) -> Response:
         """The decision about one person, explained; nothing is kept."""
         require(session, "person")
@@ -314,6 +317,7 @@ def _add_cases(app: FastAPI) -> None:
             session,
             screen=screen,
             case=case,
+            inputs=case_inputs(_cases(settings, session), case),
             may_change=settings.allow_changes,
             notice=NOTICES.get(done, ""),
         )
@@ -338,6 +342,21 @@ def _add_cases(app: FastAPI) -> None:
         with acting_as(session.person, own_process=settings.sessions.only is not None):
             review(cases, cases.find(case), outcome, reason)
         return RedirectResponse(f"/cases/{quote(case)}?done=review", 303)
+
+    @app.post("/cases/{case}/replay")
+    def decide_again(settings: In, session: InSession, fields: Fields, case: str) -> Response:
+        """Decide a case again on the version that decided it, perhaps with a corrected value."""
+        cases = _cases(settings, session)
+        require_own_form(session, fields)
+        if not settings.allow_changes:
+            raise HTTPException(403, "This server shows only: it was started without changes.")
+        column, value = fields.get("column", ""), fields.get("value", "").strip()
+        if column and not value:
+            raise InputError("give the corrected value, or choose no column.")
+        corrected = {column: value} if column else {}
+        with acting_as(session.person, own_process=settings.sessions.only is not None):
+            replay(cases, cases.find(case), settings.store, corrected=corrected)
+        return RedirectResponse(f"/cases/{quote(case)}?done=replay", 303)
 
 
 def _cases(settings: AppSettings, session: Session) -> CaseStore:
@@ -367,7 +386,12 @@ def _choice(screen: views.Screen, name: str, first: str = "", second: str = "") 
 def _add_actions(app: FastAPI) -> None:
     @app.post("/models/{name}/versions/{version}/{action}")
     def act(
-        settings: In, session: InSession, fields: Fields, name: str, version: str, action: str
+        settings: In,
+        session: InSession,
+        fields: Fields,
+        name: ModelName,
+        version: ModelVersion,
+        action: str,
     ) -> Response:
         """Approve, refuse or promote a version, with a reason."""
         require_own_form(session, fields)

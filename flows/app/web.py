@@ -7,6 +7,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import re
 import threading
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass
@@ -27,6 +28,7 @@ from evenhand.flows.app.sessions import COOKIE, Session, Sessions
 from evenhand.tasks.cases.case_store import CaseStore
 from evenhand.tasks.execution.store import Store
 from evenhand.tasks.pages.build import template_environment
+from evenhand.tasks.registry.bundle import NAME
 from evenhand.tasks.registry.signed_records import KEY_VARIABLE, signing_with
 
 ACTOR_VARIABLE = "EVENHAND_ACTOR"
@@ -244,9 +246,27 @@ def _person_of_proxy(request: Request, proxy: Proxy) -> Person:
     return person
 
 
+def model_name(name: str) -> str:
+    """The name of a model in an address: what can be no model's name is no part of a question to
+    the registry.
+    """
+    if not re.fullmatch(NAME, name):
+        raise HTTPException(404)
+    return name
+
+
+def model_version(version: str) -> str:
+    """The number of a version in an address."""
+    if not re.fullmatch(r"[0-9]{1,9}", version):
+        raise HTTPException(404)
+    return version
+
+
 Fields = Annotated[dict[str, str], Depends(read_form)]
 InSession = Annotated[Session, Depends(session_of)]
 In = Annotated[AppSettings, Depends(settings_of)]
+ModelName = Annotated[str, Depends(model_name)]
+ModelVersion = Annotated[str, Depends(model_version)]
 
 
 def require(session: Session, right: str) -> None:

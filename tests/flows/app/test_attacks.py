@@ -149,8 +149,7 @@ def two_cookies(site: Site) -> Any:
 def guessed_passwords(site: Site) -> Any:
     client = site.client(None)
     for _ in range(ATTEMPTS):
-        answer = client.post("/sign-in", data={"name": "owner", "password": "guess"})
-        assert answer.status_code == 401
+        client.post("/sign-in", data={"name": "owner", "password": "guess"})
     return client.post("/sign-in", data={"name": "owner", "password": "guess"})
 
 
@@ -254,7 +253,6 @@ ATTACKS: dict[str, tuple[Attack, int]] = {
     "two cookies": (two_cookies, 401),
     "a guessed link": (lambda site: site.get("/sign-in?token=guess", None), 403),
     "an empty link": (lambda site: site.get("/sign-in?token=", None), 200),
-    "guessed passwords": (guessed_passwords, 429),
     "no password": (
         lambda site: site.client(None).post("/sign-in", data={"name": "nobody", "password": ""}),
         401,
@@ -265,6 +263,7 @@ ATTACKS: dict[str, tuple[Attack, int]] = {
         ),
         401,
     ),
+    "guessed passwords": (guessed_passwords, 429),
     # actions of other roles
     "a viewer promotes": (lambda site: site.post(PROMOTE, "viewer"), 403),
     "a case worker approves": (lambda site: site.post(f"{VERSION}/approve", "case worker"), 403),
@@ -353,7 +352,9 @@ ATTACKS: dict[str, tuple[Attack, int]] = {
     "another host": (lambda site: site.promote(host="evil.example"), 421),
     "a host behind ours": (lambda site: site.promote(host=f"{HOST}@evil.example"), 421),
     "a host of a proxy": (
-        lambda site: site.get("//evil.example/", headers={"x-forwarded-host": "evil.example"}),
+        lambda site: site.get(
+            f"http://{HOST}//evil.example/", headers={"x-forwarded-host": "evil.example"}
+        ),
         404,
     ),
     "a question of another origin": (
@@ -369,7 +370,10 @@ ATTACKS: dict[str, tuple[Attack, int]] = {
         lambda site: site.get("/sign-in?token=x&next=//evil.example&rd=//evil.example", None),
         403,
     ),
-    "an address of another site": (lambda site: site.get("//evil.example/..", None), 404),
+    "an address of another site": (
+        lambda site: site.get(f"http://{HOST}//evil.example/x", None),
+        404,
+    ),
     "a slash at the end": (lambda site: site.get("/runs/", None), 307),
 }
 

@@ -47,7 +47,7 @@ PANELS = {
         "verify",
         "documents",
     ),
-    "Operate": ("serve", "notify", "report", "cache", "repair"),
+    "Operate": ("serve", "notify", "report", "upgrade-report", "cache", "repair"),
     "Look up": ("jobs", "datasets", "methods", "metrics"),
 }
 
@@ -566,7 +566,9 @@ def make(
     contract: str | None = option(
         "--contract", "Contract whose changeable and adverseReason count (default: the version's)."
     ),
-    language: str = option("--language", "Language of the reasons' texts.", "en"),
+    language: str = option(
+        "--language", "Language of the reasons' texts and of the letter (en or de).", "en"
+    ),
     metric: Path | None = option(
         "--metric", "Folder of the fair metric (default: that of the version's run, if kept)."
     ),
@@ -574,6 +576,9 @@ def make(
     no_recourse: bool = option("--no-recourse", "Do not search what would change it.", False),
     no_proof: bool = option("--no-proof", "Do not look for comparable people.", False),
     with_letter: bool = option("--letter", "Write a letter in plain language too.", False),
+    with_pdf: bool = option(
+        "--pdf", "Write each page as PDF too; needs the extra documents.", False
+    ),
     keep_days: int | None = option(
         "--keep-days", "Days until `case delete --expired` deletes it (default: 1095).", min=0
     ),
@@ -785,6 +790,21 @@ def set_policy(
     min_version: str | None = option(
         "--min-version", "Lowest version of evenhand that measures (default: this one)."
     ),
+    alternative_gap: float | None = option(
+        "--alternative-gap",
+        "Largest gap to a less discriminatory alternative that a search may have found.",
+        min=0,
+    ),
+    alternative_metric: str | None = option(
+        "--alternative-metric", "Disparity that is searched (default: any)."
+    ),
+    alternative_models: int | None = option(
+        "--alternative-models", "Models that the search judges at least (default: 50).", min=1
+    ),
+    alternative_no_worse: list[str] | None = option(
+        "--alternative-no-worse",
+        "METRIC by NUMBER, kept by alternatives (default: balanced_accuracy by 0.005).",
+    ),
     approvals: int | None = option(
         "--approvals",
         "People other than the author who approve (default: 1 with --approved-by, else 0).",
@@ -818,6 +838,20 @@ def set_policy(
 @command("promote", "as_json", "store_url", name="show", to=policy_app)
 def show_policy(model: ModelName) -> None:
     """Print a model's policy."""
+
+
+@command("upgrade", "as_json", "store_url", name="upgrade-report")
+def upgrade_report(
+    jobs: list[str] | None = typer.Argument(None, help="Shipped jobs, or paths of job files."),
+    deployments: Path | None = option(
+        "--deployments", "File of deployments, such as deploy/prefect.yaml: its retrainings too."
+    ),
+    nights: int = option("--nights", "Nights over which listed models are spread.", 1, min=1),
+    write: bool = option("--write", "Write the nights into the store, for the runs.", False),
+) -> None:
+    """Show what the installed code would train again, and why; train nothing. Run it before an
+    upgrade, with the new release.
+    """
 
 
 @command("services", "as_json")

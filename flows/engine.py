@@ -151,7 +151,9 @@ class Steps:
             cached_record = self.store.find(name, key)
             refresh = cached_record is not None and not is_valid(cached_record)
         record, cached = self.engine.run(name, key, parameters, inputs, refresh=refresh)
-        self.finished[name] = FinishedStep(record, self.clock() - started, cached)
+        self.finished[name] = FinishedStep(
+            record, self.clock() - started, cached, modules=tuple(modules)
+        )
         seconds = round(self.clock() - started, 3)
         if cached:
             logs.event("cached", name, seconds=seconds)
@@ -393,6 +395,11 @@ def describe_fault(error: BaseException) -> EvenhandError:
     if isinstance(error, OSError) and error.strerror and error.errno != errno.ELOOP:
         return NotCarriedOut(
             f"input or output failed ({error.strerror}{place}): check the disk, then run again."
+        )
+    if isinstance(error, MemoryError):
+        return NotCarriedOut(
+            "the memory does not suffice: give the process more, or leave out rows or columns with "
+            "long texts."
         )
     if type(error).__module__.partition(".")[0] in ("prefect", "httpx", "httpcore"):
         return NotCarriedOut(

@@ -19,6 +19,7 @@ from evenhand.tasks.written_input import explained, read_yaml, refuse_credential
 
 NAME = "evenhand"
 LOST = "evenhand-lost-runs"
+STUCK = "evenhand-stuck-runs"
 AGAIN = "evenhand-run-again"
 # All automations of ours; those of an alert are named after it.
 PREFIX = "evenhand-"
@@ -173,6 +174,10 @@ class Notifications(Section):
     """An Apprise address, such as mailtos://user:password@smtp.example.org?from=…&to=…"""
     lost_after_seconds: Annotated[int, Field(ge=60)] = 120
     """Seconds without a heartbeat after which a deployed run is marked as crashed."""
+    begin_within_seconds: Annotated[int, Field(ge=60)] = 900
+    """Seconds after which a deployed run that a worker has taken, and that has not begun, is marked
+    as crashed.
+    """
 
 
 def read_notifications(path: Path) -> Notifications:
@@ -218,7 +223,7 @@ def configure_server(wanted: Notifications) -> list[str]:
         with get_client(sync_client=True) as client:
             for channel, block in _blocks(wanted):
                 identifiers[channel] = block.save(f"{NAME}-{channel}", overwrite=True)
-            for name in (NAME, LOST, AGAIN, *map(_name_of, ALERTS)):
+            for name in (NAME, LOST, STUCK, AGAIN, *map(_name_of, ALERTS)):
                 for old in client.read_automations_by_name(name):
                     client.delete_automation(old.id)
         for automation in automations_of(wanted, channels_of(identifiers)):
@@ -250,10 +255,10 @@ def channels_of(identifiers: Mapping[str, UUID]) -> Channels:
 
 
 def automations_of(wanted: Notifications, notify: Channels) -> list[Any]:
-    """Build all automations: runs without heartbeats are marked as crashed, a crashed run runs
+    """Build all automations: runs that are lost or stuck are marked as crashed, a crashed run runs
     again once, and people are notified; without a channel nobody is.
     """
-    automations = [_marks_lost_runs(wanted)]
+    automations = [_marks_lost_runs(wanted), _marks_stuck_runs(wanted)]
     if wanted.run_again:
         automations.append(_runs_again())
     if not notify("", ""):
@@ -307,6 +312,34 @@ def _marks_lost_runs(wanted: Notifications) -> Any:
     )
     about = "Marks runs as crashed whose heartbeats have stopped."
     return Automation(name=LOST, description=about, trigger=silent, actions=[crashed])
+
+
+def _marks_stuck_runs(wanted: Notifications) -> Any:
+    """A worker that dies between taking a run and starting it leaves the run pending for ever, and
+    the run keeps its deployment's only slot.
+    """
+    from prefect.automations import Automation
+    from prefect.client.schemas.objects import StateType
+    from prefect.events import EventTrigger, Posture
+    from prefect.events.actions import ChangeFlowRunState
+
+    stuck = EventTrigger(
+        after={"prefect.flow-run.Pending"},
+        expect={"prefect.flow-run.Running", *(f"prefect.flow-run.{state}" for state in ENDS)},
+        for_each={"prefect.resource.id"},
+        posture=Posture.Proactive,
+        within=datetime.timedelta(seconds=wanted.begin_within_seconds),
+        **_deployed(),
+    )
+    crashed = ChangeFlowRunState(
+        name="Crashed",
+        state=StateType.CRASHED,
+        message="A worker has taken this run, and it has not begun for too long: look at the "
+        "worker, then start the deployment again.",
+        force=False,
+    )
+    about = "Marks runs as crashed that a worker has taken and not begun."
+    return Automation(name=STUCK, description=about, trigger=stuck, actions=[crashed])
 
 
 def _runs_again() -> Any:

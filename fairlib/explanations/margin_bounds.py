@@ -499,6 +499,88 @@ class NetworkMargins:
         return coefficients, constant
 
 
+@dataclass(frozen=True)
+class ModelMargins:
+    """What gives bounds of a model's margins: the leaves of its trees, or its layers."""
+
+    threshold: float  # the margin above which a decision is positive
+    method: str
+    leaves: Leaves | None = None
+    layers: Sequence[tuple[Float, Float]] | None = None
+
+    @classmethod
+    def of(cls, model: Any) -> ModelMargins | None:
+        """Read a model; None if no bounds are known for its kind.
+
+        Parameters
+        ----------
+        model : Method or DecidedModel
+            Fitted, for two labels.
+
+        Returns
+        -------
+        ModelMargins or None
+        """
+        from evenhand.fairlib.certificates.networks import NotProvedError, read_network
+        from evenhand.fairlib.certificates.proof import margin_threshold
+
+        base = getattr(model, "base", model)
+        # rows that are changed first have other splits than those of the columns
+        if hasattr(base, "_project") or getattr(base, "adapts_inputs", False):
+            return None
+        if hasattr(base, "threshold_") or hasattr(base, "acquire"):
+            return None
+        try:
+            threshold = margin_threshold(model)
+            if hasattr(base, "booster_"):
+                leaves = Leaves.of(base.booster_)
+                return cls(threshold, "branch and bound over the splits of the trees", leaves)
+            if hasattr(base, "linear_"):
+                weight = np.asarray(base.linear_.coefficients, dtype=np.float64)[None]
+                layers = [(weight, np.array([float(base.linear_.intercept)]))]
+                return cls(threshold, "branch and bound over the linear model", layers=layers)
+            if hasattr(base, "network_"):
+                *inner, (weight, bias) = read_network(base.network_)
+                # two logits, whose difference is the margin
+                layers = [*inner, (weight[1:] - weight[:1], bias[1:] - bias[:1])]
+                return cls(threshold, "branch and bound over the network", layers=layers)
+        except NotProvedError:
+            return None
+        return None
+
+    def cuts(self) -> dict[int, Float] | None:
+        """Numbers of each matrix column at which the trees may change; None for other models.
+
+        Returns
+        -------
+        dict of int to ndarray of float64, or None
+        """
+        if self.leaves is None:
+            return None
+        return self.leaves.cuts()
+
+    def bounds(self, encoded: Float32, choices: Sequence[Choices], sign: int) -> MarginBounds:
+        """Bounds for one person.
+
+        Parameters
+        ----------
+        encoded : ndarray of float32, shape (d,)
+            The person.
+        choices : list of Choices
+            Values of the columns that have several.
+        sign : {1, -1}
+            1 where large margins are sought.
+
+        Returns
+        -------
+        MarginBounds
+        """
+        if self.leaves is not None:
+            return TreeMargins(self.leaves, encoded, choices, sign)
+        assert self.layers is not None
+        return NetworkMargins(self.layers, encoded, choices, sign)
+
+
 def _widest(domain: Domain) -> Division:
     """The column with most values, and the half of them that costs least."""
     sizes = [len(positions) for positions in domain]

@@ -15,6 +15,7 @@ from evenhand.tasks.pages.texts import GATE_STATUS, lack, metric_cell
 from evenhand.tasks.registry.client import registry_client
 from evenhand.tasks.registry.ledger import CHAIN, Chain, Record, history
 from evenhand.tasks.registry.policy import WAITING, Judgement, judgement_of, refused_by_person
+from evenhand.tasks.registry.policy_alternatives import alternative_in_words
 from evenhand.tasks.registry.policy_people import ROLES, shown
 from evenhand.tasks.registry.policy_terms import terms_of
 from evenhand.tasks.registry.record_words import describe_record
@@ -198,6 +199,8 @@ def _policy(chain: Chain) -> Section:
     rows.append(["Measured with", terms.described()])
     if rules.get("holdout"):
         rows.append(["Measured on", f"{rules['holdout']['rows']:,} agreed rows"])
+    if rules.get("alternative"):
+        rows.append(["Searched for", alternative_in_words(rules["alternative"])])
     if rules.get("approvals"):
         rows.append(["Approvals", int(rules["approvals"])])
     for role, keys in (rules.get("keys") or {}).items():

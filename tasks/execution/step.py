@@ -211,6 +211,21 @@ def step_key(
     return hashlib.sha256(canonical.encode()).hexdigest()
 
 
+def step_codes(modules: Mapping[str, Sequence[str]]) -> dict[str, dict[str, Any]]:
+    """Return the code that was part of the keys of a run's steps, for a later comparison.
+
+    `modules` has the further modules of each step by its name. Each entry has these and the first
+    12 digits of the digest; a step that this version does not have is left out.
+    """
+    codes = {}
+    for name, extra in modules.items():
+        if name in STEPS:
+            step = STEPS[name]
+            digest = code_digest([step.module, *step.modules, *extra])
+            codes[name] = {"code": digest[:12], "modules": list(extra)}
+    return codes
+
+
 def run_step(
     store: Store,
     step: Step,

@@ -83,15 +83,24 @@ def test_each_alert_is_an_automation_of_its_name() -> None:
         return [DoNothing()]
 
     automations = automations_of(Notifications(), notify)
-    names = ["lost-runs", "run-again", "late", "no-worker", "refused", "drift", "no-evidence"]
+    names = [
+        "lost-runs",
+        "stuck-runs",
+        "run-again",
+        "late",
+        "no-worker",
+        "refused",
+        "drift",
+        "no-evidence",
+    ]
     expected = ["evenhand", *(f"evenhand-{name}" for name in [*names, "overdue"])]
     assert sorted(item.name for item in automations) == sorted(expected)
     # without a channel nobody is notified, and lost runs end and run again all the same
     names = [item.name for item in automations_of(Notifications(), lambda *_: [])]
-    assert names == ["evenhand-lost-runs", "evenhand-run-again"]
+    assert names == ["evenhand-lost-runs", "evenhand-stuck-runs", "evenhand-run-again"]
     few = Notifications(alerts=["late"], run_again=False)
     names = [item.name for item in automations_of(few, notify)]
-    assert names == ["evenhand-lost-runs", "evenhand", "evenhand-late"]
+    assert names == ["evenhand-lost-runs", "evenhand-stuck-runs", "evenhand", "evenhand-late"]
 
 
 def test_every_alert_is_on_the_page_for_those_on_call() -> None:

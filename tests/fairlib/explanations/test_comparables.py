@@ -71,19 +71,24 @@ def test_nobody_comparable_is_proved_by_values_and_metric(fitted: dict[str, Any]
         assert (by_metric.status, by_metric.proved_radius) == ("none", 0.05)
 
 
-def test_a_large_radius_is_not_proved_and_not_claimed(fitted: dict[str, Any]) -> None:
+def test_a_large_radius_has_a_real_person_with_other_years(fitted: dict[str, Any]) -> None:
     """Somebody within the radius is decided otherwise, and differs in more than the sex."""
-    known = comparable_people(
-        fitted["even"],
-        fitted["encoder"],
-        {"years": 3, "sex": "f"},
-        VALUES,
-        metric=fitted["metric"],
-        radius=5.0,
-    )
-    assert known.status == "unknown"
-    assert known.reason
-    assert 0.0 <= float(known.proved_radius or 0.0) < 5.0
+    row = {"years": 3, "sex": "f"}
+    arguments = (fitted["even"], fitted["encoder"], row, VALUES)
+    comparables = comparable_people(*arguments, metric=fitted["metric"], radius=5.0)
+    assert comparables.status == "found"
+    assert comparables.differs["years"] >= 9.0
+    assert 0.0 < float(comparables.distance or 0.0) <= 5.0
+
+
+def test_what_is_neither_found_nor_proved_is_not_claimed(fitted: dict[str, Any]) -> None:
+    """Years of a network may be fractions, of which there are too many to look at."""
+    row = {"years": 3, "sex": "f"}
+    arguments = (fitted["network"], fitted["encoder"], row, VALUES)
+    comparables = comparable_people(*arguments, metric=fitted["metric"], radius=5.0)
+    assert comparables.status == "unknown"
+    assert "not whole" in comparables.reason
+    assert 0.0 <= float(comparables.proved_radius or 0.0) < 5.0
 
 
 def test_models_that_read_no_sensitive_column_are_even(fitted: dict[str, Any]) -> None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 import re
 import secrets
-import signal
 import subprocess
 import sys
 import threading
@@ -16,6 +15,7 @@ import time
 from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import IO, Any
 
@@ -34,6 +34,8 @@ STOP_S = 10.0
 SHIPPED, OF_FOLDER = "shipped", "own"
 RUN_LINE = re.compile(r"^run +(\S+), ")
 PERCENT = re.compile(r"(\d{1,3}) %")
+# Lines of progress, which say nothing once a run has ended.
+PROGRESS = re.compile(r" running for | \d{1,3} %, .* left")
 COMMAND = (sys.executable, "-m", "evenhand.flows.app.run_process")
 
 
@@ -56,9 +58,13 @@ def listed_jobs(folder: Path | None) -> list[ListedJob]:
     jobs = []
     if folder is not None:
         jobs += _jobs_of(folder)
-    for name, description in shipped_jobs().items():
-        jobs.append(ListedJob(SHIPPED, name, description, name))
-    return jobs
+    return [*jobs, *_shipped()]
+
+
+@cache
+def _shipped() -> tuple[ListedJob, ...]:
+    listed = shipped_jobs().items()
+    return tuple(ListedJob(SHIPPED, name, description, name) for name, description in listed)
 
 
 def _jobs_of(folder: Path) -> list[ListedJob]:
@@ -108,6 +114,11 @@ class JobRun:
     def is_running(self) -> bool:
         """Whether it has not ended yet."""
         return self.exit_code is None
+
+    @property
+    def messages(self) -> list[str]:
+        """What it wrote besides its progress."""
+        return [line for line in self.lines if not PROGRESS.search(line)]
 
     def state(self) -> dict[str, Any]:
         """What a page shows while it runs."""
@@ -194,7 +205,8 @@ class JobRunner:
         """Ask a run to end; its finished steps are kept."""
         run.is_stopped = True
         if run.is_running:
-            run.process.send_signal(signal.SIGINT)
+            # as Ctrl-C, which a server in the background may be told to ignore
+            run.process.terminate()
 
     def close(self) -> None:
         """End all runs: the server ends."""

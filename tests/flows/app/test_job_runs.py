@@ -81,6 +81,7 @@ def test_a_run_is_started_followed_and_its_report_linked(published: Done) -> Non
     assert "by ana ['run', 'hiring-gbdt']" in text
     assert f'href="/runs/{run_id}/report"' in answer.text
     assert "See people-gbdt version 1" in text
+    assert "40 %" not in text
     assert "<script" not in answer.text
 
 

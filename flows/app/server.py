@@ -22,6 +22,7 @@ from evenhand.flows.app.audit_routes import add_audit
 from evenhand.flows.app.case_views import case_file, case_inputs, case_screen, cases_screen
 from evenhand.flows.app.job_routes import add_jobs
 from evenhand.flows.app.job_runs import Busy, JobRunner
+from evenhand.flows.app.people import Person
 from evenhand.flows.app.person_views import OpenModels, PersonScreen, answered_form, empty_form
 from evenhand.flows.app.run_views import run_report, runs_screen
 from evenhand.flows.app.sessions import COOKIE, LONGEST_S, Session, TooManyAttempts
@@ -51,12 +52,14 @@ from evenhand.tasks.registry import policy
 
 # Before the name of a column in the form for one person.
 COLUMN = "column "
+# In the address after a session of a proxy has begun.
+BEGUN = "signed-in"
 # What a person reads after an action; the address names it, and nothing else of the address shows.
 NOTICES = {
     "approve": "Your approval is recorded.",
     "refuse": "Your refusal is recorded.",
     "review": "Your review is recorded.",
-    "replay": "The case was decided again: the result is below, under Human review.",
+    "replay": "The case was decided again, and the result is recorded in it.",
     "promote": "This version is the champion now.",
     "unchanged": "This version was the champion already: nothing was changed.",
 }
@@ -91,11 +94,19 @@ def _to_sign_in(request: Request, error: Exception) -> Response:
         return message_page(settings_of(request), None, 401, "Signed out", text)
     person = getattr(error, "person", None)
     if person is not None:
-        settings = settings_of(request)
-        cookie = settings.sessions.by_proxy(person)
-        # the path alone: an address of another site is none
-        return _signed_in(settings, cookie, f"/{request.url.path.lstrip('/')}")
+        return _begin_of_proxy(request, person)
     return RedirectResponse("/sign-in", 303)
+
+
+def _begin_of_proxy(request: Request, person: Person) -> Response:
+    """Begin the session of a person whom the proxy named, and go on to the same screen."""
+    settings = settings_of(request)
+    if BEGUN in request.query_params:
+        text = "This browser keeps no cookie of this site, so no session can begin."
+        return message_page(settings, None, 403, "No session", text)
+    cookie = settings.sessions.by_proxy(person)
+    # the path alone: an address of another site is none
+    return _signed_in(settings, cookie, f"/{request.url.path.lstrip('/')}?{BEGUN}")
 
 
 def _show_error(request: Request, error: Exception) -> Response:
@@ -185,7 +196,9 @@ def _signed_in(settings: AppSettings, cookie: str, address: str = "/") -> Respon
         cookie,
         max_age=LONGEST_S,
         httponly=True,
-        samesite="strict",
+        # who comes back from the organisation's sign-in comes from another site: a strict cookie
+        # would not be sent, and the session would begin again and again
+        samesite="strict" if settings.proxy is None else "lax",
         secure=settings.secure,
     )
     return response

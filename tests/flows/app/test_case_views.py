@@ -107,7 +107,8 @@ def test_a_case_is_decided_again_with_a_corrected_value(office: Office) -> None:
     first, second = office.cases.read(case)["replays"]
     assert (first["who"], first["is_identical"], first["corrected"]) == ("ana", True, {})
     assert second["corrected"] == {"income": "99999"}
-    assert "with the corrected values" in readable(client.get(f"/cases/{case}?done=replay").text)
+    after = readable(client.get(f"/cases/{case}?done=replay").text)
+    assert "ana had it decided again with income = 99999: " in after
     for wrong in ({"column": "income"}, {"column": "sex", "value": "F"}):
         assert client.post(place, data=form | wrong).status_code == 400
     assert len(office.cases.read(case)["replays"]) == 2

@@ -82,9 +82,9 @@ def site(tmp_path: Path) -> Site:
 
 def test_a_person_of_the_proxy_has_a_session(site: Site) -> None:
     first = site.get("/runs", BELIEVED, ANA)
-    assert (first.status_code, first.headers["location"]) == (303, "/runs")
+    assert (first.status_code, first.headers["location"]) == (303, "/runs?signed-in")
     cookie = first.headers["set-cookie"]
-    assert all(part in cookie for part in ("HttpOnly", "Secure", "SameSite=strict"))
+    assert all(part in cookie for part in ("HttpOnly", "Secure", "SameSite=lax"))
     page = site.get("/runs", BELIEVED, ANA)
     assert page.status_code == 200
     assert "ana@example.org, owner" in readable(page.text)
@@ -168,6 +168,14 @@ def test_a_cookie_is_of_one_person_and_role(site: Site) -> None:
     assert site.get("/jobs", BELIEVED, *ben).status_code == 403
     # ana's session has ended
     assert site.sessions.of_cookie(cookie) is None
+
+
+def test_a_browser_without_cookies_is_told_so(site: Site) -> None:
+    place = site.get("/runs", BELIEVED, ANA).headers["location"]
+    site.client.cookies.clear()
+    answer = site.get(place, BELIEVED, ANA)
+    assert answer.status_code == 403
+    assert "keeps no cookie" in answer.text
 
 
 def test_no_other_way_to_sign_in_is_open(site: Site) -> None:

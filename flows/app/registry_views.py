@@ -85,7 +85,10 @@ def models_screen(uri: str) -> Screen:
     if not rows:
         return Screen(
             "Models",
-            ["No model is published yet. `evenhand run JOB` publishes one that passes its gates."],
+            [
+                "No model is published yet. `evenhand run JOB`, or a run of a job here, publishes "
+                "one that passes its gates."
+            ],
             [],
         )
     table = Table(

@@ -46,6 +46,9 @@ MLFLOW_DEFAULTS = {
 }
 DIGEST_TAG = "evenhand.content"
 PROVENANCE_TAG = "evenhand.provenance"
+# Digest of data, job and contract without the code, and the code by step, as JSON.
+INPUTS_TAG = "evenhand.inputs"
+CODE_TAG = "evenhand.code"
 FILES_TAG = "evenhand.files"
 EVALUATION_TAG = "evenhand.evaluation"
 NAMES_TAG = "evenhand.value_names"

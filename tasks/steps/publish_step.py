@@ -41,12 +41,14 @@ from evenhand.fairlib.preprocessing.sentences import MINILM, WEIGHTS, copy_weigh
 from evenhand.fairlib.proxies.proxy_groups import rounded_counts
 from evenhand.tasks.errors import GateRefused, NotCarriedOut, input_errors, waits_for_service
 from evenhand.tasks.execution.fingerprint import code_digest, git_state, library_versions, now
-from evenhand.tasks.execution.step import StepContext, StepResult
+from evenhand.tasks.execution.step import StepContext, StepResult, step_codes
 from evenhand.tasks.execution.store import ABANDONED_S, StepRecord
 from evenhand.tasks.registry.client import (
     CASE_TAG,
+    CODE_TAG,
     DIGEST_TAG,
     FILES_TAG,
+    INPUTS_TAG,
     NAMES_TAG,
     POLICY_TAG,
     PROVENANCE_TAG,
@@ -221,6 +223,15 @@ def _make_card(context: StepContext, measured: Mapping[str, Any], bundle: Path) 
     return card
 
 
+def _code(parameters: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the code that made a model, by step, and the versions of the libraries."""
+    return {
+        **library_versions([PACKAGE]),
+        "steps": step_codes(parameters["made_of"]["steps"]),
+        "libraries": library_versions(),
+    }
+
+
 @waits_for_service
 def _publish_version(
     parameters: Mapping[str, Any], bundle: Path, card_folder: Path, card: Mapping[str, Any]
@@ -244,6 +255,8 @@ def _publish_version(
                 client, name, content, bundle, card_folder, card, parameters["artifact_root"]
             )
         client.set_model_version_tag(name, version, PROVENANCE_TAG, parameters["provenance"])
+        client.set_model_version_tag(name, version, INPUTS_TAG, parameters["made_of"]["inputs"])
+        client.set_model_version_tag(name, version, CODE_TAG, json.dumps(_code(parameters)))
         # a tag and no part of the content: the same model under other names is the same version
         _set_texts(client, name, version, parameters)
         evaluation = _evaluation(parameters, card["gates"], card["metrics"])
@@ -763,6 +776,7 @@ def packages_of(bundle: Path, method: str) -> tuple[str, ...]:
         packages.append("torch")
     if method in PROXIES or _groups_by(bundle) is not None:
         packages.append("numba")
+    packages += spec.loads_with
     packages += _packages_of_encoder(bundle)
     return (*packages, "safetensors")
 

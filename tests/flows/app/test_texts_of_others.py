@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from evenhand.flows.app import person_views, server
+from evenhand.flows.app import person_views, web
 from evenhand.flows.app.person_views import MOST_OPEN_MODELS, OpenModels
 from evenhand.flows.app.registry_views import _records
-from evenhand.flows.app.server import AppSettings
 from evenhand.flows.app.sessions import Sessions
+from evenhand.flows.app.web import AppSettings
 from evenhand.tasks.errors import InputError
 from evenhand.tasks.execution.store import Store
 from evenhand.tasks.registry.ledger import Chain, Record
@@ -23,7 +23,7 @@ def test_no_page_has_characters_that_reorder_it(tmp_path: Path) -> None:
     """A reason or a name of somebody who writes records is shown, and never obeyed."""
     settings = AppSettings("uri", Store(str(tmp_path)), Sessions({}), frozenset())
     text = "refused\u202e\x1b[2J <b>by</b> ada"
-    page = bytes(server._message_page(settings, None, 409, "Refused", text).body).decode()
+    page = bytes(web.message_page(settings, None, 409, "Refused", text).body).decode()
     assert "refused\ufffd\ufffd[2J &lt;b&gt;by&lt;/b&gt; ada" in page
 
 

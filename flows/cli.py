@@ -566,7 +566,9 @@ def make(
     contract: str | None = option(
         "--contract", "Contract whose changeable and adverseReason count (default: the version's)."
     ),
-    language: str = option("--language", "Language of the reasons' texts.", "en"),
+    language: str = option(
+        "--language", "Language of the reasons' texts and of the letter (en or de).", "en"
+    ),
     metric: Path | None = option(
         "--metric", "Folder of the fair metric (default: that of the version's run, if kept)."
     ),
@@ -574,6 +576,9 @@ def make(
     no_recourse: bool = option("--no-recourse", "Do not search what would change it.", False),
     no_proof: bool = option("--no-proof", "Do not look for comparable people.", False),
     with_letter: bool = option("--letter", "Write a letter in plain language too.", False),
+    with_pdf: bool = option(
+        "--pdf", "Write each page as PDF too; needs the extra documents.", False
+    ),
     keep_days: int | None = option(
         "--keep-days", "Days until `case delete --expired` deletes it (default: 1095).", min=0
     ),
@@ -775,6 +780,21 @@ def set_policy(
     ),
     min_version: str | None = option(
         "--min-version", "Lowest version of evenhand that measures (default: this one)."
+    ),
+    alternative_gap: float | None = option(
+        "--alternative-gap",
+        "Largest gap to a less discriminatory alternative that a search may have found.",
+        min=0,
+    ),
+    alternative_metric: str | None = option(
+        "--alternative-metric", "Disparity that is searched (default: any)."
+    ),
+    alternative_models: int | None = option(
+        "--alternative-models", "Models that the search judges at least (default: 50).", min=1
+    ),
+    alternative_no_worse: list[str] | None = option(
+        "--alternative-no-worse",
+        "METRIC by NUMBER, kept by alternatives (default: balanced_accuracy by 0.005).",
     ),
     approvals: int | None = option(
         "--approvals",

@@ -402,6 +402,11 @@ def describe_fault(error: BaseException) -> EvenhandError:
         return NotCarriedOut(
             f"input or output failed ({error.strerror}{place}): check the disk, then run again."
         )
+    if isinstance(error, MemoryError):
+        return NotCarriedOut(
+            "the memory does not suffice: give the process more, or leave out rows or columns with "
+            "long texts."
+        )
     if type(error).__module__.partition(".")[0] in ("prefect", "httpx", "httpcore"):
         return NotCarriedOut(
             f"Prefect could not carry out a step ({type(error).__name__}): is its server up? "

@@ -134,7 +134,7 @@ def execute(
         document = study_document(
             rows.identity, plan.tune.prefer, searched.study.folder.name, trials
         )
-        document["first_answer_seconds"] = progress.first_answer_seconds
+        document |= progress.first_answers()
         verdict.status = "evaluated"
         verdict.exit_code = 0
         documents: dict[str, Any] = {"tuning": document}

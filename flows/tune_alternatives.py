@@ -5,7 +5,6 @@ search shows about models that it did not try.
 from __future__ import annotations
 
 import json
-import re
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -28,9 +27,8 @@ from evenhand.flows.job import Job
 from evenhand.flows.job_file import job_path, load_job, shipped_jobs
 from evenhand.flows.resolved_job import ResolvedJob, resolve
 from evenhand.tasks.errors import InputError, input_errors
+from evenhand.tasks.tuning.no_worse import NO_WORSE, read_no_worse
 
-# What an alternative keeps by default.
-NO_WORSE = ("balanced_accuracy by 0.005",)
 # The metric that an alternative makes smaller by default, of the first sensitive column.
 DISPARITY = "gap_max"
 # Levels of both bounds, and the length of the longer search that the second one is about.
@@ -75,17 +73,8 @@ class Alternative:
 
 def parse_no_worse(text: str) -> NoWorse:
     """Read ``METRIC by NUMBER``; `InputError` for another form."""
-    match = re.fullmatch(r"\s*(\S+)\s+by\s+(\S+)\s*", text)
-    try:
-        by = float(match[2]) if match else -1.0
-    except ValueError:
-        by = -1.0
-    if match is None or not 0.0 <= by < float("inf"):
-        raise InputError(
-            f"no_worse {text!r} is not of the form METRIC by NUMBER, such as "
-            f"{NO_WORSE[0]!r}, with a number from 0 on."
-        )
-    return NoWorse(match[1], by)
+    metric, by = read_no_worse(text)
+    return NoWorse(metric, by)
 
 
 def with_champion(
@@ -230,6 +219,8 @@ def certificate(
         "model": alternative.model,
         "metric": metric,
         "no_worse": _kept(aim, alternative, champion),
+        "where": [str(limit) for limit in aim.limits[len(alternative.no_worse) :]],
+        "methods": sorted({trial.method for trial in judged if trial.method is not None}),
         "champion": {"number": champion.number, "value": value},
         "best": {"number": best.number, "value": best_value},
         "alternative_gap": round(abs(best_value - value), 9),
@@ -337,7 +328,8 @@ def multiplicity_document(
 def record_content(document: Mapping[str, Any], digest: str) -> dict[str, Any]:
     """Return what the chain of a published model keeps of a search for alternatives to it."""
     result = document["alternative"]
-    keys = ("metric", "alternative_gap", "models", "random", "share_bound", "gain_bound")
+    keys = ("metric", "alternative_gap", "models", "judged_models", "random", "methods", "where")
+    keys += ("share_bound", "gain_bound")
     content = {key: result[key] for key in keys}
     content |= {
         "version": str(result["model"]["version"]),
@@ -349,4 +341,8 @@ def record_content(document: Mapping[str, Any], digest: str) -> dict[str, Any]:
         "study": document["study"],
         "digest": digest,
     }
+    counts = result.get("multiplicity")
+    if counts is not None:
+        shown = ("models", "people", "ambiguity", "discrepancy")
+        content["multiplicity"] = {key: counts[key] for key in shown}
     return dict(json.loads(json.dumps(content)))

@@ -97,6 +97,7 @@ def _item(paper: str, content: Mapping[str, Any], item: Mapping[str, Any]) -> It
         yield from paper_tables.settings_table(paper, item)
     elif kind == "times":
         yield from paper_tables.times_table(item)
+        yield from paper_tables.entropic_table()
     yield from paper_figures.points(paper, item)
     yield from paper_figures.statements(paper, item)
     if item.get("picture"):

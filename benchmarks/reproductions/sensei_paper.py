@@ -52,7 +52,7 @@ EPOCHS = 3
 def steps() -> list[dict[str, Any]]:
     """The cost of the search in training, and the invariance of the trained network."""
     store = Store()
-    train, test, metric, _ = _adult(store)
+    train, test, metric, _ = adult_split(store)
     found = []
     for full in STEPS:
         log(f"{full} steps in full space")
@@ -84,7 +84,7 @@ def speed() -> dict[str, Any]:
     steps.
     """
     store = Store()
-    train, test, metric, copies = _adult(store)
+    train, test, metric, copies = adult_split(store)
     batches = len(train.y) // SPEED_SETTINGS["batch"]
     torch.set_num_threads(1)
     times: dict[str, list[float]] = {
@@ -233,13 +233,20 @@ def _judge(
     return {name: round(value, 4) for name, value in found.items()}
 
 
-def _adult(store: Store) -> tuple[Dataset, Dataset, Metric, dict[str, list[NDArray[np.float32]]]]:
-    """Adult's first split as the job has it: training and test rows, metric and the test rows'
-    copies.
+def adult_split(
+    store: Store, seed: int = 0
+) -> tuple[Dataset, Dataset, Metric, dict[str, list[NDArray[np.float32]]]]:
+    """A split of Adult as the job has it: training and test rows, metric and the test rows' copies.
+
+    Parameters
+    ----------
+    store : Store
+        Where its steps are kept.
+    seed : int, default 0
+        Of the split.
     """
-    resolved, run = run_unpublished(
-        store, "adult-sensei", ["method.n_steps=50", "evaluate.draws=0"]
-    )
+    changes = ["method.n_steps=50", "evaluate.draws=0", f"seed={seed}"]
+    resolved, run = run_unpublished(store, "adult-sensei", changes)
     train, test = (
         read_dataset(store.fetch(run.output("preprocess", part))) for part in ("train", "test")
     )

@@ -2,28 +2,33 @@
 
     python -m benchmarks.studies.tuned_limits [--splits N] [--tables T ...]
 
-Each table is divided at random many times. A logistic regression with and without the sensitive
-columns is judged on folds of the training rows, as a search judges it, under its balanced threshold
-and thresholds by group at all tolerances. The best trial is chosen once by the chance of .9 that
-unseen rows keep the limit, and once by the value alone. Both are trained on all training rows and
-measured on the test rows.
+Each table is divided at random many times. Logistic regressions with and without the sensitive
+columns, with the default penalty and random ones, are judged on folds of the training rows, as a
+search judges them, under their balanced threshold and thresholds by group at all tolerances. The
+best trial is chosen once by the chance of .9 that unseen rows keep the limit, and once by the value
+alone. Both are trained on all training rows and measured on the test rows.
+
+Random divisions of one small table are no independent evidence: training rows that happen to have a
+small gap leave test rows with a large one. So some tables are small ones that are drawn from a
+large table, none of whose rows is in two of them. A split that has a result is not repeated.
 """
 
 from __future__ import annotations
 
 import argparse
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from benchmarks.common import log, provenance, rounded, write_result
+from benchmarks.common import log, provenance, read_result, rounded, write_result
 from evenhand.fairlib.evaluation.evaluate import evaluate
 from evenhand.fairlib.evaluation.outcomes import Outcomes
-from evenhand.fairlib.execution import derive_seed
+from evenhand.fairlib.execution import derive_seed, generator
 from evenhand.fairlib.methods.row_groups import fold_of_rows
 from evenhand.fairlib.tuning.study import Aim, Trial, best, nearest
 from evenhand.flows.engine import DirectEngine, Steps
@@ -42,18 +47,37 @@ from evenhand.tasks.tuning.judge import (
     measured,
     predictions,
 )
-from evenhand.tasks.tuning.trial_search import DEFAULT, Candidate
+from evenhand.tasks.tuning.trial_search import DEFAULT, Candidate, random_candidate
 
 NAME = "tuned_limits"
 COMMAND = "python -m benchmarks.studies.tuned_limits"
 OBJECTIVE = "balanced_accuracy"
-# Table, job, further settings, the limited attribute, and the limits on its largest gap.
-TABLES: dict[str, tuple[str, list[str], str, tuple[float, ...]]] = {
-    "hiring": ("hiring-gbdt", [], "gender", (0.1, 0.15)),
-    "loans": ("loans-gbdt", ["table.rows=6000"], "group", (0.1, 0.15)),
-    "german": ("german-gbdt", [], "age", (0.1, 0.15)),
-    "compas": ("compas-gbdt", [], "sex", (0.1, 0.15)),
+
+
+class Table(NamedTuple):
+    """A table of the study, or a large one from which small tables are drawn."""
+
+    job: str
+    settings: tuple[str, ...]
+    attribute: str  # whose largest gap is limited
+    limits: tuple[float, ...]
+    rows: int | None = None  # of a small table; None: the whole table each time
+
+
+TABLES = {
+    "hiring": Table("hiring-gbdt", (), "gender", (0.1, 0.15)),
+    "loans": Table("loans-gbdt", ("table.rows=6000",), "group", (0.1, 0.15)),
+    "german": Table("german-gbdt", (), "age", (0.1, 0.15)),
+    "compas": Table("compas-gbdt", (), "sex", (0.1, 0.15)),
+    "adult": Table("adult-gbdt", (), "sex", (0.05, 0.1)),
+    "adult, 1,000 rows": Table("adult-gbdt", (), "sex", (0.1, 0.15), 1000),
+    "adult, 4,000 rows": Table("adult-gbdt", (), "sex", (0.05, 0.1), 4000),
+    "bank, 1,000 rows": Table("bank-gbdt", (), "age", (0.15, 0.2), 1000),
+    "hiring, 1,000 rows": Table("hiring-gbdt", ("table.rows=45000",), "gender", (0.1, 0.15), 1000),
+    "loans, 1,000 rows": Table("loans-gbdt", ("table.rows=45000",), "group", (0.1, 0.15), 1000),
 }
+RANDOM_MODELS = 6
+FOLDS = 5
 METHOD = "logistic"
 TEST_SHARE = 0.3
 # By name: the confidence that a choice asks for; None is the default, which falls back.
@@ -65,13 +89,18 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--splits", type=int, default=20)
     parser.add_argument("--tables", nargs="*", default=list(TABLES), choices=list(TABLES))
+    parser.add_argument("--seconds", type=float, default=float("inf"), help="CPU time, at most")
     options = parser.parse_args()
-    rows: list[dict[str, Any]] = []
+    rows: list[dict[str, Any]] = list(read_result(NAME).get("rows", []))
     for table in options.tables:
-        rows += study_table(table, options.splits)
-        content = {"rows": rounded(rows), "summary": rounded(summary_of(rows)), "notes": NOTES}
-        content |= provenance(COMMAND)
-        write_result(NAME, content)
+        finished = {row["split"] for row in rows if row["table"] == table}
+        missing = [split for split in range(options.splits) if split not in finished]
+        for of_split in study_table(table, missing):
+            rows += of_split
+            content = {"rows": rounded(rows), "summary": rounded(summary_of(rows)), "notes": NOTES}
+            write_result(NAME, content | provenance(COMMAND))
+            if time.process_time() > options.seconds:
+                return
     for line in summary_of(rows):
         log(line)
 
@@ -82,21 +111,33 @@ NOTES = (
 )
 
 
-def study_table(table: str, splits: int) -> list[dict[str, Any]]:
-    """Choose and measure on random splits of one table; one result a split, limit and choice."""
-    job, settings, attribute, values = TABLES[table]
+def study_table(table: str, splits: Sequence[int]) -> Iterator[list[dict[str, Any]]]:
+    """Choose and measure on random splits of one table; give one result a limit and choice."""
+    if not splits:
+        return
+    job, settings, attribute, values, size = TABLES[table]
     metric = f"gap_max.{attribute}"
     with tempfile.TemporaryDirectory() as folder:
         plan, rows, whole = prepared(job, settings, metric, values, Path(folder))
-        results = []
-        for split in range(splits):
-            pools = split_results(plan, rows, whole, split)
+        for split in splits:
+            pools = split_results(plan, rows, drawn_table(whole, size, split), split)
+            results = []
             for value in values:
-                of_limit = choices_of(plan, pools, metric, value)
-                for row in of_limit:
+                for row in choices_of(plan, pools, metric, value):
                     results.append({"table": table, "split": split, "limit": value, **row})
             log(table, split)
-    return results
+            yield results
+
+
+def drawn_table(whole: Dataset, rows: int | None, number: int) -> Dataset:
+    """Return the small table of this number, whose rows no other has; or the whole table."""
+    if rows is None:
+        return whole
+    order = generator(0, "small tables").permutation(len(whole.y))
+    chosen = order[number * rows : (number + 1) * rows]
+    if len(chosen) < rows:
+        raise ValueError(f"there are {len(order) // rows} tables of {rows} rows: use fewer splits.")
+    return whole.take(np.sort(chosen))
 
 
 def prepared(
@@ -110,6 +151,7 @@ def prepared(
         f"tune.where=[{where}]",
         f"tune.methods=[{METHOD}]",
         f"split.test={TEST_SHARE}",
+        f"tune.folds={FOLDS}",
         "evaluate.counterfactuals={}",
         "evaluate.draws=200",
         # each limit has the tolerances that are shares of it
@@ -139,28 +181,43 @@ def split_results(
     is_test = part < round(10 * TEST_SHARE)
     train = whole.take(np.flatnonzero(~is_test))
     test = whole.take(np.flatnonzero(is_test))
-    hidden = plan.methods[METHOD].get(LEAVE_OUT)
-    choices: list[tuple[str, ...]] = [()]
-    if hidden is not None:
-        choices = [tuple(value) for value in hidden.values]  # type: ignore[union-attr]
     pools = []
-    for model, columns in enumerate(choices):
-        defaults = {name: item.default for name, item in plan.methods[METHOD].items()}
-        arguments = {**defaults}
-        if hidden is not None:
-            arguments[LEAVE_OUT] = columns
-        candidate = Candidate(DEFAULT, METHOD, arguments)
-        pools += judged_on(plan, rows, candidate, train, test, model)
+    for model, candidate in enumerate(candidates_of(plan, rows)):
+        pools += judged_on(plan, rows, candidate, train, test, model, split)
     return pools
 
 
+def candidates_of(plan: TunePlan, rows: Rows) -> list[Candidate]:
+    """Return the models of a search: the default with and without the sensitive columns, and random
+    settings.
+    """
+    space = plan.methods[METHOD]
+    defaults = {name: item.default for name, item in space.items()}
+    candidates = [Candidate(DEFAULT, METHOD, defaults)]
+    hidden = space.get(LEAVE_OUT)
+    if hidden is not None:
+        for columns in hidden.values:  # type: ignore[union-attr]
+            if columns:
+                candidates.append(Candidate(DEFAULT, METHOD, {**defaults, LEAVE_OUT: columns}))
+    for place in range(RANDOM_MODELS):
+        candidates.append(replace(random_candidate(rows.plan, place), kind=DEFAULT))
+    return candidates
+
+
 def judged_on(
-    plan: TunePlan, rows: Rows, candidate: Candidate, train: Dataset, test: Dataset, model: int
+    plan: TunePlan,
+    rows: Rows,
+    candidate: Candidate,
+    train: Dataset,
+    test: Dataset,
+    model: int,
+    split: int,
 ) -> list[tuple[Trial, Mapping[str, Any]]]:
     """Judge a model on folds of the training rows, and measure it on the test rows, by rule."""
     parameters, _ = judging(plan, rows, candidate, plan.rules, part=1)
     context = StepContext(parameters, {}, Path(), lambda *_: None)
-    fold = fold_of_rows(cells_of(train), rows.folds, derive_seed(model, "tune"), train.people)
+    # the same folds for all models, as in a search
+    fold = fold_of_rows(cells_of(train), rows.folds, derive_seed(split, "tune"), train.people)
     parts = []
     order = []
     for number in range(rows.folds):
@@ -253,10 +310,26 @@ def summary_of(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
                     "stated": float(np.mean([row["chance"] for row in chosen])),
                     "kept_of_within": kept_share,
                     "kept": float(np.mean([row["kept"] for row in chosen])),
+                    **kept_less_stated(chosen),
                     "cost": float(np.mean(cost)),
                 }
             )
     return lines
+
+
+def kept_less_stated(rows: Sequence[Mapping[str, Any]]) -> dict[str, float | None]:
+    """Return by how much the kept share is above the stated chances, and its standard error.
+
+    The limits of a split share its rows, so they count as one.
+    """
+    differences: dict[int, list[float]] = {}
+    for row in rows:
+        differences.setdefault(row["split"], []).append(row["kept"] - row["chance"])
+    means = [float(np.mean(values)) for values in differences.values()]
+    error = None
+    if len(means) > 1:
+        error = float(np.std(means, ddof=1) / np.sqrt(len(means)))
+    return {"difference": float(np.mean(means)), "error": error}
 
 
 HEAD = """\
@@ -264,13 +337,17 @@ HEAD = """\
 
 Whether limits on the largest gap in error rates are kept on test rows, where a search chose by the chance of .9,
 by its default (.9, or else the next lower chance that a trial reaches), or by the value of the validation rows. Each
-table is divided at random, 30 % of the rows for the test; a logistic regression with and without the sensitive
-columns is judged on folds of the other rows under all tolerances of thresholds by group. On German credit, with 300
-test rows and few people below 25 among them, no trial reaches .9.
+table is divided at random, 30 % of the rows for the test; logistic regressions with and without the sensitive columns,
+with the default and random penalties, are judged on folds of the other rows under all tolerances of thresholds by
+group. Tables "of 1,000 rows" and the like are drawn from the large table, none of whose rows is in two of them: they are
+independent evidence. Divisions of one small table are not: where its training rows happen to have a small gap, its
+test rows have a large one.
 
-- Within: answers that keep the limit with the confidence; the others are compromises.
-- Stated: mean of the chances that are stated of the answers.
-- Kept: of the answers within, those whose test rows keep the limit.
+- Within: answers that keep the limit with the confidence; the others are compromises. Held: share of these whose test
+  rows keep the limit.
+- Stated: mean of the chances that are stated of all answers. Kept: share of all answers whose test rows keep the limit.
+- Kept less stated: the mean difference and its standard error over the splits. Stated chances are too high where it is
+  below zero by more than two of these.
 - Cost: balanced accuracy of the choice by the value less that of this choice, on the same test rows.
 """
 
@@ -279,19 +356,25 @@ def sections(content: Mapping[str, Any], provenance: Callable[[Any], str]) -> li
     """The table of how often limits are kept; nothing without results."""
     if not content:
         return []
-    lines = ["| table | chosen by | answers | within | stated | kept | cost |"]
-    lines.append("|---|---|---|---|---|---|---|")
+    heads = ["table", "chosen by", "answers", "within", "held", "stated", "kept"]
+    heads += ["kept less stated", "cost"]
+    lines = [f"| {' | '.join(heads)} |", "|---" * len(heads) + "|"]
     for row in content["summary"]:
-        kept = "none"
+        held = "none"
         if row["kept_of_within"] is not None:
-            kept = f"{100 * row['kept_of_within']:.0f}%"
+            held = f"{100 * row['kept_of_within']:.0f}%"
+        difference = f"{row['difference']:+.2f}"
+        if row["error"] is not None:
+            difference += f" ± {row['error']:.2f}"
         cells = [
             row["table"],
             row["choice"],
             str(row["answers"]),
             str(row["within"]),
+            held,
             f"{row['stated']:.2f}",
-            kept,
+            f"{row['kept']:.2f}",
+            difference,
             f"{row['cost']:.3f}",
         ]
         lines.append(f"| {' | '.join(cells)} |")

@@ -145,7 +145,7 @@ def answered_form(
 
 
 def _columns(model: ExplainedModel) -> list[Column]:
-    return [model.words.column(name) for name in model.predictor.model.features]
+    return [model.words.column(name) for name in model.features]
 
 
 def _field(model: ExplainedModel, column: Column, value: str, error: str) -> InputField:
@@ -243,7 +243,7 @@ def _typed(column: Column, text: str) -> Any:
 def _error_of_contract(model: ExplainedModel, error: InputError) -> dict[str, str]:
     """The fault that the contract found, at the column that it names."""
     text = str(error)
-    for name in model.predictor.model.features:
+    for name in model.features:
         if f"the value of {name} breaks" in text:
             return {name: text}
     raise error

@@ -15,6 +15,7 @@ from evenhand.tasks.pages.texts import GATE_STATUS, lack, metric_cell
 from evenhand.tasks.registry.client import registry_client
 from evenhand.tasks.registry.ledger import CHAIN, Chain, Record, history
 from evenhand.tasks.registry.policy import WAITING, Judgement, judgement_of, refused_by_person
+from evenhand.tasks.registry.policy_alternatives import alternative_in_words
 from evenhand.tasks.registry.policy_people import ROLES, shown
 from evenhand.tasks.registry.policy_terms import terms_of
 from evenhand.tasks.registry.record_words import describe_record
@@ -54,6 +55,7 @@ class VersionScreen:
     screen: Screen
     is_champion: bool
     was_champion: bool
+    asks: bool = False  # whether it asks a person for one feature after another
     aliases: Sequence[str] = field(default_factory=tuple)
 
 
@@ -197,6 +199,8 @@ def _policy(chain: Chain) -> Section:
     rows.append(["Measured with", terms.described()])
     if rules.get("holdout"):
         rows.append(["Measured on", f"{rules['holdout']['rows']:,} agreed rows"])
+    if rules.get("alternative"):
+        rows.append(["Searched for", alternative_in_words(rules["alternative"])])
     if rules.get("approvals"):
         rows.append(["Approvals", int(rules["approvals"])])
     for role, keys in (rules.get("keys") or {}).items():
@@ -278,7 +282,18 @@ def version_screen(uri: str, name: str, version: str) -> VersionScreen:
         lead.append(formats.sentence(f"{refused}."))
     sections = [_evaluations(chain, version), _of_version(chain, version)]
     screen = Screen(f"{name}, version {version}", lead, sections)
-    return VersionScreen(name, version, judgement, screen, is_champion, was_champion, aliases)
+    evaluation = _newest_evaluation(chain, version)
+    values = evaluation.content.get("values") if evaluation is not None else None
+    return VersionScreen(
+        name=name,
+        version=version,
+        judgement=judgement,
+        screen=screen,
+        is_champion=is_champion,
+        was_champion=was_champion,
+        asks="features_asked" in (values or {}),
+        aliases=aliases,
+    )
 
 
 def _require_version(chain: Chain, version: str) -> None:

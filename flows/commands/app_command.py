@@ -108,8 +108,9 @@ def _server(
     import uvicorn
 
     from evenhand.flows.app.people import Person, read_users
-    from evenhand.flows.app.server import AppSettings, build_app
+    from evenhand.flows.app.server import build_app
     from evenhand.flows.app.sessions import Sessions
+    from evenhand.flows.app.web import AppSettings
     from evenhand.tasks.cases.case_store import CaseStore
     from evenhand.tasks.registry.ledger import actor
     from evenhand.tasks.registry.signed_records import signing_with

@@ -36,6 +36,7 @@ from evenhand.tasks.registry.client import (
     without_kept_answers,
 )
 from evenhand.tasks.registry.ledger import Chain, Record
+from evenhand.tasks.registry.policy_alternatives import alternative_in_words, alternative_rules
 from evenhand.tasks.registry.policy_people import (
     ROLES,
     check_roles,
@@ -174,13 +175,25 @@ def refuse(
     with signing_with(key):
         registry, name, version = _version(model, store_url)
         made = policy.refuse(registry, name, version, reason)
+    kept = _aliases_of(registry, name, version)
     if as_json:
-        print(json.dumps(redacted({"name": name, "record": _row(made)})))
+        print(json.dumps(redacted({"name": name, "record": _row(made), "aliases": kept})))
         return
     print(
         f"record {made.number}: {made.who} refuses {name} version {version}: "
         f"{made.content['reason']}"
     )
+    for alias in kept:
+        print(
+            f"it is still {alias}: a refusal keeps it from getting an alias and takes none away; "
+            f"`evenhand promote {name}/VERSION --alias {alias}` replaces it"
+        )
+
+
+def _aliases_of(registry: str, name: str, version: str) -> list[str]:
+    """Aliases that a version has at present."""
+    aliases = audit.history(registry, name).aliases
+    return sorted(alias for alias, holder in aliases.items() if holder == version)
 
 
 def sign(model: str, key: Path, store_url: str | None, as_json: bool = False) -> None:
@@ -415,6 +428,10 @@ def set_policy(
     as_json: bool = False,
     groups: Sequence[str] | None = None,
     key: Path | None = None,
+    alternative_gap: float | None = None,
+    alternative_metric: str | None = None,
+    alternative_models: int | None = None,
+    alternative_no_worse: Sequence[str] | None = None,
     **rules: Any,
 ) -> None:
     """Check a policy, read its holdout, pin how it measures, add it to the model's chain, and print
@@ -437,6 +454,9 @@ def set_policy(
             "signed_by": signatures.read_public_keys(signed_by or ()),
             "holdout": None,
         }
+        rules["alternative"] = alternative_rules(
+            alternative_gap, alternative_metric, alternative_models, alternative_no_worse or ()
+        )
         rules["keys"] = _keys({role: rules.pop(role, None) or () for role in ROLES})
         rules["approvals"] = _approvals(rules.get("approvals"), rules["keys"]["approved_by"])
         rules["measure"] = _measure(rules, overrides or (), holdout)
@@ -476,6 +496,8 @@ def _print_policy(name: str, made: Record, pinned: Judged) -> None:
     for attribute, sizes in rules["group_sizes"].items():
         for group, least in sizes.items():
             print(f"counts    {least:,} people or more with {attribute} = {group}")
+    if rules["alternative"] is not None:
+        print(f"searches  {alternative_in_words(rules['alternative'])}")
     for role, keys in rules["keys"].items():
         if keys:
             listed = ", ".join(shown(key) for key in keys)

@@ -163,7 +163,7 @@ class CaseStore:
             with self.log_file.open("r+b") as file:
                 file.truncate(data.rfind(b"\n") + 1)
 
-    def add(self, content: Mapping[str, Any], files: Mapping[str, str]) -> str:
+    def add(self, content: Mapping[str, Any], files: Mapping[str, str | bytes]) -> str:
         """Write the files of a new case and its record, within :meth:`writing`; return its id."""
         case = str(content["case"])
         folder = self.place(case)
@@ -175,7 +175,9 @@ class CaseStore:
         self._record("case", case, keep_until=content["keep_until"], model=content["model"]["uri"])
         return case
 
-    def update(self, kind: str, content: Mapping[str, Any], files: Mapping[str, str]) -> None:
+    def update(
+        self, kind: str, content: Mapping[str, Any], files: Mapping[str, str | bytes]
+    ) -> None:
         """Replace the files of a case, and record why, within :meth:`writing`."""
         case = str(content["case"])
         self._write_files(self.place(case), content, files)
@@ -188,11 +190,11 @@ class CaseStore:
         shutil.rmtree(folder, ignore_errors=True)
 
     def _write_files(
-        self, folder: Path, content: Mapping[str, Any], files: Mapping[str, str]
+        self, folder: Path, content: Mapping[str, Any], files: Mapping[str, str | bytes]
     ) -> None:
         text = json.dumps(dict(content), indent=1, sort_keys=True, ensure_ascii=False)
         for name, page in files.items():
-            _write(folder / name, page.encode())
+            _write(folder / name, page if isinstance(page, bytes) else page.encode())
         _write(folder / CASE, text.encode())
 
     def _record(self, kind: str, case: str, **facts: Any) -> None:

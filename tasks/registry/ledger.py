@@ -483,10 +483,11 @@ def _is_same_move(made: Record | None, content: Mapping[str, Any]) -> bool:
 
 
 def _refuse_new_evidence(record: Record, name: str, version: str) -> None:
-    """Raise `EvidenceChangedError` for a policy, or for an evaluation or a refusal of the
-    version.
+    """Raise `EvidenceChangedError` for a policy, or for an evaluation, a refusal or a search for
+    alternatives of the version.
     """
-    is_about = record.kind in ("evaluation", "refusal") and record.content.get("version") == version
+    kinds = ("evaluation", "refusal", "alternative")
+    is_about = record.kind in kinds and record.content.get("version") == version
     if record.kind == "policy" or is_about:
         raise EvidenceChangedError(
             f"the record of a {record.kind} of {name} was added at the same moment, by "
@@ -532,6 +533,21 @@ def current_policy(uri: str, name: str) -> dict[str, Any] | None:
     if path != uri and not Path(path).is_file():
         return None  # a query would create the database
     return ask_once(uri, f"policy of {name}", look_up) or None
+
+
+def search_for_alternatives(uri: str, name: str, version: str) -> dict[str, Any] | None:
+    """Content of the last record of a search for alternatives to a version, with its time; None
+    without one.
+    """
+
+    def look_up() -> dict[str, Any]:
+        with registry_client(uri) as client:
+            records = read_chain(client, name).of("alternative", version)
+        if not records:
+            return {}
+        return {**records[-1].content, "when": records[-1].when}
+
+    return ask_once(uri, f"alternatives to {name}/{version}", look_up) or None
 
 
 def anchor_of(chain: Chain) -> dict[str, Any]:

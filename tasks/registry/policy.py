@@ -379,7 +379,18 @@ def judge(
         or _shares_rows(last, rules["max_overlap"], terms, required=bool(rules.get("holdout")))
         or _lacks(rules, last)
         or unmet_by_people(policy, chain, version, last)
+        or _unmet_alternative(policy, chain, version)
     )
+
+
+def _unmet_alternative(policy: Record, chain: Chain, version: str) -> str | None:
+    """Say why the searches for alternatives do not allow a promotion; None if they do."""
+    if not policy.content.get("alternative"):
+        return None
+    # imported lazily: other policies need none of it
+    from evenhand.tasks.registry.policy_alternatives import unmet_alternative
+
+    return unmet_alternative(policy, chain, version)
 
 
 def evidence_for(
@@ -630,6 +641,7 @@ def holds_back(policy: Mapping[str, Any], evaluation: Mapping[str, Any]) -> str 
         "approvals": "approvals",
         "signed_by": "signatures",
         "group_sizes": "a count of named groups",
+        "alternative": "a search for alternatives",
     }
     for key, words in conditions.items():
         if policy.get(key):

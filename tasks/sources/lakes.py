@@ -66,14 +66,14 @@ def open_lake(path: Path, kind: Kind, name: str) -> pa.RecordBatchReader:
 def _delta(folder: Path) -> tuple[pa.Schema, Iterable[pa.RecordBatch]]:
     from deltalake import DeltaTable
 
-    from evenhand.tasks.sources.row_group_blocks import group_blocks
+    from evenhand.tasks.sources.row_group_blocks import group_blocks, row_groups_of
 
     rows: Any = DeltaTable(folder).to_pyarrow_dataset()
     files = rows.get_fragments()
 
     def batches() -> Iterator[pa.RecordBatch]:
         for file in files:
-            for group in file.split_by_row_group():
+            for group in row_groups_of(file):
                 yield from group_blocks(group, rows.schema)
 
     return rows.schema, batches()

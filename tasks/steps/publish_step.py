@@ -765,6 +765,7 @@ def packages_of(bundle: Path, method: str) -> tuple[str, ...]:
         packages.append("torch")
     if method in PROXIES or _groups_by(bundle) is not None:
         packages.append("numba")
+    packages += spec.loads_with
     packages += _packages_of_encoder(bundle)
     return (*packages, "safetensors")
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import pyarrow.csv
 import pytest
 from typer.testing import CliRunner
 
@@ -27,7 +28,7 @@ from evenhand.flows.tune_alternatives import (
 from evenhand.tasks.errors import InputError
 from evenhand.tasks.registry.ledger import Record
 from evenhand.tasks.registry.record_words import describe_record
-from tests.flows.people import Bench
+from tests.flows.people import Bench, make_people
 
 GAP = "gap_max.sex"
 ALTERNATIVE = Alternative("people", "people", (NoWorse("balanced_accuracy", 0.005),))
@@ -127,6 +128,10 @@ def test_the_record_of_a_search_is_described() -> None:
         "search for alternatives: gap_max.sex smaller by 0.12 found in 5 models"
     )
     assert record._is_valid()
+    counts = {"models": 2, "people": 9, "ambiguity": 0.5, "discrepancy": 0.2, "by_group": {}}
+    content["multiplicity"] = counts
+    kept = record_content({"alternative": content, "study": "people-1"}, "0" * 64)
+    assert kept["multiplicity"] == {key: counts[key] for key in counts if key != "by_group"}
     assert not replace(record, content={"version": "3"})._is_valid()
 
 
@@ -206,3 +211,25 @@ def test_an_alternative_to_a_job_and_to_its_model(publishing: Bench) -> None:
             publishing, "--alternative-to", name, *asked, "--alternative-gap", "0", code=1
         )
         assert "alternative_gap is" in refused.stderr
+    refuse_by_policy(publishing, published["model"]["name"], found["alternative_gap"])
+
+
+def refuse_by_policy(publishing: Bench, model: str, gap: float) -> None:
+    """A policy lets the model become champion by the recorded search, or by none."""
+    gates = publishing.folder / "policy_gates.yaml"
+    gates.write_text("auc: {min: 0}\n")
+    holdout = publishing.folder / "holdout.csv"
+    pyarrow.csv.write_csv(make_people(300, 9), holdout)
+    for models, code, words in (("2", 0, ""), ("999", 1, "and the policy asks for 999")):
+        limits = ("--alternative-gap", f"{gap}", "--alternative-models", models)
+        limits += ("--alternative-no-worse", "balanced_accuracy by 0.1")
+        for arguments in (
+            ("policy", "set", model, "--gates", str(gates), "--holdout", str(holdout), *limits),
+            ("evaluate", f"models:/{model}/1", "--policy", "--direct"),
+        ):
+            made = CliRunner().invoke(app, [*arguments, "--store", str(publishing.store)])
+            assert made.exit_code == 0, made.output
+        promote = ["promote", f"models:/{model}/1", "--to", f"after-{models}"]
+        done = CliRunner().invoke(app, [*promote, "--store", str(publishing.store)])
+        assert done.exit_code == code, done.output
+        assert words in done.stderr

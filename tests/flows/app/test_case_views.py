@@ -14,8 +14,9 @@ from fastapi.testclient import TestClient
 from typer.testing import CliRunner
 
 from evenhand.flows.app.people import Person
-from evenhand.flows.app.server import AppSettings, build_app
+from evenhand.flows.app.server import build_app
 from evenhand.flows.app.sessions import Sessions
+from evenhand.flows.app.web import AppSettings
 from evenhand.tasks.cases.case_store import CaseStore
 from evenhand.tasks.execution.store import Store
 from tests.flows.people import Done, make_people

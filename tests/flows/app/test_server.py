@@ -13,8 +13,9 @@ import pytest
 from fastapi.testclient import TestClient
 
 from evenhand.flows.app.people import Person
-from evenhand.flows.app.server import MOST_BODY, AppSettings, build_app
+from evenhand.flows.app.server import build_app
 from evenhand.flows.app.sessions import COOKIE, Sessions
+from evenhand.flows.app.web import MOST_BODY, AppSettings
 from evenhand.tasks.execution.store import Store
 from evenhand.tasks.registry.ledger import history
 from tests.flows.people import Done

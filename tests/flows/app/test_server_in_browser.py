@@ -17,8 +17,9 @@ import pytest
 import uvicorn
 
 from evenhand.flows.app.people import Person
-from evenhand.flows.app.server import AppSettings, build_app
+from evenhand.flows.app.server import build_app
 from evenhand.flows.app.sessions import Sessions
+from evenhand.flows.app.web import AppSettings
 from evenhand.flows.commands.app_command import listen
 from evenhand.tasks.execution.store import Store
 from evenhand.tasks.registry.ledger import history

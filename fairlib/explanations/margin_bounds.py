@@ -16,7 +16,7 @@ exact.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Protocol
@@ -503,7 +503,9 @@ class NetworkMargins:
 class ModelMargins:
     """What gives bounds of a model's margins: the leaves of its trees, or its layers."""
 
-    threshold: float  # the margin above which a decision is positive
+    # by group, or of everybody: nobody below the first margin is decided positively, and everybody
+    # above the second is
+    thresholds: Mapping[str | None, tuple[float, float]]
     method: str
     leaves: Leaves | None = None
     layers: Sequence[tuple[Float, Float]] | None = None
@@ -522,7 +524,6 @@ class ModelMargins:
         ModelMargins or None
         """
         from evenhand.fairlib.certificates.networks import NotProvedError, read_network
-        from evenhand.fairlib.certificates.proof import margin_threshold
 
         base = getattr(model, "base", model)
         # rows that are changed first have other splits than those of the columns
@@ -531,22 +532,45 @@ class ModelMargins:
         if hasattr(base, "threshold_") or hasattr(base, "acquire"):
             return None
         try:
-            threshold = margin_threshold(model)
+            thresholds = _thresholds(model)
             if hasattr(base, "booster_"):
                 leaves = Leaves.of(base.booster_)
-                return cls(threshold, "branch and bound over the splits of the trees", leaves)
+                return cls(thresholds, "branch and bound over the splits of the trees", leaves)
             if hasattr(base, "linear_"):
                 weight = np.asarray(base.linear_.coefficients, dtype=np.float64)[None]
                 layers = [(weight, np.array([float(base.linear_.intercept)]))]
-                return cls(threshold, "branch and bound over the linear model", layers=layers)
+                return cls(thresholds, "branch and bound over the linear model", layers=layers)
             if hasattr(base, "network_"):
                 *inner, (weight, bias) = read_network(base.network_)
                 # two logits, whose difference is the margin
                 layers = [*inner, (weight[1:] - weight[:1], bias[1:] - bias[:1])]
-                return cls(threshold, "branch and bound over the network", layers=layers)
+                return cls(thresholds, "branch and bound over the network", layers=layers)
         except NotProvedError:
             return None
         return None
+
+    def limit(self, sign: int, group: str | None = None) -> float:
+        """The margin times `sign` below which the decision in the direction of `sign` is excluded.
+
+        Parameters
+        ----------
+        sign : {1, -1}
+            1 for positive decisions.
+        group : str or None, default None
+            Group whose thresholds count; None: those of all groups.
+
+        Returns
+        -------
+        float
+        """
+        if group is not None and group in self.thresholds:
+            low, high = self.thresholds[group]
+        else:
+            low = min(ends[0] for ends in self.thresholds.values())
+            high = max(ends[1] for ends in self.thresholds.values())
+        if sign == 1:
+            return low
+        return -high
 
     def cuts(self) -> dict[int, Float] | None:
         """Numbers of each matrix column at which the trees may change; None for other models.
@@ -579,6 +603,17 @@ class ModelMargins:
             return TreeMargins(self.leaves, encoded, choices, sign)
         assert self.layers is not None
         return NetworkMargins(self.layers, encoded, choices, sign)
+
+
+def _thresholds(model: Any) -> Mapping[str | None, tuple[float, float]]:
+    """Thresholds of the margin by group, or of everybody."""
+    from evenhand.fairlib.certificates.proof import group_margin_thresholds, margin_threshold
+    from evenhand.fairlib.methods.decided import GroupRule
+
+    if isinstance(getattr(model, "rule", None), GroupRule):
+        return dict(group_margin_thresholds(model))
+    threshold = margin_threshold(model)
+    return {None: (threshold, threshold)}
 
 
 def _widest(domain: Domain) -> Division:

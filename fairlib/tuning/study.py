@@ -674,25 +674,32 @@ def out_of_reach(aim: Aim, trials: Sequence[Trial]) -> OutOfReach | None:
     """
     candidates = [trial for trial in trials if is_candidate(trial)]
     for limit in aim.limits:
-        low, high = describe(limit.metric)[0].domain
-        perfect = high if limit.sign == ">=" else low
-        if limit.metric.partition(".")[0] not in PERFORMANCE or perfect is None:
-            continue
-        others = tuple(item for item in aim.limits if item is not limit)
-        without_limit = replace(aim, limits=others).by_value
-        among = [trial for trial in candidates if without_limit.miss(trial.metrics) == 0]
-        if not among:
-            among = candidates
-            others = ()
-        nearest_trial = min(
-            among, key=lambda trial: aim.by_value.shortfall(limit, trial.metrics), default=None
-        )
-        if nearest_trial is None or not _is_far(limit, nearest_trial, perfect):
-            continue
-        value = nearest_trial.metrics[limit.metric]["value"]
-        assert value is not None, "it misses the limit"
-        return OutOfReach(limit, value, others)
+        unreachable = _out_of_reach(aim, limit, candidates)
+        if unreachable is not None:
+            return unreachable
     return None
+
+
+def _out_of_reach(aim: Aim, limit: Limit, candidates: Sequence[Trial]) -> OutOfReach | None:
+    """The limit, if the candidates show it to be out of reach."""
+    low, high = describe(limit.metric)[0].domain
+    perfect = high if limit.sign == ">=" else low
+    if limit.metric.partition(".")[0] not in PERFORMANCE or perfect is None:
+        return None
+    others = tuple(item for item in aim.limits if item is not limit)
+    without_limit = replace(aim, limits=others).by_value
+    among = [trial for trial in candidates if without_limit.miss(trial.metrics) == 0]
+    if not among:
+        among = list(candidates)
+        others = ()
+    nearest_trial = min(
+        among, key=lambda trial: aim.by_value.shortfall(limit, trial.metrics), default=None
+    )
+    if nearest_trial is None or not _is_far(limit, nearest_trial, perfect):
+        return None
+    value = nearest_trial.metrics[limit.metric]["value"]
+    assert value is not None, "it misses the limit"
+    return OutOfReach(limit, value, others)
 
 
 def _is_far(limit: Limit, trial: Trial, perfect: float) -> bool:

@@ -24,11 +24,16 @@ from evenhand.tasks.pages.fronts.tune_front import holds, label_of, trial_of
 
 
 def study_document(
-    identity: Mapping[str, Any], prefer: str | None, study: str, trials: Sequence[Trial]
+    identity: Mapping[str, Any],
+    prefer: str | None,
+    study: str,
+    trials: Sequence[Trial],
+    winner: Trial | None = None,
 ) -> dict[str, Any]:
     """Return the content of ``tuning.json``: plain JSON, with all trials.
 
-    `identity` is what the study was begun with; `prefer` a metric to choose the winner by.
+    `identity` is what the study was begun with; `prefer` a metric to choose the winner by, unless a
+    `winner` is given.
     """
     stored_aim = identity["aim"]
     limits = tuple(Limit(**limit) for limit in stored_aim["limits"])
@@ -38,7 +43,7 @@ def study_document(
     )
     aim = settled(study_aim, trials)
     first = prefer or aim.objectives[0]
-    winner = best(aim, trials, prefer)
+    winner = winner or best(aim, trials, prefer)
     close = nearest(aim, trials)
     chosen = winner
     if chosen is None:

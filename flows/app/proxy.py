@@ -163,7 +163,8 @@ def _secret(content: Mapping[str, Any], path: Path, place: str) -> str:
     if (file is None) == (variable is None):
         raise InputError(f"{place}: give either secret_file or secret_variable.")
     if variable is not None:
-        secret = os.environ.get(variable, "")
+        # taken out: the processes of runs and audits need not have it
+        secret = os.environ.pop(variable, "")
         where = f"the environment variable {variable}"
     else:
         secret_path = path.parent / str(file)

@@ -101,6 +101,7 @@ bench: $(VENV)/.installed-dev
 	$(BIN)/python -m benchmarks.peers.tuning_comparison --environments $(VENV)/peers
 	$(BIN)/python -m benchmarks.studies.tuned_jobs
 	$(BIN)/python -m benchmarks.studies.tuned_limits
+	$(BIN)/python -m benchmarks.studies.tune_first_answer
 	$(BIN)/python -m benchmarks.page_generators.benchmark_pages
 
 # The five papers' tables and figures at their printed settings, and docs/papers/: about ten hours on two cores, most of

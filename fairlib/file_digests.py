@@ -45,6 +45,9 @@ CHUNK_BYTES = 1 << 20
 TOP_FILES = (*MLFLOW_FILES, "model_code.py")
 CODE = "code/evenhand"
 PARAMETER_SUFFIXES = (".json", ".safetensors", ".ubj")
+# An estimator of scikit-learn by skops: the only file of its kind, in the model's own folder.
+ESTIMATOR_FILE = "estimator.skops"
+ESTIMATOR = f"{BUNDLE}/model/{ESTIMATOR_FILE}"
 ENCODER = f"{BUNDLE}/sentence_encoder"
 ENCODER_SUFFIXES = (".json", ".safetensors", ".txt", ".md", ".model")
 ENCODER_NAMES = (".gitattributes", "LICENSE", "NOTICE")
@@ -109,7 +112,8 @@ def is_allowed(path: str) -> bool:
     """Whether a model may have a file of this name in this place.
 
     A model has MLflow's files and ``model_code.py``; Python source below ``code/evenhand``; and in
-    its bundle parameters as JSON, safetensors and UBJSON, perhaps with a sentence encoder.
+    its bundle parameters as JSON, safetensors and UBJSON, perhaps with a sentence encoder or with
+    one estimator by skops.
 
     Parameters
     ----------
@@ -129,6 +133,8 @@ def is_allowed(path: str) -> bool:
         return False
     if not folder:
         return path in TOP_FILES
+    if path == ESTIMATOR:
+        return True
     if f"{folder}/".startswith(f"{CODE}/"):
         return name.endswith(".py") or name == "py.typed"
     if f"{folder}/".startswith(f"{ENCODER}/"):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import os
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -21,12 +22,14 @@ from evenhand.tasks.cases.explained_model import (
     Wanted,
     metric_of_version,
 )
+from evenhand.tasks.cases.letter_texts import LANGUAGES, primary
 from evenhand.tasks.errors import InputError, input_errors, without_secrets
 from evenhand.tasks.execution.fingerprint import now
 from evenhand.tasks.execution.store import Store
 from evenhand.tasks.registry.bundle import Bundle, open_bundle
 from evenhand.tasks.registry.client import case_terms, tracking_uri
-from evenhand.tasks.registry.ledger import actor
+from evenhand.tasks.registry.ledger import actor, search_for_alternatives
+from evenhand.tasks.registry.policy import LONGEST_REASON
 from evenhand.tasks.registry.policy_terms import evaluating_version
 
 # Reported for a law from 2027 (not verified): records of adverse decisions for three years.
@@ -51,6 +54,7 @@ class CaseOptions:
     recourse: bool = True
     proofs: bool = True
     with_letter: bool = False
+    with_pdf: bool = False
     keep_days: int = KEEP_DAYS
 
 
@@ -92,6 +96,13 @@ def open_model(
     return ExplainedModel(bundle, terms)
 
 
+def _equally_good(bundle: Bundle, store: Store) -> dict[str, Any] | None:
+    """What a search for alternatives to the version recorded; None without one."""
+    if bundle.version is None:
+        return None
+    return search_for_alternatives(tracking_uri(store), bundle.name, bundle.version)
+
+
 def _contract(path: str, bundle: Bundle) -> Contract:
     """The contract of a file; an `InputError` if it lacks an input of the model."""
     with input_errors("--contract: ", ContractError):
@@ -112,8 +123,12 @@ def make_cases(options: CaseOptions, store: Store, cases: CaseStore) -> Iterator
     """Make a case of one row, or of every adverse decision of a table; yield what was made so far
     after every block.
     """
+    if options.with_pdf:
+        # a missing library is named before anything is written
+        _as_pdf("<title>test</title>")
     with store.workdir() as scratch:
         model = open_model(options.model, store, scratch, options.contract)
+        _say_missing_texts(model, options)
         with input_errors(f"--rows {without_secrets(options.rows)}: ", ContractViolation):
             read = model.read(options.rows)
         people = read.people
@@ -127,29 +142,65 @@ def make_cases(options: CaseOptions, store: Store, cases: CaseStore) -> Iterator
                 if model.is_adverse(is_positive)
             ]
         wanted = _wanted(options, model, store)
+        alternatives = _equally_good(model.bundle, store)
         made: list[str] = []
         for start in range(0, len(people), BLOCK):
             block = people[start : start + BLOCK]
             contents = [
-                _content(options, model, person, parts)
+                _content(options, model, person, parts) | {"alternatives": alternatives}
                 for person, parts in zip(block, model.explain(block, wanted), strict=True)
             ]
             with cases.writing():
-                made += [
-                    cases.add(content, pages(content, with_letter=options.with_letter))
-                    for content in contents
-                ]
+                made += [cases.add(content, _pages(content, options)) for content in contents]
             yield CasesMade(list(made), len(read.people), read.broken, len(people))
         if not people:
             yield CasesMade([], len(read.people), read.broken, 0)
 
 
-def pages(content: Mapping[str, Any], *, with_letter: bool) -> dict[str, str]:
+def pages(
+    content: Mapping[str, Any], *, with_letter: bool, with_pdf: bool = False
+) -> dict[str, str | bytes]:
     """The pages of a case by the name of their file."""
-    files = {PAGE: case_page(content)}
+    texts = {PAGE: case_page(content)}
     if with_letter:
-        files[LETTER] = letter(content)
+        texts[LETTER] = letter(content)
+    files: dict[str, str | bytes] = dict(texts)
+    if with_pdf:
+        for name, text in texts.items():
+            files[pdf_name(name)] = _as_pdf(text)
     return files
+
+
+def _pages(content: Mapping[str, Any], options: CaseOptions) -> dict[str, str | bytes]:
+    return pages(content, with_letter=options.with_letter, with_pdf=options.with_pdf)
+
+
+def pdf_name(page: str) -> str:
+    """The name of a page's file as PDF."""
+    return str(Path(page).with_suffix(".pdf"))
+
+
+def _as_pdf(page: str) -> bytes:
+    # needs libraries of the extra documents
+    from evenhand.tasks.documents.writing import html_to_pdf
+
+    return html_to_pdf(page)
+
+
+def _say_missing_texts(model: ExplainedModel, options: CaseOptions) -> None:
+    """Say on stderr which texts are in another language than the one asked for."""
+    language = options.language
+    lacking = []
+    if options.with_letter and primary(language) not in LANGUAGES:
+        written = " and ".join(LANGUAGES)
+        lacking.append(f"the letter is in English, since it is written in {written} only")
+    if model.lacks_texts(language):
+        lacking.append(
+            "the reasons are in English or the columns' names, since adverseReason of "
+            "the contract has no such text"
+        )
+    if lacking:
+        sys.stderr.write(f"evenhand: --language {language}: {'; '.join(lacking)}.\n")
 
 
 def _chosen(people: Sequence[Person], row: str, table: str) -> Person:
@@ -197,12 +248,25 @@ def _wanted(options: CaseOptions, model: ExplainedModel, store: Store) -> Wanted
     )
 
 
+def today() -> datetime.date:
+    """The day in UTC, as all times of records are: it is the same on every machine."""
+    return datetime.datetime.now(datetime.UTC).date()
+
+
+def last_day_of(keep_days: int) -> datetime.date:
+    """The last day of a case of today; an `InputError` if the calendar has no such day."""
+    try:
+        return today() + datetime.timedelta(days=keep_days)
+    except OverflowError:
+        raise InputError(f"--keep-days {keep_days}: there is no such day; give fewer.") from None
+
+
 def _content(
     options: CaseOptions, model: ExplainedModel, person: Person, parts: Mapping[str, Any]
 ) -> dict[str, Any]:
     """The content of a case file."""
     bundle = model.bundle
-    last_day = datetime.date.today() + datetime.timedelta(days=options.keep_days)
+    last_day = last_day_of(options.keep_days)
     model_in_words = bundle.name
     if bundle.version is not None:
         model_in_words = f"{bundle.name}, version {bundle.version}"
@@ -234,11 +298,12 @@ def _content(
 
 def review(cases: CaseStore, case: str, outcome: str, reason: str) -> dict[str, Any]:
     """Record what a person who looked at a case decided."""
-    content = cases.read(case)
+    if len(reason) > LONGEST_REASON:
+        raise InputError(
+            f"the reason has {len(reason):,} characters: give at most {LONGEST_REASON:,}."
+        )
     entry = {"when": now(), "who": actor(), "outcome": outcome, "reason": reason}
-    content["reviews"] = [*content["reviews"], entry]
-    _update(cases, "review", content)
-    return content
+    return _update(cases, "review", case, "reviews", entry)
 
 
 @dataclass(frozen=True)
@@ -276,9 +341,7 @@ def replay(
         "result": outcome.result,
         "is_identical": outcome.is_identical,
     }
-    content["replays"] = [*content["replays"], entry]
-    _update(cases, "replay", content)
-    return replace(outcome, content=content)
+    return replace(outcome, content=_update(cases, "replay", case, "replays", entry))
 
 
 def replayed(
@@ -331,11 +394,23 @@ def _as_text(
     return typed
 
 
-def _update(cases: CaseStore, kind: str, content: dict[str, Any]) -> None:
-    """Write a case anew, with the letter if it had one."""
-    with_letter = (cases.place(content["case"]) / LETTER).is_file()
+def _update(
+    cases: CaseStore, kind: str, case: str, part: str, entry: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Add an entry to a part of a case and write it anew, with the letter and as PDF if it had
+    them.
+
+    The case is read within the lock: what others added meanwhile stays.
+    """
     with cases.writing():
-        cases.update(kind, content, pages(content, with_letter=with_letter))
+        content = cases.read(case)
+        content[part] = [*content[part], entry]
+        folder = cases.place(case)
+        with_letter = (folder / LETTER).is_file()
+        with_pdf = (folder / pdf_name(PAGE)).is_file()
+        files = pages(content, with_letter=with_letter, with_pdf=with_pdf)
+        cases.update(kind, content, files)
+    return content
 
 
 def expired(cases: CaseStore, day: datetime.date) -> list[str]:

@@ -47,7 +47,7 @@ PANELS = {
         "verify",
         "documents",
     ),
-    "Operate": ("serve", "notify", "report", "cache", "repair"),
+    "Operate": ("serve", "notify", "report", "upgrade-report", "cache", "repair"),
     "Look up": ("jobs", "datasets", "methods", "metrics"),
 }
 
@@ -150,6 +150,8 @@ SignedBy = Annotated[
 INPUT_TEXT = "File, folder or glob of Parquet or CSV; any URL; or DATABASE#TABLE."
 PARTITION_TEXT = "Values A..B of the input table's column partition_by, such as days."
 SINCE_TEXT = "First value of the input table's column partition_by."
+TABLE_PARTITION_TEXT = "Values A..B of the table's column table.partition_by, such as days."
+TABLE_SINCE_TEXT = "First value of the table's column table.partition_by."
 HERE = "127.0.0.1"
 KEY_TEXT = "PEM file with the private key (Ed25519) that signs the record (default: EVENHAND_KEY)."
 PIN_TEXT = "Digest that the model's policy must have (default: EVENHAND_POLICY)."
@@ -418,6 +420,9 @@ def predict(
     ),
     partition: str | None = option("--partition", PARTITION_TEXT),
     since: str | None = option("--since", SINCE_TEXT),
+    in_database: bool = option(
+        "--in-database", "Let the database of both tables compute the predictions.", False
+    ),
     reasons: int | None = option("--reasons", "Number of reasons for each prediction."),
     adverse: bool = option(
         "--adverse", "Reasons of negative decisions only, as principal reasons.", False
@@ -521,8 +526,12 @@ def audit(
 @command("monitor", "as_json", "store_url", "direct", reads="table")
 def monitor(
     model: Model,
-    data: str = option("--data", "Known table, file, folder or URL of new rows.", ...),
+    data: str = option(
+        "--data", "Known table, file, folder, URL, or DATABASE#TABLE of new rows.", ...
+    ),
     gates: str | None = option("--gates", "YAML file: metrics of drift and their limits."),
+    partition: str | None = option("--partition", TABLE_PARTITION_TEXT),
+    since: str | None = option("--since", TABLE_SINCE_TEXT),
     overrides: DataOverrides = None,
 ) -> None:
     """Measure the drift of new rows from a model's training rows; the exit code is 1 if they have
@@ -566,7 +575,9 @@ def make(
     contract: str | None = option(
         "--contract", "Contract whose changeable and adverseReason count (default: the version's)."
     ),
-    language: str = option("--language", "Language of the reasons' texts.", "en"),
+    language: str = option(
+        "--language", "Language of the reasons' texts and of the letter (en or de).", "en"
+    ),
     metric: Path | None = option(
         "--metric", "Folder of the fair metric (default: that of the version's run, if kept)."
     ),
@@ -574,6 +585,9 @@ def make(
     no_recourse: bool = option("--no-recourse", "Do not search what would change it.", False),
     no_proof: bool = option("--no-proof", "Do not look for comparable people.", False),
     with_letter: bool = option("--letter", "Write a letter in plain language too.", False),
+    with_pdf: bool = option(
+        "--pdf", "Write each page as PDF too; needs the extra documents.", False
+    ),
     keep_days: int | None = option(
         "--keep-days", "Days until `case delete --expired` deletes it (default: 1095).", min=0
     ),
@@ -700,15 +714,24 @@ def refuse(
 @command("app", "as_json", "store_url", name="app")
 def serve_app(
     host: str = option(
-        "--host", "Address to listen on; any but this machine's needs --users.", HERE
+        "--host", "Address to listen on; any but this machine's needs --users or --proxy.", HERE
     ),
     port: int = option("--port", "Port to listen on; 0 takes a free one.", 0),
     allow_changes: bool = option(
         "--allow-changes", "Let approvers approve, refuse, promote and roll back.", False
     ),
     users: Path | None = option("--users", "YAML file of names, password hashes and roles."),
+    proxy: Path | None = option(
+        "--proxy", "YAML file of a proxy that signs people in (OpenID Connect), and of roles."
+    ),
     hostname: list[str] | None = option(
         "--hostname", "Name by which browsers reach it through a proxy; may be repeated."
+    ),
+    jobs: Path | None = option(
+        "--jobs", "Folder of jobs that owners and approvers may run, besides the shipped ones."
+    ),
+    is_demo: bool = option(
+        "--demo", "Fill the store with the demonstration's models, a challenger and cases.", False
     ),
     hash_password: bool = option(
         "--hash-password", "Ask for a password, print its hash for --users, and end.", False
@@ -776,6 +799,21 @@ def set_policy(
     min_version: str | None = option(
         "--min-version", "Lowest version of evenhand that measures (default: this one)."
     ),
+    alternative_gap: float | None = option(
+        "--alternative-gap",
+        "Largest gap to a less discriminatory alternative that a search may have found.",
+        min=0,
+    ),
+    alternative_metric: str | None = option(
+        "--alternative-metric", "Disparity that is searched (default: any)."
+    ),
+    alternative_models: int | None = option(
+        "--alternative-models", "Models that the search judges at least (default: 50).", min=1
+    ),
+    alternative_no_worse: list[str] | None = option(
+        "--alternative-no-worse",
+        "METRIC by NUMBER, kept by alternatives (default: balanced_accuracy by 0.005).",
+    ),
     approvals: int | None = option(
         "--approvals",
         "People other than the author who approve (default: 1 with --approved-by, else 0).",
@@ -809,6 +847,20 @@ def set_policy(
 @command("promote", "as_json", "store_url", name="show", to=policy_app)
 def show_policy(model: ModelName) -> None:
     """Print a model's policy."""
+
+
+@command("upgrade", "as_json", "store_url", name="upgrade-report")
+def upgrade_report(
+    jobs: list[str] | None = typer.Argument(None, help="Shipped jobs, or paths of job files."),
+    deployments: Path | None = option(
+        "--deployments", "File of deployments, such as deploy/prefect.yaml: its retrainings too."
+    ),
+    nights: int = option("--nights", "Nights over which listed models are spread.", 1, min=1),
+    write: bool = option("--write", "Write the nights into the store, for the runs.", False),
+) -> None:
+    """Show what the installed code would train again, and why; train nothing. Run it before an
+    upgrade, with the new release.
+    """
 
 
 @command("services", "as_json")

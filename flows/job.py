@@ -412,6 +412,16 @@ class Publish(Section):
     """
 
 
+class Retrain(Section):
+    """When a retraining that runs only if something changed trains again."""
+
+    on_code_change: Literal["never", "listed", "always"] = "always"
+    """Whether a new release of evenhand or of a numeric library is a reason to train again, where
+    data, job and contract are the same: `listed` waits for the night that `evenhand upgrade-report
+    --write` gives the model.
+    """
+
+
 class ParallelSection(Section):
     """Engine that runs work in parallel, and its number of workers."""
 
@@ -745,6 +755,8 @@ class Job(Section):
     """
     publish: Publish = Publish()
     """Name and alias of a model that has passed."""
+    retrain: Retrain = Retrain()
+    """When `evenhand run --if-changed` and scheduled retrainings train again."""
     sweep: Sweep = Sweep()
     """Workers that run a grid."""
     filter: Filter = Filter()

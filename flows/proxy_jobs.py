@@ -77,7 +77,7 @@ def _check_keys(job: Job) -> None:
 
 def _check_group_count(column: Column) -> None:
     """Refuse a column of more groups than can be balanced."""
-    from evenhand.tasks.steps.learn_proxy_step import MAX_GROUPS
+    from evenhand.fairlib.proxies.proxy_groups import MAX_GROUPS
 
     count = len(column.allowed or ())
     if column.bins is not None:

@@ -67,7 +67,10 @@ UNCONTROLLED = (
     "reasons_kept",
 )
 # Keys of a job that do not change the model: texts, and settings of other commands.
-IRRELEVANT_KEYS = ("description", "paper", "sweep", "filter", "tune", "memory", "engine")
+IRRELEVANT_KEYS = (
+    *("description", "paper", "sweep", "filter", "tune", "memory", "engine"),
+    "retrain",
+)
 # Keys of the table that do not change the model either: the digests of its bytes count.
 LOCATION_KEYS = ("path", "connection")
 
@@ -411,21 +414,42 @@ def provenance(resolved: ResolvedJob, sources: Mapping[str, str], proxy: str | N
       seed determines
     - `proxy`: content digest of the published proxy that chooses the training rows
     """
+    job = resolved.job.model_dump(mode="json", exclude=set(IRRELEVANT_KEYS))
+    content = _inputs(resolved, sources, proxy, job) | code_of(resolved)
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+
+
+def inputs_digest(resolved: ResolvedJob, sources: Mapping[str, str], proxy: str | None) -> str:
+    """Return the digest of what a model is made from apart from code and libraries; arguments as of
+    :func:`provenance`.
+
+    Keys with their default are left out: a key that a later release adds changes no digest.
+    """
+    excluded = set(IRRELEVANT_KEYS)
+    job = resolved.job.model_dump(mode="json", exclude=excluded, exclude_defaults=True)
+    content = _inputs(resolved, sources, proxy, job)
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+
+
+def code_of(resolved: ResolvedJob) -> dict[str, Any]:
+    """Return the digest of our code, and the libraries' versions, that determine a job's model."""
     # the modules of all steps, not only of this job's: at worst a model is trained once more than
     # needed
     steps = [step.module for step in STEPS.values()]
-    job = resolved.job.model_dump(mode="json", exclude=set(IRRELEVANT_KEYS))
+    ours = [*steps, "evenhand.tasks.serving.model_code", *resolved.modules, resolved.kind.__name__]
+    return {"code": code_digest(ours), "libraries": library_versions()}
+
+
+def _inputs(
+    resolved: ResolvedJob, sources: Mapping[str, str], proxy: str | None, job: dict[str, Any]
+) -> dict[str, Any]:
+    """Return what determines a model apart from the code; `job` has the keys that count."""
     job["table"] = {key: value for key, value in job["table"].items() if key not in LOCATION_KEYS}
-    content = {
+    return {
         "sources": dict(sources),
         "corpus": resolved.corpus and sha256_of_file(resolved.corpus),
         "job": job,
         "contract": resolved.table_contract.digest,
         "favourable": resolved.table_contract.label.favourable_code,
         "proxy": proxy,
-        "code": code_digest(
-            [*steps, "evenhand.tasks.serving.model_code", *resolved.modules, resolved.kind.__name__]
-        ),
-        "libraries": library_versions(),
     }
-    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()

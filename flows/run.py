@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import yaml
 
@@ -27,7 +27,7 @@ from evenhand.flows.engine import (
 )
 from evenhand.flows.job import ONCE, Job
 from evenhand.flows.memory import DASK_VARIABLE
-from evenhand.flows.resolved_job import ResolvedJob, provenance
+from evenhand.flows.resolved_job import ResolvedJob, inputs_digest, provenance
 from evenhand.flows.workers import steps_on
 from evenhand.tasks.errors import (
     InputError,
@@ -39,7 +39,6 @@ from evenhand.tasks.errors import (
 from evenhand.tasks.execution.fingerprint import library_versions
 from evenhand.tasks.execution.step import IN_THIS_PROCESS, ExecutionContext
 from evenhand.tasks.execution.store import Store
-from evenhand.tasks.pages.value_names import label_name
 from evenhand.tasks.registry import client as registry
 from evenhand.tasks.registry.ledger import current_policy, history
 from evenhand.tasks.written_input import FORM_KEYS
@@ -353,6 +352,11 @@ def _publish(resolved: ResolvedJob, judged: GatedRun, steps: Steps) -> None:
         "kept": _kept_share(resolved, steps, policy),
         "policy": (policy or {}).get("digest"),
         "provenance": provenance(resolved, judged.sources, judged.measured.proxy),
+        "made_of": {
+            "inputs": inputs_digest(resolved, judged.sources, judged.measured.proxy),
+            "steps": {name: list(step.modules) for name, step in steps.finished.items()}
+            | {"publish": list(resolved.modules)},
+        },
         "content": {name: artifact.sha256 for name, artifact in parts.items()},
         "card": _model_card(resolved, steps) | {"data_fingerprint": fingerprint},
     }
@@ -550,6 +554,8 @@ def _table_facts(resolved: ResolvedJob, steps: Steps) -> dict[str, Any]:
         "favourable": None,
     }
     if not label.classes:
+        from evenhand.tasks.pages.value_names import label_name
+
         positive = label_name(resolved.value_names, label.name, label.outcome.positive)
         facts["positive"] = f"{label.name} = {positive}"
         value_names = resolved.value_names.get(label.name, {})
@@ -613,10 +619,16 @@ def up_to_date(resolved: ResolvedJob, store: Store, run_id: str, engine: Engine)
         unchanged = find_unchanged(resolved, store, engine)
         if unchanged is None:
             return None
-        version, current = unchanged
+        version = unchanged.version
+        current = unchanged.current
         name = resolved.model_name
         alias = resolved.job.publish.alias
         note = f"up to date: {name} version {version} was made from the same data, job and code"
+        if unchanged.other_code:
+            note = (
+                f"up to date: {name} version {version} was made from the same data and job, by "
+                f"other code ({unchanged.other_code})"
+            )
         if current == version:
             note += f", and is {alias}."
         elif current is None:
@@ -640,11 +652,19 @@ def up_to_date(resolved: ResolvedJob, store: Store, run_id: str, engine: Engine)
     return verdict
 
 
-def find_unchanged(
-    resolved: ResolvedJob, store: Store, engine: Engine
-) -> tuple[str, str | None] | None:
+class Unchanged(NamedTuple):
+    """A version that makes a run unnecessary."""
+
+    version: str
+    current: str | None  # the version that has the alias
+    other_code: str = ""  # why a version by other code is not made again
+
+
+def find_unchanged(resolved: ResolvedJob, store: Store, engine: Engine) -> Unchanged | None:
     """Read the table's files, and look for a version as :func:`find_equal_version` does; write
     nothing.
+
+    A version by other code counts too where ``retrain.on_code_change`` says so.
     """
     sources = {name: item.sha256 for name, item in engine.fetch(resolved.source()).items()}
     balance = resolved.job.balance
@@ -653,15 +673,29 @@ def find_unchanged(
         proxy = registry.published(registry.tracking_uri(store), balance.proxy, balance.alias)
         if proxy is not None:
             proxy_content = proxy.content
-    return find_equal_version(resolved, store, provenance(resolved, sources, proxy_content))
+    digest = provenance(resolved, sources, proxy_content)
+    unchanged = find_equal_version(resolved, store, digest)
+    if unchanged is not None or resolved.job.retrain.on_code_change == "always":
+        return unchanged
+    # imported lazily: most jobs train again after every change
+    from evenhand.flows.code_changes import reason_to_wait
+
+    reason = reason_to_wait(resolved, store)
+    if reason is None:
+        return None
+    digest = inputs_digest(resolved, sources, proxy_content)
+    unchanged = find_equal_version(resolved, store, digest, registry.INPUTS_TAG)
+    if unchanged is None:
+        return None
+    return unchanged._replace(other_code=reason)
 
 
 @waits_for_service
 def find_equal_version(
-    resolved: ResolvedJob, store: Store, digest: str
-) -> tuple[str, str | None] | None:
-    """Find a version with this provenance that makes a run unnecessary, and the version that has
-    the alias.
+    resolved: ResolvedJob, store: Store, digest: str, tag: str = registry.PROVENANCE_TAG
+) -> Unchanged | None:
+    """Find a version with this provenance, or other digest in a tag, that makes a run unnecessary,
+    and the version that has the alias.
 
     The first is a version which has the job's alias; or which had it until a person gave the alias
     to another version, because a schedule must not undo that. The result is None if a run is
@@ -677,7 +711,7 @@ def find_equal_version(
     state = registry.ask_once(
         uri,
         f"versions of {name} with {digest} and moves of {alias}",
-        partial(_state_of_alias, uri, name, alias, digest),
+        partial(_state_of_alias, uri, name, alias, tag, digest),
     )
     made = state["made"]
     current = state["current"]
@@ -686,19 +720,22 @@ def find_equal_version(
     if current in made:
         if registry.damaged_files(uri, name, current):
             return None  # a lost or damaged version is made again
-        return current, current
+        return Unchanged(current, current)
     if not _last_move_was_decided(state["moves"], current):
         return None  # a later run replaced the version
     had_alias = {move["from_version"] for move in state["moves"]}
     candidates = [version for version in made if version in had_alias]
     if not candidates:
         return None
-    return max(candidates, key=int), current
+    return Unchanged(max(candidates, key=int), current)
 
 
-def _state_of_alias(uri: str, name: str, alias: str, digest: str) -> dict[str, Any]:
-    """Ask the registry for the versions with a provenance, and for an alias' version and moves."""
-    state: dict[str, Any] = {"made": _versions_of(uri, name, digest), "current": None, "moves": []}
+def _state_of_alias(uri: str, name: str, alias: str, tag: str, digest: str) -> dict[str, Any]:
+    """Ask the registry for the versions with a digest in a tag, and for an alias' version and
+    moves.
+    """
+    versions = _versions_of(uri, name, tag, digest)
+    state: dict[str, Any] = {"made": versions, "current": None, "moves": []}
     if not state["made"]:
         return state
     chain = history(uri, name)
@@ -716,20 +753,20 @@ def _last_move_was_decided(moves: Sequence[Mapping[str, Any]], current: str | No
     return moves[-1]["reason"] == "promote" or moves[-1]["to_version"] != current
 
 
-def _versions_of(uri: str, name: str, digest: str) -> list[str]:
-    """Return the finished versions of a model with this provenance; none without the model."""
+def _versions_of(uri: str, name: str, tag: str, digest: str) -> list[str]:
+    """Return the finished versions of a model with a digest in a tag; none without the model."""
     with registry.registry_client(uri) as client:
         from mlflow import MlflowException
 
         try:
-            versions = client.search_model_versions(f"name = '{name}'")
+            versions = client.search_model_versions(registry.named(name))
         except MlflowException as error:
             if error.error_code in registry.ABSENT:
                 return []
             raise
     made = []
     for version in versions:
-        has_digest = version.tags.get(registry.PROVENANCE_TAG) == digest
+        has_digest = version.tags.get(tag) == digest
         if has_digest and version.status == "READY":
             made.append(str(version.version))
     return made

@@ -18,6 +18,7 @@ class FinishedStep:
     seconds: float
     cached: bool
     ended_ns: int = field(default_factory=time.time_ns)
+    modules: tuple[str, ...] = ()  # whose code is part of its key because of its parameters
 
 
 @dataclass

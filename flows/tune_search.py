@@ -361,6 +361,10 @@ class SearchProgress:
     trials: int = 0
     judged_models: int = 0
     first_answer_seconds: float | None = None
+    first_answer_cpu_seconds: float | None = None
+    # of the first answer that keeps the limits by its values
+    first_within_seconds: float | None = None
+    first_within_cpu_seconds: float | None = None
 
     def update(self, trials: Sequence[Trial]) -> None:
         """Keep what is shown of the trials so far."""
@@ -371,6 +375,10 @@ class SearchProgress:
             return
         if self.first_answer_seconds is None:
             self.first_answer_seconds = round(self.budget.spent, 1)
+            self.first_answer_cpu_seconds = round(self.budget.cpu_spent, 1)
+        if self.first_within_seconds is None and self.aim.by_value.miss(chosen.metrics) == 0:
+            self.first_within_seconds = round(self.budget.spent, 1)
+            self.first_within_cpu_seconds = round(self.budget.cpu_spent, 1)
         name = self.prefer or self.aim.objectives[0]
         value = chosen.metrics.get(name, {}).get("value")
         objective = name
@@ -379,6 +387,15 @@ class SearchProgress:
         self.best_text = f"best so far {objective}"
         if self.aim.limits:
             self.best_text += f", {self._limits_text(chosen)}"
+
+    def first_answers(self) -> dict[str, float | None]:
+        """Return after how many seconds there was an answer, and one that keeps the limits."""
+        return {
+            "first_answer_seconds": self.first_answer_seconds,
+            "first_answer_cpu_seconds": self.first_answer_cpu_seconds,
+            "first_within_seconds": self.first_within_seconds,
+            "first_within_cpu_seconds": self.first_within_cpu_seconds,
+        }
 
     def _limits_text(self, chosen: Trial) -> str:
         """Say whether the limits are kept, with the smallest chance, or by how much they are

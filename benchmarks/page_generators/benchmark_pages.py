@@ -10,6 +10,7 @@ from typing import Any
 
 from benchmarks.common import DOCS, read_result
 from benchmarks.page_generators import (
+    cases_section,
     choose_page,
     dadi_page,
     faias_page,
@@ -26,6 +27,7 @@ from benchmarks.studies import (
     judged_methods,
     membership_study,
     method_fronts,
+    tune_first_answer,
     tune_under_load,
     tuned_jobs,
     tuned_limits,
@@ -84,6 +86,7 @@ def main() -> None:
     untuned += tuning_page.sections(read_result("tuning"), _provenance)
     untuned += tuned_jobs.sections(read_result("tuned_jobs"), _provenance)
     untuned += tuned_limits.sections(read_result("tuned_limits"), _provenance)
+    untuned += tune_first_answer.sections(read_result("tune_first_answer"), _provenance)
     untuned += tune_under_load.sections(read_result("tune_under_load"), _provenance)
     untuned += alternative_bounds.sections(read_result("alternative_bounds"), _provenance)
     operations = untuned + operations_page.sections(
@@ -101,8 +104,10 @@ def main() -> None:
         read_result("judged"),
         read_result("mitigated_speed"),
         read_result("fronts"),
+        read_result("nothing_new"),
     )
     split_page.write(text, DOCS)
+    cases_section.write(read_result("case_files"), DOCS / "cases.md")
     needed = ("fronts", "dadi", "faias", "proxies_judged", "planted_worlds", "real_tables")
     kept = {name: read_result(name) for name in needed}
     if all(kept.values()):
@@ -121,6 +126,7 @@ def page(
     by_protocol: dict[str, Any] | None = None,
     mitigated: dict[str, Any] | None = None,
     fronts: dict[str, Any] | None = None,
+    nothing_new: dict[str, Any] | None = None,
 ) -> str:
     """The text; missing parts, other than `tables` and `speed`, are left out."""
     parts = [HEAD]
@@ -140,6 +146,8 @@ def page(
         ]
     if mitigated:
         parts += [_mitigated(mitigated["results"]), _provenance(mitigated)]
+    if nothing_new:
+        parts += [_nothing_new(nothing_new), _provenance(nothing_new)]
     sections: dict[str, Callable[[Any], str]] = {
         "exact": _exact,
         "differences": _differences,
@@ -236,6 +244,31 @@ metric alone, learned in a process of its own.
 
 | method | training rows | whole run | metric | controls | training | evaluation | metric alone |
 |---|---|---|---|---|---|---|---|
+{"".join(lines)}"""
+
+
+def _nothing_new(result: dict[str, Any]) -> str:
+    """A row for each command: CPU seconds with all its work, and with nothing new."""
+    first = result["first_cpu_s"]
+    lines = []
+    for name, seconds in result["nothing_new_cpu_s"].items():
+        work = ""
+        if name in first:
+            work = f"{first[name]:.2f}"
+        runs = ", ".join(f"{each:.2f}" for each in result["all_cpu_s"][name])
+        target = ""
+        if name in result["target"]:
+            target = f"{result['target'][name]:g}"
+        lines.append(f"| `{name}` | {work} | {seconds:.2f} | {runs} | {target} |\n")
+    ratio = result["if_changed_to_cached_run"]
+    limit = result["target"]["if_changed_to_cached_run"]
+    return f"""\
+**Commands that find nothing new**, CPU seconds of whole processes with the programs that they start: the job `bank-gbdt`,
+the proxy `bank-proxy`, and 15,070 people who arrive in a file or in a table of SQLite. `run --if-changed` takes {ratio:.2f}
+of a cached run; at most {limit:g} were asked.
+
+| command | with all its work | nothing new, median | each run | target |
+|---|---|---|---|---|
 {"".join(lines)}"""
 
 

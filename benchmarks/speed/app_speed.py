@@ -72,8 +72,9 @@ def served(folder: Path) -> Iterator[tuple[str, str]]:
     import uvicorn
 
     from evenhand.flows.app.people import Person
-    from evenhand.flows.app.server import AppSettings, build_app
+    from evenhand.flows.app.server import build_app
     from evenhand.flows.app.sessions import COOKIE, Sessions
+    from evenhand.flows.app.web import AppSettings
     from evenhand.flows.commands.app_command import listen
     from evenhand.tasks.execution.store import Store
 

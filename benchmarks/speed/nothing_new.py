@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import os
 import resource
+import sqlite3
 import statistics
 import subprocess
 import sys
@@ -25,7 +26,12 @@ START = "from evenhand.flows.cli import main; main()"
 JOB = "bank-gbdt"
 PROXY = "bank-proxy"
 # What each command may take: CPU seconds, and the share of a cached run.
-TARGETS = {"predict": 2.0, "filter": 2.0, "if_changed_to_cached_run": 0.6}
+TARGETS = {
+    "predict": 2.0,
+    "filter": 2.0,
+    "predict of a table": 2.0,
+    "if_changed_to_cached_run": 0.6,
+}
 
 
 def main() -> None:
@@ -49,11 +55,12 @@ def measure(folder: Path, repeats: int) -> dict[str, Any]:
         "run --if-changed": ["run", JOB, "--if-changed"],
         "predict": files_of("predict", f"models:/{JOB}@champion", folder, arrivals),
         "filter": files_of("filter", PROXY, folder, arrivals),
+        "predict of a table": table_of("predict", f"models:/{JOB}@champion", folder, arrivals),
     }
     log("the work")
     first = {"run": cpu_seconds(["run", JOB, "--direct"], folder)}
     cpu_seconds(["run", PROXY, "--direct"], folder)
-    for name in ("predict", "filter"):
+    for name in ("predict", "filter", "predict of a table"):
         first[name] = cpu_seconds(commands[name], folder)
     taken: dict[str, list[float]] = {name: [] for name in commands}
     # the first round fills caches of the user's
@@ -70,16 +77,14 @@ def summary(first: dict[str, float], taken: dict[str, list[float]]) -> dict[str,
     """Return medians, the ratio, and whether each target is reached."""
     medians = {name: round(statistics.median(values), 2) for name, values in taken.items()}
     ratio = round(medians["run --if-changed"] / medians["cached run"], 2)
+    measured = {**medians, "if_changed_to_cached_run": ratio}
+    reached = {name: measured[name] <= most for name, most in TARGETS.items()}
     return {
         "target": TARGETS,
         "first_cpu_s": first,
         "nothing_new_cpu_s": medians,
         "if_changed_to_cached_run": ratio,
-        "reached": {
-            "predict": medians["predict"] <= TARGETS["predict"],
-            "filter": medians["filter"] <= TARGETS["filter"],
-            "if_changed_to_cached_run": ratio <= TARGETS["if_changed_to_cached_run"],
-        },
+        "reached": reached,
         "all_cpu_s": taken,
     }
 
@@ -88,6 +93,18 @@ def files_of(verb: str, subject: str, folder: Path, arrivals: Path) -> list[str]
     """Return a command over the arrivals, as a schedule has it."""
     output = str(folder / verb)
     return [verb, subject, "--input", str(arrivals), "--output", output]
+
+
+def table_of(verb: str, subject: str, folder: Path, arrivals: Path) -> list[str]:
+    """Return a command over the same arrivals in a table of SQLite, which it writes."""
+    import pandas as pd
+
+    database = folder / "warehouse.db"
+    with sqlite3.connect(database) as opened:
+        people = pd.read_csv(arrivals / "new.csv", sep=";")
+        people.to_sql("arrivals", opened, index=False)
+    address = f"sqlite:///{database}"
+    return [verb, subject, "--input", f"{address}#arrivals", "--output", f"{address}#scored"]
 
 
 def write_arrivals(path: Path) -> None:

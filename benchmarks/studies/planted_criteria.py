@@ -194,10 +194,23 @@ def page_section(results: Mapping[str, Any]) -> str:
     parts = [BEGIN]
     for rows, worlds in results["worlds"].items():
         parts.append(f"\n### {int(rows):,} training rows\n")
-        parts += _values_table(worlds)
-        parts += _verdict_table(worlds)
-        parts += _sentences(worlds)
+        parts += tables_of(worlds)
     return "\n".join([*parts, END])
+
+
+def tables_of(worlds: Mapping[str, Any]) -> list[str]:
+    """Lines of the tables and sentences about some worlds.
+
+    Parameters
+    ----------
+    worlds : mapping
+        Summaries by name, as :func:`benchmarks.studies.planted_worlds.summary` gives them.
+
+    Returns
+    -------
+    list of str
+    """
+    return [*_values_table(worlds), *_verdict_table(worlds), *_sentences(worlds)]
 
 
 def _values_table(worlds: Mapping[str, Any]) -> list[str]:
@@ -217,7 +230,7 @@ def _values_table(worlds: Mapping[str, Any]) -> list[str]:
 
 def _gain_cell(figure: Mapping[str, Any], holds: bool | None) -> str:
     """Gain, standard error and consistency."""
-    gain = _signed(figure["gain"])
+    gain = signed(figure["gain"])
     if figure["gain_error"] is not None:
         gain += f" ± {_short(figure['gain_error'])}"
     elif figure["seeds"] == 1:
@@ -252,7 +265,7 @@ def _verdict_cell(figure: Mapping[str, Any] | None) -> str:
     difference = "–"
     if figure["consistency_holds"] is not None:
         value = figure["consistency"] - figure["oracle_consistency"]
-        difference = _marked(_signed(value), figure["consistency_holds"])
+        difference = _marked(signed(value), figure["consistency_holds"])
     return f"{share}; {difference}"
 
 
@@ -299,7 +312,7 @@ def _counts(figures: list[Mapping[str, Any]]) -> str:
 
 
 def _title(world: str, entry: Mapping[str, Any]) -> str:
-    return f"{world} (untuned)" if entry["unseen"] else world
+    return f"{world} (untuned)" if entry["unseen"] and not entry.get("drawn") else world
 
 
 def _pair(method: Mapping[str, Any]) -> str:
@@ -311,7 +324,7 @@ def _short(value: float) -> str:
     return f"{value:.3f}".removeprefix("0")
 
 
-def _signed(value: float) -> str:
+def signed(value: float) -> str:
     """Three digits with a sign."""
     sign = "−" if round(value, 3) < 0 else "+"
     return sign + _short(abs(value))

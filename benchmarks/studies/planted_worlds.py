@@ -26,7 +26,14 @@ import numpy as np
 import pandas as pd
 
 from benchmarks.common import RESULTS, provenance
-from benchmarks.studies.planted_criteria import best_baseline, judged, leaks_of, write_page
+from benchmarks.studies.planted_criteria import (
+    best_baseline,
+    judged,
+    leaks_of,
+    paired,
+    standard_error,
+    write_page,
+)
 from benchmarks.summaries import text_of
 from evenhand.fairlib.arrays import Float, Float32, Index
 from evenhand.fairlib.datasets.planted import WORLDS, PlantedPeople, PlantedWorld
@@ -398,8 +405,10 @@ def is_current(record: Mapping[str, Any]) -> bool:
     return not uses_learned_metric(record["method"]) or record.get("rules", 0) == RULES
 
 
-def run(world: PlantedWorld, seed: int, rows: int, names: list[str]) -> None:
-    """Measure methods in a world with one seed."""
+def run(
+    world: PlantedWorld, seed: int, rows: int, names: list[str], file: Path | None = None
+) -> None:
+    """Measure methods in a world with one seed, and add the results to a file of lines."""
     rng = np.random.default_rng([seed, rows])
     training = training_of(world, world.draw(rows, rng))
     test = world.draw(TEST_ROWS, rng)
@@ -421,7 +430,7 @@ def run(world: PlantedWorld, seed: int, rows: int, names: list[str]) -> None:
         record["cpu_s"] = round(seconds, 1)
         if uses_learned_metric(name):
             record["rules"] = RULES
-        with LINES.open("a") as lines:
+        with (file or LINES).open("a") as lines:
             lines.write(json.dumps(record) + "\n")
         print(record, flush=True)
 
@@ -436,43 +445,49 @@ def older_rules(frame: pd.DataFrame) -> dict[str, int]:
     return counts
 
 
-def summary(results: list[dict[str, Any]], rows: int) -> dict[str, Any]:
+def summary(
+    results: list[dict[str, Any]], rows: int, worlds: Mapping[str, PlantedWorld] = ALL_WORLDS
+) -> dict[str, Any]:
     """Means over seeds by world and method, and paired differences from the best control."""
     frame = pd.DataFrame(results)
     frame = frame[frame["rows"] == rows]
-    worlds = {}
-    for world, of_world in frame.groupby("world", sort=False):
-        means = of_world.groupby("method")[list(MEASURES)].mean()
-        best = best_baseline(of_world)
-        if best is None:
+    entries = {}
+    for name in worlds:
+        of_world = frame[frame["world"] == name]
+        best = None
+        if len(of_world):
+            best = best_baseline(of_world)
+        if best is not None:
+            entries[name] = {"unseen": name not in WORLDS, **_world_entry(of_world, best)}
+    return entries
+
+
+def _world_entry(of_world: pd.DataFrame, best: str) -> dict[str, Any]:
+    """Means of a world's results, and the verdicts on them."""
+    means = of_world.groupby("method")[list(MEASURES)].mean()
+    methods = {}
+    for name in METHODS:
+        if name not in means.index:
             continue
-        reference = of_world[of_world["method"] == best].set_index("seed")["true_auc"]
-        methods = {}
-        for name in METHODS:
-            if name not in means.index:
-                continue
-            of_method = of_world[of_world["method"] == name].set_index("seed")["true_auc"]
-            difference = (of_method - reference).dropna()
-            error = float(difference.std(ddof=1)) / np.sqrt(max(len(difference), 1))
-            of_measures = {key: round(float(means.loc[name, key]), 4) for key in MEASURES}
-            of_measures["gain"] = round(float(difference.mean()), 4)
-            of_measures["gain_error"] = None if np.isnan(error) else round(error, 4)
-            methods[name] = of_measures
-        by_method = of_world.groupby("method")["seed"].nunique()
-        entry = {
-            "unseen": str(world) in UNSEEN_WORLDS,
-            "seeds": int(by_method[best]),
-            "best_control": best,
-            "methods": methods,
-            "seeds_by_method": {str(name): int(count) for name, count in by_method.items()},
-            "figures": judged(of_world),
-            "older_rules": older_rules(of_world),
-        }
-        leaks = leaks_of(of_world)
-        if leaks is not None:
-            entry["leaks"] = leaks
-        worlds[str(world)] = entry
-    return {name: worlds[name] for name in ALL_WORLDS if name in worlds}
+        of_measures = {key: round(float(means.loc[name, key]), 4) for key in MEASURES}
+        difference = paired(of_world, name, best, "true_auc")
+        of_measures["gain"] = round(float(difference.mean()), 4)
+        error = standard_error(difference)
+        of_measures["gain_error"] = None if error is None else round(error, 4)
+        methods[name] = of_measures
+    by_method = of_world.groupby("method")["seed"].nunique()
+    entry = {
+        "seeds": int(by_method[best]),
+        "best_control": best,
+        "methods": methods,
+        "seeds_by_method": {str(name): int(count) for name, count in by_method.items()},
+        "figures": judged(of_world),
+        "older_rules": older_rules(of_world),
+    }
+    leaks = leaks_of(of_world)
+    if leaks is not None:
+        entry["leaks"] = leaks
+    return entry
 
 
 def write_summary(rows: int) -> None:

@@ -4,7 +4,8 @@
 
 At each load so many processes compute in a loop. The command runs with an empty store, once a round
 and table. Its wall-clock time counts from before its start until after its end. A run keeps its
-time if it is late by at most 5 seconds or 5 % of the time, whichever is more.
+time if it is late by at most 5 seconds or 5 % of the time, whichever is more. A result is kept after
+each run, and a run that has one is not repeated.
 """
 
 from __future__ import annotations
@@ -17,12 +18,13 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-from benchmarks.common import log, provenance, rounded, write_result
+from benchmarks.common import log, provenance, read_result, rounded, write_result
 
 NAME = "tune_under_load"
 COMMAND = "python -m benchmarks.studies.tune_under_load"
@@ -46,17 +48,22 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--minutes", type=float, default=0.5)
     parser.add_argument("--loads", type=int, nargs="*", default=list(LOADS))
+    parser.add_argument("--seconds", type=float, default=float("inf"), help="of all runs, at most")
     options = parser.parse_args()
-    rows: list[dict[str, Any]] = []
-    for number in range(options.rounds):
-        for load in options.loads:
-            with busy(load):
-                for job in TABLES:
-                    row = {"round": number, "load": load, "table": job}
-                    rows.append(row | timed_search(job, options.minutes))
-                    log(rows[-1])
-            content = {"rows": rounded(rows), "summary": rounded(summary_of(rows))}
-            write_result(NAME, content | provenance(COMMAND))
+    began = time.monotonic()
+    rows: list[dict[str, Any]] = list(read_result(NAME).get("rows", []))
+    finished = {(row["round"], row["load"], row["table"]) for row in rows}
+    for number, load, job in product(range(options.rounds), options.loads, TABLES):
+        if (number, load, job) in finished:
+            continue
+        if time.monotonic() - began + 60.0 * options.minutes > options.seconds:
+            return
+        with busy(load):
+            row = {"round": number, "load": load, "table": job}
+            rows.append(row | timed_search(job, options.minutes))
+        log(rows[-1])
+        content = {"rows": rounded(rows), "summary": rounded(summary_of(rows))}
+        write_result(NAME, content | provenance(COMMAND))
     for line in summary_of(rows):
         log(line)
 

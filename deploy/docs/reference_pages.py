@@ -275,7 +275,9 @@ def _overview(spec: MethodSpec) -> str:
     if spec.extra:
         details.append(f"extra: `{spec.extra}`")
     source = f" ({spec.source})" if spec.source else ""
-    return f"[`{spec.name}`](#{spec.name}): {spec.summary}{source}; {'; '.join(details)}"
+    # the address of a heading, as the site makes it
+    address = spec.name.lower().replace(":", "")
+    return f"[`{spec.name}`](#{address}): {spec.summary}{source}; {'; '.join(details)}"
 
 
 def _arguments(kind: type[Any], fixed: Mapping[str, Any]) -> str:

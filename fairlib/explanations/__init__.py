@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from evenhand.fairlib.explanations.choices import Changeable
     from evenhand.fairlib.explanations.comparables import Comparables, comparable_people
     from evenhand.fairlib.explanations.ranked_reasons import Reason, principal_reasons
+    from evenhand.fairlib.explanations.real_people import RealValues
     from evenhand.fairlib.explanations.recourse import Recourse, smallest_change
 
 __all__ = [
@@ -16,6 +17,7 @@ __all__ = [
     "Comparables",
     "comparable_people",
     "principal_reasons",
+    "RealValues",
     "Reason",
     "Recourse",
     "smallest_change",
@@ -27,6 +29,7 @@ if not TYPE_CHECKING:
         "Comparables": "evenhand.fairlib.explanations.comparables",
         "comparable_people": "evenhand.fairlib.explanations.comparables",
         "principal_reasons": "evenhand.fairlib.explanations.ranked_reasons",
+        "RealValues": "evenhand.fairlib.explanations.real_people",
         "Reason": "evenhand.fairlib.explanations.ranked_reasons",
         "Recourse": "evenhand.fairlib.explanations.recourse",
         "smallest_change": "evenhand.fairlib.explanations.recourse",

@@ -11,12 +11,15 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from evenhand.fairlib.arrays import Bool, Float, Float32, Index
 from evenhand.fairlib.preprocessing.encoder import FittedColumn, TableEncoder, category_name
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 Direction = Literal["up", "down", "free"]
 DIRECTIONS = ("up", "down", "free")
@@ -143,6 +146,28 @@ def choices_of(
         if len(choices) > 1:
             listed.append(choices)
     return listed
+
+
+def frame_of(rows: Sequence[Mapping[str, Any]], encoder: TableEncoder) -> pd.DataFrame:
+    """A table of rows with the columns that an encoder reads.
+
+    Parameters
+    ----------
+    rows : sequence of mapping of str to value
+        Values by column; None where one is missing.
+    encoder : TableEncoder
+        Fitted encoder.
+
+    Returns
+    -------
+    DataFrame
+    """
+    import pandas as pd
+
+    columns = {}
+    for name in encoder.groups_:
+        columns[name] = [row[name] for row in rows]
+    return pd.DataFrame(columns)
 
 
 def round_step(size: float) -> float:

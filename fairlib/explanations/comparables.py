@@ -4,7 +4,9 @@ Two people are comparable if their fair distance is at most a radius. Without a 
 are comparable if they differ in sensitive columns alone: all their values are tried, so that the
 answer is a proof for every kind of model.
 
-With a fair metric a real person, with values that the table allows, is searched first; then the
+With a fair metric the model is first asked about other sensitive values. Then branch and bound over
+the values that real people have (:mod:`.real_people`) finds somebody within the radius who is
+decided otherwise, or proves that there is nobody. Where that is not possible, or ends early, the
 bounds of :mod:`evenhand.fairlib.certificates` say whether anybody within the radius can be decided
 otherwise. Their points also have values between categories, so a person may be neither found nor
 excluded: that is not known.
@@ -13,7 +15,7 @@ excluded: that is not known.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -25,6 +27,12 @@ from evenhand.fairlib.certificates.branching import MARGIN, network_rings
 from evenhand.fairlib.certificates.networks import NotProvedError
 from evenhand.fairlib.certificates.proof import margin_threshold
 from evenhand.fairlib.distances.metric_base import Metric
+from evenhand.fairlib.explanations.choices import frame_of
+from evenhand.fairlib.explanations.real_people import (
+    RealPeopleSearch,
+    RealValues,
+    decided_rows,
+)
 from evenhand.fairlib.methods.decided import predictions_of
 from evenhand.fairlib.preprocessing.encoder import TableEncoder, category_name
 
@@ -37,6 +45,8 @@ SHARES = (0.0, 0.25, 0.5, 0.75, 1.0)
 TREE_ROUNDS = (1, 64, 1024)
 NETWORK_PARTS = 1000
 TOLERANCE = 1e-9
+BY_REAL_PEOPLE = "branch and bound over all real people within the radius"
+BY_BOUNDS = "bounds of the margin over all people within the radius (docs/certificates.md)"
 
 
 @dataclass(frozen=True)
@@ -90,6 +100,11 @@ class ComparablePeople:
         Fitted fair metric; None: people differ in sensitive columns alone.
     radius : float, default 0
         Fair distance up to which people are comparable.
+    values : mapping of str to RealValues, default empty
+        The values that real people may have in other columns.
+    groups_of : callable, or None, default None
+        ``groups_of(rows)`` is the group of each row, where decisions depend on it; then `sensitive`
+        may have columns that only the group depends on.
     """
 
     def __init__(
@@ -99,15 +114,23 @@ class ComparablePeople:
         sensitive: Mapping[str, Sequence[Any]],
         metric: Metric | None = None,
         radius: float = 0.0,
+        values: Mapping[str, RealValues] | None = None,
+        groups_of: Callable[[Sequence[Mapping[str, Any]]], Any] | None = None,
     ) -> None:
         self.model = model
         self.encoder = encoder
-        self.sensitive = {
-            name: list(values) for name, values in sensitive.items() if name in encoder.groups_
-        }
+        self.groups_of = groups_of
+        self.sensitive = {}
+        for name, listed in sensitive.items():
+            if name in encoder.groups_ or groups_of is not None:
+                self.sensitive[name] = list(listed)
         self.metric = metric
         self.radius = radius
+        self.values = dict(values or {})
         self.prover: Any = None
+        self._search: RealPeopleSearch | None = None
+        # why there is no search among real people
+        self._no_search = ""
 
     def find(self, row: Mapping[str, Any], groups: Any = None) -> Comparables:
         """Look for people who are comparable to one person.
@@ -123,12 +146,11 @@ class ComparablePeople:
         -------
         Comparables
         """
-        if groups is not None:
+        if groups is not None and self.groups_of is None:
             reason = "decisions depend on the group, so that comparable people of two groups differ"
             return Comparables("refused", self.radius, "", reason=reason)
-        frame = _frame([row], self.encoder)
-        encoded = self.encoder.transform(frame)
-        is_positive = bool(self._decisions(encoded)[0])
+        encoded = self.encoder.transform(frame_of([row], self.encoder))
+        is_positive = bool(self._decisions(encoded, [row])[0])
         nearest, tried, is_complete = self._nearest(row, encoded, is_positive=is_positive)
         if self.metric is None:
             return self._by_values(nearest, tried, is_complete=is_complete)
@@ -137,10 +159,51 @@ class ComparablePeople:
             return Comparables(
                 "found", self.radius, method, None, nearest[1], nearest[0], tried=tried
             )
-        return self._proved(encoded, tried)
+        return self._with_metric(row, encoded, tried, is_positive=is_positive)
 
-    def _decisions(self, rows: Float32) -> Bool:
-        positive, _, _ = predictions_of(self.model, rows)
+    def _with_metric(
+        self, row: Mapping[str, Any], encoded: Float32, tried: int, *, is_positive: bool
+    ) -> Comparables:
+        """Search real people, or else bound the margin over all points within the radius."""
+        search = self._real_people()
+        if search is None:
+            return self._proved(encoded, tried, self._no_search)
+        result = search.search(row, encoded[0], is_positive=is_positive)
+        if result.status == "found":
+            return Comparables(
+                "found",
+                self.radius,
+                BY_REAL_PEOPLE,
+                differs=result.differs,
+                distance=result.distance,
+                tried=tried,
+            )
+        if result.status == "none":
+            return Comparables("none", self.radius, BY_REAL_PEOPLE, self.radius, tried=tried)
+        return self._proved(encoded, tried, result.reason)
+
+    def _real_people(self) -> RealPeopleSearch | None:
+        """The search among real people, or None for a model without bounds."""
+        if self._search is None and not self._no_search:
+            assert self.metric is not None
+            try:
+                self._search = RealPeopleSearch(
+                    self.model,
+                    self.encoder,
+                    self.metric,
+                    self.radius,
+                    self.values,
+                    groups_of=self.groups_of,
+                )
+            except NotProvedError as error:
+                self._no_search = str(error).rstrip(".")
+        return self._search
+
+    def _decisions(self, encoded: Float32, rows: Sequence[Mapping[str, Any]]) -> Bool:
+        groups = None
+        if self.groups_of is not None:
+            groups = self.groups_of(rows)
+        positive, _, _ = predictions_of(self.model, encoded, groups)
         return positive
 
     def _nearest(
@@ -155,11 +218,13 @@ class ComparablePeople:
         combinations = list(
             itertools.islice(itertools.product(*self.sensitive.values()), min(count, MOST_TRIED))
         )
-        if not combinations:
-            return None, 0, True
         rows = [{**row, **dict(zip(names, values, strict=True))} for values in combinations]
-        encoded_others = self.encoder.transform(_frame(rows, self.encoder))
-        is_other = self._decisions(encoded_others) != is_positive
+        if self.groups_of is not None:
+            rows = decided_rows(self.model, rows, self.groups_of)
+        if not rows:
+            return None, 0, True
+        encoded_others = self.encoder.transform(frame_of(rows, self.encoder))
+        is_other = self._decisions(encoded_others, rows) != is_positive
         distances = np.zeros(len(rows))
         if self.metric is not None:
             first = np.repeat(encoded.astype(np.float64), len(rows), axis=0)
@@ -191,9 +256,9 @@ class ComparablePeople:
             return Comparables("unknown", 0.0, method, reason=reason, tried=tried)
         return Comparables("none", 0.0, method, proved_radius=0.0, tried=tried)
 
-    def _proved(self, encoded: Float32, tried: int) -> Comparables:
+    def _proved(self, encoded: Float32, tried: int, no_search: str) -> Comparables:
         """With a metric: bounds of the margin within the radius."""
-        method = "bounds of the margin over all people within the radius (docs/certificates.md)"
+        method = BY_BOUNDS
         try:
             threshold = margin_threshold(self.model)
             rings = self._rings(encoded)
@@ -210,6 +275,8 @@ class ComparablePeople:
             )
         else:
             reason = "the bounds are not tight enough with this effort"
+        if no_search:
+            reason += f"; real people were not all looked at: {no_search}"
         return Comparables(
             "unknown", self.radius, method, proved_radius, reason=reason, tried=tried
         )
@@ -256,15 +323,6 @@ def _columns(high: Float, low: Float) -> Float:
     return np.stack([high, -low], axis=1)
 
 
-def _frame(rows: Sequence[Mapping[str, Any]], encoder: TableEncoder) -> Any:
-    import pandas as pd
-
-    columns = {}
-    for name in encoder.groups_:
-        columns[name] = [row[name] for row in rows]
-    return pd.DataFrame(columns)
-
-
 def _differences(row: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
     """Columns in which another person differs."""
     changed = {}
@@ -284,6 +342,7 @@ def comparable_people(
     *,
     metric: Metric | None = None,
     radius: float = 0.0,
+    values: Mapping[str, RealValues] | None = None,
 ) -> Comparables:
     """Say whether anybody comparable to a person would be decided otherwise.
 
@@ -301,6 +360,9 @@ def comparable_people(
         Fitted fair metric; None: people differ in sensitive columns alone.
     radius : float, default 0
         Fair distance up to which people are comparable.
+    values : mapping of str to RealValues, optional
+        The values that real people may have in other columns; default: the categories of the
+        training rows, and numbers in their range.
 
     Returns
     -------
@@ -320,5 +382,5 @@ def comparable_people(
     >>> comparable_people(model, encoder, row, {"sex": ["f", "m"]}).status
     'none'
     """
-    people = ComparablePeople(model, encoder, sensitive, metric, radius)
+    people = ComparablePeople(model, encoder, sensitive, metric, radius, values)
     return people.find(row)

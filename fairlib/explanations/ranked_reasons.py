@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from evenhand.fairlib.arrays import Float, Float32
+from evenhand.fairlib.explanations.sampled_contributions import ORDERS, sampled_contributions
 from evenhand.fairlib.methods.reasons import STEPS, contributions
 from evenhand.fairlib.methods.registry import spec_of_class
 from evenhand.fairlib.preprocessing.encoder import TableEncoder
@@ -23,6 +24,10 @@ METHODS = {
     "trees": "exact Shapley values of the trees (XGBoost's pred_contribs)",
     "linear": "exact contributions of the linear model",
     "network": f"integrated gradients of the network, {STEPS} steps from the mean training row",
+    "sampled": (
+        f"sampled Shapley values, not exact: the model was asked in {2 * ORDERS} orders of the "
+        "columns, from the mean training row"
+    ),
 }
 """How contributions are computed, by kind of model."""
 
@@ -46,15 +51,10 @@ def reason_method(model: Any) -> str:
     -------
     str
         One of `METHODS`.
-
-    Raises
-    ------
-    ValueError
-        If the method gives no reasons.
     """
     spec = spec_of_class(type(getattr(model, "base", model)))
     if not spec.gives_reasons:
-        raise ValueError(f"the method {spec.name} gives no reasons.")
+        return METHODS["sampled"]
     if spec.has_trees:
         return METHODS["trees"]
     return METHODS["network" if spec.differentiable else "linear"]
@@ -65,7 +65,8 @@ def favourable_contributions(
 ) -> Float:
     """Contribution of every column of the table to the log-odds of the favourable decision.
 
-    The one-hot columns of a category are summed.
+    The one-hot columns of a category are summed. Methods that give no contributions of their own
+    have sampled ones (:mod:`.sampled_contributions`).
 
     Parameters
     ----------
@@ -84,13 +85,14 @@ def favourable_contributions(
     -------
     ndarray of float, shape (n, columns)
         In the order of the encoder's ``groups_``.
-
-    Raises
-    ------
-    ValueError
-        If the method gives no reasons.
     """
-    parts = contributions(model, X, encoder, reference)
+    base = getattr(model, "base", model)
+    if spec_of_class(type(base)).gives_reasons:
+        parts = contributions(model, X, encoder, reference)
+    else:
+        parts = sampled_contributions(
+            lambda rows: np.asarray(base.predict_proba(rows))[:, 1], X, encoder.groups_, reference
+        )
     if favourable == 1:
         return parts
     return -parts

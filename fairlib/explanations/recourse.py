@@ -22,18 +22,13 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from evenhand.fairlib.arrays import Bool, Float32, Index
-from evenhand.fairlib.explanations.choices import Changeable, Choices, choices_of
-from evenhand.fairlib.explanations.margin_bounds import (
-    Leaves,
-    MarginBounds,
-    NetworkMargins,
-    TreeMargins,
-)
+from evenhand.fairlib.explanations.choices import Changeable, Choices, choices_of, frame_of
+from evenhand.fairlib.explanations.margin_bounds import MarginBounds, ModelMargins
 from evenhand.fairlib.methods.decided import predictions_of
 from evenhand.fairlib.preprocessing.encoder import TableEncoder
 
 if TYPE_CHECKING:
-    import pandas as pd
+    pass
 
 Status = Literal["found", "none", "unknown", "not needed"]
 # Parts that are looked at before the search ends without a proof.
@@ -118,39 +113,8 @@ class RecourseSearch:
         self.favourable = favourable
         self.most_parts = most_parts
         self.sign = 1 if favourable == 1 else -1
-        self.leaves: Leaves | None = None
-        self.layers: list[Any] | None = None
-        self.threshold = 0.0
-        self.method = ""
-        self._read_model()
-        self.cuts = None if self.leaves is None else self.leaves.cuts()
-
-    def _read_model(self) -> None:
-        """Read what gives bounds; without it the model is only asked."""
-        from evenhand.fairlib.certificates.networks import NotProvedError, read_network
-        from evenhand.fairlib.certificates.proof import margin_threshold
-
-        base = getattr(self.model, "base", self.model)
-        plain = not hasattr(base, "_project") and not getattr(base, "adapts_inputs", False)
-        try:
-            self.threshold = margin_threshold(self.model)
-            if hasattr(base, "threshold_") or hasattr(base, "acquire") or not plain:
-                return
-            if hasattr(base, "booster_"):
-                self.leaves = Leaves.of(base.booster_)
-                self.method = "branch and bound over the splits of the trees"
-            elif hasattr(base, "linear_"):
-                weight = np.asarray(base.linear_.coefficients, dtype=np.float64)[None]
-                self.layers = [(weight, np.array([float(base.linear_.intercept)]))]
-                self.method = "branch and bound over the linear model"
-            elif hasattr(base, "network_"):
-                *inner, (weight, bias) = read_network(base.network_)
-                # two logits, whose difference is the margin
-                self.layers = [*inner, (weight[1:] - weight[:1], bias[1:] - bias[:1])]
-                self.method = "branch and bound over the network"
-        except NotProvedError:
-            self.leaves = None
-            self.layers = None
+        self.margins = ModelMargins.of(model)
+        self.cuts = None if self.margins is None else self.margins.cuts()
 
     def find(self, row: Mapping[str, Any], groups: Any = None) -> Recourse:
         """Search the smallest change for one person.
@@ -166,7 +130,7 @@ class RecourseSearch:
         -------
         Recourse
         """
-        frame = _frame([row], self.encoder)
+        frame = frame_of([row], self.encoder)
         encoded = self.encoder.transform(frame)
         if self._favourable(encoded, groups)[0]:
             return Recourse("not needed", "the decision is the favourable one")
@@ -174,12 +138,9 @@ class RecourseSearch:
         if not choices:
             return Recourse("none", "no changeable column has another value", is_smallest=False)
         person = _Person(self, row, encoded[0], choices, groups)
-        if self.leaves is not None:
-            margins: MarginBounds = TreeMargins(self.leaves, encoded[0], choices, self.sign)
-            return self._branch_and_bound(person, margins)
-        if self.layers is not None:
-            margins = NetworkMargins(self.layers, encoded[0], choices, self.sign)
-            return self._branch_and_bound(person, margins)
+        if self.margins is not None:
+            margins = self.margins.bounds(encoded[0], choices, self.sign)
+            return self._branch_and_bound(person, margins, self.margins)
         return _ask_model(person)
 
     def _favourable(self, rows: Float32, groups: Any = None) -> Bool:
@@ -189,10 +150,12 @@ class RecourseSearch:
         positive, _, _ = predictions_of(self.model, rows, groups)
         return np.asarray(positive == (self.favourable == 1))
 
-    def _branch_and_bound(self, person: _Person, margins: MarginBounds) -> Recourse:
+    def _branch_and_bound(
+        self, person: _Person, margins: MarginBounds, model: ModelMargins
+    ) -> Recourse:
         """Look at parts by rising cost; the module has the argument."""
         # what is so near to the threshold is decided by the model itself
-        limit = self.sign * self.threshold - margins.rounding - SLACK
+        limit = model.limit(self.sign, person.groups) - margins.rounding - SLACK
         choices = person.choices
         whole = [np.arange(len(column)) for column in choices]
         counter = itertools.count()
@@ -208,7 +171,7 @@ class RecourseSearch:
             if not is_refused:
                 margin = margins.margin(picks)
                 if margin >= limit and person.is_favourable(picks):
-                    return person.recourse(picks, self.method, parts, is_smallest=True)
+                    return person.recourse(picks, model.method, parts, is_smallest=True)
             if all(len(positions) == 1 for positions in domain):
                 continue
             for half, has_cheapest in _halves(domain, *margins.division(domain)):
@@ -216,12 +179,12 @@ class RecourseSearch:
                     cost = _least_cost(choices, half)
                     heapq.heappush(heap, (cost, next(counter), half, has_cheapest))
         if not heap:
-            return Recourse("none", self.method, is_smallest=True, parts=parts)
+            return Recourse("none", model.method, is_smallest=True, parts=parts)
         least = heap[0][0]
         greedy = _greedy(person, margins, limit)
         if greedy is None:
-            return Recourse("unknown", self.method, least_cost=least, parts=parts)
-        recourse = person.recourse(greedy, self.method, parts, is_smallest=False)
+            return Recourse("unknown", model.method, least_cost=least, parts=parts)
+        recourse = person.recourse(greedy, model.method, parts, is_smallest=False)
         return replace(recourse, least_cost=least)
 
 
@@ -248,7 +211,7 @@ class _Person:
         for column, pick in zip(self.choices, picks, strict=True):
             if pick:
                 changed[column.column] = column.values[pick]
-        frame = _frame([changed], self.search.encoder)
+        frame = frame_of([changed], self.search.encoder)
         encoded = self.search.encoder.transform(frame)
         return bool(self.search._favourable(encoded, self.groups)[0])
 
@@ -272,16 +235,6 @@ class _Person:
             least_cost=cost if is_smallest else 0.0,
             parts=parts,
         )
-
-
-def _frame(rows: Sequence[Mapping[str, Any]], encoder: TableEncoder) -> pd.DataFrame:
-    """A table of rows with the columns that an encoder reads."""
-    import pandas as pd
-
-    columns = {}
-    for name in encoder.groups_:
-        columns[name] = [row[name] for row in rows]
-    return pd.DataFrame(columns)
 
 
 def _least_cost(choices: Sequence[Choices], domain: Sequence[Index]) -> float:

@@ -16,6 +16,10 @@ if TYPE_CHECKING:
         ReweighedLogisticClassifier,
     )
     from evenhand.fairlib.methods.comparators.reduction import ExponentiatedGradientClassifier
+    from evenhand.fairlib.methods.comparators.sklearn_estimators import (
+        SklearnBoostingClassifier,
+        SklearnForestClassifier,
+    )
     from evenhand.fairlib.methods.dadi.dadi_classifier import DADIClassifier
     from evenhand.fairlib.methods.faias.faias_classifier import FAIASClassifier
     from evenhand.fairlib.methods.gbdt import GBDTClassifier
@@ -58,6 +62,8 @@ __all__ = [
     "ProjectedGBDTClassifier",
     "ReweighedGBDTClassifier",
     "ReweighedLogisticClassifier",
+    "SklearnBoostingClassifier",
+    "SklearnForestClassifier",
     "SenSeIClassifier",
     "SenSeIRegressor",
     "SenSRClassifier",
@@ -89,6 +95,8 @@ if not TYPE_CHECKING:
         "SenSeIRegressor": "evenhand.fairlib.methods.networks.regression",
         "SenSRClassifier": "evenhand.fairlib.methods.networks.sensei",
         "SenSRRegressor": "evenhand.fairlib.methods.networks.regression",
+        "SklearnBoostingClassifier": "evenhand.fairlib.methods.comparators.sklearn_estimators",
+        "SklearnForestClassifier": "evenhand.fairlib.methods.comparators.sklearn_estimators",
     }
     __getattr__ = partial(load_name, __name__, _MODULES)
     __dir__ = partial(list_names, __name__, _MODULES)

@@ -56,6 +56,7 @@ class MethodSpec:
     linear: bool = False
     extra: str | None = None  # optional extra of our distribution that ``fit`` needs
     requires: tuple[str, ...] = ()  # top-level modules that the extra installs
+    loads_with: tuple[str, ...] = ()  # packages that a published model needs in addition
     # constructor arguments that the name stands for; a job cannot set them
     fixed: Mapping[str, Any] = field(default_factory=dict)
     # constructor arguments that say how strong the mitigation is. A job that gives none of them
@@ -297,6 +298,28 @@ METHODS: dict[str, MethodSpec] = {
             linear=True,
             needs_groups=True,
             reweighs=True,
+        ),
+        MethodSpec(
+            name="sklearn:HistGradientBoostingClassifier",
+            module=f"{_METHODS}.comparators.sklearn_estimators",
+            class_name="SklearnBoostingClassifier",
+            summary="scikit-learn's gradient-boosted trees without mitigation",
+            source="scikit-learn",
+            plain="sklearn:HistGradientBoostingClassifier",
+            extra="estimators",
+            requires=("skops",),
+            loads_with=("skops",),
+        ),
+        MethodSpec(
+            name="sklearn:RandomForestClassifier",
+            module=f"{_METHODS}.comparators.sklearn_estimators",
+            class_name="SklearnForestClassifier",
+            summary="scikit-learn's random forest without mitigation",
+            source="scikit-learn",
+            plain="sklearn:RandomForestClassifier",
+            extra="estimators",
+            requires=("skops",),
+            loads_with=("skops",),
         ),
         MethodSpec(
             name="adversarial-debiasing",

@@ -19,14 +19,12 @@ from evenhand.fairlib.parameters import ParameterChecks
 from evenhand.fairlib.preprocessing.input_tables import TakesTables, read_encoder, with_columns_of
 from evenhand.fairlib.proxies.graph import SplittingGraph, expected_acceptance
 from evenhand.fairlib.proxies.proxy_groups import Target, group_names, indicators_of, target_shares
+from evenhand.fairlib.proxies.saved_proxy import DESCRIPTION_FILE, FORMAT, GRAPH_FILE
 
 if TYPE_CHECKING:
     from evenhand.fairlib.methods.method_base import Callback
     from evenhand.fairlib.proxies.sampling import SamplingPlan
 
-FORMAT = 1
-DESCRIPTION_FILE = "proxy.json"
-GRAPH_FILE = "graph.safetensors"
 # Fitted attributes in proxy.json: arrays, and values that are plain JSON.
 ARRAYS = ("base_rates", "target", "masses", "compositions", "acceptance")
 PLAIN = ("n_features_in", "training_rows", "group_names")

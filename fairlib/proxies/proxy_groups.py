@@ -15,6 +15,8 @@ from numpy.typing import ArrayLike
 from evenhand.fairlib.arrays import Float
 
 Names: TypeAlias = Mapping[str, Sequence[str]]
+# Attributes with more groups are refused.
+MAX_GROUPS = 50
 # Target shares by attribute and group.
 Target: TypeAlias = Mapping[str, Mapping[str, float]]
 

@@ -139,6 +139,11 @@ class Budget:
         return self.clock() - self.started
 
     @property
+    def cpu_spent(self) -> float:
+        """CPU seconds of the command so far, of all its processes."""
+        return self.cpu_clock()
+
+    @property
     def left(self) -> float:
         """Seconds until the command has to end; negative after that."""
         wall_left = self.seconds - self.spent

@@ -15,9 +15,11 @@ from evenhand.tasks.pages.texts import GATE_STATUS, lack, metric_cell
 from evenhand.tasks.registry.client import registry_client
 from evenhand.tasks.registry.ledger import CHAIN, Chain, Record, history
 from evenhand.tasks.registry.policy import WAITING, Judgement, judgement_of, refused_by_person
+from evenhand.tasks.registry.policy_alternatives import alternative_in_words
 from evenhand.tasks.registry.policy_people import ROLES, shown
 from evenhand.tasks.registry.policy_terms import terms_of
 from evenhand.tasks.registry.record_words import describe_record
+from evenhand.tasks.registry.signed_records import signer
 
 CHAMPION = "champion"
 # Results of an evaluation in words, and their marks.
@@ -54,6 +56,7 @@ class VersionScreen:
     screen: Screen
     is_champion: bool
     was_champion: bool
+    asks: bool = False  # whether it asks a person for one feature after another
     aliases: Sequence[str] = field(default_factory=tuple)
 
 
@@ -83,7 +86,10 @@ def models_screen(uri: str) -> Screen:
     if not rows:
         return Screen(
             "Models",
-            ["No model is published yet. `evenhand run JOB` publishes one that passes its gates."],
+            [
+                "No model is published yet. `evenhand run JOB`, or a run of a job here, publishes "
+                "one that passes its gates."
+            ],
             [],
         )
     table = Table(
@@ -197,6 +203,8 @@ def _policy(chain: Chain) -> Section:
     rows.append(["Measured with", terms.described()])
     if rules.get("holdout"):
         rows.append(["Measured on", f"{rules['holdout']['rows']:,} agreed rows"])
+    if rules.get("alternative"):
+        rows.append(["Searched for", alternative_in_words(rules["alternative"])])
     if rules.get("approvals"):
         rows.append(["Approvals", int(rules["approvals"])])
     for role, keys in (rules.get("keys") or {}).items():
@@ -226,7 +234,9 @@ def _records(chain: Chain) -> Section:
     rows: list[list[Value]] = []
     for record in reversed(chain.records):
         when = Cell(formats.moment(record.when), time=record.when)
-        signed = "signed" if record.record_key else "not signed"
+        signed = "not signed"
+        if record.record_key:
+            signed = "signed" if signer(chain.name, record) else "its signature is false"
         who = Cell(record.who, (signed,))
         subject = Cell(_subject(record), (f"record {record.number}",))
         rows.append([subject, when, who, describe_record(record)])
@@ -278,7 +288,24 @@ def version_screen(uri: str, name: str, version: str) -> VersionScreen:
         lead.append(formats.sentence(f"{refused}."))
     sections = [_evaluations(chain, version), _of_version(chain, version)]
     screen = Screen(f"{name}, version {version}", lead, sections)
-    return VersionScreen(name, version, judgement, screen, is_champion, was_champion, aliases)
+    return VersionScreen(
+        name=name,
+        version=version,
+        judgement=judgement,
+        screen=screen,
+        is_champion=is_champion,
+        was_champion=was_champion,
+        asks=_asks(chain, version),
+        aliases=aliases,
+    )
+
+
+def _asks(chain: Chain, version: str) -> bool:
+    """Whether a version asks a person for one feature after another."""
+    evaluation = _newest_evaluation(chain, version)
+    if evaluation is None:
+        return False
+    return "features_asked" in (evaluation.content.get("values") or {})
 
 
 def _require_version(chain: Chain, version: str) -> None:

@@ -1,147 +1,68 @@
 """The app's server: which address shows what, who may do it, and what every answer carries.
 
-Everything is rendered here: there is no script, no request to another host, and nothing is kept in
-the browser but one cookie. Every change is one POST with the token of the session's forms, and is
-written to the model's chain in the name, and with the key, of the person who made it.
+Everything is rendered here: there is no request to another host, no script but the one that shows
+a run's progress, and nothing is kept in the browser but one cookie. Every change is one POST with
+the token of the session's forms, and is written to the model's chain in the name, and with the key,
+of the person who made it.
 """
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
-import os
-import threading
-from collections.abc import Awaitable, Callable, Iterator
-from dataclasses import dataclass
-from functools import cache
-from typing import Annotated, Any
-from urllib.parse import parse_qs, quote
+from typing import Any
+from urllib.parse import quote
 
-from fastapi import Depends, FastAPI, Request, Response
-from fastapi.responses import HTMLResponse, PlainTextResponse, RedirectResponse
-from jinja2 import Environment
+from fastapi import FastAPI, Request, Response
+from fastapi.responses import HTMLResponse, RedirectResponse
 from starlette.exceptions import HTTPException
 
 from evenhand.flows.app import registry_views as views
-from evenhand.flows.app.case_views import case_file, case_screen, cases_screen
+from evenhand.flows.app.ask_routes import add_ask
+from evenhand.flows.app.ask_views import OpenAgents
+from evenhand.flows.app.audit_routes import add_audit
+from evenhand.flows.app.case_views import case_file, case_inputs, case_screen, cases_screen
+from evenhand.flows.app.job_routes import add_jobs
+from evenhand.flows.app.job_runs import Busy, JobRunner
 from evenhand.flows.app.people import Person
 from evenhand.flows.app.person_views import OpenModels, PersonScreen, answered_form, empty_form
 from evenhand.flows.app.run_views import run_report, runs_screen
-from evenhand.flows.app.sessions import COOKIE, LONGEST_S, Session, Sessions, TooManyAttempts
-from evenhand.flows.case import review
+from evenhand.flows.app.sessions import COOKIE, LONGEST_S, Session, TooManyAttempts
+from evenhand.flows.app.web import (
+    REPORT_POLICY,
+    AppSettings,
+    Fields,
+    In,
+    InSession,
+    ModelName,
+    ModelVersion,
+    NotSignedIn,
+    acting_as,
+    guard,
+    message_page,
+    render,
+    require,
+    require_own_form,
+    settings_of,
+    templates,
+)
+from evenhand.flows.case import replay, review
 from evenhand.tasks.cases.case_page import OUTCOMES
 from evenhand.tasks.cases.case_store import CaseStore
 from evenhand.tasks.errors import EvenhandError, GateRefused, InputError, without_secrets
-from evenhand.tasks.execution.store import Store
-from evenhand.tasks.pages.build import template_environment
 from evenhand.tasks.registry import policy
-from evenhand.tasks.registry.signed_records import KEY_VARIABLE, signing_with
 
-ACTOR_VARIABLE = "EVENHAND_ACTOR"
-MOST_BODY = 16 * 1024
-MOST_FIELDS = 500
 # Before the name of a column in the form for one person.
 COLUMN = "column "
-BODY_S = 10.0
+# In the address after a session of a proxy has begun.
+BEGUN = "signed-in"
 # What a person reads after an action; the address names it, and nothing else of the address shows.
 NOTICES = {
     "approve": "Your approval is recorded.",
     "refuse": "Your refusal is recorded.",
     "review": "Your review is recorded.",
+    "replay": "The case was decided again, and the result is recorded in it.",
     "promote": "This version is the champion now.",
     "unchanged": "This version was the champion already: nothing was changed.",
 }
-HEADERS = {
-    "Content-Security-Policy": (
-        "default-src 'none'; style-src 'self'; form-action 'self'; base-uri 'self'; "
-        "frame-ancestors 'none'"
-    ),
-    "X-Content-Type-Options": "nosniff",
-    "X-Frame-Options": "DENY",
-    # with "no-referrer", browsers say "null" in place of the origin of a form
-    "Referrer-Policy": "same-origin",
-    "Cross-Origin-Opener-Policy": "same-origin",
-    "Cross-Origin-Resource-Policy": "same-origin",
-    "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
-    "Cache-Control": "no-store",
-}
-# A report has its styles in itself, and nothing else: the same as its own policy says.
-REPORT_POLICY = "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'"
-
-
-@dataclass(frozen=True)
-class AppSettings:
-    """What one server shows, to whom.
-
-    - `registry`: address of the registry
-    - `store`: has the runs and their reports
-    - `cases`: the case files of people
-    - `hosts`: values of the Host header that it answers, such as ``127.0.0.1:8000``
-    - `allow_changes`: whether approvers may change anything
-    - `secure`: whether browsers reach it by HTTPS, and must send the cookie by nothing else
-    """
-
-    registry: str
-    store: Store
-    sessions: Sessions
-    hosts: frozenset[str]
-    cases: CaseStore | None = None  # None where the store is not on this machine
-    allow_changes: bool = False
-    secure: bool = False
-
-
-class NotSignedIn(Exception):  # noqa: N818 - says what the visitor is
-    """The visitor has no session."""
-
-
-# Records take the acting person and the key from the environment of the process.
-_ACTING = threading.Lock()
-
-
-@contextlib.contextmanager
-def acting_as(person: Person, *, own_process: bool) -> Iterator[None]:
-    """Act in the name, and with the key, of a person; one person at a time.
-
-    Of the people of a file, one without a key signs nothing: the key of the process (`own_process`)
-    is that of who started it.
-    """
-    with _ACTING:
-        before = {name: os.environ.get(name) for name in (ACTOR_VARIABLE, KEY_VARIABLE)}
-        os.environ[ACTOR_VARIABLE] = person.name
-        if not own_process:
-            os.environ.pop(KEY_VARIABLE, None)
-        try:
-            with signing_with(person.key):
-                yield
-        finally:
-            for name, value in before.items():
-                if value is None:
-                    os.environ.pop(name, None)
-                else:
-                    os.environ[name] = value
-
-
-@cache
-def _templates() -> Environment:
-    return template_environment("evenhand.flows.app", "evenhand.tasks.pages")
-
-
-def _render(template: str, settings: AppSettings, session: Session | None, **values: Any) -> str:
-    everywhere: dict[str, Any] = {
-        "person": session.person if session else None,
-        "form_token": session.form_token if session else "",
-        "with_password": settings.sessions.only is None,
-        "figures": {},
-        "notice": "",
-    }
-    return _templates().get_template(template).render({**everywhere, **values})
-
-
-def _message_page(
-    settings: AppSettings, session: Session | None, status: int, title: str, text: str
-) -> HTMLResponse:
-    page = _render("message.html.j2", settings, session, title=title, text=text)
-    return HTMLResponse(page, status)
 
 
 def build_app(settings: AppSettings) -> FastAPI:
@@ -149,7 +70,9 @@ def build_app(settings: AppSettings) -> FastAPI:
     app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
     app.state.settings = settings
     app.state.models = OpenModels(settings.store)
-    app.middleware("http")(_guard)
+    app.state.agents = OpenAgents(settings.registry)
+    app.state.runner = JobRunner(settings.store.url)
+    app.middleware("http")(guard)
     app.exception_handler(NotSignedIn)(_to_sign_in)
     app.exception_handler(EvenhandError)(_show_error)
     app.exception_handler(HTTPException)(_show_http_error)
@@ -157,113 +80,66 @@ def build_app(settings: AppSettings) -> FastAPI:
     _add_sign_in(app)
     _add_screens(app)
     _add_person(app)
+    add_ask(app)
+    add_jobs(app)
+    add_audit(app)
     _add_cases(app)
     _add_actions(app)
     return app
 
 
-async def _guard(request: Request, call_next: Callable[[Request], Awaitable[Response]]) -> Response:
-    """Refuse other hosts, other methods and large bodies; add the headers of every answer."""
-    settings: AppSettings = request.app.state.settings
-    refused = _refused_request(request, settings)
-    if refused is not None:
-        response: Response = refused
-    else:
-        response = await call_next(request)
-    for name, value in HEADERS.items():
-        response.headers.setdefault(name, value)
-    if settings.secure:
-        response.headers.setdefault("Strict-Transport-Security", "max-age=31536000")
-    return response
-
-
-def _refused_request(request: Request, settings: AppSettings) -> PlainTextResponse | None:
-    # a page of another site may give its own name to this address
-    if request.headers.get("host", "").lower() not in settings.hosts:
-        return PlainTextResponse("This server has another name.\n", 421)
-    if request.method not in ("GET", "HEAD", "POST"):
-        return PlainTextResponse("This method does nothing here.\n", 405)
-    if request.method != "POST":
-        return None
-    length = request.headers.get("content-length", "")
-    if not length.isdecimal():
-        return PlainTextResponse("A form must say its length.\n", 411)
-    if int(length) > MOST_BODY:
-        return PlainTextResponse("A form has at most 16 KiB.\n", 413)
-    origin = request.headers.get("origin")
-    if origin is not None and origin.partition("://")[2].lower() not in settings.hosts:
-        return PlainTextResponse("This form is of another site.\n", 403)
-    if request.headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none"):
-        return PlainTextResponse("This form is of another site.\n", 403)
-    return None
-
-
-async def _form(request: Request) -> dict[str, str]:
-    """The fields of a form; the last of several with one name."""
-    try:
-        async with asyncio.timeout(BODY_S):
-            body = await request.body()
-        fields = parse_qs(body.decode("utf-8"), keep_blank_values=True, max_num_fields=MOST_FIELDS)
-    except TimeoutError:
-        raise HTTPException(408, "The form took too long.") from None
-    except ValueError:
-        raise HTTPException(400, "The form cannot be read.") from None
-    return {name: values[-1] for name, values in fields.items()}
-
-
-def _settings(request: Request) -> AppSettings:
-    settings: AppSettings = request.app.state.settings
-    return settings
-
-
-def _session(request: Request) -> Session:
-    session = _settings(request).sessions.of_cookie(request.cookies.get(COOKIE, ""))
-    if session is None:
-        raise NotSignedIn
-    return session
-
-
-Fields = Annotated[dict[str, str], Depends(_form)]
-InSession = Annotated[Session, Depends(_session)]
-In = Annotated[AppSettings, Depends(_settings)]
-
-
 def _to_sign_in(request: Request, error: Exception) -> Response:
     if request.method == "POST":
         text = "Your session has ended, and nothing was changed. Sign in, then do it again."
-        return _message_page(_settings(request), None, 401, "Signed out", text)
+        return message_page(settings_of(request), None, 401, "Signed out", text)
+    person = getattr(error, "person", None)
+    if person is not None:
+        return _begin_of_proxy(request, person)
     return RedirectResponse("/sign-in", 303)
+
+
+def _begin_of_proxy(request: Request, person: Person) -> Response:
+    """Begin the session of a person whom the proxy named, and go on to the same screen."""
+    settings = settings_of(request)
+    if BEGUN in request.query_params:
+        text = "This browser keeps no cookie of this site, so no session can begin."
+        return message_page(settings, None, 403, "No session", text)
+    cookie = settings.sessions.by_proxy(person)
+    # the path alone: an address of another site is none
+    return _signed_in(settings, cookie, f"/{request.url.path.lstrip('/')}?{BEGUN}")
 
 
 def _show_error(request: Request, error: Exception) -> Response:
     """Show what is wrong with an address or an action, or what cannot be reached."""
-    settings = _settings(request)
+    settings = settings_of(request)
     session = settings.sessions.of_cookie(request.cookies.get(COOKIE, ""))
     status, title = 503, "It cannot be reached now"
     if isinstance(error, GateRefused):
         status, title = 409, "Refused"
+    elif isinstance(error, Busy):
+        status, title = 409, "Not now"
     elif isinstance(error, InputError):
         status, title = 404, "Not here"
         if request.method == "POST":
             status, title = 400, "Nothing was changed"
-    return _message_page(settings, session, status, title, without_secrets(str(error)))
+    return message_page(settings, session, status, title, without_secrets(str(error)))
 
 
 def _show_http_error(request: Request, error: Exception) -> Response:
     status = getattr(error, "status_code", 500)
-    settings = _settings(request)
+    settings = settings_of(request)
     session = settings.sessions.of_cookie(request.cookies.get(COOKIE, ""))
     titles = {404: "There is no such page", 403: "You may not do this"}
     detail = str(getattr(error, "detail", ""))
     if status == 404:
         detail = "The address may be of an older version. Begin with the models."
-    return _message_page(settings, session, status, titles.get(status, "Not done"), detail)
+    return message_page(settings, session, status, titles.get(status, "Not done"), detail)
 
 
 def _show_fault(request: Request, error: Exception) -> Response:
     # the class only: a message may hold anything
     text = f"This is a fault of evenhand ({type(error).__name__}). Nothing was changed by the page."
-    return _message_page(_settings(request), None, 500, "A fault", text)
+    return message_page(settings_of(request), None, 500, "A fault", text)
 
 
 def _add_sign_in(app: FastAPI) -> None:
@@ -277,7 +153,7 @@ def _add_sign_in(app: FastAPI) -> None:
         text = ""
         if token:
             text = "This link was used already, or is of another start of the app."
-        page = _render("sign_in.html.j2", settings, None, text=text)
+        page = render("sign_in.html.j2", settings, None, text=text)
         return HTMLResponse(page, 403 if token else 200)
 
     @app.post("/sign-in")
@@ -289,36 +165,40 @@ def _add_sign_in(app: FastAPI) -> None:
             cookie = settings.sessions.by_password(name, password, address)
         except TooManyAttempts:
             text = "Too many attempts: try again in five minutes."
-            return HTMLResponse(_render("sign_in.html.j2", settings, None, text=text), 429)
+            return HTMLResponse(render("sign_in.html.j2", settings, None, text=text), 429)
         if cookie is None:
             text = "The name or the password is wrong."
-            return HTMLResponse(_render("sign_in.html.j2", settings, None, text=text), 401)
+            return HTMLResponse(render("sign_in.html.j2", settings, None, text=text), 401)
         return _signed_in(settings, cookie)
 
     @app.post("/sign-out")
     def sign_out(request: Request, settings: In, session: InSession, fields: Fields) -> Response:
         """End the session."""
-        _require_own_form(session, fields)
+        require_own_form(session, fields)
         settings.sessions.end(request.cookies.get(COOKIE, ""))
-        response = RedirectResponse("/sign-in", 303)
+        proxy = settings.proxy
+        address = proxy.sign_out if proxy is not None and proxy.sign_out else "/sign-in"
+        response = RedirectResponse(address, 303)
         response.delete_cookie(COOKIE)
         return response
 
     @app.get("/style.css")
     def style() -> Response:
         """The one style sheet; nothing in it is about anybody."""
-        text = _templates().get_template("app.css.j2").render()
+        text = templates().get_template("app.css.j2").render()
         return Response(text, media_type="text/css", headers={"Cache-Control": "max-age=3600"})
 
 
-def _signed_in(settings: AppSettings, cookie: str) -> Response:
-    response = RedirectResponse("/", 303)
+def _signed_in(settings: AppSettings, cookie: str, address: str = "/") -> Response:
+    response = RedirectResponse(address, 303)
     response.set_cookie(
         COOKIE,
         cookie,
         max_age=LONGEST_S,
         httponly=True,
-        samesite="strict",
+        # who comes back from the organisation's sign-in comes from another site: a strict cookie
+        # would not be sent, and the session would begin again and again
+        samesite="strict" if settings.proxy is None else "lax",
         secure=settings.secure,
     )
     return response
@@ -329,33 +209,33 @@ def _add_screens(app: FastAPI) -> None:
     def models(settings: In, session: InSession) -> Response:
         """All models."""
         screen = views.models_screen(settings.registry)
-        return HTMLResponse(_render("screen.html.j2", settings, session, screen=screen))
+        return HTMLResponse(render("screen.html.j2", settings, session, screen=screen))
 
     @app.get("/models/{name}")
-    def model(settings: In, session: InSession, name: str) -> Response:
+    def model(settings: In, session: InSession, name: ModelName) -> Response:
         """One model."""
         screen = views.model_screen(settings.registry, name)
-        page = _render("model.html.j2", settings, session, **_choice(screen, name))
+        page = render("model.html.j2", settings, session, **_choice(screen, name))
         return HTMLResponse(page)
 
     @app.get("/models/{name}/compare")
     def compare(
-        settings: In, session: InSession, name: str, first: str = "", second: str = ""
+        settings: In, session: InSession, name: ModelName, first: str = "", second: str = ""
     ) -> Response:
         """Two versions of a model side by side."""
         screen = views.comparison_screen(settings.registry, name, first, second)
-        page = _render("model.html.j2", settings, session, **_choice(screen, name, first, second))
+        page = render("model.html.j2", settings, session, **_choice(screen, name, first, second))
         return HTMLResponse(page)
 
     @app.get("/models/{name}/versions/{version}")
     def version(
-        settings: In, session: InSession, name: str, version: str, done: str = ""
+        settings: In, session: InSession, name: ModelName, version: ModelVersion, done: str = ""
     ) -> Response:
         """One version, with the forms of what the person may do."""
         only = settings.sessions.only is not None
         with acting_as(session.person, own_process=only):
             version_screen = views.version_screen(settings.registry, name, version)
-        page = _render(
+        page = render(
             "version.html.j2",
             settings,
             session,
@@ -373,7 +253,7 @@ def _add_screens(app: FastAPI) -> None:
     def runs(settings: In, session: InSession) -> Response:
         """All runs of the store."""
         screen = runs_screen(settings.store)
-        return HTMLResponse(_render("screen.html.j2", settings, session, screen=screen))
+        return HTMLResponse(render("screen.html.j2", settings, session, screen=screen))
 
     @app.get("/runs/{run_id}/report")
     def report(settings: In, session: InSession, run_id: str) -> Response:
@@ -387,10 +267,10 @@ def _add_person(app: FastAPI) -> None:
 
     @app.get(place)
     def person(
-        request: Request, settings: In, session: InSession, name: str, version: str
+        request: Request, settings: In, session: InSession, name: ModelName, version: ModelVersion
     ) -> Response:
         """The form for one person."""
-        _require(session, "person")
+        require(session, "person")
         person_screen = empty_form(request.app.state.models, name, version)
         return _person_page(settings, session, person_screen, 200)
 
@@ -400,12 +280,12 @@ def _add_person(app: FastAPI) -> None:
         settings: In,
         session: InSession,
         fields: Fields,
-        name: str,
-        version: str,
+        name: ModelName,
+        version: ModelVersion,
     ) -> Response:
         """The decision about one person, explained; nothing is kept."""
-        _require(session, "person")
-        _require_own_form(session, fields)
+        require(session, "person")
+        require_own_form(session, fields)
         answers = {}
         for key, text in fields.items():
             if key.startswith(COLUMN):
@@ -419,7 +299,7 @@ def _person_page(
 ) -> Response:
     ids = {field.name: f"input-{number}" for number, field in enumerate(shown.fields)}
     version_address = f"/{views.version_address(shown.name, shown.version)}"
-    page = _render(
+    page = render(
         "person.html.j2",
         settings,
         session,
@@ -438,18 +318,19 @@ def _add_cases(app: FastAPI) -> None:
     def cases(settings: In, session: InSession) -> Response:
         """The case files of people."""
         screen = cases_screen(_cases(settings, session))
-        return HTMLResponse(_render("screen.html.j2", settings, session, screen=screen))
+        return HTMLResponse(render("screen.html.j2", settings, session, screen=screen))
 
     @app.get("/cases/{case}")
     def case(settings: In, session: InSession, case: str, done: str = "") -> Response:
         """One case file, with the form of a review."""
         screen = case_screen(_cases(settings, session), case)
-        page = _render(
+        page = render(
             "case.html.j2",
             settings,
             session,
             screen=screen,
             case=case,
+            inputs=case_inputs(_cases(settings, session), case),
             may_change=settings.allow_changes,
             notice=NOTICES.get(done, ""),
         )
@@ -465,7 +346,7 @@ def _add_cases(app: FastAPI) -> None:
     def add_review(settings: In, session: InSession, fields: Fields, case: str) -> Response:
         """Record what a person who looked at a case decided."""
         cases = _cases(settings, session)
-        _require_own_form(session, fields)
+        require_own_form(session, fields)
         if not settings.allow_changes:
             raise HTTPException(403, "This server shows only: it was started without changes.")
         outcome, reason = fields.get("outcome", ""), " ".join(fields.get("reason", "").split())
@@ -475,10 +356,25 @@ def _add_cases(app: FastAPI) -> None:
             review(cases, cases.find(case), outcome, reason)
         return RedirectResponse(f"/cases/{quote(case)}?done=review", 303)
 
+    @app.post("/cases/{case}/replay")
+    def decide_again(settings: In, session: InSession, fields: Fields, case: str) -> Response:
+        """Decide a case again on the version that decided it, perhaps with a corrected value."""
+        cases = _cases(settings, session)
+        require_own_form(session, fields)
+        if not settings.allow_changes:
+            raise HTTPException(403, "This server shows only: it was started without changes.")
+        column, value = fields.get("column", ""), fields.get("value", "").strip()
+        if column and not value:
+            raise InputError("give the corrected value, or choose no column.")
+        corrected = {column: value} if column else {}
+        with acting_as(session.person, own_process=settings.sessions.only is not None):
+            replay(cases, cases.find(case), settings.store, corrected=corrected)
+        return RedirectResponse(f"/cases/{quote(case)}?done=replay", 303)
+
 
 def _cases(settings: AppSettings, session: Session) -> CaseStore:
     """The case files, for people whose role includes them."""
-    _require(session, "cases")
+    require(session, "cases")
     if settings.cases is None:
         raise InputError("the store is at a URL, and case files stay on one machine.")
     return settings.cases
@@ -503,10 +399,15 @@ def _choice(screen: views.Screen, name: str, first: str = "", second: str = "") 
 def _add_actions(app: FastAPI) -> None:
     @app.post("/models/{name}/versions/{version}/{action}")
     def act(
-        settings: In, session: InSession, fields: Fields, name: str, version: str, action: str
+        settings: In,
+        session: InSession,
+        fields: Fields,
+        name: ModelName,
+        version: ModelVersion,
+        action: str,
     ) -> Response:
         """Approve, refuse or promote a version, with a reason."""
-        _require_own_form(session, fields)
+        require_own_form(session, fields)
         if not settings.allow_changes:
             raise HTTPException(403, "This server shows only: it was started without changes.")
         if not session.person.may("decide"):
@@ -526,14 +427,3 @@ def _add_actions(app: FastAPI) -> None:
                 done = "unchanged"
         address = f"/{views.version_address(name, version)}"
         return RedirectResponse(f"{address}?done={quote(done)}", 303)
-
-
-def _require(session: Session, right: str) -> None:
-    """Refuse what the person's role may not do."""
-    if not session.person.may(right):
-        raise HTTPException(403, f"Your role, {session.person.role}, does not include this.")
-
-
-def _require_own_form(session: Session, fields: dict[str, str]) -> None:
-    if not session.owns_form(fields.get("form_token", "")):
-        raise HTTPException(403, "This form is not of your session: open the page again.")

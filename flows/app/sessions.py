@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from evenhand.flows.app.people import NOBODY, Person, is_password
 
@@ -23,12 +24,17 @@ MOST_SESSIONS = 1000
 
 @dataclass
 class Session:
-    """A person who has signed in; `form_token` is in each of the person's forms."""
+    """A person who has signed in; `form_token` is in each of the person's forms.
+
+    `kept` is what screens keep for the person until the session ends, by the screen's name, such as
+    the answers of an interview. It is in memory only.
+    """
 
     person: Person
     begun: float  # by the clock of `time.monotonic`
     used: float
     form_token: str = field(default_factory=lambda: secrets.token_urlsafe(32))
+    kept: dict[str, Any] = field(default_factory=dict, repr=False)
 
     def is_over(self, now: float) -> bool:
         """Whether the session has ended by its age, or because nobody used it."""
@@ -94,6 +100,11 @@ class Sessions:
                 self._failures.pop(subject, None)
             return self._begin(person)
 
+    def by_proxy(self, person: Person) -> str:
+        """Begin a session of a person whom a proxy named; return its cookie."""
+        with self._lock:
+            return self._begin(person)
+
     def _check_attempts(self, subjects: tuple[str, ...]) -> None:
         recently = time.monotonic() - ATTEMPTS_S
         for subject, times in list(self._failures.items()):
@@ -105,11 +116,7 @@ class Sessions:
 
     def _begin(self, person: Person) -> str:
         now = time.monotonic()
-        self._sessions = {
-            cookie: session
-            for cookie, session in self._sessions.items()
-            if not session.is_over(now)
-        }
+        self._forget_ended(now)
         if len(self._sessions) >= MOST_SESSIONS:
             oldest = min(self._sessions, key=lambda cookie: self._sessions[cookie].used)
             del self._sessions[oldest]
@@ -121,15 +128,18 @@ class Sessions:
     def of_cookie(self, cookie: str) -> Session | None:
         """Return the session of a cookie, which goes on; None if there is none, or it is over."""
         with self._lock:
-            session = self._sessions.get(cookie)
             now = time.monotonic()
-            if session is None:
-                return None
+            self._forget_ended(now)
+            session = self._sessions.get(cookie)
+            if session is not None:
+                session.used = now
+            return session
+
+    def _forget_ended(self, now: float) -> None:
+        """Delete the sessions that have ended, with what was kept in them."""
+        for cookie, session in list(self._sessions.items()):
             if session.is_over(now):
                 del self._sessions[cookie]
-                return None
-            session.used = now
-            return session
 
     def end(self, cookie: str) -> None:
         """End the session of a cookie."""

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import datetime
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +17,8 @@ from evenhand.flows.case import (
     case_store,
     expired,
     make_cases,
+    pdf_name,
+    today,
 )
 from evenhand.flows.case import replay as replay_case
 from evenhand.flows.case import review as review_case
@@ -43,6 +44,7 @@ def make(
     no_recourse: bool,
     no_proof: bool,
     with_letter: bool,
+    with_pdf: bool,
     keep_days: int | None,
     key: Path | None,
     cases: Path | None,
@@ -64,6 +66,7 @@ def make(
         recourse=not no_recourse,
         proofs=not no_proof,
         with_letter=with_letter,
+        with_pdf=with_pdf,
         keep_days=KEEP_DAYS if keep_days is None else keep_days,
     )
     made = CasesMade([], 0, 0, 0)
@@ -77,13 +80,22 @@ def make(
         print(json.dumps({**counts, "folders": folders}))
         return
     for case in made.cases:
-        print(place.place(case) / PAGE)
-        if with_letter:
-            print(place.place(case) / LETTER)
+        for name in _file_names(options):
+            print(place.place(case) / name)
     if not made.cases:
         print(f"none of {made.people:,} decisions is adverse: no case was made.")
     if made.broken:
         sys.stderr.write(f"evenhand: {made.broken:,} rows break the contract and were left out.\n")
+
+
+def _file_names(options: CaseOptions) -> list[str]:
+    """Files of a case that people read."""
+    names = [PAGE]
+    if options.with_letter:
+        names.append(LETTER)
+    if options.with_pdf:
+        names += [pdf_name(name) for name in names]
+    return names
 
 
 def review(
@@ -122,8 +134,17 @@ def replay(
     values = _pairs(corrected or ())
     with signing_with(key):
         outcome = replay_case(place, place.find(case), store, corrected=values, model=model)
-    _print_entry(outcome.content["replays"][-1], outcome.result, as_json=as_json)
+    text = f"{outcome.result}{_recorded_review(outcome.content)}"
+    _print_entry(outcome.content["replays"][-1], text, as_json=as_json)
     return int(not outcome.is_identical)
+
+
+def _recorded_review(content: Mapping[str, Any]) -> str:
+    """Say what the last review of a case decided; empty if nobody reviewed it."""
+    for entry in content["reviews"][-1:]:
+        outcome = OUTCOMES[entry["outcome"]][0].lower() + OUTCOMES[entry["outcome"]][1:]
+        return f"\nReview of {entry['when'][:10]} by {entry['who']}: {outcome}: {entry['reason']}"
+    return ""
 
 
 def delete(
@@ -141,7 +162,7 @@ def delete(
     if (case is None) != is_expired:
         raise InputError("name a case, or give --expired, and not both.")
     if case is None:
-        names = expired(place, datetime.date.today())
+        names = expired(place, today())
     else:
         names = [place.find(case)]
     with signing_with(key), place.writing():

@@ -8,6 +8,7 @@ from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
+from evenhand.tasks.cases.letter_texts import ENGLISH, letter_texts
 from evenhand.tasks.pages import formats
 from evenhand.tasks.pages.build import render
 from evenhand.tasks.pages.page_model import Block, Cell, Front, Page, Section, Table
@@ -33,11 +34,13 @@ def case_document(case: Case) -> Page:
 def letter(case: Case) -> str:
     """Write the letter to the person as HTML, in plain language."""
     template = _templates().get_template("letter.html.j2")
+    texts = letter_texts(case["language"])
     text: str = formats.printable(
         template.render(
             case=case,
-            steps=[recourse_sentence(change) for change in case["recourse"]["changes"]],
-            day=case["made"]["when"][:10],
+            t=texts,
+            steps=[recourse_sentence(change, texts.step) for change in case["recourse"]["changes"]],
+            day=texts.shown_day(case["made"]["when"][:10]),
         )
     )
     return text
@@ -54,10 +57,14 @@ def _templates() -> Environment:
     )
 
 
-def recourse_sentence(change: Mapping[str, Any]) -> str:
+def recourse_sentence(change: Mapping[str, Any], form: str = ENGLISH.step) -> str:
     """One change in words: ``years of work: 2 instead of 1``."""
     unit = f" {change['unit']}" if change["unit"] else ""
-    return f"{change['name']}: {change['to_shown']}{unit} instead of {change['from_shown']}{unit}"
+    return form.format(
+        name=change["name"],
+        after=f"{change['to_shown']}{unit}",
+        before=f"{change['from_shown']}{unit}",
+    )
 
 
 def _front(case: Case) -> Front:
@@ -79,7 +86,7 @@ def _front(case: Case) -> Front:
     ]
     return Front(
         kind="case file",
-        title=f"{decision['label']}: {decision['shown']}",
+        title=_title(decision),
         meta=[f"Case {case['case']}"],
         headline=headline(case),
         created=case["made"]["when"],
@@ -89,6 +96,15 @@ def _front(case: Case) -> Front:
         verdict_place=0,
         footer=FOOTER,
     )
+
+
+def _title(decision: Mapping[str, Any]) -> str:
+    """The decision, such as ``credit: bad``; a value such as ``hired`` says it alone."""
+    label = str(decision["label"]).replace("_", " ")
+    shown = str(decision["shown"])
+    if label.lower() in (shown.lower(), shown.lower().removeprefix("not ")):
+        return shown
+    return f"{label}: {shown}"
 
 
 def _stated(decision: Mapping[str, Any]) -> str:
@@ -143,6 +159,7 @@ def _comparable_headline(item: Mapping[str, Any]) -> str:
 
 def _sections(case: Case) -> Iterator[Section]:
     yield from explanation_sections(case)
+    yield Section("alternatives", "Equally good models", list(_alternative_blocks(case)))
     yield Section("inputs", "Inputs", list(_input_blocks(case)))
     yield Section("review", "Human review", list(_review_blocks(case)))
     yield Section("contributions", "All contributions", list(_contributions(case)), folded=True)
@@ -160,8 +177,10 @@ def _reason_blocks(case: Case) -> Iterator[Block]:
     if reasons["refusal"]:
         yield f"**No reasons**: {reasons['refusal']}"
         return
-    if not reasons["principal"]:
-        yield "The decision is the favourable one, or no input moved it noticeably against it."
+    if case["decision"]["favourable"]:
+        yield "The decision is the favourable one: reasons are of adverse decisions."
+    elif not reasons["principal"]:
+        yield "No input moved the decision noticeably against the favourable one."
     else:
         rows: list[list[Any]] = []
         for place, reason in enumerate(reasons["principal"], 1):
@@ -210,8 +229,10 @@ def _recourse_blocks(case: Case) -> Iterator[Block]:
             f"It is not proved that there is no smaller one: each costs at least "
             f"{recourse['least_cost']:.2f}, and this one {recourse['cost']:.2f}."
         )
+    elif recourse["is_smallest"] and recourse["changes"]:
+        yield "It is proved that no cheaper change leads to the favourable decision."
     elif recourse["is_smallest"]:
-        yield "It is proved: all other combinations of values were excluded."
+        yield "It is proved: all combinations of values were excluded."
     names = ", ".join(recourse["changeable"])
     yield (
         f"Method: {recourse['method']}. The contract says that a person can change {names}. The "
@@ -231,7 +252,7 @@ def _comparable_blocks(case: Case) -> Iterator[Block]:
             for entry in item["differs"]:
                 rows.append([entry["name"], entry["own"], entry["other"]])
             columns = ["Input", "This person", "The comparable person"]
-            yield Table("The nearest comparable person who is decided otherwise", columns, rows)
+            yield Table("A comparable person who is decided otherwise", columns, rows)
         yield f"{'; '.join(_comparable_facts(item))}."
 
 
@@ -247,6 +268,28 @@ def _comparable_facts(item: Mapping[str, Any]) -> list[str]:
     if item["reason"]:
         facts.append(f"Why: {item['reason']}")
     return facts
+
+
+def _alternative_blocks(case: Case) -> Iterator[Block]:
+    """What a search for alternatives to the version recorded about the people of its table."""
+    search = case.get("alternatives")
+    if not search:
+        return
+    yield (
+        f"A search for alternatives to this version on {search['when'][:10]} judged "
+        f"{search['models']} models; the best has a {search['metric']} that is smaller by "
+        f"{search['alternative_gap']:.3g}."
+    )
+    counts = search.get("multiplicity")
+    if counts:
+        several = formats.percent(counts["ambiguity"])
+        single = formats.percent(counts["discrepancy"])
+        yield (
+            f"{counts['models']} of them are as good as this version. At least one of these "
+            f"decides otherwise about {several} of {counts['people']:,} people, and a "
+            f"single one about up to {single}. "
+            "Whether this person is one of them is not known: the search keeps no person."
+        )
 
 
 def _input_blocks(case: Case) -> Iterator[Block]:

@@ -25,9 +25,11 @@ from evenhand.fairlib.explanations.ranked_reasons import (
     principal_reasons,
     reason_method,
 )
+from evenhand.fairlib.explanations.real_people import RealValues
 from evenhand.fairlib.explanations.recourse import Recourse, RecourseSearch
 from evenhand.fairlib.methods.decided import predictions_of
 from evenhand.fairlib.methods.reasons import mean_row
+from evenhand.tasks.cases.letter_texts import primary
 from evenhand.tasks.errors import InputError
 from evenhand.tasks.filtering.checks import check_features
 from evenhand.tasks.filtering.filter_inputs import list_inputs
@@ -95,6 +97,8 @@ class ExplainedModel:
         self.encoder = self.predictor.model.encoder
         self.classifier = self.predictor.classifier
         self.terms = terms
+        # the column that decisions depend on may be an input too
+        self.features = tuple(dict.fromkeys(self.predictor.model.features))
         self.label = self.contract.label
         self.favourable = self.label.favourable_code
         self.names = bundle.value_names
@@ -150,7 +154,7 @@ class ExplainedModel:
         """
         arrays = []
         names = []
-        for name in self.predictor.model.features:
+        for name in self.features:
             value = values.get(name)
             names.append(name)
             arrays.append(pa.array([value]))
@@ -182,7 +186,7 @@ class ExplainedModel:
         import pandas as pd
 
         columns: dict[str, Any] = {}
-        for name in self.predictor.model.features:
+        for name in self.features:
             values = [person.values[name] for person in people]
             if self.contract.column(name).is_numeric:
                 columns[name] = pd.array(values, dtype="Float64").to_numpy(
@@ -240,7 +244,7 @@ class ExplainedModel:
     def inputs(self, person: Person) -> dict[str, Any]:
         """The inputs that the model used, with their values, and the columns that it did not."""
         used = []
-        for name in self.predictor.model.features:
+        for name in self.features:
             column = self.words.column(name)
             used.append(
                 {
@@ -254,7 +258,7 @@ class ExplainedModel:
             )
         not_used = []
         for column in self.contract.columns:
-            if column.name not in self.predictor.model.features and column.role != "label":
+            if column.name not in self.features and column.role != "label":
                 not_used.append({"column": column.name, "role": column.role})
         return {"used": used, "not_used": not_used}
 
@@ -303,10 +307,17 @@ class ExplainedModel:
     def reason_text(self, name: str, language: str) -> str:
         """The text of a column's reason: the contract's, or else the column's name in words."""
         texts = self.terms.get(name, {}).get("adverse_reason", {})
-        for key in (language, LANGUAGE):
+        for key in (language, primary(language), LANGUAGE):
             if key in texts:
                 return str(texts[key])
         return self.spoken(name)
+
+    def lacks_texts(self, language: str) -> bool:
+        """Whether the contract has texts of reasons, and none in a language."""
+        languages = set()
+        for stated in self.terms.values():
+            languages |= set(stated.get("adverse_reason", {}))
+        return bool(languages) and not languages & {language, primary(language)}
 
     def _recourse(self, person: Person, wanted: Wanted, *, adverse: bool) -> dict[str, Any]:
         if not wanted.recourse or not adverse:
@@ -359,16 +370,11 @@ class ExplainedModel:
             if direction == "fixed" or name not in self.encoder.groups_:
                 continue
             column = self.contract.column(name)
-            values = None
-            if not column.is_numeric or column.encoding not in ("standard", "unit"):
-                values = column.allowed
-                if column.logical_type == "boolean":
-                    values = (False, True)
             listed.append(
                 Changeable(
                     column=name,
                     direction=direction,
-                    values=values,
+                    values=_categories_of(column),
                     minimum=_number(column.minimum),
                     maximum=_number(column.maximum),
                     whole=column.logical_type == "integer",
@@ -404,9 +410,30 @@ class ExplainedModel:
     ) -> ComparablePeople:
         if (key, radius) not in self._comparables:
             self._comparables[key, radius] = ComparablePeople(
-                self.classifier, self.encoder, sensitive, metric, radius
+                self.classifier,
+                self.encoder,
+                sensitive,
+                metric,
+                radius,
+                self._real_values(),
+                groups_of=self._groups_of if self.predictor.groups_by else None,
             )
         return self._comparables[key, radius]
+
+    def _real_values(self) -> dict[str, RealValues]:
+        """The values that the contract lets people have, by column that the model reads."""
+        values = {}
+        for name in self.encoder.groups_:
+            column = self.contract.column(name)
+            values[name] = RealValues(
+                name,
+                values=(False, True) if column.logical_type == "boolean" else column.allowed,
+                minimum=_number_or_day(column.minimum),
+                maximum=_number_or_day(column.maximum),
+                whole=column.logical_type == "integer",
+                optional=not column.required,
+            )
+        return values
 
     def _sensitive_values(self) -> tuple[dict[str, list[Any]], str]:
         """The values that sensitive inputs may have, and the name of one whose values are not
@@ -414,7 +441,8 @@ class ExplainedModel:
         """
         values: dict[str, list[Any]] = {}
         for column in self.contract.sensitive:
-            if column.name not in self.encoder.groups_:
+            is_read = column.name in self.encoder.groups_
+            if not is_read and column.name != self.predictor.groups_by:
                 continue
             listed = _values_of(column)
             if listed is None:
@@ -451,7 +479,16 @@ class ExplainedModel:
         row = {}
         for name in self.encoder.groups_:
             row[name] = person.values[name]
+        if self.predictor.groups_by:
+            row[self.predictor.groups_by] = person.values[self.predictor.groups_by]
         return row
+
+    def _groups_of(self, rows: Sequence[Mapping[str, Any]]) -> Any:
+        """The groups by which decisions are made, of rows with the sensitive columns."""
+        import pandas as pd
+
+        name = self.predictor.groups_by
+        return self.classifier.rule.groups_of(pd.DataFrame({name: [row[name] for row in rows]}))
 
     def _group(self, person: Person) -> Any:
         if not self.predictor.groups_by:
@@ -480,6 +517,22 @@ def _number(value: Any) -> float | None:
     if value is None or isinstance(value, datetime.date):
         return None
     return float(value)
+
+
+def _number_or_day(value: Any) -> float | None:
+    """A bound as a number; of a date the days since 1970, as encodings count them."""
+    if isinstance(value, datetime.date):
+        return float((value - datetime.date(1970, 1, 1)).days)
+    return _number(value)
+
+
+def _categories_of(column: Column) -> Sequence[Any] | None:
+    """The categories that a column may have; None for numbers, and if they are not listed."""
+    if column.is_numeric and column.encoding in ("standard", "unit"):
+        return None
+    if column.logical_type == "boolean":
+        return (False, True)
+    return column.allowed
 
 
 def _plain(value: Any) -> Any:

@@ -159,20 +159,34 @@ def to_pdf(text: str) -> bytes:
     Raises `InputError` with the cure if a library is missing.
     """
     try:
-        with contextlib.redirect_stdout(io.StringIO()):  # WeasyPrint's own advice
-            from markdown_it import MarkdownIt
-            from weasyprint import HTML
-            from weasyprint.urls import URLFetcher
-    except (ImportError, OSError):
-        raise InputError(
-            "--pdf needs WeasyPrint and the system library Pango: pip install "
-            "'evenhand[documents]', and apt install libpango-1.0-0 libpangoft2-1.0-0 or the like."
-        ) from None
+        from markdown_it import MarkdownIt
+    except ImportError:
+        raise _missing_printer() from None
     body = MarkdownIt("commonmark", {"html": False}).enable("table").disable("image").render(text)
     style = (
         resources.files("evenhand.tasks.documents").joinpath("templates", "print.css").read_text()
     )
     name = html_text(text.partition("\n")[0].strip("# "))
-    page = f'<html lang="en"><title>{name}</title><style>{style}</style>{body}</html>'
+    return html_to_pdf(f'<html lang="en"><title>{name}</title><style>{style}</style>{body}</html>')
+
+
+def html_to_pdf(page: str) -> bytes:
+    """Print a page as tagged PDF; nothing is fetched.
+
+    Raises `InputError` with the cure if a library is missing.
+    """
+    try:
+        with contextlib.redirect_stdout(io.StringIO()):  # WeasyPrint's own advice
+            from weasyprint import HTML
+            from weasyprint.urls import URLFetcher
+    except (ImportError, OSError):
+        raise _missing_printer() from None
     printed = HTML(string=page, url_fetcher=URLFetcher(allowed_protocols=()))
     return bytes(printed.write_pdf(pdf_variant="pdf/ua-1"))
+
+
+def _missing_printer() -> InputError:
+    return InputError(
+        "--pdf needs WeasyPrint and the system library Pango: pip install "
+        "'evenhand[documents]', and apt install libpango-1.0-0 libpangoft2-1.0-0 or the like."
+    )

@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 from evenhand.data_contracts.model import Contract
 from evenhand.fairlib.execution import derive_seed
 from evenhand.fairlib.preprocessing.encoder import TableEncoder
-from evenhand.fairlib.proxies.hash_uniform import hash_uniforms, sha256_uniforms
 from evenhand.fairlib.proxies.raw import RawAcceptance, Rows
+from evenhand.fairlib.proxies.saved_proxy import read_saved_proxy
 from evenhand.tasks.errors import InputError, unusable
 from evenhand.tasks.execution.store import sha256_of_path
 from evenhand.tasks.written_input import FORM_KEYS
@@ -33,6 +33,7 @@ WITHOUT_EFFECT = (
     "partition_by",
     "partitions",
     "watermark",
+    "in_database",
 )
 
 
@@ -154,8 +155,6 @@ class ProxyBundle(FileModel):
         """Read a bundle's folder; an `InputError` if a part is missing, or the parts do not fit
         together.
         """
-        from evenhand.fairlib.methods.registry import load_proxy
-
         place = Path(folder)
         missing = [name for name in DECISIVE if not (place / name).exists()]
         if missing:
@@ -163,13 +162,13 @@ class ProxyBundle(FileModel):
         with unusable(f"the proxy in {place.name}"):
             inputs = json.loads((place / "inputs.json").read_text())
             contract = Contract.from_dict(inputs["contract"])
-            model = load_proxy(place / "model")
+            model = read_saved_proxy(place / "model")
             balance = place / "balance.json"
             encoder = TableEncoder.load(place / "encoder.json")
             return cls(
                 encoder=encoder,
-                raw=RawAcceptance(encoder, model.graph_, model.acceptance_),
-                masses=np.asarray(model.masses_, dtype=np.float64),
+                raw=RawAcceptance(encoder, model.graph, model.acceptance),
+                masses=model.masses,
                 contract=contract,
                 features=tuple(inputs["features"]),
                 sensitive=sensitive_columns(contract, inputs["sensitive"]),
@@ -183,6 +182,9 @@ class ProxyBundle(FileModel):
         self, rows: Rows, key: Sequence[str], seed: int, hashed: str = "splitmix"
     ) -> NDArray[np.float64]:
         """Uniform numbers of rows, by which they are kept, shape (n,)."""
+        # imported lazily: a look for new files compiles no kernel
+        from evenhand.fairlib.proxies.hash_uniform import hash_uniforms, sha256_uniforms
+
         uniforms_of = sha256_uniforms if hashed == "sha256" else hash_uniforms
         return uniforms_of(rows, key, ProxyBundle.seed(self, seed))
 

@@ -19,6 +19,7 @@ from evenhand.tasks.sources.databases import is_database, missing_package
 from evenhand.tasks.sources.lakes import METADATA
 from evenhand.tasks.sources.table_reader import format_of
 
+LAKE = "lake"  # format of an input file that is a partition of a lake's table
 MAGIC = "*?["
 # How file systems name a file's tag and its times.
 TAGS = ("ETag", "etag")
@@ -89,7 +90,7 @@ def list_inputs(
         # a prefix of a bucket may be empty, a local path may not be missing
         is_missing = kind == "file" and not infos and is_local(filesystem)
         if settle_seconds is None or is_missing:
-            raise _no_file(public_location, ignored, section)
+            raise _no_file(public_location, ignored, section, is_missing=is_missing)
     if output is not None and not is_database(output):
         _refuse_overlap(filesystem, root, kind, files, output)
     return Inputs(
@@ -121,9 +122,13 @@ def _visible(infos: FileInfos, root: str, kind: str) -> dict[str, tuple[str, Map
     return visible
 
 
-def _no_file(public_location: str, ignored: list[str], section: str) -> InputError:
+def _no_file(
+    public_location: str, ignored: list[str], section: str, *, is_missing: bool
+) -> InputError:
     """The error of an input without a file that can be read."""
     reason = "holds no file"
+    if is_missing:
+        return InputError(f"there is no file or folder {public_location}.")
     if ignored:
         reason = f"has no ending of a known format: set {section}.format"
     return InputError(f"{public_location} {reason} (Parquet, CSV and Excel can be read).")

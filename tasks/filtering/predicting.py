@@ -34,6 +34,7 @@ class PredictSettings(FileSettings):
 
     sensitive: str = "keep"
     reasons: int = 0  # the number of reasons for each prediction
+    in_database: bool = False  # whether the database of the input computes the predictions
     adverse: bool = False  # reasons only of negative decisions, as principal reasons
     value_names: tuple[
         tuple[str, tuple[tuple[str, str], ...]], ...
@@ -61,6 +62,7 @@ class RowPredictor(Judge):
             )
         bundle.require_known_method()
         self.classifier: Any = None
+        self.in_database = settings.in_database
         with unusable(f"the model {bundle.uri}", "loaded"):
             encoder = TableEncoder.load(bundle.folder / "encoder.json")
             if not to_look:
@@ -93,6 +95,11 @@ class RowPredictor(Judge):
         self.names = {column: dict(names) for column, names in settings.value_names}
         if settings.reasons and not to_look:
             self.reference = self._reference()
+        if settings.in_database and not to_look:
+            # imported lazily: most runs need no export
+            from evenhand.tasks.filtering.in_database import exported
+
+            self.exported = exported(bundle)
 
     def _reference(self) -> NDArray[np.float64]:
         """Mean encoded row; an `InputError` if it is not known, or the method gives no reasons."""

@@ -170,7 +170,11 @@ def adverse_value(settings: Json) -> str:
 
 
 def _value_of(column: str, value: object) -> str:
-    """A column's value: ``credit = good``, but ``income >50K``, whose value is a comparison."""
+    """A column's value: ``credit = good``, but ``income >50K``, whose value is a comparison, and
+    ``hired``, a name that says it all.
+    """
+    if str(value).lower() == column.replace("_", " ").lower():
+        return str(value)
     if str(value).startswith(("<", ">", "=")):
         return f"{column} {value}"
     return f"{column} = {value}"
@@ -181,7 +185,7 @@ def positive_means(settings: Json) -> str:
     outcome = settings.get("outcome")
     if not outcome or outcome["code"] == 1 or outcome["adverse"] is None:
         return ""
-    return f", where positive means {outcome['column']} = {outcome['adverse']}"
+    return f", where positive means {_value_of(outcome['column'], outcome['adverse'])}"
 
 
 def positive_label(metrics: Json) -> str:
@@ -194,9 +198,7 @@ def positive_label(metrics: Json) -> str:
         value = outcome["favourable"]
     if value is None:
         return f"positive value of {outcome['column']}"
-    if str(value).lower() == outcome["column"].replace("_", " ").lower():
-        return str(value)  # a name such as hired says it all
-    return f"{outcome['column']} = {value}"
+    return _value_of(outcome["column"], value)
 
 
 def overall_rates(metrics: Json) -> str:

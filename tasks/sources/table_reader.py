@@ -14,7 +14,6 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv
-import pyarrow.dataset
 import pyarrow.parquet as pq
 
 from evenhand.tasks.errors import InputError, input_errors
@@ -30,7 +29,12 @@ from evenhand.tasks.sources.headers import (
 )
 from evenhand.tasks.sources.lakes import lake_of, open_lake
 from evenhand.tasks.sources.plain_forms import checked_blocks, in_joined_spellings, in_plain_forms
-from evenhand.tasks.sources.row_group_blocks import group_blocks
+from evenhand.tasks.sources.row_group_blocks import (
+    dictionary_bytes,
+    group_blocks,
+    refuse_much,
+    row_groups_of,
+)
 from evenhand.tasks.sources.spreadsheets import ENDINGS as SHEET_ENDINGS
 from evenhand.tasks.sources.spreadsheets import read_sheet, sheet_table
 from evenhand.tasks.sources.table_forms import TableForms, infer_forms
@@ -370,6 +374,7 @@ def _open_arrow(path: Path, name: str) -> pa.RecordBatchReader:
         with readable(name, "arrow"):
             for batch in batches:
                 batch.validate(full=True)  # a damaged file may have offsets and text that are none
+                _refuse_repeated_texts(batch, name)
                 yield batch
 
     with readable(name, "arrow"):
@@ -381,6 +386,17 @@ def _open_arrow(path: Path, name: str) -> pa.RecordBatchReader:
             batches = pa.ipc.open_stream(path)
             schema = batches.schema
     return pa.RecordBatchReader.from_batches(schema, blocks())
+
+
+def _refuse_repeated_texts(batch: pa.RecordBatch, name: str) -> None:
+    """Refuse a batch of which a column repeats long texts of its dictionary."""
+    for field, column in zip(batch.schema, batch.columns, strict=True):
+        is_text = pa.types.is_dictionary(field.type) and (
+            pa.types.is_string(field.type.value_type)
+            or pa.types.is_large_string(field.type.value_type)
+        )
+        if is_text:
+            refuse_much(name, field.name, column.nbytes, dictionary_bytes(column))
 
 
 def is_gzipped(name: str, magic: bytes, cure: str) -> bool:
@@ -484,16 +500,19 @@ def open_parquet(
         schema = common_schema(files, name)
 
     def blocks(before: int = skipped) -> Iterator[pa.RecordBatch]:
+        # imported lazily: it imports pandas
+        from pyarrow.dataset import dataset
+
         for file in files:
             where = f"{name}/{file.name}"
             if whole and len(files) == 1:
                 where = name
             with readable(where, "parquet"):
                 # a column that one file lacks is missing there
-                part = pyarrow.dataset.dataset(file, schema, format="parquet", partitioning="hive")
+                part = dataset(file, schema, format="parquet", partitioning="hive")
                 groups = []
                 for fragment in part.get_fragments():
-                    groups.extend(fragment.split_by_row_group())
+                    groups.extend(row_groups_of(fragment))
             for number, group in enumerate(groups, start=1):
                 with readable(where, "parquet", place=f" in row group {number}"):
                     rows = group.count_rows()
@@ -511,12 +530,13 @@ def common_schema(files: Sequence[Path], name: str) -> pa.Schema:
     """Schema that holds the columns of all Parquet files of a folder; `InputError` if there is
     none.
     """
+    # imported lazily: it imports pandas
+    from pyarrow.dataset import dataset
+
     with readable(name, "parquet"):
         for file in files:
             check_unique(pq.read_schema(file).names, "the table")
-        parts = [
-            pyarrow.dataset.dataset(file, format="parquet", partitioning="hive") for file in files
-        ]
+        parts = [dataset(file, format="parquet", partitioning="hive") for file in files]
     try:
         return pa.unify_schemas([part.schema for part in parts], promote_options="default")
     except pa.ArrowException:

@@ -35,6 +35,8 @@ from evenhand.tasks.sources.table_reader import (
 # Rows of a block, in which later steps read the table, and its cells in a wide table.
 GROUP_ROWS = 1 << 18
 GROUP_CELLS = 1 << 23
+# a table with long texts has fewer rows in a group
+GROUP_BYTES = 1 << 29
 # Blocks in one file of the table, so that earlier files can be taken over where rows were appended.
 RUN_GROUPS = 4
 
@@ -183,6 +185,9 @@ def _row_groups(blocks: pa.RecordBatchReader) -> Iterator[pa.Table]:
         while waiting.num_rows >= size:
             yield waiting.slice(0, size).combine_chunks()
             waiting = waiting.slice(size)
+        if waiting.nbytes > GROUP_BYTES:
+            yield waiting.combine_chunks()
+            waiting = blocks.schema.empty_table()
     if waiting.num_rows:
         yield waiting.combine_chunks()
 

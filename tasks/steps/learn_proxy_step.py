@@ -9,13 +9,11 @@ import numpy as np
 from evenhand.fairlib.execution import derive_seed
 from evenhand.fairlib.methods.registry import PROXIES, proxy_class
 from evenhand.fairlib.proxies.proxy_base import BalancingProxy
+from evenhand.fairlib.proxies.proxy_groups import MAX_GROUPS
 from evenhand.fairlib.proxies.tree import ProxyTree
 from evenhand.tasks.errors import InputError, input_errors
 from evenhand.tasks.execution.dataset import read_dataset
 from evenhand.tasks.execution.step import StepContext, StepResult
-
-# Attributes with more groups are refused.
-MAX_GROUPS = 50
 
 
 def learn_proxy(context: StepContext) -> StepResult:

@@ -41,18 +41,21 @@ from evenhand.fairlib.preprocessing.sentences import MINILM, WEIGHTS, copy_weigh
 from evenhand.fairlib.proxies.proxy_groups import rounded_counts
 from evenhand.tasks.errors import GateRefused, NotCarriedOut, input_errors, waits_for_service
 from evenhand.tasks.execution.fingerprint import code_digest, git_state, library_versions, now
-from evenhand.tasks.execution.step import StepContext, StepResult
+from evenhand.tasks.execution.step import StepContext, StepResult, step_codes
 from evenhand.tasks.execution.store import ABANDONED_S, StepRecord
 from evenhand.tasks.registry.client import (
     CASE_TAG,
+    CODE_TAG,
     DIGEST_TAG,
     FILES_TAG,
+    INPUTS_TAG,
     NAMES_TAG,
     POLICY_TAG,
     PROVENANCE_TAG,
     case_terms,
     damaged_files,
     listed_files,
+    named,
     published,
     registry_client,
     tags_of_versions,
@@ -220,6 +223,15 @@ def _make_card(context: StepContext, measured: Mapping[str, Any], bundle: Path) 
     return card
 
 
+def _code(parameters: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the code that made a model, by step, and the versions of the libraries."""
+    return {
+        **library_versions([PACKAGE]),
+        "steps": step_codes(parameters["made_of"]["steps"]),
+        "libraries": library_versions(),
+    }
+
+
 @waits_for_service
 def _publish_version(
     parameters: Mapping[str, Any], bundle: Path, card_folder: Path, card: Mapping[str, Any]
@@ -243,19 +255,25 @@ def _publish_version(
                 client, name, content, bundle, card_folder, card, parameters["artifact_root"]
             )
         client.set_model_version_tag(name, version, PROVENANCE_TAG, parameters["provenance"])
+        client.set_model_version_tag(name, version, INPUTS_TAG, parameters["made_of"]["inputs"])
+        client.set_model_version_tag(name, version, CODE_TAG, json.dumps(_code(parameters)))
         # a tag and no part of the content: the same model under other names is the same version
         _set_texts(client, name, version, parameters)
         evaluation = _evaluation(parameters, card["gates"], card["metrics"])
         chain = settled_chain(client, name, alias)
         if not chain.of("version", version):  # also if the run that registered it was killed before
             files = client.get_model_version(name, version).tags.get(FILES_TAG, "")
-            append(
-                client, name, "version", {"version": version, "content": content, "files": files}
-            )
-        for number in {*equal, version}:
-            evaluations = evaluations_of(client, chain, number)
-            if not evaluations:
-                continue
+            publication = {"version": version, "content": content, "files": files}
+            publication["model"] = _digest_of_model(parameters["content"])
+            append(client, name, "version", publication)
+            chain = read_chain(client, name)
+        # a version that was deleted is in the chain alone
+        for number in sorted({*equal, *chain.same_model(version)}, key=int):
+            evaluations: list[dict[str, Any]] = []
+            if number in equal or number == version:
+                evaluations = evaluations_of(client, chain, number)
+            else:
+                evaluations = [dict(record.content) for record in chain.of("evaluation", number)]
             refusing = refusal_of(evaluations)
             if refusing is not None:
                 # The same model was published before, and a later evaluation refused it.
@@ -274,6 +292,14 @@ def _publish_version(
             alias = WAITING
     made = {"name": name, "alias": alias, "version": version, "uri": f"models:/{name}@{alias}"}
     return made | {"held_back": held_back, "policy": policy is not None}
+
+
+def _digest_of_model(content: Mapping[str, str]) -> str:
+    """Return the digest of a model's parameters and of its encoder: of what decides about people,
+    without card, evaluation and reports.
+    """
+    decides = {name: content[name] for name in ("model", "encoder") if name in content}
+    return hashlib.sha256(json.dumps(decides, sort_keys=True).encode()).hexdigest()
 
 
 def _refuse_without_policy(client: MlflowClient, name: str) -> None:
@@ -316,9 +342,7 @@ def _held_back(
         reason = reason or other_than_expected(chain)
     if chain.broken_since(chain.policy):
         reason = reason or CHANGED_CHAIN.format(name=chain.name)
-    if chain.of("refusal", version):
-        reason = reason or refused_by_person(chain, version)
-    return reason
+    return reason or refused_by_person(chain, version)
 
 
 def _move_alias_by_policy(
@@ -414,7 +438,7 @@ def _evaluation(
 def _registered(client: MlflowClient, name: str, content: str) -> list[str]:
     """Versions of `name` with this content, the newest first."""
     versions = []
-    for version in client.search_model_versions(f"name = '{name}'"):
+    for version in client.search_model_versions(named(name)):
         if version.tags.get(DIGEST_TAG) == content and version.status == "READY":
             versions.append(str(version.version))
     return versions
@@ -752,6 +776,7 @@ def packages_of(bundle: Path, method: str) -> tuple[str, ...]:
         packages.append("torch")
     if method in PROXIES or _groups_by(bundle) is not None:
         packages.append("numba")
+    packages += spec.loads_with
     packages += _packages_of_encoder(bundle)
     return (*packages, "safetensors")
 

@@ -127,6 +127,22 @@ def test_runs_with_a_learned_metric_are_shown_by_size() -> None:
     ]
 
 
+def test_commands_with_nothing_new_are_shown_with_their_work() -> None:
+    result = {
+        "target": {"predict": 2.0, "if_changed_to_cached_run": 0.6},
+        "first_cpu_s": {"predict": 11.73},
+        "nothing_new_cpu_s": {"cached run": 2.2, "predict": 1.515},
+        "all_cpu_s": {"cached run": [2.2], "predict": [1.5, 1.53]},
+        "if_changed_to_cached_run": 0.381,
+    }
+    text = benchmark_pages._nothing_new(result)
+    assert "takes 0.38\nof a cached run; at most 0.6 were asked" in text
+    assert text.splitlines()[-2:] == [
+        "| `cached run` |  | 2.20 | 2.20 |  |",
+        "| `predict` | 11.73 | 1.51 | 1.50, 1.53 | 2 |",
+    ]
+
+
 def test_a_missing_part_is_left_out_and_the_rest_stays() -> None:
     results = budro_results()
     bare, full = page_of({}), page_of(results)

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from benchmarks.page_generators import tuning_page
 from benchmarks.peers import exchange
 from benchmarks.peers.tuning_comparison import choose_trial
+from benchmarks.studies import tune_first_answer
 from evenhand.fairlib.evaluation.evaluate import evaluate
 from evenhand.fairlib.evaluation.outcomes import Outcomes
 from evenhand.fairlib.tuning.study import Trial
@@ -280,3 +281,16 @@ def test_hypervolume_by_hand_and_by_counting() -> None:
     share = np.mean([any(a >= x and c <= y for a, c in points) for x, y in drawn])
     assert tuning_page.hypervolume(points) == pytest.approx(0.5 * share, abs=0.01)
     assert tuning_page.hypervolume([]) == 0.0
+
+
+def test_the_latest_first_answer_counts() -> None:
+    rows = []
+    for seconds, within in ((4.0, 8.0), (6.0, None)):
+        rows.append({"table": "adult"} | dict.fromkeys(tune_first_answer.SECONDS, seconds))
+        rows[-1]["first_within_cpu_seconds"] = within
+    (line,) = tune_first_answer.summary_of(rows)
+    assert (line["runs"], line["first_answer_cpu_seconds"]) == (2, 6.0)
+    assert line["first_within_cpu_seconds"] is None
+    page = "\n".join(tune_first_answer.sections({"summary": [line]}, lambda _: "made"))
+    assert "| adult | 48,842 | 2 | 6.0 s | 6.0 s | 6.0 s | none |" in page
+    assert tune_first_answer.sections({}, lambda _: "made") == []

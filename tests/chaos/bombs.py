@@ -220,6 +220,65 @@ def repeated_text(folder: Path) -> str:
     return "odd.parquet"
 
 
+def compressed_text(folder: Path) -> str:
+    """Eight hundred texts of two megabytes that a Parquet file holds in some kilobytes."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    schema = pa.schema([("sex", pa.string()), ("paid", pa.string()), ("text", pa.string())])
+    some = pa.record_batch([["F"] * 10, ["yes", "no"] * 5, ["x" * 2_000_000] * 10], schema=schema)
+    with pq.ParquetWriter(
+        folder / "odd.parquet", schema, use_dictionary=False, compression="zstd", store_schema=False
+    ) as writer:
+        for _ in range(80):
+            writer.write_batch(some)  # into one row group
+    return "odd.parquet"
+
+
+def repeated_bytes(folder: Path) -> str:
+    """Bytes of a fixed width of a megabyte that a hundred thousand rows repeat."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    kind = pa.binary(1_000_000)
+    schema = pa.schema([("sex", pa.string()), ("paid", pa.string()), ("text", kind)])
+    some = pa.table(
+        [["F"] * 100, ["yes", "no"] * 50, pa.array([b"x" * 1_000_000] * 100, kind)], schema=schema
+    )
+    with pq.ParquetWriter(folder / "odd.parquet", schema, compression="zstd") as writer:
+        for _ in range(20):
+            writer.write_table(some)
+    return "odd.parquet"
+
+
+def long_lists(folder: Path) -> str:
+    """Two hundred lists of a million equal numbers each."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    length = 1_000_000
+    numbers = pa.Array.from_buffers(pa.int8(), length, [None, pa.py_buffer(bytes(length))])
+    lists = pa.ListArray.from_arrays(pa.array([0, length], pa.int32()), numbers)
+    schema = pa.schema([("sex", pa.string()), ("paid", pa.string()), ("text", lists.type)])
+    some = pa.record_batch([pa.array(["F"]), pa.array(["yes"]), lists], schema=schema)
+    with pq.ParquetWriter(folder / "odd.parquet", schema, compression="zstd") as writer:
+        for _ in range(200):
+            writer.write_batch(some)
+    return "odd.parquet"
+
+
+def repeated_arrow_text(folder: Path) -> str:
+    """A text of two megabytes in the dictionary of an Arrow file, which all rows repeat."""
+    import pyarrow as pa
+
+    rows = 100_000
+    text = pa.DictionaryArray.from_arrays(pa.array([0] * rows, pa.int32()), ["x" * 2_000_000])
+    table = pa.table({"sex": ["F"] * rows, "paid": ["yes", "no"] * (rows // 2), "text": text})
+    with pa.ipc.new_file(str(folder / "odd.arrow"), table.schema) as writer:
+        writer.write_table(table)
+    return "odd.arrow"
+
+
 def unpacked_arrow(folder: Path) -> str:
     """An Arrow file whose compressed buffers say that they unpack to much."""
     import pyarrow as pa
@@ -328,6 +387,10 @@ BOMBS: dict[Callable[[Path], str | None], tuple[str, ...]] = {
     repeated_cells: INIT,
     repeated_rows: INIT,
     repeated_text: INIT,
+    compressed_text: INIT,
+    repeated_bytes: INIT,
+    long_lists: INIT,
+    repeated_arrow_text: INIT,
     unpacked_arrow: INIT,
     large_claim: INIT,
     growing_job: RUN,

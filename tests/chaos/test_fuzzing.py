@@ -38,16 +38,8 @@ def test_the_inputs_are_two_thousand() -> None:
     assert sum(COUNTS.values()) >= 2000
 
 
-# a text of two megabytes that a column of Parquet repeats is decoded for a block of rows at once
-OPEN = pytest.mark.xfail(reason="a dictionary's long text is decoded for each row")
-ALL_BOMBS = [
-    pytest.param(bomb.__name__, marks=OPEN) if bomb.__name__ == "repeated_text" else bomb.__name__
-    for bomb in BOMBS
-]
-
-
 @pytest.mark.long
-@pytest.mark.parametrize("name", ALL_BOMBS)
+@pytest.mark.parametrize("name", [bomb.__name__ for bomb in BOMBS])
 def test_a_bomb_uses_bounded_memory(name: str) -> None:
     ended = tried(name)
     assert ended["code"] in (0, 2), ended

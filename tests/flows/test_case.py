@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import copy
+import datetime
 import json
 import re
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +17,9 @@ import pytest
 import yaml
 from typer.testing import CliRunner, Result
 
+from evenhand.flows.case import expired
 from evenhand.flows.cli import app
+from evenhand.tasks.cases.case_store import CaseStore
 from tests.flows.people import CONTRACT, SECRET_ID, Done, make_people
 
 TERMS = {
@@ -141,6 +145,57 @@ def test_replay_is_bit_identical_and_takes_corrections(desk: Desk) -> None:
     assert desk.run("verify").exit_code == 0
 
 
+def test_a_language_without_texts_is_named_in_one_line(desk: Desk) -> None:
+    key = desk.people["key"][7].as_py()
+    options = ("--row", key, "--contract", desk.contract, "--letter", "--no-proof")
+    result = desk.run("people-gbdt", "--rows", desk.table, *options, "--language", "fr")
+    assert result.exit_code == 0
+    assert len(result.stderr.splitlines()) == 1
+    assert "--language fr: the letter is in English" in result.stderr
+    assert "adverseReason" in result.stderr
+    result = desk.run("people-gbdt", "--rows", desk.table, *options, "--language", "de-AT")
+    assert result.stderr == ""
+
+
+def test_expired_cases_are_deleted_and_a_review_is_repeated(desk: Desk) -> None:
+    """The first expired yesterday; the second was reviewed, and stays."""
+    key = desk.people["key"][7].as_py()
+    options = ("--row", key, "--no-recourse", "--no-proof")
+    (kept,) = desk.make(*options)
+    (over,) = desk.make(*options, "--keep-days", 0)
+    desk.run("review", kept, "--outcome", "upheld", "--reason", "All is right.")
+    result = desk.run("replay", kept)
+    assert "upheld: All is right." in result.stdout
+    tomorrow = datetime.date.today() + datetime.timedelta(days=1)
+    cases = CaseStore(desk.store / "cases")
+    assert expired(cases, datetime.date.today()) == []
+    assert expired(cases, tomorrow) == [over]
+    assert "deleted 0 cases" in desk.run("delete", "--expired").stdout
+    assert desk.run("delete", over).exit_code == 0
+    assert expired(cases, tomorrow) == []
+    assert desk.run("verify").exit_code == 0
+
+
+def test_pages_are_printed_as_pdf_and_printed_anew_at_a_review(desk: Desk) -> None:
+    pytest.importorskip("weasyprint", reason="what prints PDF is in the extra `documents`")
+    key = desk.people["key"][7].as_py()
+    (case,) = desk.make("--row", key, "--no-recourse", "--no-proof", "--letter", "--pdf")
+    folder = desk.store / "cases" / "files" / case
+    before = (folder / "case.pdf").read_bytes()
+    assert before.startswith(b"%PDF")
+    assert (folder / "letter.pdf").read_bytes().startswith(b"%PDF")
+    assert desk.run("review", case, "--outcome", "upheld", "--reason", "Fine.").exit_code == 0
+    assert (folder / "case.pdf").read_bytes() != before
+
+
+def test_without_a_printer_no_case_is_made(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "weasyprint", None)
+    result = desk.run("people-gbdt", "--rows", desk.table, "--pdf")
+    assert result.exit_code == 2
+    assert "--pdf needs WeasyPrint" in result.stderr
+    assert not (desk.store / "cases" / "files").exists()
+
+
 def test_review_deletion_and_verification(desk: Desk) -> None:
     one, other, *_ = desk.make("--no-recourse", "--no-proof", "--keep-days", 0)
     assert desk.run("review", one, "--outcome", "changed", "--reason", "A typo.").exit_code == 0
@@ -179,7 +234,7 @@ def test_nothing_of_a_person_is_outside_the_case_store(desk: Desk) -> None:
 def test_bad_input_is_one_line_and_leaves_no_case(desk: Desk) -> None:
     attempts = [
         (["people-gbdt", "--rows", desk.table, "--row", "nobody"], "has no such row"),
-        (["people-gbdt", "--rows", desk.folder / "none.csv"], "none.csv"),
+        (["people-gbdt", "--rows", desk.folder / "none.csv"], "there is no file or folder"),
         (["people-gbdt", "--rows", desk.other], "the column to be there"),
         (["people-gbdt", "--rows", desk.table, "--radius", "-1"], "--radius"),
         (["people-gbdt", "--rows", desk.table, "--metric", desk.folder], "--metric"),

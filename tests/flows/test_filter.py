@@ -6,6 +6,8 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -377,7 +379,7 @@ def test_a_setting_that_does_not_fit_the_files_is_refused(
 
 
 def test_places_that_do_not_fit_are_refused(desk: Desk) -> None:
-    refused(desk(), "in holds no file")
+    refused(desk(), "there is no file or folder")
     desk.put("a.parquet")
     assert desk().exit_code == 0
     before = desk.files()
@@ -471,7 +473,7 @@ class TestWatching:
         assert json.loads(desk(*self.WATCH).stdout)["status"] == "filtered"
 
     def test_a_folder_that_is_not_there_is_an_error(self, desk: Desk) -> None:
-        refused(desk(*self.WATCH[:2]), "in holds no file")
+        refused(desk(*self.WATCH[:2]), "there is no file or folder")
 
     def test_an_empty_prefix_of_a_bucket_is_none(self, desk: Desk) -> None:
         done = desk(*self.WATCH, input="memory://watched/prefix/")
@@ -499,3 +501,14 @@ class TestWatching:
         assert set((desk.store / "runs").iterdir()) == before
         execute(job, store, "named", lambda done, total, values: None)
         assert {run.name for run in set((desk.store / "runs").iterdir()) - before} == {"named"}
+
+
+def test_a_look_for_new_files_imports_no_heavy_library() -> None:
+    # a process of its own (1 s): this one has imported everything
+    modules = ["flows.file_runs", "flows.filter", "flows.predict", "flows.proxy_jobs"]
+    modules += ["tasks.pages.fronts.filter_front", "tasks.pages.fronts.predict_front"]
+    imports = "; ".join(f"import evenhand.{name}" for name in modules)
+    heavy = {"sklearn", "scipy", "torch", "xgboost", "numba", "sqlalchemy", "mlflow", "prefect"}
+    code = f"import sys; {imports}; print(*({heavy!r} & {{*sys.modules}}))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == []

@@ -83,18 +83,50 @@ def test_each_alert_is_an_automation_of_its_name() -> None:
         return [DoNothing()]
 
     automations = automations_of(Notifications(), notify)
-    names = ["lost-runs", "run-again", "late", "no-worker", "refused", "drift", "no-evidence"]
+    names = [
+        "lost-runs",
+        "stuck-runs",
+        "run-again",
+        "late",
+        "no-worker",
+        "refused",
+        "drift",
+        "no-evidence",
+    ]
     expected = ["evenhand", *(f"evenhand-{name}" for name in [*names, "overdue"])]
     assert sorted(item.name for item in automations) == sorted(expected)
     # without a channel nobody is notified, and lost runs end and run again all the same
     names = [item.name for item in automations_of(Notifications(), lambda *_: [])]
-    assert names == ["evenhand-lost-runs", "evenhand-run-again"]
+    assert names == ["evenhand-lost-runs", "evenhand-stuck-runs", "evenhand-run-again"]
     few = Notifications(alerts=["late"], run_again=False)
     names = [item.name for item in automations_of(few, notify)]
-    assert names == ["evenhand-lost-runs", "evenhand", "evenhand-late"]
+    assert names == ["evenhand-lost-runs", "evenhand-stuck-runs", "evenhand", "evenhand-late"]
 
 
 def test_every_alert_is_on_the_page_for_those_on_call() -> None:
     page = (SHIPPED.parents[1] / "docs" / "how-to" / "on-call.md").read_text()
     for name in (*ALERTS, "Failed", "Crashed", "TimedOut", *EVENTS):
         assert f"`{name}`" in page, name
+
+
+def test_a_published_challenger_starts_its_evaluation(tmp_path: Path) -> None:
+    from uuid import uuid4
+
+    from evenhand.flows.services import _challenger_block, _on_challenger
+
+    path = tmp_path / "notify.yaml"
+    path.write_text("challenger_webhook: ci.example.org\n")
+    with pytest.raises(InputError, match="challenger_webhook is not an http"):
+        read_notifications(path)
+    address = "https://api.github.com/repos/acme/people/dispatches"
+    path.write_text(f"challenger_webhook: {address}\nchallenger_token: secret-1\n")
+    block = _challenger_block(read_notifications(path))
+    assert block.headers["Authorization"] == "Bearer {{token}}"
+    assert block.secrets.get_secret_value() == {"address": address, "token": "secret-1"}
+    automation = _on_challenger(uuid4())
+    trigger = automation.trigger.model_dump(mode="json")
+    assert trigger["expect"] == ["evenhand.version.published"]
+    assert trigger["match"]["evenhand.alias"] == ["challenger"] or (
+        trigger["match"]["evenhand.alias"] == "challenger"
+    )
+    assert automation.actions[0].body.startswith("models:/")

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import pyarrow.csv
 import pytest
 from typer.testing import CliRunner
 
@@ -16,8 +17,10 @@ from evenhand.flows.tune_alternatives import (
     Alternative,
     NoWorse,
     against_champion,
+    better_alternatives,
     certificate,
     equally_good,
+    held_alternative,
     merits_of,
     multiplicity_document,
     parse_no_worse,
@@ -27,7 +30,7 @@ from evenhand.flows.tune_alternatives import (
 from evenhand.tasks.errors import InputError
 from evenhand.tasks.registry.ledger import Record
 from evenhand.tasks.registry.record_words import describe_record
-from tests.flows.people import Bench
+from tests.flows.people import Bench, make_people
 
 GAP = "gap_max.sex"
 ALTERNATIVE = Alternative("people", "people", (NoWorse("balanced_accuracy", 0.005),))
@@ -127,6 +130,10 @@ def test_the_record_of_a_search_is_described() -> None:
         "search for alternatives: gap_max.sex smaller by 0.12 found in 5 models"
     )
     assert record._is_valid()
+    counts = {"models": 2, "people": 9, "ambiguity": 0.5, "discrepancy": 0.2, "by_group": {}}
+    content["multiplicity"] = counts
+    kept = record_content({"alternative": content, "study": "people-1"}, "0" * 64)
+    assert kept["multiplicity"] == {key: counts[key] for key in counts if key != "by_group"}
     assert not replace(record, content={"version": "3"})._is_valid()
 
 
@@ -139,6 +146,26 @@ def tune(bench: Bench, *arguments: str, code: int = 0) -> Any:
     done = CliRunner().invoke(app, given)
     assert done.exit_code == code, done.stderr
     return done
+
+
+def test_the_alternative_of_the_tuned_job_keeps_its_utility() -> None:
+    """The one with the least disparity only happens to be as good on the folds."""
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 2, 2000)
+    champion = np.where(rng.random(2000) < 0.7, y, 1 - y) == 1
+    # a tenth is decided otherwise, at random; of the other no decision differs
+    noisy = np.where(rng.random(2000) < 0.1, ~champion, champion)
+    candidates = better_alternatives(AIM, TRIALS)
+    assert [trial.number for trial in candidates] == ["3", "1.1", "1"]
+    decisions = {"3": noisy, "1.1": champion, "1": champion}
+    settings: Any = {"level": 0.9, "unseen": 0.4, "favourable": 1, "seed": 0}
+    held = held_alternative(ALTERNATIVE, candidates, decisions, champion, y, **settings)
+    assert held is not None
+    assert held.trial.number == "1.1"
+    assert held.to_json(AIM, TRIALS[0])["alternative_gap"] == 0.08
+    assert held.chance >= 0.9
+    without = held_alternative(ALTERNATIVE, candidates, {"3": noisy}, champion, y, **settings)
+    assert without is None
 
 
 WRONG = {
@@ -206,3 +233,25 @@ def test_an_alternative_to_a_job_and_to_its_model(publishing: Bench) -> None:
             publishing, "--alternative-to", name, *asked, "--alternative-gap", "0", code=1
         )
         assert "alternative_gap is" in refused.stderr
+    refuse_by_policy(publishing, published["model"]["name"], found["alternative_gap"])
+
+
+def refuse_by_policy(publishing: Bench, model: str, gap: float) -> None:
+    """A policy lets the model become champion by the recorded search, or by none."""
+    gates = publishing.folder / "policy_gates.yaml"
+    gates.write_text("auc: {min: 0}\n")
+    holdout = publishing.folder / "holdout.csv"
+    pyarrow.csv.write_csv(make_people(300, 9), holdout)
+    for models, code, words in (("2", 0, ""), ("999", 1, "and the policy asks for 999")):
+        limits = ("--alternative-gap", f"{gap}", "--alternative-models", models)
+        limits += ("--alternative-no-worse", "balanced_accuracy by 0.1")
+        for arguments in (
+            ("policy", "set", model, "--gates", str(gates), "--holdout", str(holdout), *limits),
+            ("evaluate", f"models:/{model}/1", "--policy", "--direct"),
+        ):
+            made = CliRunner().invoke(app, [*arguments, "--store", str(publishing.store)])
+            assert made.exit_code == 0, made.output
+        promote = ["promote", f"models:/{model}/1", "--to", f"after-{models}"]
+        done = CliRunner().invoke(app, [*promote, "--store", str(publishing.store)])
+        assert done.exit_code == code, done.output
+        assert words in done.stderr

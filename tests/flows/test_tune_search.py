@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from evenhand.fairlib.tuning.budget import Budget
-from evenhand.fairlib.tuning.study import Trial
-from evenhand.flows.tune_search import finishing_seconds, writing_seconds
+from evenhand.fairlib.tuning.study import Aim, Limit, Trial
+from evenhand.flows.tune_search import SearchProgress, finishing_seconds, writing_seconds
 
 
 def test_the_reserve_follows_from_what_judgements_took() -> None:
@@ -24,3 +24,22 @@ def test_the_reserve_follows_from_what_judgements_took() -> None:
 @pytest.mark.parametrize(("slowness", "seconds"), [(1.0, 4.0), (5.0, 10.0), (50.0, 25.0)])
 def test_a_busy_machine_gets_more_time_for_writing(slowness: float, seconds: float) -> None:
     assert writing_seconds(slowness, Budget(100.0)) == seconds
+
+
+def test_the_first_answer_and_the_first_within_limits_are_timed() -> None:
+    clock = iter([3.0, 8.0])
+    cpu_clock = iter([4.0, 9.0])
+    budget = Budget(60.0, clock=lambda: next(clock), cpu_clock=lambda: next(cpu_clock))
+    limit = Limit("gap_max.sex", "<=", 0.1)
+    progress = SearchProgress(Aim(("auc",), (limit,)), budget)
+    trials = []
+    for number, gap in enumerate((0.2, 0.05, 0.01)):
+        metrics = {"auc": {"value": 0.7}, "gap_max.sex": {"value": gap}}
+        trials.append(Trial(number, "default", "partial", metrics=metrics))
+        progress.update(trials)
+    assert progress.first_answers() == {
+        "first_answer_seconds": 3.0,
+        "first_answer_cpu_seconds": 4.0,
+        "first_within_seconds": 8.0,
+        "first_within_cpu_seconds": 9.0,
+    }

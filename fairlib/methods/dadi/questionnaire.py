@@ -15,7 +15,7 @@ from typing import Any, Self
 import numpy as np
 import pandas as pd
 
-from evenhand.fairlib.arrays import Float32
+from evenhand.fairlib.arrays import Float, Float32
 from evenhand.fairlib.methods.decided import labels_of
 from evenhand.fairlib.methods.registry import load_model
 from evenhand.fairlib.preprocessing.encoder import (
@@ -174,14 +174,52 @@ class Questionnaire:
         ValueError
             As :meth:`check`.
         """
-        for name in excluded:
-            self._require(name)
-        values = self.model.action_values(*self._state(known))[0]
-        values[[self._position[name] for name in excluded]] = -np.inf
+        values = self._values(known, excluded)
         best = int(values[:-1].argmax())
         if values[best] <= values[-1]:
             return None
         return list(self._position)[best]
+
+    def worth(
+        self, known: Mapping[str, Any], *, excluded: Collection[str] = ()
+    ) -> dict[str, float]:
+        """What each feature that is left is worth beyond stopping now.
+
+        Parameters
+        ----------
+        known : mapping of str to value
+            The answers so far, as values of the table's columns.
+        excluded : collection of str
+            Features not to ask for, such as those that the person declined.
+
+        Returns
+        -------
+        dict of str to float
+            In nats of the agent's reward: above 0 for features that the agent would ask for, the
+            largest first. What is known, excluded or never asked for is left out.
+
+        Raises
+        ------
+        ValueError
+            As :meth:`check`.
+        """
+        values = self._values(known, excluded)
+        beyond = values[:-1] - values[-1]
+        worth = {}
+        for position in np.argsort(-beyond, kind="stable"):
+            if np.isfinite(beyond[position]):
+                worth[list(self._position)[position]] = float(beyond[position])
+        return worth
+
+    def _values(self, known: Mapping[str, Any], excluded: Collection[str]) -> Float:
+        """Value of asking for each feature, minus infinity where it is not to be asked for, and of
+        stopping.
+        """
+        for name in excluded:
+            self._require(name)
+        values: Float = self.model.action_values(*self._state(known))[0]
+        values[[self._position[name] for name in excluded]] = -np.inf
+        return values
 
     def predict(self, known: Mapping[str, Any]) -> dict[str, Any]:
         """Predict from the known features.

@@ -7,7 +7,6 @@ from dataclasses import replace
 from typing import Any
 
 from evenhand.fairlib.catalogue import METRICS, spoken
-from evenhand.fairlib.proxies.proxy_evaluation import NO_CHANCE
 from evenhand.tasks.pages import formats
 from evenhand.tasks.pages.page_model import Block, Cell, Chart, Documents, Json, Section, Table
 from evenhand.tasks.pages.sections.training_section import curves_section
@@ -196,6 +195,9 @@ def _share_row(row: Json) -> list[Any]:
 
 
 def _support_rows(balance: Json, metrics: Json) -> list[Block]:
+    # imported lazily: the page of a filter run needs no scikit-learn
+    from evenhand.fairlib.proxies.proxy_evaluation import NO_CHANCE
+
     keepable_groups = sum(chance > NO_CHANCE for chance in balance["acceptance"])
     groups = formats.plural(len(balance["acceptance"]), "proxy group")
     rows = [[METRICS[name].title, metrics[name]["value"]] for name in SUPPORT]

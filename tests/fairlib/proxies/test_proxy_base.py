@@ -15,6 +15,7 @@ import pytest
 from evenhand.fairlib.methods.registry import PROXIES, load_proxy, proxy_class
 from evenhand.fairlib.proxies.predicted import PredictedGroupProxy
 from evenhand.fairlib.proxies.proxy_base import BalancingProxy
+from evenhand.fairlib.proxies.saved_proxy import read_saved_proxy
 from evenhand.fairlib.proxies.tree import ProxyTree
 
 
@@ -53,6 +54,10 @@ def test_a_loaded_proxy_accepts_the_same_to_the_bit(name: str, tmp_path: Path) -
     assert len(proxy.masses_) > 1
     proxy.save(tmp_path / "proxy")
     fresh = people(1000, seed=1)[0]
+    saved = read_saved_proxy(tmp_path / "proxy")
+    np.testing.assert_array_equal(saved.acceptance, proxy.acceptance_)
+    np.testing.assert_array_equal(saved.masses, proxy.masses_)
+    np.testing.assert_array_equal(saved.graph.coefficients, proxy.graph_.coefficients)
     for loaded in (load_proxy(tmp_path / "proxy"), type(proxy).load(tmp_path / "proxy")):
         assert type(loaded) is type(proxy)
         np.testing.assert_array_equal(loaded.acceptance(fresh), proxy.acceptance(fresh))
@@ -172,16 +177,21 @@ def test_parameters_of_numpy_are_saved_as_plain_numbers(tmp_path: Path) -> None:
     assert load_proxy(tmp_path / "tree").get_params()["max_height"] == 2
 
 
-def test_a_folder_without_a_proxy_is_refused(tmp_path: Path) -> None:
+READERS = (load_proxy, read_saved_proxy)
+
+
+@pytest.mark.parametrize("read", READERS)
+def test_a_folder_without_a_proxy_is_refused(read: Any, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="holds no proxy"):
-        load_proxy(tmp_path)
+        read(tmp_path)
 
 
+@pytest.mark.parametrize("read", READERS)
 @pytest.mark.parametrize("text", ["{", "{}", '{"class": "Booster"}', "[]"])
-def test_a_file_that_describes_no_proxy_is_refused(text: str, tmp_path: Path) -> None:
+def test_a_file_that_describes_no_proxy_is_refused(read: Any, text: str, tmp_path: Path) -> None:
     (tmp_path / "proxy.json").write_text(text)
     with pytest.raises(ValueError, match="holds (no|a) proxy"):
-        load_proxy(tmp_path)
+        read(tmp_path)
 
 
 def test_a_proxy_of_another_class_or_format_is_refused(tmp_path: Path) -> None:
@@ -190,8 +200,9 @@ def test_a_proxy_of_another_class_or_format_is_refused(tmp_path: Path) -> None:
         ProxyTree.load(tmp_path / "tree")
     content = json.loads((tmp_path / "tree" / "proxy.json").read_text())
     (tmp_path / "tree" / "proxy.json").write_text(json.dumps(content | {"format": 99}))
-    with pytest.raises(ValueError, match="no PredictedGroupProxy of format"):
-        load_proxy(tmp_path / "tree")
+    for read in READERS:
+        with pytest.raises(ValueError, match="no PredictedGroupProxy of format"):
+            read(tmp_path / "tree")
 
 
 @pytest.mark.parametrize("name", sorted(PROXIES))

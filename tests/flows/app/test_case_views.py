@@ -14,8 +14,9 @@ from fastapi.testclient import TestClient
 from typer.testing import CliRunner
 
 from evenhand.flows.app.people import Person
-from evenhand.flows.app.server import AppSettings, build_app
+from evenhand.flows.app.server import build_app
 from evenhand.flows.app.sessions import Sessions
+from evenhand.flows.app.web import AppSettings
 from evenhand.tasks.cases.case_store import CaseStore
 from evenhand.tasks.execution.store import Store
 from tests.flows.people import Done, make_people
@@ -88,6 +89,31 @@ def test_a_case_is_read_and_reviewed(office: Office) -> None:
     assert "Your review is recorded." in after
     assert "The decision was upheld by ana." in after
     assert office.cases.faults() == []
+
+
+def test_a_case_is_decided_again_with_a_corrected_value(office: Office) -> None:
+    client = office.browser("case worker")
+    case = office.listed[0]
+    page = client.get(f"/cases/{case}").text
+    assert '<option value="income">income</option>' in page
+    match = re.search(r'name="form_token" value="([^"]+)"', page)
+    assert match is not None
+    form = {"form_token": match.group(1)}
+    place = f"/cases/{case}/replay"
+    assert client.post(place, data={}).status_code == 403
+    assert client.post(place, data=form).headers["location"] == f"/cases/{case}?done=replay"
+    corrected = form | {"column": "income", "value": "99999"}
+    assert client.post(place, data=corrected).status_code == 303
+    first, second = office.cases.read(case)["replays"]
+    assert (first["who"], first["is_identical"], first["corrected"]) == ("ana", True, {})
+    assert second["corrected"] == {"income": "99999"}
+    after = readable(client.get(f"/cases/{case}?done=replay").text)
+    assert "ana had it decided again with income = 99999: " in after
+    for wrong in ({"column": "income"}, {"column": "sex", "value": "F"}):
+        assert client.post(place, data=form | wrong).status_code == 400
+    assert len(office.cases.read(case)["replays"]) == 2
+    only_shows = office.browser("case worker", allow_changes=False)
+    assert "Decide again" not in only_shows.get(f"/cases/{case}").text
 
 
 @pytest.mark.parametrize("role", ["viewer", "approver"])

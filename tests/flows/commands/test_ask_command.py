@@ -68,12 +68,18 @@ def test_a_person_is_asked_until_the_agent_stops(bundle: Path, asking: Questionn
     done = ask(bundle, typed=typed("job", "income", "since"))
     assert done.exit_code == 0, done.stderr
     said = asking.predict({name: ANSWERS[name] for name in ("job", "income", "since")})
-    assert done.stdout.splitlines()[-4:] == [
+    assert done.stdout.splitlines()[-5:] == [
         f"prediction   {said['prediction']}",
         f"probability  {said['probability']:.3f} of yes",
         "asked        job, income, since",
         "never asked  owner",
+        "  owner: worth 0.500 nats less than to decide without it",
     ]
+    assert (
+        "  Why: Of the 4 questions left, the model values this answer most: it should help"
+        in done.stdout
+    )
+    assert done.stdout.count("What it reveals: this answer alone predicts sex with AUC ") == 3
     places = [done.stdout.index(f"\n{name}: ") for name in ("job", "income", "since")]
     assert places == sorted(places)
     assert "job: Line of work.\n   1  clerk\n   2  smith\n   3  cook\n" in done.stdout
@@ -92,6 +98,8 @@ def test_the_json_holds_names_and_no_answer(bundle: Path, asking: Questionnaire)
         "declined": [],
         "known": ["job", "income", "since"],
         "never_asked": ["owner"],
+        "reasons_not_asked": {"owner": "worth 0.500 nats less than to decide without it"},
+        "stopped": False,
     }
     assert ANSWERS["income"] not in line
     # the questions themselves are on stderr
@@ -118,6 +126,18 @@ def test_without_answers_the_prediction_is_of_nobody_known(
     assert said["declined"] == said["asked"] == ["job", "income", "since"]
     assert said["known"] == []
     assert said["probability"] == pytest.approx(asking.predict({})["probability"])
+
+
+def test_a_person_may_stop_and_be_decided_about(bundle: Path, asking: Questionnaire) -> None:
+    said = json.loads(ask(bundle, "--json", typed=typed("job") + ".\n").stdout)
+    assert (said["asked"], said["declined"], said["stopped"]) == (["job"], [], True)
+    assert said["reasons_not_asked"] == {
+        "income": "the interview was stopped before it",
+        "owner": "worth 0.500 nats less than to decide without it",
+        "since": "the interview was stopped before it",
+    }
+    expected = asking.predict({"job": ANSWERS["job"]})["probability"]
+    assert said["probability"] == pytest.approx(expected)
 
 
 def test_a_bad_answer_is_asked_again_in_one_clear_line(bundle: Path) -> None:
@@ -308,7 +328,7 @@ def test_the_answer_has_the_name_of_the_published_version(
     said = ask("people-dadi", "--store", store, typed="\n" * 3).stdout
     assert " of pays back\n" in said
     assert " 1  clerk: works in an office\n   2  smith\n   3  cook: prepares meals\n" in said
-    assert "  a number of euros, at least -1000\n  0: none at all\n> " in said
+    assert "  a number of euros, at least -1000\n  0: none at all\n  Why: Of the 3" in said
     # programs get the table's own values
     answer = json.loads(ask("people-dadi", "--store", store, "--json", typed="\n" * 3).stdout)
     assert f"prediction   {names['paid'][answer['prediction']]}\n" in said

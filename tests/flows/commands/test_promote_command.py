@@ -116,6 +116,14 @@ def test_an_unreachable_registry_is_exit_code_4(
     assert "check MLFLOW_TRACKING_URI" in done.stderr
 
 
+def test_a_refused_champion_says_that_it_is_still_champion(two: Any) -> None:
+    done = call(two.store, "refuse", f"{MODEL}/1", "--reason", "the gap of women grew")
+    assert done.exit_code == 0, done.stderr
+    assert "refuses people-gbdt version 1: the gap of women grew" in done.stdout
+    assert "it is still champion: a refusal keeps it from getting an alias" in done.stdout
+    assert dict(history(uri(two.store), MODEL).aliases)["champion"] == "1"
+
+
 def test_who_acts_is_named(two: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GITHUB_ACTOR", "ada")
     call(two.store, "promote", f"models:/{MODEL}/2")

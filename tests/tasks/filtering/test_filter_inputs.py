@@ -67,9 +67,11 @@ def test_a_files_own_name_may_look_like_a_glob(tmp_path: Path) -> None:
 
 
 def test_nothing_to_filter_is_an_error_that_says_so(tmp_path: Path) -> None:
-    for location in (tmp_path, tmp_path / "missing.csv", tmp_path / "*.csv"):
+    for location in (tmp_path, tmp_path / "*.csv"):
         with pytest.raises(InputError, match="holds no file"):
             list_inputs(str(location))
+    with pytest.raises(InputError, match=r"there is no file or folder .*missing\.csv\.$"):
+        list_inputs(str(tmp_path / "missing.csv"))
     (tmp_path / "x.md").write_text("x")
     with pytest.raises(InputError, match=r"no ending of a known format: set filter\.format"):
         list_inputs(str(tmp_path / "x.md"))

@@ -159,12 +159,20 @@ def test_an_agent_that_never_stops_asks_everything_it_may(
         order.append(name)
         known[name] = ANSWERS[name]
     assert order == ["owner", "level", "job", "origin", "income", "since", "height"]
+    assert list(asking.worth({})) == order
+    assert asking.worth({"level": 1}, excluded=["owner", "since"]) == {
+        "job": 5.0,
+        "origin": 4.0,
+        "income": 3.0,
+        "height": 1.0,
+    }
     # whoever would not tell is asked the next best, and nothing twice
     assert asking.next_feature({}, excluded=["owner"]) == "level"
     assert asking.next_feature({"level": 1}, excluded=["owner", "job"]) == "origin"
     assert asking.next_feature({}, excluded=list(asking.questions)) is None
     values[0, :] = [0.0, -1, -1, 0.5, -1, -1, -1, -np.inf, 0.5]
     assert asking.next_feature({}) is None, "to stop comes first among equals"
+    assert max(asking.worth({}).values()) == 0.0
 
 
 def test_what_is_never_asked_is_no_question(asking: Questionnaire) -> None:

@@ -1,0 +1,111 @@
+"""After how many CPU seconds `evenhand tune` has its first answer on large tables.
+
+    python -m benchmarks.studies.tune_first_answer [--rounds N] [--minutes M]
+
+The command runs with an empty store, once a round and table. A result is kept after each run, and a
+run that has a result is not repeated.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from benchmarks.common import log, provenance, read_result, rounded, write_result
+
+NAME = "tune_first_answer"
+COMMAND = "python -m benchmarks.studies.tune_first_answer"
+# By name: the job, its settings, and the limit of the search.
+TABLES: Mapping[str, tuple[str, Sequence[str], str]] = {
+    "hiring": ("hiring-gbdt", ("table.rows=20000",), "gap_max.gender <= 0.1"),
+    "adult": ("adult-gbdt", (), "gap_max.sex <= 0.1"),
+    "bank": ("bank-gbdt", (), "gap_max.age <= 0.1"),
+}
+ROWS = {"hiring": 20_000, "adult": 48_842, "bank": 45_211}
+SECONDS = (
+    "first_answer_seconds",
+    "first_answer_cpu_seconds",
+    "first_within_seconds",
+    "first_within_cpu_seconds",
+)
+
+
+def main() -> None:
+    """Run the command on every table, and write the result."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--minutes", type=float, default=1.5)
+    options = parser.parse_args()
+    stored = read_result(NAME) or {}
+    rows: list[dict[str, Any]] = list(stored.get("rows", []))
+    finished = {(row["round"], row["table"]) for row in rows}
+    for number in range(options.rounds):
+        for table in TABLES:
+            if (number, table) in finished:
+                continue
+            rows.append({"round": number, "table": table, **first_answer(table, options.minutes)})
+            log(rows[-1])
+            content = {"rows": rounded(rows), "summary": rounded(summary_of(rows))}
+            write_result(NAME, content | provenance(COMMAND))
+
+
+def first_answer(table: str, minutes: float) -> dict[str, Any]:
+    """Run the command with an empty store; return when it had its first answers."""
+    job, settings, limit = TABLES[table]
+    with tempfile.TemporaryDirectory() as folder:
+        command = [str(Path(sys.executable).parent / "evenhand"), "tune", job, "--json"]
+        command += ["--minutes", f"{minutes:g}", "--store", f"{folder}/store", "--where", limit]
+        for setting in settings:
+            command += ["--set", setting]
+        done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    # none where the time ended before the study was written
+    study = json.loads(done.stdout).get("tuning") or dict.fromkeys(SECONDS)
+    return {key: study[key] for key in SECONDS} | {"code": done.returncode}
+
+
+def summary_of(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Return the latest of the first answers by table."""
+    lines = []
+    for table in TABLES:
+        of_table = [row for row in rows if row["table"] == table]
+        if not of_table:
+            continue
+        line: dict[str, Any] = {"table": table, "rows": ROWS[table], "runs": len(of_table)}
+        for key in SECONDS:
+            values = [row[key] for row in of_table]
+            line[key] = None if None in values else max(values)
+        lines.append(line)
+    return lines
+
+
+HEAD = """\
+## The first answer
+
+After how many seconds `evenhand tune` had a first answer with an empty store, the reading and checking of the table
+included: the largest of all runs. An answer within the limits keeps them by its values, on a part of the rows or on all
+folds. CPU seconds are those of all processes of the command.
+"""
+
+
+def sections(content: Mapping[str, Any], provenance: Callable[[Any], str]) -> list[str]:
+    """The table of first answers; nothing without results."""
+    if not content:
+        return []
+    lines = ["| table | rows | runs | first answer | CPU | within the limits | CPU |"]
+    lines.append("|---|---|---|---|---|---|---|")
+    for row in content["summary"]:
+        cells = [row["table"], f"{row['rows']:,}", str(row["runs"])]
+        for key in SECONDS:
+            cells.append("none" if row[key] is None else f"{row[key]:.1f} s")
+        lines.append(f"| {' | '.join(cells)} |")
+    return [HEAD, provenance(content), *lines]
+
+
+if __name__ == "__main__":
+    main()

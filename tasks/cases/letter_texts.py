@@ -1,0 +1,142 @@
+"""The fixed sentences of the letter to the person, by language.
+
+Reasons and names of values have their own texts in the contract.
+"""
+
+from __future__ import annotations
+
+import datetime
+from dataclasses import dataclass
+
+FALLBACK = "en"
+
+
+@dataclass(frozen=True)
+class LetterTexts:
+    """Sentences of the letter in one language; braces are places for values."""
+
+    language: str
+    day: str  # format of a date
+    title: str
+    note: str
+    sensitive_note: str
+    address: str
+    heading: str
+    greeting: str
+    name: str
+    decision: str
+    not_favourable: str
+    by_program: str
+    why: str
+    reasons: str
+    own_value: str
+    recourse: str
+    recourse_lead: str
+    step: str
+    no_promise: str
+    rights: str
+    right_to_data: str
+    right_to_review: str
+    right_to_object: str
+    contact: str
+    contact_place: str
+    closing: str
+    signature: str
+
+    def shown_day(self, day: str) -> str:
+        """A date of ISO 8601 as people of this language write it."""
+        return datetime.date.fromisoformat(day).strftime(self.day)
+
+
+ENGLISH = LetterTexts(
+    language="en",
+    day="%Y-%m-%d",
+    title="Letter about the decision of {day}",
+    note=(
+        "Before you send this letter: fill in the marked places, and add the notice that the law "
+        "in your place asks for. Evenhand does not know which law that is. This note is not "
+        "printed."
+    ),
+    sensitive_note=(
+        "{column} is a sensitive attribute and a principal reason: have the decision reviewed "
+        "before you send the letter."
+    ),
+    address="[Name and address of the person]",
+    heading="Our decision: {shown}",
+    greeting="Dear",
+    name="[name]",
+    decision="we decided about your application. The decision is “{shown}”.",
+    not_favourable="You did not get “{favourable}”.",
+    by_program="A computer program helped to make this decision.",
+    why="Why",
+    reasons="These were the main reasons, the most important one first:",
+    own_value="(your value: {value})",
+    recourse="What would have changed the decision",
+    recourse_lead="With these values the same program would have decided in your favour:",
+    step="{name}: {after} instead of {before}",
+    no_promise="This is about the decision of {day}. It is no promise about a later one.",
+    rights="What you can do",
+    right_to_data=(
+        "You can ask which data about you were used, and have wrong data corrected. Then we decide "
+        "again."
+    ),
+    right_to_review="You can ask that a person looks at the decision.",
+    right_to_object="You can tell us why you disagree.",
+    contact="Write to {place} and give the number {case}.",
+    contact_place="[address, telephone, e-mail]",
+    closing="Yours sincerely,",
+    signature="[name and organisation]",
+)
+GERMAN = LetterTexts(
+    language="de",
+    day="%d.%m.%Y",
+    title="Brief zur Entscheidung vom {day}",
+    note=(
+        "Bevor Sie diesen Brief senden: Füllen Sie die markierten Stellen aus, und ergänzen Sie "
+        "die Hinweise, die das Recht bei Ihnen verlangt. Evenhand weiß nicht, welches Recht gilt. "
+        "Dieser Hinweis wird nicht gedruckt."
+    ),
+    sensitive_note=(
+        "{column} ist ein sensibles Merkmal und ein Hauptgrund: Lassen Sie die Entscheidung "
+        "prüfen, bevor Sie den Brief senden."
+    ),
+    address="[Name und Anschrift der Person]",
+    heading="Unsere Entscheidung: {shown}",
+    greeting="Guten Tag",
+    name="[Name]",
+    decision="wir haben über Ihren Antrag entschieden. Die Entscheidung lautet: „{shown}“.",
+    not_favourable="Das Ergebnis „{favourable}“ haben Sie nicht erhalten.",
+    by_program="Ein Computerprogramm hat bei dieser Entscheidung geholfen.",
+    why="Warum",
+    reasons="Das waren die wichtigsten Gründe, der wichtigste zuerst:",
+    own_value="(Ihr Wert: {value})",
+    recourse="Was die Entscheidung geändert hätte",
+    recourse_lead="Mit diesen Werten hätte dasselbe Programm zu Ihren Gunsten entschieden:",
+    step="{name}: {after} statt {before}",
+    no_promise=(
+        "Das gilt für die Entscheidung vom {day}. Es ist kein Versprechen für eine spätere."
+    ),
+    rights="Was Sie tun können",
+    right_to_data=(
+        "Sie können fragen, welche Daten über Sie verwendet wurden, und falsche Daten berichtigen "
+        "lassen. Dann entscheiden wir neu."
+    ),
+    right_to_review="Sie können verlangen, dass ein Mensch die Entscheidung prüft.",
+    right_to_object="Sie können uns sagen, warum Sie anderer Meinung sind.",
+    contact="Schreiben Sie an {place} und nennen Sie die Nummer {case}.",
+    contact_place="[Anschrift, Telefon, E-Mail]",
+    closing="Mit freundlichen Grüßen",
+    signature="[Name und Organisation]",
+)
+LANGUAGES = {texts.language: texts for texts in (ENGLISH, GERMAN)}
+"""Languages that the letter is written in, by their code."""
+
+
+def primary(language: str) -> str:
+    """The language of a code that may name a region too: ``de`` of ``de-AT``."""
+    return language.replace("_", "-").partition("-")[0].lower()
+
+
+def letter_texts(language: str) -> LetterTexts:
+    """The texts of a language, or English for one that has none."""
+    return LANGUAGES.get(primary(language), LANGUAGES[FALLBACK])

@@ -1,0 +1,37 @@
+"""Titles and single sections of a case file."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from evenhand.tasks.cases.case_page import _alternative_blocks, _title
+
+SEARCH: dict[str, Any] = {
+    "when": "2026-11-20T08:00:00+00:00",
+    "models": 120,
+    "metric": "gap_max.sex",
+    "alternative_gap": 0.0123,
+    "multiplicity": {"models": 14, "people": 4000, "ambiguity": 0.081, "discrepancy": 0.032},
+}
+
+
+def test_a_title_does_not_repeat_the_label() -> None:
+    titles = [
+        ("hired", "hired", "hired"),
+        ("hired", "not hired", "not hired"),
+        ("credit", "bad", "credit: bad"),
+        ("loan_paid", "loan paid", "loan paid"),
+    ]
+    for label, shown, title in titles:
+        assert _title({"label": label, "shown": shown}) == title
+
+
+def test_a_recorded_search_for_alternatives_is_shown() -> None:
+    assert list(_alternative_blocks({})) == list(_alternative_blocks({"alternatives": None})) == []
+    text = " ".join(map(str, _alternative_blocks({"alternatives": SEARCH})))
+    assert "on 2026-11-20 judged 120 models" in text
+    assert "gap_max.sex that is smaller by 0.0123" in text
+    assert "14 of them are as good" in text
+    assert "8.1% of 4,000 people" in text
+    earlier = {**SEARCH, "multiplicity": None}
+    assert len(list(_alternative_blocks({"alternatives": earlier}))) == 1

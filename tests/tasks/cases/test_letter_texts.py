@@ -1,0 +1,55 @@
+"""The letter's sentences in each language."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import fields
+from typing import Any
+
+import pytest
+
+from evenhand.tasks.cases.case_page import letter
+from evenhand.tasks.cases.letter_texts import LANGUAGES, letter_texts
+
+
+def adverse_case(language: str) -> dict[str, Any]:
+    """A case with one reason of a sensitive column, and one change."""
+    change = {"name": "years", "unit": "Jahre", "from_shown": "2", "to_shown": "5"}
+    reason = {"text": "Zu <jung>", "value": "19", "column": "age", "is_sensitive": True}
+    return {
+        "case": "0123456789abcdef",
+        "language": language,
+        "made": {"when": "2026-11-28T10:00:00+00:00"},
+        "decision": {"shown": "nein", "favourable": False, "favourable_outcome": "ja"},
+        "reasons": {"principal": [reason]},
+        "recourse": {"changes": [change]},
+    }
+
+
+def test_every_language_has_the_same_places_for_values() -> None:
+    for texts in LANGUAGES.values():
+        for item in fields(texts):
+            places = re.findall(r"{\w+}", getattr(texts, item.name))
+            assert places == re.findall(r"{\w+}", getattr(LANGUAGES["en"], item.name)), item.name
+            assert getattr(texts, item.name).strip()
+
+
+@pytest.mark.parametrize("language", ["de", "de-AT", "DE_ch"])
+def test_a_german_letter_has_no_english_sentence(language: str) -> None:
+    page = letter(adverse_case(language))
+    assert '<html lang="de">' in page
+    assert "years: 5 Jahre statt 2 Jahre" in page
+    assert "28.11.2026" in page
+    assert "Zu &lt;jung&gt; (Ihr Wert: 19)" in page
+    assert "age ist ein sensibles Merkmal" in page
+    assert "die Nummer 0123456789abcdef" in page
+    for text in ("Dear", "decision", "You can", "instead of", "{"):
+        body = page.partition("</style>")[2]
+        assert text not in body, text
+
+
+def test_an_unknown_language_has_the_english_letter() -> None:
+    page = letter(adverse_case("fr"))
+    assert '<html lang="en">' in page
+    assert "years: 5 Jahre instead of 2 Jahre" in page
+    assert letter_texts("fr") is letter_texts("en")

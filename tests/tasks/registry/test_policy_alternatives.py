@@ -1,0 +1,113 @@
+"""A policy asks for a search for less discriminatory alternatives: which searches count, and what
+they may have found.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from evenhand.tasks.errors import InputError
+from evenhand.tasks.registry.ledger import Chain, Record
+from evenhand.tasks.registry.policy import holds_back, judge
+from evenhand.tasks.registry.policy_alternatives import alternative_in_words, alternative_rules
+from evenhand.tasks.registry.policy_people import ROLES
+from tests.tasks.registry.test_policy_terms import PASSED, POLICY, VERSION
+
+RULES = alternative_rules(0.02, "gap_max.sex", 30, ())
+SEARCH: dict[str, Any] = {
+    "version": "1",
+    "metric": "gap_max.sex",
+    "alternative_gap": 0.01,
+    "models": 60,
+    "judged_models": 40,
+    "no_worse": ["balanced_accuracy by 0.005"],
+    "where": [],
+}
+
+
+def reason(*searches: dict[str, Any], **rules: Any) -> str | None:
+    """Why a version with these searches for alternatives is not promoted."""
+    content = {**POLICY, "alternative": RULES, **rules}
+    when = "2026-01-01T00:00:00+00:00"
+    policy = Record(2, when, "ada", "policy", content, "a", "b")
+    records = [VERSION, policy]
+    for number, search in enumerate(searches, start=3):
+        records.append(Record(number, when, "ada", "alternative", search, "", f"d{number}"))
+    return judge(policy, Chain("people", records), "1", [PASSED])[1]
+
+
+def test_a_search_that_found_little_allows_a_promotion() -> None:
+    assert reason(SEARCH) is None
+    assert reason(SEARCH | {"alternative_gap": 0.02}) is None
+    # without the gate nothing is asked for
+    assert reason(alternative=None) is None
+
+
+def test_without_a_search_there_is_a_refusal_with_its_cure() -> None:
+    words = str(reason())
+    assert "no search for less discriminatory alternatives in gap_max.sex to it" in words
+    assert "`evenhand tune JOB --alternative-to models:/people/1`" in words
+    for other in (SEARCH | {"version": "2"}, SEARCH | {"metric": "gap_max.age"}):
+        assert reason(other) == words
+
+
+def test_an_alternative_counts_whichever_search_found_it() -> None:
+    """A later search that finds less does not undo it, and a small one may find it."""
+    small = SEARCH | {"alternative_gap": 0.05, "judged_models": 2}
+    for order in ((small, SEARCH), (SEARCH, small)):
+        words = str(reason(*order))
+        assert "gap_max.sex smaller by 0.05, and the policy allows 0.02" in words
+    assert "record 3" in str(reason(small, SEARCH))
+
+
+SHORT = {
+    "few models": ({"judged_models": 29}, "it judged 29 models, and the policy asks for 30"),
+    "a further limit": ({"where": ["auc >= 0.9"]}, "had to keep auc >= 0.9 as well"),
+    "a smaller tolerance": (
+        {"no_worse": ["balanced_accuracy by 0.001"]},
+        "balanced_accuracy within 0.001, and the policy allows 0.005",
+    ),
+    "another metric kept": ({"no_worse": ["auc by 0.5"]}, "had to keep auc, which the policy does"),
+}
+
+
+@pytest.mark.parametrize("case", list(SHORT))
+def test_a_search_that_could_find_less_counts_for_nothing(case: str) -> None:
+    changes, words = SHORT[case]
+    assert words in str(reason(SEARCH | changes))
+    # one of the right size next to it is enough
+    assert reason(SEARCH | changes, SEARCH) is None
+
+
+def test_a_search_by_a_key_that_may_not_measure_does_not_count() -> None:
+    keys = {role: [] for role in ROLES} | {"measured_by": ["k"]}
+    words = str(reason(SEARCH, keys=keys))
+    assert "no key that the policy lists in measured_by" in words
+
+
+def test_a_run_under_such_a_policy_publishes_a_challenger() -> None:
+    plain = {**POLICY, "holdout": None, "group_sizes": {}}
+    assert holds_back({**plain, "alternative": None}, PASSED) is None
+    assert "a search for alternatives" in str(holds_back({**plain, "alternative": RULES}, PASSED))
+
+
+def test_options_are_checked_and_shown() -> None:
+    assert alternative_rules(None, None, None, ()) is None
+    assert RULES is not None
+    assert "in 30 models: a gap of 0.02 at most" in alternative_in_words(RULES)
+    assert alternative_rules(0.0, None, None, ()) == {
+        "gap": 0.0,
+        "metric": None,
+        "models": 50,
+        "no_worse": ["balanced_accuracy by 0.005"],
+    }
+    for arguments, words in (
+        ((None, "auc", None, ()), "need --alternative-gap"),
+        ((0.1, "gap_mex.sex", None, ()), "--alternative-metric 'gap_mex.sex'"),
+        ((0.1, None, None, ("auc",)), "--alternative-no-worse 'auc' is not of the form"),
+        ((0.1, None, None, ("aucc by 0.1",)), "--alternative-no-worse 'aucc by 0.1'"),
+    ):
+        with pytest.raises(InputError, match=words):
+            alternative_rules(*arguments)

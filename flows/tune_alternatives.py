@@ -413,8 +413,8 @@ def multiplicity_document(
 def record_content(document: Mapping[str, Any], digest: str) -> dict[str, Any]:
     """Return what the chain of a published model keeps of a search for alternatives to it."""
     result = document["alternative"]
-    keys = ("metric", "alternative_gap", "models", "judged_models", "random", "methods", "where")
-    keys += ("share_bound", "gain_bound", "held")
+    keys = ["metric", "alternative_gap", "models", "judged_models", "random", "methods", "where"]
+    keys += ["share_bound", "gain_bound", "held"]
     content = {key: result[key] for key in keys}
     content |= {
         "version": str(result["model"]["version"]),

@@ -202,10 +202,11 @@ def _households() -> Iterator[str]:
     yield f"The generated households, printed settings: {len(agents)} of 108 agents are measured ({command}).\n"
     if not agents:
         return
-    yield "| fold | γ | AUC | disparity | questions asked of 99 | adversary's AUC |"
-    yield "|---|---|---|---|---|---|"
+    yield "| fold | γ | AUC | disparity | questions asked of 99 | adversary's AUC | asked: wealth | both | age | nothing |"
+    yield "|---|---|---|---|---|---|---|---|---|---|"
     for fold, agent in agents:
         texts = [f"{agent[name]:.3f}" for name in ("auc", "disparity", "asked", "adversary_auc")]
+        texts += [f"{agent['selected'][kind]:.0%}" for kind in ("wealth", "both", "age", "nothing")]
         yield f"| {int(fold) + 1} | {agent['gamma']} | {' | '.join(texts)} |"
     yield ""
 

@@ -314,7 +314,8 @@ def choices_of(
                 "chance": Aim.chance(aim, limits[0], chosen.metrics),
                 "validation_gap": chosen.metrics[metric]["value"],
                 "test_gap": test[metric].value,
-                "kept": bool(test[metric].value is not None and test[metric].value <= value),
+                # too few people of the test rows may be comparable
+                "kept": None if test[metric].value is None else test[metric].value <= value,
                 "accuracy": test[OBJECTIVE].value,
             }
         )
@@ -393,10 +394,18 @@ def summary_of(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     lines = []
     for table in dict.fromkeys(row["table"] for row in rows):
         of_table = [row for row in rows if row["table"] == table]
-        by_value = [row["accuracy"] for row in of_table if row["choice"] == "value"]
+        by_value = {}
+        for row in of_table:
+            if row["choice"] == "value":
+                by_value[row["split"], row["limit"]] = row["accuracy"]
         for choice in CHOICES:
-            chosen = [row for row in of_table if row["choice"] == choice]
-            cost = [before - row["accuracy"] for before, row in zip(by_value, chosen, strict=True)]
+            chosen = []
+            for row in of_table:
+                if row["choice"] == choice and row["test_gap"] is not None:
+                    chosen.append(row)
+            if not chosen:
+                continue
+            cost = [by_value[row["split"], row["limit"]] - row["accuracy"] for row in chosen]
             certain = [row["kept"] for row in chosen if row["within"]]
             kept_share = None
             if certain:
@@ -443,6 +452,7 @@ group. Tables "of 1,000 rows" and the like are drawn from the large table, none 
 independent evidence. Divisions of one small table are not: where its training rows happen to have a small gap, its
 test rows have a large one.
 
+- Answers: those whose metric has a value on the test rows; where too few people are comparable there, it has none.
 - Within: answers that keep the limit with the confidence; the others are compromises. Held: share of these whose test
   rows keep the limit.
 - Stated: mean of the chances that are stated of all answers. Kept: share of all answers whose test rows keep the limit.

@@ -205,7 +205,7 @@ class JobRunner:
         """Ask a run to end; its finished steps are kept."""
         run.is_stopped = True
         if run.is_running:
-            # as Ctrl-C, which a server in the background may be told to ignore
+            # SIGTERM has the effect of Ctrl-C, which processes of a background job ignore
             run.process.terminate()
 
     def close(self) -> None:

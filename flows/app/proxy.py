@@ -96,9 +96,29 @@ def read_proxy(path: Path) -> Proxy:
     Raises `InputError`, which names the place, for a file that is none or that others may write, an
     unknown key or role, an address that is none, or a secret that is short or that others may read.
     """
+    place = f"--proxy {path}"
+    content = _content(path, place)
+    groups = content.get("groups", {})
+    for group, role in groups.items():
+        _check_role(role, f"{place}: group {group!r}")
+    proxy = Proxy(
+        networks=_networks(content.get("addresses", []), place),
+        secret=_secret(content, path, place),
+        groups=groups,
+        people=_people(content.get("people", {}), path, place),
+        name_header=content.get("name_header", NAME_HEADER),
+        groups_header=content.get("groups_header", GROUPS_HEADER),
+        sign_out=content.get("sign_out", ""),
+    )
+    if not (proxy.groups or proxy.people):
+        raise InputError(f"{place}: nobody has a role: give groups or people.")
+    return proxy
+
+
+def _content(path: Path, place: str) -> dict[str, Any]:
+    """The keys of the file, each of its type."""
     from evenhand.data_contracts.yaml_loader import load_strictly
 
-    place = f"--proxy {path}"
     if not path.is_file():
         raise InputError(f"{place}: there is no such file.")
     if path.stat().st_mode & 0o022:
@@ -111,26 +131,12 @@ def read_proxy(path: Path) -> Proxy:
             raise InputError(f"{place}: the key {key!r} is unknown; there are {', '.join(KEYS)}.")
         if not isinstance(value, KEYS[key]):
             raise InputError(f"{place}: {key} is of the wrong type.")
-    sign_out = content.get("sign_out", "")
-    if sign_out and (not sign_out.startswith("/") or sign_out.startswith("//")):
+    sign_out = content.get("sign_out", "/")
+    if not sign_out.startswith("/") or sign_out.startswith("//"):
         raise InputError(
             f"{place}: sign_out must be a path of this site, such as /oauth2/sign_out."
         )
-    groups = content.get("groups", {})
-    for group, role in groups.items():
-        _check_role(role, f"{place}: group {group!r}")
-    proxy = Proxy(
-        networks=_networks(content.get("addresses", []), place),
-        secret=_secret(content, path, place),
-        groups=groups,
-        people=_people(content.get("people", {}), path, place),
-        name_header=content.get("name_header", NAME_HEADER),
-        groups_header=content.get("groups_header", GROUPS_HEADER),
-        sign_out=sign_out,
-    )
-    if not (proxy.groups or proxy.people):
-        raise InputError(f"{place}: nobody has a role: give groups or people.")
-    return proxy
+    return content
 
 
 def _check_role(role: Any, place: str) -> None:
@@ -157,7 +163,8 @@ def _secret(content: Mapping[str, Any], path: Path, place: str) -> str:
     if (file is None) == (variable is None):
         raise InputError(f"{place}: give either secret_file or secret_variable.")
     if variable is not None:
-        secret = os.environ.get(variable, "")
+        # taken out: the processes of runs and audits need not have it
+        secret = os.environ.pop(variable, "")
         where = f"the environment variable {variable}"
     else:
         secret_path = path.parent / str(file)

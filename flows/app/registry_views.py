@@ -288,8 +288,6 @@ def version_screen(uri: str, name: str, version: str) -> VersionScreen:
         lead.append(formats.sentence(f"{refused}."))
     sections = [_evaluations(chain, version), _of_version(chain, version)]
     screen = Screen(f"{name}, version {version}", lead, sections)
-    evaluation = _newest_evaluation(chain, version)
-    values = evaluation.content.get("values") if evaluation is not None else None
     return VersionScreen(
         name=name,
         version=version,
@@ -297,9 +295,17 @@ def version_screen(uri: str, name: str, version: str) -> VersionScreen:
         screen=screen,
         is_champion=is_champion,
         was_champion=was_champion,
-        asks="features_asked" in (values or {}),
+        asks=_asks(chain, version),
         aliases=aliases,
     )
+
+
+def _asks(chain: Chain, version: str) -> bool:
+    """Whether a version asks a person for one feature after another."""
+    evaluation = _newest_evaluation(chain, version)
+    if evaluation is None:
+        return False
+    return "features_asked" in (evaluation.content.get("values") or {})
 
 
 def _require_version(chain: Chain, version: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import getpass
 import ipaddress
 import json
@@ -63,8 +64,10 @@ def serve_app(
         print(f"changes   {'by approvers' if allow_changes else 'none: it only shows'}")
         print("Ctrl-C ends it.", flush=True)
     with listener:
+        # Ctrl-C and SIGTERM end it: it has nothing to say about that
         try:
-            server.run(sockets=[listener])
+            with contextlib.suppress(KeyboardInterrupt):
+                server.run(sockets=[listener])
         finally:
             server.config.app.state.runner.close()
 

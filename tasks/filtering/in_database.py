@@ -25,7 +25,7 @@ from evenhand.tasks.exporting.sql import Query, quoted
 from evenhand.tasks.filtering.filter_inputs import InputFile
 from evenhand.tasks.filtering.output import unit_name
 from evenhand.tasks.filtering.output_table import UNIT, OutputTable
-from evenhand.tasks.filtering.predicting import BINS, COLUMNS
+from evenhand.tasks.filtering.prediction_columns import BINS, COLUMNS
 from evenhand.tasks.filtering.reading import Stream, select_columns
 from evenhand.tasks.filtering.table_inputs import arrow_type, reflected, streamed
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from evenhand.fairlib.tuning.study import (
     CONFIDENCE,
+    MOST_COST,
     Aim,
     Limit,
     Trial,
@@ -249,8 +250,9 @@ def _notes_on_evidence(document: Mapping[str, Any]) -> list[str]:
             chance = shown_chance(row["chance"])
         chances.append(f"P({row['limit']}) = {chance}")
     return [
-        f"no trial keeps the limits on unseen rows with a chance of {shown_chance(CONFIDENCE)}, "
-        f"which more rows would allow: of the winner {', '.join(chances)}"
+        f"no trial keeps the limits on unseen rows with a chance of {shown_chance(CONFIDENCE)} and "
+        f"loses at most {MOST_COST:g} of {document['prefer']} for it, which more rows would allow "
+        f"(--confidence {CONFIDENCE:g} ignores the loss): of the winner {', '.join(chances)}"
     ]
 
 

@@ -47,3 +47,19 @@ def test_a_seed_gives_one_table(frame: pd.DataFrame) -> None:
 def test_every_table_of_the_curve_has_its_own_results() -> None:
     assert set(dadi_curve.TABLES) == {"adult", "households"}
     assert len({result for result, _ in dadi_curve.TABLES.values()}) == 2
+
+
+def test_an_agent_is_kept_as_short_as_the_pages_need_it() -> None:
+    agent = {"gamma": 0.5, "auc": 0.8, "selected": {"age": 0.4}, "alone": {"age": {}}, "all": {}}
+    assert dadi_curve.shortened(agent, "adult")["selected"] == {"age": 0.4}
+    assert "alone" not in dadi_curve.shortened(agent, "adult")
+    first = dadi_curve.shortened({**agent, "gamma": 0.05}, "adult")
+    assert first["selected"] == {}
+    assert first["alone"] == {"age": {}}
+
+
+def test_shares_of_households_are_means_by_kind() -> None:
+    shares = {f"q{position + 1}": float(position) for position in range(10)}
+    agent = {"gamma": 0.5, "auc": 0.8, "selected": shares, "alone": {}, "all": {}}
+    kept = dadi_curve.shortened(agent, "households")
+    assert kept["selected"] == {"wealth": 1.0, "both": 3.5, "age": 5.5, "nothing": 8.0}

@@ -144,7 +144,7 @@ def test_a_registry_that_is_away_for_too_long(stack: Stack) -> None:
     run = stack.run()
     ended = stack.wait_for_state(run, "Completed", "Failed", "Crashed")
     assert ended["state_name"] == "Failed"
-    assert "the registry" in ended["state"]["message"]
+    assert "the model registry" in ended["state"]["message"]
     stack.wait_for_alert("Failed")
     stack.begin_mlflow()
     stack.wait_for_state(stack.run(), "Completed")

@@ -232,6 +232,15 @@ def test_a_fault_of_the_file_is_one_line(
         read_proxy(written(tmp_path, **changes))
 
 
+def test_a_secret_of_the_environment_is_taken_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OUR_SECRET", SECRET)
+    proxy = read_proxy(written(tmp_path, secret_file=None, secret_variable="OUR_SECRET"))
+    assert proxy.is_believed("127.0.0.1", [SECRET])
+    assert "OUR_SECRET" not in os.environ
+
+
 def test_files_that_others_reach_are_refused(tmp_path: Path) -> None:
     path = written(tmp_path)
     (tmp_path / "proxy.secret").chmod(0o644)

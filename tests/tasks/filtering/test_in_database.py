@@ -136,6 +136,7 @@ def check_exceptions(store: Path, address: str, scratch: Path) -> None:
         for column in bundle.contract.columns
     ]
     for rules in (None, "observed"):
+        kind = rules or "stated"
         contract = replace(
             bundle.contract, columns=tuple(columns), on_violation="quarantine", rules=rules
         )
@@ -145,15 +146,15 @@ def check_exceptions(store: Path, address: str, scratch: Path) -> None:
                 partition_by="day", outside="set_aside", in_database=in_database, workers=2
             )
             judge = RowPredictor(replace(bundle, contract=contract), settings)
-            output = f"{output}_{rules}"
+            output = f"{output}_{kind}"
             summary = process_files(judge, f"{address}#people", f"{address}#{output}")
             summaries.append(replace(summary, seconds=0.0, read_rows=0))
         assert summaries[0] == summaries[1]
         assert summary.read_rows == 4
         assert (summary.quarantined, summary.outside) == (4, int(rules == "observed"))
         for part in ("", "_quarantine"):
-            expected = table(address, f"read_{rules}{part}")
-            given = table(address, f"asked_{rules}{part}")
+            expected = table(address, f"read_{kind}{part}")
+            given = table(address, f"asked_{kind}{part}")
             pd.testing.assert_frame_equal(given, expected, atol=1e-6)
         assert len(given) == 4
 

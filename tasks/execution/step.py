@@ -20,8 +20,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-
 from evenhand.fairlib.mapped import give_back
 from evenhand.tasks import steps
 from evenhand.tasks.execution.fingerprint import code_digest, library_versions
@@ -160,6 +158,9 @@ class Step:
         """Run the step."""
         function = self.function or getattr(importlib.import_module(self.module), self.name)
         result: StepResult = function(context)
+        # imported lazily: a run of cached steps needs no Arrow
+        import pyarrow as pa
+
         # what Arrow and the C library keep for later: half a gigabyte with ten million rows
         pa.default_memory_pool().release_unused()
         give_back()

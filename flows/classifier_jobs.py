@@ -10,7 +10,6 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
-from evenhand.data_contracts.arrow import bin_names
 from evenhand.data_contracts.favourable import describe_outcome, favourable_not_stated
 from evenhand.data_contracts.model import Column, Contract
 from evenhand.fairlib.catalogue import PROVED, classifier_metrics, term_metrics
@@ -686,6 +685,9 @@ def attribute(resolved: CheckedJob) -> dict[str, Any]:
     column = resolved.contract.column(equal.attribute or resolved.contract.sensitive[0].name)
     names = []
     if column.bins is not None:
+        # imported lazily: a run that finds nothing new needs no Arrow
+        from evenhand.data_contracts.arrow import bin_names
+
         names = list(bin_names(column))
     return {"name": column.name, "bins": column.bins and list(column.bins), "names": names}
 

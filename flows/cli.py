@@ -150,6 +150,8 @@ SignedBy = Annotated[
 INPUT_TEXT = "File, folder or glob of Parquet or CSV; any URL; or DATABASE#TABLE."
 PARTITION_TEXT = "Values A..B of the input table's column partition_by, such as days."
 SINCE_TEXT = "First value of the input table's column partition_by."
+TABLE_PARTITION_TEXT = "Values A..B of the table's column table.partition_by, such as days."
+TABLE_SINCE_TEXT = "First value of the table's column table.partition_by."
 HERE = "127.0.0.1"
 KEY_TEXT = "PEM file with the private key (Ed25519) that signs the record (default: EVENHAND_KEY)."
 PIN_TEXT = "Digest that the model's policy must have (default: EVENHAND_POLICY)."
@@ -418,6 +420,9 @@ def predict(
     ),
     partition: str | None = option("--partition", PARTITION_TEXT),
     since: str | None = option("--since", SINCE_TEXT),
+    in_database: bool = option(
+        "--in-database", "Let the database of both tables compute the predictions.", False
+    ),
     reasons: int | None = option("--reasons", "Number of reasons for each prediction."),
     adverse: bool = option(
         "--adverse", "Reasons of negative decisions only, as principal reasons.", False
@@ -521,8 +526,12 @@ def audit(
 @command("monitor", "as_json", "store_url", "direct", reads="table")
 def monitor(
     model: Model,
-    data: str = option("--data", "Known table, file, folder or URL of new rows.", ...),
+    data: str = option(
+        "--data", "Known table, file, folder, URL, or DATABASE#TABLE of new rows.", ...
+    ),
     gates: str | None = option("--gates", "YAML file: metrics of drift and their limits."),
+    partition: str | None = option("--partition", TABLE_PARTITION_TEXT),
+    since: str | None = option("--since", TABLE_SINCE_TEXT),
     overrides: DataOverrides = None,
 ) -> None:
     """Measure the drift of new rows from a model's training rows; the exit code is 1 if they have
@@ -705,15 +714,24 @@ def refuse(
 @command("app", "as_json", "store_url", name="app")
 def serve_app(
     host: str = option(
-        "--host", "Address to listen on; any but this machine's needs --users.", HERE
+        "--host", "Address to listen on; any but this machine's needs --users or --proxy.", HERE
     ),
     port: int = option("--port", "Port to listen on; 0 takes a free one.", 0),
     allow_changes: bool = option(
         "--allow-changes", "Let approvers approve, refuse, promote and roll back.", False
     ),
     users: Path | None = option("--users", "YAML file of names, password hashes and roles."),
+    proxy: Path | None = option(
+        "--proxy", "YAML file of a proxy that signs people in (OpenID Connect), and of roles."
+    ),
     hostname: list[str] | None = option(
         "--hostname", "Name by which browsers reach it through a proxy; may be repeated."
+    ),
+    jobs: Path | None = option(
+        "--jobs", "Folder of jobs that owners and approvers may run, besides the shipped ones."
+    ),
+    is_demo: bool = option(
+        "--demo", "Fill the store with the demonstration's models, a challenger and cases.", False
     ),
     hash_password: bool = option(
         "--hash-password", "Ask for a password, print its hash for --users, and end.", False

@@ -16,6 +16,7 @@ from evenhand.fairlib.datasets.generated import GENERATED
 from evenhand.fairlib.datasets.recipes import RECIPES
 from evenhand.flows.job import Evaluate, Section, TableSource
 from evenhand.tasks.errors import InputError, without_secrets
+from evenhand.tasks.sources.databases import is_database
 from evenhand.tasks.written_input import (
     FORM_KEYS,
     as_number,
@@ -35,6 +36,8 @@ TABLE_KEYS = (
     "null_values",
     "rows",
     "sha256",
+    "partition_by",
+    "partitions",
     *FORM_KEYS,
 )
 EVALUATE_KEYS = ("draws", "level", "min_cell", "intersections")
@@ -62,11 +65,12 @@ class DataSource:
 def parse_data(data: str, overrides: Sequence[str]) -> DataSource:
     """Read ``--data`` and the ``KEY=VALUE`` strings given with it.
 
-    - `data`: name of a known table, a file, a folder, or a URL; with ``table.sql`` only a name for
-      the table. A known table takes precedence over a file of the same name: ``./adult`` is the
-      file.
+    - `data`: name of a known table, a file, a folder, a URL, or ``URL#TABLE`` of a database; with
+      ``table.sql`` only a name for the table. A known table takes precedence over a file of the
+      same name: ``./adult`` is the file.
     - `overrides`: ``table.delimiter``, ``table.sql`` and so on as in a job, ``evaluate.draws``,
-      ``evaluate.level``, ``evaluate.min_cell``, ``evaluate.intersections``, ``seed``
+      ``evaluate.level``, ``evaluate.min_cell``, ``evaluate.intersections``, ``seed``; for
+      ``URL#TABLE`` ``table.partition_by``, a column, and ``table.partitions``, its values ``A..B``
 
     Raises `InputError` for no such table, an unknown key, or a value that a job would refuse.
     """
@@ -81,12 +85,31 @@ def parse_data(data: str, overrides: Sequence[str]) -> DataSource:
     refuse_credentials(table, "--set table")
     name = data
     path = None
-    if "sql" not in table:
+    partition_by = table.pop("partition_by", None)
+    partitions = table.pop("partitions", None)
+    if partitions is not None:
+        partitions = str(partitions)
+    if "sql" not in table and is_database(data):
+        name = UNNAMED
+        table["connection"] = data.rpartition("#")[0]
+        # imported lazily: most tables are files
+        from evenhand.tasks.filtering.table_inputs import partition_query
+
+        table["sql"] = partition_query(data, partition_by, partitions, "--data")
+    elif partition_by is not None or partitions is not None:
+        raise InputError(
+            "--partition, --since and table.partition_by choose rows of a database's table: write "
+            "--data URL#TABLE, or leave them out."
+        )
+    elif "sql" not in table:
         name, path = _place(data)
     source = checked_section(TableSource, "table", {"name": name, "path": path, **table})
     checked = checked_section(Evaluate, "evaluate", evaluate)
     settings = {key: checked[key] for key in evaluate}
-    return DataSource(source, without_secrets(path or name), settings, seed)
+    shown = path or name
+    if is_database(data):
+        shown = data
+    return DataSource(source, without_secrets(shown), settings, seed)
 
 
 def parse_measurement(overrides: Sequence[str]) -> dict[str, Any]:

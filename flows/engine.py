@@ -30,7 +30,6 @@ from evenhand.tasks.execution.step import (
     working,
 )
 from evenhand.tasks.execution.store import Artifact, StepRecord, Store
-from evenhand.tasks.pages.build import write_page
 from evenhand.tasks.sources.fetching import FETCH, fetch_source, needs_network
 
 EXIT_OF_VERDICT = {"passed": 0, "refused": 1, "insufficient_evidence": 3}
@@ -240,6 +239,9 @@ class RunFolder:
 
     def write_check(self, name: str, file: str, result: Any, subject: str, title: str) -> None:
         """Write the page of a contract check of a table, which `subject` names."""
+        # imported lazily, here and below: a run that finds nothing new writes no page
+        from evenhand.tasks.pages.build import write_page
+
         documents = {"result": result, "run": {"title": subject}}
         self.write(name, file, write_page("contract", documents, self.store), title)
 
@@ -247,6 +249,8 @@ class RunFolder:
         """Write the run's page of a kind; `run` has what the page shows in addition to its
         documents.
         """
+        from evenhand.tasks.pages.build import write_page
+
         common = {"id": self.verdict.run_id, "created": now(), "environment": environment()}
         content = {**documents, "run": {**common, **run, "files": self._files}}
         self.write("report", "report.html", write_page(kind, content, self.store))
@@ -372,8 +376,14 @@ def _has_telemetry() -> bool:
 def _write_and_report(
     store: Store, verdict: Verdict, finished: Mapping[str, FinishedStep], started_ns: int
 ) -> None:
-    """Write a verdict, record its measurements, and log how the run has ended."""
-    write_verdict(store, verdict)
+    """Write a verdict, record its measurements, and log how the run has ended.
+
+    Raises `EvenhandError` if the verdict cannot be written, as on the full disk that ended the run.
+    """
+    try:
+        write_verdict(store, verdict)
+    except OSError as error:
+        raise describe_fault(error) from None
     if _has_telemetry() and telemetry.prepare():
         telemetry.record(verdict, finished, started_ns)
     with logs.of_run(verdict.run_id):

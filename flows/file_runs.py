@@ -31,6 +31,7 @@ from evenhand.tasks.filtering.filter_engine import (
 from evenhand.tasks.filtering.summary import FileOutcome, RunSummary
 from evenhand.tasks.registry.client import fetch_bundle
 from evenhand.tasks.sources.databases import is_database
+from evenhand.tasks.sources.lakes import is_lake
 from evenhand.tasks.written_input import refuse_credentials
 
 NAMED_FAILURES = 3
@@ -86,6 +87,13 @@ class FilesPlan(ABC):
         With `to_look` the judge need not be able to judge rows. Raises `InputError` if there is no
         such model, or it does not fit.
         """
+
+    @property
+    def parts_name(self) -> str:
+        """What the input consists of, for people: files, or partitions of a table."""
+        if is_database(self.input) or is_lake(self.input):
+            return "partitions"
+        return "files"
 
     def notes(self, judge: Any) -> Sequence[str]:
         """Warnings about the model, for people."""
@@ -160,7 +168,7 @@ def _execute(
         idle = all(file.status == "skipped" for file in summary.files)
         if settings.settle_seconds is not None and idle:
             count = len(summary.files)
-            note = f"up to date: {count} files were {plan.done} before, none is new"
+            note = f"up to date: {count} {plan.parts_name} were {plan.done} before, none is new"
             if summary.waiting:
                 note += f"; {len(summary.waiting)} changed a moment ago and wait"
             verdict.status = "up_to_date"
@@ -217,13 +225,18 @@ def _fill(verdict: Verdict, plan: FilesPlan, summary: RunSummary, judge: Any) ->
     if failed:
         verdict.exit_code = 2
         verdict.error = (
-            f"{len(failed)} of {len(summary.files)} files could not be {plan.done}: "
+            f"{len(failed)} of {len(summary.files)} {plan.parts_name} could not be {plan.done}: "
             f"{_reasons(failed)}"
         )
         if len(failed) == len(summary.files):
             verdict.status = "failed"
     if summary.outside_columns:
         verdict.notes.append(_outside_note(plan, summary))
+    if summary.read_rows:
+        verdict.notes.append(
+            f"{summary.read_rows:,} rows were read and judged outside the database: they break the "
+            "contract, are outside its bounds, or have a category that no training row had"
+        )
     verdict.seconds = {plan.verb: round(summary.seconds, 3)}
     verdict.metrics = {
         "rows_in": summary.rows_in,

@@ -11,12 +11,13 @@ from evenhand.flows.data_source import checked_section, read_overrides
 from evenhand.flows.file_runs import FilesPlan, Place
 from evenhand.flows.job import FileSection
 from evenhand.flows.workers import check_engine
-from evenhand.tasks.errors import InputError
+from evenhand.tasks.errors import InputError, without_secrets
 from evenhand.tasks.execution.store import Store
 from evenhand.tasks.filtering.predicting import PredictSettings, RowPredictor
 from evenhand.tasks.filtering.summary import RunSummary
 from evenhand.tasks.registry.bundle import open_bundle, parse_address
 from evenhand.tasks.registry.client import tracking_uri
+from evenhand.tasks.sources.databases import is_database
 
 # Regulation B advises against more than four principal reasons (12 CFR 1002.9, official
 # interpretation).
@@ -31,6 +32,11 @@ class Predict(FileSection):
     outside: Literal["set_aside", "use"] = "set_aside"
     """Whether rows outside bounds that `init` only observed (`rules: observed` in the contract) are
     set aside, or predicted all the same; either way they are counted.
+    """
+    in_database: bool = False
+    """Whether the database of the input table computes the predictions and writes them to an output
+    table in it: PostgreSQL and DuckDB. Rows that break the contract are read and judged by the
+    model.
     """
 
 
@@ -126,4 +132,25 @@ def plan_prediction(
         if adverse:
             reasons = MOST_ADVERSE
     settings = PredictSettings(reasons=reasons, adverse=adverse, **chosen)
+    if settings.in_database:
+        _check_database(input, output, reasons)
     return PredictPlan(model=model, section=section, settings=settings, input=input, output=output)
+
+
+def _check_database(input: str, output: str, reasons: int) -> None:
+    """Refuse options under which a database cannot compute the predictions."""
+    if reasons:
+        raise InputError(
+            "--in-database gives no reasons: leave --reasons and --adverse, or --in-database, out."
+        )
+    for option, address in (("--input", input), ("--output", output)):
+        if not is_database(address):
+            raise InputError(
+                f"--in-database needs a table, and {option} {without_secrets(address)} is none: "
+                "write URL#TABLE, or leave --in-database out."
+            )
+    if input.rpartition("#")[0] != output.rpartition("#")[0]:
+        raise InputError(
+            "--in-database needs input and output in one database: write the same URL in --input "
+            "and --output, or leave --in-database out."
+        )

@@ -39,7 +39,6 @@ from evenhand.tasks.errors import (
 from evenhand.tasks.execution.fingerprint import library_versions
 from evenhand.tasks.execution.step import IN_THIS_PROCESS, ExecutionContext
 from evenhand.tasks.execution.store import Store
-from evenhand.tasks.pages.value_names import label_name
 from evenhand.tasks.registry import client as registry
 from evenhand.tasks.registry.ledger import current_policy, history
 from evenhand.tasks.written_input import FORM_KEYS
@@ -555,6 +554,8 @@ def _table_facts(resolved: ResolvedJob, steps: Steps) -> dict[str, Any]:
         "favourable": None,
     }
     if not label.classes:
+        from evenhand.tasks.pages.value_names import label_name
+
         positive = label_name(resolved.value_names, label.name, label.outcome.positive)
         facts["positive"] = f"{label.name} = {positive}"
         value_names = resolved.value_names.get(label.name, {})
@@ -758,7 +759,7 @@ def _versions_of(uri: str, name: str, tag: str, digest: str) -> list[str]:
         from mlflow import MlflowException
 
         try:
-            versions = client.search_model_versions(f"name = '{name}'")
+            versions = client.search_model_versions(registry.named(name))
         except MlflowException as error:
             if error.error_code in registry.ABSENT:
                 return []

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import json
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from evenhand.flows.commands.terminal import Verb, print_end, run_verb
@@ -12,6 +13,8 @@ from evenhand.flows.engine import Engine, Verdict
 from evenhand.tasks.errors import InputError
 from evenhand.tasks.execution.store import Store
 from evenhand.tasks.registry.bundle import parse_address
+from evenhand.tasks.sources.databases import is_database
+from evenhand.tasks.sources.lakes import is_lake
 
 INTERRUPTED = "interrupted: run again with the same output, the finished parts are kept."
 
@@ -30,7 +33,7 @@ def run_filter(
         "job": job,
         "input": input_url,
         "output": output_url,
-        "overrides": [*(overrides or ()), *_partitions("filter", partition, since)],
+        "overrides": [*(overrides or ()), *partition_overrides("filter", partition, since)],
     }
     return _run("filter", "plan_filter", arguments, common)
 
@@ -41,25 +44,29 @@ def predict(
     output_url: str,
     partition: str | None,
     since: str | None,
+    in_database: bool,
     reasons: int | None,
     adverse: bool,
     overrides: Sequence[str] | None,
     **common: Any,
 ) -> int:
     """Predict, and print the result."""
+    chosen = [*(overrides or ()), *partition_overrides("predict", partition, since)]
+    if in_database:
+        chosen.append("predict.in_database=true")
     arguments = {
         "model": model,
         "input": input_url,
         "output": output_url,
-        "overrides": [*(overrides or ()), *_partitions("predict", partition, since)],
+        "overrides": chosen,
         "reasons": reasons,
         "adverse": adverse,
     }
     return _run("predict", "plan_prediction", arguments, common)
 
 
-def _partitions(verb: str, partition: str | None, since: str | None) -> list[str]:
-    """Return the options on partitions as an override of the verb's section."""
+def partition_overrides(section: str, partition: str | None, since: str | None) -> list[str]:
+    """Return the options on partitions as an override of a section."""
     if partition is None and since is None:
         return []
     if partition is not None and since is not None:
@@ -68,7 +75,7 @@ def _partitions(verb: str, partition: str | None, since: str | None) -> list[str
     if since is not None:
         partitions = f"{since}.."
     # quoted: YAML would read a date
-    return [f"{verb}.partitions={json.dumps(partitions)}"]
+    return [f"{section}.partitions={json.dumps(partitions)}"]
 
 
 def _run(verb: str, planner: str, arguments: dict[str, Any], common: dict[str, Any]) -> int:
@@ -89,11 +96,16 @@ def _run(verb: str, planner: str, arguments: dict[str, Any], common: dict[str, A
         return Verb(planned.run_name, run, f"{verb}_flow", arguments)
 
     ended = run_verb(plan, **common, interrupted=INTERRUPTED, reads_registry=True)
-    return ended.finish(_print)
+    parts_name = "files"
+    if is_database(arguments["input"]) or is_lake(arguments["input"]):
+        parts_name = "partitions"
+    return ended.finish(partial(_print, parts_name))
 
 
-def _print(verdict: Verdict, seconds: float) -> None:
-    """Print the numbers of files and rows, notes, and the model; nothing if the run ended early."""
+def _print(parts_name: str, verdict: Verdict, seconds: float) -> None:
+    """Print the numbers of files or partitions and of rows, notes, and the model; nothing if the
+    run ended early.
+    """
     if verdict.status == "up_to_date":
         print("\n".join(verdict.notes))
         return
@@ -110,7 +122,9 @@ def _print(verdict: Verdict, seconds: float) -> None:
         done = "filtered"
         kind = "proxy"
         rows = _kept_rows(metrics)
-    print(f"files     {_counted_files(metrics, done)}")
+    if metrics["files_done_before"]:
+        rows += ", with those of earlier runs"
+    print(f"{parts_name:9} {_counted_files(metrics, done)}")
     print(f"rows      {rows}")
     _print_warnings(metrics, done)
     if verdict.model:

@@ -7,6 +7,7 @@ from functools import partial
 from typing import Any
 
 from evenhand.flows.commands import terminal
+from evenhand.flows.commands.filter_command import partition_overrides
 from evenhand.flows.engine import Verdict
 
 SHOWN_COLUMNS = 10
@@ -18,17 +19,19 @@ def monitor(
     model: str,
     data: str,
     gates: str | None,
+    partition: str | None,
+    since: str | None,
     overrides: Sequence[str] | None,
     **common: Any,
 ) -> int:
     """Measure drift and print it; the exit code is the gates'."""
-    overrides = list(overrides or ())
+    chosen = [*(overrides or ()), *partition_overrides("table", partition, since)]
 
     def plan() -> terminal.Verb:
         from evenhand.flows.monitor import execute, plan_monitoring
 
-        planned = plan_monitoring(model, data, gates, overrides)
-        arguments = {"model": model, "data": data, "gates": planned.gates, "overrides": overrides}
+        planned = plan_monitoring(model, data, gates, chosen)
+        arguments = {"model": model, "data": data, "gates": planned.gates, "overrides": chosen}
         return terminal.Verb(planned.run_name, partial(execute, planned), "monitor", arguments)
 
     return terminal.run_verb(plan, **common, reads_registry=True).finish(_print)

@@ -8,7 +8,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from evenhand.data_contracts.arrow import known_groups
 from evenhand.fairlib.catalogue import classifier_metrics, group_metrics, term_metrics
 from evenhand.fairlib.evaluation.evaluate import Evaluation
 from evenhand.fairlib.evaluation.gates import CONTROLS, Decision, Gate, decide, parse_gates
@@ -113,6 +112,11 @@ def check_metric(
 
 def check_groups(gate: Gate, contract: Contract) -> None:
     """Refuse a gate that names a group which the contract does not list, if it lists any."""
+    if not gate.groups:
+        return
+    # imported lazily: few gates name groups, and a run that finds nothing new needs no Arrow
+    from evenhand.data_contracts.arrow import known_groups
+
     attribute = gate.metric.partition(".")[2]
     for column in contract.sensitive:
         listed = sorted(known_groups(column))

@@ -396,9 +396,9 @@ class Query:
             number += f" + {digit} * {literal(16.0 ** (DIGITS - place))}"
         return number
 
-    def rules(self, features: Sequence[str]) -> None:
+    def rules(self, features: Sequence[str], *, observed_too: bool = False) -> None:
         """Add the contract's rules for values, so that rows that a filter sets aside have no
-        answer.
+        answer; with `observed_too` also bounds that `init` only observed.
         """
         for name in features:
             column = self.contract.column(name)
@@ -413,7 +413,7 @@ class Query:
             elif column.allowed is not None:
                 allowed = ", ".join(map(_bound, column.allowed))
                 self.valid.append(f"({missing} OR {number} IN ({allowed}))")
-            if self.contract.rules_observed:
+            if self.contract.rules_observed and not observed_too:
                 continue
             for sign, bound in ((">=", column.minimum), ("<=", column.maximum)):
                 if bound is not None:

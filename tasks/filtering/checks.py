@@ -63,6 +63,7 @@ class Judge(ABC):
     key: tuple[str, ...] = ()
     added: Mapping[str, pa.DataType]
     weights: NDArray[np.float64]
+    in_database = False  # whether the database of the input judges rows
 
     def __init__(self, model: FileModel, settings: FileSettings) -> None:
         self.model = model

@@ -33,6 +33,7 @@ WITHOUT_EFFECT = (
     "partition_by",
     "partitions",
     "watermark",
+    "in_database",
 )
 
 

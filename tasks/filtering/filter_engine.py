@@ -11,7 +11,7 @@ from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -22,18 +22,19 @@ from evenhand.fairlib.execution import available_cores
 from evenhand.tasks.errors import InputError, NotCarriedOut
 from evenhand.tasks.filtering.checks import Judge, Judged, RowFilter
 from evenhand.tasks.filtering.filter_bundle import FileSettings, digest_of
-from evenhand.tasks.filtering.filter_inputs import InputFile, list_inputs
+from evenhand.tasks.filtering.filter_inputs import LAKE, InputFile, Inputs, list_inputs
 from evenhand.tasks.filtering.output import (
     QUARANTINE,
     OutputFolder,
     UnitRecord,
-    open_output,
     unit_name,
 )
+from evenhand.tasks.filtering.output_places import open_output
 from evenhand.tasks.filtering.predicting import RowPredictor
 from evenhand.tasks.filtering.reading import (
     Stream,
     parquet_footer,
+    read_lake,
     read_parquet,
     read_rows,
     read_table,
@@ -42,7 +43,11 @@ from evenhand.tasks.filtering.reading import (
 from evenhand.tasks.filtering.summary import FileOutcome, RunSummary, common_fields, counts_of
 from evenhand.tasks.filtering.table_inputs import TABLE, list_partitions
 from evenhand.tasks.sources.databases import is_database
+from evenhand.tasks.sources.lakes import is_lake
 from evenhand.tasks.sources.table_reader import os_reason
+
+if TYPE_CHECKING:
+    from evenhand.tasks.filtering.in_database import Pushed
 
 JUDGES: dict[str, type[Judge]] = {"filter": RowFilter, "predict": RowPredictor}
 # A row group is written when it holds this many bytes or rows.
@@ -74,6 +79,7 @@ class UnitResult:
 
     records: tuple[UnitRecord, ...] = ()
     failure: str | None = None
+    read_rows: int = 0  # of a unit that the database judged: rows that were judged here
 
 
 def plan_units(file: InputFile, output: str, settings: FileSettings) -> list[UnitSpec]:
@@ -82,7 +88,7 @@ def plan_units(file: InputFile, output: str, settings: FileSettings) -> list[Uni
     Parquet row groups are gathered while their rows fit into `rows_per_unit`; a file without rows
     is one unit. Raises `InputError` if the metadata cannot be read.
     """
-    if file.format == TABLE:
+    if file.format in (TABLE, LAKE):
         return [UnitSpec(file, output, 0, True, (0, 1))]  # one transaction
     if file.format != "parquet":
         return [UnitSpec(file, output, 0, True, None)]
@@ -120,23 +126,36 @@ def _judge(folder: str, digest: str, settings: FileSettings, version: str) -> Ju
     return JUDGES[settings.section].load(folder, settings, version)
 
 
-def process_unit(unit: UnitSpec, judge: Judge) -> UnitResult:
+def process_unit(unit: UnitSpec, judge: Judge, *, in_database: bool | None = None) -> UnitResult:
     """Judge a unit: write its parts and records, or report why its file cannot be judged.
 
+    `in_database` says whether a database judges its own rows (default: as the judge does).
     Raises `NotCarriedOut` if the output cannot be written.
     """
     output = open_output(unit.output)
+    if in_database is None:
+        in_database = judge.in_database
     try:
         with ExitStack() as files:
-            if unit.file.format == TABLE:
-                stream = read_table(unit.file, judge, files)
-            elif unit.groups is not None:
-                stream = read_parquet(unit.file, unit.groups, judge, files, threads=unit.threads)
+            pushed = None
+            if in_database:
+                # imported lazily: most runs read their rows
+                from evenhand.tasks.filtering.in_database import judged_partition
+
+                pushed = files.enter_context(judged_partition(unit.file, judge, output))
+                stream = pushed.stream
             else:
-                stream = read_rows(unit.file, judge, files)
+                stream = _stream(unit, judge, files)
             folder = files.enter_context(output.workdir())
-            return UnitResult(tuple(_records(_Work(unit, stream, output, folder, judge))))
-    except (InputError, ContractViolation) as error:
+            records = tuple(_records(_Work(unit, stream, output, folder, judge, pushed)))
+            if pushed is None:
+                return UnitResult(records)
+            return UnitResult(records, read_rows=records[0].rows_in - pushed.rows)
+    except ContractViolation as error:
+        if in_database:  # the message counts among all rows
+            return process_unit(unit, judge, in_database=False)
+        return UnitResult(failure=str(error))
+    except InputError as error:
         return UnitResult(failure=str(error))
     except pa.ArrowException as error:
         reason = (
@@ -149,12 +168,24 @@ def process_unit(unit: UnitSpec, judge: Judge) -> UnitResult:
         ) from None
 
 
+def _stream(unit: UnitSpec, judge: Judge, files: ExitStack) -> Stream:
+    """Read the rows of a unit; `files` closes what is opened."""
+    if unit.file.format == TABLE:
+        return read_table(unit.file, judge, files)
+    if unit.file.format == LAKE:
+        return read_lake(unit.file, judge)
+    if unit.groups is not None:
+        return read_parquet(unit.file, unit.groups, judge, files, threads=unit.threads)
+    return read_rows(unit.file, judge, files)
+
+
 class _Work(NamedTuple):
     unit: UnitSpec
     stream: Stream
     output: OutputFolder
     folder: Path
     judge: Judge
+    pushed: Pushed | None = None  # rows that the database has judged
 
 
 def _records(work: _Work) -> Iterator[UnitRecord]:
@@ -211,9 +242,16 @@ class _OpenPart:
         options = {"compression": work.judge.settings.compression, "use_dictionary": dictionaries}
         self._accepted = _PartWriter(work.folder / f"part-{index}", accepted, options)
         self._broken = _PartWriter(work.folder / f"quarantine-{index}", schema, options)
-        self._rows = self._dropped = self._outside = 0
+        self._rows = 0
+        self._dropped = 0
+        self._outside = 0
         self._outside_columns = Counter[str]()
         self._masses = np.zeros(len(work.judge.weights))
+        self._pushed_rows = 0
+        if work.pushed is not None:
+            self._pushed_rows = work.pushed.rows
+            self._rows += work.pushed.rows
+            self._masses += work.pushed.masses
 
     def add(self, judged: Judged, rows: int) -> None:
         """Add a batch."""
@@ -246,7 +284,7 @@ class _OpenPart:
             proxy_version=judge.model.version,
             settings=judge.settings.digest,
             rows_in=self._rows,
-            rows_out=self._accepted.rows,
+            rows_out=self._accepted.rows + self._pushed_rows,
             quarantined=self._broken.rows,
             dropped=self._dropped,
             expected=float(self._masses @ judge.weights),
@@ -257,7 +295,10 @@ class _OpenPart:
             outside=self._outside,
             outside_columns=dict(self._outside_columns),
         )
-        output.write_record(record)
+        if self.work.pushed is None:
+            output.write_record(record)
+        else:
+            output.write_record(record, self.work.pushed)
         return record
 
 
@@ -349,17 +390,7 @@ def process_files(
     """
     started = time.monotonic()
     settings = judge.settings
-    if is_database(inputs):
-        listed = list_partitions(inputs, settings, output, settings.section)
-    elif settings.partitions is not None:
-        raise InputError(
-            "--partition and --since choose rows of a database's table, and the input is files: "
-            "leave them out, or name the files."
-        )
-    else:
-        listed = list_inputs(
-            inputs, settings.format, output, settings.settle_seconds, settings.section
-        )
+    listed = _listed(inputs, output, settings)
 
     def summary(files: Sequence[FileOutcome], records: Sequence[UnitRecord]) -> RunSummary:
         model = judge.model.digest, len(judge.weights)
@@ -390,7 +421,26 @@ def process_files(
         for done, (unit, result) in enumerate(judged, start=1):
             run.note(unit, result)
             report(done)
-        return summary([state.outcome for state in run.files.values()], place.records())
+        outcomes = [state.outcome for state in run.files.values()]
+        return replace(summary(outcomes, place.records()), read_rows=run.read_rows)
+
+
+def _listed(inputs: str, output: str, settings: FileSettings) -> Inputs:
+    """Find the files of an input, or the partitions of a table."""
+    section = settings.section
+    if is_database(inputs):
+        return list_partitions(inputs, settings, output, section)
+    if is_lake(inputs):
+        # imported lazily: most inputs are files
+        from evenhand.tasks.filtering.lake_inputs import list_lake_partitions
+
+        return list_lake_partitions(inputs, settings, output, section)
+    if settings.partitions is not None:
+        raise InputError(
+            "--partition and --since choose rows of a table of a database or a lake, and the input "
+            "is files: leave them out, or name the files."
+        )
+    return list_inputs(inputs, settings.format, output, settings.settle_seconds, section)
 
 
 def as_finished(
@@ -439,6 +489,7 @@ class _Run:
             self.before[record.file].append(record)
         self.files = {file.name: _FileState(file, self.before.pop(file.name, [])) for file in files}
         self.rows_in = 0
+        self.read_rows = 0
 
     @property
     def has_failures(self) -> bool:
@@ -515,6 +566,7 @@ class _Run:
         state = self.files[unit.file.name]
         if result.failure is not None and (state.failure is None or unit.index < state.failure[0]):
             state.failure = (unit.index, result.failure)
+        self.read_rows += result.read_rows
         for record in result.records:
             state.records[record.index] = record
             self.rows_in += record.rows_in

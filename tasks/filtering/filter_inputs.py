@@ -19,6 +19,7 @@ from evenhand.tasks.sources.databases import is_database, missing_package
 from evenhand.tasks.sources.lakes import METADATA
 from evenhand.tasks.sources.table_reader import format_of
 
+LAKE = "lake"  # format of an input file that is a partition of a lake's table
 MAGIC = "*?["
 # How file systems name a file's tag and its times.
 TAGS = ("ETag", "etag")

@@ -13,14 +13,16 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path, PurePosixPath
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import TypeAdapter
 
 from evenhand.tasks.errors import InputError, NotCarriedOut, without_secrets
 from evenhand.tasks.execution.store import Folder, acquired, sha256_of_file
-from evenhand.tasks.sources.databases import is_database
 from evenhand.tasks.sources.table_reader import os_reason
+
+if TYPE_CHECKING:
+    from evenhand.tasks.filtering.in_database import Pushed
 
 STATE = "_evenhand"
 RECORDS = (STATE, "records")
@@ -63,7 +65,7 @@ class UnitRecord:
         float, ...
     ]  # sums of the rows' shares in proxy groups; of a classifier in bins of probability
     left_out: tuple[str, ...]  # sensitive columns that the output lacks
-    part: Part | None  # None: no row is in the output
+    part: Part | None  # None: no row of a file, or of Parquet for a database, is in the output
     set_aside: Part | None  # None: no row was set aside
     outside: int = 0  # rows outside bounds that were only observed, used or set aside
     outside_columns: dict[str, int] = field(default_factory=dict)  # how many, by column
@@ -192,8 +194,8 @@ class OutputFolder(Folder):
         self.move_in(source, *parts)
         return part
 
-    def write_record(self, record: UnitRecord) -> None:
-        """Write a unit's record: the unit then counts as done."""
+    def write_record(self, record: UnitRecord, pushed: Pushed | None = None) -> None:
+        """Write a unit's record: the unit then counts as done; `pushed` is for databases."""
         self.write_text(json.dumps(asdict(record), sort_keys=True), *RECORDS, f"{record.unit}.json")
 
     def remove(self, unit: str) -> None:
@@ -235,13 +237,3 @@ class OutputFolder(Folder):
                 if match:
                     units.add(match[1])
         return units
-
-
-def open_output(address: str) -> OutputFolder:
-    """Open a folder or URL of files, or the table of ``URL#TABLE``."""
-    if is_database(address):
-        # imported lazily: files need no SQLAlchemy
-        from evenhand.tasks.filtering.output_table import OutputTable
-
-        return OutputTable(address)
-    return OutputFolder(address)

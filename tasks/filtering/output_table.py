@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -18,7 +18,10 @@ import sqlalchemy as sa
 from evenhand.tasks.errors import InputError, NotCarriedOut, without_secrets
 from evenhand.tasks.filtering.output import UNIT_FILE, OutputFolder, UnitRecord, read_records
 from evenhand.tasks.sources.databases import open_database
-from evenhand.tasks.written_input import refuse_credentials
+from evenhand.tasks.written_input import nearest, refuse_credentials
+
+if TYPE_CHECKING:
+    from evenhand.tasks.filtering.in_database import Pushed
 
 UNIT = "evenhand_unit"
 NOTE = "input"  # key of the note in the table of records
@@ -94,10 +97,16 @@ class OutputTable(OutputFolder):
         return sa.Table(name, sa.MetaData(), *columns, unit, schema=self.schema)
 
     @contextmanager
-    def _transaction(self) -> Iterator[sa.Connection]:
+    def _transaction(self, connection: sa.Connection | None = None) -> Iterator[sa.Connection]:
+        """Begin a transaction, of a connection of its own if none is given."""
         try:
-            with self.engine.begin() as opened:
-                yield opened
+            if connection is None:
+                with self.engine.begin() as opened:
+                    yield opened
+            else:
+                connection.rollback()  # of what it has read
+                with connection.begin():
+                    yield connection
         except sa.exc.SQLAlchemyError as error:
             # not its text, which may quote a row
             kind = type(getattr(error, "orig", None) or error).__name__
@@ -123,9 +132,23 @@ class OutputTable(OutputFolder):
         """Tables of the output that exist, by name."""
         names = (self._records.name, self.table, self.quarantine)
         database = sa.inspect(opened)
+        self._check_schema(database)
         return {
             name: self._make(name) for name in names if database.has_table(name, schema=self.schema)
         }
+
+    def _check_schema(self, database: sa.Inspector) -> None:
+        """Refuse a schema that the database does not have, and name the nearest."""
+        if self.schema is None:
+            return
+        # DuckDB lists schemas with their databases
+        schemas = [name.rpartition(".")[2].strip('"') for name in database.get_schema_names()]
+        if self.schema.rpartition(".")[2] in schemas:
+            return
+        hint = nearest(self.schema, schemas)
+        raise InputError(
+            f"the output {self.shown}: the database has no schema {self.schema!r}{hint}."
+        )
 
     def note(self) -> dict[str, Any] | None:
         """Input and verb of the output; None if it is not reserved."""
@@ -152,17 +175,26 @@ class OutputTable(OutputFolder):
         self._files["/".join(parts)] = source
         return str(source)
 
-    def write_record(self, record: UnitRecord) -> None:
-        """Write a unit's rows and its record in one transaction, unless another worker has."""
+    def write_record(self, record: UnitRecord, pushed: Pushed | None = None) -> None:
+        """Write a unit's rows and its record in one transaction, unless another worker has.
+
+        `pushed` has further rows, which are in the database already.
+        """
         parts = {self.table: record.part, self.quarantine: record.set_aside}
         files = {
             name: self._files.pop(part.name) for name, part in parts.items() if part is not None
         }
         tables = {name: self._table_for(name, pq.read_schema(file)) for name, file in files.items()}
-        with self._transaction() as opened:
+        connection = None
+        if pushed is not None:
+            tables[self.table] = self._table_for(self.table, pushed.schema)
+            connection = pushed.connection
+        with self._transaction(connection) as opened:
             if self._read(opened, record.unit) is not None:
                 return
             self._add(opened, record.unit, asdict(record))
+            if pushed is not None:
+                opened.execute(pushed.insertion(tables[self.table], record.unit))
             for name, file in files.items():
                 with pq.ParquetFile(file) as parquet:
                     for batch in parquet.iter_batches(BATCH_ROWS):

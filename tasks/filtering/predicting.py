@@ -20,10 +20,8 @@ from evenhand.fairlib.preprocessing.encoder import TableEncoder
 from evenhand.tasks.errors import InputError, input_errors, unusable
 from evenhand.tasks.filtering.checks import Judge
 from evenhand.tasks.filtering.filter_bundle import FileModel, FileSettings
+from evenhand.tasks.filtering.prediction_columns import BINS, COLUMNS
 from evenhand.tasks.registry.bundle import Bundle, read_bundle
-
-BINS = 10
-COLUMNS = ("prediction", "probability", "model_version")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,6 +32,7 @@ class PredictSettings(FileSettings):
 
     sensitive: str = "keep"
     reasons: int = 0  # the number of reasons for each prediction
+    in_database: bool = False  # whether the database of the input computes the predictions
     adverse: bool = False  # reasons only of negative decisions, as principal reasons
     value_names: tuple[
         tuple[str, tuple[tuple[str, str], ...]], ...
@@ -61,6 +60,7 @@ class RowPredictor(Judge):
             )
         bundle.require_known_method()
         self.classifier: Any = None
+        self.in_database = settings.in_database
         with unusable(f"the model {bundle.uri}", "loaded"):
             encoder = TableEncoder.load(bundle.folder / "encoder.json")
             if not to_look:
@@ -93,6 +93,11 @@ class RowPredictor(Judge):
         self.names = {column: dict(names) for column, names in settings.value_names}
         if settings.reasons and not to_look:
             self.reference = self._reference()
+        if settings.in_database and not to_look:
+            # imported lazily: most runs need no export
+            from evenhand.tasks.filtering.in_database import exported
+
+            self.exported = exported(bundle)
 
     def _reference(self) -> NDArray[np.float64]:
         """Mean encoded row; an `InputError` if it is not known, or the method gives no reasons."""

@@ -138,6 +138,17 @@ def read_table(file: InputFile, judge: Judge, files: ExitStack) -> Stream:
     return Stream(_in_plain_forms(batches, judge, file), left_out, schema)
 
 
+def read_lake(file: InputFile, judge: Judge) -> Stream:
+    """Stream the rows of a partition of a lake's table."""
+    # imported lazily: other inputs need no lake
+    from evenhand.tasks.filtering.lake_inputs import lake_schema, read_lake_partition
+
+    whole = lake_schema(file)
+    names, left_out = select_columns(whole.names, judge, file.name)
+    schema = pa.schema([whole.field(name) for name in names])
+    return Stream(_in_plain_forms(read_lake_partition(file, schema), judge, file), left_out, schema)
+
+
 def read_parquet(
     file: InputFile,
     groups: tuple[int, int],

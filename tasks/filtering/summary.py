@@ -55,6 +55,7 @@ class RunSummary:
     waiting: Sequence[str] = ()  # files of a watched input that changed too recently
     outside: int = 0  # rows outside bounds that were only observed, used or set aside
     outside_columns: Mapping[str, int] = field(default_factory=dict)  # how many, by column
+    read_rows: int = 0  # that this run read, of partitions that the database judged
 
     @property
     def failed(self) -> list[FileOutcome]:

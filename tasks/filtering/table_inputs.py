@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import datetime
 import decimal
+import re
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
@@ -40,10 +41,25 @@ ARROW_TYPES: tuple[tuple[type, pa.DataType], ...] = (
     (datetime.date, pa.date32()),
     (str, pa.string()),
 )
+TODAY = re.compile(r"today(?:-(\d+))?")
+
+
+def read_date(text: str) -> datetime.date:
+    """Read ``2026-11-01``, ``today`` or ``today-7``, seven days ago, both of UTC.
+
+    Raises `ValueError` for another text.
+    """
+    match = TODAY.fullmatch(text)
+    if match is None:
+        return datetime.date.fromisoformat(text)
+    today = datetime.datetime.now(datetime.UTC).date()
+    return today - datetime.timedelta(days=int(match[1] or 0))
+
+
 READERS: dict[type, Callable[[str], Any]] = {
     int: int,
     str: str,
-    datetime.date: datetime.date.fromisoformat,
+    datetime.date: read_date,
     datetime.datetime: datetime.datetime.fromisoformat,
 }
 
@@ -62,14 +78,14 @@ def list_partitions(
         raise InputError(
             f"the output {without_secrets(location)} is the input: choose another table."
         )
-    table, engine = _reflected(location)
+    table, engine = reflected(location)
     name = table.name
     column = _column(table, settings.partition_by, section, "partition_by")
     watermark = _column(table, settings.watermark, section, "watermark")
     if column is None and settings.partitions is not None:
         raise InputError(
-            f"{section}.partitions chooses values of a column: set {section}.partition_by, such as "
-            f"--set {section}.partition_by=day."
+            f"--partition and --since choose values of a column: name it by "
+            f"--set {section}.partition_by, such as {section}.partition_by=day."
         )
     measures: list[Any] = [sa.func.count()]
     if watermark is not None:
@@ -77,19 +93,31 @@ def list_partitions(
     query = sa.select(sa.null(), *measures).select_from(table)
     if column is not None:
         query = sa.select(column, *measures).group_by(column)
-        query = _within(query, column, settings.partitions, section)
-    with engine.connect() as opened:
-        rows = opened.execute(query.limit(MOST_PARTITIONS + 1)).fetchall()
+        query = _within(query, column, settings.partitions)
+    try:
+        with engine.connect() as opened:
+            rows = opened.execute(query.limit(MOST_PARTITIONS + 1)).fetchall()
+    except (sa.exc.SQLAlchemyError, OverflowError) as error:
+        kind = type(getattr(error, "orig", None) or error).__name__
+        chosen = ""
+        if settings.partitions:
+            chosen = f" within {settings.partitions[:80]}"
+        raise InputError(
+            f"the partitions of {name}{chosen} cannot be listed ({kind}): check "
+            "--partition or --since, and that the user may read the table."
+        ) from None
     if len(rows) > MOST_PARTITIONS:
         raise InputError(
             f"the column {settings.partition_by!r} of {name} has more than {MOST_PARTITIONS:,} "
             f"values: set {section}.partition_by to one with fewer, such as a date."
         )
     if not rows and settings.settle_seconds is None:
-        chosen = ""
-        if settings.partitions:
-            chosen = f" within {settings.partitions}"
-        raise InputError(f"the table {name} has no rows{chosen}: check {section}.partitions.")
+        if settings.partitions is None:
+            raise InputError(f"the table {name} has no rows: check --input.")
+        raise InputError(
+            f"the table {name} has no rows within {settings.partitions}: check --partition or "
+            "--since."
+        )
     files = [_partition(location, name, column, tuple(row), section) for row in rows]
     files.sort(key=lambda file: file.name)
     return Inputs(without_secrets(location), tuple(files), ())
@@ -105,7 +133,7 @@ def _partition(
     if column is not None:
         text = NULL_NAME
         if value is not None:
-            text = str(value)
+            text = _shown(str(value))
         name = f"{table}/{column.name}={text}"
         partition = (column.name, value)
     version = ""
@@ -122,12 +150,23 @@ def _partition(
     )
 
 
+def _shown(text: str) -> str:
+    """A value as the name of its partition has it.
+
+    A text that is the name of no value gets one more pair of brackets: two partitions of one name
+    would be taken for one.
+    """
+    if text.strip("()") == NULL_NAME.strip("()") and text.startswith("("):
+        return f"({text})"
+    return text
+
+
 def read_partition(file: InputFile, columns: list[str], files: ExitStack) -> Any:
     """Give the schema of some columns of a partition, and its rows in batches."""
     import sqlalchemy as sa
 
-    table, engine = _reflected(file.url)
-    schema = pa.schema([(name, _arrow_type(table.c[name])) for name in columns])
+    table, engine = reflected(file.url)
+    schema = pa.schema([(name, arrow_type(table.c[name])) for name in columns])
     query = sa.select(*(table.c[name] for name in columns))
     if file.partition is not None:
         name, value = file.partition
@@ -138,10 +177,7 @@ def read_partition(file: InputFile, columns: list[str], files: ExitStack) -> Any
     def batches() -> Iterator[pa.RecordBatch]:
         try:
             with engine.connect() as opened:
-                # a cursor of the server: the driver would fetch all rows at once
-                streamed = opened.execution_options(stream_results=True, max_row_buffer=CHUNK_ROWS)
-                for rows in streamed.execute(query).partitions(CHUNK_ROWS):
-                    yield _batch(rows, schema, file)
+                yield from streamed(opened, query, schema, file)
         except sa.exc.SQLAlchemyError as error:
             kind = type(getattr(error, "orig", None) or error).__name__
             raise InputError(
@@ -151,9 +187,19 @@ def read_partition(file: InputFile, columns: list[str], files: ExitStack) -> Any
     return schema, batches()
 
 
+def streamed(
+    opened: sa.Connection, query: sa.Select[Any], schema: pa.Schema, file: InputFile
+) -> Iterator[pa.RecordBatch]:
+    """Give the rows of a query in batches, which a cursor of the server reads."""
+    # the driver would fetch all rows at once
+    options = {"stream_results": True, "max_row_buffer": CHUNK_ROWS}
+    for rows in opened.execute(query, execution_options=options).partitions(CHUNK_ROWS):
+        yield _batch(rows, schema, file)
+
+
 def names_of(file: InputFile) -> list[str]:
     """Return the names of the columns of a partition's table."""
-    table, _ = _reflected(file.url)
+    table, _ = reflected(file.url)
     return [column.name for column in table.columns]
 
 
@@ -173,15 +219,44 @@ def _batch(rows: Any, schema: pa.Schema, file: InputFile) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
-def _reflected(location: str) -> tuple[sa.Table, sa.Engine]:
+def partition_query(
+    location: str, partition_by: str | None, partitions: str | None, option: str
+) -> str:
+    """Write the query of the rows of the table ``URL#TABLE`` that a range of a column chooses.
+
+    - **partitions**: ``A..B``, or None for all rows
+    - **option**: with which the table was given, for messages
+
+    Raises `InputError` if there is no such table or column, or a value cannot be compared.
+    """
+    import sqlalchemy as sa
+
+    table, engine = reflected(location, option)
+    column = _column(table, partition_by, "table", "partition_by")
+    if column is None and partitions is not None:
+        raise InputError(
+            "--partition and --since choose values of a column: name it by --set "
+            "table.partition_by, such as table.partition_by=day."
+        )
+    query = sa.select(*table.columns)
+    if column is not None:
+        query = _within(query, column, partitions)
+    compiled = str(query.compile(engine, compile_kwargs={"literal_binds": True}))
+    if engine.dialect.paramstyle in ("format", "pyformat"):
+        compiled = compiled.replace("%%", "%")
+    # a colon before a word would be a parameter
+    return re.sub(r"(?<![:\w\\]):(?=\w)", r"\\:", compiled)
+
+
+def reflected(location: str, option: str = "--input") -> tuple[sa.Table, sa.Engine]:
     """Return a table with the columns that the database says, and the database's engine."""
     import sqlalchemy as sa
 
     connection, _, name = location.rpartition("#")
     address = without_secrets(location)
     if not connection or not name:
-        raise InputError(f"the input {address} names a database and no table: write URL#TABLE.")
-    engine = open_database(connection, "--input")
+        raise InputError(f"{option} {address} names a database and no table: write URL#TABLE.")
+    engine = open_database(connection, option, reads=True)
     schema, _, table = name.rpartition(".")
     try:
         database = sa.inspect(engine)
@@ -230,33 +305,58 @@ def _column(table: sa.Table, name: str | None, section: str, key: str) -> Any:
     return table.c[name]
 
 
-def _within(query: Any, column: Any, wanted: str | None, section: str) -> Any:
+def _within(query: Any, column: Any, wanted: str | None) -> Any:
     """Limit a query to the values ``A..B``, both included; an end may be left out."""
     if wanted is None:
         return query
-    first, dots, last = wanted.partition("..")
-    if not dots:
-        last = first
-    reader = READERS.get(column.type.python_type)
-    if reader is None:
-        raise InputError(
-            f"{section}.partitions: values of the column {column.name!r} have no order that can be "
-            "written: use a date, a number or a text."
-        )
-    for text, holds in ((first, column.__ge__), (last, column.__le__)):
-        if not text:
-            continue
-        try:
-            query = query.where(holds(reader(text)))
-        except ValueError:
-            raise InputError(
-                f"{section}.partitions is {wanted!r}: {text!r} is no value of the column "
-                f"{column.name!r}, such as 2026-11-01 of a date."
-            ) from None
+    first, last = range_of(wanted, column.name, column.type.python_type)
+    if first is not None:
+        query = query.where(column >= first)
+    if last is not None:
+        query = query.where(column <= last)
     return query
 
 
-def _arrow_type(column: Any) -> pa.DataType:
+def range_of(wanted: str, column: str | None, kind: type) -> tuple[Any, Any]:
+    """Read ``A..B``, or one value, as values of a column; None for an end that is left out.
+
+    Raises `InputError` for a type without an order, a text that is no value, or a reversed range.
+    """
+    first, dots, last = wanted.partition("..")
+    if not dots:
+        last = first
+    reader = READERS.get(kind)
+    if reader is None:
+        raise InputError(
+            f"--partition and --since: values of the column {column!r} have no order that can be "
+            "written: use a date, a number or a text."
+        )
+    ends = []
+    for text in (first, last):
+        try:
+            ends.append(reader(text) if text else None)
+        except ValueError:
+            raise InputError(
+                f"--partition {wanted}: {text!r} is no value of the column {column!r}, such as "
+                "2026-11-01 or today-7 of a date."
+            ) from None
+    if None not in ends and ends[0] > ends[1]:
+        raise InputError(
+            f"--partition {wanted} ends before it begins: write the smaller value first, "
+            f"{last}..{first}."
+        )
+    return ends[0], ends[1]
+
+
+def in_range(value: Any, ends: tuple[Any, Any]) -> bool:
+    """Whether a value is within the ends of `range_of`; a missing one is not."""
+    if value is None:
+        return False
+    first, last = ends
+    return (first is None or value >= first) and (last is None or value <= last)
+
+
+def arrow_type(column: Any) -> pa.DataType:
     """Return the type that a column is read as; an `InputError` for others."""
     try:
         python_type = column.type.python_type

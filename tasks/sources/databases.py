@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 import re
 from functools import lru_cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fsspec.registry import known_implementations, registry
 
 from evenhand.tasks.errors import InputError
+from evenhand.tasks.written_input import nearest_file
 
 if TYPE_CHECKING:
     import sqlalchemy
@@ -55,27 +57,55 @@ def is_database(address: str) -> bool:
     return re.match(r"(\$\w+|\$\{\w+\}|secret/[^#]+)#", address) is not None
 
 
-def open_database(connection: str, key: str) -> sqlalchemy.Engine:
+def open_database(connection: str, key: str, *, reads: bool = False) -> sqlalchemy.Engine:
     """Make the engine of a URL, of ``$NAME`` or of ``secret/NAME``.
 
-    Raises `InputError`, with the name of the option or key, if the URL is malformed or its driver
-    missing.
+    With `reads` a database that is a file must be there, since SQLite and DuckDB would make an
+    empty one. Raises `InputError`, with the name of the option or key, for a missing file, an unset
+    variable, a malformed URL or a missing driver.
     """
     import sqlalchemy
 
     address = _secret(connection, key)
+    variable = re.match(r"\$\{?(\w+)", connection)
+    if variable is not None and variable[1] not in os.environ:
+        raise InputError(
+            f"{key} names the variable {variable[1]}, which is not set: set it to the URL of the "
+            "database."
+        )
     if not address or address.startswith("$"):
         raise InputError(
             f"a database needs {key}: a SQLAlchemy URL, $NAME of a variable that has one, or "
             "secret/NAME of a Prefect block."
         )
     try:
-        return _engine(address)
+        engine = _engine(address)
     except (ImportError, sqlalchemy.exc.NoSuchModuleError):
         raise InputError(f"{key} cannot be used: {missing_package(address)}") from None
     except Exception as error:  # noqa: BLE001 - each driver has its own for a malformed URL
         reason = f"{key} cannot be used ({type(error).__name__}): it is no SQLAlchemy URL."
         raise InputError(reason) from None
+    if reads:
+        _require_file(engine, key)
+    return engine
+
+
+# Databases that are a file, and how the address of one in memory begins.
+IN_FILES = ("sqlite", "duckdb")
+NOT_IN_FILES = (":memory:", "file:", "md:", "motherduck:")
+
+
+def _require_file(engine: sqlalchemy.Engine, key: str) -> None:
+    """Raise `InputError` for the address of a file that does not exist."""
+    path = engine.url.database
+    if engine.dialect.name not in IN_FILES or not path or path.startswith(NOT_IN_FILES):
+        return
+    place = Path(path)
+    if not place.is_file():
+        raise InputError(
+            f"{key} names the database {path}, which does not exist{nearest_file(place)}: correct "
+            "the address."
+        )
 
 
 @lru_cache(maxsize=4)

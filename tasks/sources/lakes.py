@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -26,6 +27,11 @@ def lake_of(path: Path) -> Kind | None:
     return "delta" if (path / "_delta_log").is_dir() else None
 
 
+def is_lake(location: str) -> bool:
+    """Whether an address is the folder of a lake's table on this machine."""
+    return "://" not in location and lake_of(Path(location).expanduser()) is not None
+
+
 def open_lake(path: Path, kind: Kind, name: str) -> pa.RecordBatchReader:
     """Open the current version of a table, or of Iceberg that of a file of metadata; `name` is for
     messages.
@@ -37,12 +43,28 @@ def open_lake(path: Path, kind: Kind, name: str) -> pa.RecordBatchReader:
 
     metadata = path
     if kind == "iceberg":
-        metadata = _last_metadata(path, name)
-    try:
+        metadata = current_metadata(path, name)
+    with lake_errors(name, kind):
         if kind == "iceberg":
             schema, batches = _iceberg(metadata)
         else:
             schema, batches = _delta(path)
+
+    def blocks() -> Iterator[pa.RecordBatch]:
+        with lake_errors(name, kind):
+            for batch in batches:
+                yield batch.cast(schema)
+
+    return pa.RecordBatchReader.from_batches(schema, blocks())
+
+
+@contextmanager
+def lake_errors(name: str, kind: Kind) -> Iterator[None]:
+    """Make errors of the packages in this block an `InputError` of one line."""
+    try:
+        yield
+    except (MemoryError, InputError):
+        raise
     except ImportError:
         raise InputError(
             f"{name} is a table of {PRODUCTS[kind]}, which needs an optional extra: pip install "
@@ -50,17 +72,6 @@ def open_lake(path: Path, kind: Kind, name: str) -> pa.RecordBatchReader:
         ) from None
     except Exception as error:  # noqa: BLE001 - both packages have many
         raise _unreadable(name, kind, error) from None
-
-    def blocks() -> Iterator[pa.RecordBatch]:
-        try:
-            for batch in batches:
-                yield batch.cast(schema)
-        except MemoryError:
-            raise
-        except Exception as error:  # noqa: BLE001 - as above
-            raise _unreadable(name, kind, error) from None
-
-    return pa.RecordBatchReader.from_batches(schema, blocks())
 
 
 def _delta(folder: Path) -> tuple[pa.Schema, Iterable[pa.RecordBatch]]:
@@ -80,21 +91,28 @@ def _delta(folder: Path) -> tuple[pa.Schema, Iterable[pa.RecordBatch]]:
 
 
 def _iceberg(metadata: Path) -> tuple[pa.Schema, Iterable[pa.RecordBatch]]:
-    import pyarrow as pa
     from pyiceberg.table import StaticTable
 
     batches = StaticTable.from_metadata(str(metadata)).scan().to_arrow_batch_reader()
-    # pyiceberg reads text as large_string, and numbers its fields
+    return plain_schema(batches.schema), batches
+
+
+def plain_schema(schema: pa.Schema) -> pa.Schema:
+    """A schema with plain text and without metadata: pyiceberg reads text as large_string, and
+    numbers its fields.
+    """
+    import pyarrow as pa
+
     fields = []
-    for field in batches.schema:
+    for field in schema:
         kind = field.type
         if pa.types.is_large_string(kind):
             kind = pa.string()
         fields.append(pa.field(field.name, kind))
-    return pa.schema(fields), batches
+    return pa.schema(fields)
 
 
-def _last_metadata(path: Path, name: str) -> Path:
+def current_metadata(path: Path, name: str) -> Path:
     """The file of metadata with the highest number: ``v12.metadata.json`` or
     ``00012-ID.metadata.json``.
     """

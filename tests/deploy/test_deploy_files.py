@@ -108,7 +108,7 @@ def test_every_deployments_parameters_fit_its_flow() -> None:
         flow: Any = load_flow_from_entrypoint(item.entrypoint)
         flow.validate_parameters(item.parameters)
         flows.add(flow.name)
-    assert flows == {"retrain", "tune", "filter", "evaluate", "monitor"}
+    assert flows == {"retrain", "tune", "filter", "predict", "evaluate", "monitor"}
 
 
 @pytest.mark.parametrize("pool", ["process", "docker", "kubernetes"])

@@ -8,7 +8,6 @@ import signal
 import subprocess
 import sys
 import time
-from pathlib import Path
 
 import pytest
 import sqlalchemy as sa
@@ -18,11 +17,14 @@ from tests.flows.people import Done, make_people
 pytestmark = pytest.mark.long  # starts PostgreSQL, and the command seven times
 
 ROWS = 60_000
-DAYS = 30
+DAYS = 150  # so many that the quicker command is killed five times too
 KILLS = 5
 
 
-def test_kills_leave_every_row_once(postgres: str, published: Done, tmp_path: Path) -> None:
+@pytest.mark.parametrize("options", [(), ("--in-database",)])
+def test_kills_leave_every_row_once(
+    options: tuple[str, ...], postgres: str, published: Done
+) -> None:
     engine = sa.create_engine(postgres)
     people = make_people(ROWS, 1).to_pandas()
     people["key"] = [f"person-{number}" for number in range(ROWS)]
@@ -32,7 +34,7 @@ def test_kills_leave_every_row_once(postgres: str, published: Done, tmp_path: Pa
     command += ["people-gbdt", "--input", "$WAREHOUSE#public.people"]
     command += ["--output", "$WAREHOUSE#public.scored", "--set", "predict.partition_by=day"]
     command += ["--set", "predict.workers=1", "--direct", "--json"]
-    command += ["--store", str(published.store)]
+    command += ["--store", str(published.store), *options]
     environment = {**os.environ, "WAREHOUSE": postgres}
 
     def units() -> int:

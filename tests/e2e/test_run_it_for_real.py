@@ -90,6 +90,7 @@ def test_the_page_runs_for_real(shell: Shell, folder: Path) -> None:
                 "campaign-tune",
                 "campaign-proxy",
                 "arrivals",
+                "scores",
                 "challenger",
                 "drift",
             }
@@ -109,6 +110,7 @@ def test_the_page_runs_for_real(shell: Shell, folder: Path) -> None:
     assert statuses(folder, "campaign") == ["published", "up_to_date", "published", "published"]
     assert statuses(folder, "campaign-proxy") == ["published"]
     assert statuses(folder, "campaign-proxy-filter") == ["filtered"]
+    assert statuses(folder, "campaign-predict") == ["predicted"]
     assert statuses(folder, "campaign-monitor") == ["monitored"]
     ended = {
         (run["parameters"].get("job", "").rsplit("/", 1)[-1], run["state_name"])

@@ -4,14 +4,18 @@ either.
 
 from __future__ import annotations
 
+import datetime
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
+import sqlalchemy as sa
 
 from evenhand.flows.data_source import parse_data
 from evenhand.flows.job import TableSource
 from evenhand.tasks.errors import InputError
+from evenhand.tasks.sources.queries import check_query
 
 
 def test_a_known_table_needs_no_path() -> None:
@@ -101,3 +105,47 @@ def test_no_message_repeats_a_password(override: str) -> None:
     with pytest.raises(InputError) as caught:
         parse_data("adult", given)
     assert "secret" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("column", "partitions", "numbers"),
+    [
+        ("day", "2026-11-02..2026-11-03", [2, 3]),
+        ("day", "2026-11-02..", [2, 3]),
+        ("name", "50 % :x", [1]),
+        ("name", "it's", [3]),
+        ("a:b %", "2..3", [2, 3]),
+        (None, None, [1, 2, 3]),
+    ],
+)
+def test_a_range_of_a_table_is_a_query(
+    column: str | None, partitions: str | None, numbers: list[int], tmp_path: Path
+) -> None:
+    url = f"sqlite:///{tmp_path / 'warehouse.db'}"
+    engine = sa.create_engine(url)
+    days = [datetime.date(2026, 11, day) for day in (1, 2, 3)]
+    rows = pd.DataFrame({"name": ["50 % :x", "b", "it's"], "a:b %": [1, 2, 3], "day": days})
+    rows.to_sql("people", engine, index=False, dtype={"day": sa.Date()})
+    overrides = []
+    if column is not None:
+        overrides = [f"table.partition_by={column!r}", f'table.partitions="{partitions}"']
+    data = parse_data(f"{url}#people", overrides)
+    assert data.shown == f"{url}#people"
+    check_query(data.source["sql"])
+    with engine.connect() as opened:
+        chosen = opened.execute(sa.text(data.source["sql"])).fetchall()
+    engine.dispose()
+    assert [row[1] for row in chosen] == numbers
+
+
+@pytest.mark.parametrize(
+    ("overrides", "words"),
+    [
+        (["table.partitions=1.."], "write --data URL#TABLE"),
+        (["table.partition_by=day"], "write --data URL#TABLE"),
+    ],
+)
+def test_a_file_has_no_partitions(overrides: list[str], words: str, tmp_path: Path) -> None:
+    (tmp_path / "new.csv").write_text("a\n1\n")
+    with pytest.raises(InputError, match=words):
+        parse_data(str(tmp_path / "new.csv"), overrides)

@@ -14,6 +14,7 @@ from typer.testing import CliRunner, Result
 
 from evenhand.flows.cli import app
 from evenhand.tasks.filtering import table_inputs
+from evenhand.tasks.filtering.table_inputs import range_of, read_date
 from tests.flows.people import Done, make_people
 
 pytestmark = pytest.mark.usefixtures("flow_environment")
@@ -120,6 +121,11 @@ def test_without_partitions_the_table_is_one(run: Warehouse, address: str) -> No
         (("--set", "predict.watermark=at"), {}, "predict.watermark is 'at'"),
         (("--partition", "a..b"), {}, "'a' is no value of the column 'day'"),
         (("--partition", "2031-01-01.."), {}, "has no rows within 2031-01-01.."),
+        (
+            ("--partition", "2026-11-03..2026-11-01"),
+            {},
+            "--partition 2026-11-03..2026-11-01 ends before it begins",
+        ),
         (("--partition", "1..2"), {"by": None}, "set predict.partition_by"),
         (("--partition", "1..2", "--since", "1"), {}, "exclude each other"),
     ],
@@ -146,3 +152,46 @@ def test_the_output_is_not_the_input(run: Warehouse, published: Done, address: s
     done = CliRunner().invoke(app, command)
     assert done.exit_code == 2
     assert "is the input: choose another table" in done.stderr
+
+
+@pytest.mark.parametrize("kind", ["sqlite", "duckdb"])
+def test_a_mistyped_address_creates_no_file(published: Done, kind: str, tmp_path: Path) -> None:
+    (tmp_path / "warehouse.db").touch()
+    url = f"{kind}:///{tmp_path / 'warehuose.db'}"
+    command = ["predict", "people-gbdt", "--input", f"{url}#people", "--direct"]
+    command += ["--output", f"{url}#scored", "--store", str(published.store)]
+    done = CliRunner().invoke(app, command)
+    assert done.exit_code == 2
+    (line,) = done.stderr.splitlines()
+    assert "which does not exist (did you mean 'warehouse.db'?)" in line
+    assert [path.name for path in tmp_path.iterdir() if "ware" in path.name] == ["warehouse.db"]
+
+
+def test_a_day_may_be_relative_to_today() -> None:
+    today = datetime.datetime.now(datetime.UTC).date()
+    week = datetime.timedelta(days=7)
+    assert read_date("today-7") in (today - week, today - week + datetime.timedelta(days=1))
+    assert read_date("2026-11-01") == datetime.date(2026, 11, 1)
+    first, last = range_of("today-7..today", "day", datetime.date)
+    assert last - first == week
+    with pytest.raises(ValueError, match="Invalid isoformat"):
+        read_date("today+1")
+
+
+def test_an_unset_variable_is_named(published: Done, tmp_path: Path) -> None:
+    command = ["predict", "people-gbdt", "--input", "$NO_SUCH_WAREHOUSE#people", "--direct"]
+    command += ["--output", str(tmp_path / "out"), "--store", str(published.store)]
+    done = CliRunner().invoke(app, command)
+    assert done.exit_code == 2
+    assert "--input names the variable NO_SUCH_WAREHOUSE, which is not set" in done.stderr
+
+
+def test_partitions_are_counted_as_such(run: Warehouse, published: Done, address: str) -> None:
+    run("--partition", "2026-11-01")
+    command = ["predict", "people-gbdt", "--input", f"{address}#people", "--direct"]
+    command += ["--output", f"{address}#scored", "--store", str(published.store)]
+    done = CliRunner().invoke(app, [*command, "--set", "predict.partition_by=day"])
+    first, second = done.stdout.splitlines()[:2]
+    assert first == "partitions 3 predicted, 1 done before"
+    assert second.startswith("rows      90 of 90 predicted")
+    assert second.endswith(", with those of earlier runs")

@@ -23,7 +23,7 @@ from evenhand.tasks.errors import InputError, NotCarriedOut
 from evenhand.tasks.filtering.checks import RowFilter
 from evenhand.tasks.filtering.filter_bundle import FilterSettings, ProxyBundle
 from evenhand.tasks.filtering.filter_engine import UnitResult, UnitSpec, process_unit
-from evenhand.tasks.filtering.output import open_output
+from evenhand.tasks.filtering.output_places import open_output
 from evenhand.tasks.filtering.output_table import OutputTable, columns_of
 from tests.tasks.filtering.judged import filter_files
 
@@ -258,7 +258,7 @@ def test_every_type_is_read_back(url: str, tmp_path: Path) -> None:
     [
         ("sqlite:///x.db", "names a database and no table: write URL#TABLE"),
         ("sqlite:///x.db#a;b", "no table"),
-        ("$NOT_SET_HERE#t", "a database needs --output: a SQLAlchemy URL"),
+        ("$NOT_SET_HERE#t", "--output names the variable NOT_SET_HERE, which is not set"),
         ("postgresql://me:pass-word@h/db#t", "--output looks like it holds a credential"),
         ("nosuch://h/db#t", "no installed package serves nosuch://"),
         (
@@ -286,3 +286,14 @@ def test_an_unwritable_database_gets_a_line_without_credentials(
             filter_files(bundle, str(tmp_path / "a.parquet"), address, replace(SETTINGS))
         assert "pass-word" not in str(caught.value)
         assert "nowhere" not in str(caught.value)
+
+
+def test_a_schema_that_is_not_there_gets_one_line(tmp_path: Path) -> None:
+    for kind in ("sqlite", "duckdb"):
+        address = f"{kind}:///{tmp_path / kind}.db#mian.kept"
+        for ask in (OutputTable.note, lambda output: output.claim({})):
+            with pytest.raises(InputError, match=r"no schema 'mian'.*main"):
+                ask(OutputTable(address))
+    output = open_output(f"duckdb:///{tmp_path / 'duckdb'}.db#main.kept")
+    output.claim({"input": "people", "verb": "filter"})
+    assert output.note() == {"input": "people", "verb": "filter"}

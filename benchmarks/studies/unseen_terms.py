@@ -248,6 +248,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         entry = tables.get(chosen.table, {}).get(str(seed), {})
         if len(entry.get("models", {})) < wanted or len(entry.get("paired", {})) < len(RHOS):
             measure(split_of(store, chosen.table, seed), chosen.table, seed)
+    if chosen.table == "tweets":
+        write_result(RESULT, read_result(RESULT) | {"whole": True})
 
 
 if __name__ == "__main__":

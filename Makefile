@@ -104,7 +104,7 @@ bench: $(VENV)/.installed-dev
 	$(BIN)/python -m benchmarks.studies.tune_first_answer
 	$(BIN)/python -m benchmarks.page_generators.benchmark_pages
 
-# The five papers' tables and figures at their printed settings, and docs/papers/: about ten hours on two cores, most of
+# The five papers' tables and figures at their printed settings, and docs/papers/: about a day on two cores, most of
 # it DADI's figure 2 (PAPERS="budro faias" runs these alone). It goes on where an earlier call ended, and leaves out
 # tables that are neither in EVENHAND_DATA nor to be downloaded.
 papers: $(VENV)/.installed-dev

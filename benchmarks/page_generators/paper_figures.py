@@ -38,13 +38,16 @@ def statements(paper: str, item: Mapping[str, Any]) -> Iterator[str]:
         if result is None:
             yield f"  **No value of ours.** {reason}"
             continue
-        yield f"  {_verdict(result)}: {result.ours} ({result.basis}; `{result.command}`)."
+        yield f"  {verdict(result)}: {result.ours} ({result.basis}; `{result.command}`)."
         if reason:
             yield f"  {reason}"
     yield ""
 
 
-def _verdict(result: Answer) -> str:
+def verdict(result: Answer) -> str:
+    """Return in words whether a statement is true of ours."""
+    if result.holds and result.only_within_errors:
+        return "**True of ours within two standard errors, not by the means**"
     return "**True of ours**" if result.holds else "**Not true of ours**"
 
 
@@ -68,7 +71,7 @@ def _bars(paper: str, item: Mapping[str, Any]) -> Iterator[str]:
         yield ""
         for metric in metrics:
             result = paper_claims.faias_is_best(data, metric)
-            yield f"- {metric}: {_verdict(result).lower()}: {result.ours} ({result.basis})."
+            yield f"- {metric}: {verdict(result).lower()}: {result.ours} ({result.basis})."
             reason = reason_of(paper, f"{data} {metric}")
             if reason:
                 yield f"  {reason}"

@@ -26,7 +26,7 @@ def budget_table() -> Iterator[str]:
     if not rows:
         return
     best = chosen(rows)
-    yield "**The budget** of the row is not legible in our copy, and it decides whether SenSeI is below SenSR's balanced"
+    yield "**The budget** of the row is not legible in our copy, and it decides how near SenSeI is to SenSR's balanced"
     yield "accuracy: with a budget of 1e-4 nobody moves far, and the network stays near the plain one. As the paper says of its"
     yield f"own, budget and steps were chosen on an independent split (seed {INDEPENDENT_SPLIT}), here for the smallest mean of the four"
     yield "gaps:\n"

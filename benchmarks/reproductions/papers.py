@@ -19,14 +19,17 @@ from benchmarks.page_generators import paper_pages
 from benchmarks.reproductions import (
     dadi_curve,
     dadi_paper,
+    entropic_transport,
     german_differences,
     paper_surfaces,
     paper_times,
     proxies_paper,
+    sensei_budget,
 )
 from benchmarks.reproductions.paper_results import add_split, measure_split, splits_done
 from benchmarks.reproductions.paper_rows import PaperRow, rows_of
 from benchmarks.reproductions.printed_values import PAPERS
+from benchmarks.studies import inner_search, unseen_terms
 from evenhand.tasks.errors import InputError
 from evenhand.tasks.execution.store import Store
 
@@ -53,18 +56,27 @@ def _proxies(name: str) -> Part:
     return Part(f"proxies {name}", "proxies", name, lambda: proxies_paper.main([name]))
 
 
+def _households() -> None:
+    dadi_curve.main(["--table", "households"])
+
+
 PARTS: dict[str, tuple[Part, ...]] = {
     "budro": (
         Part("two clusters", "papers_surfaces", "budro", lambda: paper_surfaces.main(["budro"])),
         Part("German differences", "papers_german", "whole", german_differences.main),
         Part("table 10", "papers_times", "whole", lambda: paper_times.main([])),
+        Part("solvers", "papers_entropic", "whole", lambda: entropic_transport.main([])),
     ),
     "sensei": (
         Part("surfaces", "papers_surfaces", "sensei", lambda: paper_surfaces.main(["sensei"])),
+        Part("budget", "papers_sensei_budget", "whole", sensei_budget.main),
+        Part("search", "inner_search", "adult", lambda: inner_search.main(["adult"])),
+        Part("terms", "unseen_terms", "whole", lambda: unseen_terms.main([])),
     ),
     "dadi": (
         Part("loans", "dadi", "loans", lambda: dadi_paper.main(["loans"])),
         Part("figure 2", "papers_dadi_printed", "whole", lambda: dadi_curve.main([])),
+        Part("households", "papers_dadi_households", "whole", _households),
     ),
     "proxies": tuple(_proxies(name) for name in ("points", "curves", "shares", "compositions")),
 }

@@ -13,6 +13,7 @@ command goes on with the next model. ``--table templates`` takes the template se
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import os
 import sys
 import time
@@ -35,10 +36,12 @@ from evenhand.fairlib.methods.networks import (
     SenSeIClassifier,
 )
 from evenhand.fairlib.preprocessing.encoder import TableEncoder
+from evenhand.fairlib.preprocessing.sentences import MISSING_EXTRA
 from evenhand.flows.engine import DirectEngine, Steps
 from evenhand.flows.job_file import load_job
 from evenhand.flows.resolved_job import resolve
 from evenhand.flows.run import prepare
+from evenhand.tasks.errors import InputError
 from evenhand.tasks.execution.dataset import Dataset, read_dataset
 from evenhand.tasks.execution.step import StepContext
 from evenhand.tasks.execution.store import Store
@@ -239,6 +242,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--table", default="tweets", choices=("tweets", "templates"))
     parser.add_argument("--splits", type=int, default=3)
     chosen = parser.parse_args(arguments)
+    if importlib.util.find_spec("sentence_transformers") is None:
+        raise InputError(MISSING_EXTRA.format(name="minilm"))
     code_state()
     torch.set_num_threads(1)
     store = Store(os.environ.get("EVENHAND_STORE"))
@@ -248,6 +253,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         entry = tables.get(chosen.table, {}).get(str(seed), {})
         if len(entry.get("models", {})) < wanted or len(entry.get("paired", {})) < len(RHOS):
             measure(split_of(store, chosen.table, seed), chosen.table, seed)
+    if chosen.table == "tweets":
+        write_result(RESULT, read_result(RESULT) | {"whole": True})
 
 
 if __name__ == "__main__":

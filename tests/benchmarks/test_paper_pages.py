@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from benchmarks.common import DOCS, RESULTS
-from benchmarks.page_generators import paper_pages
+from benchmarks.page_generators import paper_figures, paper_pages
 from benchmarks.reproductions import paper_cells, paper_claims, paper_results
 from benchmarks.reproductions.paper_cells import Cell, cells, share
 from benchmarks.reproductions.paper_rows import ROWS, PaperRow, row_of, rows_of
@@ -194,3 +194,15 @@ def test_transcriptions_are_valid() -> None:
         for item in content["items"]:
             for row in item.get("rows", {}).values():
                 assert len(row) == len(item["columns"])
+
+
+def test_a_statement_that_holds_within_errors_only_says_so() -> None:
+    exact = paper_claims.Answer(True, "", "", "")
+    barely = paper_claims.Answer(True, "", "", "", only_within_errors=True)
+    missed = paper_claims.Answer(False, "", "", "", only_within_errors=True)
+    words = [paper_figures.verdict(answer) for answer in (exact, barely, missed)]
+    assert words == [
+        "**True of ours**",
+        "**True of ours within two standard errors, not by the means**",
+        "**Not true of ours**",
+    ]

@@ -9,7 +9,9 @@ import pytest
 
 from benchmarks.page_generators.sensei_paper_tables import answer_in_words
 from benchmarks.reproductions import paper_claims, unseen_terms
+from benchmarks.studies import unseen_terms as study
 from benchmarks.studies.unseen_terms import KNOWN, deviations, known_terms, paired
+from evenhand.tasks.errors import InputError
 
 
 def test_deviations_by_hand() -> None:
@@ -80,3 +82,9 @@ def test_more_consistency_and_less_deviation_are_better(
     splits = {"0": {"models": {}, "paired": {"5": {f"{kind}.unseen": [mean, 0.01]}}}}
     monkeypatch.setattr(unseen_terms, "read_result", lambda name: {"tables": {"tweets": splits}})
     assert f"SenSeI is {verdict} CLP at ρ = 5 " in answer_in_words("tweets", kind)
+
+
+def test_without_the_encoder_one_line_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(study.importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(InputError, match="pip install 'evenhand"):
+        study.main([])

@@ -22,8 +22,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 CONSTRAINTS = ROOT / "constraints.txt"
-IMAGE = "s3,server,comparators,dask"
-ALL = f"{IMAGE},otel,dev,docs,bench,audit"
+IMAGE = "s3,server,comparators,dask,otel"
+ALL = f"{IMAGE},dev,docs,bench,audit"
 
 
 def resolve(python: Path, extras: str, *options: str | Path) -> dict[str, tuple[str, str]]:

@@ -25,6 +25,10 @@ if TYPE_CHECKING:
         ReweighedLogisticClassifier,
     )
     from evenhand.fairlib.methods.comparators.reduction import ExponentiatedGradientClassifier
+    from evenhand.fairlib.methods.comparators.sklearn_estimators import (
+        SklearnBoostingClassifier,
+        SklearnForestClassifier,
+    )
     from evenhand.fairlib.methods.dadi.dadi_classifier import DADIClassifier
     from evenhand.fairlib.methods.faias.faias_classifier import FAIASClassifier
     from evenhand.fairlib.methods.gbdt import GBDTClassifier
@@ -77,6 +81,8 @@ __all__ = [
     "ProxyTree",
     "ReweighedGBDTClassifier",
     "ReweighedLogisticClassifier",
+    "SklearnBoostingClassifier",
+    "SklearnForestClassifier",
     "SenSeIClassifier",
     "SenSeIRegressor",
     "SensitiveSubspace",
@@ -115,6 +121,8 @@ if not TYPE_CHECKING:
         "ProxyTree": "evenhand.fairlib.proxies.tree",
         "ReweighedGBDTClassifier": "evenhand.fairlib.methods.preprocessed_gbdt",
         "ReweighedLogisticClassifier": "evenhand.fairlib.methods.comparators.logistic",
+        "SklearnBoostingClassifier": "evenhand.fairlib.methods.comparators.sklearn_estimators",
+        "SklearnForestClassifier": "evenhand.fairlib.methods.comparators.sklearn_estimators",
         "SenSeIClassifier": "evenhand.fairlib.methods.networks.sensei",
         "SenSeIRegressor": "evenhand.fairlib.methods.networks.regression",
         "SensitiveSubspace": "evenhand.fairlib.distances.sensitive_subspace",

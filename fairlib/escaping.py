@@ -59,6 +59,11 @@ def terminal_text(text: str) -> str:
     return _UNPRINTABLE_AT_TERMINAL.sub("?", text.replace("\r\n", "\n"))
 
 
+def one_line(text: str) -> str:
+    """Write a text on one line: a line break of others begins no line of ours."""
+    return " ".join(text.splitlines())
+
+
 def markdown_text(value: Any) -> str:
     """Write a value on one line that Markdown and HTML show as it is: no markup, link, mention or
     tag.

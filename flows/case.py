@@ -29,6 +29,7 @@ from evenhand.tasks.execution.store import Store
 from evenhand.tasks.registry.bundle import Bundle, open_bundle
 from evenhand.tasks.registry.client import case_terms, tracking_uri
 from evenhand.tasks.registry.ledger import actor, search_for_alternatives
+from evenhand.tasks.registry.policy import LONGEST_REASON
 from evenhand.tasks.registry.policy_terms import evaluating_version
 
 # Reported for a law from 2027 (not verified): records of adverse decisions for three years.
@@ -247,12 +248,25 @@ def _wanted(options: CaseOptions, model: ExplainedModel, store: Store) -> Wanted
     )
 
 
+def today() -> datetime.date:
+    """The day in UTC, as all times of records are: it is the same on every machine."""
+    return datetime.datetime.now(datetime.UTC).date()
+
+
+def last_day_of(keep_days: int) -> datetime.date:
+    """The last day of a case of today; an `InputError` if the calendar has no such day."""
+    try:
+        return today() + datetime.timedelta(days=keep_days)
+    except OverflowError:
+        raise InputError(f"--keep-days {keep_days}: there is no such day; give fewer.") from None
+
+
 def _content(
     options: CaseOptions, model: ExplainedModel, person: Person, parts: Mapping[str, Any]
 ) -> dict[str, Any]:
     """The content of a case file."""
     bundle = model.bundle
-    last_day = datetime.date.today() + datetime.timedelta(days=options.keep_days)
+    last_day = last_day_of(options.keep_days)
     model_in_words = bundle.name
     if bundle.version is not None:
         model_in_words = f"{bundle.name}, version {bundle.version}"
@@ -284,11 +298,12 @@ def _content(
 
 def review(cases: CaseStore, case: str, outcome: str, reason: str) -> dict[str, Any]:
     """Record what a person who looked at a case decided."""
-    content = cases.read(case)
+    if len(reason) > LONGEST_REASON:
+        raise InputError(
+            f"the reason has {len(reason):,} characters: give at most {LONGEST_REASON:,}."
+        )
     entry = {"when": now(), "who": actor(), "outcome": outcome, "reason": reason}
-    content["reviews"] = [*content["reviews"], entry]
-    _update(cases, "review", content)
-    return content
+    return _update(cases, "review", case, "reviews", entry)
 
 
 @dataclass(frozen=True)
@@ -326,9 +341,7 @@ def replay(
         "result": outcome.result,
         "is_identical": outcome.is_identical,
     }
-    content["replays"] = [*content["replays"], entry]
-    _update(cases, "replay", content)
-    return replace(outcome, content=content)
+    return replace(outcome, content=_update(cases, "replay", case, "replays", entry))
 
 
 def replayed(
@@ -381,14 +394,23 @@ def _as_text(
     return typed
 
 
-def _update(cases: CaseStore, kind: str, content: dict[str, Any]) -> None:
-    """Write a case anew, with the letter and as PDF if it had them."""
-    folder = cases.place(content["case"])
-    with_letter = (folder / LETTER).is_file()
-    with_pdf = (folder / pdf_name(PAGE)).is_file()
-    files = pages(content, with_letter=with_letter, with_pdf=with_pdf)
+def _update(
+    cases: CaseStore, kind: str, case: str, part: str, entry: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Add an entry to a part of a case and write it anew, with the letter and as PDF if it had
+    them.
+
+    The case is read within the lock: what others added meanwhile stays.
+    """
     with cases.writing():
+        content = cases.read(case)
+        content[part] = [*content[part], entry]
+        folder = cases.place(case)
+        with_letter = (folder / LETTER).is_file()
+        with_pdf = (folder / pdf_name(PAGE)).is_file()
+        files = pages(content, with_letter=with_letter, with_pdf=with_pdf)
         cases.update(kind, content, files)
+    return content
 
 
 def expired(cases: CaseStore, day: datetime.date) -> list[str]:

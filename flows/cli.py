@@ -714,15 +714,24 @@ def refuse(
 @command("app", "as_json", "store_url", name="app")
 def serve_app(
     host: str = option(
-        "--host", "Address to listen on; any but this machine's needs --users.", HERE
+        "--host", "Address to listen on; any but this machine's needs --users or --proxy.", HERE
     ),
     port: int = option("--port", "Port to listen on; 0 takes a free one.", 0),
     allow_changes: bool = option(
         "--allow-changes", "Let approvers approve, refuse, promote and roll back.", False
     ),
     users: Path | None = option("--users", "YAML file of names, password hashes and roles."),
+    proxy: Path | None = option(
+        "--proxy", "YAML file of a proxy that signs people in (OpenID Connect), and of roles."
+    ),
     hostname: list[str] | None = option(
         "--hostname", "Name by which browsers reach it through a proxy; may be repeated."
+    ),
+    jobs: Path | None = option(
+        "--jobs", "Folder of jobs that owners and approvers may run, besides the shipped ones."
+    ),
+    is_demo: bool = option(
+        "--demo", "Fill the store with the demonstration's models, a challenger and cases.", False
     ),
     hash_password: bool = option(
         "--hash-password", "Ask for a password, print its hash for --users, and end.", False

@@ -376,8 +376,14 @@ def _has_telemetry() -> bool:
 def _write_and_report(
     store: Store, verdict: Verdict, finished: Mapping[str, FinishedStep], started_ns: int
 ) -> None:
-    """Write a verdict, record its measurements, and log how the run has ended."""
-    write_verdict(store, verdict)
+    """Write a verdict, record its measurements, and log how the run has ended.
+
+    Raises `EvenhandError` if the verdict cannot be written, as on the full disk that ended the run.
+    """
+    try:
+        write_verdict(store, verdict)
+    except OSError as error:
+        raise describe_fault(error) from None
     if _has_telemetry() and telemetry.prepare():
         telemetry.record(verdict, finished, started_ns)
     with logs.of_run(verdict.run_id):

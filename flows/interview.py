@@ -111,12 +111,12 @@ class Interview:
     def why(self, name: str) -> str:
         """Why this question is the next one."""
         worth = self.agent.questionnaire.worth(self.answers, excluded=self.declined)
-        left = "it is the only question left"
+        subject = "This is the only question left"
         if len(worth) > 1:
-            left = f"of the {len(worth)} questions left it is worth the most to the model"
+            subject = f"Of the {len(worth)} questions left, the model values this answer most"
         return (
-            f"{left[0].upper()}{left[1:]}: {_nats(worth[name])} more than to decide now, when what "
-            "it would help is weighed against what it would reveal."
+            f"{subject}: it should help more than it reveals, by {_nats(worth[name])} of the "
+            "model's reward."
         )
 
     def cost(self, name: str) -> list[str]:
@@ -129,7 +129,7 @@ class Interview:
         if reveals is not None:
             sentences.append(
                 f"What it reveals: this answer alone predicts {attributes} with AUC {reveals:.2f}, "
-                f"where 0.50 is chance and 1 is perfect."
+                "where 0.50 is chance and 1 is perfect."
             )
         if helps is not None:
             sentences.append(f"What it helps: it alone predicts the outcome with AUC {helps:.2f}.")

@@ -73,6 +73,7 @@ def _step_task(name: str) -> Task[..., Any]:
         inputs: dict[str, dict[str, Any]],
         execution: ExecutionContext,
     ) -> Any:
+        report = report_progress(step, prefect=True)
         try:
             record, cached = run_step(
                 Store(store_url),
@@ -80,9 +81,10 @@ def _step_task(name: str) -> Task[..., Any]:
                 key,
                 parameters,
                 {label: Artifact(**item) for label, item in inputs.items()},
-                report_progress(step, prefect=True),
+                report,
                 execution,
             )
+            report.finish()
         except (EvenhandError, OSError):
             raise
         except Exception as error:
@@ -126,6 +128,7 @@ def fetch_task(store_url: str, source: dict[str, Any]) -> dict[str, dict[str, An
         files = fetch_source(
             Store(store_url), source, progress=lambda done, total: report(done, total, {})
         )
+    report.finish()
     return {name: asdict(artifact) for name, artifact in files.items()}
 
 

@@ -9,6 +9,7 @@ from contextlib import suppress
 from datetime import datetime
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
+from uuid import UUID
 
 from evenhand.flows.runtime import make_prefect_home, prepare_environment, wait_for_server
 
@@ -16,7 +17,12 @@ make_prefect_home(prepare_environment())  # before Prefect reads its settings
 
 import httpx  # noqa: E402
 from prefect import flow, task  # noqa: E402
-from prefect.artifacts import create_markdown_artifact, create_table_artifact  # noqa: E402
+from prefect.artifacts import (  # noqa: E402
+    create_link_artifact,
+    create_markdown_artifact,
+    create_table_artifact,
+)
+from prefect.client.orchestration import get_client  # noqa: E402
 from prefect.deployments import run_deployment  # noqa: E402
 from prefect.exceptions import PrefectException  # noqa: E402
 from prefect.futures import as_completed  # noqa: E402
@@ -37,7 +43,7 @@ from evenhand.flows.job_file import load_job  # noqa: E402
 from evenhand.flows.prefect_engine import HOUR_S, TASK, PrefectEngine, open_store  # noqa: E402
 from evenhand.flows.resolved_job import resolve  # noqa: E402
 from evenhand.flows.run import up_to_date  # noqa: E402
-from evenhand.flows.run_events import emit, refusal_of  # noqa: E402
+from evenhand.flows.run_events import emit, links, log_lines, outcome, refusal_of  # noqa: E402
 from evenhand.flows.sweep import Grid, PointResult, make_grid  # noqa: E402
 from evenhand.flows.tune_plan import make_plan  # noqa: E402
 from evenhand.flows.workers import make_pool  # noqa: E402
@@ -129,6 +135,9 @@ def _add_artifacts(
     create_markdown_artifact(
         markdown=text, key=_key(name, summary), description=f"Summary of {run_id}"
     )
+    for kind, (address, link_text) in links(verdict).items():
+        key = _key(name, f"{summary}-{kind}-link")
+        create_link_artifact(link=address, link_text=link_text, key=key)
 
 
 def _summary(verdict: Verdict, *lines: str) -> str:
@@ -136,7 +145,7 @@ def _summary(verdict: Verdict, *lines: str) -> str:
     address.
     """
     report = f"Report: {markdown_code(verdict.artifacts.get('report', ''))}"
-    head = f"**{verdict.status}** — run {markdown_code(verdict.run_id)}"
+    head = f"**{outcome(verdict)}** — run {markdown_code(verdict.run_id)}"
     refused = "\n".join(f"- {markdown_text(text)}" for text in _refusals(verdict))
     return "\n\n".join(line for line in (head, refused, *lines, report) if line)
 
@@ -145,11 +154,25 @@ def _refusals(verdict: Verdict) -> list[str]:
     return [result["text"] for result in verdict.gates.get("results", []) if not result["passed"]]
 
 
+def _conclude(verdict: Verdict) -> None:
+    """Write the verdict to the flow run's log, and add its outcome to the flow run's name."""
+    logger = get_run_logger()
+    for level, line in log_lines(verdict):
+        logger.log(level, "%s", line)
+    if not flow_run.id:
+        return
+    # a name is no reason to fail a run
+    with suppress(PrefectException, httpx.HTTPError, RuntimeError):
+        name = f"{flow_run.name} ({outcome(verdict)})"
+        with get_client(sync_client=True) as client:
+            client.update_flow_run(UUID(str(flow_run.id)), name=name)
+
+
 def _result_of(verdict: Verdict) -> dict[str, Any]:
     """Return the flow's result; raise if the exit code is not 0, so that the flow run shows as
     failed.
     """
-    get_run_logger().info("%s: %s", verdict.run_id, verdict.status)
+    _conclude(verdict)
     if verdict.exit_code != 0:
         raise refusal_of(verdict, verdict.error or "; ".join(_refusals(verdict)))
     return verdict.to_dict()
@@ -183,7 +206,7 @@ def retrain(
     if only_if_changed:
         unchanged = up_to_date(resolved, opened, name, engine)
         if unchanged is not None:
-            get_run_logger().info("%s", "; ".join(unchanged.notes))
+            _conclude(unchanged)
             emit(unchanged, resolved.model_name)
             return unchanged.to_dict()
     verdict = retraining.execute(resolved, opened, name, engine)
@@ -302,7 +325,18 @@ def judge_files(plan: FilesPlan, store_url: str, run_id: str, keep_idle: bool) -
     from evenhand.flows import file_runs  # lazily, here and below: it imports scikit-learn
 
     reporter = report_progress(plan.verb, prefect=True)
-    return file_runs.execute(plan, Store(store_url), run_id, reporter, keep_idle=keep_idle)
+    verdict = file_runs.execute(plan, Store(store_url), run_id, reporter, keep_idle=keep_idle)
+    reporter.finish()
+    return verdict
+
+
+def _rows_in_words(verdict: Verdict, done: str) -> str:
+    """Say how many rows and files a run over files has read, and what became of them."""
+    numbers = {name: int(value or 0) for name, value in verdict.metrics.items()}
+    text = f"{numbers['rows_in']:,} rows read, {numbers['rows_out']:,} {done}"
+    text += f", {numbers['rows_set_aside']:,} set aside. "
+    text += f"Files: {numbers[f'files_{done}']:,} now, {numbers['files_done_before']:,} before"
+    return f"{text}, {numbers['files_failed']:,} failed."
 
 
 def _run_over_files(plan: FilesPlan, store: str | None, run_id: str | None) -> dict[str, Any]:
@@ -312,11 +346,15 @@ def _run_over_files(plan: FilesPlan, store: str | None, run_id: str | None) -> d
     opened = open_store(store)
     verdict = judge_files(plan, opened.url, run_id or new_run_id(plan.run_name), run_id is not None)
     if verdict.status == "up_to_date":
-        get_run_logger().info("%s", "; ".join(verdict.notes))
+        _conclude(verdict)
         return verdict.to_dict()
     rows = [{"measure": key, "value": value} for key, value in verdict.metrics.items()]
     name = plan.run_name.removesuffix(f"-{plan.verb}")
-    _add_artifacts(verdict, name, plan.verb, f"{plan.verb}-report", _summary(verdict), rows)
+    lines = [_rows_in_words(verdict, plan.done)]
+    if verdict.error:
+        lines.append(markdown_text(verdict.error))
+    text = _summary(verdict, *lines)
+    _add_artifacts(verdict, name, plan.verb, f"{plan.verb}-report", text, rows)
     if verdict.exit_code != 0:
         raise InputError(str(verdict.error))
     return _result_of(verdict)

@@ -759,7 +759,7 @@ def _versions_of(uri: str, name: str, tag: str, digest: str) -> list[str]:
         from mlflow import MlflowException
 
         try:
-            versions = client.search_model_versions(f"name = '{name}'")
+            versions = client.search_model_versions(registry.named(name))
         except MlflowException as error:
             if error.error_code in registry.ABSENT:
                 return []

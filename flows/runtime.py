@@ -5,8 +5,10 @@ server.
 from __future__ import annotations
 
 import atexit
+import base64
 import contextlib
 import ctypes
+import json
 import logging
 import os
 import secrets
@@ -189,7 +191,7 @@ def start_temporary_server(timeout_s: float, *, services: bool = False) -> Calla
     `NotCarriedOut` if there is no answer within the time limit, or the server ended.
     """
     if os.environ.get("PREFECT_API_URL"):
-        return wait_for_server
+        return check_server
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = int(probe.getsockname()[1])
@@ -216,6 +218,32 @@ def wait_for_server() -> None:
                 f"the Prefect server at {without_secrets(address)} does not answer: check "
                 "PREFECT_API_URL, or run with --direct."
             ) from None
+
+
+def check_server() -> None:
+    """Return when the Prefect server at ``PREFECT_API_URL`` answers and has this client's major
+    version.
+
+    Raises `NotCarriedOut` in one line otherwise; Prefect's own check ends a run in its middle.
+    """
+    wait_for_server()
+    address = os.environ.get("PREFECT_API_URL", "")
+    request = urllib.request.Request(f"{address}/admin/version")
+    password = os.environ.get("PREFECT_API_AUTH_STRING")
+    if password:
+        token = base64.b64encode(password.encode()).decode()
+        request.add_header("Authorization", f"Basic {token}")
+    try:
+        with urllib.request.urlopen(request, timeout=20) as answer:
+            version = str(json.loads(answer.read()))
+    except (OSError, ValueError):
+        return  # whatever is wrong, Prefect says it: a wrong password, or no such address
+    installed = metadata.version("prefect")
+    if version.partition(".")[0] != installed.partition(".")[0]:
+        raise NotCarriedOut(
+            f"the Prefect server at {without_secrets(address)} is version {version}, and this "
+            f"client is {installed}: install the same major version here, or upgrade the server."
+        )
 
 
 class _Server:

@@ -21,6 +21,7 @@ NAME = "evenhand"
 LOST = "evenhand-lost-runs"
 STUCK = "evenhand-stuck-runs"
 AGAIN = "evenhand-run-again"
+CHALLENGER = "evenhand-challenger"
 # All automations of ours; those of an alert are named after it.
 PREFIX = "evenhand-"
 # Beginning of the message of a state whose run raised one of our refusals.
@@ -172,6 +173,13 @@ class Notifications(Section):
     """URL that gets a POST with the JSON object {"subject": …, "body": …}."""
     email: str | None = None
     """An Apprise address, such as mailtos://user:password@smtp.example.org?from=…&to=…"""
+    challenger_webhook: str | None = None
+    """URL that gets a POST when a run has published a challenger, to start its evaluation in CI:
+    {"event_type": "challenger", "client_payload": {"model": "models:/NAME/VERSION"}}, as
+    https://api.github.com/repos/OWNER/NAME/dispatches takes it.
+    """
+    challenger_token: str | None = None
+    """Token that the POST to `challenger_webhook` carries as `Authorization: Bearer`."""
     lost_after_seconds: Annotated[int, Field(ge=60)] = 120
     """Seconds without a heartbeat after which a deployed run is marked as crashed."""
     begin_within_seconds: Annotated[int, Field(ge=60)] = 900
@@ -198,9 +206,10 @@ def read_notifications(path: Path) -> Notifications:
         )
     except ValidationError as error:
         raise explained(error, f"{path}: ") from None
-    webhook = notifications.webhook
-    if webhook and not re.match(r"https?://[^/\s]", webhook):
-        raise InputError(f"{path}: webhook is not an http:// or https:// address.")
+    for key in ("webhook", "challenger_webhook"):
+        address = getattr(notifications, key)
+        if address and not re.match(r"https?://[^/\s]", address):
+            raise InputError(f"{path}: {key} is not an http:// or https:// address.")
     email = notifications.email
     if email and not re.match(r"mailtos?://[^/\s]", email):
         raise InputError(f"{path}: email is not an Apprise address (mailto:// or mailtos://).")
@@ -223,11 +232,16 @@ def configure_server(wanted: Notifications) -> list[str]:
         with get_client(sync_client=True) as client:
             for channel, block in _blocks(wanted):
                 identifiers[channel] = block.save(f"{NAME}-{channel}", overwrite=True)
-            for name in (NAME, LOST, STUCK, AGAIN, *map(_name_of, ALERTS)):
+            challenger = None
+            if wanted.challenger_webhook:
+                challenger = _challenger_block(wanted).save(CHALLENGER, overwrite=True)
+            for name in (NAME, LOST, STUCK, AGAIN, CHALLENGER, *map(_name_of, ALERTS)):
                 for old in client.read_automations_by_name(name):
                     client.delete_automation(old.id)
         for automation in automations_of(wanted, channels_of(identifiers)):
             automation.create()
+        if challenger is not None:
+            _on_challenger(challenger).create()
     except (httpx.HTTPError, PrefectException, RuntimeError) as error:
         raise NotCarriedOut(
             f"the Prefect server at {os.environ.get('PREFECT_API_URL')} gave no valid answer "
@@ -453,6 +467,50 @@ def _on_overdue_model(wanted: Notifications, notify: Channels) -> Any:
     return Automation(
         name=_name_of("overdue"), description=about, trigger=trigger, actions=notify(subject, body)
     )
+
+
+def _challenger_block(wanted: Notifications) -> Any:
+    """Build the block that starts an evaluation in CI; its address and token are secrets."""
+    from prefect.blocks.notifications import CustomWebhookNotificationBlock
+    from prefect.types import SecretDict
+
+    secrets = {"address": str(wanted.challenger_webhook)}
+    headers = {"Accept": "application/json"}
+    if wanted.challenger_token:
+        secrets["token"] = wanted.challenger_token
+        headers["Authorization"] = "Bearer {{token}}"
+    return CustomWebhookNotificationBlock(
+        name=CHALLENGER,
+        url="{{address}}",
+        json_data={"event_type": "challenger", "client_payload": {"model": "{{body}}"}},
+        headers=headers,
+        secrets=SecretDict(secrets),
+        params=None,
+        form_data=None,
+        cookies=None,
+    )
+
+
+def _on_challenger(block: UUID) -> Any:
+    """Start the evaluation of each version that a run publishes as challenger."""
+    from prefect.automations import Automation
+    from prefect.events import EventTrigger, Posture, ResourceSpecification
+    from prefect.events.actions import SendNotification
+
+    labels: dict[str, str | list[str]] = {
+        "prefect.resource.id": "evenhand.model.*",
+        "evenhand.alias": "challenger",
+    }
+    trigger = EventTrigger(
+        expect={PUBLISHED},
+        match=ResourceSpecification(labels),
+        posture=Posture.Reactive,
+        threshold=1,
+    )
+    model = "models:/{{ event.payload.model }}/{{ event.payload.version }}"
+    send = SendNotification(block_document_id=block, subject="challenger", body=model)
+    about = "Starts the evaluation of a challenger in CI."
+    return Automation(name=CHALLENGER, description=about, trigger=trigger, actions=[send])
 
 
 def _blocks(wanted: Notifications) -> list[tuple[str, Any]]:

@@ -222,7 +222,9 @@ class ServingRunner(Runner):
                 )
             if verdict is None:
                 return False
-            await self._client.update_flow_run(run.id, name=name_of_run(run.parameters))
+            await self._client.update_flow_run(
+                run.id, name=f"{name_of_run(run.parameters)} (up to date)"
+            )
             note = "; ".join(verdict.notes)
             flow_run_logger(run).info("%s", note)
             states: list[State[Any]] = [Running(), Completed(message=note)]

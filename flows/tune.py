@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from evenhand.fairlib.tuning.budget import Budget, cpu_seconds_of_processes
-from evenhand.fairlib.tuning.study import Trial, answer
+from evenhand.fairlib.tuning.study import BY_VALUE, Trial, answer
 from evenhand.flows import classifier_jobs as classifier
 from evenhand.flows.engine import (
     Engine,
@@ -28,10 +28,15 @@ from evenhand.flows.engine import (
 from evenhand.flows.resolved_job import ResolvedJob
 from evenhand.flows.run import prepare, run_to_gate
 from evenhand.flows.tune_alternatives import (
+    MOST_COMPARED,
+    UTILITY_CONFIDENCE,
+    HeldAlternative,
     against_champion,
+    better_alternatives,
     certificate,
     champion_of,
     equally_good,
+    held_alternative,
     multiplicity_document,
     record_content,
 )
@@ -131,14 +136,21 @@ def execute(
         rows = searched.rows
         trials = searched.trials
         interruption = searched.interruption
+        held = _held_alternative(searched, store)
         document = study_document(
-            rows.identity, plan.tune.prefer, searched.study.folder.name, trials
+            rows.identity,
+            plan.tune.prefer,
+            searched.study.folder.name,
+            trials,
+            None if held is None else held.trial,
         )
         document |= progress.first_answers()
         verdict.status = "evaluated"
         verdict.exit_code = 0
         documents: dict[str, Any] = {"tuning": document}
         chosen = answer(plan.aim, trials, plan.tune.prefer)
+        if held is not None:
+            chosen = held.trial
         if chosen is None and not any(trial.error for trial in trials):
             raise NotCarriedOut(_write_unjudged(plan, ONE_MODEL))
         if chosen is None:
@@ -152,21 +164,29 @@ def execute(
                         plan, chosen, rows, document, verdict, engine, store, budget=budget
                     )
             _write_job(plan, chosen, rows, document, verdict, interruption, deadline)
-            _add_certificate(plan, searched, store, steps, document)
+            _add_certificate(searched, store, document, held)
             if "alternative" in document:
                 documents["alternative"] = document["alternative"]
                 _judge_gap(document["alternative"], verdict)
                 _record_alternative(document, store)
         document["seconds"] = round(budget.spent, 1)
-        document["notes"] = [*old_spellings(plan.tune), *notes_of(document)]
-        folder = RunFolder(store, verdict)
-        folder.write_json("tuning", "tuning.json", document, "the study as JSON")
-        verdict.notes += document["notes"]
-        folder.write_report("tune", documents, {"made": [["The search", facts(plan, document)]]})
+        _write_study(plan, documents, store, verdict)
     if prefect and interruption is not None:
         # the flow run is cancelled, not completed
         raise interruption
     return verdict
+
+
+def _write_study(
+    plan: TunePlan, documents: Mapping[str, Any], store: Store, verdict: Verdict
+) -> None:
+    """Write the study as JSON and its page, and put its notes into the verdict."""
+    document = documents["tuning"]
+    document["notes"] = [*old_spellings(plan.tune), *notes_of(document)]
+    folder = RunFolder(store, verdict)
+    folder.write_json("tuning", "tuning.json", document, "the study as JSON")
+    verdict.notes += document["notes"]
+    folder.write_report("tune", documents, {"made": [["The search", facts(plan, document)]]})
 
 
 def budget_of(plan: TunePlan, started: float, cpu_before: float | None) -> Budget:
@@ -299,21 +319,63 @@ def _against_champion(
     return plan, Rows.read(plan, steps)
 
 
+def _held_alternative(searched: Searched, store: Store) -> HeldAlternative | None:
+    """Return the alternative with the least disparity that keeps its utility on unseen rows; None
+    if there is none, the values decide, or a model is searched for something else.
+    """
+    plan = searched.plan
+    alternative = plan.alternative
+    level = plan.tune.confidence or UTILITY_CONFIDENCE
+    if alternative is None or level == BY_VALUE or not _has_champion(searched):
+        return None
+    champion = champion_of(searched.trials)
+    candidates = better_alternatives(plan.aim, searched.trials)[:MOST_COMPARED]
+    decisions = {}
+    for trial in candidates:
+        for decided in decisions_of(plan, searched.rows, store, [trial]):
+            decisions[trial.number] = decided
+    reference = decisions_of(plan, searched.rows, store, [champion])
+    if not reference:
+        return None
+    test_share = plan.resolved.job.split.test
+    data = read_dataset(store.fetch(searched.rows.train))
+    return held_alternative(
+        alternative,
+        candidates,
+        decisions,
+        reference[0],
+        data.y,
+        level=level,
+        unseen=test_share / (1 - test_share),
+        favourable=plan.resolved.contract.label.favourable_code,
+        seed=plan.resolved.job.seed,
+    )
+
+
+def _has_champion(searched: Searched) -> bool:
+    """Whether the champion of a search for alternatives was judged."""
+    return any(trial.kind == JOB for trial in searched.trials)
+
+
 def _add_certificate(
-    plan: TunePlan, searched: Searched, store: Store, steps: Steps, document: dict[str, Any]
+    searched: Searched, store: Store, document: dict[str, Any], held: HeldAlternative | None
 ) -> None:
     """Add what the search shows about alternatives; nothing where it is for other models, or the
     champion was not judged.
     """
+    plan = searched.plan
     alternative = plan.alternative
-    if alternative is None or not any(trial.kind == JOB for trial in searched.trials):
+    if alternative is None or not _has_champion(searched):
         return
     stream = searched.study.stream()
     content = certificate(
         plan.aim, alternative, searched.trials, stream, seed=plan.resolved.job.seed
     )
+    champion = champion_of(searched.trials)
+    if held is not None:
+        content["held"] = held.to_json(plan.aim, champion)
     good = equally_good(plan.aim, searched.trials, len(alternative.no_worse))
-    reference = decisions_of(plan, searched.rows, store, [champion_of(searched.trials)])
+    reference = decisions_of(plan, searched.rows, store, [champion])
     if reference:
         data = read_dataset(store.fetch(searched.rows.train))
         content["multiplicity"] = multiplicity_document(

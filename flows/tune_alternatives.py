@@ -37,6 +37,8 @@ GAIN_LEVEL = 0.9
 LONGER = 10.0
 # Most models that are compared with the champion person by person.
 MOST_COMPARED = 300
+# Chance that unseen rows keep the utility, which the alternative of the tuned job has.
+UTILITY_CONFIDENCE = 0.9
 
 
 @dataclass(frozen=True)
@@ -238,8 +240,91 @@ def certificate(
         "tail": gain.tail,
         "shape": gain.shape,
         "p_value": gain.p_value,
+        "held": None,
         "multiplicity": None,
     }
+
+
+@dataclass(frozen=True)
+class HeldAlternative:
+    """An alternative that keeps its utility on unseen rows with a chance of at least the level."""
+
+    trial: Trial
+    chance: float
+    level: float
+
+    def to_json(self, aim: Aim, champion: Trial) -> dict[str, Any]:
+        """Return its number, its disparity, and its distance to the champion's."""
+        metric = aim.objectives[0]
+        value = self.trial.metrics[metric]["value"]
+        gap = abs(value - champion.metrics[metric]["value"])
+        return {
+            "number": self.trial.number,
+            "value": value,
+            "alternative_gap": round(gap, 9),
+            "chance": round(self.chance, 4),
+            "level": self.level,
+        }
+
+
+def better_alternatives(aim: Aim, trials: Sequence[Trial]) -> list[Trial]:
+    """Return the trials within the limits by their values that have less disparity than the
+    champion, the least first.
+    """
+    by_value = aim.by_value
+    worst = aim.losses(champion_of(trials).metrics)[0]
+    alternatives = []
+    for trial in trials:
+        is_judged = trial.state == "judged" and is_candidate(trial)
+        if is_judged and by_value.miss(trial.metrics) == 0:
+            alternatives.append(trial)
+    alternatives = [trial for trial in alternatives if aim.losses(trial.metrics)[0] < worst]
+    return sorted(alternatives, key=lambda trial: (aim.losses(trial.metrics), trial.model))
+
+
+def held_alternative(
+    alternative: Alternative,
+    trials: Sequence[Trial],
+    decisions: Mapping[str, Bool],
+    champion: Bool,
+    y: np.ndarray,
+    *,
+    level: float,
+    unseen: float,
+    favourable: int,
+    seed: int,
+) -> HeldAlternative | None:
+    """Return the first of `trials`, in their order, that is no worse than the champion on unseen
+    rows with a chance of at least the `level`.
+
+    `decisions` are those of the trials by their number, about the same people as those of the
+    `champion`. A metric that does not follow from decisions counts by its value. None if there is
+    no such trial.
+    """
+    # imported lazily: other searches do not need it
+    from evenhand.fairlib.execution import generator
+    from evenhand.fairlib.tuning.paired_rows import chance_no_worse
+
+    for trial in trials:
+        if trial.number not in decisions:
+            continue
+        chances = []
+        for item in alternative.no_worse:
+            chance = chance_no_worse(
+                y,
+                champion,
+                decisions[trial.number],
+                item.metric,
+                item.by,
+                unseen=unseen,
+                favourable=favourable,
+                rng=generator(seed, "alternative"),
+            )
+            if chance is not None:
+                chances.append(chance)
+        if chances and min(chances) >= level:
+            return HeldAlternative(trial, min(chances), level)
+    return None
 
 
 def _best_alternative(aim: Aim, trials: Sequence[Trial], champion: Trial) -> Trial:
@@ -328,8 +413,8 @@ def multiplicity_document(
 def record_content(document: Mapping[str, Any], digest: str) -> dict[str, Any]:
     """Return what the chain of a published model keeps of a search for alternatives to it."""
     result = document["alternative"]
-    keys = ("metric", "alternative_gap", "models", "judged_models", "random", "methods", "where")
-    keys += ("share_bound", "gain_bound")
+    keys = ["metric", "alternative_gap", "models", "judged_models", "random", "methods", "where"]
+    keys += ["share_bound", "gain_bound", "held"]
     content = {key: result[key] for key in keys}
     content |= {
         "version": str(result["model"]["version"]),

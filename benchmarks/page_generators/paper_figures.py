@@ -8,12 +8,18 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from benchmarks.common import read_result
+from benchmarks.page_generators import sensei_paper_tables
 from benchmarks.page_generators.paper_tables import COMMAND, ours_text
 from benchmarks.reproductions import paper_claims
 from benchmarks.reproductions.paper_cells import reason_of
 from benchmarks.reproductions.paper_claims import TEXT_METHODS, Answer, decimal, text_rows
 from benchmarks.reproductions.paper_results import measured_row, stored
 from benchmarks.reproductions.printed_values import Measured, measured
+
+ABLATIONS = (
+    *("faias", "faias, all selected", "faias, no sensitivity loss", "faias, neither"),
+    "faias, no class balance",
+)
 
 
 def statements(paper: str, item: Mapping[str, Any]) -> Iterator[str]:
@@ -74,18 +80,20 @@ def _bars(paper: str, item: Mapping[str, Any]) -> Iterator[str]:
 
 def _ablations(tables: Sequence[str]) -> Iterator[str]:
     """FAIAS without its parts."""
-    yield "Ablations, balanced accuracy and average odds difference:\n"
+    yield "Ablations, balanced accuracy / average odds difference / Theil index:\n"
     yield "| method | " + " | ".join(tables) + " |"
     yield f"|---|{'---|' * len(tables)}"
     rows = stored("faias")["rows"]
-    for method in ("faias", "faias, all selected", "faias, no sensitivity loss", "faias, neither"):
+    for method in ABLATIONS:
         texts = []
         for data in tables:
             key = f"{data} {method}" if method == "faias" else f"{data} {method}, our job"
             entry = rows.get(key, {})
             odds = f"average_odds_difference.{paper_claims.FAIAS_ATTRIBUTES[data]}"
-            pair = [measured_row(entry, name) for name in ("balanced_accuracy", odds)]
-            texts.append(" / ".join(decimal(value.mean) if value else "" for value in pair))
+            names = ("balanced_accuracy", odds, "theil_index")
+            values = [measured_row(entry, name) for name in names] if entry else []
+            parts = [decimal(value.mean) if value else "" for value in values]
+            texts.append(" / ".join(parts) or "not measured")
         yield f"| {method} | {' | '.join(texts)} |"
     yield ""
 
@@ -134,6 +142,8 @@ def german_differences() -> Iterator[str]:
 
 def sensei_points() -> Iterator[str]:
     """Yield the points of our job on Adult over ρ."""
+    yield from sensei_paper_tables.own_rows()
+    yield from sensei_paper_tables.budget_table()
     names = ("balanced_accuracy", "consistency.spouse", "consistency.gender_race", "gap_rms.sex")
     yield "Adult, our job, over ρ (the paper has no such figure):\n"
     yield f"| point | splits | {' | '.join(names)} |"
@@ -181,6 +191,24 @@ def dadi_points() -> Iterator[str]:
     yield ""
     front = ", ".join(f"{x:.3f} / {y:.3f}" for x, y in _front())
     yield f"The Pareto front, disparity / AUC: {front}.\n"
+    yield from _households()
+
+
+def _households() -> Iterator[str]:
+    """The agents of the generated households."""
+    command = "`python -m benchmarks.reproductions.dadi_curve --table households`"
+    folds = read_result("papers_dadi_households").get("folds", {})
+    agents = [(fold, agent) for fold, found in folds.items() for agent in found.values()]
+    yield f"The generated households, printed settings: {len(agents)} of 108 agents are measured ({command}).\n"
+    if not agents:
+        return
+    yield "| fold | γ | AUC | disparity | questions asked of 99 | adversary's AUC | asked: wealth | both | age | nothing |"
+    yield "|---|---|---|---|---|---|---|---|---|---|"
+    for fold, agent in agents:
+        texts = [f"{agent[name]:.3f}" for name in ("auc", "disparity", "asked", "adversary_auc")]
+        texts += [f"{agent['selected'][kind]:.0%}" for kind in ("wealth", "both", "age", "nothing")]
+        yield f"| {int(fold) + 1} | {agent['gamma']} | {' | '.join(texts)} |"
+    yield ""
 
 
 def _front() -> list[tuple[float, float]]:
@@ -302,6 +330,8 @@ FIGURES: dict[tuple[str, str], Callable[[], Iterator[str]]] = {
     ("sensei", "table 1"): text_table("tweets"),
     ("sensei", "table 2"): text_table("bios"),
     ("sensei", "table 3"): sensei_points,
+    ("sensei", "figure 2"): lambda: sensei_paper_tables.terms_table("consistency"),
+    ("sensei", "figure 4"): lambda: sensei_paper_tables.terms_table("deviation"),
     ("dadi", "figure 2"): dadi_points,
     ("dadi", "figure 3, loans"): loans_table,
     ("dadi", "figure 3, Adult"): dadi_features,

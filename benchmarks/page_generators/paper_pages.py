@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from benchmarks.common import DOCS
-from benchmarks.page_generators import paper_figures, paper_tables
+from benchmarks.page_generators import paper_figures, paper_tables, sensei_paper_tables
 from benchmarks.page_generators.markdown_lines import shorten
 from benchmarks.reproductions.paper_cells import cells, reasons, share
 from benchmarks.reproductions.paper_results import stored
@@ -59,6 +59,8 @@ def _lines(paper: str, content: Mapping[str, Any]) -> Iterator[str]:
         yield f"## {_title(item)}\n"
         yield f"*{item['title']}.*\n"
         yield from _item(paper, content, item)
+    if paper == "sensei":
+        yield from sensei_paper_tables.search_section()
     yield from _origins(paper)
 
 
@@ -169,7 +171,8 @@ def index() -> str:
         "",
         f"{total[1] / total[0]:.0%} of the printed cells have ours next to them, and {total[3] / total[2]:.0%} of those on a",
         "paper's own method are within two standard errors, better, or true of ours. A cell is a printed number",
-        "or a statement that the paper makes of a figure; rows that another table repeats count once. Every",
+        "or a statement that the paper makes of a figure; rows that another table repeats count once. What is",
+        "measured on a substitute for a table that cannot be had is shown, but not counted as of its own method, true or not. Every",
         f"other cell has a reason on its page. Of {every.numbers} numbers in tables of results {every.on_all_splits} are",
         "measured on all printed splits; every row states on how many.\n",
         "## Where each table and figure is\n",

@@ -250,7 +250,8 @@ def entropic_table() -> Iterator[str]:
     yield "after half of the printed steps. γ is the weight of the entropy, as a share of the range of the losses; the paper"
     yield "prints none. *Missed* is the share of the adversary's rise, the loss of the exact plan less that without a move, that"
     yield "the plan does not reach; *spent* is the share of the budget that it uses. Algorithm 6 takes 100 steps of batches of 200"
-    yield "from twice the root. CPU seconds of one thread:\n"
+    yield "from twice the root; where it spends more than 1, the plan is not allowed, and its loss may be above the exact one's."
+    yield "CPU seconds of one thread:\n"
     yield "| data | people | γ | algorithms 4, 5: missed | seconds | algorithm 6: missed | spent | seconds | exact: seconds |"
     yield "|---|---|---|---|---|---|---|---|---|"
     for data, row in rows.items():

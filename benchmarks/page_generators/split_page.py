@@ -88,6 +88,7 @@ TOPICS = (
             "Tuning compared with other tools",
             "Shipped jobs of BuDRO, SenSeI and FAIAS compared with tuned ones",
             "Limits on unseen rows",
+            "The first answer",
             "Time kept on a busy machine",
             "Bounds on what a longer search could gain",
         ),

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from benchmarks.common import read_result
+from benchmarks.reproductions import unseen_terms
 from benchmarks.reproductions.paper_results import measured_row, stored
 from benchmarks.reproductions.printed_values import Measured, measured
 from evenhand.fairlib.catalogue import better
@@ -863,6 +864,41 @@ def adult_prior() -> Answer:
     )
 
 
+# ------------------------------------------------------------------------- SenSeI, unseen terms
+
+
+def _terms_answer(name: str, sign: float, table: str = "tweets") -> Answer:
+    """Whether SenSeI is not worse than CLP at any ρ, by more than two standard errors.
+
+    Raises
+    ------
+    KeyError
+        If the table is not measured.
+    """
+    words = []
+    is_true = True
+    for rho in unseen_terms.rhos(table):
+        value = unseen_terms.difference(table, rho, name)
+        words.append(f"ρ = {rho}: {value.mean:+.3f} ± {value.error:.3f}")
+        is_true = is_true and sign * value.mean + 2 * value.error >= 0
+    return Answer(
+        is_true,
+        f"SenSeI less CLP on unseen terms, {', '.join(words)}",
+        f"{table}, {unseen_terms.splits(table)} splits, paired by sentence",
+        f"python -m benchmarks.studies.unseen_terms --table {table}",
+    )
+
+
+def terms_consistency() -> Answer:
+    """Figure 2 of SenSeI on the tweets."""
+    return _terms_answer("consistency.unseen", 1.0)
+
+
+def terms_deviation() -> Answer:
+    """Figure 4 of SenSeI on the tweets."""
+    return _terms_answer("deviation.unseen", -1.0)
+
+
 ANSWERS: dict[str, Callable[[], Answer]] = {
     "two clusters": two_clusters,
     "figure 2 consistency": budro_consistency,
@@ -877,6 +913,8 @@ ANSWERS: dict[str, Callable[[], Answer]] = {
     "table 3 consistency": sensei_consistency,
     "table 3 accuracy": sensei_accuracy,
     "figure 1": sensei_surfaces,
+    "figure 2 toxic": terms_consistency,
+    "figure 4": terms_deviation,
     "figure 3": sensr_surfaces,
     "figure 2 rise": dadi_rise,
     "figure 2 early": dadi_early,

@@ -162,17 +162,22 @@ def _bias(rng: np.random.Generator, attributes: tuple[Attribute, ...]) -> LabelB
     return LabelBias(kind, effects)
 
 
-def section(worlds: dict[str, Any], lost: str) -> str:
+def section(by_rows: dict[str, Any], lost: str) -> str:
     """The generated part of the research page."""
-    clear_leaks = [entry["leaks"]["holds"] for entry in worlds.values() if "leaks" in entry]
+    worlds = by_rows[str(ROWS)]
+    small_leaks = [entry["leaks"]["holds"] for entry in worlds.values() if "leaks" in entry]
     seeds = {entry["seeds"] for entry in worlds.values()}
     lines = [BEGIN, HEAD.format(worlds=len(worlds), rows=ROWS, seeds=max(seeds)), ""]
     lines += tables_of(worlds)
     lines.append(
-        f"- The leak is at most .55, where that of the oracle's metric is, in {sum(clear_leaks)} of "
-        f"{len(clear_leaks)}."
+        f"- The leak is at most .55, where that of the oracle's metric is, in {sum(small_leaks)} of "
+        f"{len(small_leaks)}."
     )
-    return "\n".join([*lines, lost, END])
+    lines.append(lost)
+    for rows, others in by_rows.items():
+        if int(rows) != ROWS:
+            lines += ["", f"Some of them at {int(rows):,} training rows:", "", *tables_of(others)]
+    return "\n".join([*lines, END])
 
 
 def lost_most(results: list[dict[str, Any]]) -> str:
@@ -192,42 +197,49 @@ def lost_most(results: list[dict[str, Any]]) -> str:
     return f"- Mean gain over the best baseline, and the smallest one: {', '.join(parts)}."
 
 
-def write_page(worlds: dict[str, Any], lost: str, page: Path = PAGE) -> None:
+def write_page(by_rows: dict[str, Any], lost: str, page: Path = PAGE) -> None:
     """Replace the generated part of the research page."""
     text = page.read_text()
     before, rest = text.split(BEGIN)
     _, after = rest.split(END)
-    page.write_text(before + section(worlds, lost) + after)
+    page.write_text(before + section(by_rows, lost) + after)
 
 
 def main() -> None:
     """Run what no earlier run has measured, and write the summary."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--worlds", type=int, default=20)
-    parser.add_argument("--seeds", type=int, default=2)
+    parser.add_argument("--worlds", type=int, default=20, help="the first so many")
+    parser.add_argument("--only", type=int, nargs="*", help="numbers of some of them")
+    parser.add_argument("--seeds", type=int, default=2, help="0 only writes the summary")
+    parser.add_argument("--rows", type=int, default=ROWS)
+    parser.add_argument("--methods", nargs="*", choices=METHODS, default=METHODS)
     options = parser.parse_args()
     done = set()
     for record in filter(is_current, results_of(LINES)):
-        done.add((record["world"], record["seed"], record["method"]))
-    for number in range(options.worlds):
+        done.add((record["world"], record["seed"], record["rows"], record["method"]))
+    for number in options.only or range(options.worlds):
         world = random_world(number)
         for seed in range(options.seeds):
-            names = [name for name in METHODS if (world.name, seed, name) not in done]
+            names = []
+            for name in options.methods:
+                if (world.name, seed, options.rows, name) not in done:
+                    names.append(name)
             if names:
-                run(world, seed, ROWS, names, LINES)
+                run(world, seed, options.rows, names, LINES)
     results = list(results_of(LINES))
-    if not results:
-        return
     drawn = {f"random-{number}": random_world(number) for number in range(options.worlds)}
-    worlds = summary(results, ROWS, drawn)
-    for entry in worlds.values():
-        entry["drawn"] = True
+    by_rows = {}
+    for rows in sorted({record["rows"] for record in results}):
+        worlds = summary(results, rows, drawn)
+        for entry in worlds.values():
+            entry["drawn"] = True
+        by_rows[str(rows)] = worlds
     content = {
         "provenance": provenance("python -m benchmarks.studies.random_worlds"),
-        "worlds": worlds,
+        "worlds": by_rows,
     }
     SUMMARY.write_text(text_of(content))
-    write_page(worlds, lost_most(results))
+    write_page(by_rows, lost_most([record for record in results if record["rows"] == ROWS]))
 
 
 if __name__ == "__main__":

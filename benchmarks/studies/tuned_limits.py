@@ -26,13 +26,22 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from benchmarks.common import log, provenance, read_result, rounded, write_result
+from evenhand.fairlib.arrays import Bool, Int
 from evenhand.fairlib.evaluation.evaluate import evaluate
 from evenhand.fairlib.evaluation.outcomes import Outcomes
 from evenhand.fairlib.execution import derive_seed, generator
 from evenhand.fairlib.methods.row_groups import fold_of_rows
-from evenhand.fairlib.tuning.study import Aim, Trial, best, nearest
+from evenhand.fairlib.tuning.study import BY_VALUE, Aim, Trial, best, nearest
 from evenhand.flows.engine import DirectEngine, Steps
 from evenhand.flows.run import prepare
+from evenhand.flows.tune_alternatives import (
+    UTILITY_CONFIDENCE,
+    Alternative,
+    NoWorse,
+    against_champion,
+    better_alternatives,
+    held_alternative,
+)
 from evenhand.flows.tune_plan import LEAVE_OUT, TunePlan, make_plan
 from evenhand.flows.tune_search import Rows, judging
 from evenhand.tasks.classifier_training import HeldOut
@@ -52,6 +61,15 @@ from evenhand.tasks.tuning.trial_search import DEFAULT, Candidate, random_candid
 NAME = "tuned_limits"
 COMMAND = "python -m benchmarks.studies.tuned_limits"
 OBJECTIVE = "balanced_accuracy"
+
+
+class Judged(NamedTuple):
+    """A trial, its decisions about the training rows, their labels, and its metrics on test rows."""
+
+    trial: Trial
+    decisions: Bool
+    labels: Int
+    test: Mapping[str, Any]
 
 
 class Table(NamedTuple):
@@ -77,6 +95,8 @@ TABLES = {
     "loans, 1,000 rows": Table("loans-gbdt", ("table.rows=45000",), "group", (0.1, 0.15), 1000),
 }
 RANDOM_MODELS = 6
+# By how much an alternative may be worse.
+TOLERANCES = (0.005, 0.02)
 FOLDS = 5
 METHOD = "logistic"
 TEST_SHARE = 0.3
@@ -91,13 +111,18 @@ def main() -> None:
     parser.add_argument("--tables", nargs="*", default=list(TABLES), choices=list(TABLES))
     parser.add_argument("--seconds", type=float, default=float("inf"), help="CPU time, at most")
     options = parser.parse_args()
-    rows: list[dict[str, Any]] = list(read_result(NAME).get("rows", []))
+    stored = read_result(NAME)
+    rows: list[dict[str, Any]] = list(stored.get("rows", []))
+    alternatives: list[dict[str, Any]] = list(stored.get("alternatives", []))
     for table in options.tables:
         finished = {row["split"] for row in rows if row["table"] == table}
         missing = [split for split in range(options.splits) if split not in finished]
-        for of_split in study_table(table, missing):
+        for of_split, of_alternatives in study_table(table, missing):
             rows += of_split
+            alternatives += of_alternatives
             content = {"rows": rounded(rows), "summary": rounded(summary_of(rows)), "notes": NOTES}
+            content["alternatives"] = rounded(alternatives)
+            content["utility"] = rounded(utility_of(alternatives))
             write_result(NAME, content | provenance(COMMAND))
             if time.process_time() > options.seconds:
                 return
@@ -111,8 +136,12 @@ NOTES = (
 )
 
 
-def study_table(table: str, splits: Sequence[int]) -> Iterator[list[dict[str, Any]]]:
-    """Choose and measure on random splits of one table; give one result a limit and choice."""
+def study_table(
+    table: str, splits: Sequence[int]
+) -> Iterator[tuple[list[dict[str, Any]], list[dict[str, Any]]]]:
+    """Choose and measure on random splits of one table; give the results by limit and choice, and
+    those of alternatives.
+    """
     if not splits:
         return
     job, settings, attribute, values, size = TABLES[table]
@@ -126,7 +155,10 @@ def study_table(table: str, splits: Sequence[int]) -> Iterator[list[dict[str, An
                 for row in choices_of(plan, pools, metric, value):
                     results.append({"table": table, "split": split, "limit": value, **row})
             log(table, split)
-            yield results
+            alternatives = alternatives_of(pools, metric, plan.resolved.contract.label)
+            for row in alternatives:
+                row |= {"table": table, "split": split}
+            yield results, alternatives
 
 
 def drawn_table(whole: Dataset, rows: int | None, number: int) -> Dataset:
@@ -153,7 +185,8 @@ def prepared(
         f"split.test={TEST_SHARE}",
         f"tune.folds={FOLDS}",
         "evaluate.counterfactuals={}",
-        "evaluate.draws=200",
+        # the chances do not depend on their number
+        "evaluate.draws=20",
         # each limit has the tolerances that are shares of it
         f"tune.space.tolerance={tolerances(values)}",
     ]
@@ -172,9 +205,7 @@ def tolerances(values: Sequence[float]) -> list[float]:
     return sorted({round(share * value, 4) for share in shares for value in values})
 
 
-def split_results(
-    plan: TunePlan, rows: Rows, whole: Dataset, split: int
-) -> list[tuple[Trial, Mapping[str, Any]]]:
+def split_results(plan: TunePlan, rows: Rows, whole: Dataset, split: int) -> list[Judged]:
     """Return the trials of a random split, and the metrics of each on its test rows."""
     cells = cells_of(whole)
     part = fold_of_rows(cells, 10, derive_seed(split, "limits"), whole.people)
@@ -212,7 +243,7 @@ def judged_on(
     test: Dataset,
     model: int,
     split: int,
-) -> list[tuple[Trial, Mapping[str, Any]]]:
+) -> list[Judged]:
     """Judge a model on folds of the training rows, and measure it on the test rows, by rule."""
     parameters, _ = judging(plan, rows, candidate, plan.rules, part=1)
     context = StepContext(parameters, {}, Path(), lambda *_: None)
@@ -227,17 +258,18 @@ def judged_on(
         order.append(held)
     judged_rows = train.take(np.concatenate(order))
     of_folds = Predictions.concatenate(parts)
-    validation = measured(
-        parameters, judged_rows, cross_decided(parameters, judged_rows, of_folds, np.sort(fold))
-    )
+    on_folds = cross_decided(parameters, judged_rows, of_folds, np.sort(fold))
+    validation = measured(parameters, judged_rows, on_folds)
     of_test = predictions(context, train, test, as_run=True)
     everybody = np.arange(len(judged_rows.y))
     held_out = HeldOut(everybody, judged_rows.y, of_folds.answers.score[0], of_folds.shift)
     nobody_divided = np.zeros(len(test.y), np.int64)
     on_test = decided(parameters, judged_rows, test, of_test, nobody_divided, [held_out])
     results = []
-    for place, (content, decisions) in enumerate(zip(validation, on_test, strict=True)):
-        if "metrics" not in content or isinstance(decisions, str):
+    for place, content in enumerate(validation):
+        decisions = on_test[place]
+        by_folds = on_folds[place]
+        if "metrics" not in content or isinstance(decisions, str) or isinstance(by_folds, str):
             continue
         rule = plan.rules[place]
         trial = Trial(
@@ -252,20 +284,21 @@ def judged_on(
         )
         sensitive = {name: values.astype(str) for name, values in test.sensitive.items()}
         outcomes = Outcomes(test.y, decisions.predicted, decisions.score, sensitive)
-        results.append((trial, evaluate(outcomes, draws=0).metrics))
+        metrics = evaluate(outcomes, draws=0).metrics
+        results.append(Judged(trial, by_folds.predicted == 1, judged_rows.y, metrics))
     return results
 
 
 def choices_of(
     plan: TunePlan,
-    pools: Sequence[tuple[Trial, Mapping[str, Any]]],
+    pools: Sequence[Judged],
     metric: str,
     value: float,
 ) -> list[dict[str, Any]]:
     """Return what each choice is within one limit, on validation and on test rows."""
     limits = tuple(limit for limit in plan.aim.limits if limit.value == value)
-    trials = [trial for trial, _ in pools]
-    of_trial = {trial.number: metrics for trial, metrics in pools}
+    trials = [item.trial for item in pools]
+    of_trial = {item.trial.number: item.test for item in pools}
     rows = []
     for name, confidence in CHOICES.items():
         aim = replace(plan.aim, objectives=(OBJECTIVE,), limits=limits, confidence=confidence)
@@ -281,11 +314,79 @@ def choices_of(
                 "chance": Aim.chance(aim, limits[0], chosen.metrics),
                 "validation_gap": chosen.metrics[metric]["value"],
                 "test_gap": test[metric].value,
-                "kept": bool(test[metric].value is not None and test[metric].value <= value),
+                # too few people of the test rows may be comparable
+                "kept": None if test[metric].value is None else test[metric].value <= value,
                 "accuracy": test[OBJECTIVE].value,
             }
         )
     return rows
+
+
+def alternatives_of(pools: Sequence[Judged], metric: str, label: Any) -> list[dict[str, Any]]:
+    """Return whether alternatives to the first model under its first rule keep its balanced
+    accuracy on test rows: the best one by the values, and the best one by the chance of .9.
+    """
+    champion = pools[0]
+    trials = [item.trial for item in pools]
+    trials[0] = replace(champion.trial, kind="job")
+    by_number = {item.trial.number: item for item in pools}
+    rows = []
+    for by in TOLERANCES:
+        alternative = Alternative("", "", (NoWorse(OBJECTIVE, by),))
+        aim = against_champion(
+            Aim((metric,), (alternative.no_worse[0].widest,), BY_VALUE),
+            alternative,
+            champion.trial.metrics,
+        )
+        candidates = better_alternatives(aim, trials)
+        held = held_alternative(
+            alternative,
+            candidates,
+            {item.trial.number: item.decisions for item in pools},
+            champion.decisions,
+            champion.labels,
+            level=UTILITY_CONFIDENCE,
+            unseen=TEST_SHARE / (1 - TEST_SHARE),
+            favourable=label.favourable_code,
+            seed=0,
+        )
+        choices: dict[str, Trial | None] = {"value": None, "chance .9": None}
+        if candidates:
+            choices["value"] = candidates[0]
+        if held is not None:
+            choices["chance .9"] = held.trial
+        for choice, trial in choices.items():
+            row: dict[str, Any] = {"by": by, "choice": choice, "kept": None, "gap": None}
+            if trial is not None:
+                test = by_number[trial.number].test
+                change = test[OBJECTIVE].value - champion.test[OBJECTIVE].value
+                row["kept"] = bool(change >= -by)
+                row["gap"] = (
+                    champion.trial.metrics[metric]["value"] - trial.metrics[metric]["value"]
+                )
+            rows.append(row)
+    return rows
+
+
+def utility_of(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Return by tolerance and choice how many alternatives keep the utility on test rows."""
+    lines = []
+    for table in dict.fromkeys(row["table"] for row in rows):
+        for by in TOLERANCES:
+            for choice in ("value", "chance .9"):
+                chosen = []
+                for row in rows:
+                    if (row["table"], row["by"], row["choice"]) == (table, by, choice):
+                        chosen.append(row)
+                kept = [row["kept"] for row in chosen if row["kept"] is not None]
+                gaps = [row["gap"] for row in chosen if row["gap"] is not None]
+                line = {"table": table, "by": by, "choice": choice, "searches": len(chosen)}
+                line |= {"alternatives": len(kept), "kept": None, "gap": None}
+                if kept:
+                    line["kept"] = float(np.mean(kept))
+                    line["gap"] = float(np.mean(gaps))
+                lines.append(line)
+    return lines
 
 
 def summary_of(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
@@ -293,10 +394,18 @@ def summary_of(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     lines = []
     for table in dict.fromkeys(row["table"] for row in rows):
         of_table = [row for row in rows if row["table"] == table]
-        by_value = [row["accuracy"] for row in of_table if row["choice"] == "value"]
+        by_value = {}
+        for row in of_table:
+            if row["choice"] == "value":
+                by_value[row["split"], row["limit"]] = row["accuracy"]
         for choice in CHOICES:
-            chosen = [row for row in of_table if row["choice"] == choice]
-            cost = [before - row["accuracy"] for before, row in zip(by_value, chosen, strict=True)]
+            chosen = []
+            for row in of_table:
+                if row["choice"] == choice and row["test_gap"] is not None:
+                    chosen.append(row)
+            if not chosen:
+                continue
+            cost = [by_value[row["split"], row["limit"]] - row["accuracy"] for row in chosen]
             certain = [row["kept"] for row in chosen if row["within"]]
             kept_share = None
             if certain:
@@ -343,6 +452,7 @@ group. Tables "of 1,000 rows" and the like are drawn from the large table, none 
 independent evidence. Divisions of one small table are not: where its training rows happen to have a small gap, its
 test rows have a large one.
 
+- Answers: those whose metric has a value on the test rows; where too few people are comparable there, it has none.
 - Within: answers that keep the limit with the confidence; the others are compromises. Held: share of these whose test
   rows keep the limit.
 - Stated: mean of the chances that are stated of all answers. Kept: share of all answers whose test rows keep the limit.
@@ -378,7 +488,32 @@ def sections(content: Mapping[str, Any], provenance: Callable[[Any], str]) -> li
             f"{row['cost']:.3f}",
         ]
         lines.append(f"| {' | '.join(cells)} |")
-    return [HEAD, provenance(content), *lines]
+    return [HEAD, provenance(content), *lines, UTILITY_HEAD, *_utility_lines(content["utility"])]
+
+
+UTILITY_HEAD = """
+### Alternatives on unseen rows
+
+Whether less discriminatory alternatives to the default logistic regression, found in the same trials, are no worse on
+the test rows than the tolerance allows: the alternative with the smallest gap by the values of the folds, and the one
+that is no worse with a chance of .9, which `tune --alternative-to` writes.
+
+- Alternatives: searches that have one. Kept: of these, those whose balanced accuracy on the test rows is no worse.
+- Gap: by how much the alternative's largest gap in error rates is smaller on the folds, on average.
+"""
+
+
+def _utility_lines(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    """The table of alternatives that keep their utility."""
+    heads = ["table", "tolerance", "chosen by", "searches", "alternatives", "kept", "gap"]
+    lines = [f"| {' | '.join(heads)} |", "|---" * len(heads) + "|"]
+    for row in rows:
+        cells = [row["table"], f"{row['by']:g}", row["choice"], str(row["searches"])]
+        cells += [str(row["alternatives"]), "none", ""]
+        if row["kept"] is not None:
+            cells[-2:] = [f"{100 * row['kept']:.0f}%", f"{row['gap']:.3f}"]
+        lines.append(f"| {' | '.join(cells)} |")
+    return lines
 
 
 if __name__ == "__main__":

@@ -211,13 +211,22 @@ def _score_and_threshold(model: Any) -> tuple[Callable[[Float], Float], float]:
     """The score as a monotone function of the margin, and the margin from which on decisions are
     positive.
     """
-    calibration = None
     rule: Any = ThresholdRule()
     if isinstance(model, DecidedModel):
-        calibration = model.calibration
         rule = model.rule
     if isinstance(rule, GroupRule):
         raise NotProvedError(f"decisions depend on the group by {rule.attribute!r}")
+    score = _score_of(model)
+    if rule.threshold is None:
+        return score, 0.0
+    return score, _margin_at(score, rule.threshold)
+
+
+def _score_of(model: Any) -> Callable[[Float], Float]:
+    """The score as a monotone function of the margin."""
+    calibration = None
+    if isinstance(model, DecidedModel):
+        calibration = model.calibration
     # the last parameter of both is the intercept
     if calibration is not None and min(calibration.parameters[:-1], default=0.0) < 0:
         raise NotProvedError("the calibration does not rise with the probability")
@@ -228,17 +237,49 @@ def _score_and_threshold(model: Any) -> tuple[Callable[[Float], Float], float]:
             return probability
         return np.asarray(calibration(probability))
 
-    if rule.threshold is None:
-        return _score, 0.0
+    return _score
+
+
+def _margin_at(score: Callable[[Float], Float], threshold: float) -> float:
+    """The least margin whose score reaches a threshold."""
     low = -40.0
     high = 40.0
     while high - low > measures.ROUNDING:
         middle = (low + high) / 2
-        if _score(np.array([middle]))[0] >= rule.threshold:
+        if score(np.array([middle]))[0] >= threshold:
             high = middle
         else:
             low = middle
-    return _score, high
+    return high
+
+
+def group_margin_thresholds(model: Any) -> dict[str, tuple[float, float]]:
+    """Margins between which decisions by thresholds of groups depend on more than the margin.
+
+    Parameters
+    ----------
+    model : DecidedModel
+        With a :class:`evenhand.fairlib.methods.decided.GroupRule`.
+
+    Returns
+    -------
+    dict of str to tuple of two floats
+        By group: nobody below the first is decided positively, and everybody above the second is.
+
+    Raises
+    ------
+    NotProvedError
+        If the calibration does not rise.
+    """
+    score = _score_of(model)
+    margins = {}
+    for group, mixture in model.rule.thresholds.thresholds.items():
+        ends = []
+        for threshold, _ in mixture:
+            # nobody has a score above 1
+            ends.append(_margin_at(score, threshold) if threshold <= 1.0 else np.inf)
+        margins[group] = (min(ends), max(ends))
+    return margins
 
 
 def margin_threshold(model: Any) -> float:

@@ -28,7 +28,11 @@ from evenhand.fairlib.certificates.networks import NotProvedError
 from evenhand.fairlib.certificates.proof import margin_threshold
 from evenhand.fairlib.distances.metric_base import Metric
 from evenhand.fairlib.explanations.choices import frame_of
-from evenhand.fairlib.explanations.real_people import RealPeopleSearch, RealValues
+from evenhand.fairlib.explanations.real_people import (
+    RealPeopleSearch,
+    RealValues,
+    decided_rows,
+)
 from evenhand.fairlib.methods.decided import predictions_of
 from evenhand.fairlib.preprocessing.encoder import TableEncoder, category_name
 
@@ -184,7 +188,12 @@ class ComparablePeople:
             assert self.metric is not None
             try:
                 self._search = RealPeopleSearch(
-                    self.model, self.encoder, self.metric, self.radius, self.values
+                    self.model,
+                    self.encoder,
+                    self.metric,
+                    self.radius,
+                    self.values,
+                    groups_of=self.groups_of,
                 )
             except NotProvedError as error:
                 self._no_search = str(error).rstrip(".")
@@ -209,9 +218,11 @@ class ComparablePeople:
         combinations = list(
             itertools.islice(itertools.product(*self.sensitive.values()), min(count, MOST_TRIED))
         )
-        if not combinations:
-            return None, 0, True
         rows = [{**row, **dict(zip(names, values, strict=True))} for values in combinations]
+        if self.groups_of is not None:
+            rows = decided_rows(self.model, rows, self.groups_of)
+        if not rows:
+            return None, 0, True
         encoded_others = self.encoder.transform(frame_of(rows, self.encoder))
         is_other = self._decisions(encoded_others, rows) != is_positive
         distances = np.zeros(len(rows))

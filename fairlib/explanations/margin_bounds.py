@@ -16,18 +16,20 @@ exact.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
 
-from evenhand.fairlib.arrays import Float, Float32, Index
+from evenhand.fairlib.arrays import Bool, Float, Float32, Index
 from evenhand.fairlib.explanations.choices import Choices
 
 # Unit roundoff of float32.
 ROUNDOFF = 2.0**-24
+# Relative rounding of a projected row that is stored in float32, with a wide margin.
+PROJECTION_ROUNDING = 2.0**-21
 
 Domain = Sequence[Index]
 """For each column the positions of the values that it may have, by rising cost."""
@@ -203,6 +205,12 @@ class TreeMargins:
         passes = (column_value >= leaves.low) & (column_value < leaves.high)
         tests_free = free[leaves.column]
         reached = (passes | tests_free).all(axis=1)
+        self.owner = owner
+        self.row = row
+        self._keep(leaves, reached, tests_free, sign)
+
+    def _keep(self, leaves: Leaves, reached: Bool, tests_free: Bool, sign: int) -> None:
+        """Keep the leaves that some values reach, and the tests of columns that are not fixed."""
         tree = np.repeat(
             np.arange(len(leaves.starts)), np.diff(np.append(leaves.starts, len(leaves.value)))
         )[reached]
@@ -227,8 +235,6 @@ class TreeMargins:
         self.cuts, low_cut, high_cut = leaves.numbered_cuts
         self.low_cut = low_cut[reached][in_groups]
         self.high_cut = high_cut[reached][in_groups]
-        self.owner = owner
-        self.row = row
         self.rounding = leaves.rounding
 
     def _reached(self, near: Float, far: Float) -> Float:
@@ -328,6 +334,110 @@ class TreeMargins:
             reached = choices.encoded[positions, position] >= self.cuts[cut, 1]
             if reached.any() and not reached.all():
                 return column, positions[reached]
+        return _widest(domain)
+
+
+class ProjectedTreeMargins(TreeMargins):
+    """Margins of trees that read projected rows, with some values of one person.
+
+    Each projected number is a sum over the columns of the table, so that the box of a domain is a
+    sum of intervals. It is widened by more than the rounding of the projection. The margin of one
+    combination is that of its widened box, and so an upper bound.
+
+    Parameters
+    ----------
+    leaves : Leaves
+        All leaves of the model.
+    encoded : ndarray of float32, shape (d,)
+        The person.
+    choices : list of Choices
+        Values of the changeable columns.
+    sign : {1, -1}
+        1 where a large margin is favourable.
+    matrix : ndarray of float64, shape (d, d)
+        A row times it is the projected row.
+    """
+
+    def __init__(
+        self,
+        leaves: Leaves,
+        encoded: Float32,
+        choices: Sequence[Choices],
+        sign: int,
+        matrix: Float,
+    ) -> None:
+        self.choices = choices
+        fixed = encoded.astype(np.float64)
+        sizes = np.abs(fixed)
+        self.parts = []
+        for column in choices:
+            values = column.encoded.astype(np.float64)
+            fixed[column.places] = 0.0
+            sizes[column.places] = np.abs(values).max(axis=0)
+            self.parts.append(values @ matrix[column.places])
+        self.fixed = fixed @ matrix
+        self.pad = PROJECTION_ROUNDING * (sizes @ np.abs(matrix) + sizes.max(initial=0.0))
+        near, far = self._box([np.arange(len(column)) for column in choices])
+        meets = (far[leaves.column] >= leaves.low) & (near[leaves.column] < leaves.high)
+        self._keep(leaves, meets.all(axis=1), np.ones_like(meets), sign)
+
+    def _box(self, domain: Domain) -> tuple[Float, Float]:
+        """Smallest and largest projected numbers."""
+        near = self.fixed - self.pad
+        far = self.fixed + self.pad
+        for part, positions in zip(self.parts, domain, strict=True):
+            near = near + part[positions].min(axis=0)
+            far = far + part[positions].max(axis=0)
+        return near, far
+
+    def margin(self, picks: Sequence[int]) -> float:
+        """An upper bound of the margin with these values.
+
+        Parameters
+        ----------
+        picks : sequence of int
+            Position of a value in each column.
+
+        Returns
+        -------
+        float
+        """
+        return self.upper([np.array([pick]) for pick in picks])
+
+    def division(self, domain: Domain) -> Division:
+        """As in :class:`MarginBounds`: the column that moves the numbers most on whose cuts the
+        largest leaves depend, and the half of its values that moves them up.
+
+        Parameters
+        ----------
+        domain : sequence of ndarray of intp
+            Positions of the values that each column may have.
+
+        Returns
+        -------
+        tuple of int and ndarray of intp
+        """
+        near, far = self._box(domain)
+        # cuts of the kept leaves within the box, by projected number
+        cut_within = (self.low > near[self.column]) & (self.low <= far[self.column])
+        cut_within |= (self.high > near[self.column]) & (self.high <= far[self.column])
+        weights = np.bincount(self.column[cut_within], minlength=len(near)).astype(np.float64)
+        best = -1.0
+        column = 0
+        for place, (part, positions) in enumerate(zip(self.parts, domain, strict=True)):
+            if len(positions) < 2:
+                continue
+            gain = float(np.ptp(part[positions], axis=0) @ weights)
+            if gain > best:
+                best = gain
+                column = place
+        positions = domain[column]
+        moves = self.parts[column][positions]
+        along = int(np.argmax(np.ptp(moves, axis=0) * weights))
+        middle = (moves[:, along].min() + moves[:, along].max()) / 2.0
+        is_above = moves[:, along] > middle
+        if is_above.any() and not is_above.all():
+            return column, positions[is_above]
         return _widest(domain)
 
 
@@ -503,10 +613,14 @@ class NetworkMargins:
 class ModelMargins:
     """What gives bounds of a model's margins: the leaves of its trees, or its layers."""
 
-    threshold: float  # the margin above which a decision is positive
+    # by group, or of everybody: nobody below the first margin is decided positively, and everybody
+    # above the second is
+    thresholds: Mapping[str | None, tuple[float, float]]
     method: str
     leaves: Leaves | None = None
     layers: Sequence[tuple[Float, Float]] | None = None
+    # of trees that read projected rows: a row times it is the projected row
+    projection: Float | None = None
 
     @classmethod
     def of(cls, model: Any) -> ModelMargins | None:
@@ -522,40 +636,64 @@ class ModelMargins:
         ModelMargins or None
         """
         from evenhand.fairlib.certificates.networks import NotProvedError, read_network
-        from evenhand.fairlib.certificates.proof import margin_threshold
 
         base = getattr(model, "base", model)
-        # rows that are changed first have other splits than those of the columns
-        if hasattr(base, "_project") or getattr(base, "adapts_inputs", False):
+        # adapted rows are no linear map of the person's own
+        if getattr(base, "adapts_inputs", False):
             return None
         if hasattr(base, "threshold_") or hasattr(base, "acquire"):
             return None
         try:
-            threshold = margin_threshold(model)
+            thresholds = _thresholds(model)
             if hasattr(base, "booster_"):
                 leaves = Leaves.of(base.booster_)
-                return cls(threshold, "branch and bound over the splits of the trees", leaves)
+                method = "branch and bound over the splits of the trees"
+                return cls(thresholds, method, leaves, projection=_projection(base))
             if hasattr(base, "linear_"):
                 weight = np.asarray(base.linear_.coefficients, dtype=np.float64)[None]
                 layers = [(weight, np.array([float(base.linear_.intercept)]))]
-                return cls(threshold, "branch and bound over the linear model", layers=layers)
+                return cls(thresholds, "branch and bound over the linear model", layers=layers)
             if hasattr(base, "network_"):
                 *inner, (weight, bias) = read_network(base.network_)
                 # two logits, whose difference is the margin
                 layers = [*inner, (weight[1:] - weight[:1], bias[1:] - bias[:1])]
-                return cls(threshold, "branch and bound over the network", layers=layers)
+                return cls(thresholds, "branch and bound over the network", layers=layers)
         except NotProvedError:
             return None
         return None
 
+    def limit(self, sign: int, group: str | None = None) -> float:
+        """The margin times `sign` below which the decision in the direction of `sign` is excluded.
+
+        Parameters
+        ----------
+        sign : {1, -1}
+            1 for positive decisions.
+        group : str or None, default None
+            Group whose thresholds count; None: those of all groups.
+
+        Returns
+        -------
+        float
+        """
+        if group is not None and group in self.thresholds:
+            low, high = self.thresholds[group]
+        else:
+            low = min(ends[0] for ends in self.thresholds.values())
+            high = max(ends[1] for ends in self.thresholds.values())
+        if sign == 1:
+            return low
+        return -high
+
     def cuts(self) -> dict[int, Float] | None:
-        """Numbers of each matrix column at which the trees may change; None for other models.
+        """Numbers of each matrix column at which the trees may change; None for other models, and
+        where trees read projected rows.
 
         Returns
         -------
         dict of int to ndarray of float64, or None
         """
-        if self.leaves is None:
+        if self.leaves is None or self.projection is not None:
             return None
         return self.leaves.cuts()
 
@@ -575,10 +713,31 @@ class ModelMargins:
         -------
         MarginBounds
         """
+        if self.leaves is not None and self.projection is not None:
+            return ProjectedTreeMargins(self.leaves, encoded, choices, sign, self.projection)
         if self.leaves is not None:
             return TreeMargins(self.leaves, encoded, choices, sign)
         assert self.layers is not None
         return NetworkMargins(self.layers, encoded, choices, sign)
+
+
+def _projection(base: Any) -> Float | None:
+    """The matrix of a method whose trees read projected rows."""
+    if not hasattr(base, "_project"):
+        return None
+    metric = base.metric_
+    return np.asarray(metric.project(np.eye(metric.n_features_in_)), dtype=np.float64)
+
+
+def _thresholds(model: Any) -> Mapping[str | None, tuple[float, float]]:
+    """Thresholds of the margin by group, or of everybody."""
+    from evenhand.fairlib.certificates.proof import group_margin_thresholds, margin_threshold
+    from evenhand.fairlib.methods.decided import GroupRule
+
+    if isinstance(getattr(model, "rule", None), GroupRule):
+        return dict(group_margin_thresholds(model))
+    threshold = margin_threshold(model)
+    return {None: (threshold, threshold)}
 
 
 def _widest(domain: Domain) -> Division:

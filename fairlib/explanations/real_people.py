@@ -25,7 +25,7 @@ import datetime
 import heapq
 import itertools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -55,7 +55,7 @@ TOLERANCE = 1e-9
 # The threshold of margins is known up to this much.
 SLACK = 1e-8
 # Whole numbers that are values of their own; of more, trees read those between two splits as one.
-MOST_SINGLE = 512
+MOST_SINGLE = 5000
 MOST_WHOLE = 200_000
 # Columns of more values are not tested value by value before the search.
 MOST_TESTED = 100
@@ -124,7 +124,7 @@ class RealPeopleSearch:
     Parameters
     ----------
     model : Method or DecidedModel
-        Fitted, for two labels; decisions do not depend on a group.
+        Fitted, for two labels.
     encoder : TableEncoder
         Fitted encoder of its rows.
     metric : Metric
@@ -136,6 +136,8 @@ class RealPeopleSearch:
         in the range of the metric's training rows.
     most_parts : int, default 3000
         Parts that are looked at for one person before the search ends.
+    groups_of : callable, or None, default None
+        ``groups_of(rows)`` is the group of each row, where decisions depend on it.
 
     Raises
     ------
@@ -152,6 +154,7 @@ class RealPeopleSearch:
         values: Mapping[str, RealValues],
         *,
         most_parts: int = MOST_PARTS,
+        groups_of: Callable[[Sequence[Mapping[str, Any]]], Any] | None = None,
     ) -> None:
         self.model = model
         self.encoder = encoder
@@ -159,6 +162,11 @@ class RealPeopleSearch:
         self.radius = radius
         self.values = values
         self.most_parts = most_parts
+        self.groups_of = groups_of
+        if groups_of is not None and model.rule.attribute not in encoder.groups_:
+            raise NotProvedError(
+                f"decisions depend on the group by {model.rule.attribute!r}, which is no input."
+            )
         margins = ModelMargins.of(model)
         if margins is None:
             raise NotProvedError("no bounds are known for this kind of model.")
@@ -210,11 +218,10 @@ class RealPeopleSearch:
             places = np.array(self.encoder.groups_[item.name])
             ends = (lowest[places], highest[places])
             stated = self.values.get(item.name, RealValues(item.name))
-            own = row[item.name]
             if item.kind in LISTED:
                 cells = self._categories(stated, row, encoded[places], places, ends)
             elif item.kind in (*NUMBERS, "date"):
-                cells = self._numbers(item, stated, own, encoded[places], places, ends)
+                cells = self._numbers(item, stated, row, encoded[places], places, ends)
             elif (ends[0] < ends[1]).any():
                 raise NotListedError(
                     f"values of the encoding {item.kind} cannot be listed (column {item.name})"
@@ -273,12 +280,13 @@ class RealPeopleSearch:
         self,
         item: FittedColumn,
         stated: RealValues,
-        own: Any,
+        row: Mapping[str, Any],
         own_row: Float32,
         places: Index,
         ends: tuple[Float, Float],
     ) -> Cells:
         """Numbers within reach, and the missing value, if it is."""
+        own = row[item.name]
         low, high = _stated_ends(item, stated, ends)
         cells = Cells.of_single(item.name, places, [own], own_row[None])
         moves = bool(ends[0][0] < ends[1][0])
@@ -286,18 +294,22 @@ class RealPeopleSearch:
         if has_indicator and own is None:
             moves = bool(ends[0][1] <= 0.0)
         if moves and low <= high:
-            if stated.values is not None:
-                intervals = _listed_numbers(item, stated.values, low, high)
-            elif stated.whole or item.kind == "date":
-                intervals = self._whole(item, low, high, int(places[0]))
-            else:
-                intervals = self._between_cuts(item, low, high, int(places[0]))
+            intervals = self._intervals(item, stated, low, high, int(places[0]))
             cells = cells.joined(intervals, own=None if own is None else float(own_row[0]))
         if has_indicator and stated.optional and own is not None and ends[1][1] >= 1.0:
-            missing = np.zeros((1, len(places)), dtype=np.float32)
-            missing[0, 1] = 1.0
-            cells = cells.with_missing(missing)
+            without = frame_of([{**row, item.name: None}], self.encoder)
+            cells = cells.with_missing(self.encoder.transform(without)[:, places])
         return cells
+
+    def _intervals(
+        self, item: FittedColumn, stated: RealValues, low: float, high: float, place: int
+    ) -> Intervals:
+        """Numbers of a column between two ends, as the column has them."""
+        if stated.values is not None:
+            return _listed_numbers(item, stated.values, low, high)
+        if stated.whole or item.kind == "date":
+            return self._whole(item, low, high, place)
+        return self._between_cuts(item, low, high, place)
 
     def _whole(self, item: FittedColumn, low: float, high: float, place: int) -> Intervals:
         """Whole numbers, each on its own, or of many those between two splits together."""
@@ -466,8 +478,7 @@ class _Search:
         choices = [column.choices for column in self.columns]
         self.margins: MarginBounds = settings.margins.bounds(encoded, choices, self.sign)
         # what is so near to the threshold is decided by the model itself
-        threshold = self.sign * settings.margins.threshold
-        self.limit = threshold - self.margins.rounding - SLACK
+        self.limit = settings.margins.limit(self.sign) - self.margins.rounding - SLACK
 
     def _near(self, columns: Sequence[Cells]) -> list[Cells]:
         """Without the categories that nobody within the radius has."""
@@ -508,20 +519,21 @@ class _Search:
             if all(len(positions) == 1 for positions in domain):
                 open_ends += self._has_width(domain)
                 continue
-            column, chosen = self.margins.division(domain)
-            positions = domain[column]
-            is_chosen = np.isin(positions, chosen)
-            for half in (positions[is_chosen], positions[~is_chosen]):
-                part = list(domain)
-                part[column] = half
+            for part in self._halves(domain):
                 self._push(heap, counter, part)
-        if heap:
-            reason = f"the search ended after {parts:,} parts"
-            return SearchedPeople("unknown", reason=reason, parts=parts)
-        if open_ends:
-            reason = "a person may exist between two numbers of a column"
-            return SearchedPeople("unknown", reason=reason, parts=parts)
-        return SearchedPeople("none", parts=parts)
+        return _not_found(parts, has_parts=bool(heap), has_open_ends=open_ends > 0)
+
+    def _halves(self, domain: Sequence[Index]) -> list[list[Index]]:
+        """Both halves of a part, where its margins divide it best."""
+        column, chosen = self.margins.division(domain)
+        positions = domain[column]
+        is_chosen = np.isin(positions, chosen)
+        parts = []
+        for half in (positions[is_chosen], positions[~is_chosen]):
+            part = list(domain)
+            part[column] = half
+            parts.append(part)
+        return parts
 
     def _push(self, heap: list[Any], counter: Any, domain: list[Index]) -> None:
         upper = self.margins.upper(domain)
@@ -608,14 +620,24 @@ class _Search:
         distance = settings.metric.distance(self.x[None], np.asarray(encoded, dtype=np.float64))
         if float(distance[0]) > settings.farthest:
             return None
-        positive, _, _ = predictions_of(settings.model, encoded)
-        if bool(positive[0]) == self.is_positive:
+        if not self._is_otherwise(other, encoded):
             return None
         differs = {}
         for name, value in other.items():
             if value != self.row[name]:
                 differs[name] = value
         return differs, float(distance[0])
+
+    def _is_otherwise(self, other: dict[str, Any], encoded: Float32) -> bool:
+        """Whether the model itself decides otherwise about another person."""
+        settings = self.settings
+        groups = None
+        if settings.groups_of is not None:
+            if not decided_rows(settings.model, [other], settings.groups_of):
+                return False
+            groups = settings.groups_of([other])
+        positive, _, _ = predictions_of(settings.model, encoded, groups)
+        return bool(positive[0]) != self.is_positive
 
     def _number(self, choices: Choices, encoded: float) -> Any:
         """The value of a number of the matrix, whole where the column has whole numbers."""
@@ -628,3 +650,42 @@ class _Search:
         if stated is not None and stated.whole:
             return round(number)
         return number
+
+
+def _not_found(parts: int, *, has_parts: bool, has_open_ends: bool) -> SearchedPeople:
+    """What is known where nobody was found."""
+    if has_parts:
+        reason = f"the search ended after {parts:,} parts"
+        return SearchedPeople("unknown", reason=reason, parts=parts)
+    if has_open_ends:
+        reason = "a person may exist between two numbers of a column"
+        return SearchedPeople("unknown", reason=reason, parts=parts)
+    return SearchedPeople("none", parts=parts)
+
+
+def decided_rows(
+    model: Any,
+    rows: Sequence[dict[str, Any]],
+    groups_of: Callable[[Sequence[Mapping[str, Any]]], Any],
+) -> list[dict[str, Any]]:
+    """The rows whose group has thresholds: nobody else can be decided about.
+
+    Parameters
+    ----------
+    model : DecidedModel
+        With a :class:`evenhand.fairlib.methods.decided.GroupRule`.
+    rows : sequence of dict of str to value
+        Values by column.
+    groups_of : callable
+        ``groups_of(rows)`` is the group of each row.
+
+    Returns
+    -------
+    list of dict of str to value
+    """
+    groups = groups_of(rows) if rows else ()
+    return [
+        row
+        for row, group in zip(rows, groups, strict=True)
+        if str(group) in model.rule.thresholds.thresholds
+    ]

@@ -155,7 +155,7 @@ class RecourseSearch:
     ) -> Recourse:
         """Look at parts by rising cost; the module has the argument."""
         # what is so near to the threshold is decided by the model itself
-        limit = self.sign * model.threshold - margins.rounding - SLACK
+        limit = model.limit(self.sign, person.groups) - margins.rounding - SLACK
         choices = person.choices
         whole = [np.arange(len(column)) for column in choices]
         counter = itertools.count()

@@ -23,6 +23,9 @@ Estimates = Mapping[str, Mapping[str, Any]]
 # less than that, the value has to keep the limit too.
 CONFIDENCE = 0.9
 BY_VALUE = 0.5
+# The most that the first objective may lose for a confidence that nobody asked for, where it is a
+# share: on small tables only a nearly constant model may reach it.
+MOST_COST = 0.05
 LADDER = (CONFIDENCE, 0.8, 0.7, 0.6, 0.45, 0.4, 0.35, 0.3, 0.25, 0.2, BY_VALUE)
 # Keys of the ends of the interval, and of what unseen rows may show.
 INTERVAL_ENDS = ("low", "high")
@@ -491,7 +494,8 @@ def settled(aim: Aim, trials: Sequence[Trial]) -> Aim:
     """Return the aim with the highest confidence of ``LADDER`` that a trial keeps all limits with,
     unless one was asked for.
 
-    If no trial keeps them with any of these, the values decide which is the best compromise.
+    A confidence for which the first objective loses more than ``MOST_COST`` is passed over. If no
+    trial keeps them with any of these, the values decide which is the best compromise.
 
     Parameters
     ----------
@@ -515,9 +519,20 @@ def settled(aim: Aim, trials: Sequence[Trial]) -> Aim:
             # the chance of a normal distribution is above one half where the value keeps the limit
             continue
         candidate = replace(aim, confidence=confidence)
-        if within(candidate, trials):
+        if within(candidate, trials) and _cost_of(candidate, trials) <= MOST_COST:
             return candidate
     return aim.by_value
+
+
+def _cost_of(aim: Aim, trials: Sequence[Trial]) -> float:
+    """How much the first objective, if it is a share, loses against the values deciding."""
+    if tuple(describe(aim.objectives[0])[0].domain) != (0, 1):
+        return 0.0
+    by_value = within(aim.by_value, trials)
+    if not by_value:
+        return 0.0
+    least = min(aim.losses(trial.metrics)[0] for trial in within(aim, trials))
+    return least - min(aim.losses(trial.metrics)[0] for trial in by_value)
 
 
 def front(aim: Aim, trials: Sequence[Trial]) -> list[Trial]:
@@ -674,25 +689,32 @@ def out_of_reach(aim: Aim, trials: Sequence[Trial]) -> OutOfReach | None:
     """
     candidates = [trial for trial in trials if is_candidate(trial)]
     for limit in aim.limits:
-        low, high = describe(limit.metric)[0].domain
-        perfect = high if limit.sign == ">=" else low
-        if limit.metric.partition(".")[0] not in PERFORMANCE or perfect is None:
-            continue
-        others = tuple(item for item in aim.limits if item is not limit)
-        without_limit = replace(aim, limits=others).by_value
-        among = [trial for trial in candidates if without_limit.miss(trial.metrics) == 0]
-        if not among:
-            among = candidates
-            others = ()
-        nearest_trial = min(
-            among, key=lambda trial: aim.by_value.shortfall(limit, trial.metrics), default=None
-        )
-        if nearest_trial is None or not _is_far(limit, nearest_trial, perfect):
-            continue
-        value = nearest_trial.metrics[limit.metric]["value"]
-        assert value is not None, "it misses the limit"
-        return OutOfReach(limit, value, others)
+        unreachable = _out_of_reach(aim, limit, candidates)
+        if unreachable is not None:
+            return unreachable
     return None
+
+
+def _out_of_reach(aim: Aim, limit: Limit, candidates: Sequence[Trial]) -> OutOfReach | None:
+    """The limit, if the candidates show it to be out of reach."""
+    low, high = describe(limit.metric)[0].domain
+    perfect = high if limit.sign == ">=" else low
+    if limit.metric.partition(".")[0] not in PERFORMANCE or perfect is None:
+        return None
+    others = tuple(item for item in aim.limits if item is not limit)
+    without_limit = replace(aim, limits=others).by_value
+    among = [trial for trial in candidates if without_limit.miss(trial.metrics) == 0]
+    if not among:
+        among = list(candidates)
+        others = ()
+    nearest_trial = min(
+        among, key=lambda trial: aim.by_value.shortfall(limit, trial.metrics), default=None
+    )
+    if nearest_trial is None or not _is_far(limit, nearest_trial, perfect):
+        return None
+    value = nearest_trial.metrics[limit.metric]["value"]
+    assert value is not None, "it misses the limit"
+    return OutOfReach(limit, value, others)
 
 
 def _is_far(limit: Limit, trial: Trial, perfect: float) -> bool:

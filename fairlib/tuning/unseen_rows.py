@@ -8,7 +8,7 @@ groups are small. Here the rates of the groups and then the unseen rows are draw
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -75,32 +75,50 @@ def unseen_quantiles(
     quantiles: dict[str, list[float]] = {}
     drawn: dict[str, Array] = {}
     for name in names:
-        kind, _, attribute = name.partition(".")
-        if kind in OVERALL_METRICS and not attribute:
-            function = OVERALL_METRICS[kind].function
-            code: Array = np.zeros(outcomes.n, dtype=np.int64)
-            size = 1
-        elif kind in GROUP_METRICS and attribute in codes:
-            function = GROUP_METRICS[kind].function
-            code, size = codes[attribute]
-        else:
+        attribute = name.partition(".")[2]
+        function = _function_of(name, codes)
+        if function is None:
             continue
         if attribute not in drawn:
+            code, size = codes.get(attribute, (np.zeros(outcomes.n, dtype=np.int64), 1))
             counts = _cells(outcomes, code, size)
             drawn[attribute] = _drawn_cells(counts, unseen, inflation, weight, rng)
-        cells = drawn[attribute]
+        positions = [0]
         if attribute:
-            compared = set(measured.get(name, {}).get("measured", ()))
-            positions = [k for k, group in enumerate(group_names[attribute]) if group in compared]
+            compared = measured.get(name, {}).get("measured", ())
+            positions = _positions(group_names[attribute], compared)
             if len(positions) < 2:
                 continue
-            values = function(cells[:, positions])
-        else:
-            values = function(cells[:, 0])
-        values = values[np.isfinite(values)]
+        values = _values_of(function, drawn[attribute], positions, by_group=bool(attribute))
         if len(values) >= DRAWS / 2:
             quantiles[name] = [float(value) for value in np.quantile(values, LEVELS)]
     return quantiles
+
+
+def _function_of(name: str, codes: Mapping[str, Any]) -> Callable[[Array], Float] | None:
+    """What computes a metric from cells; None for one that does not follow from them."""
+    kind, _, attribute = name.partition(".")
+    if kind in OVERALL_METRICS and not attribute:
+        return OVERALL_METRICS[kind].function
+    if kind in GROUP_METRICS and attribute in codes:
+        return GROUP_METRICS[kind].function
+    return None
+
+
+def _positions(names: Sequence[str], compared: Sequence[str]) -> list[int]:
+    """Places of the compared groups among all."""
+    return [place for place, group in enumerate(names) if group in compared]
+
+
+def _values_of(
+    function: Callable[[Array], Float], cells: Array, positions: Sequence[int], *, by_group: bool
+) -> Float:
+    """The finite values of a metric of drawn cells."""
+    if by_group:
+        values = function(cells[:, positions])
+    else:
+        values = function(cells[:, 0])
+    return np.asarray(values[np.isfinite(values)])
 
 
 def _cells(outcomes: Outcomes, code: Array, size: int) -> Float:

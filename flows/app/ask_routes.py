@@ -27,6 +27,8 @@ from evenhand.flows.app.web import (
     Fields,
     In,
     InSession,
+    ModelName,
+    ModelVersion,
     render,
     require,
     require_own_form,
@@ -41,7 +43,7 @@ def add_ask(app: FastAPI) -> None:
 
     @app.get(PLACE)
     def interview(
-        request: Request, settings: In, session: InSession, name: str, version: str
+        request: Request, settings: In, session: InSession, name: ModelName, version: ModelVersion
     ) -> Response:
         """The beginning, the question to answer now, or the decision."""
         require(session, "person")
@@ -59,8 +61,8 @@ def add_ask(app: FastAPI) -> None:
         settings: In,
         session: InSession,
         fields: Fields,
-        name: str,
-        version: str,
+        name: ModelName,
+        version: ModelVersion,
     ) -> Response:
         """Begin, answer, skip, go back, stop, or delete the answers."""
         require(session, "person")

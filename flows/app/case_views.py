@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from evenhand.flows.app.registry_views import Screen
 from evenhand.flows.case import PAGE
-from evenhand.tasks.cases.case_page import OUTCOMES, case_document
+from evenhand.tasks.cases.case_page import OUTCOMES, case_document, case_page
 from evenhand.tasks.cases.case_store import CASE, CaseStore
 from evenhand.tasks.errors import InputError
 from evenhand.tasks.pages import formats
@@ -56,15 +59,30 @@ def _row(cases: CaseStore, case: str) -> list[Value]:
 
 def case_screen(cases: CaseStore, case: str) -> Screen:
     """One case, as its file shows it; an `InputError` if there is none, or it was changed."""
-    page = case_document(cases.read(cases.find(case)))
+    content = cases.read(cases.find(case))
+    page = case_document(content)
     facts: list[list[Value]] = [[name, cell] for name, cell in page.front.facts]
     table = Table("What this case is about", ["Fact", "Value"], facts, pairs=True)
     sections = [*page.sections, Section("facts", "This case", [table])]
-    return Screen(page.front.title, page.front.headline, sections)
+    lead = [*page.front.headline, *(_replayed(replay) for replay in content["replays"][-1:])]
+    return Screen(page.front.title, lead, sections)
+
+
+def _replayed(replay: Mapping[str, Any]) -> str:
+    """The newest time that a case was decided again, in a sentence."""
+    corrected = [f"{name} = {value}" for name, value in replay["corrected"].items()]
+    how = f" with {formats.join(corrected)}" if corrected else ""
+    return f"{replay['who']} had it decided again{how}: {replay['result']}."
+
+
+def case_inputs(cases: CaseStore, case: str) -> list[tuple[str, str]]:
+    """The inputs of a case that can be corrected: each column, with its name in words."""
+    used = cases.read(cases.find(case))["inputs"]["used"]
+    return [(entry["column"], entry.get("spoken") or entry["column"]) for entry in used]
 
 
 def case_file(cases: CaseStore, case: str) -> str:
-    """The file of a case as HTML."""
+    """The file of a case as HTML; an `InputError` if it was changed."""
     case = cases.find(case)
-    cases.read(case)  # refuses one that was changed
-    return (cases.place(case) / PAGE).read_text(encoding="utf-8")
+    content = cases.read(case)
+    return cases.page(case, PAGE) or case_page(content)

@@ -11,13 +11,13 @@ from typing import Any
 
 from evenhand.tasks.errors import InputError
 
-# What each role may do: read about models and runs, decide about versions, enter a person, and read
-# and review the case files of people.
+# What each role may do: read about models and runs, decide about versions, run jobs, enter a
+# person, and read and review the case files of people.
 RIGHTS = {
     "viewer": ("read",),
     "case worker": ("read", "person", "cases"),
-    "approver": ("read", "person", "decide"),
-    "owner": ("read", "person", "cases", "decide"),
+    "approver": ("read", "person", "decide", "run"),
+    "owner": ("read", "person", "cases", "decide", "run"),
 }
 # Parameters of scrypt: 16 MiB and about a twentieth of a second for each attempt.
 SCRYPT_N, SCRYPT_R, SCRYPT_P = 2**14, 8, 1

@@ -25,6 +25,7 @@ from evenhand.tasks.cases.explained_model import ExplainedModel, Wanted
 from evenhand.tasks.errors import InputError
 from evenhand.tasks.execution.store import Store
 from evenhand.tasks.pages.page_model import Section
+from evenhand.tasks.registry.policy import require_version
 
 MOST_OPEN_MODELS = 4
 MOST_OPTIONS = 400
@@ -66,6 +67,7 @@ class OpenModels:
 
     store: Store
     _models: OrderedDict[tuple[str, str], ExplainedModel] = field(default_factory=OrderedDict)
+    _scratch: dict[tuple[str, str], str] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     @contextmanager
@@ -74,19 +76,22 @@ class OpenModels:
 
         Raises `InputError` for a model that decides about no single person, such as a proxy.
         """
+        require_version(name, version)
         with self._lock:
             model = self._models.pop((name, version), None)
             if model is None:
                 model = self._opened(name, version)
             self._models[name, version] = model
             while len(self._models) > MOST_OPEN_MODELS:
-                self._models.popitem(last=False)
+                closed, _ = self._models.popitem(last=False)
+                shutil.rmtree(self._scratch.pop(closed), ignore_errors=True)
             yield model
 
     def _opened(self, name: str, version: str) -> ExplainedModel:
-        # files that a model reads later, such as the counts of its training rows, stay until the
-        # server ends
+        # files that a model reads later, such as the counts of its training rows, stay until it is
+        # closed
         scratch = tempfile.mkdtemp(dir=self._folder)
+        self._scratch[name, version] = scratch
         return open_model(f"models:/{name}/{version}", self.store, Path(scratch))
 
     def __post_init__(self) -> None:

@@ -19,6 +19,7 @@ from evenhand.tasks.registry.policy_alternatives import alternative_in_words
 from evenhand.tasks.registry.policy_people import ROLES, shown
 from evenhand.tasks.registry.policy_terms import terms_of
 from evenhand.tasks.registry.record_words import describe_record
+from evenhand.tasks.registry.signed_records import signer
 
 CHAMPION = "champion"
 # Results of an evaluation in words, and their marks.
@@ -85,7 +86,10 @@ def models_screen(uri: str) -> Screen:
     if not rows:
         return Screen(
             "Models",
-            ["No model is published yet. `evenhand run JOB` publishes one that passes its gates."],
+            [
+                "No model is published yet. `evenhand run JOB`, or a run of a job here, publishes "
+                "one that passes its gates."
+            ],
             [],
         )
     table = Table(
@@ -230,7 +234,9 @@ def _records(chain: Chain) -> Section:
     rows: list[list[Value]] = []
     for record in reversed(chain.records):
         when = Cell(formats.moment(record.when), time=record.when)
-        signed = "signed" if record.record_key else "not signed"
+        signed = "not signed"
+        if record.record_key:
+            signed = "signed" if signer(chain.name, record) else "its signature is false"
         who = Cell(record.who, (signed,))
         subject = Cell(_subject(record), (f"record {record.number}",))
         rows.append([subject, when, who, describe_record(record)])
@@ -282,8 +288,6 @@ def version_screen(uri: str, name: str, version: str) -> VersionScreen:
         lead.append(formats.sentence(f"{refused}."))
     sections = [_evaluations(chain, version), _of_version(chain, version)]
     screen = Screen(f"{name}, version {version}", lead, sections)
-    evaluation = _newest_evaluation(chain, version)
-    values = evaluation.content.get("values") if evaluation is not None else None
     return VersionScreen(
         name=name,
         version=version,
@@ -291,9 +295,17 @@ def version_screen(uri: str, name: str, version: str) -> VersionScreen:
         screen=screen,
         is_champion=is_champion,
         was_champion=was_champion,
-        asks="features_asked" in (values or {}),
+        asks=_asks(chain, version),
         aliases=aliases,
     )
+
+
+def _asks(chain: Chain, version: str) -> bool:
+    """Whether a version asks a person for one feature after another."""
+    evaluation = _newest_evaluation(chain, version)
+    if evaluation is None:
+        return False
+    return "features_asked" in (evaluation.content.get("values") or {})
 
 
 def _require_version(chain: Chain, version: str) -> None:

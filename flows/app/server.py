@@ -1,8 +1,9 @@
 """The app's server: which address shows what, who may do it, and what every answer carries.
 
-Everything is rendered here: there is no script, no request to another host, and nothing is kept in
-the browser but one cookie. Every change is one POST with the token of the session's forms, and is
-written to the model's chain in the name, and with the key, of the person who made it.
+Everything is rendered here: there is no request to another host, no script but the one that shows
+a run's progress, and nothing is kept in the browser but one cookie. Every change is one POST with
+the token of the session's forms, and is written to the model's chain in the name, and with the key,
+of the person who made it.
 """
 
 from __future__ import annotations
@@ -17,7 +18,11 @@ from starlette.exceptions import HTTPException
 from evenhand.flows.app import registry_views as views
 from evenhand.flows.app.ask_routes import add_ask
 from evenhand.flows.app.ask_views import OpenAgents
-from evenhand.flows.app.case_views import case_file, case_screen, cases_screen
+from evenhand.flows.app.audit_routes import add_audit
+from evenhand.flows.app.case_views import case_file, case_inputs, case_screen, cases_screen
+from evenhand.flows.app.job_routes import add_jobs
+from evenhand.flows.app.job_runs import Busy, JobRunner
+from evenhand.flows.app.people import Person
 from evenhand.flows.app.person_views import OpenModels, PersonScreen, answered_form, empty_form
 from evenhand.flows.app.run_views import run_report, runs_screen
 from evenhand.flows.app.sessions import COOKIE, LONGEST_S, Session, TooManyAttempts
@@ -27,6 +32,8 @@ from evenhand.flows.app.web import (
     Fields,
     In,
     InSession,
+    ModelName,
+    ModelVersion,
     NotSignedIn,
     acting_as,
     guard,
@@ -37,7 +44,7 @@ from evenhand.flows.app.web import (
     settings_of,
     templates,
 )
-from evenhand.flows.case import review
+from evenhand.flows.case import replay, review
 from evenhand.tasks.cases.case_page import OUTCOMES
 from evenhand.tasks.cases.case_store import CaseStore
 from evenhand.tasks.errors import EvenhandError, GateRefused, InputError, without_secrets
@@ -45,11 +52,14 @@ from evenhand.tasks.registry import policy
 
 # Before the name of a column in the form for one person.
 COLUMN = "column "
+# In the address after a session of a proxy has begun.
+BEGUN = "signed-in"
 # What a person reads after an action; the address names it, and nothing else of the address shows.
 NOTICES = {
     "approve": "Your approval is recorded.",
     "refuse": "Your refusal is recorded.",
     "review": "Your review is recorded.",
+    "replay": "The case was decided again, and the result is recorded in it.",
     "promote": "This version is the champion now.",
     "unchanged": "This version was the champion already: nothing was changed.",
 }
@@ -61,6 +71,7 @@ def build_app(settings: AppSettings) -> FastAPI:
     app.state.settings = settings
     app.state.models = OpenModels(settings.store)
     app.state.agents = OpenAgents(settings.registry)
+    app.state.runner = JobRunner(settings.store.url)
     app.middleware("http")(guard)
     app.exception_handler(NotSignedIn)(_to_sign_in)
     app.exception_handler(EvenhandError)(_show_error)
@@ -70,6 +81,8 @@ def build_app(settings: AppSettings) -> FastAPI:
     _add_screens(app)
     _add_person(app)
     add_ask(app)
+    add_jobs(app)
+    add_audit(app)
     _add_cases(app)
     _add_actions(app)
     return app
@@ -79,7 +92,21 @@ def _to_sign_in(request: Request, error: Exception) -> Response:
     if request.method == "POST":
         text = "Your session has ended, and nothing was changed. Sign in, then do it again."
         return message_page(settings_of(request), None, 401, "Signed out", text)
+    person = getattr(error, "person", None)
+    if person is not None:
+        return _begin_of_proxy(request, person)
     return RedirectResponse("/sign-in", 303)
+
+
+def _begin_of_proxy(request: Request, person: Person) -> Response:
+    """Begin the session of a person whom the proxy named, and go on to the same screen."""
+    settings = settings_of(request)
+    if BEGUN in request.query_params:
+        text = "This browser keeps no cookie of this site, so no session can begin."
+        return message_page(settings, None, 403, "No session", text)
+    cookie = settings.sessions.by_proxy(person)
+    # the path alone: an address of another site is none
+    return _signed_in(settings, cookie, f"/{request.url.path.lstrip('/')}?{BEGUN}")
 
 
 def _show_error(request: Request, error: Exception) -> Response:
@@ -89,6 +116,8 @@ def _show_error(request: Request, error: Exception) -> Response:
     status, title = 503, "It cannot be reached now"
     if isinstance(error, GateRefused):
         status, title = 409, "Refused"
+    elif isinstance(error, Busy):
+        status, title = 409, "Not now"
     elif isinstance(error, InputError):
         status, title = 404, "Not here"
         if request.method == "POST":
@@ -147,7 +176,9 @@ def _add_sign_in(app: FastAPI) -> None:
         """End the session."""
         require_own_form(session, fields)
         settings.sessions.end(request.cookies.get(COOKIE, ""))
-        response = RedirectResponse("/sign-in", 303)
+        proxy = settings.proxy
+        address = proxy.sign_out if proxy is not None and proxy.sign_out else "/sign-in"
+        response = RedirectResponse(address, 303)
         response.delete_cookie(COOKIE)
         return response
 
@@ -158,14 +189,16 @@ def _add_sign_in(app: FastAPI) -> None:
         return Response(text, media_type="text/css", headers={"Cache-Control": "max-age=3600"})
 
 
-def _signed_in(settings: AppSettings, cookie: str) -> Response:
-    response = RedirectResponse("/", 303)
+def _signed_in(settings: AppSettings, cookie: str, address: str = "/") -> Response:
+    response = RedirectResponse(address, 303)
     response.set_cookie(
         COOKIE,
         cookie,
         max_age=LONGEST_S,
         httponly=True,
-        samesite="strict",
+        # who comes back from the organisation's sign-in comes from another site: a strict cookie
+        # would not be sent, and the session would begin again and again
+        samesite="strict" if settings.proxy is None else "lax",
         secure=settings.secure,
     )
     return response
@@ -179,7 +212,7 @@ def _add_screens(app: FastAPI) -> None:
         return HTMLResponse(render("screen.html.j2", settings, session, screen=screen))
 
     @app.get("/models/{name}")
-    def model(settings: In, session: InSession, name: str) -> Response:
+    def model(settings: In, session: InSession, name: ModelName) -> Response:
         """One model."""
         screen = views.model_screen(settings.registry, name)
         page = render("model.html.j2", settings, session, **_choice(screen, name))
@@ -187,7 +220,7 @@ def _add_screens(app: FastAPI) -> None:
 
     @app.get("/models/{name}/compare")
     def compare(
-        settings: In, session: InSession, name: str, first: str = "", second: str = ""
+        settings: In, session: InSession, name: ModelName, first: str = "", second: str = ""
     ) -> Response:
         """Two versions of a model side by side."""
         screen = views.comparison_screen(settings.registry, name, first, second)
@@ -196,7 +229,7 @@ def _add_screens(app: FastAPI) -> None:
 
     @app.get("/models/{name}/versions/{version}")
     def version(
-        settings: In, session: InSession, name: str, version: str, done: str = ""
+        settings: In, session: InSession, name: ModelName, version: ModelVersion, done: str = ""
     ) -> Response:
         """One version, with the forms of what the person may do."""
         only = settings.sessions.only is not None
@@ -234,7 +267,7 @@ def _add_person(app: FastAPI) -> None:
 
     @app.get(place)
     def person(
-        request: Request, settings: In, session: InSession, name: str, version: str
+        request: Request, settings: In, session: InSession, name: ModelName, version: ModelVersion
     ) -> Response:
         """The form for one person."""
         require(session, "person")
@@ -247,8 +280,8 @@ def _add_person(app: FastAPI) -> None:
         settings: In,
         session: InSession,
         fields: Fields,
-        name: str,
-        version: str,
+        name: ModelName,
+        version: ModelVersion,
     ) -> Response:
         """The decision about one person, explained; nothing is kept."""
         require(session, "person")
@@ -297,6 +330,7 @@ def _add_cases(app: FastAPI) -> None:
             session,
             screen=screen,
             case=case,
+            inputs=case_inputs(_cases(settings, session), case),
             may_change=settings.allow_changes,
             notice=NOTICES.get(done, ""),
         )
@@ -321,6 +355,21 @@ def _add_cases(app: FastAPI) -> None:
         with acting_as(session.person, own_process=settings.sessions.only is not None):
             review(cases, cases.find(case), outcome, reason)
         return RedirectResponse(f"/cases/{quote(case)}?done=review", 303)
+
+    @app.post("/cases/{case}/replay")
+    def decide_again(settings: In, session: InSession, fields: Fields, case: str) -> Response:
+        """Decide a case again on the version that decided it, perhaps with a corrected value."""
+        cases = _cases(settings, session)
+        require_own_form(session, fields)
+        if not settings.allow_changes:
+            raise HTTPException(403, "This server shows only: it was started without changes.")
+        column, value = fields.get("column", ""), fields.get("value", "").strip()
+        if column and not value:
+            raise InputError("give the corrected value, or choose no column.")
+        corrected = {column: value} if column else {}
+        with acting_as(session.person, own_process=settings.sessions.only is not None):
+            replay(cases, cases.find(case), settings.store, corrected=corrected)
+        return RedirectResponse(f"/cases/{quote(case)}?done=replay", 303)
 
 
 def _cases(settings: AppSettings, session: Session) -> CaseStore:
@@ -350,7 +399,12 @@ def _choice(screen: views.Screen, name: str, first: str = "", second: str = "") 
 def _add_actions(app: FastAPI) -> None:
     @app.post("/models/{name}/versions/{version}/{action}")
     def act(
-        settings: In, session: InSession, fields: Fields, name: str, version: str, action: str
+        settings: In,
+        session: InSession,
+        fields: Fields,
+        name: ModelName,
+        version: ModelVersion,
+        action: str,
     ) -> Response:
         """Approve, refuse or promote a version, with a reason."""
         require_own_form(session, fields)

@@ -7,10 +7,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import re
 import threading
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass
 from functools import cache
+from pathlib import Path
 from typing import Annotated, Any
 from urllib.parse import parse_qs
 
@@ -19,15 +21,21 @@ from fastapi.responses import HTMLResponse, PlainTextResponse
 from jinja2 import Environment
 from starlette.exceptions import HTTPException
 
+from evenhand.fairlib.escaping import plain_text
+from evenhand.flows.app.audit_views import MOST_BYTES
 from evenhand.flows.app.people import Person
+from evenhand.flows.app.proxy import SECRET_HEADER, Proxy
 from evenhand.flows.app.sessions import COOKIE, Session, Sessions
 from evenhand.tasks.cases.case_store import CaseStore
 from evenhand.tasks.execution.store import Store
 from evenhand.tasks.pages.build import template_environment
+from evenhand.tasks.registry.bundle import NAME
 from evenhand.tasks.registry.signed_records import KEY_VARIABLE, signing_with
 
 ACTOR_VARIABLE = "EVENHAND_ACTOR"
 MOST_BODY = 16 * 1024
+# Bodies of forms with a file, by address.
+LARGEST_BODIES = {"/audit": MOST_BYTES + MOST_BODY}
 MOST_FIELDS = 500
 BODY_S = 10.0
 HEADERS = {
@@ -56,6 +64,8 @@ class AppSettings:
     - `store`: has the runs and their reports
     - `cases`: the case files of people
     - `hosts`: values of the Host header that it answers, such as ``127.0.0.1:8000``
+    - `proxy`: the proxy that says who somebody is; None where people sign in here
+    - `jobs`: folder of jobs that can be started here, besides the shipped ones
     - `allow_changes`: whether approvers may change anything
     - `secure`: whether browsers reach it by HTTPS, and must send the cookie by nothing else
     """
@@ -65,12 +75,18 @@ class AppSettings:
     sessions: Sessions
     hosts: frozenset[str]
     cases: CaseStore | None = None  # None where the store is not on this machine
+    proxy: Proxy | None = None
+    jobs: Path | None = None
     allow_changes: bool = False
     secure: bool = False
 
 
 class NotSignedIn(Exception):  # noqa: N818 - says what the visitor is
-    """The visitor has no session."""
+    """The visitor has no session; `person` is who the proxy says it is, to begin one."""
+
+    def __init__(self, person: Person | None = None) -> None:
+        super().__init__("not signed in")
+        self.person = person
 
 
 # Records take the acting person and the key from the environment of the process.
@@ -100,6 +116,19 @@ def acting_as(person: Person, *, own_process: bool) -> Iterator[None]:
                     os.environ[name] = value
 
 
+def environment_of(settings: AppSettings, person: Person) -> dict[str, str]:
+    """The environment of a process that acts in the name, and with the key, of a person."""
+    # nobody else acts now, so it has nobody else's name
+    with _ACTING:
+        environment = dict(os.environ)
+    environment[ACTOR_VARIABLE] = person.name
+    if settings.sessions.only is None:
+        environment.pop(KEY_VARIABLE, None)
+    if person.key is not None:
+        environment[KEY_VARIABLE] = str(person.key)
+    return environment
+
+
 @cache
 def templates() -> Environment:
     """The templates of the app and of pages."""
@@ -111,11 +140,13 @@ def render(template: str, settings: AppSettings, session: Session | None, **valu
     everywhere: dict[str, Any] = {
         "person": session.person if session else None,
         "form_token": session.form_token if session else "",
-        "with_password": settings.sessions.only is None,
+        "with_password": settings.sessions.only is None and settings.proxy is None,
+        "with_proxy": settings.proxy is not None,
         "figures": {},
         "notice": "",
     }
-    return templates().get_template(template).render({**everywhere, **values})
+    # texts of people, and of whoever writes records, have no characters that reorder the page
+    return plain_text(templates().get_template(template).render({**everywhere, **values}))
 
 
 def message_page(
@@ -145,21 +176,32 @@ def _refused_request(request: Request, settings: AppSettings) -> PlainTextRespon
     # a page of another site may give its own name to this address
     if request.headers.get("host", "").lower() not in settings.hosts:
         return PlainTextResponse("This server has another name.\n", 421)
+    if settings.proxy is not None and not _is_of_proxy(request, settings.proxy):
+        return PlainTextResponse("This server is reached through its proxy alone.\n", 403)
     if request.method not in ("GET", "HEAD", "POST"):
         return PlainTextResponse("This method does nothing here.\n", 405)
     if request.method != "POST":
         return None
+    return _refused_form(request, settings)
+
+
+def _refused_form(request: Request, settings: AppSettings) -> PlainTextResponse | None:
     length = request.headers.get("content-length", "")
     if not length.isdecimal():
         return PlainTextResponse("A form must say its length.\n", 411)
-    if int(length) > MOST_BODY:
-        return PlainTextResponse("A form has at most 16 KiB.\n", 413)
+    if int(length) > LARGEST_BODIES.get(request.url.path, MOST_BODY):
+        return PlainTextResponse("This is larger than a form here may be.\n", 413)
     origin = request.headers.get("origin")
     if origin is not None and origin.partition("://")[2].lower() not in settings.hosts:
         return PlainTextResponse("This form is of another site.\n", 403)
     if request.headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none"):
         return PlainTextResponse("This form is of another site.\n", 403)
     return None
+
+
+def _is_of_proxy(request: Request, proxy: Proxy) -> bool:
+    address = request.client.host if request.client else ""
+    return proxy.is_believed(address, request.headers.getlist(SECRET_HEADER))
 
 
 async def read_form(request: Request) -> dict[str, str]:
@@ -183,15 +225,50 @@ def settings_of(request: Request) -> AppSettings:
 
 def session_of(request: Request) -> Session:
     """The visitor's session; raises `NotSignedIn` if there is none."""
-    session = settings_of(request).sessions.of_cookie(request.cookies.get(COOKIE, ""))
+    settings = settings_of(request)
+    session = settings.sessions.of_cookie(request.cookies.get(COOKIE, ""))
+    person = None
+    if settings.proxy is not None:
+        person = _person_of_proxy(request, settings.proxy)
+        # somebody else has signed in at the proxy, or the person's role has changed
+        if session is not None and session.person != person:
+            settings.sessions.end(request.cookies.get(COOKIE, ""))
+            session = None
     if session is None:
-        raise NotSignedIn
+        raise NotSignedIn(person)
     return session
+
+
+def _person_of_proxy(request: Request, proxy: Proxy) -> Person:
+    headers = request.headers
+    names, groups = headers.getlist(proxy.name_header), headers.getlist(proxy.groups_header)
+    person = proxy.person(names, groups)
+    if person is None:
+        raise HTTPException(403, "Nobody gave you a role here: ask who runs this server.")
+    return person
+
+
+def model_name(name: str) -> str:
+    """The name of a model in an address: what can be no model's name is no part of a question to
+    the registry.
+    """
+    if not re.fullmatch(NAME, name):
+        raise HTTPException(404)
+    return name
+
+
+def model_version(version: str) -> str:
+    """The number of a version in an address."""
+    if not re.fullmatch(r"[0-9]{1,9}", version):
+        raise HTTPException(404)
+    return version
 
 
 Fields = Annotated[dict[str, str], Depends(read_form)]
 InSession = Annotated[Session, Depends(session_of)]
 In = Annotated[AppSettings, Depends(settings_of)]
+ModelName = Annotated[str, Depends(model_name)]
+ModelVersion = Annotated[str, Depends(model_version)]
 
 
 def require(session: Session, right: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import getpass
 import ipaddress
 import json
@@ -29,6 +30,9 @@ def serve_app(
     allow_changes: bool = False,
     users: Path | None = None,
     hostname: Sequence[str] | None = None,
+    proxy: Path | None = None,
+    jobs: Path | None = None,
+    is_demo: bool = False,
     hash_password: bool = False,
     key: Path | None = None,
 ) -> None:
@@ -37,10 +41,18 @@ def serve_app(
         password_hash = _asked_hash()
         print(json.dumps({"password": password_hash}) if as_json else password_hash)
         return
-    _check_access(host, users, key)
+    _check_access(host, users, proxy, key)
+    if jobs is not None and not jobs.is_dir():
+        raise InputError(f"--jobs {jobs}: there is no such folder.")
     runtime.prepare_environment(store_url)
+    if is_demo:
+        from evenhand.flows.app.demonstration import prepare
+
+        allow_changes = prepare(Store(store_url), _say) or allow_changes
     store = Store(store_url, reading=True)
-    server, listener, address = _server(store, host, port, allow_changes, users, hostname, key)
+    server, listener, address = _server(
+        store, host, port, allow_changes, users, hostname, jobs, key, proxy
+    )
     _read_once(store)
     registry = _registry_in_words(store)
     if as_json:
@@ -52,7 +64,16 @@ def serve_app(
         print(f"changes   {'by approvers' if allow_changes else 'none: it only shows'}")
         print("Ctrl-C ends it.", flush=True)
     with listener:
-        server.run(sockets=[listener])
+        # Ctrl-C and SIGTERM end it: it has nothing to say about that
+        try:
+            with contextlib.suppress(KeyboardInterrupt):
+                server.run(sockets=[listener])
+        finally:
+            server.config.app.state.runner.close()
+
+
+def _say(text: str) -> None:
+    print(f"demo      {text}", file=sys.stderr, flush=True)
 
 
 def _read_once(store: Store) -> None:
@@ -72,20 +93,23 @@ def _asked_hash() -> str:
     return hashed(password)
 
 
-def _check_access(host: str, users: Path | None, key: Path | None) -> None:
+def _check_access(host: str, users: Path | None, proxy: Path | None, key: Path | None) -> None:
     """Raise `InputError` where people of other machines could sign in as one person."""
-    if users is not None and key is not None:
+    if users is not None and proxy is not None:
+        raise InputError("give either --users or --proxy: people sign in at one place.")
+    if key is not None and (users is not None or proxy is not None):
+        option = "--users" if users is not None else "--proxy"
         raise InputError(
-            "--key signs what one person does: with --users, give each person a key in that file."
+            f"--key signs what one person does: with {option}, give each person a key in that file."
         )
     try:
         is_here = ipaddress.ip_address(host).is_loopback
     except ValueError:
         is_here = host == "localhost"
-    if not is_here and users is None:
+    if not is_here and users is None and proxy is None:
         raise InputError(
-            f"--host {host}: people of other machines need names: give --users FILE, and put a "
-            "server with HTTPS before it."
+            f"--host {host}: people of other machines need names: give --users FILE or --proxy "
+            "FILE, and put a server with HTTPS before it."
         )
 
 
@@ -102,12 +126,15 @@ def _server(
     allow_changes: bool,
     users: Path | None,
     hostname: Sequence[str] | None,
+    jobs: Path | None,
     key: Path | None,
+    proxy: Path | None,
 ) -> tuple[Any, socket.socket, str]:
     """Return a server that is ready to run, its socket, and the address to open."""
     import uvicorn
 
     from evenhand.flows.app.people import Person, read_users
+    from evenhand.flows.app.proxy import read_proxy
     from evenhand.flows.app.server import build_app
     from evenhand.flows.app.sessions import Sessions
     from evenhand.flows.app.web import AppSettings
@@ -117,7 +144,11 @@ def _server(
 
     with signing_with(key):
         pass  # a key that cannot be read ends the command now
-    if users is None:
+    believed = None
+    if proxy is not None:
+        believed = read_proxy(proxy)
+        sessions = Sessions({})
+    elif users is None:
         sessions = Sessions({}, Person(actor(), "owner", key=key))
     else:
         sessions = Sessions(read_users(users))
@@ -132,6 +163,8 @@ def _server(
         sessions=sessions,
         hosts=frozenset(names),
         cases=CaseStore(Path(store.path("cases"))) if store.is_local else None,
+        proxy=believed,
+        jobs=jobs,
         allow_changes=allow_changes,
         secure=bool(hostname),
     )
@@ -152,7 +185,7 @@ def _server(
         timeout_graceful_shutdown=5,
     )
     address = f"http://{host}:{port}/"
-    if users is None:
+    if sessions.only is not None:
         address += f"sign-in?token={sessions.one_time_token}"
     return uvicorn.Server(config), listener, address
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
 import json
 import sys
 from collections.abc import Mapping, Sequence
@@ -19,6 +18,7 @@ from evenhand.flows.case import (
     expired,
     make_cases,
     pdf_name,
+    today,
 )
 from evenhand.flows.case import replay as replay_case
 from evenhand.flows.case import review as review_case
@@ -162,7 +162,7 @@ def delete(
     if (case is None) != is_expired:
         raise InputError("name a case, or give --expired, and not both.")
     if case is None:
-        names = expired(place, datetime.date.today())
+        names = expired(place, today())
     else:
         names = [place.find(case)]
     with signing_with(key), place.writing():

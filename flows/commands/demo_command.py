@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 
 from evenhand.flows import run as retraining
 from evenhand.flows.commands.terminal import estimate, print_table
-from evenhand.flows.engine import DirectEngine, new_run_id
+from evenhand.flows.engine import DirectEngine, Verdict, new_run_id
 from evenhand.flows.job_file import load_job
 from evenhand.flows.resolved_job import resolve
 from evenhand.flows.runtime import prepare_environment
@@ -39,9 +40,8 @@ def demo(store_url: str | None, as_json: bool = False) -> int:
     say("Past hiring decisions that favoured men, and four models that learn from them:\n")
     for name, label in JOBS.items():
         say(f"  {name:17} ", end="", flush=True)
-        run_id = new_run_id(name)
-        resolved = resolve(*load_job(name, WITHOUT_PROOF))
-        verdict = retraining.execute(resolved, store, run_id, DirectEngine(store))
+        verdict = run_quietly(name, WITHOUT_PROOF, store)
+        run_id = verdict.run_id
         codes.append(verdict.exit_code)
         say(f"{sum(verdict.seconds.values()):6.1f} s")
         measured = json.loads(store.read_text("runs", run_id, "metrics.json") or "{}")
@@ -61,6 +61,12 @@ def demo(store_url: str | None, as_json: bool = False) -> int:
     say("  `evenhand run hiring-budro` also proves bounds for the last model")
     say(f"\npage      {page}")
     return next(filter(None, codes), 0)
+
+
+def run_quietly(name: str, overrides: Sequence[str], store: Store) -> Verdict:
+    """Run a job in this process, without a word."""
+    resolved = resolve(*load_job(name, overrides))
+    return retraining.execute(resolved, store, new_run_id(name), DirectEngine(store))
 
 
 def _silent(*_: object, **__: object) -> None:

@@ -4,7 +4,6 @@ policy.
 
 from __future__ import annotations
 
-import datetime
 import json
 import secrets
 import tempfile
@@ -30,6 +29,7 @@ from evenhand.tasks.registry.client import (
     SQLITE,
     damaged_files,
     fetch_files,
+    named,
     place_of,
     registry_client,
     tracking_uri,
@@ -281,6 +281,7 @@ def verify(
             "without_list": versions.without_list,
             "bytecode": versions.with_bytecode,
             "code_of_release": versions.of_release,
+            "odd_times": chain.odd_times(),
             "faults": faults,
         }
         print(json.dumps(document))
@@ -297,7 +298,7 @@ def _check_versions(
     """
     result = _CheckedVersions()
     with registry_client(registry) as client:
-        versions = client.search_model_versions(f"name = '{chain.name}'", max_results=10_000)
+        versions = client.search_model_versions(named(chain.name), max_results=10_000)
     created = {}
     for item in versions:
         result.tags[str(item.version)] = dict(item.tags)
@@ -317,7 +318,7 @@ def _check_versions(
         place = place_of(registry, chain.name, number)
         if place is not None and any(place.rglob(BYTECODE)):
             result.with_bytecode.append(number)
-        fault = _without_publication(chain, number, created[number], result.tags[number])
+        fault = policy.without_publication(chain, number, created[number], result.tags[number])
         if number in published:
             fault = _changed_tags(published[number], result.tags[number])
         if fault is not None:
@@ -342,25 +343,6 @@ def _changed_tags(published: Record, tags: Mapping[str, str]) -> str | None:
                 verb = "was deleted"
             return f"its tag {tag} {verb}: record {published.number} has what it was"
     return None
-
-
-def _without_publication(
-    chain: Chain, number: str, created_ms: int, tags: Mapping[str, str]
-) -> str | None:
-    """Say that no record has the publication of a version, unless it is older than such records.
-
-    MLflow adds a version without a record, for instance as a copy of another one.
-    """
-    fault = (
-        "no record has its publication: MLflow added it, or records were removed. Delete it, or "
-        "publish it again"
-    )
-    first = next(iter(chain.of("version")), None)
-    if first is None:
-        # such records are as old as this tag
-        return fault if FILES_TAG in tags else None
-    first_ms = datetime.datetime.fromisoformat(first.when).timestamp() * 1000
-    return fault if FILES_TAG in tags or created_ms > first_ms else None
 
 
 def _check_code(
@@ -396,6 +378,8 @@ def _print_verification(chain: Chain, versions: _CheckedVersions, faults: Sequen
         )
     if versions.of_release:
         print(f"code compared with that of the release: {', '.join(versions.of_release)}")
+    for note in chain.odd_times():
+        print_note(f"evenhand: no fault, but {note}")
     for fault in faults:
         print_note(f"evenhand: {fault}")
     if faults:
@@ -478,10 +462,13 @@ def set_policy(
         not_public = {name: value for name, value in rules.items() if name not in public}
         refuse_credentials(not_public, "the policy")
         made = policy.set_policy(registry, address.name, rules)
+        lapsed = policy.lapsed_refusals(audit.history(registry, address.name), made)
     if as_json:
         print(json.dumps(redacted({"name": address.name, "record": _row(made)})))
         return
     _print_policy(address.name, made, pinned)
+    for refusal in lapsed:
+        print(f"open      {refusal}: its key is none of --approved-by")
 
 
 def _print_policy(name: str, made: Record, pinned: Judged) -> None:
@@ -704,7 +691,7 @@ def _version_to_pin(registry: str, name: str) -> str | None:
         return None  # a query would create the database
     with registry_client(registry) as client:
         champion = audit.read_chain(client, name).aliases.get("champion")
-        versions = client.search_model_versions(f"name = '{name}'", max_results=10_000)
+        versions = client.search_model_versions(named(name), max_results=10_000)
     if champion:
         return champion
     numbers = [int(item.version) for item in versions]

@@ -76,6 +76,7 @@ def notify(config: Path, as_json: bool = False) -> None:
     from evenhand.flows.services import configure_server, read_notifications
 
     notifications = read_notifications(config)
+    runtime.check_server()
     channels = configure_server(notifications)
     if as_json:
         states = list(notifications.states) if channels else []

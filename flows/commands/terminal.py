@@ -17,7 +17,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, Self, TextIO
 
-from evenhand.fairlib.escaping import terminal_text
+from evenhand.fairlib.escaping import one_line, terminal_text
 from evenhand.flows import engine, runtime
 from evenhand.tasks.credentials import holds_credential
 from evenhand.tasks.errors import EvenhandError, GateRefused, NotCarriedOut
@@ -186,7 +186,7 @@ def one_line_errors(*, interrupted: str = STEPS_KEPT) -> Iterator[SimpleNamespac
 
 def print_note(text: str) -> None:
     """Print a line for a person on stderr, without what a terminal would obey."""
-    print(terminal_text(text), file=sys.stderr)
+    print(terminal_text(one_line(text)), file=sys.stderr)
 
 
 def report_error(error: BaseException, *, as_json: bool = False) -> int:
@@ -252,11 +252,12 @@ def exact_stdout() -> TextIO:
 
 
 def print_table(rows: Sequence[Sequence[str]], indent: str = "") -> None:
-    """Print rows of text in columns."""
+    """Print rows of text in columns, each on one line."""
+    lines = [[one_line(cell) for cell in row] for row in rows]
     widths = []
     for column in range(len(rows[0])):
-        widths.append(max(len(row[column]) for row in rows))
-    for row in rows:
+        widths.append(max(len(row[column]) for row in lines))
+    for row in lines:
         cells = [f"{cell:{width}}" for cell, width in zip(row, widths, strict=True)]
         print(indent + "  ".join(cells).rstrip())
 

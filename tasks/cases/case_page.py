@@ -229,8 +229,10 @@ def _recourse_blocks(case: Case) -> Iterator[Block]:
             f"It is not proved that there is no smaller one: each costs at least "
             f"{recourse['least_cost']:.2f}, and this one {recourse['cost']:.2f}."
         )
+    elif recourse["is_smallest"] and recourse["changes"]:
+        yield "It is proved that no cheaper change leads to the favourable decision."
     elif recourse["is_smallest"]:
-        yield "It is proved: all other combinations of values were excluded."
+        yield "It is proved: all combinations of values were excluded."
     names = ", ".join(recourse["changeable"])
     yield (
         f"Method: {recourse['method']}. The contract says that a person can change {names}. The "

@@ -1,13 +1,17 @@
 """The case store: files of cases for their owner only, and a log whose chain holds salted digests.
 
 Every case has a folder with its files and 32 random bytes, its salt. A record of the log has the
-HMAC-SHA256 of ``case.json`` under the salt, and no value of a person: without the salt nobody can
-test a guess. A case is deleted with its salt, after which its digests say nothing, and the chain
-can still be verified. Records are signed as those of the registry are.
+HMAC-SHA256 of ``case.json`` and of each page under the salt, and no value of a person: without the
+salt nobody can test a guess. A case is deleted with its salt, after which its digests say nothing,
+and the chain can still be verified. Records are signed as those of the registry are.
+
+Files are first written next to the case, then recorded, then moved into its place. What a kill left
+of that, or of a deletion, the next writer finishes.
 """
 
 from __future__ import annotations
 
+import datetime
 import hashlib
 import hmac
 import json
@@ -79,7 +83,8 @@ class CaseStore:
         """
         path = Path(text)
         case = text
-        if path.exists():
+        # a file of the working folder that has the name of a case leads to no other case
+        if CASE_ID.fullmatch(text) is None and path.exists():
             case = path.resolve().name if path.is_dir() else path.resolve().parent.name
         if not (self.place(case) / CASE).is_file():
             raise InputError(
@@ -96,7 +101,7 @@ class CaseStore:
         previous = ""
         for place, line in enumerate(self._lines(), 1):
             record = Record.read(line, str(place))
-            if record is None or record.kind not in KINDS or "case" not in record.content:
+            if record is None or not _is_about_a_case(record):
                 faults.append(f"line {place} of the log is no record: it was changed")
                 previous = hashlib.sha256(line.encode()).hexdigest()
                 continue
@@ -122,17 +127,52 @@ class CaseStore:
     def read(self, case: str) -> dict[str, Any]:
         """The content of a case; an `InputError` if its file was changed since its last record."""
         last = self.log().last_of().get(case)
-        text = (self.place(case) / CASE).read_bytes()
-        if last is None or last.content.get("digest") != self._digest(case, text):
+        folder = None
+        if last is not None:
+            folder = self._recorded_folder(case, last)
+        if folder is None:
             raise InputError(
                 f"the file of the case {case} is not what was recorded: `evenhand case verify` "
                 "names all that differ."
             )
-        content: dict[str, Any] = json.loads(text)
+        content: dict[str, Any] = json.loads((folder / CASE).read_bytes())
         return content
 
-    def _digest(self, case: str, content: bytes) -> str:
-        salt = (self.place(case) / SALT).read_bytes()
+    def page(self, case: str, name: str) -> str | None:
+        """A page of a case; None if no record has its digest, because an older version wrote it.
+
+        Raises `InputError` if the page is not what was recorded.
+        """
+        last = self.log().last_of().get(case)
+        recorded = last.content.get("pages") if last is not None else None
+        if recorded is None:
+            return None
+        for folder in (self.place(case), self._part(case)):
+            if name in recorded and self._digest(folder, name) == recorded[name]:
+                return (folder / name).read_text(encoding="utf-8")
+        raise InputError(f"the page {name} of the case {case} is not what was recorded.")
+
+    def _part(self, case: str) -> Path:
+        """Folder in which the next files of a case wait for their record."""
+        return self.place(case).with_name(f".{case}")
+
+    def _recorded_folder(self, case: str, last: Record) -> Path | None:
+        """The folder with the content that a case's last record has; None if there is none."""
+        for folder in (self.place(case), self._part(case)):
+            digest = self._digest(folder, CASE)
+            if digest is not None and digest == last.content.get("digest"):
+                return folder
+        return None
+
+    def _digest(self, folder: Path, name: str) -> str | None:
+        """The digest of a file under the salt of its case; None if it cannot be read."""
+        if folder.is_symlink():
+            return None
+        try:
+            salt = (folder / SALT).read_bytes()
+            content = (folder / name).read_bytes()
+        except OSError:
+            return None
         return hmac.new(salt, content, hashlib.sha256).hexdigest()
 
     # writing
@@ -149,6 +189,7 @@ class CaseStore:
                     f"nothing was recorded: {read.faults[0]}. `evenhand case verify` names all."
                 )
             self._cut_partial_line()
+            self._finish(read)
             self._records = list(read.records)
             try:
                 yield
@@ -163,43 +204,91 @@ class CaseStore:
             with self.log_file.open("r+b") as file:
                 file.truncate(data.rfind(b"\n") + 1)
 
+    def _finish(self, log: Log) -> None:
+        """Move the recorded files of a writer that was killed into their place, and delete its
+        others, and what is left of deleted cases.
+        """
+        last = log.last_of()
+        for case, record in last.items():
+            if record.kind == "deletion" and self.place(case).exists():
+                self._remove(case)
+            part = self._part(case)
+            if part.is_dir() and self._digest(part, CASE) == record.content.get("digest"):
+                self._move(case)
+        for part in (self.folder / "files").glob(".*"):
+            if part.is_symlink():
+                part.unlink()
+            elif CASE_ID.fullmatch(part.name[1:]):
+                shutil.rmtree(part, ignore_errors=True)
+
     def add(self, content: Mapping[str, Any], files: Mapping[str, str | bytes]) -> str:
         """Write the files of a new case and its record, within :meth:`writing`; return its id."""
         case = str(content["case"])
-        folder = self.place(case)
-        part = folder.with_name(f".{case}")
-        _make_folder(part)
-        _write(part / SALT, secrets.token_bytes(SALT_BYTES))
-        self._write_files(part, content, files)
-        part.rename(folder)
-        self._record("case", case, keep_until=content["keep_until"], model=content["model"]["uri"])
+        model = content["model"]["uri"]
+        facts = {"keep_until": content["keep_until"], "model": model}
+        self._write_recorded("case", content, files, secrets.token_bytes(SALT_BYTES), facts)
         return case
 
     def update(
         self, kind: str, content: Mapping[str, Any], files: Mapping[str, str | bytes]
     ) -> None:
         """Replace the files of a case, and record why, within :meth:`writing`."""
-        case = str(content["case"])
-        self._write_files(self.place(case), content, files)
-        self._record(kind, case)
+        salt = (self.place(str(content["case"])) / SALT).read_bytes()
+        self._write_recorded(kind, content, files, salt, {})
 
     def delete(self, case: str, reason: str) -> None:
-        """Delete the files and the salt of a case, and record it, within :meth:`writing`."""
-        folder = self.place(case)
+        """Delete the files and the salt of a case, and record it, within :meth:`writing`.
+
+        Raises `NotCarriedOut` if files are left.
+        """
         self._append("deletion", {"case": case, "reason": reason})
+        self._remove(case)
+
+    def _remove(self, case: str) -> None:
+        folder = self.place(case)
+        if folder.is_symlink():
+            folder.unlink()
+            raise NotCarriedOut(
+                f"the folder of the case {case} was a link, which is deleted: its files are "
+                "elsewhere, so delete them there."
+            )
         shutil.rmtree(folder, ignore_errors=True)
+        if folder.exists():
+            raise NotCarriedOut(
+                f"the folder {folder} of the case {case} could not be deleted: delete it."
+            )
 
-    def _write_files(
-        self, folder: Path, content: Mapping[str, Any], files: Mapping[str, str | bytes]
+    def _write_recorded(
+        self,
+        kind: str,
+        content: Mapping[str, Any],
+        files: Mapping[str, str | bytes],
+        salt: bytes,
+        facts: Mapping[str, Any],
     ) -> None:
-        text = json.dumps(dict(content), indent=1, sort_keys=True, ensure_ascii=False)
+        """Write all files of a case next to it, record their digests, and move them into place."""
+        case = str(content["case"])
+        part = self._part(case)
+        _make_folder(part)
+        _write(part / SALT, salt)
         for name, page in files.items():
-            _write(folder / name, page if isinstance(page, bytes) else page.encode())
-        _write(folder / CASE, text.encode())
+            _write(part / name, page if isinstance(page, bytes) else page.encode())
+        text = json.dumps(dict(content), indent=1, sort_keys=True, ensure_ascii=False)
+        _write(part / CASE, text.encode())
+        digests = {
+            "digest": self._digest(part, CASE),
+            "pages": {name: self._digest(part, name) for name in files},
+        }
+        self._append(kind, {"case": case, **digests, **facts})
+        self._move(case)
 
-    def _record(self, kind: str, case: str, **facts: Any) -> None:
-        text = (self.place(case) / CASE).read_bytes()
-        self._append(kind, {"case": case, "digest": self._digest(case, text), **facts})
+    def _move(self, case: str) -> None:
+        """Put the files that were recorded in place of those before."""
+        folder = self.place(case)
+        if folder.is_symlink():
+            folder.unlink()
+        shutil.rmtree(folder, ignore_errors=True)
+        self._part(case).rename(folder)
 
     def _append(self, kind: str, content: Mapping[str, Any]) -> None:
         assert self._records is not None
@@ -254,7 +343,8 @@ class CaseStore:
         files = self.folder / "files"
         present = sorted(path.name for path in files.iterdir()) if files.is_dir() else []
         for name in present:
-            if name not in last:
+            case = name.removeprefix(".")
+            if case not in last:
                 faults.append(f"the folder files/{name} is of no recorded case: delete it")
         return faults
 
@@ -266,13 +356,27 @@ class CaseStore:
             if folder.exists():
                 return [f"the case {case} was deleted, and its folder is still there"]
             return []
-        try:
-            digest = self._digest(case, (folder / CASE).read_bytes())
-        except OSError:
-            return [f"the files of the case {case} are missing, and no record deletes it"]
-        if digest != record.content.get("digest"):
+        recorded = self._recorded_folder(case, record)
+        if recorded is None:
+            if self._digest(folder, CASE) is None:
+                return [f"the files of the case {case} are missing, and no record deletes it"]
             return [f"the file of the case {case} was changed after record {record.number}"]
-        return []
+        return self._page_faults(case, recorded, record)
+
+    def _page_faults(self, case: str, folder: Path, record: Record) -> list[str]:
+        """Say which pages of a case differ from their digests, and which files no record has."""
+        pages = record.content.get("pages")
+        if not isinstance(pages, Mapping):
+            return []  # an older version recorded none
+        faults = []
+        for name, digest in pages.items():
+            if self._digest(folder, str(name)) != digest:
+                faults.append(f"{name} of the case {case} was changed after record {record.number}")
+        known = {CASE, SALT, *pages}
+        for path in sorted(folder.iterdir()):
+            if path.name not in known:
+                faults.append(f"{path.name} of the case {case} is in no record")
+        return faults
 
     def anchor(self) -> dict[str, Any]:
         """The end of the log, to keep where its writers cannot reach it."""
@@ -280,6 +384,20 @@ class CaseStore:
         if not records:
             raise InputError(f"{self.folder} has no case yet: `evenhand case MODEL` makes one.")
         return {"name": CHAIN_NAME, "number": records[-1].number, "digest": records[-1].digest}
+
+
+def _is_about_a_case(record: Record) -> bool:
+    """Whether a record is of a kind of this log, names a case, and has a day if one is kept."""
+    case = record.content.get("case")
+    if record.kind not in KINDS or not isinstance(case, str) or not CASE_ID.fullmatch(case):
+        return False
+    if record.kind != "case":
+        return True
+    try:
+        datetime.date.fromisoformat(record.content["keep_until"])
+    except (KeyError, TypeError, ValueError):
+        return False
+    return True
 
 
 def _anchor_faults(log: Log, anchor: Mapping[str, Any]) -> list[str]:

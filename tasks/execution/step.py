@@ -343,20 +343,37 @@ def described(text: Callable[[], str]) -> Iterator[None]:
         yield
 
 
-def report_progress(step: str, *, prefect: bool = False) -> Report:
+class ProgressReport:
+    """The progress callback of a step."""
+
+    def __init__(
+        self, step: str, listener: Listener | None, artifact: _PrefectProgress | None
+    ) -> None:
+        self.step = step
+        self.listener = listener
+        self.artifact = artifact
+
+    def __call__(self, done: int, total: int, values: Mapping[str, float]) -> None:
+        """Report how much of the step's work is done."""
+        if self.listener is not None:
+            self.listener(self.step, done, total, values)
+        if self.artifact is not None:
+            self.artifact(done, total, values)
+
+    def finish(self) -> None:
+        """Set the progress artifact, if there is one, to 100 %: a step that ends early, or counts
+        only a part of its work, would leave it below.
+        """
+        if self.artifact is not None:
+            self.artifact.finish()
+
+
+def report_progress(step: str, *, prefect: bool = False) -> ProgressReport:
     """Build the progress callback of a step; with `prefect` it also updates a progress artifact."""
-    listener = _listener.get()
     artifact = None
     if prefect:
         artifact = _PrefectProgress(step)
-
-    def report(done: int, total: int, values: Mapping[str, float]) -> None:
-        if listener is not None:
-            listener(step, done, total, values)
-        if artifact is not None:
-            artifact(done, total, values)
-
-    return report
+    return ProgressReport(step, _listener.get(), artifact)
 
 
 class Stages:
@@ -402,6 +419,17 @@ class _PrefectProgress:
         self.step = step
         self.last = time.monotonic()
         self.identifier: Any = None
+        self.share = 0.0
+
+    def finish(self) -> None:
+        """Set an artifact that was created to 100 %."""
+        if self.identifier is None or self.share >= 100.0:
+            return
+        from prefect.artifacts import update_progress_artifact
+
+        update_progress_artifact(
+            artifact_id=self.identifier, progress=100.0, description=f"{self.step}: finished"
+        )
 
     def __call__(self, done: int, total: int, values: Mapping[str, float]) -> None:
         now = time.monotonic()
@@ -411,6 +439,7 @@ class _PrefectProgress:
 
         self.last = now
         share = 100.0 * done / total
+        self.share = share
         description = f"{self.step}: {done} of {total}"
         if values:
             texts = [f"{name} {value:.4g}" for name, value in values.items()]

@@ -25,13 +25,13 @@ from evenhand.tasks.exporting.sql import Query, quoted
 from evenhand.tasks.filtering.filter_inputs import InputFile
 from evenhand.tasks.filtering.output import OutputFolder, unit_name
 from evenhand.tasks.filtering.output_table import UNIT, OutputTable
-from evenhand.tasks.filtering.predicting import BINS, COLUMNS, RowPredictor
+from evenhand.tasks.filtering.prediction_columns import BINS, COLUMNS
 from evenhand.tasks.filtering.reading import Stream, select_columns
 from evenhand.tasks.filtering.table_inputs import arrow_type, reflected, streamed
 
 if TYPE_CHECKING:
     from evenhand.fairlib.preprocessing.encoder import TableEncoder
-    from evenhand.tasks.filtering.checks import Judge
+    from evenhand.tasks.filtering.predicting import RowPredictor
     from evenhand.tasks.registry.bundle import Bundle
 
 # By dialect of SQLAlchemy that of the query: those in which every decision was compared.
@@ -74,13 +74,13 @@ def exported(bundle: Bundle) -> tuple[TableEncoder, Score]:
 
 
 @contextmanager
-def judged_partition(file: InputFile, judge: Judge, output: OutputFolder) -> Iterator[Pushed]:
+def judged_partition(file: InputFile, judge: Any, output: OutputFolder) -> Iterator[Pushed]:
     """Let the database judge a partition, and give the result while the temporary table is there.
 
+    `judge` is a `RowPredictor`: only predictions are computed in databases.
     Raises `InputError` if the database, or the type of a column, does not allow it, and
     `NotCarriedOut` if the database fails.
     """
-    assert isinstance(judge, RowPredictor), "only predictions are computed in databases"
     table, engine = reflected(file.url)
     dialect = DIALECTS.get(engine.dialect.name)
     if dialect is None:

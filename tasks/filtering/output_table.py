@@ -18,7 +18,7 @@ import sqlalchemy as sa
 from evenhand.tasks.errors import InputError, NotCarriedOut, without_secrets
 from evenhand.tasks.filtering.output import UNIT_FILE, OutputFolder, UnitRecord, read_records
 from evenhand.tasks.sources.databases import open_database
-from evenhand.tasks.written_input import refuse_credentials
+from evenhand.tasks.written_input import nearest, refuse_credentials
 
 if TYPE_CHECKING:
     from evenhand.tasks.filtering.in_database import Pushed
@@ -132,9 +132,23 @@ class OutputTable(OutputFolder):
         """Tables of the output that exist, by name."""
         names = (self._records.name, self.table, self.quarantine)
         database = sa.inspect(opened)
+        self._check_schema(database)
         return {
             name: self._make(name) for name in names if database.has_table(name, schema=self.schema)
         }
+
+    def _check_schema(self, database: sa.Inspector) -> None:
+        """Refuse a schema that the database does not have, and name the nearest."""
+        if self.schema is None:
+            return
+        # DuckDB lists schemas with their databases
+        schemas = [name.rpartition(".")[2].strip('"') for name in database.get_schema_names()]
+        if self.schema.rpartition(".")[2] in schemas:
+            return
+        hint = nearest(self.schema, schemas)
+        raise InputError(
+            f"the output {self.shown}: the database has no schema {self.schema!r}{hint}."
+        )
 
     def note(self) -> dict[str, Any] | None:
         """Input and verb of the output; None if it is not reserved."""

@@ -94,8 +94,18 @@ def list_partitions(
     if column is not None:
         query = sa.select(column, *measures).group_by(column)
         query = _within(query, column, settings.partitions)
-    with engine.connect() as opened:
-        rows = opened.execute(query.limit(MOST_PARTITIONS + 1)).fetchall()
+    try:
+        with engine.connect() as opened:
+            rows = opened.execute(query.limit(MOST_PARTITIONS + 1)).fetchall()
+    except (sa.exc.SQLAlchemyError, OverflowError) as error:
+        kind = type(getattr(error, "orig", None) or error).__name__
+        chosen = ""
+        if settings.partitions:
+            chosen = f" within {settings.partitions[:80]}"
+        raise InputError(
+            f"the partitions of {name}{chosen} cannot be listed ({kind}): check "
+            "--partition or --since, and that the user may read the table."
+        ) from None
     if len(rows) > MOST_PARTITIONS:
         raise InputError(
             f"the column {settings.partition_by!r} of {name} has more than {MOST_PARTITIONS:,} "
@@ -123,7 +133,7 @@ def _partition(
     if column is not None:
         text = NULL_NAME
         if value is not None:
-            text = str(value)
+            text = _shown(str(value))
         name = f"{table}/{column.name}={text}"
         partition = (column.name, value)
     version = ""
@@ -138,6 +148,17 @@ def _partition(
         section=section,
         partition=partition,
     )
+
+
+def _shown(text: str) -> str:
+    """A value as the name of its partition has it.
+
+    A text that is the name of no value gets one more pair of brackets: two partitions of one name
+    would be taken for one.
+    """
+    if text.strip("()") == NULL_NAME.strip("()") and text.startswith("("):
+        return f"({text})"
+    return text
 
 
 def read_partition(file: InputFile, columns: list[str], files: ExitStack) -> Any:

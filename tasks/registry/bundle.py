@@ -29,13 +29,16 @@ if TYPE_CHECKING:
 
 
 NAME = r"[A-Za-z0-9][A-Za-z0-9._-]{0,79}"
-ADDRESS = re.compile(rf"(?:models:/)?(?P<name>{NAME})(?:@(?P<alias>[\w-]+)|/(?P<version>\d+))?")
+ADDRESS = re.compile(
+    rf"(?:models:/)?(?P<name>{NAME})(?:@(?P<alias>[\w-]+)|/(?P<version>[0-9]{{1,18}}))?"
+)
 UNLISTED = (
     "the files of {model} cannot be checked: it has no list of them, so an older version or others "
     "made it"
 )
 # Between the path of a folder or archive and the SHA-256 that it must have.
 PINNED = "@sha256:"
+OF_REGISTRY = "models:/"
 # How a learned metric adapts columns, within the model that reads these.
 ADAPTATION_FILE = "adaptation.json"
 # Files that every bundle has.
@@ -70,8 +73,8 @@ def parse_address(text: str) -> ModelAddress:
     Raises `InputError` for any other text.
     """
     path_text, _, digest = text.partition(PINNED)
-    place = Path(path_text).expanduser()
-    if place.is_dir() or place.is_file():
+    place = _existing_place(path_text)
+    if place is not None:
         if PINNED in text and re.fullmatch("[0-9a-f]{64}", digest) is None:
             raise InputError(
                 f"the digest of the model {path_text!r} has not 64 hexadecimal digits."
@@ -89,6 +92,22 @@ def parse_address(text: str) -> ModelAddress:
     if match["version"]:
         return ModelAddress(name, version=match["version"])
     return ModelAddress(name, alias=match["alias"] or "champion")
+
+
+def _existing_place(text: str) -> Path | None:
+    """The folder or file of a text; None if there is none.
+
+    What begins with ``models:/`` is of the registry, though a folder here may have that name.
+    """
+    if text.startswith(OF_REGISTRY):
+        return None
+    try:
+        place = Path(text).expanduser()
+        if place.is_dir() or place.is_file():
+            return place
+    except (OSError, RuntimeError):  # a name that is too long, or ~ of nobody
+        return None
+    return None
 
 
 def find_version(registry: str, address: ModelAddress) -> Published:

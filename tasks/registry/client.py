@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import os
+import re
 import shutil
 import sqlite3
 import tempfile
@@ -56,6 +57,8 @@ POLICY_TAG = "evenhand.policy"
 CASE_TAG = "evenhand.case_terms"
 # MLflow stores the address of this process in these variables, for its subprocesses.
 ADDRESSES = ("MLFLOW_TRACKING_URI", "MLFLOW_REGISTRY_URI")
+# Characters that could end or change a text in quotes in a filter of the registry.
+UNQUOTED = re.compile(r"['\"`\\%\x00-\x1f]")
 # The registry's error codes for something that does not exist.
 ABSENT = ("RESOURCE_DOES_NOT_EXIST", "INVALID_PARAMETER_VALUE")
 
@@ -379,12 +382,19 @@ def read_card(uri: str, name: str, version: str) -> dict[str, Any] | None:
     return card if isinstance(card, dict) else None
 
 
+def named(name: str) -> str:
+    """The registry's filter of a model's versions; an `InputError` for a name that would end it."""
+    if UNQUOTED.search(name):
+        raise InputError(f"the model {name!r} is not in the registry: no name has such characters.")
+    return f"name = '{name}'"
+
+
 def tags_of_versions(client: MlflowClient, name: str) -> dict[str, dict[str, str]]:
     """Return the tags of each version of a model, by number; none if there is no such model."""
     tags = {}
     token = None
     while token != "":
-        page = client.search_model_versions(f"name = '{name}'", max_results=1000, page_token=token)
+        page = client.search_model_versions(named(name), max_results=1000, page_token=token)
         for item in page:
             tags[str(item.version)] = dict(item.tags)
         token = page.token or ""
@@ -398,7 +408,7 @@ def registered(uri: str, name: str) -> tuple[list[str], list[str]]:
         names = [model.name for model in client.search_registered_models(max_results=1000)]
         versions: list[str] = []
         if name in names:
-            entries = client.search_model_versions(f"name = '{name}'", max_results=1000)
+            entries = client.search_model_versions(named(name), max_results=1000)
             versions = sorted((str(entry.version) for entry in entries), key=int)
     return sorted(names), versions
 

@@ -32,6 +32,7 @@ from evenhand.tasks.registry.client import (
     POLICY_TAG,
     SQLITE,
     ask_once,
+    named,
     registry_client,
 )
 
@@ -44,6 +45,8 @@ RECORD_TAG = "evenhand.record"
 ATTEMPTS = 60
 # Variables with the name of the acting person; the last two are set by CI systems.
 ACTORS = ("EVENHAND_ACTOR", "GITHUB_ACTOR", "GITLAB_USER_LOGIN")
+# Clocks of machines differ by less, but for one that is wrong.
+CLOCKS_DIFFER = datetime.timedelta(hours=1)
 SIGNATURE_FIELDS = ("record_key", "record_signature")
 SUBJECTS = ("number", "when", "who", "kind", "previous")
 # What readers take from the content of a record.
@@ -78,9 +81,10 @@ class Record:
     place: str = ""  # version of the chain's model; empty for a tag
     record_key: str = ""  # public key of who wrote it; empty if it is not signed
     record_signature: str = ""
+    added: float = 0.0  # seconds since 1970 by the clock of the registry; 0 if it does not say
 
     @classmethod
-    def read(cls, text: str, place: str = "") -> Record | None:
+    def read(cls, text: str, place: str = "", added: float = 0.0) -> Record | None:
         """Read a record's JSON; None if it is none. A record of an older version is a move without
         a kind.
         """
@@ -95,7 +99,7 @@ class Record:
                     head[key] = fields.pop(key, "")
             digest = hashlib.sha256(text.encode()).hexdigest()
             content = fields.pop("content", fields)
-            record = cls(**head, content=content, digest=digest, place=place)
+            record = cls(**head, content=content, digest=digest, place=place, added=added)
             is_valid = record._is_valid()
         except (ValueError, TypeError, AttributeError):
             return None
@@ -108,8 +112,8 @@ class Record:
         texts.append(self.content.get("alias", ""))
         if not isinstance(self.number, int) or not all(isinstance(text, str) for text in texts):
             return False
-        # the age of a version is computed
-        if self.kind == "version" and datetime.datetime.fromisoformat(self.when).tzinfo is None:
+        # ages are computed, and times are shown
+        if datetime.datetime.fromisoformat(self.when).tzinfo is None:
             return False
         if not self.content.get("version", "0").isdecimal():
             return False
@@ -126,7 +130,8 @@ class Chain:
     records: Sequence[Record]
     aliases: Mapping[str, str] = field(default_factory=dict)
     faults: Sequence[str] = ()
-    # numbers of records whose record before was changed or taken out
+    # places in `records` before which a record was changed or taken out; numbers of records are
+    # what their writers say
     breaks: Sequence[int] = ()
     # the model's tag about the policy that was in force, as `policy_traces` reads it
     policy_trace: str = ""
@@ -171,11 +176,72 @@ class Chain:
         """Whether records were changed or taken out after a policy was set, or at all without
         one.
         """
-        return any(policy is None or number > policy.number for number in self.breaks)
+        if policy is None:
+            return bool(self.breaks)
+        set_at = [record.digest for record in self.records].index(policy.digest)
+        return any(place > set_at for place in self.breaks)
+
+    def same_model(self, version: str) -> set[str]:
+        """Versions that were published with the same model as one, and this one itself."""
+        versions = {version}
+        published = self.of("version")
+        for key in ("content", "model"):
+            own = {record.content.get(key) for record in published if _is_of(record, version)}
+            for record in published:
+                if record.content.get(key) and record.content[key] in own:
+                    versions.add(record.content["version"])
+        return versions
+
+    def earliest_time(self, record: Record) -> datetime.datetime:
+        """The earliest time at which a record may have been added.
+
+        Who writes a record writes its time too. But it was added after those before it, and the
+        registry has a clock of its own. A time before it that is still to come is of a wrong clock.
+        """
+        current = datetime.datetime.now(datetime.UTC)
+        times = [
+            datetime.datetime.fromisoformat(record.when),
+            datetime.datetime.fromtimestamp(record.added, datetime.UTC),
+        ]
+        for earlier in self.records:
+            if earlier.digest == record.digest:
+                break
+            when = datetime.datetime.fromisoformat(earlier.when)
+            if when <= current:
+                times.append(when)
+        return max(times)
+
+    def odd_times(self) -> list[str]:
+        """Say which records have a time before that of the record before, or after that at which
+        the registry got them, by more than clocks differ.
+        """
+        notes = []
+        before: Record | None = None
+        for record in self.records:
+            when = datetime.datetime.fromisoformat(record.when)
+            if before is not None:
+                earlier = datetime.datetime.fromisoformat(before.when)
+                if earlier - when > CLOCKS_DIFFER:
+                    notes.append(
+                        f"record {record.number} says {record.when}, and record {before.number} "
+                        f"before it {before.when}: one of the clocks was wrong"
+                    )
+            added = datetime.datetime.fromtimestamp(record.added, datetime.UTC)
+            if record.added and when - added > CLOCKS_DIFFER:
+                notes.append(
+                    f"record {record.number} says {record.when}, and the registry got it at "
+                    f"{added.isoformat(timespec='seconds')}"
+                )
+            before = record
+        return notes
 
     def moves(self, alias: str) -> list[Record]:
         """Moves of an alias, oldest first."""
         return [record for record in self.of("move") if record.content.get("alias") == alias]
+
+
+def _is_of(record: Record, version: str) -> bool:
+    return record.content.get("version") == version
 
 
 def _may_replace(name: str, policy: Record, record: Record) -> bool:
@@ -194,8 +260,10 @@ def actor() -> str:
     user@machine.
     """
     for name in ACTORS:
-        if os.environ.get(name):
-            return os.environ[name]
+        # on one line: the name is printed among other lines
+        acting = " ".join(os.environ.get(name, "").split())
+        if acting:
+            return acting
     try:
         user = getpass.getuser()
     except (KeyError, OSError):  # the user of a container may have no name
@@ -220,12 +288,16 @@ def read_chain(client: MlflowClient, name: str) -> Chain:
     token = None
     while token != "":
         page = client.search_model_versions(
-            f"name = '{CHAIN}{name}'", max_results=1000, page_token=token
+            named(f"{CHAIN}{name}"), max_results=1000, page_token=token
         )
-        texts += [(int(item.version), item.tags.get(RECORD_TAG, "")) for item in page]
+        for item in page:
+            added = (getattr(item, "creation_timestamp", None) or 0) / 1000
+            texts.append((int(item.version), item.tags.get(RECORD_TAG, ""), added))
         token = page.token or ""
     old = [Record.read(text) for key, text in tags.items() if key.startswith(AUDIT_TAG)]
-    records, faults = _tagged([record for record in old if record is not None])
+    # tags were of moves alone: a publication or a policy in one is forged
+    moves = [record for record in old if record is not None and record.kind == "move"]
+    records, faults = _tagged(moves)
     linked, more, breaks = _linked(sorted(texts), records)
     faults = [*faults, *more, *_moved(linked, aliases)]
     return Chain(name, linked, aliases, faults, breaks, tags.get(POLICY_TAG, ""))
@@ -245,11 +317,11 @@ def _tagged(records: list[Record]) -> tuple[list[Record], list[str]]:
 
 
 def _linked(
-    texts: Iterable[tuple[int, str]], before: Sequence[Record]
+    texts: Iterable[tuple[int, str, float]], before: Sequence[Record]
 ) -> tuple[list[Record], list[str], list[int]]:
     """Follow the chain through the records in their order; leave out those that lost a race.
 
-    Returns the records, what is wrong in sentences, and the numbers of the records before which
+    Returns the records, what is wrong in sentences, and the places in the records before which
     something was changed.
     """
     chain = list(before)
@@ -257,17 +329,22 @@ def _linked(
     breaks = []
     heads = {record.digest for record in before} or {""}
     read_before = set(heads)
-    for place, text in texts:
-        record = Record.read(text, str(place))
+    for place, text, added in texts:
+        record = Record.read(text, str(place), added)
         if record is None:
             faults.append(f"the record at place {place} cannot be read: it was changed")
-            breaks.append(chain[-1].number + 1 if chain else 1)
+            breaks.append(len(chain))
             continue
         if record.previous not in heads:
             if record.previous in read_before:
                 continue
             faults.append(_lost(record))
-            breaks.append(record.number)
+            breaks.append(len(chain))
+        elif chain and record.number != chain[-1].number + 1:
+            faults.append(
+                f"the record at place {place} has the number {record.number}, expected "
+                f"{chain[-1].number + 1}"
+            )
         chain.append(record)
         heads = {record.digest}
         read_before.add(record.digest)
@@ -465,8 +542,9 @@ def move_alias(
         "reason": reason,
     }
     made = next(iter(chain.moves(alias)[-1:]), None)
-    if before == version or not _is_same_move(made, content):
-        content |= {"evaluation": dict(evaluation), **(grounds or {})}
+    reasons = grounds or {}
+    if before == version or not _is_same_move(name, made, content, reasons.get("policy")):
+        content |= {"evaluation": dict(evaluation), **reasons}
         made = append(client, name, "move", content, seen=chain, unless=check)
     # else a kill or an outage came between the record and the move
     client.set_registered_model_alias(name, alias, version)
@@ -477,9 +555,22 @@ def move_alias(
     return made
 
 
-def _is_same_move(made: Record | None, content: Mapping[str, Any]) -> bool:
-    """Whether the newest move was recorded by this actor, with the same content."""
-    return made is not None and made.who == actor() and content.items() <= made.content.items()
+def _is_same_move(
+    name: str, made: Record | None, content: Mapping[str, Any], policy: str | None
+) -> bool:
+    """Whether the newest move was recorded by this actor and with this process's key, under the
+    same policy, with the same content.
+    """
+    if made is None or made.who != actor() or made.content.get("policy") != policy:
+        return False
+    if not content.items() <= made.content.items():
+        return False
+    if not os.environ.get("EVENHAND_KEY"):
+        return not made.record_key
+    # imported lazily: a cached run needs no cryptography
+    from evenhand.tasks.registry.signed_records import own_key, signer
+
+    return signer(name, made) == own_key()
 
 
 def _refuse_new_evidence(record: Record, name: str, version: str) -> None:

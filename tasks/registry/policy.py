@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import contextlib
+import datetime
 import json
 import math
 import os
+import re
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from evenhand.tasks.errors import GateRefused, InputError, NotCarriedOut, waits_for_service
 from evenhand.tasks.execution.store import sha256_of_path
 from evenhand.tasks.registry.client import (
+    FILES_TAG,
     POLICY_TAG,
     damaged_files,
     fetch_bundle,
@@ -48,6 +51,7 @@ WAITING = "challenger"
 # The action of a person's refusal, in its record.
 REVIEW = "review"
 LONGEST_REASON = 2000
+VERSION = re.compile("[1-9][0-9]{0,17}")
 # Without a policy: share of an evaluation's rows among the training rows from which it is no
 # evidence.
 SAME_ROWS = 0.9
@@ -106,6 +110,7 @@ def promote(
     allow it, or its files were changed; `NotCarriedOut` if the alias was moved at the same moment.
     The policy that counts is the one in force when the move is recorded.
     """
+    require_version(name, version)
     for attempt in range(JUDGEMENTS):
         try:
             return _judge_and_move(uri, name, version, alias, measured, note)
@@ -121,6 +126,15 @@ def promote(
             if attempt == JUDGEMENTS - 1:
                 raise
     raise AssertionError("unreachable: the last attempt returns or raises")
+
+
+def require_version(name: str, version: str) -> None:
+    """Raise `InputError` for a text that is no version of a model as records have it.
+
+    The registry reads "02" as 2, and no record is about a version "02".
+    """
+    if VERSION.fullmatch(version) is None:
+        raise InputError(f"{name} has no version {version!r}: expected a number such as 2.")
 
 
 def _record_refusal(uri: str, name: str, refused: Refused) -> None:
@@ -241,23 +255,56 @@ def _judgement(client: MlflowClient, uri: str, chain: Chain, version: str, alias
         reason = reason or CHANGED_CHAIN.format(name=chain.name)
     if alias != WAITING:
         reason = reason or refused_by_person(chain, version)
+        reason = reason or _unpublished(client, chain, version)
     reason = reason or damage(uri, chain, version, required=policy is not None)
     reason = reason or _of_another_model(uri, chain.name, version, evidence)
     return Judgement(chain, policy, evidence, reason)
 
 
+def _unpublished(client: MlflowClient, chain: Chain, version: str) -> str | None:
+    """Say that no record has the publication of a version; None if one has, or it is older."""
+    if chain.of("version", version):
+        return None
+    found = client.get_model_version(chain.name, version)
+    created_ms = int(getattr(found, "creation_timestamp", None) or 0)
+    return without_publication(chain, version, created_ms, found.tags)
+
+
+def without_publication(
+    chain: Chain, version: str, created_ms: int, tags: Mapping[str, str]
+) -> str | None:
+    """Say that no record has the publication of a version, unless it is older than such records.
+
+    MLflow adds a version without a record, for instance as a copy of another one.
+    """
+    if chain.of("version", version):
+        return None
+    fault = (
+        "no record has its publication: MLflow added it, or records were removed. Delete it, or "
+        "publish it again"
+    )
+    first = next(iter(chain.of("version")), None)
+    if first is None:
+        # such records are as old as this tag
+        return fault if FILES_TAG in tags else None
+    first_ms = datetime.datetime.fromisoformat(first.when).timestamp() * 1000
+    return fault if FILES_TAG in tags or created_ms > first_ms else None
+
+
 def refused_by_person(chain: Chain, version: str) -> str | None:
     """Say who refused a version and has not approved it since; None if nobody has.
 
-    Where the policy lists the keys of approvers, only their refusals count, and a key withdraws
-    its own; else a name does.
+    A refusal is of the model, also where it is published again under another number. Where the
+    policy lists the keys of approvers, only their refusals count, and a key withdraws its own; else
+    a name does.
     """
     keys: list[str] = []
     if chain.policy is not None:
         keys = list((chain.policy.content.get("keys") or {}).get("approved_by") or ())
+    versions = chain.same_model(version)
     standing: dict[str, Record] = {}
     for record in chain.records:
-        if record.content.get("version") != version:
+        if record.content.get("version") not in versions:
             continue
         person = record.who
         if keys:
@@ -269,11 +316,26 @@ def refused_by_person(chain: Chain, version: str) -> str | None:
     if not standing:
         return None
     newest = max(standing.values(), key=lambda record: record.number)
+    subject = "it"
+    if newest.content["version"] != version:
+        subject = f"the same model as version {newest.content['version']}"
     return (
-        f"{newest.who} refused it (record {newest.number}, {newest.when}): "
+        f"{newest.who} refused {subject} (record {newest.number}, {newest.when}): "
         f"{newest.content['reason']}; `evenhand approve {chain.name}/{version}` by the same person "
         "or key withdraws that"
     )
+
+
+def lapsed_refusals(chain: Chain, policy: Record) -> list[str]:
+    """Say which refusals by people the last record, a policy, has made count for nothing."""
+    earlier = [record for record in chain.records if record.digest != policy.digest]
+    before = replace(chain, records=earlier)
+    lapsed = []
+    for version in sorted({record.content["version"] for record in chain.of("version")}, key=int):
+        reason = refused_by_person(before, version)
+        if reason is not None and refused_by_person(chain, version) is None:
+            lapsed.append(f"version {version}: {reason.partition(';')[0]}, which counts no more")
+    return lapsed
 
 
 def _listed_signer(chain: Chain, record: Record, keys: Sequence[str]) -> str:
@@ -483,6 +545,7 @@ def approve(uri: str, name: str, version: str, *, note: str = "") -> Record:
     """
     from evenhand.tasks.registry.policy_people import cannot_approve
 
+    require_version(name, version)
     with registry_client(uri) as client:
         chain = settled_chain(client, name, WAITING)
         _publication(chain, version)
@@ -509,6 +572,7 @@ def refuse(uri: str, name: str, version: str, reason: str) -> Record:
     """
     from evenhand.tasks.registry.signed_records import own_key
 
+    require_version(name, version)
     note = _noted(reason)
     if not note:
         raise InputError("the reason is empty: say in a sentence why the version is refused.")
@@ -591,12 +655,24 @@ def set_policy(uri: str, name: str, rules: Mapping[str, Any]) -> Record:
         if allowed_keys and own_key() not in allowed_keys:
             reason = "only a key that it lists in set_by may replace it: --key FILE names yours"
         if reason is None:
-            made = append(client, name, "policy", rules)
+            made = append(client, name, "policy", rules, seen=chain, unless=_refuse_new_policy)
             leave_traces_everywhere(client, name)
             return made
     if not chain.records:
         raise GateRefused(f"the policy of {name} was not set: {reason}.", 1)
     raise _refused(uri, name, Refused("policy set", reason), "set", policy)
+
+
+def _refuse_new_policy(record: Record) -> None:
+    """Raise `NotCarriedOut` for a policy that was set since the chain was read.
+
+    By that policy this one may count for nothing, and its writer has not seen it.
+    """
+    if record.kind == "policy":
+        raise NotCarriedOut(
+            f"another policy was set at the same moment, by {record.who} ({record.when}): look at "
+            "it, then set yours again."
+        )
 
 
 def sign(uri: str, name: str, version: str, key_file: Path) -> Record:

@@ -85,7 +85,7 @@ def unmet_by_people(
     if not published:
         return "no record says who published it: publish it again"
     return (
-        _too_young(rules, published[0])
+        _too_young(rules, chain, published[0])
         or _trained_by_others(rules, chain, published[0])
         or _lacks_approvals(policy, chain, version, evaluation)
         or _lacks_signatures(rules, chain, version)
@@ -93,8 +93,10 @@ def unmet_by_people(
     )
 
 
-def _too_young(rules: Mapping[str, Any], published: Record) -> str | None:
-    age = datetime.datetime.now(datetime.UTC) - datetime.datetime.fromisoformat(published.when)
+def _too_young(rules: Mapping[str, Any], chain: Chain, published: Record) -> str | None:
+    if not rules["min_age"]:
+        return None
+    age = datetime.datetime.now(datetime.UTC) - chain.earliest_time(published)
     if age >= datetime.timedelta(hours=rules["min_age"]):
         return None
     hours = age.total_seconds() / 3600

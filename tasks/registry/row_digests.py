@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import json
 import math
 import os
 import secrets
@@ -19,7 +20,7 @@ import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -29,6 +30,9 @@ from numpy.typing import NDArray
 from evenhand.data_contracts.model import Contract
 from evenhand.tasks.errors import InputError
 from evenhand.tasks.execution.store import Store
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.ciphers.aead import AESSIV
 
 Digests = NDArray[np.uint64]
 
@@ -50,7 +54,11 @@ DISCRETE = "discrete"
 RECORDED_ROWS = 100_000
 # A row that is not recorded has the digest of a recorded one with probability below 1 / 256.
 SPARE_BITS = 8
+# The length of a sealed record is a multiple of it.
+PADDED_BYTES = 1024
 SIGNIFICANT_DIGITS = 2
+# Between the values of a row, for no value, and before the code of one of the three in a value.
+SEPARATOR, NOTHING, ESCAPE = "\x1f", "\x00", "\x1e"
 EVERY_DIGEST = 1 << 64
 
 
@@ -62,10 +70,19 @@ def row_digests(table: pa.Table, salt: str, columns: Sequence[str] | None = None
         values = table[name].combine_chunks()
         if pa.types.is_dictionary(values.type):
             values = values.dictionary_decode()
-        texts.append(pc.fill_null(values.cast(pa.string()), "\x00"))
-    joined = pc.binary_join_element_wise(*texts, "\x1f").cast(pa.binary())
+        texts.append(pc.fill_null(_without_separators(values.cast(pa.string())), NOTHING))
+    joined = pc.binary_join_element_wise(*texts, SEPARATOR).cast(pa.binary())
     key = hashlib.sha256("\x1f".join([salt, *names]).encode()).digest()
     return [hashlib.blake2b(text, digest_size=16, key=key).digest() for text in joined.to_pylist()]
+
+
+def _without_separators(texts: pa.Array) -> pa.Array:
+    """Write the characters that stand between values, and for none, in other ones: else a text
+    could move from one column to the next, or be in place of none, with the same digest.
+    """
+    for code, character in enumerate((ESCAPE, SEPARATOR, NOTHING)):
+        texts = pc.replace_substring(texts, character, f"{ESCAPE}{code}")
+    return texts
 
 
 def digest_of_rows(table: pa.Table, salt: str) -> str:
@@ -176,12 +193,53 @@ def join_views(parts: Iterable[Mapping[str, Digests]]) -> dict[str, Digests]:
 
 
 def record_of(views: Mapping[str, Digests], rows: int, key: bytes) -> dict[str, Any]:
-    """The record that is published of a table of so many training rows."""
+    """The record that is published of a table of so many training rows.
+
+    It is sealed with the key: a person who gets copies of somebody's row into the table would else
+    see in the next version whether there was one before. The same rows give the same record.
+    """
     bits = min(63, max(1, rows - 1).bit_length() + SPARE_BITS)
     recorded = {}
     for view, digests in views.items():
         recorded[view] = _packed(keyed(digests, view, key, bits))
-    return {"format": 2, "key_name": key_name(key), "rows": rows, "bits": bits, "views": recorded}
+    text = json.dumps({"bits": bits, "views": recorded}, sort_keys=True).encode()
+    # equal rows make it a little shorter
+    padded = text.ljust(-(-len(text) // PADDED_BYTES) * PADDED_BYTES)
+    head = {"format": 3, "key_name": key_name(key), "rows": rows}
+    sealed = _sealing(key).encrypt(padded, [_covered(head)])
+    return {**head, "sealed": base64.b64encode(sealed).decode()}
+
+
+def opened_views(record: Mapping[str, Any], key: bytes) -> tuple[dict[str, str], int]:
+    """The texts of a record's views, for :func:`recorded_digests`, and the bits of a digest.
+
+    Raises `InputError` for a record that is not what this key has sealed.
+    """
+    if "views" in record:  # of an older version, whose records are not sealed
+        return dict(record["views"]), int(record["bits"])
+    from cryptography.exceptions import InvalidTag
+
+    try:
+        sealed = base64.b64decode(record["sealed"])
+        content = json.loads(_sealing(key).decrypt(sealed, [_covered(record)]))
+    except (InvalidTag, KeyError, TypeError, ValueError):
+        raise InputError(
+            f"the record {RECORD} of the model was changed: publish the model again."
+        ) from None
+    return content["views"], content["bits"]
+
+
+def _sealing(key: bytes) -> AESSIV:
+    """AES-SIV (RFC 5297) with a key of its own: it needs no random number."""
+    # imported lazily: a cached run needs no cryptography
+    from cryptography.hazmat.primitives.ciphers.aead import AESSIV
+
+    return AESSIV(hashlib.blake2b(key, digest_size=64, person=b"seal of records").digest())
+
+
+def _covered(head: Mapping[str, Any]) -> bytes:
+    """The open parts of a record, which cannot be changed either."""
+    return json.dumps([head["format"], head["key_name"], head["rows"]]).encode()
 
 
 def keyed(digests: Digests, view: str, key: bytes, bits: int) -> Digests:

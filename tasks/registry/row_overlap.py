@@ -35,6 +35,7 @@ from evenhand.tasks.registry.row_digests import (
     join_views,
     key_name,
     keyed,
+    opened_views,
     recorded_digests,
     row_digests,
     row_views,
@@ -111,17 +112,18 @@ def overlap(
     seems copied and a copied tenth could have been missed: a copied share is noticed in 99 of 100
     tables from ``CERTAIN_ERRORS`` standard errors of its estimate on.
     """
-    if "views" not in record:
+    if needed_key(record) is None:
         return TrainingOverlap(_overlap_of_bits(table, contract, record), method=BITS)
     if key is None or key_name(key) != needed_key(record):
         return TrainingOverlap(None, OTHER_KEY)
+    views, bits = opened_views(record, key)
     held_out = join_views([row_views(table, record["rows"], contract)])
     rng = np.random.default_rng(0)
     measured = {}
-    for view, packed in record["views"].items():
+    for view, packed in views.items():
         if view not in held_out:
             continue
-        digests = keyed(held_out[view], view, key, record["bits"])
+        digests = keyed(held_out[view], view, key, bits)
         if len(digests):
             measured[view] = overlap_of_digests(recorded_digests(packed), digests, rng)
     if EXACT not in measured:

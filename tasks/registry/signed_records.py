@@ -83,7 +83,10 @@ def with_signature(record: Mapping[str, Any], name: str) -> dict[str, Any]:
 
 
 def signer(name: str, record: Record) -> str:
-    """Return the key that signed a record of a model's chain; empty if none did, or falsely."""
+    """Return the key that signed a record of a model's chain; empty if none did, or falsely.
+
+    It is written as policies write it, however the record does: one key is never two people.
+    """
     from cryptography.exceptions import InvalidSignature
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
@@ -95,7 +98,7 @@ def signer(name: str, record: Record) -> str:
         key.verify(bytes.fromhex(record.record_signature), _message(name, fields))
     except (InvalidSignature, TypeError, ValueError):
         return ""
-    return record.record_key
+    return str(key.public_bytes_raw().hex())
 
 
 def _message(name: str, record: Mapping[str, Any]) -> bytes:

@@ -55,6 +55,7 @@ from evenhand.tasks.registry.client import (
     case_terms,
     damaged_files,
     listed_files,
+    named,
     published,
     registry_client,
     tags_of_versions,
@@ -262,13 +263,17 @@ def _publish_version(
         chain = settled_chain(client, name, alias)
         if not chain.of("version", version):  # also if the run that registered it was killed before
             files = client.get_model_version(name, version).tags.get(FILES_TAG, "")
-            append(
-                client, name, "version", {"version": version, "content": content, "files": files}
-            )
-        for number in {*equal, version}:
-            evaluations = evaluations_of(client, chain, number)
-            if not evaluations:
-                continue
+            publication = {"version": version, "content": content, "files": files}
+            publication["model"] = _digest_of_model(parameters["content"])
+            append(client, name, "version", publication)
+            chain = read_chain(client, name)
+        # a version that was deleted is in the chain alone
+        for number in sorted({*equal, *chain.same_model(version)}, key=int):
+            evaluations: list[dict[str, Any]] = []
+            if number in equal or number == version:
+                evaluations = evaluations_of(client, chain, number)
+            else:
+                evaluations = [dict(record.content) for record in chain.of("evaluation", number)]
             refusing = refusal_of(evaluations)
             if refusing is not None:
                 # The same model was published before, and a later evaluation refused it.
@@ -287,6 +292,14 @@ def _publish_version(
             alias = WAITING
     made = {"name": name, "alias": alias, "version": version, "uri": f"models:/{name}@{alias}"}
     return made | {"held_back": held_back, "policy": policy is not None}
+
+
+def _digest_of_model(content: Mapping[str, str]) -> str:
+    """Return the digest of a model's parameters and of its encoder: of what decides about people,
+    without card, evaluation and reports.
+    """
+    decides = {name: content[name] for name in ("model", "encoder") if name in content}
+    return hashlib.sha256(json.dumps(decides, sort_keys=True).encode()).hexdigest()
 
 
 def _refuse_without_policy(client: MlflowClient, name: str) -> None:
@@ -329,9 +342,7 @@ def _held_back(
         reason = reason or other_than_expected(chain)
     if chain.broken_since(chain.policy):
         reason = reason or CHANGED_CHAIN.format(name=chain.name)
-    if chain.of("refusal", version):
-        reason = reason or refused_by_person(chain, version)
-    return reason
+    return reason or refused_by_person(chain, version)
 
 
 def _move_alias_by_policy(
@@ -427,7 +438,7 @@ def _evaluation(
 def _registered(client: MlflowClient, name: str, content: str) -> list[str]:
     """Versions of `name` with this content, the newest first."""
     versions = []
-    for version in client.search_model_versions(f"name = '{name}'"):
+    for version in client.search_model_versions(named(name)):
         if version.tags.get(DIGEST_TAG) == content and version.status == "READY":
             versions.append(str(version.version))
     return versions

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from evenhand.fairlib.tuning.study import shown_chance
+
 
 def found_sentence(content: Mapping[str, Any]) -> str:
     """Say which disparity the model has, and the best alternative to it."""
@@ -46,6 +48,8 @@ def bound_sentences(content: Mapping[str, Any]) -> list[str]:
             f"{content['gain_bound']:.3g} of {content['metric']} "
             f"({percent(content['gain_level'])} confidence, for a generalised Pareto tail)"
         )
+    if content["alternative_gap"] > 0:
+        sentences.insert(0, _held_sentence(content))
     counts = content["multiplicity"]
     if counts is not None:
         sentences.append(
@@ -54,6 +58,20 @@ def bound_sentences(content: Mapping[str, Any]) -> list[str]:
             f"{percent(counts['discrepancy'])}"
         )
     return sentences
+
+
+def _held_sentence(content: Mapping[str, Any]) -> str:
+    """Say which alternative keeps its utility on unseen rows."""
+    held = content.get("held")
+    if held is None:
+        return (
+            "no alternative is shown to be no worse on unseen rows too: more rows, or a larger "
+            "tolerance, would show it"
+        )
+    return (
+        f"number {held['number']}, with {content['metric']} {held['value']:.3g}, is no worse on "
+        f"unseen rows with a chance of {shown_chance(held['chance'])}"
+    )
 
 
 def percent(share: float) -> str:

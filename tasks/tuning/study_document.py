@@ -9,6 +9,7 @@ from typing import Any
 
 from evenhand.fairlib.tuning.study import (
     CONFIDENCE,
+    MOST_COST,
     Aim,
     Limit,
     Trial,
@@ -24,11 +25,16 @@ from evenhand.tasks.pages.fronts.tune_front import holds, label_of, trial_of
 
 
 def study_document(
-    identity: Mapping[str, Any], prefer: str | None, study: str, trials: Sequence[Trial]
+    identity: Mapping[str, Any],
+    prefer: str | None,
+    study: str,
+    trials: Sequence[Trial],
+    winner: Trial | None = None,
 ) -> dict[str, Any]:
     """Return the content of ``tuning.json``: plain JSON, with all trials.
 
-    `identity` is what the study was begun with; `prefer` a metric to choose the winner by.
+    `identity` is what the study was begun with; `prefer` a metric to choose the winner by, unless a
+    `winner` is given.
     """
     stored_aim = identity["aim"]
     limits = tuple(Limit(**limit) for limit in stored_aim["limits"])
@@ -38,7 +44,7 @@ def study_document(
     )
     aim = settled(study_aim, trials)
     first = prefer or aim.objectives[0]
-    winner = best(aim, trials, prefer)
+    winner = winner or best(aim, trials, prefer)
     close = nearest(aim, trials)
     chosen = winner
     if chosen is None:
@@ -244,8 +250,9 @@ def _notes_on_evidence(document: Mapping[str, Any]) -> list[str]:
             chance = shown_chance(row["chance"])
         chances.append(f"P({row['limit']}) = {chance}")
     return [
-        f"no trial keeps the limits on unseen rows with a chance of {shown_chance(CONFIDENCE)}, "
-        f"which more rows would allow: of the winner {', '.join(chances)}"
+        f"no trial keeps the limits on unseen rows with a chance of {shown_chance(CONFIDENCE)} and "
+        f"loses at most {MOST_COST:g} of {document['prefer']} for it, which more rows would allow "
+        f"(--confidence {CONFIDENCE:g} ignores the loss): of the winner {', '.join(chances)}"
     ]
 
 

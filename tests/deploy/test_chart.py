@@ -43,16 +43,24 @@ def values(trial: bool) -> dict[str, Any]:
     return found
 
 
-def render(trial: bool) -> list[Manifest]:
-    """The chart's manifests, without Helm: its templates have substitutions, and one of them a
-    condition.
+def value_at(given: dict[str, Any], path: str) -> Any:
+    """The value at a path of names with dots between."""
+    value: Any = given
+    for name in path.split("."):
+        value = value[name]
+    return value
+
+
+def render(trial: bool, **changes: dict[str, Any]) -> list[Manifest]:
+    """The chart's manifests, without Helm: its templates have substitutions, and some are as a
+    whole under a condition.
     """
     given, found = values(trial), []
+    for key, change in changes.items():
+        given[key] = {**given[key], **change}
 
     def substitute(match: re.Match[str]) -> str:
-        value: Any = given
-        for name in match[1].split("."):
-            value = value[name]
+        value = value_at(given, match[1])
         for name in match[2].split(" | ")[1:]:
             value = FILTERS[name](value)
         return str(value)
@@ -60,10 +68,10 @@ def render(trial: bool) -> list[Manifest]:
     for path in TEMPLATES:
         text = path.read_text()
         condition = re.fullmatch(
-            r"\{\{- if \.Values\.trial \}\}\n(.*)\{\{- end \}\}\n", text, re.DOTALL
+            r"\{\{- if \.Values\.([\w.]+) \}\}\n(.*)\{\{- end \}\}\n", text, re.DOTALL
         )
-        if condition is None or given["trial"]:
-            text = condition[1] if condition else text
+        if condition is None or value_at(given, condition[1]):
+            text = condition[2] if condition else text
             text = re.sub(r"\{\{ \.Values\.([\w.]+)((?: \| \w+)*) \}\}", substitute, text)
             assert "{{" not in text, path
             found += list(yaml.safe_load_all(text))
@@ -120,6 +128,81 @@ def test_every_value_is_used_and_every_used_one_is_there() -> None:
         assert not isinstance(value, dict) or set(value) <= set(values(False)[key])
 
 
+CHANGES: dict[str, dict[str, dict[str, Any]]] = {
+    "as shipped": {},
+    "everything": {
+        "ingress": {
+            "enabled": True,
+            "annotations": {"nginx.ingress.kubernetes.io/auth-type": "basic"},
+        },
+        "dask": {"enabled": True, "address": "tcp://dask-scheduler:8786"},
+        "serviceAccount": {"annotations": {"eks.amazonaws.com/role-arn": "arn:aws:iam::1:role/x"}},
+        "pods": {
+            "imagePullSecrets": [{"name": "registry"}],
+            "nodeSelector": {"pool": "batch"},
+            "tolerations": [{"key": "batch", "operator": "Exists", "effect": "NoSchedule"}],
+        },
+        "network": {
+            "egress": [
+                {
+                    "to": [{"ipBlock": {"cidr": "10.20.0.0/16"}}],
+                    "ports": [{"port": 5432, "protocol": "TCP"}],
+                }
+            ]
+        },
+        "project": {"storageClass": "fast"},
+    },
+}
+
+
+@pytest.mark.parametrize("name", sorted(CHANGES))
+def test_the_sdk_of_helm_renders_the_same(name: str) -> None:
+    helm = pytest.importorskip("helm_python", reason="pip install helm-python-sdk")
+    report = helm.lint(str(CHART), values=CHANGES[name], strict=True)
+    faults = [item for item in report["messages"] if item["severity"] > 1]
+    assert (faults, report["errors"]) == ([], []), report
+    rendered = helm.Chart.load(str(CHART)).render(CHANGES[name], name="evenhand")
+    manifests = []
+    for text in rendered.values():
+        manifests += [item for item in yaml.safe_load_all(text) if item]
+    assert by_name(manifests) == by_name(render(False, **CHANGES[name]))
+
+
+def test_every_value_of_the_chart_has_its_place() -> None:
+    named = by_name(render(False, **CHANGES["everything"]))
+    account = named["ServiceAccount", "evenhand"]["metadata"]["annotations"]
+    assert account == CHANGES["everything"]["serviceAccount"]["annotations"]
+    for manifest in named.values():
+        kubernetes_validate.validate(manifest, VERSION, strict=True)
+    for name, pod in pods(list(named.values())).items():
+        for key, value in CHANGES["everything"]["pods"].items():
+            assert pod["spec"][key] == value, name
+    assert named["PersistentVolumeClaim", "evenhand-project"]["spec"]["storageClassName"] == "fast"
+    rule = named["NetworkPolicy", "evenhand-runs-outside"]["spec"]["egress"]
+    assert rule == CHANGES["everything"]["network"]["egress"]
+    ingress = named["Ingress", "evenhand"]["spec"]
+    hosts = [rule["host"] for rule in ingress["rules"]]
+    assert ingress["tls"] == [{"hosts": hosts, "secretName": "evenhand-tls"}]
+    # none of this without being asked for
+    shipped = {kind for kind, _ in by_name(render(False))}
+    assert "Ingress" not in shipped
+    assert ("Deployment", "dask-worker") not in by_name(render(False))
+
+
+def test_every_pod_of_ours_has_probes_and_the_worker_drains() -> None:
+    for name, pod in pods(render(False, dask={"enabled": True})).items():
+        if name != "deploy":
+            assert "livenessProbe" in container(pod), name
+    worker = pods(render(False))["worker"]["spec"]
+    assert worker["terminationGracePeriodSeconds"] == 3600
+    script = container({"spec": worker})["lifecycle"]["preStop"]["exec"]["command"][-1]
+    compile(script, "preStop", "exec")
+    (migrate,) = pods(render(False))["mlflow"]["spec"]["initContainers"]
+    # no password in an argument
+    assert "PASSWORD" not in json.dumps(migrate["args"])
+    assert ":$(" not in json.dumps(migrate["env"])
+
+
 @pytest.mark.skipif(HELM is None, reason="helm is not on the PATH")
 @pytest.mark.parametrize("trial", [False, True])
 def test_helm_takes_the_chart_and_renders_the_same(trial: bool) -> None:
@@ -142,7 +225,8 @@ def test_the_manifests_keep_the_schemas_of_kubernetes(trial: bool) -> None:
 
 
 def test_a_trial_adds_a_database_and_an_s3_server() -> None:
-    assert set(by_name(render(True))) - set(by_name(render(False))) == {
+    with_dask = render(False, dask={"enabled": True})
+    assert set(by_name(render(True))) - set(by_name(with_dask)) == {
         ("Deployment", "database"), ("Service", "database"), ("ConfigMap", "second-database"),
         ("Deployment", "s3"), ("Service", "s3"),
     }  # fmt: skip
@@ -156,11 +240,12 @@ def test_every_pod_is_closed_and_has_limits() -> None:
         assert spec["securityContext"]["runAsNonRoot"] is True
         assert spec["securityContext"]["runAsUser"] > 0
         assert spec["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
-        assert one["securityContext"] == {
-            "allowPrivilegeEscalation": False,
-            "readOnlyRootFilesystem": True,
-            "capabilities": {"drop": ["ALL"]},
-        }
+        for item in (one, *spec.get("initContainers", [])):
+            assert item["securityContext"] == {
+                "allowPrivilegeEscalation": False,
+                "readOnlyRootFilesystem": True,
+                "capabilities": {"drop": ["ALL"]},
+            }
         assert spec["serviceAccountName"] == "evenhand"
         assert spec["automountServiceAccountToken"] is False
         # a Service's variables such as MLFLOW_PORT are options of the programs
@@ -203,7 +288,9 @@ def test_pods_connect_only_to_what_they_need() -> None:
     def accepts(target: str, source: str) -> bool:
         rules = [item for item in policies if selects(item["podSelector"], labels[target])]
         assert rules, f"no policy for {target}"
-        peers = [peer for item in rules for rule in item["ingress"] for peer in rule["from"]]
+        peers = [
+            peer for item in rules for rule in item.get("ingress", []) for peer in rule["from"]
+        ]
         assert all(set(peer) == {"podSelector"} for peer in peers), "another namespace"
         return any(selects(peer["podSelector"], labels[source]) for peer in peers)
 
@@ -216,7 +303,9 @@ def test_pods_connect_only_to_what_they_need() -> None:
             assert sources == (
                 set(labels) if target in {"prefect", "mlflow", "database", "s3"} else set()
             )
-    (leaving,) = [item for item in policies if "Egress" in item["policyTypes"]]
+    leaving, outside = [item for item in policies if "Egress" in item["policyTypes"]]
+    # nothing more than is asked for
+    assert (outside["podSelector"], outside["egress"]) == (leaving["podSelector"], [])
     closed = {name for name in labels if selects(leaving["podSelector"], labels[name])}
     assert closed == {*dask, "worker", "deploy", "run", "other"}
     names, services, bucket = leaving["egress"]
@@ -273,7 +362,9 @@ def test_the_trial_runs_what_compose_runs() -> None:
         # the image's entrypoint stays
         assert "command" not in one
         expected = words(service.get("command", []))
-        assert words(one.get("args", []))[: len(expected)] == expected
+        # and the host of the ingress
+        given = [word.removesuffix(",mlflow.example.org") for word in words(one.get("args", []))]
+        assert given[: len(expected)] == expected
 
 
 def test_the_trial_s3_server_has_the_options_of_compose() -> None:
@@ -296,6 +387,7 @@ def test_the_pods_have_the_variables_of_compose() -> None:
         "prefect": {"EVENHAND_DB_PASSWORD"},
         # not used, but in the Secret
         "mlflow": {"EVENHAND_DB_PASSWORD", "PREFECT_API_AUTH_STRING"},
+        "worker": {"PREFECT_WORKER_WEBSERVER_HOST", "PREFECT_WORKER_WEBSERVER_PORT"},
         "database": {"PGDATA"},
         "s3": SECRETS["evenhand"],
     }

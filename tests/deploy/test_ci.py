@@ -227,7 +227,11 @@ def test_the_workflow_gives_each_action_its_inputs(name: str, action: dict[str, 
         assert "${{" not in step.get("run", "")
         assert "run" not in step or step["shell"] == "bash"
     # both install alike
-    assert action["runs"]["steps"][:2] == ACTION["runs"]["steps"][:2]
+    assert action["runs"]["steps"][:3] == ACTION["runs"]["steps"][:3]
+    cache = action["runs"]["steps"][1]
+    assert cache["uses"].startswith("actions/cache@")
+    # packages, and nothing of a store
+    assert cache["with"]["path"] == "~/.cache/pip"
 
 
 def steps() -> dict[str, dict[str, Any]]:

@@ -334,6 +334,8 @@ def an_agent_asks_and_predicts(session: Session) -> None:
         "declined",
         "known",
         "never_asked",
+        "reasons_not_asked",
+        "stopped",
     }
     assert done.json["asked"] == done.json["declined"] != []
     assert "group" not in done.json["asked"]

@@ -66,6 +66,12 @@ def test_a_published_model_predicts_the_same(previous: Path, unpacked: Path) -> 
     assert pq.read_table(only_part(output)).equals(expected)
 
 
+def test_its_versions_do_not_say_which_code_made_them(previous: Path) -> None:
+    report = call(previous, "upgrade-report", str(previous / "gbdt.yaml"))
+    (model,) = report["models"]
+    assert (model["change"], model["version"]) == ("unrecorded", "1")
+
+
 @pytest.mark.long  # whole commands; an older store has their like
 def test_its_policy_decides_a_promotion(previous: Path, unpacked: Path) -> None:
     """The policy has no terms: those of the version before are read, with a line of warning."""

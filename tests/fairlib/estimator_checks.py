@@ -208,6 +208,7 @@ REGRESSION = [
 ]
 LOGISTIC = [
     evenhand.LogisticClassifier(),
+    evenhand.SklearnBoostingClassifier(max_iter=8, min_samples_leaf=2),
     _adapted("ReweighedLogisticClassifier", sensitive_features=by_turns)(threshold=0.5),
 ]
 FAIRLEARN = [

@@ -59,6 +59,8 @@ PUBLIC = {
     "ProxyTree",
     "ReweighedGBDTClassifier",
     "ReweighedLogisticClassifier",
+    "SklearnBoostingClassifier",
+    "SklearnForestClassifier",
     "SenSRClassifier",
     "SenSRRegressor",
     "SenSeIClassifier",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from evenhand.flows.engine import (
     write_verdict,
 )
 from evenhand.flows.run_verdict import FinishedStep
+from evenhand.tasks.errors import NotCarriedOut
 from evenhand.tasks.execution.store import StepRecord, Store
 
 
@@ -85,3 +87,18 @@ def test_an_interrupt_after_the_result_leaves_no_verdict(tmp_path: Path) -> None
     with pytest.raises(KeyboardInterrupt):
         interrupted()
     assert read_verdict(store, "some-run") is None
+
+
+def test_a_verdict_that_a_full_disk_refuses_gets_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: Any) -> str:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    store = Store(str(tmp_path / "store"))
+    monkeypatch.setattr(store, "write_text", refuse)
+    with (
+        pytest.raises(NotCarriedOut, match=r"^the disk is full: free some space"),
+        recorded_verdict(store, "run"),
+    ):
+        raise OSError(errno.ENOSPC, "No space left on device")

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from evenhand.flows import run_events
-from evenhand.flows.run_events import describe, event_of, refusal_of
+from evenhand.flows.run_events import describe, event_of, links, log_lines, outcome, refusal_of
 from evenhand.flows.run_verdict import Verdict
 from evenhand.tasks.errors import GateRefused
 
@@ -76,3 +76,55 @@ def test_an_event_that_cannot_be_sent_fails_no_run(monkeypatch: pytest.MonkeyPat
     run_events.emit(Verdict("run", "published", 0, model=MODEL), "campaign")
     run_events.emit(Verdict("run", "failed", 2), "campaign")
     assert sent == ["evenhand.version.published"]
+
+
+@pytest.mark.parametrize(
+    ("status", "code", "words"),
+    [
+        ("published", 0, "published version 3"),
+        ("gated", 1, "refused"),
+        ("gated", 3, "not enough evidence"),
+        ("monitored", 1, "drifted"),
+        ("monitored", 0, "no drift"),
+        ("up_to_date", 0, "up to date"),
+        ("predicted", 2, "failed in part"),
+        ("predicted", 0, "predicted"),
+    ],
+)
+def test_the_name_of_a_run_says_how_it_ended(status: str, code: int, words: str) -> None:
+    verdict = Verdict("run", status, code, model={"name": "people", "version": "3"})
+    assert outcome(verdict) == words
+
+
+def test_the_log_has_every_gate_and_the_report() -> None:
+    gates = {
+        "results": [
+            {"passed": True, "status": "ok", "text": "auc is 0.8"},
+            {"passed": False, "status": "ok", "text": "gap is 0.3"},
+            {"passed": False, "status": "insufficient_evidence", "text": "gap of 3 people"},
+        ]
+    }
+    verdict = Verdict("r-1", "gated", 1, gates=gates, notes=["a note"])
+    verdict.artifacts["report"] = "/srv/store/runs/r-1/report.html"
+    assert log_lines(verdict) == [
+        (20, "pass  auc is 0.8"),
+        (30, "FAIL  gap is 0.3"),
+        (30, "????  gap of 3 people"),
+        (20, "a note"),
+        (20, "report /srv/store/runs/r-1/report.html"),
+        (20, "r-1: refused"),
+    ]
+
+
+def test_links_lead_to_the_report_and_the_version(monkeypatch: pytest.MonkeyPatch) -> None:
+    verdict = Verdict("r-1", "published", 0, model={"name": "people", "version": "3"})
+    verdict.artifacts["report"] = "/srv/store/runs/r-1/report.html"
+    monkeypatch.delenv("EVENHAND_REPORTS_URL", raising=False)
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "sqlite:////srv/mlflow.db")
+    assert links(verdict) == {"report": ("file:///srv/store/runs/r-1/report.html", "Report of r-1")}
+    monkeypatch.setenv("EVENHAND_REPORTS_URL", "https://reports.example.org/runs/")
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://user:secret@mlflow:5000/")
+    addresses = links(verdict)
+    assert addresses["report"][0] == "https://reports.example.org/runs/r-1/report.html"
+    assert addresses["version"][0].endswith("mlflow:5000/#/models/people/versions/3")
+    assert "secret" not in addresses["version"][0]

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import base64
+import http.server
 import json
 import multiprocessing
 import os
 import subprocess
 import sys
+import threading
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -222,3 +224,29 @@ def test_the_users_own_server_keeps_its_password(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setenv("PREFECT_API_AUTH_STRING", "mine")
     assert server.start_temporary_server(1.0) is server.wait_for_server
     assert os.environ["PREFECT_API_AUTH_STRING"] == "mine"
+
+
+@pytest.mark.parametrize(("version", "fits"), [("3.0.1", True), ("2.20.4", False), ("4.1", False)])
+def test_a_server_of_another_version_gets_one_line(
+    version: str, fits: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            content = json.dumps(version if self.path.endswith("/version") else True).encode()
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(content)))
+            self.end_headers()
+            self.wfile.write(content)
+
+        def log_message(self, *_: Any) -> None:
+            pass
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as listening:
+        threading.Thread(target=listening.serve_forever, daemon=True).start()
+        monkeypatch.setenv("PREFECT_API_URL", f"http://127.0.0.1:{listening.server_port}/api")
+        if fits:
+            server.check_server()
+        else:
+            with pytest.raises(NotCarriedOut, match=rf"is version {version}, and this client is 3"):
+                server.check_server()
+        listening.shutdown()

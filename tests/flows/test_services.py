@@ -107,3 +107,26 @@ def test_every_alert_is_on_the_page_for_those_on_call() -> None:
     page = (SHIPPED.parents[1] / "docs" / "how-to" / "on-call.md").read_text()
     for name in (*ALERTS, "Failed", "Crashed", "TimedOut", *EVENTS):
         assert f"`{name}`" in page, name
+
+
+def test_a_published_challenger_starts_its_evaluation(tmp_path: Path) -> None:
+    from uuid import uuid4
+
+    from evenhand.flows.services import _challenger_block, _on_challenger
+
+    path = tmp_path / "notify.yaml"
+    path.write_text("challenger_webhook: ci.example.org\n")
+    with pytest.raises(InputError, match="challenger_webhook is not an http"):
+        read_notifications(path)
+    address = "https://api.github.com/repos/acme/people/dispatches"
+    path.write_text(f"challenger_webhook: {address}\nchallenger_token: secret-1\n")
+    block = _challenger_block(read_notifications(path))
+    assert block.headers["Authorization"] == "Bearer {{token}}"
+    assert block.secrets.get_secret_value() == {"address": address, "token": "secret-1"}
+    automation = _on_challenger(uuid4())
+    trigger = automation.trigger.model_dump(mode="json")
+    assert trigger["expect"] == ["evenhand.version.published"]
+    assert trigger["match"]["evenhand.alias"] == ["challenger"] or (
+        trigger["match"]["evenhand.alias"] == "challenger"
+    )
+    assert automation.actions[0].body.startswith("models:/")

@@ -159,6 +159,8 @@ EVENTS = """
         crashing = run("crashes", Running(), Crashed(message="gone"))
         verdict = Verdict("r", "published", 0, model={"name": "campaign", "version": "3"})
         run_events.emit(verdict, "campaign")
+        challenger = {"name": "campaign", "version": "4", "alias": "challenger"}
+        run_events.emit(Verdict("r", "published", 0, model=challenger), "campaign")
         # the server schedules the crashed run again; a second crash is the last
         deadline = time.time() + 300
         while client.read_flow_run(crashing.id).state.name != "AwaitingRetry":
@@ -187,7 +189,10 @@ def test_every_alert_comes_and_a_crash_runs_again_once(
     server: dict[str, str], inbox: str, tmp_path: Path
 ) -> None:
     config = tmp_path / "notify.yaml"
-    config.write_text("webhook: ${EVENHAND_WEBHOOK}\noverdue_after_hours: 0.006\n")
+    config.write_text(
+        "webhook: ${EVENHAND_WEBHOOK}\noverdue_after_hours: 0.006\n"
+        "challenger_webhook: ${EVENHAND_WEBHOOK}\nchallenger_token: a-token\n"
+    )
     configured = subprocess.run(
         [sys.executable, "-c", "from evenhand.flows.cli import main; main()", "notify", config],
         env={**server, "EVENHAND_WEBHOOK": inbox},
@@ -200,11 +205,15 @@ def test_every_alert_comes_and_a_crash_runs_again_once(
     missing = dict(SUBJECTS)
     while missing and time.monotonic() < deadline:
         time.sleep(1)
-        received = [post["subject"] for _, post in Inbox.received]
+        received = [post.get("subject", "") for _, post in Inbox.received]
         for alert, subject in SUBJECTS.items():
             if any(subject in text for text in received):
                 missing.pop(alert, None)
-    subjects = [post["subject"] for _, post in Inbox.received]
+    started = [post for _, post in Inbox.received if "event_type" in post]
+    assert started == [
+        {"event_type": "challenger", "client_payload": {"model": "models:/campaign/4"}}
+    ]
+    subjects = [post.get("subject", "") for _, post in Inbox.received]
     assert not missing, (missing, subjects)
     # nobody hears of a run of others, and a refusal is one notification
     assert not [text for text in subjects if "theirs" in text]

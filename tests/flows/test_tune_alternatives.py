@@ -17,8 +17,10 @@ from evenhand.flows.tune_alternatives import (
     Alternative,
     NoWorse,
     against_champion,
+    better_alternatives,
     certificate,
     equally_good,
+    held_alternative,
     merits_of,
     multiplicity_document,
     parse_no_worse,
@@ -144,6 +146,26 @@ def tune(bench: Bench, *arguments: str, code: int = 0) -> Any:
     done = CliRunner().invoke(app, given)
     assert done.exit_code == code, done.stderr
     return done
+
+
+def test_the_alternative_of_the_tuned_job_keeps_its_utility() -> None:
+    """The one with the least disparity only happens to be as good on the folds."""
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 2, 2000)
+    champion = np.where(rng.random(2000) < 0.7, y, 1 - y) == 1
+    # a tenth is decided otherwise, at random; of the other no decision differs
+    noisy = np.where(rng.random(2000) < 0.1, ~champion, champion)
+    candidates = better_alternatives(AIM, TRIALS)
+    assert [trial.number for trial in candidates] == ["3", "1.1", "1"]
+    decisions = {"3": noisy, "1.1": champion, "1": champion}
+    settings: Any = {"level": 0.9, "unseen": 0.4, "favourable": 1, "seed": 0}
+    held = held_alternative(ALTERNATIVE, candidates, decisions, champion, y, **settings)
+    assert held is not None
+    assert held.trial.number == "1.1"
+    assert held.to_json(AIM, TRIALS[0])["alternative_gap"] == 0.08
+    assert held.chance >= 0.9
+    without = held_alternative(ALTERNATIVE, candidates, {"3": noisy}, champion, y, **settings)
+    assert without is None
 
 
 WRONG = {

@@ -36,7 +36,6 @@ NOTIFY = {
     "lost_after_seconds": 90,
     "begin_within_seconds": 90,
 }
-FINAL = ("COMPLETED", "FAILED", "CRASHED", "CANCELLED")
 DEPLOYMENT = "people"
 MODEL = "people-gbdt"
 
@@ -149,9 +148,17 @@ class Stack:
             time.sleep(pause)
 
     def wait_for_state(self, run: str, *names: str) -> dict[str, Any]:
-        """Wait until a run is in one of the states, by their names."""
-        waited = f"{run} is not {names}"
-        self.wait(lambda: self.state(run)["state_name"] in names, waited, 0.1)
+        """Wait until a run is in one of the states, by their names; another end is a fault."""
+
+        def reached() -> bool:
+            state = self.state(run)
+            if state["state_name"] in names:
+                return True
+            ended = state["state_type"] in ("COMPLETED", "FAILED", "CANCELLED")
+            assert not ended, state["state"]
+            return False
+
+        self.wait(reached, f"{run} is not {names}", 0.1)
         return self.state(run)
 
     def wait_for_alert(self, text: str) -> None:

@@ -11,15 +11,19 @@ from abc import abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike
 
-from evenhand.fairlib.arrays import Float, Float32
+from evenhand.fairlib.arrays import Float, Float32, Int
 from evenhand.fairlib.file_digests import ESTIMATOR_FILE
-from evenhand.fairlib.methods.comparators.comparator_base import optional_import
-from evenhand.fairlib.methods.method_base import Callback, Method
+from evenhand.fairlib.methods.comparators.comparator_base import (
+    Arrays,
+    Comparator,
+    optional_import,
+)
+from evenhand.fairlib.methods.method_base import Callback
+from evenhand.fairlib.methods.row_groups import Groups
 from evenhand.fairlib.tuning.space import Real, Space, Whole
 
 # Everything that a saved estimator may consist of. skops builds objects of other classes too, so a
@@ -77,7 +81,7 @@ def write_estimator(estimator: Any, path: Path) -> None:
     names = _renumber(schema)
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as target:
         for old_name, new_name in names.items():
-            _add(target, new_name, members[old_name])
+            _add(target, new_name, _without_padding(members[old_name]))
         _add(target, SCHEMA, json.dumps(schema).encode())
 
 
@@ -85,6 +89,21 @@ def _add(target: zipfile.ZipFile, name: str, content: bytes) -> None:
     entry = zipfile.ZipInfo(name, MADE)
     entry.compress_type = zipfile.ZIP_DEFLATED
     target.writestr(entry, content)
+
+
+def _without_padding(content: bytes) -> bytes:
+    """Return a saved array whose bytes between the fields of its records are 0; they are what
+    happened to be in memory.
+    """
+    array = np.load(io.BytesIO(content), allow_pickle=False)
+    if array.dtype.names is None:
+        return content
+    clean = np.zeros(array.shape, array.dtype)
+    for name in array.dtype.names:
+        clean[name] = array[name]
+    target = io.BytesIO()
+    np.save(target, clean, allow_pickle=False)
+    return target.getvalue()
 
 
 def _renumber(schema: Any) -> dict[str, str]:
@@ -149,7 +168,7 @@ def read_estimator(path: Path, parts: tuple[str, ...]) -> Any:
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class SklearnClassifier(Method):
+class SklearnClassifier(Comparator):
     """Base of the classifiers that scikit-learn trains and predicts with.
 
     Parameters
@@ -164,57 +183,27 @@ class SklearnClassifier(Method):
 
     parts: ClassVar[tuple[str, ...]] = ()
 
-    random_state: int | None = None
-
-    def fit(
-        self,
-        X: ArrayLike,
-        y: ArrayLike,
-        *,
-        sample_weight: ArrayLike | None = None,
-        callback: Callback | None = None,
-    ) -> Self:
-        """Train; as in :class:`evenhand.fairlib.methods.method_base.Method`.
-
-        Parameters
-        ----------
-        X : array-like, shape (n, d)
-            Training rows.
-        y : array-like, shape (n,)
-            Labels.
-        sample_weight : array-like, shape (n,), or None
-            Weight of every row, at least 0; None: all count the same.
-        callback : callable or None
-            Called once at the end, with (1, 1, empty mapping).
-
-        Returns
-        -------
-        Self
-            The fitted estimator.
-
-        Raises
-        ------
-        ValueError
-            For a parameter out of its range.
-        ImportError
-            If the optional extra is not installed.
-        """
-        data, codes, weights = self._begin_fit(X, y, sample_weight)
+    def _learn(
+        self, data: Float32, codes: Int, groups: Groups, weights: Float | None, callback: Callback
+    ) -> None:
         with optional_import(type(self)):
             # it saves the model: found missing now, not after a long training
             import skops.io  # noqa: F401
-        self.estimator_ = self._estimator()
-        self.estimator_.fit(data, codes, sample_weight=weights)
-        if callback is not None:
-            callback(1, 1, {})
-        return self
+        estimator = self._estimator()
+        estimator.fit(data, codes, sample_weight=weights)
+        self.estimator_ = self._reduced(estimator)
+        callback(1, 1, {})
 
     @abstractmethod
     def _estimator(self) -> Any:
         """The estimator of scikit-learn, not fitted."""
 
-    def _check_parameters(self) -> None:
-        self._check_whole_numbers("random_state")
+    def _reduced(self, estimator: Any) -> Any:
+        """The fitted estimator without what it does not need to predict."""
+        return estimator
+
+    def _positive_probability(self, X: Float32) -> Float:
+        return self._probabilities(X)[:, 1]
 
     def _probabilities(self, X: Float32) -> Float:
         return np.asarray(self.estimator_.predict_proba(X), dtype=np.float64)
@@ -225,6 +214,17 @@ class SklearnClassifier(Method):
     def _read(self, folder: Path) -> None:
         with optional_import(type(self)):
             self.estimator_ = read_estimator(folder / ESTIMATOR_FILE, self.parts)
+
+    def _arrays(self) -> Arrays:
+        """None: the estimator is a file of its own."""
+        return {}
+
+    def _restore(self, arrays: Arrays) -> None:
+        """Nothing, for the same reason."""
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        self._check_seed("random_state")
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -290,6 +290,12 @@ class SklearnBoostingClassifier(SklearnClassifier):
             early_stopping=False,
             random_state=self.random_state,
         )
+
+    def _reduced(self, estimator: Any) -> Any:
+        # up to 255 values of each feature, near to those of training rows
+        mapper = estimator._bin_mapper
+        mapper.bin_thresholds_ = [np.empty(0) for _ in mapper.bin_thresholds_]
+        return estimator
 
 
 @dataclass(kw_only=True, eq=False, repr=False)

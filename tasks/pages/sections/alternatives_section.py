@@ -5,6 +5,7 @@ search could gain, and what was not searched.
 from __future__ import annotations
 
 from evenhand.fairlib.catalogue import spoken
+from evenhand.fairlib.tuning.study import shown_chance
 from evenhand.tasks.pages import formats
 from evenhand.tasks.pages.page_model import Block, Documents, Json, Section, Table, Value
 from evenhand.tasks.tuning.alternatives_text import bound_sentences, found_sentence, percent
@@ -50,6 +51,11 @@ def _summary(content: Json) -> Table:
         [f"{content['metric']} of the best alternative", f"{content['best']['value']:.4f}"],
         ["Difference (alternative_gap)", f"{content['alternative_gap']:.4f}"],
     ]
+    held = content.get("held")
+    if held is not None:
+        name = "an alternative that is no worse on unseen rows"
+        rows.append([f"{content['metric']} of {name}", f"{held['value']:.4f}"])
+        rows.append(["Chance that it is no worse there", shown_chance(held["chance"])])
     for item in content["no_worse"]:
         rows.append([f"{item['metric']} of the model", f"{item['value']:.4f}"])
         rows.append(["An alternative keeps", item["limit"]])

@@ -9,12 +9,15 @@ import pandas as pd
 import pytest
 
 from evenhand.fairlib.distances.sensitive_subspace import SensitiveSubspace
-from evenhand.fairlib.explanations.comparables import comparable_people
+from evenhand.fairlib.evaluation.group_thresholds import GroupThresholds
+from evenhand.fairlib.explanations.comparables import ComparablePeople, comparable_people
 from evenhand.fairlib.explanations.ranked_reasons import (
     favourable_contributions,
     principal_reasons,
     reason_method,
 )
+from evenhand.fairlib.methods.calibration import Calibration
+from evenhand.fairlib.methods.decided import DecidedModel, GroupRule
 from evenhand.fairlib.methods.gbdt import GBDTClassifier
 from evenhand.fairlib.methods.networks.plain import NeuralNetworkClassifier
 from evenhand.fairlib.preprocessing.encoder import ColumnSpec, TableEncoder
@@ -41,6 +44,7 @@ def fitted() -> dict[str, Any]:
         "uneven": GBDTClassifier(**trees).fit(X, by_sex),  # type: ignore[arg-type]
         "network": NeuralNetworkClassifier(hidden=(8,), n_steps=200, random_state=0).fit(X, by_sex),
         "X": X,
+        "rows": frame.to_dict("records"),
     }
 
 
@@ -89,6 +93,32 @@ def test_what_is_neither_found_nor_proved_is_not_claimed(fitted: dict[str, Any])
     assert comparables.status == "unknown"
     assert "not whole" in comparables.reason
     assert 0.0 <= float(comparables.proved_radius or 0.0) < 5.0
+
+
+def test_other_groups_have_the_thresholds_of_their_group(fitted: dict[str, Any]) -> None:
+    """The trees decide by years alone, and the thresholds by sex: women need a higher
+    probability. Nobody of a third sex, which has no threshold, is decided about.
+    """
+    by_sex = {"f": ((0.9, 1.0),), "m": ((0.1, 1.0),)}
+    thresholds = GroupThresholds("sex", "equalized_odds", 0.0, 1.0, 1.0, by_sex, {}, 0.0, 0.0)
+    rule = GroupRule("sex", thresholds, "by hand")
+    model = DecidedModel(fitted["even"], Calibration("none"), rule)
+
+    def groups_of(rows: Any) -> Any:
+        return rule.groups_of(pd.DataFrame({"sex": [row["sex"] for row in rows]}))
+
+    probability = fitted["even"].predict_proba(fitted["X"])[:, 1]
+    between = int(np.flatnonzero((probability > 0.1) & (probability < 0.9))[0])
+    row = {**fitted["rows"][between], "sex": "f"}
+    for people, status in ((["f", "m"], "found"), (["f", "x"], "none")):
+        arguments = (model, fitted["encoder"], {"sex": people})
+        search = ComparablePeople(*arguments, groups_of=groups_of)
+        assert search.find(row, "f").status == status
+        by_metric = ComparablePeople(*arguments, fitted["metric"], 0.1, groups_of=groups_of)
+        comparables = by_metric.find(row, "f")
+        assert (comparables.status, comparables.differs) == ("found", {"sex": "m"})
+    refused = ComparablePeople(model, fitted["encoder"], {"sex": ["f"]}).find(row, "f")
+    assert refused.status == "refused"
 
 
 def test_models_that_read_no_sensitive_column_are_even(fitted: dict[str, Any]) -> None:

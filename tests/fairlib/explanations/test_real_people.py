@@ -11,10 +11,17 @@ import pytest
 
 from evenhand.fairlib.certificates.networks import NotProvedError
 from evenhand.fairlib.distances.sensitive_subspace import LearnedDirection, SensitiveSubspace
+from evenhand.fairlib.evaluation.group_thresholds import GroupThresholds
+from evenhand.fairlib.explanations import real_people
+from evenhand.fairlib.explanations.choices import Changeable
 from evenhand.fairlib.explanations.comparables import ComparablePeople
 from evenhand.fairlib.explanations.real_people import RealPeopleSearch, RealValues
+from evenhand.fairlib.explanations.recourse import smallest_change
+from evenhand.fairlib.methods.calibration import Calibration
+from evenhand.fairlib.methods.decided import DecidedModel, GroupRule, predictions_of
 from evenhand.fairlib.methods.gbdt import GBDTClassifier
 from evenhand.fairlib.methods.networks.plain import NeuralNetworkClassifier
+from evenhand.fairlib.methods.preprocessed_gbdt import ProjectedGBDTClassifier
 from evenhand.fairlib.preprocessing.encoder import ColumnSpec, TableEncoder
 
 YEARS = range(20)
@@ -58,6 +65,9 @@ def fitted() -> dict[str, Any]:
         "encoder": encoder,
         "metric": metric.fit(X, sensitive_features={"sex": frame["sex"].to_numpy()}),
         "trees": GBDTClassifier(n_steps=30, max_depth=3, random_state=0).fit(X, y),
+        "project": ProjectedGBDTClassifier(metric, n_steps=30, max_depth=3, random_state=0).fit(
+            X, y
+        ),
         "network": NeuralNetworkClassifier(hidden=(8,), n_steps=200, random_state=0).fit(X, y),
     }
 
@@ -68,7 +78,7 @@ def everybody() -> pd.DataFrame:
     return pd.DataFrame(people, columns=["years", "level", "city", "sex"])
 
 
-@pytest.mark.parametrize("kind", ["trees", "network"])
+@pytest.mark.parametrize("kind", ["trees", "network", "project"])
 @pytest.mark.parametrize("radius", [0.05, 0.25, 0.9])
 def test_the_search_finds_who_is_among_all_people(
     fitted: dict[str, Any], kind: str, radius: float
@@ -94,6 +104,85 @@ def test_the_search_finds_who_is_among_all_people(
             assert bool(model.predict(other_row)[0]) != decisions[place]
             assert fitted["metric"].distance(own[:1], other_row)[0] <= radius + 1e-6
     assert radius != 0.25 or statuses == {"found", "none"}
+
+
+def test_whole_numbers_between_splits_may_be_read_together(
+    fitted: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing that all people contradict is claimed, and most answers are known."""
+    monkeypatch.setattr(real_people, "MOST_SINGLE", 2)
+    model = fitted["trees"]
+    people = everybody()
+    encoded = fitted["encoder"].transform(people)
+    decisions = model.predict(encoded) == 1
+    search = RealPeopleSearch(model, fitted["encoder"], fitted["metric"], 0.5, VALUES)
+    answers = []
+    for place in range(0, len(people), 61):
+        own = np.repeat(encoded[place][None], len(people), axis=0)
+        near = fitted["metric"].distance(own, encoded) <= 0.5
+        exists = bool((near & (decisions != decisions[place])).any())
+        row = people.iloc[place].to_dict()
+        result = search.search(row, encoded[place], is_positive=bool(decisions[place]))
+        assert result.status in ("unknown", "found" if exists else "none")
+        answers.append(result.status)
+    assert answers.count("unknown") < len(answers) / 2
+    assert {"found", "none"} <= set(answers)
+
+
+def test_recourse_of_projected_trees_is_that_of_all_changes(fitted: dict[str, Any]) -> None:
+    """A change is proved smallest exactly where one of all people with more years exists."""
+    model = fitted["project"]
+    people = everybody()
+    decisions = model.predict(fitted["encoder"].transform(people)) == 1
+    up = [Changeable("years", "up", maximum=8, whole=True), Changeable("city", values=CITIES)]
+    statuses = set()
+    for place in range(0, len(people), 71):
+        row = people.iloc[place].to_dict()
+        recourse = smallest_change(model, fitted["encoder"], row, up)
+        after = people["years"].between(row["years"], max(8, row["years"]))
+        same = (people["level"] == row["level"]) & (people["sex"] == row["sex"])
+        if not decisions[place]:
+            exists = bool((decisions & after & same).any())
+            assert recourse.status == ("found" if exists else "none")
+            assert recourse.is_smallest
+            statuses.add(recourse.status)
+    assert statuses == {"found", "none"}
+
+
+def test_thresholds_by_group_are_those_of_each_person(fitted: dict[str, Any]) -> None:
+    """Men and women have other thresholds, and those of women are mixed: all people agree, and the
+    smallest change is that of all changes.
+    """
+    by_sex = {"f": ((0.8, 0.5), (0.4, 0.5)), "m": ((0.6, 1.0),)}
+    thresholds = GroupThresholds("sex", "equalized_odds", 0.0, 1.0, 1.0, by_sex, {}, 0.0, 0.0)
+    model = DecidedModel(fitted["trees"], Calibration("none"), GroupRule("sex", thresholds, "-"))
+    people = everybody()
+    encoded = fitted["encoder"].transform(people)
+    groups = people["sex"].to_numpy()
+    decisions, _, _ = predictions_of(model, encoded, groups)
+    search = RealPeopleSearch(
+        model,
+        fitted["encoder"],
+        fitted["metric"],
+        0.5,
+        VALUES,
+        groups_of=lambda rows: np.array([row["sex"] for row in rows]),
+    )
+    up = [Changeable("years", "up", maximum=19, whole=True), Changeable("level", "up", whole=True)]
+    for place in range(0, len(people), 71):
+        row = people.iloc[place].to_dict()
+        own = np.repeat(encoded[place][None], len(people), axis=0)
+        near = fitted["metric"].distance(own, encoded) <= 0.5
+        exists = bool((near & (decisions != decisions[place])).any())
+        result = search.search(row, encoded[place], is_positive=bool(decisions[place]))
+        assert result.status == ("found" if exists else "none"), row
+        recourse = smallest_change(model, fitted["encoder"], row, up, groups=row["sex"])
+        after = (people["years"] >= row["years"]) & (people["level"] >= row["level"])
+        same = (people["city"] == row["city"]) & (people["sex"] == row["sex"])
+        is_better = bool((decisions & after & same).any())
+        expected = "found" if is_better else "none"
+        assert recourse.status == ("not needed" if decisions[place] else expected)
+        assert decisions[place] or recourse.is_smallest
 
 
 def test_numbers_between_splits_are_real_people(fitted: dict[str, Any]) -> None:

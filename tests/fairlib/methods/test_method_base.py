@@ -62,6 +62,8 @@ def small_parameters(name: str) -> dict[str, Any]:
         "faias": {"hidden": (8, 8), "n_epochs": 3, "batch_size": 32},
         "adversarial-debiasing": {"hidden": (8,), "n_epochs": 3},
         "exponentiated-gradient": {"max_iter": 3},
+        "sklearn:HistGradientBoostingClassifier": {"max_iter": 3},
+        "sklearn:RandomForestClassifier": {"n_estimators": 3},
     }
     return own.get(name, {"n_steps": 3} if "n_steps" in method_class(name)().get_params() else {})
 
@@ -88,7 +90,9 @@ def test_every_method_refuses_one_label_and_no_steps(name: str, people: People) 
         fit(build(name), X, np.zeros(40), group)
     parameters = build(name).get_params(deep=False)
     steps = next(
-        each for each in ("n_step", "n_steps", "n_epochs", "max_iter") if each in parameters
+        each
+        for each in ("n_step", "n_steps", "n_epochs", "max_iter", "n_estimators")
+        if each in parameters
     )
     with pytest.raises(ValueError, match=f"{steps} .*at least 1"):
         fit(build(name).set_params(**{steps: 0}), X, y, group)
@@ -146,6 +150,8 @@ def test_registry_names_real_classes() -> None:
         "reweigh-logistic",
         "sensei",
         "sensr",
+        "sklearn:HistGradientBoostingClassifier",
+        "sklearn:RandomForestClassifier",
     ]
     for name, spec in METHODS.items():
         assert method_class(name).__name__ == spec.class_name
@@ -172,6 +178,6 @@ def test_the_registry_says_what_the_classes_take(name: str) -> None:
 def test_the_plain_method_is_one_without_mitigation(name: str) -> None:
     spec = METHODS[name]
     plain = method_class(name)().plain(100)
-    assert spec.plain in ("gbdt", "nn", "logistic")
+    assert spec.plain in ("gbdt", "nn", "logistic") or spec.plain.startswith("sklearn:")
     assert type(plain).__name__ == METHODS[spec.plain].class_name
     assert METHODS[spec.plain].plain == spec.plain

@@ -280,8 +280,8 @@ def test_limits_hold_with_the_highest_confidence_reached() -> None:
 
     # chances by hand, with a standard deviation of .051: .975, .835, .5 and .163
     aim = Aim(("auc",), (parse_limit("gap_max.sex <= 0.2"),))
-    strict = trial(4, 0.7, 0.1)
-    lax = trial(3, 0.8, 0.15)
+    strict = trial(4, 0.81, 0.1)
+    lax = trial(3, 0.83, 0.15)
     edge = trial(2, 0.85, 0.2)
     outside = trial(5, 0.9, 0.25)
     trials = [lax, strict, edge, outside]
@@ -290,10 +290,15 @@ def test_limits_hold_with_the_highest_confidence_reached() -> None:
     assert front(aim, trials) == [strict]
     assert costs(aim, trials)[0] == {
         "limit": "gap_max.sex <= 0.2",
-        "with": 0.7,
+        "with": 0.81,
         "without": 0.9,
         "by_value": 0.85,
     }
+    # unless that costs too much, as a nearly constant model would
+    useless = trial(4, 0.55, 0.1)
+    assert settled(aim, [lax, useless, edge]).confidence == 0.8
+    assert best(aim, [useless, outside]) == useless
+    assert best(replace(aim, confidence=0.9), [lax, useless, edge]) == useless
     assert settled(aim, [lax, edge, outside]).confidence == 0.8
     assert best(aim, [lax, edge, outside]) == lax
     assert settled(aim, [edge, outside]).confidence == 0.5

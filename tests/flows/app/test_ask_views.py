@@ -81,14 +81,14 @@ def test_a_person_is_asked_to_the_end(office: Office, agent_store: Path) -> None
     assert "reveal more about sex than" in text
     assert office.act("begin").headers["location"] == ASK
     page = office.client.get(ASK).text
-    assert "Question 1, of at most 4" in page
+    assert "Question 1 of at most 4" in page
     assert page.count('type="radio"') == 3
     assert "Line of work." in page
-    assert "Of the 4 questions left it is worth the most to the model: 2.500 nats" in page
+    assert "Of the 4 questions left, the model values this answer most: it should help" in page
     assert "this answer alone predicts sex with AUC" in page
     assert office.act("answer", answer="cook").status_code == 303
     page = office.client.get(ASK).text
-    assert "Question 2, of at most 4" in page
+    assert "Question 2 of at most 4" in page
     assert "A number of euros, at least -1000." in page
     office.act("answer", answer="3100.5")
     assert 'type="date"' in office.client.get(ASK).text

@@ -91,6 +91,31 @@ def test_a_case_is_read_and_reviewed(office: Office) -> None:
     assert office.cases.faults() == []
 
 
+def test_a_case_is_decided_again_with_a_corrected_value(office: Office) -> None:
+    client = office.browser("case worker")
+    case = office.listed[0]
+    page = client.get(f"/cases/{case}").text
+    assert '<option value="income">income</option>' in page
+    match = re.search(r'name="form_token" value="([^"]+)"', page)
+    assert match is not None
+    form = {"form_token": match.group(1)}
+    place = f"/cases/{case}/replay"
+    assert client.post(place, data={}).status_code == 403
+    assert client.post(place, data=form).headers["location"] == f"/cases/{case}?done=replay"
+    corrected = form | {"column": "income", "value": "99999"}
+    assert client.post(place, data=corrected).status_code == 303
+    first, second = office.cases.read(case)["replays"]
+    assert (first["who"], first["is_identical"], first["corrected"]) == ("ana", True, {})
+    assert second["corrected"] == {"income": "99999"}
+    after = readable(client.get(f"/cases/{case}?done=replay").text)
+    assert "ana had it decided again with income = 99999: " in after
+    for wrong in ({"column": "income"}, {"column": "sex", "value": "F"}):
+        assert client.post(place, data=form | wrong).status_code == 400
+    assert len(office.cases.read(case)["replays"]) == 2
+    only_shows = office.browser("case worker", allow_changes=False)
+    assert "Decide again" not in only_shows.get(f"/cases/{case}").text
+
+
 @pytest.mark.parametrize("role", ["viewer", "approver"])
 def test_other_roles_read_no_case(office: Office, role: str) -> None:
     client = office.browser(role)

@@ -47,8 +47,8 @@ def test_short_passwords_are_refused() -> None:
     [
         ("viewer", {"read"}),
         ("case worker", {"read", "person", "cases"}),
-        ("approver", {"read", "person", "decide"}),
-        ("owner", {"read", "person", "cases", "decide"}),
+        ("approver", {"read", "person", "decide", "run"}),
+        ("owner", {"read", "person", "cases", "decide", "run"}),
     ],
 )
 def test_each_role_has_its_rights(role: str, rights: set[str]) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from dataclasses import replace
 from html import unescape
 from pathlib import Path
@@ -15,7 +14,7 @@ from fastapi.testclient import TestClient
 from evenhand.flows.app.people import Person
 from evenhand.flows.app.server import build_app
 from evenhand.flows.app.sessions import COOKIE, Sessions
-from evenhand.flows.app.web import MOST_BODY, AppSettings
+from evenhand.flows.app.web import AppSettings
 from evenhand.tasks.execution.store import Store
 from evenhand.tasks.registry.ledger import history
 from tests.flows.people import Done
@@ -239,47 +238,6 @@ def test_a_refusal_needs_a_reason(approver: Visitor) -> None:
         assert answer.status_code == 400
         assert "the reason" in readable(answer.text)
     assert len(chain_of(approver).records) == before
-
-
-def hostile(approver: Visitor, **changes: Any) -> Any:
-    """Send the form of a promotion with something changed."""
-    fields = {"form_token": approver.form_token(VERSION_2), "reason": ""}
-    fields |= changes.pop("fields", {})
-    return approver.client.post(f"{VERSION_2}/promote", data=fields, headers=changes)
-
-
-def without_session(approver: Visitor) -> Any:
-    fields = {"form_token": approver.form_token(VERSION_2)}
-    approver.client.cookies.clear()
-    return approver.client.post(f"{VERSION_2}/promote", data=fields)
-
-
-ATTACKS: dict[str, tuple[Callable[[Visitor], Any], int]] = {
-    "no token": (lambda visitor: hostile(visitor, fields={"form_token": ""}), 403),
-    "a guessed token": (lambda visitor: hostile(visitor, fields={"form_token": "x" * 43}), 403),
-    "another origin": (lambda visitor: hostile(visitor, origin="http://evil.example"), 403),
-    "no origin": (lambda visitor: hostile(visitor, origin="null"), 403),
-    "another site": (lambda visitor: hostile(visitor, **{"sec-fetch-site": "cross-site"}), 403),
-    "the same site": (lambda visitor: hostile(visitor, **{"sec-fetch-site": "same-site"}), 403),
-    "a large body": (lambda visitor: hostile(visitor, fields={"reason": "x" * MOST_BODY}), 413),
-    "many fields": (
-        lambda visitor: hostile(visitor, fields={str(number): "" for number in range(600)}),
-        400,
-    ),
-    "no session": (without_session, 401),
-    "by an address": (lambda visitor: visitor.client.get(f"{VERSION_2}/promote"), 405),
-    "another host": (lambda visitor: hostile(visitor, host="evil.example"), 421),
-    "an unknown action": (lambda visitor: visitor.act("delete"), 404),
-}
-
-
-@pytest.mark.parametrize("name", ATTACKS)
-def test_an_attack_changes_nothing(approver: Visitor, name: str) -> None:
-    attack, status = ATTACKS[name]
-    before = len(chain_of(approver).records)
-    assert attack(approver).status_code == status
-    chain = chain_of(approver)
-    assert (len(chain.records), chain.aliases["champion"]) == (before, "1")
 
 
 def test_a_viewer_and_a_server_that_shows_change_nothing(approver: Visitor) -> None:

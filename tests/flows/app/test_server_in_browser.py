@@ -4,8 +4,11 @@ what axe-core finds on every screen.
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
 import shutil
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -16,11 +19,15 @@ from typing import Any
 import pytest
 import uvicorn
 
+from evenhand.flows.app.demonstration import prepare
+from evenhand.flows.app.job_runs import JobRunner
 from evenhand.flows.app.people import Person
 from evenhand.flows.app.server import build_app
 from evenhand.flows.app.sessions import Sessions
 from evenhand.flows.app.web import AppSettings
 from evenhand.flows.commands.app_command import listen
+from evenhand.flows.runtime import prepare_environment
+from evenhand.tasks.cases.case_store import CaseStore
 from evenhand.tasks.execution.store import Store
 from evenhand.tasks.registry.ledger import history
 from tests.flows.people import Done
@@ -33,6 +40,17 @@ pytestmark = [
 ]
 MODEL = "people-gbdt"
 WIDTHS = (1280, 360)
+# The pictures of the documentation are written here; EVENHAND_WRITE_RESULTS=1 replaces those of docs.
+PICTURES = Path(__file__).parents[3] / "docs" / "how-to"
+# In place of `evenhand run`: a run that ends once there is a file.
+RUNS = """
+import pathlib, sys, time
+print("train  10 %, about 9 s left", file=sys.stderr, flush=True)
+time.sleep(1)
+print("train  60 %, about 1 s left", file=sys.stderr, flush=True)
+while not pathlib.Path(GO).exists():
+    time.sleep(0.1)
+"""
 AXE = """
 const done = arguments[arguments.length - 1];
 axe.run(document, {resultTypes: ["violations"]}).then(
@@ -55,6 +73,14 @@ class Browser:
         features = [{"name": "prefers-color-scheme", "value": scheme}]
         self.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
 
+    def picture(self, name: str) -> None:
+        """Take a picture of the top of the screen, for the documentation if that is wanted."""
+        self.resize(1000)
+        picture = self.driver.get_screenshot_as_png()
+        assert len(picture) > 10_000
+        if os.environ.get("EVENHAND_WRITE_RESULTS"):
+            (PICTURES / f"{name}.png").write_bytes(picture)
+
     def expect(self, words: str) -> None:
         """Wait until the page says something."""
         from selenium.webdriver.support.ui import WebDriverWait
@@ -70,21 +96,24 @@ class Browser:
         self.driver.find_element("xpath", places).click()
 
 
-@pytest.fixture
-def browser(bench: Any, two_versions: Done) -> Iterator[Browser]:
+@contextlib.contextmanager
+def browsing(store: Path, role: str = "owner", script: str = "") -> Iterator[Browser]:
+    """Serve the app of a store, and open it in a browser; `script` stands in for runs of jobs."""
     from selenium import webdriver
 
-    two_versions.copied_to(bench.store)
     listener = listen("127.0.0.1", 0)
     host = f"127.0.0.1:{listener.getsockname()[1]}"
     settings = AppSettings(
-        registry=f"sqlite:///{bench.store.resolve()}/mlflow.db",
-        store=Store(str(bench.store)),
-        sessions=Sessions({}, Person("ana", "owner")),
+        registry=f"sqlite:///{store.resolve()}/mlflow.db",
+        store=Store(str(store)),
+        sessions=Sessions({}, Person("ana", role)),
         hosts=frozenset({host}),
+        cases=CaseStore(Path(Store(str(store)).path("cases"))),
         allow_changes=True,
     )
-    config = uvicorn.Config(build_app(settings), log_level="critical", lifespan="off", ws="none")
+    app = build_app(settings)
+    app.state.runner = JobRunner(str(store), (sys.executable, "-c", script))
+    config = uvicorn.Config(app, log_level="critical", lifespan="off", ws="none")
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
     thread.start()
@@ -104,9 +133,24 @@ def browser(bench: Any, two_versions: Done) -> Iterator[Browser]:
         finally:
             driver.quit()
     finally:
+        app.state.runner.close()
         server.should_exit = True
         thread.join()
         listener.close()
+
+
+@pytest.fixture
+def browser(bench: Any, two_versions: Done) -> Iterator[Browser]:
+    two_versions.copied_to(bench.store)
+    script = RUNS.replace("GO", repr(str(bench.folder / "go")))
+    with browsing(bench.store, script=script) as browser:
+        yield browser
+
+
+@pytest.fixture
+def interviewer(agent_store: Path) -> Iterator[Browser]:
+    with browsing(agent_store, "case worker") as browser:
+        yield browser
 
 
 @pytest.mark.parametrize("width", WIDTHS)
@@ -138,23 +182,34 @@ def test_a_decision_from_the_first_screen_to_the_last(browser: Browser, width: i
     browser.expect("Open the link that")
 
 
+def check_screen(browser: Browser, place: str) -> None:
+    """The screen that is open has no fault of accessibility, and scrolls in one direction."""
+    for width in WIDTHS:
+        for scheme in ("light", "dark"):
+            browser.resize(width, scheme)
+            inside = browser.driver.execute_script(
+                "return document.documentElement.scrollWidth <= window.innerWidth"
+            )
+            assert inside, (place, width)
+            browser.driver.execute_script(
+                (files("axe_core_python") / "axe.min.js").read_text(encoding="utf-8")
+            )
+            assert browser.driver.execute_async_script(AXE) == [], (place, width, scheme)
+
+
 def test_screens_have_no_fault_and_ask_nobody_else(browser: Browser) -> None:
     places = ["/", "/runs", f"/models/{MODEL}", f"/models/{MODEL}/versions/2", "/nowhere"]
     places.append(f"/models/{MODEL}/compare?first=1&second=2")
     places.append(f"/models/{MODEL}/versions/1/person")
+    places += ["/jobs", "/audit", "/cases", "/sign-in"]
     for place in places:
-        for width in WIDTHS:
-            for scheme in ("light", "dark"):
-                browser.resize(width, scheme)
-                browser.driver.get(f"{browser.address}{place}")
-                inside = browser.driver.execute_script(
-                    "return document.documentElement.scrollWidth <= window.innerWidth"
-                )
-                assert inside, (place, width)
-                browser.driver.execute_script(
-                    (files("axe_core_python") / "axe.min.js").read_text(encoding="utf-8")
-                )
-                assert browser.driver.execute_async_script(AXE) == [], (place, width, scheme)
+        browser.driver.get(f"{browser.address}{place}")
+        check_screen(browser, place)
+    # a form with faults, and a run in progress
+    browser.driver.get(f"{browser.address}/audit")
+    browser.click("Audit the predictions")
+    browser.expect("Nothing was audited")
+    check_screen(browser, "a form with faults")
     asked = set()
     for entry in browser.driver.get_log("performance"):
         event = json.loads(entry["message"])["message"]
@@ -163,6 +218,77 @@ def test_screens_have_no_fault_and_ask_nobody_else(browser: Browser) -> None:
     # the browser draws its own marks of fields from data: addresses
     elsewhere = [url for url in asked if not url.startswith((browser.address, "data:"))]
     assert elsewhere == []
+
+
+def test_a_run_shows_its_progress_without_a_reload(browser: Browser, bench: Any) -> None:
+    browser.driver.get(f"{browser.address}/jobs")
+    browser.driver.find_element("xpath", "//button[@aria-label='Run hiring-gbdt']").click()
+    browser.expect("It runs, started by ana.")
+    browser.driver.execute_script("window.first = true")
+    browser.expect("train 60 %")
+    assert browser.driver.execute_script("return window.first")
+    assert browser.driver.find_element("id", "bar").get_property("value") == 60
+    check_screen(browser, "a run in progress")
+    (bench.folder / "go").touch()
+    browser.expect("It ended, and all gates passed.")
+    check_screen(browser, "a run that has ended")
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_an_interview_by_keyboard_to_the_end(interviewer: Browser, width: int) -> None:
+    from selenium.webdriver.common.keys import Keys
+
+    interviewer.resize(width)
+    interviewer.driver.get(f"{interviewer.address}/models/people-dadi/versions/1")
+    interviewer.click("Ask a person, one question at a time, only what is fair to ask")
+    check_screen(interviewer, "the beginning")
+    interviewer.resize(width)
+    interviewer.click("Begin")
+    for number in range(1, 5):
+        if "The decision is" in interviewer.driver.find_element("tag name", "main").text:
+            break
+        interviewer.expect(f"Question {number} of at most 4")
+        if number == 1:
+            check_screen(interviewer, "a question")
+            interviewer.picture("app-question")
+            interviewer.resize(width)
+        field = interviewer.driver.find_element("xpath", "//*[@name='answer']")
+        kind = field.get_attribute("type")
+        if kind == "radio":
+            field.send_keys(Keys.SPACE)
+        else:
+            field.send_keys("01012021" if kind == "date" else "3000")
+        field.send_keys(Keys.ENTER)
+    interviewer.expect("The decision is")
+    interviewer.expect("What was asked")
+    check_screen(interviewer, "the decision")
+    interviewer.click("Delete the answers")
+    interviewer.expect("one at a time")
+
+
+# what the documentation shows: the demonstration, trained here
+def test_the_demonstration_looks_as_in_the_docs(tmp_path: Path) -> None:
+    prepare_environment(str(tmp_path / "store"))
+    steps: list[str] = []
+    assert prepare(Store(str(tmp_path / "store")), steps.append)
+    # all is there already
+    begun = len(steps)
+    assert prepare(Store(str(tmp_path / "store")), steps.append)
+    assert len(steps) == begun
+    with browsing(tmp_path / "store") as browser:
+        browser.driver.get(f"{browser.address}/models/hiring-gbdt")
+        browser.expect("Challenger is version 2 and champion is version 1.")
+        browser.click("Compare")
+        browser.expect("Impact ratio by gender")
+        browser.picture("app-compare")
+        browser.driver.get(f"{browser.address}/models/hiring-gbdt/versions/2")
+        browser.expect("It may become champion.")
+        browser.picture("app-version")
+        browser.driver.get(f"{browser.address}/cases")
+        browser.driver.find_element("xpath", "//main//tbody//a").click()
+        browser.expect("Principal reasons")
+        check_screen(browser, "a case")
+        browser.picture("app-case")
 
 
 def test_what_a_person_writes_stays_out_of_the_store(browser: Browser) -> None:

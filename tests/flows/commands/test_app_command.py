@@ -47,6 +47,22 @@ def test_one_key_signs_for_one_person_only(users: Path) -> None:
     assert "give each person a key in that file" in done.stderr
 
 
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--users", "u.yaml", "--proxy", "p.yaml"], "give either --users or --proxy"),
+        (["--proxy", "p.yaml", "--key", "ana.pem"], "with --proxy, give each person a key"),
+        (["--jobs", "none"], "--jobs none: there is no such folder"),
+        (["--proxy", "none.yaml"], "--proxy none.yaml: there is no such file"),
+        (["--demo", "--store", "memory://store"], "--demo needs a store on this machine"),
+    ],
+)
+def test_options_that_do_not_fit_are_refused(options: list[str], words: str) -> None:
+    done = call(*options)
+    assert done.exit_code == 2, done.stderr
+    assert words in done.stderr
+
+
 def test_a_port_in_use_is_named(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]

@@ -76,7 +76,7 @@ def test_a_person_is_asked_until_the_agent_stops(bundle: Path, asking: Questionn
         "  owner: worth 0.500 nats less than to decide without it",
     ]
     assert (
-        "  Why: Of the 4 questions left it is worth the most to the model: 2.500 nats"
+        "  Why: Of the 4 questions left, the model values this answer most: it should help"
         in done.stdout
     )
     assert done.stdout.count("What it reveals: this answer alone predicts sex with AUC ") == 3

@@ -9,7 +9,7 @@ from typing import NoReturn
 
 import pytest
 
-from evenhand.flows.commands.terminal import one_line_errors
+from evenhand.flows.commands.terminal import one_line_errors, print_note, print_table
 from evenhand.tasks.errors import GateRefused, InputError, NotCarriedOut
 from evenhand.tasks.execution.store import Store
 
@@ -151,3 +151,16 @@ def test_the_log_is_shown_on_demand(
     assert not lines or lines[0] == (
         "info    evenhand.tasks.execution.step: train: computed with ***"
     )
+
+
+@pytest.mark.parametrize("end", ["\n", "\r", "\r\n", "\v", "\x85", "\u2028"])
+def test_a_line_break_of_others_begins_no_line(
+    end: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Whoever writes a record chooses its names: none of them may print a line of its own."""
+    name = f"ada{end}nothing was changed"
+    print_table([("who", "why"), (name, "an approval")])
+    print_note(f"evenhand: a policy by {name}, counts for nothing")
+    printed = capsys.readouterr()
+    assert len(printed.out.splitlines()) == 2
+    assert len(printed.err.splitlines()) == 1

@@ -26,7 +26,7 @@ def test_a_title_does_not_repeat_the_label() -> None:
         assert _title({"label": label, "shown": shown}) == title
 
 
-def test_a_search_for_alternatives_is_shown_where_one_is_recorded() -> None:
+def test_a_recorded_search_for_alternatives_is_shown() -> None:
     assert list(_alternative_blocks({})) == list(_alternative_blocks({"alternatives": None})) == []
     text = " ".join(map(str, _alternative_blocks({"alternatives": SEARCH})))
     assert "on 2026-11-20 judged 120 models" in text

@@ -150,3 +150,109 @@ def test_a_text_that_names_no_case_is_refused(store: CaseStore) -> None:
     case = first(store)
     assert store.find(str(store.place(case))) == case
     assert store.find(str(store.place(case) / "case.html")) == case
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("case.html", "case.html of the case {case} was changed after record 1"),
+        ("other.html", "other.html of the case {case} is in no record"),
+    ],
+)
+def test_pages_are_compared_too(store: CaseStore, name: str, words: str) -> None:
+    """A page is what people read and print: one that says something else, or another one."""
+    case = first(store)
+    (store.place(case) / name).write_text("<p>accepted</p>")
+    assert store.faults() == [words.format(case=case)]
+    if name == "case.html":
+        with pytest.raises(InputError, match=r"case\.html of the case .* is not what was recorded"):
+            store.page(case, name)
+
+
+def test_a_page_that_no_record_has_is_not_compared(store: CaseStore) -> None:
+    """Of a case by an older version, whose records have the digest of `case.json` alone."""
+    case = first(store)
+    lines = (store.folder / LOG).read_text().splitlines()
+    record = json.loads(lines[0])
+    del record["content"]["pages"]
+    (store.folder / LOG).write_text(json.dumps(record, sort_keys=True) + "\n")
+    assert store.page(case, "case.html") is None
+    assert not [fault for fault in store.faults() if case in fault]
+
+
+def test_a_killed_writer_leaves_a_case_as_it_was_or_as_it_is_recorded(
+    store: CaseStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    case = first(store)
+    text = content(case=case, v="reviewed")
+
+    def killed(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    for method, value in (("_append", SECRET), ("_move", "reviewed")):
+        with monkeypatch.context() as patch:
+            patch.setattr(CaseStore, method, killed)
+            with pytest.raises(KeyboardInterrupt), store.writing():
+                store.update("review", text, {"case.html": "<p>reviewed</p>"})
+        assert store.read(case)["v"] == value
+        assert store.faults() == []
+        with store.writing():  # the next writer clears up
+            pass
+        assert store.read(case)["v"] == value
+        assert not list((store.folder / "files").glob(".*"))
+    assert store.page(case, "case.html") == "<p>reviewed</p>"
+
+
+def test_a_killed_deletion_is_finished_by_the_next_writer(
+    store: CaseStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    case = first(store)
+    with monkeypatch.context() as patch, store.writing():
+        patch.setattr(CaseStore, "_remove", lambda *_: None)
+        store.delete(case, "on request")
+    assert "its folder is still there" in store.faults()[0]
+    with store.writing():
+        pass
+    assert store.faults() == []
+    assert not store.place(case).exists()
+
+
+def test_a_link_in_place_of_a_case_is_a_fault_and_no_deletion(
+    store: CaseStore, tmp_path: Path
+) -> None:
+    """The values of a person would stay where the link leads to."""
+    case = first(store)
+    store.place(case).rename(tmp_path / "elsewhere")
+    store.place(case).symlink_to(tmp_path / "elsewhere")
+    assert f"the files of the case {case} are missing" in store.faults()[0]
+    with pytest.raises(NotCarriedOut, match="was a link"), store.writing():
+        store.delete(case, "on request")
+
+
+def test_a_deletion_that_leaves_files_says_so(
+    store: CaseStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("shutil.rmtree", lambda *_, **__: None)
+    with pytest.raises(NotCarriedOut, match="could not be deleted"), store.writing():
+        store.delete(first(store), "on request")
+
+
+def test_a_link_of_the_working_folder_leads_to_no_other_case(
+    store: CaseStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one, other, _ = [str(record.content["case"]) for record in store.log().records]
+    (tmp_path / one).symlink_to(store.place(other))
+    monkeypatch.chdir(tmp_path)
+    assert store.find(one) == one
+    assert store.find(str(store.place(other))) == other
+
+
+@pytest.mark.parametrize(
+    "changes", [{"case": ["a"]}, {"case": "../../etc"}, {"keep_until": "never"}]
+)
+def test_a_record_of_other_values_is_a_fault(store: CaseStore, changes: dict[str, Any]) -> None:
+    log = store.folder / LOG
+    record = json.loads(log.read_text().splitlines()[0])
+    record["content"] |= changes
+    log.write_text(json.dumps(record) + "\n")
+    assert "line 1 of the log is no record: it was changed" in store.faults()[0]

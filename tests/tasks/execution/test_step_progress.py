@@ -232,3 +232,31 @@ def test_an_execution_context_holds_its_callables_and_is_fixed() -> None:
     assert context.run is None
     with pytest.raises(AttributeError):
         context.carry = None  # type: ignore[misc]
+
+
+def test_a_progress_artifact_ends_at_100_percent(monkeypatch: pytest.MonkeyPatch) -> None:
+    import prefect.artifacts
+
+    shares: list[float] = []
+
+    def create(*, progress: float, **_: Any) -> str:
+        shares.append(progress)
+        return "identifier"
+
+    def update(*, progress: float, **_: Any) -> None:
+        shares.append(progress)
+
+    monkeypatch.setattr(prefect.artifacts, "create_progress_artifact", create)
+    monkeypatch.setattr(prefect.artifacts, "update_progress_artifact", update)
+    report = report_progress("train", prefect=True)
+    # a quick step makes no call
+    report(1, 10, {})
+    report.finish()
+    assert shares == []
+    monkeypatch.setattr(step_module, "ARTIFACT_EVERY_S", 0.0)
+    report(9, 10, {})
+    report.finish()
+    assert shares == [90.0, 100.0]
+    report(10, 10, {})
+    report.finish()
+    assert shares == [90.0, 100.0, 100.0]

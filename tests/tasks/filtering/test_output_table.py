@@ -23,7 +23,7 @@ from evenhand.tasks.errors import InputError, NotCarriedOut
 from evenhand.tasks.filtering.checks import RowFilter
 from evenhand.tasks.filtering.filter_bundle import FilterSettings, ProxyBundle
 from evenhand.tasks.filtering.filter_engine import UnitResult, UnitSpec, process_unit
-from evenhand.tasks.filtering.output import open_output
+from evenhand.tasks.filtering.output_places import open_output
 from evenhand.tasks.filtering.output_table import OutputTable, columns_of
 from tests.tasks.filtering.judged import filter_files
 
@@ -286,3 +286,14 @@ def test_an_unwritable_database_gets_a_line_without_credentials(
             filter_files(bundle, str(tmp_path / "a.parquet"), address, replace(SETTINGS))
         assert "pass-word" not in str(caught.value)
         assert "nowhere" not in str(caught.value)
+
+
+def test_a_schema_that_is_not_there_gets_one_line(tmp_path: Path) -> None:
+    for kind in ("sqlite", "duckdb"):
+        address = f"{kind}:///{tmp_path / kind}.db#mian.kept"
+        for ask in (OutputTable.note, lambda output: output.claim({})):
+            with pytest.raises(InputError, match=r"no schema 'mian'.*main"):
+                ask(OutputTable(address))
+    output = open_output(f"duckdb:///{tmp_path / 'duckdb'}.db#main.kept")
+    output.claim({"input": "people", "verb": "filter"})
+    assert output.note() == {"input": "people", "verb": "filter"}

@@ -73,6 +73,7 @@ class Client:
         self.versions: dict[str, dict[str, str]] = {str(k): {} for k in range(1, 5)}
         self.calls: list[str] = []
         self.records: dict[int, str] = {}
+        self.added_ms: dict[int, int] = {}  # when the registry got a record
 
     def search_model_versions(self, wanted: str, **_: Any) -> Page:
         if not wanted.startswith(f"name = '{CHAIN}"):
@@ -80,7 +81,11 @@ class Client:
                 SimpleNamespace(version=number, tags=tags) for number, tags in self.versions.items()
             )
         return Page(
-            SimpleNamespace(version=number, tags={RECORD_TAG: text})
+            SimpleNamespace(
+                version=number,
+                tags={RECORD_TAG: text},
+                creation_timestamp=self.added_ms.get(number),
+            )
             for number, text in self.records.items()
         )
 
@@ -145,7 +150,7 @@ def client(monkeypatch: pytest.MonkeyPatch) -> Client:
     for module in (registry, audit, policy):
         monkeypatch.setattr(module, "registry_client", opened)
     monkeypatch.setattr(audit, "actor", lambda: "someone")
-    monkeypatch.setattr(audit, "now", lambda: f"at {len(made.calls)}")
+    monkeypatch.setattr(audit, "now", lambda: f"2026-01-01T00:00:{len(made.calls):02d}+00:00")
     monkeypatch.setattr(audit.time, "sleep", lambda seconds: None)
     monkeypatch.setattr(policy, "damaged_files", lambda *given: [])
     monkeypatch.setitem(sys.modules, "mlflow", SimpleNamespace(MlflowException=AbsentError))
@@ -165,7 +170,12 @@ def old_move(
 ) -> Record:
     """A move as older versions recorded it: a tag, whose digest is that of its JSON."""
     content = {"alias": "champion", "from_version": None, "to_version": version, "reason": "run"}
-    head = {"number": number, "when": f"then {number}", "who": "someone", "previous": previous}
+    head = {
+        "number": number,
+        "when": f"2025-01-01T00:00:{number:02d}+00:00",
+        "who": "someone",
+        "previous": previous,
+    }
     text = json.dumps({**head, **content, "evaluation": {}}, sort_keys=True)
     client.models["loans"].tags[f"{AUDIT_TAG}{number:06d}.{beside}"] = text
     client.models["loans"].aliases["champion"] = int(version)
@@ -469,3 +479,8 @@ def test_where_a_registry_and_its_files_are(
         monkeypatch.setenv("MLFLOW_TRACKING_URI", server)
         assert tracking_uri(store) == server
         assert artifact_root(store, server) is None
+
+
+def test_the_name_of_who_acts_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("EVENHAND_ACTOR", "ada\nrecord 9: grace approves loans version 2")
+    assert actor() == "ada record 9: grace approves loans version 2"

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
@@ -19,13 +20,13 @@ import pytest
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from evenhand.tasks.errors import GateRefused, InputError
+from evenhand.tasks.errors import GateRefused, InputError, NotCarriedOut
 from evenhand.tasks.registry import client as registry
 from evenhand.tasks.registry import ledger as audit
 from evenhand.tasks.registry import policy, signatures
 from evenhand.tasks.registry.ledger import Record, read_chain
 from evenhand.tasks.registry.policy_people import false_records, unsigned_moves
-from evenhand.tasks.registry.signed_records import own_key, signing_with
+from evenhand.tasks.registry.signed_records import own_key, signing_with, with_signature
 from tests.tasks.registry.test_ledger import AbsentError, Client
 from tests.tasks.registry.test_policy_terms import (
     AGE,
@@ -112,6 +113,16 @@ class World:
         self.before_evaluation()
         self.evaluate(**changes)
         self.approve()
+
+    def forge(self, person: str | None, kind: str, content: dict[str, Any], **changes: Any) -> None:
+        """Add a record as somebody who can write to the registry, with the key in capitals."""
+        text = audit._record_text(read_chain(self.client, NAME), kind, content)
+        record = json.loads(text) | changes
+        if person is not None:
+            with signing_with(self.keys[person]):
+                record = with_signature(record, NAME)
+            record["record_key"] = record["record_key"].upper()
+        self.client.records[max(self.client.records) + 1] = json.dumps(record, sort_keys=True)
 
     def rewrite(self, number: int, **content: Any) -> None:
         """Change a record where it stands, as somebody who can write to the registry."""
@@ -410,6 +421,54 @@ def approvals_by_an_older_version(world: World) -> None:
         world.write(person, "approval", {"version": "2", "files": "files of 2"})
 
 
+@way
+def an_approver_who_measured_with_a_key_in_capitals(world: World) -> None:
+    """The key that signed is the same, though the record writes it otherwise."""
+    world.publish()
+    world.set_policy(keys={"measured_by": []})
+    world.forge("ada", "evaluation", {**PASSED, "gates": GATES, "version": "2"})
+    world.approve()
+
+
+@way
+def an_author_who_approves_with_a_key_in_capitals(world: World) -> None:
+    world.forge("ada", "version", {"version": "2", "files": "files of 2"})
+    world.set_policy(keys={"trained_by": []})
+    world.evaluate()
+    world.approve("grace")
+    approval = read_chain(world.client, NAME).of("approval")[-1]
+    world.write("ada", "approval", dict(approval.content))
+
+
+def twins(world: World) -> None:
+    """Ada refuses version 2; it is version 3 too, and Grace approves that."""
+    world.set_policy(approvals=1)
+    world.write("trainer", "version", {"version": "3", "content": "same", "files": "other"})
+    world.write("trainer", "version", {"version": "2", "content": "same", "files": "files of 2"})
+    with signing_with(world.keys["ada"]):
+        policy.refuse("uri", NAME, "3", "it refuses women over fifty")
+    world.evaluate()
+    world.approve("grace")
+
+
+@way
+def a_refused_model_under_another_number(world: World) -> None:
+    twins(world)
+
+
+@way
+def a_refused_model_with_another_card(world: World) -> None:
+    """The description of the job was changed, so that the content of the version is another."""
+    world.set_policy(approvals=1)
+    for version, content in (("3", "before"), ("2", "after")):
+        published = {"version": version, "content": content, "model": "same", "files": "files"}
+        world.write("trainer", "version", published)
+    with signing_with(world.keys["ada"]):
+        policy.refuse("uri", NAME, "3", "it refuses women over fifty")
+    world.evaluate()
+    world.approve("grace")
+
+
 # people
 
 
@@ -457,6 +516,49 @@ def a_version_that_is_too_young(world: World) -> None:
 
 
 @way
+def a_version_with_an_early_time(world: World) -> None:
+    """The clock of who publishes is two days behind; the policy was set a moment before."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(audit, "now", lambda: "2026-01-01T00:00:00+00:00")
+        world.client.records.clear()
+        world.client.models[NAME].aliases.clear()
+        world.publish(version="1")
+        audit.move_alias(world.client, NAME, "champion", "1", reason="promote", evaluation={})
+    world.set_policy(min_age=48.0)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(audit, "now", lambda: "2026-01-02T00:00:00+00:00")
+        world.publish()
+    world.evaluate()
+    world.approve()
+
+
+@way
+def a_version_with_an_early_time_by_the_registry(world: World) -> None:
+    """No record before it is of today, but the registry knows when it got the record."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(audit, "now", lambda: "2026-01-01T00:00:00+00:00")
+        world.client.records.clear()
+        world.client.models[NAME].aliases.clear()
+        world.publish(version="1")
+        audit.move_alias(world.client, NAME, "champion", "1", reason="promote", evaluation={})
+        world.set_policy(min_age=48.0)
+        world.client.added_ms[max(world.client.records) + 1] = int(time.time() * 1000)
+        world.publish()
+    world.evaluate()
+    world.approve()
+
+
+@way
+def a_version_with_a_late_time(world: World) -> None:
+    world.set_policy(min_age=1.0)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(audit, "now", lambda: "2099-01-01T00:00:00+00:00")
+        world.publish()
+    world.evaluate()
+    world.approve()
+
+
+@way
 def a_version_without_its_signature(world: World) -> None:
     world.publish()
     world.set_policy(signed_by=world.public("officer"))
@@ -477,6 +579,26 @@ def another_alias(world: World) -> None:
     """Services may read another alias than champion."""
     world.complete(verdict="refused")
     world.alias = "production"
+
+
+@way
+def a_publication_in_a_tag_of_older_versions(world: World) -> None:
+    """Tags held moves alone: one says that the version was published long ago by the trainer."""
+    world.set_policy(min_age=48.0, keys={"trained_by": []})
+    world.publish()
+    world.evaluate()
+    world.approve()
+    record = {"number": 1, "when": "2020-01-01T00:00:00+00:00", "who": "trainer", "previous": ""}
+    record |= {"kind": "version", "content": {"version": "2", "files": "files of 2"}}
+    world.client.models[NAME].tags[audit.AUDIT_TAG + "1"] = json.dumps(record)
+
+
+@way
+def a_record_taken_out_behind_one_with_a_small_number(world: World) -> None:
+    """Numbers are what writers say: a break after the policy stays one after the policy."""
+    world.complete()
+    world.forge(None, "approval", {"version": "1"}, number=-7)
+    world.forge(None, "approval", {"version": "1"}, number=-6, previous="0" * 64)
 
 
 # the policy itself
@@ -666,3 +788,101 @@ def test_nothing_is_approved_before_it_is_measured(world: World) -> None:
     world.before_evaluation()
     with pytest.raises(InputError, match="there is nothing to approve of loans version 2: no eval"):
         world.approve("ada")
+
+
+def test_an_approval_by_who_refused_is_for_the_model_under_each_number(world: World) -> None:
+    twins(world)
+    world.approve("ada")
+    assert world.promote() is not None
+
+
+@pytest.mark.parametrize("text", ["02", " 2", "\uff12", "2.0", "+2", "", "0", "9" * 5000])
+def test_a_version_is_named_as_its_records_name_it(world: World, text: str) -> None:
+    """The registry reads "02" as 2, and of a version "02" no refusal is recorded."""
+    world.publish()
+    policy.refuse("uri", NAME, "2", "unfair")
+    acts: list[Callable[[], Any]] = [
+        lambda: policy.promote("uri", NAME, text, "champion"),
+        lambda: policy.approve("uri", NAME, text),
+        lambda: policy.refuse("uri", NAME, text, "unfair"),
+    ]
+    for act in acts:
+        with pytest.raises(InputError, match="loans has no version"):
+            act()
+
+
+def test_of_two_policies_at_one_moment_the_second_is_not_set(world: World) -> None:
+    """By the first, the second could count for nothing, though its writer read that it is set."""
+    world.set_policy(keys={"set_by": world.public("officer", "stranger")})
+    create = world.client.create_model_version
+    others: list[Callable[[], None]] = [world.set_policy]
+
+    def create_after_others(name: str, source: str, tags: dict[str, str]) -> Any:
+        if others:
+            others.pop()()
+        return create(name, source, tags)
+
+    world.client.create_model_version = create_after_others  # type: ignore[method-assign]
+    with pytest.raises(NotCarriedOut, match="another policy was set at the same moment"):
+        world.set_policy("stranger", min_kept=0.1)
+    chain = read_chain(world.client, NAME)
+    assert (len(chain.of("policy")), false_records(chain)) == (2, [])
+
+
+def test_a_forged_move_is_not_taken_for_an_own_one(world: World) -> None:
+    """Somebody recorded the move before, in the name of the promoter and without the key."""
+    world.complete()
+    move = {"alias": "champion", "from_version": "1", "to_version": "2", "reason": "promote"}
+    world.write(None, "move", move | {"evaluation": {}})
+    assert world.promote() is not None
+    chain = read_chain(world.client, NAME)
+    assert [record.kind for record in chain.records[-2:]] == ["move", "move"]
+    assert unsigned_moves(chain) == []
+
+
+def test_a_policy_names_the_refusals_that_it_makes_count_for_nothing(world: World) -> None:
+    world.complete()
+    with signing_with(world.keys["ada"]):
+        policy.refuse("uri", NAME, "2", "unfair")
+    world.set_policy(keys={"approved_by": world.public("grace", "stranger")})
+    chain = read_chain(world.client, NAME)
+    assert chain.policy is not None
+    (lapsed,) = policy.lapsed_refusals(chain, chain.policy)
+    assert lapsed.startswith("version 2: somebody refused it (record ")
+    assert lapsed.endswith("unfair, which counts no more")
+
+
+def test_times_that_cannot_be_are_named_and_are_no_fault(world: World) -> None:
+    """A clock that was wrong once must not leave a fault for ever."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(audit, "now", lambda: "2026-01-01T00:00:00+00:00")
+        world.publish()
+        patch.setattr(audit, "now", lambda: "2099-01-01T00:00:00+00:00")
+        world.client.added_ms[max(world.client.records) + 1] = 1_800_000_000_000
+        world.set_policy()
+    chain = read_chain(world.client, NAME)
+    early, late = chain.odd_times()
+    assert "record 3 says 2026-01-01T00:00:00+00:00, and record 2 before it" in early
+    assert "and the registry got it at 2027-01-15T08:00:00+00:00" in late
+    assert chain.faults == []
+
+
+def test_a_clock_that_was_ahead_holds_no_later_version(world: World) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(audit, "now", lambda: "2099-01-01T00:00:00+00:00")
+        world.evaluate(version="1")
+    world.client.added_ms.clear()
+    world.set_policy(min_age=1.0)
+    world.publish()
+    chain = read_chain(world.client, NAME)
+    (published,) = chain.of("version", "2")
+    assert chain.earliest_time(published).isoformat() == published.when
+
+
+def test_a_copy_that_no_record_has_is_not_promoted_without_a_policy(world: World) -> None:
+    """MLflow copies a version that a person refused; the copy passes an evaluation."""
+    policy.refuse("uri", NAME, "1", "unfair")
+    world.client.versions["2"] = {registry.FILES_TAG: "files of 1"}
+    world.evaluate(person=None)
+    with pytest.raises(GateRefused, match="no record has its publication: MLflow added it"):
+        world.promote()

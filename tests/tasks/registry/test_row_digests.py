@@ -21,10 +21,12 @@ from evenhand.tasks.registry.row_digests import (
     IDENTIFIED,
     RECORDED_ROWS,
     ROUNDED,
+    digest_of_rows,
     join_views,
     key_file,
     key_name,
     keyed,
+    opened_views,
     read_key,
     record_of,
     recorded_digests,
@@ -103,21 +105,55 @@ def test_each_view_sees_through_its_kind_of_change() -> None:
 def test_a_record_has_the_keyed_digests_and_nothing_else() -> None:
     views = join_views([row_views(people(300), 300, CONTRACT)])
     record = json.loads(json.dumps(record_of(views, 300, KEY)))
-    assert (record["key_name"], record["rows"], record["bits"]) == (key_name(KEY), 300, 9 + 8)
+    assert (record["key_name"], record["rows"]) == (key_name(KEY), 300)
+    assert list(record) == ["format", "key_name", "rows", "sealed"]
+    texts, bits = opened_views(record, KEY)
+    assert bits == 9 + 8
     for view, digests in views.items():
         expected = keyed(digests, view, KEY, 17)
-        assert np.array_equal(recorded_digests(record["views"][view]), expected)
+        assert np.array_equal(recorded_digests(texts[view]), expected)
         assert expected.max() < 1 << 17
         assert (np.diff(expected.astype(np.int64)) >= 0).all()
     other = record_of(views, 300, bytes(32))
-    shared = np.isin(
-        recorded_digests(record["views"][EXACT]), recorded_digests(other["views"][EXACT])
-    )
+    others, _ = opened_views(other, bytes(32))
+    shared = np.isin(recorded_digests(texts[EXACT]), recorded_digests(others[EXACT]))
     assert shared.mean() < 0.05
     assert KEY.hex() not in json.dumps(record)
     # small: about ten bits a row and view
-    packed = zlib.decompress(base64.b64decode(record["views"][EXACT]))
+    packed = zlib.decompress(base64.b64decode(texts[EXACT]))
     assert len(packed) == 8 * 300
+
+
+def test_a_record_tells_nobody_how_often_a_row_is_in_the_table() -> None:
+    """Somebody who gets copies of a person's row into the table, with ids of their own, reads the
+    next version's record: six equal digests instead of five would say that the person was in it.
+    """
+    table = people(400)
+    sizes = set()
+    sealed = []
+    for target in (table[5:6], people(2, seed=9)[1:]):
+        copies = [changed(target, "person", [f"mine {copy}"]) for copy in range(5)]
+        grown = pa.concat_tables([table, *copies])
+        record = record_of(join_views([row_views(grown, 405, CONTRACT)]), 405, KEY)
+        data = base64.b64decode(record["sealed"])
+        sizes.add(len(data))
+        sealed.append(np.frombuffer(data[: len(data) // 8 * 8], np.uint64))
+        texts, _ = opened_views(record, KEY)
+        assert np.unique(recorded_digests(texts[EXACT]), return_counts=True)[1].max() >= 5
+    assert len(sizes) == 1
+    assert not np.isin(sealed[0], sealed[1]).any()
+
+
+def test_a_record_that_was_changed_is_refused() -> None:
+    record = record_of(join_views([row_views(people(50), 50, CONTRACT)]), 50, KEY)
+    assert record == record_of(join_views([row_views(people(50), 50, CONTRACT)]), 50, KEY)
+    other_text = record["sealed"][:-8] + "AAAAAAA="
+    changes: list[dict[str, object]] = [{"rows": 51}, {"sealed": other_text}, {"sealed": 5}]
+    for change in changes:
+        with pytest.raises(InputError, match="was changed: publish the model again"):
+            opened_views({**record, **change}, KEY)
+    with pytest.raises(InputError, match="was changed"):
+        opened_views(record, bytes(32))
 
 
 def test_a_large_table_is_sampled_by_digest() -> None:
@@ -168,3 +204,26 @@ def test_views_come_back_from_their_table() -> None:
         "rounded": [7],
     }
     assert returned["all"].dtype == np.uint64
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (["a\x1fb", "c"], ["a", "b\x1fc"]),
+        ([None, "c"], ["\x00", "c"]),
+        (["a\x1e1b", "c"], ["a\x1fb", "c"]),
+        (["\x1e2", "c"], ["\x00", "c"]),
+    ],
+)
+def test_texts_with_separators_give_other_digests(one: list[str], other: list[str]) -> None:
+    """Rows of a holdout that were moved between columns are other rows."""
+    rows = [pa.table({"job": [job], "sex": [sex]}) for job, sex in (one, other)]
+    first, second = [digest_of_rows(row, "salt") for row in rows]
+    assert first != second
+
+
+def test_ordinary_rows_keep_their_digest() -> None:
+    """The holdouts of policies that were set before are still theirs."""
+    table = pa.table({"job": ["clerk", None], "age": [20, 21]})
+    digest = "e802d4df5be0"
+    assert digest_of_rows(table, "salt").startswith(digest)

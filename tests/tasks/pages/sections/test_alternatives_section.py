@@ -57,7 +57,12 @@ def test_what_was_found_and_both_bounds_are_said() -> None:
         "alternative to people: number 3 has gap_max.sex 0.08 in place of 0.2, with "
         "balanced_accuracy no worse by more than 0.005, among 30 models judged on all folds"
     )
-    share, gain, people = bound_sentences(CONTENT)
+    held, share, gain, people = bound_sentences(CONTENT)
+    assert held.startswith("no alternative is shown to be no worse on unseen rows too")
+    shown = {"number": "7", "value": 0.1, "alternative_gap": 0.1, "chance": 0.93, "level": 0.9}
+    assert bound_sentences(CONTENT | {"held": shown})[0] == (
+        "number 7, with gap_max.sex 0.1, is no worse on unseen rows with a chance of .93"
+    )
     assert share.startswith("at most 31% of all settings of this space are better (95% confidence")
     assert "would gain at most 0.01 of gap_max.sex" in gain
     assert people.startswith("149 settings are as good; at least one of them decides otherwise")

@@ -1,0 +1,75 @@
+"""The chance that one model is no worse than another, by their decisions about the same people."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from evenhand.fairlib.tuning.paired_rows import chance_no_worse
+
+RNG = np.random.default_rng(0)
+Y = RNG.integers(0, 2, 3000)
+REFERENCE = np.where(RNG.random(3000) < 0.75, Y, 1 - Y) == 1
+
+
+def chance(other: np.ndarray, metric: str = "balanced_accuracy", **changes: float) -> float | None:
+    settings = {"by": 0.005, "unseen": 0.4, "favourable": 1} | changes
+    by = settings.pop("by")
+    rng = np.random.default_rng(1)
+    return chance_no_worse(Y, REFERENCE, other, metric, by, rng=rng, **settings)  # type: ignore[arg-type]
+
+
+def spoiled(share: float) -> np.ndarray:
+    """The decisions, of which a share of the right ones becomes wrong."""
+    is_right = (Y == 1) == REFERENCE
+    return np.where(is_right & (np.random.default_rng(2).random(3000) < share), Y == 0, REFERENCE)
+
+
+def test_the_same_decisions_are_no_worse_and_many_wrong_ones_are() -> None:
+    chances = [chance(spoiled(share)) for share in (0.0, 0.01, 0.02, 0.1)]
+    assert chances == sorted(chances, reverse=True)
+    assert chances[0] > 0.9
+    assert chances[-1] < 0.01
+    assert chance(spoiled(0.1), by=0.2) > 0.99
+
+
+def test_noise_that_both_share_cancels() -> None:
+    """Unlike that of two models which are right about other people."""
+    other = np.where(np.random.default_rng(3).random(3000) < 0.75, Y, 1 - Y) == 1
+    assert chance(other, by=0.01) < 0.9 < chance(REFERENCE, by=0.01)
+
+
+@pytest.mark.parametrize("metric", ["accuracy", "balanced_accuracy"])
+def test_it_does_not_matter_which_label_is_favourable(metric: str) -> None:
+    other = spoiled(0.01)
+    assert chance(other, metric, favourable=0) == pytest.approx(chance(other, metric), abs=0.03)
+
+
+def test_a_metric_of_probabilities_is_not_counted() -> None:
+    assert chance(REFERENCE, "auc") is None
+
+
+def test_it_is_kept_as_often_as_stated() -> None:
+    """Validation and unseen rows of a model that is a little worse, without training."""
+    stated = []
+    kept = []
+    for seed in range(40):
+        rng = np.random.default_rng(seed)
+        y = rng.integers(0, 2, 1400)
+        reference = np.where(rng.random(1400) < 0.75, y, 1 - y)
+        other = np.where(rng.random(1400) < 0.05, 1 - reference, reference)
+        value = chance_no_worse(
+            y[:1000],
+            reference[:1000] == 1,
+            other[:1000] == 1,
+            "accuracy",
+            0.03,
+            unseen=0.4,
+            favourable=1,
+            rng=rng,
+        )
+        stated.append(value)
+        kept.append(
+            np.mean(other[1000:] == y[1000:]) >= np.mean(reference[1000:] == y[1000:]) - 0.03
+        )
+    assert abs(np.mean(stated) - np.mean(kept)) < 0.2

@@ -4,7 +4,6 @@ for a decision, and the case files of a few applicants.
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Callable
 from pathlib import Path
 
@@ -65,9 +64,8 @@ def _add_cases(store: Store, say: Callable[[str], None]) -> None:
         options = CaseOptions(
             model=f"models:/{MODEL}/1", rows=str(table), contract=str(contract), proofs=False
         )
-        with contextlib.closing(make_cases(options, store, cases)) as made:
-            for _ in made:
-                pass
+        for _ in make_cases(options, store, cases):
+            pass
 
 
 def _contract_of_cases() -> str:

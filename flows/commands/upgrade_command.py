@@ -81,7 +81,7 @@ def _deployed_jobs(path: Path) -> list[tuple[str, Sequence[str]]]:
     # imported lazily: a report on named jobs needs no Prefect
     from evenhand.flows.services import read_deployments
 
-    jobs = []
+    jobs: list[tuple[str, Sequence[str]]] = []
     for item in read_deployments(path):
         if not item.entrypoint.endswith(".retrain") or "job" not in item.parameters:
             continue

@@ -225,18 +225,20 @@ def _delta_rows(path: Path, file: InputFile) -> Iterator[pa.RecordBatch]:
 
 def _iceberg_rows(path: Path, file: InputFile, schema: pa.Schema) -> Iterable[pa.RecordBatch]:
     """Scan a partition; its filter leaves files of others closed."""
-    from pyiceberg.expressions import AlwaysTrue, EqualTo, IsNull
+    import pyiceberg.expressions
     from pyiceberg.table import StaticTable
 
-    condition: Any = AlwaysTrue()
+    # its types describe the fields of its classes, not what they are called with
+    terms: Any = pyiceberg.expressions
+    condition = terms.AlwaysTrue()
     if file.partition is not None:
         column, value = file.partition
         if value is None:
-            condition = IsNull(column)
+            condition = terms.IsNull(column)
         elif isinstance(value, datetime.date):
-            condition = EqualTo(column, value.isoformat())
+            condition = terms.EqualTo(column, value.isoformat())
         else:
-            condition = EqualTo(column, value)
+            condition = terms.EqualTo(column, value)
     table = StaticTable.from_metadata(str(current_metadata(path, file.name)))
     scan = table.scan(row_filter=condition, selected_fields=tuple(schema.names))
     reader: Iterable[pa.RecordBatch] = scan.to_arrow_batch_reader()

@@ -340,12 +340,13 @@ def range_of(wanted: str, column: str | None, kind: type) -> tuple[Any, Any]:
                 f"--partition {wanted}: {text!r} is no value of the column {column!r}, such as "
                 "2026-11-01 or today-7 of a date."
             ) from None
-    if None not in ends and ends[0] > ends[1]:
+    begins, stops = ends
+    if begins is not None and stops is not None and begins > stops:
         raise InputError(
             f"--partition {wanted} ends before it begins: write the smaller value first, "
             f"{last}..{first}."
         )
-    return ends[0], ends[1]
+    return begins, stops
 
 
 def in_range(value: Any, ends: tuple[Any, Any]) -> bool:

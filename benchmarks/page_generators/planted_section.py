@@ -129,7 +129,10 @@ def tables_section(results: Mapping[str, Any]) -> str:
             values = (entry["balanced_accuracy"], entry["consistency"], entry["leak"])
             cells.append(" / ".join(f"{value:.3f}".removeprefix("0") for value in values))
         lines.append(f"| {' | '.join(cells)} |")
-    lines += ["", f"Means over {min(splits)} to {max(splits)} splits. {TABLES_END}"]
+    numbers = str(min(splits))
+    if max(splits) > min(splits):
+        numbers += f" to {max(splits)}"
+    lines += ["", f"Means over {numbers} splits. {TABLES_END}"]
     if older:
         lines.append(
             f"Of {results_shown} results {older} have a metric or counterparts by the rules before they "

@@ -45,8 +45,7 @@ HEAD = """
 ### Worlds drawn at random
 
 The structure of {worlds} worlds was drawn by a generator of random numbers: attributes, sizes of groups, features, their
-merit, their dependence on groups, and the bias of the label
-([`random_worlds`](../../benchmarks/studies/random_worlds.py)). They were drawn after all rules and defaults were set, and
+merit, their dependence on groups, and the bias of the label (`python -m benchmarks.studies.random_worlds`). They were drawn after all rules and defaults were set, and
 none was changed for them. Seeds: {seeds}; {rows:,} training rows."""
 LINES = RESULTS / "random_worlds.jsonl"
 SUMMARY = RESULTS / "random_worlds.json"

@@ -98,6 +98,8 @@ RANDOM_MODELS = 6
 # By how much an alternative may be worse.
 TOLERANCES = (0.005, 0.02)
 FOLDS = 5
+# A choice with fewer splits is not shown.
+LEAST_SPLITS = 5
 METHOD = "logistic"
 TEST_SHARE = 0.3
 # By name: the confidence that a choice asks for; None is the default, which falls back.
@@ -403,7 +405,7 @@ def summary_of(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
             for row in of_table:
                 if row["choice"] == choice and row["test_gap"] is not None:
                     chosen.append(row)
-            if not chosen:
+            if len({row["split"] for row in chosen}) < LEAST_SPLITS:
                 continue
             cost = [by_value[row["split"], row["limit"]] - row["accuracy"] for row in chosen]
             certain = [row["kept"] for row in chosen if row["within"]]
@@ -453,6 +455,7 @@ independent evidence. Divisions of one small table are not: where its training r
 test rows have a large one.
 
 - Answers: those whose metric has a value on the test rows; where too few people are comparable there, it has none.
+  Choices with fewer than five splits are not shown.
 - Within: answers that keep the limit with the confidence; the others are compromises. Held: share of these whose test
   rows keep the limit.
 - Stated: mean of the chances that are stated of all answers. Kept: share of all answers whose test rows keep the limit.

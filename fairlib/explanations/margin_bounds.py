@@ -204,7 +204,7 @@ class TreeMargins:
         column_value = row[leaves.column]
         passes = (column_value >= leaves.low) & (column_value < leaves.high)
         tests_free = free[leaves.column]
-        reached = (passes | tests_free).all(axis=1)
+        reached: Bool = np.asarray((passes | tests_free).all(axis=1))
         self.owner = owner
         self.row = row
         self._keep(leaves, reached, tests_free, sign)
@@ -379,7 +379,7 @@ class ProjectedTreeMargins(TreeMargins):
         self.pad = PROJECTION_ROUNDING * (sizes @ np.abs(matrix) + sizes.max(initial=0.0))
         near, far = self._box([np.arange(len(column)) for column in choices])
         meets = (far[leaves.column] >= leaves.low) & (near[leaves.column] < leaves.high)
-        self._keep(leaves, meets.all(axis=1), np.ones_like(meets), sign)
+        self._keep(leaves, np.asarray(meets.all(axis=1)), np.ones_like(meets), sign)
 
     def _box(self, domain: Domain) -> tuple[Float, Float]:
         """Smallest and largest projected numbers."""
@@ -735,7 +735,7 @@ def _thresholds(model: Any) -> Mapping[str | None, tuple[float, float]]:
     from evenhand.fairlib.methods.decided import GroupRule
 
     if isinstance(getattr(model, "rule", None), GroupRule):
-        return dict(group_margin_thresholds(model))
+        return {group: ends for group, ends in group_margin_thresholds(model).items()}  # noqa: C416
     threshold = margin_threshold(model)
     return {None: (threshold, threshold)}
 

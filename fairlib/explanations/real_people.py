@@ -55,7 +55,7 @@ TOLERANCE = 1e-9
 # The threshold of margins is known up to this much.
 SLACK = 1e-8
 # Whole numbers that are values of their own; of more, trees read those between two splits as one.
-MOST_SINGLE = 512
+MOST_SINGLE = 5000
 MOST_WHOLE = 200_000
 # Columns of more values are not tested value by value before the search.
 MOST_TESTED = 100

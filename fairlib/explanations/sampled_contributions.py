@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
-from evenhand.fairlib.arrays import Float, Float32
+from evenhand.fairlib.arrays import Float, Float32, Index
 
 ORDERS = 32
 # Probabilities of 0 and 1 have no log-odds.
@@ -75,7 +75,7 @@ def _of_row(
     row: Float32,
     columns: Sequence[Sequence[int]],
     reference: Float,
-    orders: Sequence[Float],
+    orders: Sequence[Index],
 ) -> Float:
     """Contributions of one row."""
     start = reference.astype(np.float32)

@@ -487,7 +487,7 @@ class ExplainedModel:
         """The groups by which decisions are made, of rows with the sensitive columns."""
         import pandas as pd
 
-        name = self.predictor.groups_by
+        name = str(self.predictor.groups_by)
         return self.classifier.rule.groups_of(pd.DataFrame({name: [row[name] for row in rows]}))
 
     def _group(self, person: Person) -> Any:

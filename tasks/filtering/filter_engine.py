@@ -27,9 +27,9 @@ from evenhand.tasks.filtering.output import (
     QUARANTINE,
     OutputFolder,
     UnitRecord,
-    open_output,
     unit_name,
 )
+from evenhand.tasks.filtering.output_places import open_output
 from evenhand.tasks.filtering.predicting import RowPredictor
 from evenhand.tasks.filtering.reading import (
     Stream,

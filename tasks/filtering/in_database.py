@@ -23,9 +23,9 @@ from evenhand.tasks.errors import InputError, NotCarriedOut
 from evenhand.tasks.exporting.score import Score, read_classifier
 from evenhand.tasks.exporting.sql import Query, quoted
 from evenhand.tasks.filtering.filter_inputs import InputFile
-from evenhand.tasks.filtering.output import unit_name
+from evenhand.tasks.filtering.output import OutputFolder, unit_name
 from evenhand.tasks.filtering.output_table import UNIT, OutputTable
-from evenhand.tasks.filtering.predicting import BINS, COLUMNS
+from evenhand.tasks.filtering.prediction_columns import BINS, COLUMNS
 from evenhand.tasks.filtering.reading import Stream, select_columns
 from evenhand.tasks.filtering.table_inputs import arrow_type, reflected, streamed
 
@@ -74,9 +74,10 @@ def exported(bundle: Bundle) -> tuple[TableEncoder, Score]:
 
 
 @contextmanager
-def judged_partition(file: InputFile, judge: RowPredictor, output: OutputTable) -> Iterator[Pushed]:
+def judged_partition(file: InputFile, judge: Any, output: OutputFolder) -> Iterator[Pushed]:
     """Let the database judge a partition, and give the result while the temporary table is there.
 
+    `judge` is a `RowPredictor`: only predictions are computed in databases.
     Raises `InputError` if the database, or the type of a column, does not allow it, and
     `NotCarriedOut` if the database fails.
     """

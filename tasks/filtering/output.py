@@ -19,7 +19,6 @@ from pydantic import TypeAdapter
 
 from evenhand.tasks.errors import InputError, NotCarriedOut, without_secrets
 from evenhand.tasks.execution.store import Folder, acquired, sha256_of_file
-from evenhand.tasks.sources.databases import is_database
 from evenhand.tasks.sources.table_reader import os_reason
 
 if TYPE_CHECKING:
@@ -238,13 +237,3 @@ class OutputFolder(Folder):
                 if match:
                     units.add(match[1])
         return units
-
-
-def open_output(address: str) -> OutputFolder:
-    """Open a folder or URL of files, or the table of ``URL#TABLE``."""
-    if is_database(address):
-        # imported lazily: files need no SQLAlchemy
-        from evenhand.tasks.filtering.output_table import OutputTable
-
-        return OutputTable(address)
-    return OutputFolder(address)

@@ -20,10 +20,8 @@ from evenhand.fairlib.preprocessing.encoder import TableEncoder
 from evenhand.tasks.errors import InputError, input_errors, unusable
 from evenhand.tasks.filtering.checks import Judge
 from evenhand.tasks.filtering.filter_bundle import FileModel, FileSettings
+from evenhand.tasks.filtering.prediction_columns import BINS, COLUMNS
 from evenhand.tasks.registry.bundle import Bundle, read_bundle
-
-BINS = 10
-COLUMNS = ("prediction", "probability", "model_version")
 
 
 @dataclass(frozen=True, kw_only=True)

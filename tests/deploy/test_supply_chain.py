@@ -150,7 +150,10 @@ def test_the_action_pins_the_commits_of_the_workflows() -> None:
     known = {line for path in WORKFLOWS for line in re.findall(r"uses: (.*)", path.read_text())}
     used = re.findall(r"^\s+- uses: (.*)", text, re.MULTILINE)
     assert used
-    assert set(used) <= known
+    # the workflows here keep no packages between runs, and so have no pin of it
+    (cache,) = [line for line in used if line.startswith("actions/cache@")]
+    assert cache in (DEPLOY / "ci/train/action.yml").read_text()
+    assert {*used} - {cache} <= known
 
 
 @pytest.mark.parametrize("path", CI_FILES, ids=lambda path: path.name)

@@ -74,4 +74,4 @@ def test_every_estimator_has_an_example() -> None:
 
 
 # Not for use by themselves.
-BASES = ("Comparator", "GroupComparator", "AuditedNetwork")
+BASES = ("Comparator", "GroupComparator", "AuditedNetwork", "SklearnClassifier")

@@ -127,7 +127,8 @@ def test_reference_has_every_argument_of_every_method(site: Path) -> None:
             for key in inspect.signature(kind.__init__).parameters
             if key != "self" and key not in RESERVED_ARGUMENTS and key not in fixed
         }
-        items = re.findall(r"<li><code>(\w+)</code>(.*?)</li>", parts[name], re.DOTALL)
+        heading = re.sub(r"[^\w-]", "", name).lower()
+        items = re.findall(r"<li><code>(\w+)</code>(.*?)</li>", parts[heading], re.DOTALL)
         assert {key for key, _ in items} == wanted, name
         without = [key for key, text in items if not re.search(r"\):\s+\S", text)]
         assert without == [], f"{name}: keys without a meaning"

@@ -222,7 +222,7 @@ def test_the_password_is_in_a_file_of_its_user_alone(
 def test_the_users_own_server_keeps_its_password(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PREFECT_API_URL", "http://127.0.0.1:9/api")
     monkeypatch.setenv("PREFECT_API_AUTH_STRING", "mine")
-    assert server.start_temporary_server(1.0) is server.wait_for_server
+    assert server.start_temporary_server(1.0) is server.check_server
     assert os.environ["PREFECT_API_AUTH_STRING"] == "mine"
 
 

@@ -244,6 +244,11 @@ class SklearnBoostingClassifier(SklearnClassifier):
     l2_regularization : float
         Penalty of large leaves.
 
+    Attributes
+    ----------
+    n_iter_ : int
+        Number of trees.
+
     Examples
     --------
     >>> import numpy as np
@@ -269,6 +274,11 @@ class SklearnBoostingClassifier(SklearnClassifier):
     max_leaf_nodes: int = 31
     min_samples_leaf: int = 20
     l2_regularization: float = 0.0
+
+    @property
+    def n_iter_(self) -> int:
+        """Number of trees."""
+        return int(self.estimator_.n_iter_)
 
     def _check_parameters(self) -> None:
         super()._check_parameters()

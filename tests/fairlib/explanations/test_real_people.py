@@ -12,6 +12,7 @@ import pytest
 from evenhand.fairlib.certificates.networks import NotProvedError
 from evenhand.fairlib.distances.sensitive_subspace import LearnedDirection, SensitiveSubspace
 from evenhand.fairlib.evaluation.group_thresholds import GroupThresholds
+from evenhand.fairlib.explanations import real_people
 from evenhand.fairlib.explanations.choices import Changeable
 from evenhand.fairlib.explanations.comparables import ComparablePeople
 from evenhand.fairlib.explanations.real_people import RealPeopleSearch, RealValues
@@ -103,6 +104,29 @@ def test_the_search_finds_who_is_among_all_people(
             assert bool(model.predict(other_row)[0]) != decisions[place]
             assert fitted["metric"].distance(own[:1], other_row)[0] <= radius + 1e-6
     assert radius != 0.25 or statuses == {"found", "none"}
+
+
+def test_whole_numbers_between_splits_may_be_read_together(
+    fitted: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing that all people contradict is claimed, and most answers are known."""
+    monkeypatch.setattr(real_people, "MOST_SINGLE", 2)
+    model = fitted["trees"]
+    people = everybody()
+    encoded = fitted["encoder"].transform(people)
+    decisions = model.predict(encoded) == 1
+    search = RealPeopleSearch(model, fitted["encoder"], fitted["metric"], 0.5, VALUES)
+    answers = []
+    for place in range(0, len(people), 61):
+        own = np.repeat(encoded[place][None], len(people), axis=0)
+        near = fitted["metric"].distance(own, encoded) <= 0.5
+        exists = bool((near & (decisions != decisions[place])).any())
+        row = people.iloc[place].to_dict()
+        result = search.search(row, encoded[place], is_positive=bool(decisions[place]))
+        assert result.status in ("unknown", "found" if exists else "none")
+        answers.append(result.status)
+    assert answers.count("unknown") < len(answers) / 2
+    assert {"found", "none"} <= set(answers)
 
 
 def test_recourse_of_projected_trees_is_that_of_all_changes(fitted: dict[str, Any]) -> None:

@@ -180,7 +180,7 @@ def test_a_page_that_no_record_has_is_not_compared(store: CaseStore) -> None:
     assert not [fault for fault in store.faults() if case in fault]
 
 
-def test_a_killed_writer_leaves_a_case_as_it_was_or_as_it_is_recorded(
+def test_a_killed_writer_leaves_a_case_as_it_was_or_is_recorded(
     store: CaseStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     case = first(store)

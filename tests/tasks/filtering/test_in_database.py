@@ -100,8 +100,8 @@ def check_alike(store: Path, address: str) -> None:
     assert again["files_done_before"] == 3
 
 
+@pytest.mark.long  # an ordinary run writes 10,000 rows to DuckDB; the next tests have 300
 def test_duckdb_decides_as_the_model(published: Done, tmp_path: Path) -> None:
-    # 3 s: four runs over 10,000 rows
     pytest.importorskip("duckdb_engine")
     url = f"duckdb:///{tmp_path / 'large.db'}"
     engine = sa.create_engine(url)

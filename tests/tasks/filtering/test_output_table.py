@@ -23,7 +23,7 @@ from evenhand.tasks.errors import InputError, NotCarriedOut
 from evenhand.tasks.filtering.checks import RowFilter
 from evenhand.tasks.filtering.filter_bundle import FilterSettings, ProxyBundle
 from evenhand.tasks.filtering.filter_engine import UnitResult, UnitSpec, process_unit
-from evenhand.tasks.filtering.output import open_output
+from evenhand.tasks.filtering.output_places import open_output
 from evenhand.tasks.filtering.output_table import OutputTable, columns_of
 from tests.tasks.filtering.judged import filter_files
 

@@ -790,7 +790,7 @@ def test_nothing_is_approved_before_it_is_measured(world: World) -> None:
         world.approve("ada")
 
 
-def test_an_approval_by_who_refused_is_for_the_model_under_each_number(world: World) -> None:
+def test_an_approval_after_a_refusal_holds_under_each_number(world: World) -> None:
     twins(world)
     world.approve("ada")
     assert world.promote() is not None
@@ -840,7 +840,7 @@ def test_a_forged_move_is_not_taken_for_an_own_one(world: World) -> None:
     assert unsigned_moves(chain) == []
 
 
-def test_a_policy_names_the_refusals_that_it_makes_count_for_nothing(world: World) -> None:
+def test_a_policy_names_the_refusals_that_no_longer_count(world: World) -> None:
     world.complete()
     with signing_with(world.keys["ada"]):
         policy.refuse("uri", NAME, "2", "unfair")
@@ -879,7 +879,7 @@ def test_a_clock_that_was_ahead_holds_no_later_version(world: World) -> None:
     assert chain.earliest_time(published).isoformat() == published.when
 
 
-def test_a_copy_that_no_record_has_is_not_promoted_without_a_policy(world: World) -> None:
+def test_a_copy_without_a_record_needs_a_policy(world: World) -> None:
     """MLflow copies a version that a person refused; the copy passes an evaluation."""
     policy.refuse("uri", NAME, "1", "unfair")
     world.client.versions["2"] = {registry.FILES_TAG: "files of 1"}

@@ -45,8 +45,8 @@ HEAD = """
 ### Worlds drawn at random
 
 The structure of {worlds} worlds was drawn by a generator of random numbers: attributes, sizes of groups, features, their
-merit, their dependence on groups, and the bias of the label (`python -m benchmarks.studies.random_worlds`). They were drawn after all rules and defaults were set, and
-none was changed for them. Seeds: {seeds}; {rows:,} training rows."""
+merit, their dependence on groups, and the bias of the label. They were drawn after all rules and defaults were set, and
+none was changed for them. Seeds: {seeds}; {rows:,} training rows (`python -m benchmarks.studies.random_worlds`)."""
 LINES = RESULTS / "random_worlds.jsonl"
 SUMMARY = RESULTS / "random_worlds.json"
 ROWS = 2500
@@ -193,7 +193,7 @@ def lost_most(results: list[dict[str, Any]]) -> str:
         worst = min(gains, key=lambda name: gains[name])
         mean = sum(gains.values()) / len(gains)
         parts.append(f"`{method}` {signed(mean)} ({signed(gains[worst])} in {worst})")
-    return f"- Mean gain over the best baseline, and the smallest one: {', '.join(parts)}."
+    return "- Mean gain over the best baseline, and the smallest one:\n  " + ", ".join(parts) + "."
 
 
 def write_page(by_rows: dict[str, Any], lost: str, page: Path = PAGE) -> None:

@@ -274,7 +274,9 @@ def _publish_version(
                 evaluations = evaluations_of(client, chain, number)
             else:
                 evaluations = [dict(record.content) for record in chain.of("evaluation", number)]
-            refusing = refusal_of(evaluations)
+            refusing = None
+            if evaluations:
+                refusing = refusal_of(evaluations)
             if refusing is not None:
                 # The same model was published before, and a later evaluation refused it.
                 raise GateRefused(
@@ -342,7 +344,9 @@ def _held_back(
         reason = reason or other_than_expected(chain)
     if chain.broken_since(chain.policy):
         reason = reason or CHANGED_CHAIN.format(name=chain.name)
-    return reason or refused_by_person(chain, version)
+    if reason is None and chain.of("refusal"):
+        reason = refused_by_person(chain, version)
+    return reason
 
 
 def _move_alias_by_policy(

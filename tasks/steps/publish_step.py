@@ -16,7 +16,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -232,6 +232,29 @@ def _code(parameters: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
+def _refuse_refused(
+    client: MlflowClient, chain: Chain, version: str, equal: Collection[str], alias: str
+) -> None:
+    """Refuse a model that was published before, and that a later evaluation refused."""
+    # a version that was deleted is in the chain alone
+    for number in sorted({*equal, *chain.same_model(version)}, key=int):
+        evaluations: list[dict[str, Any]] = []
+        if number in equal or number == version:
+            evaluations = evaluations_of(client, chain, number)
+        else:
+            evaluations = [dict(record.content) for record in chain.of("evaluation", number)]
+        if not evaluations:
+            continue
+        refusing = refusal_of(evaluations)
+        if refusing is not None:
+            raise GateRefused(
+                f"{chain.name} version {number} is the same model, and the evaluation "
+                f"{refusing.get('run_id')} did not pass it: publishing it again does not make "
+                f"it {alias}.",
+                1,
+            )
+
+
 @waits_for_service
 def _publish_version(
     parameters: Mapping[str, Any], bundle: Path, card_folder: Path, card: Mapping[str, Any]
@@ -267,24 +290,7 @@ def _publish_version(
             publication["model"] = _digest_of_model(parameters["content"])
             append(client, name, "version", publication)
             chain = read_chain(client, name)
-        # a version that was deleted is in the chain alone
-        for number in sorted({*equal, *chain.same_model(version)}, key=int):
-            evaluations: list[dict[str, Any]] = []
-            if number in equal or number == version:
-                evaluations = evaluations_of(client, chain, number)
-            else:
-                evaluations = [dict(record.content) for record in chain.of("evaluation", number)]
-            refusing = None
-            if evaluations:
-                refusing = refusal_of(evaluations)
-            if refusing is not None:
-                # The same model was published before, and a later evaluation refused it.
-                raise GateRefused(
-                    f"{name} version {number} is the same model, and the evaluation "
-                    f"{refusing.get('run_id')} did not pass it: publishing it again does not make "
-                    f"it {alias}.",
-                    1,
-                )
+        _refuse_refused(client, chain, version, equal, alias)
         if not chain.of("evaluation", version):
             record_evaluation(client, name, version, evaluation)
         if chain.policy is not None:

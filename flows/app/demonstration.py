@@ -57,8 +57,8 @@ def _add_cases(store: Store, say: Callable[[str], None]) -> None:
 
     say("writes case files of applicants")
     with store.workdir() as scratch:
-        table = Path(scratch) / "applicants.csv"
-        make_hiring(APPLICANTS, seed=SEED).to_csv(table, index=False)
+        table = Path(scratch) / "applicants.parquet"
+        make_hiring(APPLICANTS, seed=SEED).to_parquet(table)
         contract = Path(scratch) / "hiring.contract.yaml"
         contract.write_text(_contract_of_cases(), encoding="utf-8")
         options = CaseOptions(

@@ -28,15 +28,16 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 # libraries of an extra, and the only modules that may import them
 COMPARATORS = "fairlib/methods/comparators"
 OPTIONAL = {
-    "deltalake": {"tasks/sources/lakes.py"},
+    "deltalake": {"tasks/filtering/lake_inputs.py", "tasks/sources/lakes.py"},
     "distributed": {"flows/workers.py"},
     "fairlearn": {f"{COMPARATORS}/{name}.py" for name in ("adversarial", "reduction")},
     "onnx": {"tasks/exporting/onnx_graph.py"},
     "onnxruntime": {"tasks/sources/foreign_models.py"},
-    "pyiceberg": {"tasks/sources/lakes.py"},
+    "pyiceberg": {"tasks/filtering/lake_inputs.py", "tasks/sources/lakes.py"},
     "sentence_transformers": {
         f"fairlib/preprocessing/{name}.py" for name in ("sentences", "tuned_encoder")
     },
+    "skops": {f"{COMPARATORS}/sklearn_estimators.py"},
     "transformers": {"fairlib/preprocessing/sentences.py"},
     "weasyprint": {"tasks/documents/writing.py"},
 }

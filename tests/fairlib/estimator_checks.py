@@ -209,6 +209,7 @@ REGRESSION = [
 LOGISTIC = [
     evenhand.LogisticClassifier(),
     evenhand.SklearnBoostingClassifier(max_iter=8, min_samples_leaf=2),
+    evenhand.SklearnForestClassifier(n_estimators=8),
     _adapted("ReweighedLogisticClassifier", sensitive_features=by_turns)(threshold=0.5),
 ]
 FAIRLEARN = [

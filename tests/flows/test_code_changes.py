@@ -12,6 +12,7 @@ import yaml
 from typer.testing import CliRunner
 
 from evenhand.flows import code_changes, resolved_job
+from evenhand.flows.commands import upgrade_command
 from evenhand.flows.code_changes import CODE, PLAN, CodeChange, spread
 from evenhand.flows.engine import DirectEngine
 from evenhand.flows.job_file import load_job
@@ -45,7 +46,8 @@ def other_code(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(resolved_job, "code_digest", digest)
     monkeypatch.setattr(step, "code_digest", digest)
-    monkeypatch.setattr(code_changes, "today", lambda: TODAY)
+    for module in (code_changes, upgrade_command):
+        monkeypatch.setattr(module, "today", lambda: TODAY)
 
 
 def report(bench: Bench, *arguments: str) -> dict[str, Any]:

@@ -12,8 +12,8 @@ import yaml
 from typer.testing import CliRunner
 
 from evenhand.flows import code_changes, resolved_job
-from evenhand.flows.commands import upgrade_command
 from evenhand.flows.code_changes import CODE, PLAN, CodeChange, spread
+from evenhand.flows.commands import upgrade_command
 from evenhand.flows.engine import DirectEngine
 from evenhand.flows.job_file import load_job
 from evenhand.flows.resolved_job import inputs_digest, resolve

@@ -15,7 +15,7 @@ from evenhand.fairlib.transport import _transport_kernels as kernels
 from evenhand.fairlib.transport._transport_kernels import BestRows, NearestPlaces, Rises
 
 # Rows of a list, and tables of losses that the bounds of lists may refer to.
-LISTED = 128
+LISTED = 64
 TABLES = 24
 # Most rows, as a share of all, whose rise is looked at one by one.
 MOVERS = 0.015

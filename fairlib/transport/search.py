@@ -31,7 +31,7 @@ CHUNKS_PER_JOB = 4
 # Share of the largest loss by which single precision may be off in a difference of losses.
 SINGLE_ROUNDING = 1e-6
 # Lists are used in brackets of at most this ratio.
-NARROW = 1.1
+NARROW = 1.2
 # Envelopes to begin a search with: none.
 NO_ENVELOPES = kernels.EarlierEnvelopes(
     start=np.empty(0, dtype=np.int64),

@@ -107,6 +107,7 @@ COMPARATORS = (
     "AdversarialClassifier",
     "ExponentiatedGradientClassifier",
     "ReweighedLogisticClassifier",
+    "SklearnForestClassifier",
 )
 # Waived checks: the reason, and the estimators.
 WAIVED: dict[str, tuple[str, tuple[str, ...]]] = {

@@ -102,8 +102,7 @@ def test_a_host_gone_while_a_run_trains(stack: Stack) -> None:
     stack.kill("worker")
     stack.wait_for_alert("Crashed")
     stack.wait_for_alert(NO_WORKER)
-    # scheduled again, and late as long as nobody takes it
-    stack.wait_for_alert("has not started in time")
+    # it is scheduled again; Prefect calls no run late that has begun before
     stack.begin_worker()
     ended = stack.wait_for_state(run, "Completed", "Failed")
     assert (ended["state_name"], ended["run_count"]) == ("Completed", 2)

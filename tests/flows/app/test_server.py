@@ -258,7 +258,7 @@ def test_texts_of_people_are_only_text(approver: Visitor, text: str) -> None:
     assert approver.act("refuse", text).status_code == 303
     answer = approver.client.get(VERSION_2)
     assert "<script" not in answer.text
-    assert " ".join(text.split()) in readable(answer.text).replace("&lt;", "<") or "<" in text
+    assert " ".join(text.split()) in readable(answer.text)
     assert "x" not in answer.cookies
     done = approver.client.get(f"{VERSION_2}?done=%3Cscript%3E")
     assert "<script" not in done.text

@@ -394,7 +394,8 @@ def test_an_attack_changes_nothing(site: Site, before: tuple[int, Any], name: st
     answer = attack(site)
     assert answer.status_code == status, answer.text
     assert "<script" not in answer.text
-    assert "49" not in answer.text or "{{" not in name
+    if "template" in name:
+        assert "49" not in answer.text
     headers = {key.lower(): text for key, text in answer.headers.items()}
     assert "set-cookie" not in headers or status == 303
     assert not [key for key in headers if key.startswith("access-control")]

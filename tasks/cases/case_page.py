@@ -309,14 +309,20 @@ def _review_blocks(case: Case) -> Iterator[Block]:
     rows: list[list[Any]] = []
     for review in case["reviews"]:
         rows.append(
-            [review["when"][:16], review["who"], OUTCOMES[review["outcome"]], review["reason"]]
+            [
+                formats.moment(review["when"]),
+                review["who"],
+                OUTCOMES[review["outcome"]],
+                review["reason"],
+            ]
         )
     if rows:
         yield Table("Reviews", ["When", "By", "Outcome", "Reason"], rows)
     rows = []
     for replay in case["replays"]:
         corrected = ", ".join(f"{name} = {text}" for name, text in replay["corrected"].items())
-        rows.append([replay["when"][:16], replay["who"], corrected or "nothing", replay["result"]])
+        when = formats.moment(replay["when"])
+        rows.append([when, replay["who"], corrected or "nothing", replay["result"]])
     if rows:
         yield Table("Replays on the same version", ["When", "By", "Corrected", "Result"], rows)
 

@@ -8,7 +8,13 @@ from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from evenhand.tasks.cases.letter_texts import ENGLISH, letter_texts
+from evenhand.tasks.cases.letter_texts import (
+    ENGLISH,
+    FALLBACK,
+    LetterTexts,
+    letter_texts,
+    primary,
+)
 from evenhand.tasks.pages import formats
 from evenhand.tasks.pages.build import render
 from evenhand.tasks.pages.page_model import Block, Cell, Front, Page, Section, Table
@@ -39,11 +45,23 @@ def letter(case: Case) -> str:
         template.render(
             case=case,
             t=texts,
+            others=_in_other_languages(case, texts),
             steps=[recourse_sentence(change, texts.step) for change in case["recourse"]["changes"]],
             day=texts.shown_day(case["made"]["when"][:10]),
         )
     )
     return text
+
+
+def _in_other_languages(case: Case, texts: LetterTexts) -> list[str]:
+    """The principal reasons whose text is in another language than the letter, or in none."""
+    others = []
+    for reason in case["reasons"]["principal"]:
+        # a column's name in words passes for English; cases of earlier releases do not say it
+        language = reason.get("language", texts.language) or FALLBACK
+        if primary(language) != texts.language:
+            others.append(str(reason["text"]))
+    return others
 
 
 @cache

@@ -406,7 +406,8 @@ def comparison_screen(uri: str, name: str, first: str, second: str) -> Screen:
             f"version {missing} was never evaluated: `evenhand evaluate {name}/{missing} --data "
             "TABLE` does that."
         )
-    one, other = evaluations[0].content, evaluations[1].content
+    one = evaluations[0].content
+    other = evaluations[1].content
     title = f"{name}: version {first} and version {second}"
     lead = [_same_rows(one, other, name, first, second)]
     names = [metric for metric in _ordered(one.get("values") or {}) if _both(one, other, metric)]

@@ -72,6 +72,8 @@ _MEASURE = _words(
     """
 )
 _COUNTED = _words("n num no nb number count total times how")
+# Words between a measure and what it is of: years at a job, hours per week, distance to a store.
+_PREPOSITIONS = _words("at by for from in of on per since to until with")
 _WEIGHT = _words("fnlwgt finalwt pweight fweight aweight perwt hhwt wtfinl asecwt ipw wgt wght")
 _SAMPLING = _words(
     """
@@ -347,6 +349,8 @@ def _coded(values: Values, outcome: Outcome | None) -> str | None:
             return "its name"
         return None
     is_counted = len(words) > 1 and words[0] in _COUNTED
+    if len(words) > 2 and words[0] in _MEASURE and words[1] in _PREPOSITIONS:
+        is_counted = True
     if words and words[-1] in _CODE and not is_counted:
         return "its name says so"
     if is_counted or not _MEASURE.isdisjoint(words) or _are_years(values, words):

@@ -17,6 +17,8 @@ KINDS: tuple[Kind, ...] = get_args(Kind)
 FOLDS = 5
 # A probability of exactly 0 or 1 would make the loss of one wrong prediction infinite.
 SMALLEST = 1e-6
+# The log loss reads a probability of 0 as this one, as scikit-learn's does.
+LEAST_LIKELY = float(np.finfo(np.float64).eps)
 # Isotonic regression of fewer rows follows single people.
 LEAST_ISOTONIC = 1000
 
@@ -240,5 +242,6 @@ def _inside(p: Float) -> Float:
 
 
 def _losses(p: Float, y: Int) -> Float:
-    """Log loss of every row (nats)."""
-    return -np.log(np.where(y == 1, p, 1.0 - p))
+    """Log loss of every row (nats), finite also where a probability is 0 or 1."""
+    inside = np.clip(p, LEAST_LIKELY, 1.0 - LEAST_LIKELY)
+    return -np.log(np.where(y == 1, inside, 1.0 - inside))

@@ -58,6 +58,9 @@ def pick(*values: Any) -> list[Any]:
         (pick(3, 7, 11, 19, 40), "job_type", "integer", "onehot", None),
         (pick(3, 7, 11, 19, 40), "StatusCode", "integer", "onehot", None),
         (pick(3, 101, 250, 700), "x", "integer", "onehot", None),
+        # a duration is none of the codes that its last word can have
+        (pick(3, 7, 11, 19, 40), "years_at_job", "integer", "standard", None),
+        (pick(3, 7, 11, 19, 40), "distance_to_store", "integer", "standard", None),
         (pick(0, 1, 2, 3), "children", "integer", "standard", None),
         # years of schooling and experience have the gaps and the peaks of codes; four grades have
         # no years

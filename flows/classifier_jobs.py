@@ -583,8 +583,9 @@ def _attack(resolved: CheckedJob, steps: Steps, train: Artifact) -> None:
 def _notes(steps: Steps) -> list[str]:
     """Return sentences on the choices that depended on the data, and on memorisation."""
     notes = list(steps.facts("preprocess").get("notes", []))
-    if steps.facts("membership").get("warning"):
-        notes.append(steps.facts("membership")["warning"])
+    for step in ("decide", "membership"):
+        if steps.facts(step).get("warning"):
+            notes.append(steps.facts(step)["warning"])
     unlearned = steps.facts("fair_metric").get("unlearned")
     if unlearned:
         notes.append(

@@ -118,6 +118,7 @@ def fit_calibration(
     kind: Kind | Literal["auto"] = "auto",
     *,
     shift: float = 0.0,
+    is_increasing: bool = False,
 ) -> tuple[Calibration, dict[Kind, float]]:
     """Fit a calibration to rows that the model was not trained on.
 
@@ -132,6 +133,8 @@ def fit_calibration(
         the order of ``KINDS``. ``isotonic`` takes part from 1,000 rows on.
     shift : float, default 0
         Log-odds that class weights added in training.
+    is_increasing : bool, default False
+        Whether ``auto`` leaves out ``isotonic``, which gives many people the same probability.
 
     Returns
     -------
@@ -158,7 +161,9 @@ def fit_calibration(
         return Calibration(shift=shift), {}
     if kind != "auto":
         return _fit(kind, p, labels, shift), {}
-    kinds = [kind for kind in KINDS if kind != "isotonic" or len(p) >= LEAST_ISOTONIC]
+    kinds = list(KINDS)
+    if is_increasing or len(p) < LEAST_ISOTONIC:
+        kinds.remove("isotonic")
     losses: dict[Kind, float] = dict.fromkeys(kinds, 0.0)
     # Rows come in the table's order, so the folds are of shuffled rows; the seed only has to be
     # fixed.

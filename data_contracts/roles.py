@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from evenhand.data_contracts.column import Column
+from evenhand.data_contracts.model import SAMPLING_WEIGHT
 from evenhand.data_contracts.orders import order_of
 from evenhand.data_contracts.values import Values, sample_rows, whole_numbers, words_of
 
@@ -189,7 +190,7 @@ def _not_of_people(values: Values) -> str | None:
         if reason is not None:
             return reason
     if is_numeric and values.distinct > 10 and _is_weight(values):
-        return "a sampling weight: it says for how many people a row stands"
+        return f"{SAMPLING_WEIGHT}: it says for how many people a row stands"
     if values.distinct <= 20:
         return _split_reason(values)
     return None

@@ -111,6 +111,11 @@ def test_columns_that_are_no_inputs(values: Any, name: str, reason: str) -> None
     assert reason in column.description
 
 
+def test_an_ignored_sampling_weight_is_known_to_the_contract() -> None:
+    assert infer(RNG.gamma(2, 0.5, N), "sample_weight").unused_weights == ("sample_weight",)
+    assert infer(RNG.gamma(2, 0.5, N), "income").unused_weights == ()
+
+
 @pytest.mark.parametrize(
     ("values", "name"),
     [

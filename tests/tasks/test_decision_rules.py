@@ -41,7 +41,7 @@ def test_the_description_is_what_was_chosen_without_rows() -> None:
     json.dumps(content, allow_nan=False)
 
 
-def test_an_isotonic_regression_of_wide_steps_does_not_decide_a_share() -> None:
+def test_an_isotonic_regression_of_wide_steps_decides_no_share() -> None:
     """Two kinds of people: a regression of two steps ties half of them."""
     rng = np.random.default_rng(0)
     n = 2000

@@ -67,7 +67,7 @@ def test_no_gain_is_said_of_all_controls_the_best_first() -> None:
     assert gain_sentence(controls(reweigh=control(0.78, 0.05, 0.02)), "reweigh") == ""
 
 
-def test_another_control_that_is_better_is_named_with_its_figures() -> None:
+def test_another_control_that_is_better_has_its_figures() -> None:
     """Where plain stands best by its small gap, leaving out may have a far smaller one elsewhere."""
     compared = controls(reweigh=control(0.78, 0.05, 0.02))
     gap = {"value": 0.2, "low": 0.15, "high": 0.25}

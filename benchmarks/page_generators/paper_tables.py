@@ -9,12 +9,11 @@ from typing import Any
 from benchmarks.common import read_result
 from benchmarks.reproductions.paper_cells import (
     compared,
-    entry_of,
     printed_row,
     reason_of,
     rows_for,
 )
-from benchmarks.reproductions.paper_results import measured_row
+from benchmarks.reproductions.paper_results import entry_of, measured_row
 from benchmarks.reproductions.paper_rows import PaperRow
 from benchmarks.reproductions.printed_values import Comparison, Measured
 from evenhand.flows.job_file import load_job

@@ -23,7 +23,15 @@ from sklearn.metrics import roc_auc_score
 from sklearn.model_selection import KFold
 from threadpoolctl import threadpool_limits
 
-from benchmarks.common import RESULTS, code_state, log, provenance, rounded, write_result
+from benchmarks.common import (
+    RESULTS,
+    code_state,
+    log,
+    provenance,
+    raw_files,
+    rounded,
+    write_result,
+)
 from benchmarks.protocol import choosing_seed, inner_folds, selection_people
 from evenhand.fairlib.datasets.generated import make_loans
 from evenhand.fairlib.datasets.recipes import RECIPES
@@ -41,7 +49,6 @@ from evenhand.flows.resolved_job import ResolvedJob, resolve
 from evenhand.flows.run import prepare as prepare_rows
 from evenhand.tasks.execution.dataset import Dataset, read_dataset
 from evenhand.tasks.execution.store import Store
-from evenhand.tasks.sources.fetching import data_folder
 
 RESULT = "dadi"
 GAMMAS = [round(0.05 * step, 2) for step in range(1, 19)]
@@ -94,7 +101,7 @@ class Table:
 def adult() -> Table:
     """The 45,222 complete rows; sex is the sensitive attribute, and not a column of the matrix."""
     recipe = RECIPES["census"]
-    frame = recipe.read({raw.name: data_folder() / raw.name for raw in recipe.files})
+    frame = recipe.read(raw_files("census"))
     label, group = (frame["income"] == ">50K").to_numpy(), (frame["sex"] == "Male").to_numpy()
     return Table(
         frame.drop(columns=["income", "sex"]), label.astype(np.int64), group.astype(np.int64)

@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from benchmarks.reproductions import dadi_curve, paper_results, papers
-from benchmarks.reproductions.paper_rows import PaperRow
+from benchmarks.reproductions import dadi_curve, paper_results, papers, proxies_paper
+from benchmarks.reproductions.paper_rows import PaperRow, row_of
+from benchmarks.studies import unseen_terms
 from evenhand.tasks.errors import InputError
 
 ROWS = (PaperRow("german", "budro", "german-budro"), PaperRow("adult", "budro", "adult-budro"))
@@ -41,6 +42,93 @@ def test_an_absent_table_is_one_line_and_the_others_go_on(
     (line,) = [line for line in capsys.readouterr().err.splitlines() if "left out" in line]
     assert line.startswith("budro: adult is left out: adult.data cannot be fetched: no network;")
     assert "EVENHAND_DATA" in line
+
+
+def test_a_failure_is_one_line_and_the_other_rows_go_on(
+    measured: list[tuple[str, int]],
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    rows = (PaperRow("german", "bad", "german-budro"), PaperRow("german", "good", "german-budro"))
+
+    def measure(store: Any, row: PaperRow, seed: int, *, is_quick: bool = False) -> Any:
+        if row.row == "bad":
+            raise ZeroDivisionError("no\nweights.")
+        return {"method": {"auc": 0.5}}
+
+    monkeypatch.setattr(papers, "measure_split", measure)
+    monkeypatch.setattr(papers, "rows_of", lambda paper: rows if paper == "budro" else ())
+    assert papers.main(["--splits", "1"]) == 1
+    (line,) = [line for line in capsys.readouterr().err.splitlines() if "failed" in line]
+    assert line.startswith("budro: german bad failed in test_papers.py, line ")
+    assert line.endswith(": ZeroDivisionError: no weights")
+    assert list(paper_results.stored("budro")["rows"]) == ["german good"]
+
+
+def test_a_damaged_table_of_a_figure_is_one_line(
+    measured: list[tuple[str, int]],
+    tmp_path: Any,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    (tmp_path / "bank-full.csv").write_text("age;job;y\n")
+    monkeypatch.setenv("EVENHAND_DATA", str(tmp_path))
+    monkeypatch.setenv("EVENHAND_STORE", str(tmp_path / "store"))
+    parts = {"proxies": (papers.Part("shares", "proxies", "shares", proxies_paper.bank),)}
+    monkeypatch.setattr(papers, "PARTS", parts)
+    assert papers.main(["proxies", "budro", "--splits", "1"]) == 2
+    first, _ = [line for line in capsys.readouterr().err.splitlines() if "left out" in line]
+    assert first.startswith(f"proxies: shares is left out: {tmp_path / 'bank-full.csv'} has sha256")
+    assert measured == [("german budro", 0)]
+
+
+def test_an_absent_extra_is_not_cured_by_a_folder(
+    measured: list[tuple[str, int]],
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(unseen_terms.importlib.util, "find_spec", lambda name: None)
+    part = papers.Part("terms", "unseen_terms", "whole", lambda: unseen_terms.main([]))
+    monkeypatch.setattr(papers, "PARTS", {"sensei": (part,)})
+    assert papers.main(["sensei"]) == 2
+    (line,) = [line for line in capsys.readouterr().err.splitlines() if "left out" in line]
+    assert line.endswith("pip install 'evenhand[text]'")
+
+
+def test_a_restored_row_counts_and_stays_until_it_is_measured_again(
+    measured: list[tuple[str, int]],
+) -> None:
+    restored = {"means": {"auc": [0.7, 0.1]}, "splits": 2, "origin": "old"}
+    row = PaperRow("german", "budro", "german-budro", splits=2)
+    paper_results.write_result("papers_budro", {"rows": {row.key: restored}})
+    assert paper_results.splits_done("budro", row) == 2
+    assert paper_results.splits_done("budro", row, is_again=True) == 0
+    paper_results.add_split("budro", row, {"method": {"auc": 0.5}})
+    assert paper_results.stored("budro")["rows"][row.key] == restored
+    assert paper_results.splits_done("budro", row, is_again=True) == 1
+    paper_results.add_split("budro", row, {"method": {"auc": 0.6}})
+    assert paper_results.stored("budro")["rows"][row.key]["method"] == {"auc": [0.5, 0.6]}
+    assert paper_results.stored("budro")["begun"] == {}
+    assert paper_results.splits_done("budro", row, is_again=True) == 2
+
+
+def test_a_restored_row_with_too_few_splits_is_measured(measured: list[tuple[str, int]]) -> None:
+    restored = {"means": {"auc": [0.7, 0.1]}, "splits": 2, "origin": "old"}
+    paper_results.write_result("papers_budro", {"rows": {"german budro": restored}})
+    arguments = ["budro", "--row", "german budro", "--splits"]
+    assert papers.main([*arguments, "3"]) == 0
+    assert measured == [("german budro", 0), ("german budro", 1), ("german budro", 2)]
+    assert papers.main([*arguments, "3"]) == 0
+    assert len(measured) == 3
+
+
+def test_a_baseline_of_two_papers_is_measured_once(measured: list[tuple[str, int]]) -> None:
+    shared = row_of("sensei", "adult adversarial_debiasing")
+    for paper in ("sensei", "budro", "sensei"):
+        if paper_results.splits_done(paper, shared) < 2:
+            paper_results.add_split(paper, shared, {"method": {"auc": 0.5}})
+    assert paper_results.stored("sensei")["rows"] == {}
+    assert paper_results.stored("budro")["rows"][shared.key]["splits"] == 2
 
 
 def test_only_missing_splits_are_measured(measured: list[tuple[str, int]]) -> None:

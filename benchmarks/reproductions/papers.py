@@ -5,14 +5,17 @@ splits that ``benchmarks/results/papers_PAPER.json`` lacks, so an interrupted co
 it ended. ``--list`` prints the keys. Papers: dadi, sensei, faias, budro, proxies. Rows that are
 restored from an earlier commit count as measured; ``--again`` measures them, too, and keeps the
 earlier ones until the new ones have as many splits. A table that is absent or damaged, and a
-measurement that fails, is reported in one line, and the others go on.
+measurement that fails, is reported in one line, and the others go on. ``--minutes M`` begins
+nothing more after M minutes; with 0 it states what is missing, and writes the pages.
 """
 
 from __future__ import annotations
 
 import argparse
+import math
 import os
 import sys
+import time
 import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -45,12 +48,21 @@ FAILED = 1
 
 @dataclass(frozen=True)
 class Part:
-    """A figure that is measured by a command of its own."""
+    """A figure that is measured by a command of its own.
+
+    Attributes
+    ----------
+    name : str
+    result, key : str
+        The file of its results, and what that has when nothing is missing.
+    measure : callable
+        Gets the minutes that are left, which those of many hours keep.
+    """
 
     name: str
     result: str
     key: str
-    measure: Callable[[], None]
+    measure: Callable[[float], None]
 
     @property
     def is_done(self) -> bool:
@@ -59,35 +71,35 @@ class Part:
 
 
 def _proxies(name: str) -> Part:
-    return Part(f"proxies {name}", "proxies", name, lambda: proxies_paper.main([name]))
+    return Part(f"proxies {name}", "proxies", name, lambda _: proxies_paper.main([name]))
 
 
-def _households() -> None:
-    dadi_curve.main(["--table", "households"])
+def _agents(table: str) -> Callable[[float], None]:
+    return lambda minutes: dadi_curve.main(["--table", table, "--minutes", str(minutes)])
 
 
-def _templates() -> None:
-    unseen_terms.main(["--table", "templates"])
+def _terms(table: str) -> Callable[[float], None]:
+    return lambda _: unseen_terms.main(["--table", table])
 
 
 PARTS: dict[str, tuple[Part, ...]] = {
     "budro": (
-        Part("two clusters", "papers_surfaces", "budro", lambda: paper_surfaces.main(["budro"])),
-        Part("German differences", "papers_german", "whole", german_differences.main),
-        Part("table 10", "papers_times", "whole", lambda: paper_times.main([])),
-        Part("solvers", "papers_entropic", "whole", lambda: entropic_transport.main([])),
+        Part("two clusters", "papers_surfaces", "budro", lambda _: paper_surfaces.main(["budro"])),
+        Part("German differences", "papers_german", "whole", lambda _: german_differences.main()),
+        Part("table 10", "papers_times", "whole", lambda _: paper_times.main([])),
+        Part("solvers", "papers_entropic", "whole", lambda _: entropic_transport.main([])),
     ),
     "sensei": (
-        Part("surfaces", "papers_surfaces", "sensei", lambda: paper_surfaces.main(["sensei"])),
-        Part("budget", "papers_sensei_budget", "whole", sensei_budget.main),
-        Part("search", "inner_search", "adult", lambda: inner_search.main(["adult"])),
-        Part("terms", "unseen_terms", "whole", lambda: unseen_terms.main([])),
-        Part("terms of templates", "unseen_terms", "whole templates", _templates),
+        Part("surfaces", "papers_surfaces", "sensei", lambda _: paper_surfaces.main(["sensei"])),
+        Part("budget", "papers_sensei_budget", "whole", lambda _: sensei_budget.main()),
+        Part("search", "inner_search", "adult", lambda _: inner_search.main(["adult"])),
+        Part("terms", "unseen_terms", "whole", _terms("tweets")),
+        Part("terms of templates", "unseen_terms", "whole templates", _terms("templates")),
     ),
     "dadi": (
-        Part("loans", "dadi", "loans", lambda: dadi_paper.main(["loans"])),
-        Part("figure 2", "papers_dadi_printed", "whole", lambda: dadi_curve.main([])),
-        Part("households", "papers_dadi_households", "whole", _households),
+        Part("loans", "dadi", "loans", lambda _: dadi_paper.main(["loans"])),
+        Part("figure 2", "papers_dadi_printed", "whole", _agents("adult")),
+        Part("households", "papers_dadi_households", "whole", _agents("households")),
     ),
     "proxies": tuple(_proxies(name) for name in ("points", "curves", "shares", "compositions")),
 }
@@ -99,6 +111,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("papers", nargs="*", metavar="PAPER", help=", ".join(PAPERS))
     parser.add_argument("--row", nargs="*", help="keys of rows (--list prints them)")
     parser.add_argument("--splits", type=int, help="at most so many splits of a row")
+    parser.add_argument("--minutes", type=float, default=math.inf, help="begin no more after M")
     parser.add_argument("--again", action="store_true", help="measure restored rows anew")
     parser.add_argument("--quick", action="store_true", help="run a few steps and keep nothing")
     parser.add_argument("--list", action="store_true", help="print the keys of all rows")
@@ -116,12 +129,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"no row {chosen.row[0]!r}: --list prints the keys", file=sys.stderr)
         return 2
     code_state()
-    run = Run(Store(os.environ.get("EVENHAND_STORE")), chosen.quick, chosen.again)
+    run = Run(Store(os.environ.get("EVENHAND_STORE")), chosen.minutes, chosen.quick, chosen.again)
     for paper in papers:
         if not chosen.row and not chosen.quick:
             run.measure_parts(paper)
         for number, row in enumerate(rows[paper]):
-            log(f"{paper}: row {number + 1} of {len(rows[paper])}: {row.key}")
+            if run.is_in_time:
+                log(f"{paper}: row {number + 1} of {len(rows[paper])}: {row.key}")
             run.measure_row(paper, row, chosen.splits or row.splits)
     if not chosen.quick:
         paper_pages.main()
@@ -145,18 +159,28 @@ class Run:
     ----------
     store
         Where the runs are kept.
+    minutes
+        After so many nothing more begins.
     is_quick
         True: a few steps of one split, and nothing is kept.
     is_again
         True: restored rows count for nothing.
     """
 
-    def __init__(self, store: Store, is_quick: bool = False, is_again: bool = False) -> None:
+    def __init__(
+        self, store: Store, minutes: float, is_quick: bool = False, is_again: bool = False
+    ) -> None:
         self.store = store
+        self.end = time.monotonic() + 60 * minutes
         self.is_quick = is_quick
         self.is_again = is_again
         self.absent: set[str] = set()
         self.exit_code = 0
+
+    @property
+    def is_in_time(self) -> bool:
+        """Whether another measurement may begin."""
+        return time.monotonic() < self.end
 
     def measure_row(self, paper: str, row: PaperRow, splits: int) -> None:
         """Measure the splits of a row that are missing, unless its table is absent."""
@@ -166,6 +190,9 @@ class Run:
         if self.is_quick:
             first, splits = 0, 1
         for seed in range(first, splits):
+            if not self.is_in_time:
+                log(f"{paper}: {row.key}: {splits - seed} of {splits} splits are missing")
+                return
             log(f"{paper}: {row.key}: split {seed + 1} of {splits}")
             try:
                 values = measure_split(self.store, row, seed, is_quick=self.is_quick)
@@ -184,9 +211,12 @@ class Run:
         for part in PARTS.get(paper, ()):
             if part.is_done:
                 continue
+            if not self.is_in_time:
+                log(f"{paper}: {part.name} is missing")
+                continue
             log(f"{paper}: {part.name}")
             try:
-                part.measure()
+                part.measure((self.end - time.monotonic()) / 60)
             except (InputError, FileNotFoundError) as error:
                 self._leave_out(paper, part.name, error)
             except Exception as error:  # noqa: BLE001 - hours of other figures follow

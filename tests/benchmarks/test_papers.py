@@ -74,7 +74,9 @@ def test_a_damaged_table_of_a_figure_is_one_line(
     (tmp_path / "bank-full.csv").write_text("age;job;y\n")
     monkeypatch.setenv("EVENHAND_DATA", str(tmp_path))
     monkeypatch.setenv("EVENHAND_STORE", str(tmp_path / "store"))
-    parts = {"proxies": (papers.Part("shares", "proxies", "shares", proxies_paper.bank),)}
+    parts = {
+        "proxies": (papers.Part("shares", "proxies", "shares", lambda _: proxies_paper.bank()),)
+    }
     monkeypatch.setattr(papers, "PARTS", parts)
     assert papers.main(["proxies", "budro", "--splits", "1"]) == 2
     first, _ = [line for line in capsys.readouterr().err.splitlines() if "left out" in line]
@@ -88,7 +90,7 @@ def test_an_absent_extra_is_not_cured_by_a_folder(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(unseen_terms.importlib.util, "find_spec", lambda name: None)
-    part = papers.Part("terms", "unseen_terms", "whole", lambda: unseen_terms.main([]))
+    part = papers.Part("terms", "unseen_terms", "whole", lambda _: unseen_terms.main([]))
     monkeypatch.setattr(papers, "PARTS", {"sensei": (part,)})
     assert papers.main(["sensei"]) == 2
     (line,) = [line for line in capsys.readouterr().err.splitlines() if "left out" in line]
@@ -162,11 +164,27 @@ def test_the_agents_of_dadi_are_all_and_those_shown_come_first() -> None:
     assert [gamma for _, gamma in agents[:3]] == [0.1, 0.5, 0.9]
 
 
+def test_without_time_nothing_begins_and_what_is_missing_is_stated(
+    measured: list[tuple[str, int]],
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    part = papers.Part("a figure", "figures", "done", lambda _: measured.append(("figure", 0)))
+    monkeypatch.setattr(papers, "PARTS", {"dadi": (part,)})
+    pages: list[str] = []
+    monkeypatch.setattr(papers.paper_pages, "main", lambda: pages.append("written"))
+    assert papers.main(["--minutes", "0"]) == 0
+    assert (measured, pages) == ([], ["written"])
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[0] == "dadi: a figure is missing"
+    assert lines[1:] == [f"budro: {row.key}: 10 of 10 splits are missing" for row in ROWS]
+
+
 def test_a_finished_part_is_not_measured_again(
     measured: list[tuple[str, int]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     calls: list[str] = []
-    part = papers.Part("a figure", "figures", "done", lambda: calls.append("measured"))
+    part = papers.Part("a figure", "figures", "done", lambda _: calls.append("measured"))
     monkeypatch.setattr(papers, "PARTS", {"dadi": (part,)})
     papers.main(["dadi"])
     paper_results.write_result("figures", {"done": True})

@@ -8,7 +8,7 @@ earlier commit. Its new measurement is among ``begun`` until it has as many spli
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from benchmarks.common import provenance, read_result, run_unpublished, write_result
@@ -16,11 +16,13 @@ from benchmarks.reproductions.paper_rows import ROWS, PaperRow
 from benchmarks.reproductions.printed_values import Measured, measured
 from evenhand.tasks.execution.store import Store
 
-# What the papers print of a run.
-KINDS = (
-    *("accuracy", "balanced_accuracy", "consistency", "gap_max", "gap_rms", "theil_index"),
-    *("equal_opportunity_difference", "average_odds_difference", "balanced_accuracy_difference"),
+# What the papers print of a run, and what the figures of FAIAS have besides.
+PRINTED_KINDS = ("accuracy", "balanced_accuracy", "consistency", "gap_max", "gap_rms")
+FAIAS_KINDS = (
+    *("theil_index", "equal_opportunity_difference", "average_odds_difference"),
+    "balanced_accuracy_difference",
 )
+KINDS = PRINTED_KINDS + FAIAS_KINDS
 CONTROLS = ("plain", "blind")
 # No intervals, and the shortest search for certificates: no paper prints either.
 SHORT_EVALUATION = ("evaluate.draws=0", "evaluate.certified_people=20", "evaluate.proof_parts=null")
@@ -148,9 +150,14 @@ def _values(metrics: Mapping[str, Any]) -> dict[str, float]:
     values = {}
     for name, content in metrics.items():
         value = content["value"] if isinstance(content, dict) else content
-        if name.partition(".")[0] in KINDS and value is not None:
+        if value is not None:
             values[name] = round(float(value), DIGITS)
-    return values
+    return _of_kinds(values, KINDS)
+
+
+def _of_kinds(values: Mapping[str, float], kinds: Sequence[str]) -> dict[str, float]:
+    """The values of some kinds of metrics; the part of a name behind the point is an attribute."""
+    return {name: value for name, value in values.items() if name.partition(".")[0] in kinds}
 
 
 def add_split(paper: str, row: PaperRow, values: Mapping[str, Mapping[str, float]]) -> None:
@@ -166,7 +173,8 @@ def add_split(paper: str, row: PaperRow, values: Mapping[str, Mapping[str, float
     entry = content[place].get(row.key, {})
     if entry.get("changes") != list(row.changes):
         entry = {"changes": list(row.changes), "splits": 0}
-    _append(entry, values)
+    kinds = KINDS if home == "faias" else PRINTED_KINDS
+    _append(entry, {who: _of_kinds(metrics, kinds) for who, metrics in values.items()})
     origin = provenance(f"python -m benchmarks.reproductions.papers {home}")
     name = f"{str(origin['git_commit'])[:8]} {origin['measured'][:10]}"
     content["origins"].setdefault(name, origin)

@@ -23,7 +23,7 @@ def measured(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, 
         if row.data == "adult":
             raise InputError("adult.data cannot be fetched:\nno network.")
         calls.append((row.key, seed))
-        return {"method": {"auc": 0.5}}
+        return {"method": {"accuracy": 0.5}}
 
     monkeypatch.setattr("benchmarks.common.RESULTS", tmp_path / "results")
     monkeypatch.setattr(papers, "measure_split", measure)
@@ -54,7 +54,7 @@ def test_a_failure_is_one_line_and_the_other_rows_go_on(
     def measure(store: Any, row: PaperRow, seed: int, *, is_quick: bool = False) -> Any:
         if row.row == "bad":
             raise ZeroDivisionError("no\nweights.")
-        return {"method": {"auc": 0.5}}
+        return {"method": {"accuracy": 0.5}}
 
     monkeypatch.setattr(papers, "measure_split", measure)
     monkeypatch.setattr(papers, "rows_of", lambda paper: rows if paper == "budro" else ())
@@ -100,22 +100,22 @@ def test_an_absent_extra_is_not_cured_by_a_folder(
 def test_a_restored_row_counts_and_stays_until_it_is_measured_again(
     measured: list[tuple[str, int]],
 ) -> None:
-    restored = {"means": {"auc": [0.7, 0.1]}, "splits": 2, "origin": "old"}
+    restored = {"means": {"accuracy": [0.7, 0.1]}, "splits": 2, "origin": "old"}
     row = PaperRow("german", "budro", "german-budro", splits=2)
     paper_results.write_result("papers_budro", {"rows": {row.key: restored}})
     assert paper_results.splits_done("budro", row) == 2
     assert paper_results.splits_done("budro", row, is_again=True) == 0
-    paper_results.add_split("budro", row, {"method": {"auc": 0.5}})
+    paper_results.add_split("budro", row, {"method": {"accuracy": 0.5}})
     assert paper_results.stored("budro")["rows"][row.key] == restored
     assert paper_results.splits_done("budro", row, is_again=True) == 1
-    paper_results.add_split("budro", row, {"method": {"auc": 0.6}})
-    assert paper_results.stored("budro")["rows"][row.key]["method"] == {"auc": [0.5, 0.6]}
+    paper_results.add_split("budro", row, {"method": {"accuracy": 0.6}})
+    assert paper_results.stored("budro")["rows"][row.key]["method"] == {"accuracy": [0.5, 0.6]}
     assert paper_results.stored("budro")["begun"] == {}
     assert paper_results.splits_done("budro", row, is_again=True) == 2
 
 
 def test_a_restored_row_with_too_few_splits_is_measured(measured: list[tuple[str, int]]) -> None:
-    restored = {"means": {"auc": [0.7, 0.1]}, "splits": 2, "origin": "old"}
+    restored = {"means": {"accuracy": [0.7, 0.1]}, "splits": 2, "origin": "old"}
     paper_results.write_result("papers_budro", {"rows": {"german budro": restored}})
     arguments = ["budro", "--row", "german budro", "--splits"]
     assert papers.main([*arguments, "3"]) == 0
@@ -128,7 +128,7 @@ def test_a_baseline_of_two_papers_is_measured_once(measured: list[tuple[str, int
     shared = row_of("sensei", "adult adversarial_debiasing")
     for paper in ("sensei", "budro", "sensei"):
         if paper_results.splits_done(paper, shared) < 2:
-            paper_results.add_split(paper, shared, {"method": {"auc": 0.5}})
+            paper_results.add_split(paper, shared, {"method": {"accuracy": 0.5}})
     assert paper_results.stored("sensei")["rows"] == {}
     assert paper_results.stored("budro")["rows"][shared.key]["splits"] == 2
 
@@ -190,3 +190,13 @@ def test_a_finished_part_is_not_measured_again(
     paper_results.write_result("figures", {"done": True})
     papers.main(["dadi"])
     assert calls == ["measured"]
+
+
+def test_only_metrics_that_a_paper_prints_are_kept(measured: list[tuple[str, int]]) -> None:
+    values = {"method": {"theil_index": 0.1, "gap_max.sex": 0.2, "mcc": 0.3}, "plain": {"mcc": 0.4}}
+    paper_results.add_split("budro", ROWS[0], values)
+    paper_results.add_split("faias", PaperRow("german", "faias", "german-faias"), values)
+    assert paper_results.stored("budro")["rows"]["german budro"]["method"] == {"gap_max.sex": [0.2]}
+    entry = paper_results.stored("faias")["rows"]["german faias"]
+    assert entry["method"] == {"theil_index": [0.1], "gap_max.sex": [0.2]}
+    assert entry["plain"] == {}

@@ -24,8 +24,8 @@ FAIAS_KINDS = (
 )
 KINDS = PRINTED_KINDS + FAIAS_KINDS
 CONTROLS = ("plain", "blind")
-# No intervals, and the shortest search for certificates: no paper prints either.
-SHORT_EVALUATION = ("evaluate.draws=0", "evaluate.certified_people=20", "evaluate.proof_parts=null")
+# No intervals, no proofs, and the shortest search for certificates: no paper prints any.
+SHORT_EVALUATION = ("evaluate.draws=0", "evaluate.certified_people=20", "evaluate.proof_parts=none")
 # By method: a training so short that it only shows that the row runs.
 QUICK = {
     "faias": "method.n_epochs=1",

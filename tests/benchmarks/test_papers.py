@@ -9,6 +9,7 @@ import pytest
 from benchmarks.reproductions import dadi_curve, paper_results, papers, proxies_paper
 from benchmarks.reproductions.paper_rows import PaperRow, row_of
 from benchmarks.studies import unseen_terms
+from evenhand.flows.job_file import load_job
 from evenhand.tasks.errors import InputError
 
 ROWS = (PaperRow("german", "budro", "german-budro"), PaperRow("adult", "budro", "adult-budro"))
@@ -200,3 +201,9 @@ def test_only_metrics_that_a_paper_prints_are_kept(measured: list[tuple[str, int
     entry = paper_results.stored("faias")["rows"]["german faias"]
     assert entry["method"] == {"theil_index": [0.1], "gap_max.sex": [0.2]}
     assert entry["plain"] == {}
+
+
+def test_no_proof_is_made_that_no_paper_prints() -> None:
+    job, _ = load_job("adult-budro", list(paper_results.SHORT_EVALUATION))
+    assert job.evaluate.proof_parts == "none"
+    assert job.evaluate.draws == 0

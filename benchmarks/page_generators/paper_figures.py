@@ -18,7 +18,7 @@ from benchmarks.reproductions.printed_values import Measured, measured
 
 ABLATIONS = (
     *("faias", "faias, all selected", "faias, no sensitivity loss", "faias, neither"),
-    "faias, no class balance",
+    *("faias, no class balance", "faias, chosen threshold", "reweighing, at one half"),
 )
 
 

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from benchmarks.page_generators import paper_figures
 from benchmarks.reproductions import dadi_paper
 from evenhand.fairlib.datasets.generated import make_loans
 from evenhand.fairlib.methods.dadi.agent_training import weighted_losses
@@ -81,3 +82,27 @@ def test_an_agent_keeps_its_adversary_and_its_margin_ends_with_the_block() -> No
     expected -= 0.5 * weighted_losses(label, model.problem.label, people)[0]
     np.testing.assert_allclose(model.gains(1e6), expected)
     np.testing.assert_array_equal(model.acquire(table.X).known, before.known)
+
+
+def asked_row(margin: float, share: float) -> dict[str, Any]:
+    """What a sample has of a margin."""
+    return {"margin": margin, "selected": {"X1": share}, "x10_by_x9": [share, 0.0, 1.0]}
+
+
+@pytest.mark.parametrize(("chosen", "note"), [(2, ""), (1, " (the first 1 samples)")])
+def test_chosen_margins_are_a_row_of_the_page(
+    chosen: int, note: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    samples: list[dict[str, Any]] = [
+        {"margins": [asked_row(0.0, share), asked_row(-0.005, 1.0)]} for share in (0.2, 0.4)
+    ]
+    for sample in samples[:chosen]:
+        sample["margins"].append(asked_row(0.0, 0.9))
+        sample["chosen"] = 0.0
+    content = {"loans": {"result": {"seeds": samples}}}
+    monkeypatch.setattr(paper_figures, "read_result", lambda name: content)
+    lines = list(paper_figures.loans_table())
+    assert "| 0 | 0.30 | 0.30 / 0.00 / 1.00 |" in lines
+    margins = ", ".join(["0"] * chosen)
+    row = f"| chosen on the training people: {margins}{note} | 0.90 | 0.90 / 0.00 / 1.00 |"
+    assert row in lines

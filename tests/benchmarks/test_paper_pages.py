@@ -48,6 +48,11 @@ def test_most_printed_cells_have_ours_and_most_own_are_close() -> None:
     assert counted.own_close >= CLOSE * counted.own
 
 
+def test_every_number_of_a_table_of_results_is_on_all_printed_splits() -> None:
+    counted = share(all_cells())
+    assert counted.on_all_splits == counted.numbers > 0
+
+
 def test_every_other_cell_has_a_reason() -> None:
     assert share(all_cells()).without_reason == ()
 

@@ -107,7 +107,7 @@ bench: $(VENV)/.installed-dev
 
 # The five papers' tables and figures at their printed settings, and docs/papers/: about a day on two cores, most of
 # it DADI's figure 2 (PAPERS="budro faias" runs these alone). It goes on where an earlier call ended, and leaves out
-# tables that are neither in EVENHAND_DATA nor to be downloaded.
+# tables that are neither in EVENHAND_DATA nor to be downloaded. PAPERS="--minutes 60" ends it after an hour.
 papers: $(VENV)/.installed-dev
 	$(BIN)/python -m benchmarks.reproductions.papers $(PAPERS)
 

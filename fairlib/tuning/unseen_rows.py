@@ -6,9 +6,9 @@ validation rows, and a normal distribution states the chance of keeping a limit 
 groups are small. Here the rates of the groups and then the unseen rows are drawn.
 
 Thresholds by group need more than that. They are chosen so that the validation rows have about the
-gap that is allowed. So the noise of these rows is not in the gap, where it could be seen, but in the
-thresholds, and where few values of the score are near, a threshold jumps. Its effect is measured:
-the thresholds are chosen again on random halves of the validation rows.
+gap that is allowed. So the noise of these rows is not in the gap, where it could be seen, but in
+the thresholds. Its effect is measured: the thresholds are chosen again on random halves of the
+validation rows.
 """
 
 from __future__ import annotations
@@ -61,17 +61,17 @@ def unseen_quantiles(
 ) -> dict[str, list[float]]:
     r"""Return the quantiles of ``LEVELS`` of metrics on unseen rows.
 
-    The shares of the cells of group, label and decision are drawn: from their Dirichlet distribution
-    given the validation rows, each of which counts for :math:`1 / inflation` rows. Then those of
-    unseen rows are drawn from a multinomial distribution with these shares, and the metric is
-    computed from them.
+    The shares of the cells of group, label and decision are drawn: from their Dirichlet
+    distribution given the validation rows, each of which counts for :math:`1 / inflation` rows.
+    Then the unseen rows are drawn from a multinomial distribution with these shares, and the metric
+    is computed from them.
 
-    With `choices` the shares are drawn from a normal distribution about those of the validation
-    rows. A rule that is chosen on the half :math:`A` has the shares :math:`s_A` on it and
-    :math:`s_B` on the other half, and the covariance is the mean of the products of
-    :math:`(s_B - s_A) / 2`. A difference of halves of n rows has four times the variance of a
-    difference between n rows and the population: so it is with the rates of a fixed rule, and with
-    those of one whose choice makes :math:`s_A` what it is.
+    With `choices` the shares are drawn from a t-distribution about those of the validation rows,
+    with a degree of freedom for each two choices. A rule that is chosen on the half :math:`A` has
+    the shares :math:`s_A` on it and :math:`s_B` on the other half, and the covariance is estimated
+    by the mean of the products of :math:`(s_B - s_A) / 2`. A difference of halves of n rows has
+    four times the variance of a difference between n rows and the population: so it is with the
+    rates of a fixed rule, and with those of one whose choice makes :math:`s_A` what it is.
 
     Parameters
     ----------
@@ -193,6 +193,9 @@ def _differences(
 def _moved_shares(counts: Float, differences: Float, rng: np.random.Generator) -> Float:
     """Shares of cells under a rule that was chosen on the rows, shape (draws, 4K)."""
     weights = rng.normal(size=(DRAWS, len(differences))) / np.sqrt(len(differences))
+    # both halves of a division are alike
+    degrees = max(1.0, len(differences) / 2)
+    weights /= np.sqrt(rng.chisquare(degrees, size=(DRAWS, 1)) / degrees)
     rows = counts.sum()
     moved = counts.ravel() + rows * (weights @ differences)
     moved = np.maximum(moved, 0.0) + PRIOR

@@ -424,7 +424,8 @@ def half_choices(
                 by = chosen_rule(settings, held, calibration, groups[rows])
             except (InputError, ValueError):
                 continue
-            assert isinstance(by, GroupRule) and answers.uniform is not None
+            assert isinstance(by, GroupRule), "it is a rule with thresholds by group"
+            assert answers.uniform is not None, "it was drawn for such rules"
             y_pred = by.decide(calibration(answers.score[0]), groups, answers.uniform[0])
             choices.append(HalfChoice(is_half, np.asarray(y_pred, dtype=np.int64)))
     if len(choices) < DIVISIONS:

@@ -390,10 +390,16 @@ def with_half_choices(
         if equal and not isinstance(results[place], str):
             kind = {**rule["decision"], "equal": {**equal, "tolerance": None}}
             places.setdefault(repr(kind), []).append(place)
+    if not places:
+        return list(results)
+    everybody = np.arange(len(data.y))
+    held = HeldOut(everybody, data.y, found.answers.score[0], found.shift)
+    # once: the halves would need as many cross-validated calibrations as there are
+    calibration, _ = calibrated_on(parameters, held)
     changed = list(results)
     for of_kind in places.values():
         middle = parameters["rules"][of_kind[len(of_kind) // 2]]
-        choices = half_choices(parameters, data, found, middle)
+        choices = half_choices(parameters, data, found, middle, calibration)
         for place in of_kind:
             decisions = results[place]
             assert not isinstance(decisions, str), "rules without decisions are left out above"
@@ -402,15 +408,21 @@ def with_half_choices(
 
 
 def half_choices(
-    parameters: Mapping[str, Any], data: Dataset, found: Predictions, rule: Mapping[str, Any]
+    parameters: Mapping[str, Any],
+    data: Dataset,
+    found: Predictions,
+    rule: Mapping[str, Any],
+    calibration: Any,
 ) -> list[HalfChoice]:
     """Return the decisions about all rows by the rule chosen on random halves of them; none if most
     halves have too few rows.
     """
     answers = found.answers
+    assert answers.uniform is not None, "it was drawn for such rules"
     cells = cells_of(data)
     settings = {**parameters, **rule}
     groups = data.sensitive[rule["attribute"]["name"]].astype(str)
+    probability = calibration(answers.score[0])
     choices = []
     for number in range(DIVISIONS):
         seed = derive_seed(parameters["fold_seed"], f"half {number}")
@@ -420,13 +432,11 @@ def half_choices(
             rows = np.flatnonzero(is_half)
             held = HeldOut(rows, data.y[rows], answers.score[0, rows], found.shift)
             try:
-                calibration, _ = calibrated_on(parameters, held)
                 by = chosen_rule(settings, held, calibration, groups[rows])
             except (InputError, ValueError):
                 continue
             assert isinstance(by, GroupRule), "it is a rule with thresholds by group"
-            assert answers.uniform is not None, "it was drawn for such rules"
-            y_pred = by.decide(calibration(answers.score[0]), groups, answers.uniform[0])
+            y_pred = by.decide(probability, groups, answers.uniform[0])
             choices.append(HalfChoice(is_half, np.asarray(y_pred, dtype=np.int64)))
     if len(choices) < DIVISIONS:
         return []

@@ -369,7 +369,9 @@ def cross_decided(
         HeldOut(rows, data.y[rows], found.answers.score[0, rows], found.shift) for rows in chosen_on
     ]
     results = decided(parameters, data, data, found, part, held)
-    if parameters["part"] > 1 or not parameters["measure"]["predicted"]:
+    measure = parameters["measure"]
+    if parameters["part"] > 1 or not measure["predicted"] or not measure["draws"]:
+        # no chances on unseen rows are stated
         return results
     return with_half_choices(parameters, data, found, results)
 

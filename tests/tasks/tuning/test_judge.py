@@ -271,7 +271,7 @@ def test_thresholds_by_group_are_chosen_again_on_halves() -> None:
     data, rng = data_of(), np.random.default_rng(2)
     score, uniform = rng.random((2, 1, ROWS))
     found = Predictions(Answers(score, (score > 0.5).astype(np.int64), uniform), {}, 0.0)
-    measure = {"predicted": ["gap_max.sex"]}
+    measure = {"predicted": ["gap_max.sex"], "draws": 10}
     parameters = {**PARAMETERS, "rules": RULES[1:], "min_cell": 1, "part": 1, "measure": measure}
     results = cross_decided(parameters, data, found, np.arange(ROWS) % FOLDS)
     for rule, decisions in zip(parameters["rules"], results, strict=True):
@@ -283,7 +283,7 @@ def test_thresholds_by_group_are_chosen_again_on_halves() -> None:
             assert np.array_equal(one.is_half, ~other.is_half)
         if choices:
             assert any(np.any(choice.y_pred != choices[0].y_pred) for choice in choices)
-    for changed in ({"part": 3}, {"measure": {"predicted": []}}):
+    for changed in ({"part": 3}, {"measure": {"predicted": [], "draws": 10}}):
         results = cross_decided({**parameters, **changed}, data, found, np.arange(ROWS) % FOLDS)
         assert not any(item.half_choices for item in results if not isinstance(item, str))
 

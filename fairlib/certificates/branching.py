@@ -4,7 +4,7 @@ split.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -43,6 +43,9 @@ WAITING = 200_000
 # them all.
 UNIT_WEIGHT = 0.2
 TOLERANCE = 0.02
+# Radii between two others are not bounded on their own where the bounds of the two differ by no
+# more than this share of the change.
+RING_TOLERANCE = 0.01
 # Columns of the margin and of minus the margin in the rings of a network.
 MARGIN = (3, 7)
 
@@ -461,22 +464,62 @@ def network_rings(
         )
     angles = np.arange(8) * np.pi / 4
     rows = np.stack([np.cos(angles), np.sin(angles)], axis=1)
-    rings: list[Ring] = []
-    largest_found = np.full((1, 1), -np.inf)
-    longest = np.zeros(1)
-    # the best of a smaller region is a good place to begin in a larger one
-    moves: Moves | None = None
-    for done, radius in enumerate(radii):
-        relaxation = LinearRelaxation(layers, Region.of(metric, X, radius))
-        inner = radii[max(done - 1, 0)]
-        branching = Branching(relaxation, rows, inner=inner, seed=seed, start=moves)
+    runs: dict[int, tuple[Ring, Moves]] = {}
+
+    def run(number: int, start: Moves | None) -> Moves:
+        """Bound the values up to one radius; the best moves."""
+        relaxation = LinearRelaxation(layers, Region.of(metric, X, radii[number]))
+        inner = radii[max(number - 1, 0)]
+        branching = Branching(relaxation, rows, inner=inner, seed=seed, start=start)
         ring = branching.run(parts * len(relaxation.region))
-        # what a smaller region holds, a larger one holds too
-        largest_found = np.maximum(ring.found, largest_found)
-        longest = np.maximum(branching.longest, longest)
-        moves = branching.moves
-        proved = np.maximum(ring.proved, largest_found)
-        rings.append(replace(ring, found=largest_found, proved=proved, longest=longest))
+        runs[number] = replace(ring, longest=branching.longest), branching.moves
+        return branching.moves
+
+    last = len(radii) - 1
+    # the best of a smaller region is a good place to begin in a larger one
+    moves = run(0, None)
+    if last:
+        run(last, moves)
+    between = [(0, last)]
+    while between:
+        low, high = between.pop()
+        if high - low < 2 or _nearly_equal(runs[low][0], runs[high][0]):
+            continue
+        middle = (low + high) // 2
+        run(middle, runs[low][1])
+        between += [(low, middle), (middle, high)]
+    return _all_rings(radii, {number: ring for number, (ring, _) in runs.items()})
+
+
+def _nearly_equal(low: Ring, high: Ring) -> bool:
+    """Whether the bounds of all radii between two rings differ little, as changes of the values."""
+    change = low.proved - low.own
+    return float((high.inner_proved - low.proved).sum()) <= RING_TOLERANCE * float(change.sum())
+
+
+def _all_rings(radii: Sequence[float], runs: Mapping[int, Ring]) -> list[Ring]:
+    """Rings of all radii from those of some, the first and the last among them.
+
+    What a smaller region holds, a larger one holds too. So values within a radius are at least
+    those found within a smaller one, and at most those proved for a larger one.
+    """
+    rings: list[Ring] = []
+    for number in range(len(radii)):
+        ring = runs.get(number)
+        if ring is None:
+            above = runs[min(other for other in runs if other > number)]
+            ring = replace(
+                rings[-1],
+                inner=radii[number - 1],
+                radius=radii[number],
+                proved=above.inner_proved,
+                inner_proved=above.inner_proved,
+            )
+        if rings:
+            assert ring.longest is not None
+            longest = np.maximum(ring.longest, rings[-1].longest)
+            ring = replace(ring, found=np.maximum(ring.found, rings[-1].found), longest=longest)
+        rings.append(replace(ring, proved=np.maximum(ring.proved, ring.found)))
     return rings
 
 

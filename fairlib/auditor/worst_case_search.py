@@ -648,20 +648,21 @@ class _Search:
         Tensor, shape (n, k)
         """
         bounds = self.bounds
-        farther = bounds.free_high + bounds.free_low
-        chosen = z
-        chosen_value = self.best_value
-        for step in range(self.auditor.subspace_steps):
-            logits = self.moved.forward(z)
-            value = self.objective.value(logits)
-            better = value > chosen_value
-            chosen = torch.where(better[:, None], z, chosen)
-            chosen_value = torch.where(better, value, chosen_value)
-            if step == self.auditor.subspace_steps - 1:
-                break
-            slope = self.moved.backward(self.objective.gradient(logits))
-            # a distance has no slope at x itself: go to the farther side
-            z = bounds.corners(torch.where(slope == 0, farther, slope))
+        # a distance has no slope at x itself: go to the farther side
+        farther = (bounds.free_high + bounds.free_low) * TINY
+        places = [z]
+        values = []
+        for step in range(1, self.auditor.subspace_steps + 1):
+            logits = self.moved.forward(places[-1])
+            values.append(self.objective.value(logits))
+            if step < self.auditor.subspace_steps:
+                slope = self.moved.backward(self.objective.gradient(logits))
+                places.append(bounds.corners(slope + farther))
+        best_value, index = torch.stack(values).max(dim=0)
+        better = best_value > self.best_value
+        best = torch.stack(places)[index, torch.arange(len(z), device=z.device)]
+        chosen = torch.where(better[:, None], best, z)
+        chosen_value = torch.where(better, best_value, self.best_value)
         points = bounds.x + chosen @ bounds.basis.T
         self.offer(points, chosen_value, torch.zeros_like(chosen_value))
         return chosen

@@ -4,7 +4,7 @@ split.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from evenhand.fairlib.arrays import Float, Index
 from evenhand.fairlib.certificates.measures import Ring
 from evenhand.fairlib.certificates.networks import (
+    Layers,
     LinearRelaxation,
     NotProvedError,
     forward,
@@ -43,9 +44,6 @@ WAITING = 200_000
 # them all.
 UNIT_WEIGHT = 0.2
 TOLERANCE = 0.02
-# Radii between two others are not bounded on their own where the bounds of the two differ by no
-# more than this share of the change.
-RING_TOLERANCE = 0.01
 # Columns of the margin and of minus the margin in the rings of a network.
 MARGIN = (3, 7)
 
@@ -140,6 +138,8 @@ class Branching:
         self.found = self.own - self.slack
         self.closed, self.closed_inner = np.full((2, len(self.rows)), -np.inf)
         self.start = start
+        # the best moves of the search
+        self.moves: Moves | None = None
         self.inner = inner
         self.radius = float(region.radius[0])
         # an infinite radius has no factor
@@ -163,7 +163,8 @@ class Branching:
             Found and proved values.
         """
         count = 0
-        self.attack()
+        if self.moves is None:
+            self.attack()
         n = len(self.rows)
         k = self.region.basis.shape[1]
         hidden = sum(len(bias) for _, bias in self.relaxation.layers[:-1])
@@ -464,63 +465,93 @@ def network_rings(
         )
     angles = np.arange(8) * np.pi / 4
     rows = np.stack([np.cos(angles), np.sin(angles)], axis=1)
-    runs: dict[int, tuple[Ring, Moves]] = {}
-
-    def run(number: int, start: Moves | None) -> Moves:
-        """Bound the values up to one radius; the best moves."""
-        relaxation = LinearRelaxation(layers, Region.of(metric, X, radii[number]))
-        inner = radii[max(number - 1, 0)]
-        branching = Branching(relaxation, rows, inner=inner, seed=seed, start=start)
-        ring = branching.run(parts * len(relaxation.region))
-        runs[number] = replace(ring, longest=branching.longest), branching.moves
-        return branching.moves
-
+    bounds = _RingBounds(layers, metric, X, rows, radii, parts, seed)
     last = len(radii) - 1
-    # the best of a smaller region is a good place to begin in a larger one
-    moves = run(0, None)
+    bounds.run(0, None)
     if last:
-        run(last, moves)
+        bounds.run(last, 0)
     between = [(0, last)]
     while between:
         low, high = between.pop()
-        if high - low < 2 or _nearly_equal(runs[low][0], runs[high][0]):
-            continue
-        middle = (low + high) // 2
-        run(middle, runs[low][1])
-        between += [(low, middle), (middle, high)]
-    return _all_rings(radii, {number: ring for number, (ring, _) in runs.items()})
+        if _nearly_equal(bounds.runs[low], bounds.runs[high]):
+            for number in range(low + 1, high):
+                bounds.search(number, number - 1)
+        elif high - low > 1:
+            middle = (low + high) // 2
+            bounds.run(middle, low)
+            between += [(low, middle), (middle, high)]
+    return _nested([bounds.ring(number) for number in range(len(radii))])
+
+
+@dataclass
+class _RingBounds:
+    """Searches up to rising radii, and the rings of those that were also bounded."""
+
+    layers: Layers
+    metric: Metric
+    X: ArrayLike
+    rows: Float
+    radii: Sequence[float]
+    parts: int
+    seed: int
+
+    def __post_init__(self) -> None:
+        self.searches: dict[int, Branching] = {}
+        self.runs: dict[int, Ring] = {}
+
+    def search(self, number: int, smaller: int | None) -> Branching:
+        """Search up to a radius, from the best moves of a smaller one."""
+        region = Region.of(self.metric, self.X, self.radii[number])
+        search = Branching(
+            LinearRelaxation(self.layers, region),
+            self.rows,
+            inner=self.radii[max(number - 1, 0)],
+            seed=self.seed,
+            start=None if smaller is None else self.searches[smaller].moves,
+        )
+        search.attack()
+        self.searches[number] = search
+        return search
+
+    def run(self, number: int, smaller: int | None) -> None:
+        """Search, and bound the values."""
+        search = self.search(number, smaller)
+        self.runs[number] = search.run(self.parts * len(search.region))
+
+    def ring(self, number: int) -> Ring:
+        """The ring up to a radius: what is proved for a larger one holds, too."""
+        if number in self.runs:
+            return self.runs[number]
+        above = self.runs[min(other for other in self.runs if other > number)]
+        search = self.searches[number]
+        return replace(
+            above,
+            inner=search.inner,
+            radius=search.radius,
+            found=search.found.reshape(above.own.shape),
+            proved=above.inner_proved,
+            longest=search.longest,
+        )
 
 
 def _nearly_equal(low: Ring, high: Ring) -> bool:
     """Whether the bounds of all radii between two rings differ little, as changes of the values."""
     change = low.proved - low.own
-    return float((high.inner_proved - low.proved).sum()) <= RING_TOLERANCE * float(change.sum())
+    return float((high.inner_proved - low.proved).sum()) <= TOLERANCE * float(change.sum())
 
 
-def _all_rings(radii: Sequence[float], runs: Mapping[int, Ring]) -> list[Ring]:
-    """Rings of all radii from those of some, the first and the last among them.
-
-    What a smaller region holds, a larger one holds too. So values within a radius are at least
-    those found within a smaller one, and at most those proved for a larger one.
-    """
-    rings: list[Ring] = []
-    for number in range(len(radii)):
-        ring = runs.get(number)
-        if ring is None:
-            above = runs[min(other for other in runs if other > number)]
-            ring = replace(
-                rings[-1],
-                inner=radii[number - 1],
-                radius=radii[number],
-                proved=above.inner_proved,
-                inner_proved=above.inner_proved,
-            )
-        if rings:
-            assert ring.longest is not None
-            longest = np.maximum(ring.longest, rings[-1].longest)
-            ring = replace(ring, found=np.maximum(ring.found, rings[-1].found), longest=longest)
-        rings.append(replace(ring, proved=np.maximum(ring.proved, ring.found)))
-    return rings
+def _nested(rings: list[Ring]) -> list[Ring]:
+    """Rings of rising radii: what a smaller region holds, a larger one holds too."""
+    nested: list[Ring] = []
+    largest_found = np.full((1, 1), -np.inf)
+    longest = np.zeros(1)
+    for ring in rings:
+        assert ring.longest is not None
+        largest_found = np.maximum(ring.found, largest_found)
+        longest = np.maximum(ring.longest, longest)
+        proved = np.maximum(ring.proved, largest_found)
+        nested.append(replace(ring, found=largest_found, proved=proved, longest=longest))
+    return nested
 
 
 def _batches(parts: _Parts, size: int = BATCH) -> list[_Parts]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -110,15 +111,18 @@ class LinearRelaxation:
             size = size @ np.abs(weight).T + np.abs(bias)
             self.sizes.append(size)
             self.slacks.append(unit * size)
-        # inputs of the first layer's units over the whole region, but for t
-        weight, bias = layers[0]
-        self.along = weight @ region.basis
-        across = weight - self.along @ region.basis.T
-        middle = region.x @ weight.T + bias
-        slack = region.slack(weight) + self.slacks[0]
-        self.first = (
-            middle - region.reach(-across)[0] - slack,
-            middle + region.reach(across)[0] + slack,
+        self.along = layers[0][0] @ region.basis
+
+    @cached_property
+    def first(self) -> tuple[Float, Float]:
+        """Bounds of the inputs of the first layer's units over the whole region, but for t."""
+        weight, bias = self.layers[0]
+        across = weight - self.along @ self.region.basis.T
+        middle = self.region.x @ weight.T + bias
+        slack = self.region.slack(weight) + self.slacks[0]
+        return (
+            middle - self.region.reach(-across)[0] - slack,
+            middle + self.region.reach(across)[0] + slack,
         )
 
     def logits(self, x: Float) -> Float:

@@ -250,8 +250,8 @@ def test_a_linear_network_has_the_hand_computed_bound() -> None:
 def test_rings_that_are_not_run_hold_all_points(
     monkeypatch: pytest.MonkeyPatch, tolerance: float
 ) -> None:
-    monkeypatch.setattr(branching, "RING_TOLERANCE", tolerance)
-    runs = []
+    monkeypatch.setattr(branching, "TOLERANCE", tolerance)
+    runs: list[float] = []
     run = Branching.run
 
     def counted(self: Branching, most_parts: int) -> Ring:

@@ -69,7 +69,8 @@ def _add_forms(app: FastAPI) -> None:
         """Record what a person who looked at a case decided."""
         cases = _cases(settings, session)
         _check_change(settings, session, fields)
-        outcome, reason = fields.get("outcome", ""), " ".join(fields.get("reason", "").split())
+        outcome = fields.get("outcome", "")
+        reason = " ".join(fields.get("reason", "").split())
         errors = _faults_of_review(outcome, reason)
         if errors:
             return _case_page(settings, session, case, errors=errors, values=fields)
@@ -83,7 +84,8 @@ def _add_forms(app: FastAPI) -> None:
         cases = _cases(settings, session)
         _check_change(settings, session, fields)
         name = cases.find(case)
-        column, value = fields.get("column", ""), fields.get("value", "").strip()
+        column = fields.get("column", "")
+        value = fields.get("value", "").strip()
         errors = _faults_of_correction(column, value)
         if errors:
             return _case_page(settings, session, case, errors=errors, values=fields)

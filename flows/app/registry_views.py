@@ -202,6 +202,9 @@ def verdict_cell(evaluation: Record | None) -> Cell:
         return lack("not evaluated")
     verdict = str(evaluation.content.get("verdict"))
     kind, text = VERDICTS.get(verdict, ("unknown", "unknown"))
+    if evaluation.content.get("unmet"):
+        kind = "unknown"
+        text = "Not accepted by the policy"
     symbol = GATE_STATUS[kind][0] if kind in GATE_STATUS else ""
     return Cell(text, (formats.moment(evaluation.when),), kind=kind, symbol=symbol)
 

@@ -112,15 +112,20 @@ def _show_error(request: Request, error: Exception) -> Response:
     """Show what is wrong with an address or an action, or what cannot be reached."""
     settings = settings_of(request)
     session = settings.sessions.of_cookie(request.cookies.get(COOKIE, ""))
-    status, title = 503, "It cannot be reached now"
+    status = 503
+    title = "It cannot be reached now"
     if isinstance(error, GateRefused):
-        status, title = 409, "Refused"
+        status = 409
+        title = "Refused"
     elif isinstance(error, Busy):
-        status, title = 409, "Not now"
+        status = 409
+        title = "Not now"
     elif isinstance(error, InputError):
-        status, title = 404, "Not here"
+        status = 404
+        title = "Not here"
         if request.method == "POST":
-            status, title = 400, "Nothing was changed"
+            status = 400
+            title = "Nothing was changed"
     text = without_secrets(str(error))
     # a message may begin with the name of a model or a job, which stays as it is
     if text.startswith(BEGINNINGS):
@@ -170,7 +175,8 @@ def _add_sign_in(app: FastAPI) -> None:
     @app.post("/sign-in")
     def by_password(request: Request, settings: In, fields: Fields) -> Response:
         """Begin the session of a name and a password."""
-        name, password = fields.get("name", ""), fields.get("password", "")
+        name = fields.get("name", "")
+        password = fields.get("password", "")
         address = request.client.host if request.client else ""
         try:
             cookie = settings.sessions.by_password(name, password, address)
@@ -358,7 +364,8 @@ def _choice(screen: views.Screen, name: str, first: str = "", second: str = "") 
     """A screen with the form that chooses two versions, which begins with the newest ones."""
     numbers = screen.versions
     if not first and len(numbers) > 1:
-        first, second = numbers[1], numbers[0]
+        first = numbers[1]
+        second = numbers[0]
     return {
         "screen": screen,
         "numbers": numbers,

@@ -43,6 +43,7 @@ from evenhand.flows.app.web import (
     guard,
     message_page,
     notice_of,
+    places_of,
     render,
     require,
     require_own_form,
@@ -67,6 +68,7 @@ def build_app(settings: AppSettings) -> FastAPI:
     """Return the app of one registry and one store."""
     app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
     app.state.settings = settings
+    app.state.places = places_of(settings)
     app.state.models = OpenModels(settings.store)
     app.state.agents = OpenAgents(settings.registry)
     app.state.runner = JobRunner(settings.store.url)

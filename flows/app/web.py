@@ -28,6 +28,7 @@ from evenhand.flows.app.people import Person
 from evenhand.flows.app.proxy import SECRET_HEADER, Proxy
 from evenhand.flows.app.sessions import COOKIE, Session, Sessions
 from evenhand.tasks.cases.case_store import CaseStore
+from evenhand.tasks.errors import NotCarriedOut
 from evenhand.tasks.execution.store import Store
 from evenhand.tasks.pages.build import template_environment
 from evenhand.tasks.registry.bundle import NAME
@@ -39,6 +40,7 @@ MOST_BODY = 16 * 1024
 LARGEST_BODIES = {"/audit": MOST_BYTES + MOST_BODY}
 MOST_FIELDS = 500
 BODY_S = 10.0
+SQLITE = "sqlite:///"
 # What a person reads after an action; the address names it, and nothing else of the address shows.
 NOTICES = {
     "approve": "Your approval is recorded.",
@@ -257,6 +259,30 @@ def settings_of(request: Request) -> AppSettings:
     return settings
 
 
+def places_of(settings: AppSettings) -> dict[str, Path]:
+    """The folder of the store and the file of the registry, as far as they are on this machine and
+    exist.
+    """
+    places = {}
+    if settings.store.is_local:
+        places["store"] = settings.store.local
+    if settings.registry.startswith(SQLITE):
+        places["registry"] = Path(settings.registry.removeprefix(SQLITE))
+    return {name: path for name, path in places.items() if path.exists()}
+
+
+def _check_places(request: Request) -> None:
+    """Raise `NotCarriedOut` if the store or the registry has gone: an open file would still be
+    read, and a lost store would look like an empty one.
+    """
+    for name, path in request.app.state.places.items():
+        if not path.exists():
+            raise NotCarriedOut(
+                f"the {name} {path} is not there any more: put it back, or start the app again "
+                "with another one."
+            )
+
+
 def session_of(request: Request) -> Session:
     """The visitor's session, which goes on; raises `NotSignedIn` if there is none."""
     return _session_of(request, is_used=True)
@@ -280,6 +306,7 @@ def _session_of(request: Request, *, is_used: bool) -> Session:
             session = None
     if session is None:
         raise NotSignedIn(person)
+    _check_places(request)
     return session
 
 

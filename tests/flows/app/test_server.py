@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 from dataclasses import replace
 from html import unescape
 from pathlib import Path
@@ -99,6 +100,22 @@ def approver(bench: Any, two_versions: Done) -> Visitor:
 
 def chain_of(visitor: Visitor) -> Any:
     return history(visitor.settings.registry, MODEL)
+
+
+def test_a_lost_store_or_registry_is_named(shown: AppSettings, tmp_path: Path) -> None:
+    (tmp_path / "store").mkdir()
+    (tmp_path / "registry.db").touch()
+    registry = f"sqlite:///{tmp_path}/registry.db"
+    store = Store(str(tmp_path / "store"))
+    visitor = Visitor(replace(shown, store=store, registry=registry, sessions=Sessions({}, ANA)))
+    visitor.sign_in()
+    assert "This store has no run yet" in visitor.text("/runs")
+    (tmp_path / "registry.db").unlink()
+    assert f"The registry {tmp_path}/registry.db is not there any more" in visitor.text("/", 503)
+    assert not (tmp_path / "registry.db").exists()
+    (tmp_path / "registry.db").touch()
+    shutil.rmtree(tmp_path / "store")
+    assert f"The store {tmp_path}/store is not there any more" in visitor.text("/runs", 503)
 
 
 def test_models_and_their_versions_in_use_are_listed(visitor: Visitor) -> None:

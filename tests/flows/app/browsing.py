@@ -77,8 +77,13 @@ class Browser:
 
 
 @contextlib.contextmanager
-def browsing(store: Path, role: str = "owner", script: str = "") -> Iterator[Browser]:
-    """Serve the app of a store, and open it in a browser; `script` stands in for runs of jobs."""
+def browsing(
+    store: Path, role: str = "owner", script: str = "", *, logs: bool = True
+) -> Iterator[Browser]:
+    """Serve the app of a store, and open it in a browser; `script` stands in for runs of jobs.
+
+    `logs`: whether the browser keeps a log of its requests, which takes time.
+    """
     from selenium import webdriver
 
     listener = listen("127.0.0.1", 0)
@@ -101,13 +106,15 @@ def browsing(store: Path, role: str = "owner", script: str = "") -> Iterator[Bro
     options.binary_location = CHROMIUM or ""
     for argument in ("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"):
         options.add_argument(argument)
-    options.set_capability("goog:loggingPrefs", {"performance": "ALL"})
+    if logs:
+        options.set_capability("goog:loggingPrefs", {"performance": "ALL"})
     try:
         while not server.started:
             time.sleep(0.05)
         driver = webdriver.Chrome(options=options, service=webdriver.ChromeService(DRIVER))
         try:
-            driver.execute_cdp_cmd("Network.enable", {})
+            if logs:
+                driver.execute_cdp_cmd("Network.enable", {})
             driver.implicitly_wait(60)
             yield Browser(driver, settings, f"http://{host}")
         finally:

@@ -25,7 +25,7 @@ PHONE = 360
 def test_three_journeys_from_the_first_screen(bench: Any, two_versions: Done) -> None:
     two_versions.copied_to(bench.store)
     case = _one_case(bench.store)
-    with browsing(bench.store) as browser:
+    with browsing(bench.store, logs=False) as browser:
         browser.resize(PHONE)
         _compare_refuse_approve_promote(browser)
         _correct_review_print(browser, case)

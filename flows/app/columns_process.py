@@ -26,6 +26,7 @@ def main() -> None:
     limit()
     from evenhand.tasks.errors import EvenhandError
 
+    document: dict[str, Any] = {}
     try:
         document = {"columns": described_columns(Path(sys.argv[1]))}
     except EvenhandError as error:

@@ -58,13 +58,13 @@ def comparison_screen(
     one = _evaluation(chain, first)
     other = _evaluation(chain, second)
     versions = (first, second)
+    paired: Paired | None = None
     try:
-        paired = pairs.of(one.content, other.content)
+        of_both = pairs.of(one.content, other.content)
+        lead = [_on_same_rows(of_both)]
+        paired = of_both
     except NotPaired as reason:
-        paired = None
         lead = [_not_paired(str(reason), name, versions)]
-    else:
-        lead = [_on_same_rows(paired)]
     tables = _tables(chain, one.content, other.content, paired, versions)
     lead += [sentence for sentence, _ in tables.values() if sentence]
     sections = [_versions(uri, chain, (one, other), versions)]
@@ -227,7 +227,7 @@ def _compared(
         # what may be chance is not counted
         if below:
             place = side
-    row = [
+    row: list[Value] = [
         metric_cell(metric),
         formats.number(first),
         formats.number(second),

@@ -104,7 +104,7 @@ def paired_differences(store: Store, first: Mapping[str, Any], second: Mapping[s
 
 def _artifacts_of_runs(store: Store) -> dict[str, Mapping[str, str]]:
     """The artifacts of each run, by the digest of the metrics that it wrote."""
-    by_metrics = {}
+    by_metrics: dict[str, Mapping[str, str]] = {}
     for entry in indexed_runs(store):
         verdict = entry["verdict"]
         artifacts = verdict.get("artifacts") if isinstance(verdict, dict) else None

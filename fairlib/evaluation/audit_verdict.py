@@ -17,15 +17,13 @@ from evenhand.fairlib.evaluation.group_tables import (
     ModelTables,
     left_out_words,
 )
+from evenhand.fairlib.outcome_words import is_participle
 
 FOUR_FIFTHS = 0.8
 """A smaller impact ratio counts as evidence of adverse impact (29 CFR 1607.4 D)."""
 
 EQUAL = 0.0005
 """A smaller difference of rates is printed as none."""
-
-PARTICIPLES = ("ed", "hired", "paid", "chosen", "taken", "sold", "given", "won", "sent", "let")
-"""Endings of words that follow "are": approved, hired."""
 
 AUXILIARY = re.compile(r"^(?:was|is|were|are|got|has been|have been) ", re.IGNORECASE)
 """Start of a column's name that "are" stands for: was hired, is approved."""
@@ -130,20 +128,15 @@ def outcome_words(column: str, label: str) -> str:
     word = label.strip().lower()
     spoken = column.replace("_", " ").strip()
     participle = AUXILIARY.sub("", spoken)
-    if word in YES and _is_participle(participle):
+    if word in YES and is_participle(participle):
         return f"are {participle}"
-    if word in NO and _is_participle(participle):
+    if word in NO and is_participle(participle):
         return f"are not {participle}"
     if word in YES + NO:
         return f"get “{spoken} = {label}”" if spoken else f"get the prediction {label}"
-    if _is_participle(word):
+    if is_participle(word):
         return f"are {label}"
     return f"get “{label}”"
-
-
-def _is_participle(text: str) -> bool:
-    words = text.lower().split()
-    return bool(words) and words[-1].isalpha() and words[-1].endswith(PARTICIPLES)
 
 
 def group_words(table: GroupTable, group: str) -> str:

@@ -22,6 +22,9 @@ from evenhand.fairlib.outcome_words import is_participle
 FOUR_FIFTHS = 0.8
 """A smaller impact ratio counts as evidence of adverse impact (29 CFR 1607.4 D)."""
 
+MOST_NUMBERS = 30
+"""Numbers of an attribute that may each be a group without a note."""
+
 EQUAL = 0.0005
 """A smaller difference of rates is printed as none."""
 
@@ -195,6 +198,8 @@ def sentences_of(
         sentences += _of_unnamed(table, target)
     for table in singles:
         sentences += _of_left_out(table, target, metrics)
+    for table in singles:
+        sentences += _of_numbers(table)
     if target is not None:
         sentences += _notes(target)
     return tuple(sentences)
@@ -438,6 +443,18 @@ def _of_left_out(table: GroupTable, target: Target | None, metrics: Sequence[str
         return []
     listed = left_out_words(groups, table.settings.unit)
     return [f"{NOT_COMPARED} {_spoken(table)}: {listed}."]
+
+
+def _of_numbers(table: GroupTable) -> list[str]:
+    """Advise ranges where every number of an attribute, such as an age, is a group of its own."""
+    values = [group[0] for group in table.grouping.values]
+    numbers = [value for value in values if isinstance(value, int | float | np.number)]
+    if len(numbers) <= MOST_NUMBERS:
+        return []
+    return [
+        f"{NOTE}each of the {len(numbers)} numbers of {_spoken(table)} is compared as a group: "
+        "pass ranges of them, such as those of `pandas.cut`."
+    ]
 
 
 def _notes(target: Target) -> list[str]:

@@ -89,7 +89,7 @@ def asked_row(margin: float, share: float) -> dict[str, Any]:
     return {"margin": margin, "selected": {"X1": share}, "x10_by_x9": [share, 0.0, 1.0]}
 
 
-@pytest.mark.parametrize(("chosen", "note"), [(2, ""), (1, " (the first 1 samples)")])
+@pytest.mark.parametrize(("chosen", "note"), [(2, ""), (1, " (sample 0)")])
 def test_chosen_margins_are_a_row_of_the_page(
     chosen: int, note: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -24,7 +24,12 @@ from evenhand.fairlib.methods.row_groups import fold_of_rows, joint_cells
 from evenhand.fairlib.preprocessing.counterfactuals import encoded_copies
 from evenhand.fairlib.tuning.unseen_rows import HalfChoice, unseen_quantiles
 from evenhand.tasks.classifier_training import HeldOut, control_learner
-from evenhand.tasks.decision_rules import calibrated_on, check_groups, chosen_rule
+from evenhand.tasks.decision_rules import (
+    calibrated_on,
+    calibration_for_share,
+    check_groups,
+    chosen_rule,
+)
 from evenhand.tasks.errors import InputError
 from evenhand.tasks.evaluating.control_names import BLIND, CONTROLS, MAJORITY
 from evenhand.tasks.evaluating.decisions import Decisions, acquire, bootstrap_settings
@@ -473,7 +478,8 @@ def decided(
         chosen = []
         try:
             if not _is_undecided(parameters, rule):
-                for rows, calibration in zip(held, calibrations, strict=True):
+                for rows, fitted in zip(held, calibrations, strict=True):
+                    calibration = calibration_for_share({**parameters, **rule}, rows, fitted)
                     by = _chosen(parameters, training, rule, rows, calibration)
                     chosen.append((calibration, by))
             results.append(_under(data, found, part, chosen))

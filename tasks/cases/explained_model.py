@@ -289,10 +289,12 @@ class ExplainedModel:
         by_column = dict(zip(self.encoder.groups_, reasons[place].tolist(), strict=True))
         principal = []
         for reason in principal_reasons(by_column) if adverse else []:
+            text, language = self.reason_text(reason.column, wanted.language)
             principal.append(
                 {
                     "column": reason.column,
-                    "text": self.reason_text(reason.column, wanted.language),
+                    "text": text,
+                    "language": language,
                     "value": self.shown(reason.column, person.values[reason.column]),
                     "contribution": reason.contribution,
                     "is_sensitive": self.contract.column(reason.column).role == "sensitive",
@@ -305,13 +307,15 @@ class ExplainedModel:
             "contributions": by_column,
         }
 
-    def reason_text(self, name: str, language: str) -> str:
-        """The text of a column's reason: the contract's, or else the column's name in words."""
+    def reason_text(self, name: str, language: str) -> tuple[str, str]:
+        """The text of a column's reason and its language: the contract's, or else the column's
+        name in words, of no language.
+        """
         texts = self.terms.get(name, {}).get("adverse_reason", {})
         for key in (language, primary(language), LANGUAGE):
             if key in texts:
-                return str(texts[key])
-        return self.spoken(name)
+                return str(texts[key]), key
+        return self.spoken(name), ""
 
     def lacks_texts(self, language: str) -> bool:
         """Whether the contract has texts of reasons, and none in a language."""

@@ -120,7 +120,7 @@ def _title(decision: Mapping[str, Any]) -> str:
     """The decision, such as ``credit: bad``; a value such as ``hired`` says it alone."""
     label = str(decision["label"]).replace("_", " ")
     shown = str(decision["shown"])
-    if label.lower() in (shown.lower(), shown.lower().removeprefix("not ")):
+    if shown.lower().removeprefix("not ").startswith(label.lower()):
         return shown
     return f"{label}: {shown}"
 

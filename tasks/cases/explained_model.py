@@ -29,6 +29,7 @@ from evenhand.fairlib.explanations.real_people import RealValues
 from evenhand.fairlib.explanations.recourse import Recourse, RecourseSearch
 from evenhand.fairlib.methods.decided import predictions_of
 from evenhand.fairlib.methods.reasons import mean_row
+from evenhand.fairlib.outcome_words import decision_words
 from evenhand.tasks.cases.letter_texts import primary
 from evenhand.tasks.errors import InputError
 from evenhand.tasks.filtering.checks import check_features
@@ -232,9 +233,9 @@ class ExplainedModel:
         return {
             "label": self.label.name,
             "value": value,
-            "shown": self.shown(self.label.name, value),
+            "shown": self.shown_decision(value),
             "favourable": not self.is_adverse(positive),
-            "favourable_outcome": self.shown(self.label.name, outcome["favourable"]),
+            "favourable_outcome": self.shown_decision(outcome["favourable"]),
             "favourable_is_stated": outcome["stated"],
             "probability_of_positive": probability,
             "probability_bits": float(probability).hex(),
@@ -504,6 +505,16 @@ class ExplainedModel:
     def spoken(self, name: str) -> str:
         """The name of a column in words."""
         return str(spoken(name.replace("-", " ")))
+
+    def shown_decision(self, value: Any) -> str:
+        """A label as people read it: the contract's name, or else ``rejected`` and ``not rejected``
+        for 1 and 0.
+        """
+        if value is None:
+            return "missing"
+        text = value_text(value)
+        named = self.names.get(self.label.name, {}).get(text)
+        return named or decision_words(self.label.name, text)
 
     def shown(self, name: str, value: Any) -> str:
         """A value as people read it, by the contract's names of values."""

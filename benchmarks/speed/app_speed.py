@@ -30,7 +30,6 @@ from benchmarks.speed.trust_cost import NAME, RUN, copy_versions, evenhand
 
 READERS = 50
 ASKED_EACH = 4
-PEOPLE = 400
 
 
 def main() -> None:
@@ -123,13 +122,11 @@ def addresses(versions: int, case: str) -> dict[str, str]:
 
 
 def make_cases_of(folder: Path) -> str:
-    """Write case files of the adverse decisions about some people; return one of them."""
-    from evenhand.fairlib.datasets.generated import make_hiring
+    """Write case files of the adverse decisions about the run's table; return one of them."""
     from evenhand.flows.case import CaseOptions, case_store, make_cases
     from evenhand.tasks.execution.store import Store
 
-    table = folder / "people.parquet"
-    make_hiring(PEOPLE, seed=1).to_parquet(table)
+    (table,) = (folder / "artifacts" / "raw").glob("*.parquet")
     store = Store(str(folder))
     options = CaseOptions(model=f"models:/{NAME}/1", rows=str(table), proofs=False, recourse=False)
     (*_, made) = make_cases(options, store, case_store(store))

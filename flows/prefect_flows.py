@@ -33,20 +33,12 @@ from prefect.task_runners import TaskRunner, ThreadPoolTaskRunner  # noqa: E402
 
 from evenhand.fairlib.catalogue import title  # noqa: E402
 from evenhand.fairlib.escaping import markdown_code, markdown_text, plain_texts  # noqa: E402
-from evenhand.flows import evaluate as evaluation  # noqa: E402
-from evenhand.flows import monitor as monitoring  # noqa: E402
-from evenhand.flows import run as retraining  # noqa: E402
-from evenhand.flows import sweep as sweeping  # noqa: E402
-from evenhand.flows import tune as tuning  # noqa: E402
 from evenhand.flows.engine import Verdict, new_run_id, write_verdict  # noqa: E402
 from evenhand.flows.job_file import load_job  # noqa: E402
 from evenhand.flows.prefect_engine import HOUR_S, TASK, PrefectEngine, open_store  # noqa: E402
 from evenhand.flows.resolved_job import resolve  # noqa: E402
-from evenhand.flows.run import up_to_date  # noqa: E402
 from evenhand.flows.run_events import emit, links, log_lines, outcome, refusal_of  # noqa: E402
-from evenhand.flows.sweep import Grid, PointResult, make_grid  # noqa: E402
-from evenhand.flows.tune_plan import make_plan  # noqa: E402
-from evenhand.flows.workers import make_pool  # noqa: E402
+from evenhand.flows.unchanged import up_to_date  # noqa: E402
 from evenhand.tasks.errors import (  # noqa: E402
     InputError,
     NotCarriedOut,
@@ -55,8 +47,11 @@ from evenhand.tasks.errors import (  # noqa: E402
 from evenhand.tasks.execution.step import report_progress  # noqa: E402
 from evenhand.tasks.execution.store import Store  # noqa: E402
 
+# A flow imports the module of its verb when it runs: most runs on a schedule are retrainings, and
+# most of those have nothing to do.
 if TYPE_CHECKING:
     from evenhand.flows.file_runs import FilesPlan
+    from evenhand.flows.sweep import Grid, PointResult
 
 FLOW: dict[str, Any] = {"validate_parameters": True, "persist_result": False, "log_prints": False}
 
@@ -209,6 +204,8 @@ def retrain(
             _conclude(unchanged)
             emit(unchanged, resolved.model_name)
             return unchanged.to_dict()
+    from evenhand.flows import run as retraining
+
     verdict = retraining.execute(resolved, opened, name, engine)
     emit(verdict, resolved.model_name)
     model = verdict.model
@@ -247,6 +244,8 @@ def evaluate(
     `InputError` if model, data or gates are wrong, `NotCarriedOut` if something outside failed: the
     flow run then shows as failed.
     """
+    from evenhand.flows import evaluate as evaluation
+
     plan = evaluation.plan_evaluation(
         model, data, gates, baseline, overrides, contract, record=record
     )
@@ -286,6 +285,8 @@ def monitor(
     model, data or gates are wrong, `NotCarriedOut` if something outside failed: the flow run then
     shows as failed. A retraining of a table that has not changed does nothing.
     """
+    from evenhand.flows import monitor as monitoring
+
     plan = monitoring.plan_monitoring(model, data, gates, overrides)
     opened = open_store(store)
     name = run_id or new_run_id(plan.run_name)
@@ -322,7 +323,7 @@ def _start(deployment: str, store: Store, verdict: Verdict) -> None:
 @task(name="files", task_run_name="{plan.verb}-files", tags={"evenhand"}, **TASK)
 def judge_files(plan: FilesPlan, store_url: str, run_id: str, keep_idle: bool) -> Verdict:
     """Filter or predict all files, in threads of this process or on Dask."""
-    from evenhand.flows import file_runs  # lazily, here and below: it imports scikit-learn
+    from evenhand.flows import file_runs
 
     reporter = report_progress(plan.verb, prefect=True)
     verdict = file_runs.execute(plan, Store(store_url), run_id, reporter, keep_idle=keep_idle)
@@ -418,6 +419,8 @@ def predict_flow(
 @task(name="sweep-point", task_run_name="{label}", tags={"evenhand", "sweep"}, **TASK)
 def run_in_worker(label: str, point: Any, store_url: str, pool: Any) -> Any:
     """Run a point of a grid up to its gates, in a free worker."""
+    from evenhand.flows import sweep as sweeping
+
     result = sweeping.in_worker(pool, point, store_url)
     if result.status == "failed":
         # a failed state with the result, so that the task shows as failed
@@ -427,6 +430,9 @@ def run_in_worker(label: str, point: Any, store_url: str, pool: Any) -> Any:
 
 def run_points(grid: Grid, store_url: str) -> list[PointResult]:
     """Run every point of a grid as a task; return the results in order."""
+    from evenhand.flows import sweep as sweeping
+    from evenhand.flows.workers import make_pool
+
     pool = make_pool(grid.job.sweep, len(grid.points))
     runner: TaskRunner[Any] = ThreadPoolTaskRunner(max_workers=pool.size)
     shared = {"store_url": store_url, "pool": pool}
@@ -442,6 +448,8 @@ def run_points(grid: Grid, store_url: str) -> list[PointResult]:
 
 def _result(future: Any) -> PointResult:
     """Return a point's result; a task without one is a failed point."""
+    from evenhand.flows.sweep import PointResult
+
     try:
         result = future.result(raise_on_failure=False)
     except Exception as error:  # noqa: BLE001 - each runner has its own exceptions
@@ -471,7 +479,9 @@ def sweep(
     Returns the sweep's verdict. Raises `InputError` if the job or grid is wrong, `GateRefused` if a
     run failed: the flow run then shows as failed.
     """
-    grid = make_grid(job, over, seeds=seeds, overrides=overrides)
+    from evenhand.flows import sweep as sweeping
+
+    grid = sweeping.make_grid(job, over, seeds=seeds, overrides=overrides)
     opened = Store(store)
     name = run_id or new_run_id(grid.run_name)
     verdict = sweeping.execute(grid, opened, name, run_points)
@@ -516,6 +526,9 @@ def tune(
     nothing is within the limits: the flow run then shows as failed, and the job of the best
     compromise is written.
     """
+    from evenhand.flows import tune as tuning
+    from evenhand.flows.tune_plan import make_plan
+
     began = time.monotonic()
     if started is not None:
         began -= time.time() - started

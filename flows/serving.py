@@ -37,7 +37,7 @@ from evenhand.flows.job_file import load_job
 from evenhand.flows.metrics_server import Answer, MetricsServer
 from evenhand.flows.prefect_flows import name_of_run
 from evenhand.flows.resolved_job import resolve
-from evenhand.flows.run import find_unchanged, up_to_date
+from evenhand.flows.unchanged import find_unchanged, up_to_date
 from evenhand.tasks.errors import NotCarriedOut
 from evenhand.tasks.execution.store import Store
 from evenhand.tasks.registry.client import ADDRESSES

@@ -13,7 +13,7 @@ from evenhand.flows.checked_job import answer_by_code, method_traits
 from evenhand.flows.engine import DirectEngine
 from evenhand.flows.job_file import load_job
 from evenhand.flows.resolved_job import resolve
-from evenhand.flows.run import find_unchanged
+from evenhand.flows.unchanged import find_unchanged
 from evenhand.tasks.errors import InputError
 from evenhand.tasks.execution.store import Store
 from evenhand.tasks.registry import client

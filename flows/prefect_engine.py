@@ -100,7 +100,15 @@ def _step_task(name: str) -> Task[..., Any]:
     return run
 
 
-STEP_TASKS = {name: _step_task(name) for name in STEPS}
+class StepTasks(dict[str, Task[..., Any]]):
+    """The tasks of all steps by name, each made when it is first asked for."""
+
+    def __missing__(self, name: str) -> Task[..., Any]:
+        self[name] = _step_task(name)
+        return self[name]
+
+
+STEP_TASKS = StepTasks()
 
 
 def _worth_retrying(task: Any, task_run: Any, state: Any) -> bool:

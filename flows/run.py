@@ -12,7 +12,7 @@ from typing import Any
 import yaml
 
 from evenhand.data_contracts.favourable import favourable_in_words
-from evenhand.fairlib.preprocessing.sentences import MIN_SENTENCES, TFIDF, encoder_digest
+from evenhand.fairlib.methods.registry import TFIDF
 from evenhand.flows.engine import (
     EXIT_OF_VERDICT,
     Engine,
@@ -242,6 +242,8 @@ def prepare(resolved: ResolvedJob, steps: Steps) -> dict[str, str]:
     if has_text and job.text.tune_layers:
         tuning = {key: value for key, value in split.items() if key != "terms"}
         steps("tune_encoder", tuning, checked)
+        from evenhand.fairlib.preprocessing.sentences import encoder_digest
+
         tuned = encoder_folder(job, steps)
         split["text"] = {**split["text"], "encoder": tuned, "digest": encoder_digest(tuned)}
     steps("preprocess", split, checked)
@@ -267,6 +269,8 @@ def encoder_folder(job: Job, steps: Steps) -> str:
 
 def text_parameters(job: Job) -> dict[str, Any]:
     """Return the encoder of sentences, with the digest of its weights, and the lists of terms."""
+    from evenhand.fairlib.preprocessing.sentences import MIN_SENTENCES, encoder_digest
+
     text: dict[str, Any] = job.text.model_dump()
     if job.text.encoder != TFIDF:
         with input_errors("text.encoder: "):

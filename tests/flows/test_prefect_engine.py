@@ -69,10 +69,10 @@ def started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, away: int) -> tuple
 def test_a_flow_run_is_named_by_its_job_and_its_table(
     monkeypatch: pytest.MonkeyPatch, parameters: dict[str, Any], name: str
 ) -> None:
-    from evenhand.flows import prefect_flows
+    from evenhand.flows import flow_records
 
-    monkeypatch.setattr(prefect_flows.flow_run, "parameters", parameters, raising=False)
-    found = prefect_flows.run_name()
+    monkeypatch.setattr(flow_records.flow_run, "parameters", parameters, raising=False)
+    found = flow_records.run_name()
     assert name in found
     assert "/" not in found
     assert "secret" not in found

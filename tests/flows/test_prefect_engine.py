@@ -4,6 +4,8 @@ task.
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -76,3 +78,14 @@ def test_a_flow_run_is_named_by_its_job_and_its_table(
     assert name in found
     assert "/" not in found
     assert "secret" not in found
+
+
+# a process of its own, in which nothing is imported yet
+@pytest.mark.long
+def test_the_flow_of_a_retraining_imports_no_numeric_library() -> None:
+    """Prefect's own imports are what remains of a scheduled run with nothing to do."""
+    code = "import sys, evenhand.flows.prefect_flows; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    heavy = {"mlflow", "numpy", "pandas", "pyarrow", "requests", "scipy", "sqlalchemy", "xgboost"}
+    assert heavy & set(done.stdout.split()) == set()
+    assert "evenhand.flows.other_flows" not in done.stdout.split()

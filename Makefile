@@ -28,7 +28,8 @@ test-lowest:
 	$(PYTHON) -m venv $(VENV)-lowest
 	$(VENV)-lowest/bin/python -m pip install -qq --disable-pip-version-check 'uv>=0.9'
 	$(VENV)-lowest/bin/uv pip install -q --python $(VENV)-lowest --resolution lowest-direct -e .
-	$(VENV)-lowest/bin/uv pip install -q --python $(VENV)-lowest pytest pytest-xdist hypothesis cvxpy fairlearn
+	$(VENV)-lowest/bin/uv pip install -q --python $(VENV)-lowest pytest pytest-xdist hypothesis cvxpy fairlearn \
+		skops aif360 polars
 	$(VENV)-lowest/bin/evenhand run hiring-gbdt --direct --store $(VENV)-lowest/store
 	# indirect dependencies are the newest, which warn where old direct ones use them
 	$(VENV)-lowest/bin/python -m pytest -W default -n $(TEST_WORKERS) --dist worksteal tests/fairlib tests/data_contracts
@@ -106,7 +107,7 @@ bench: $(VENV)/.installed-dev
 
 # The five papers' tables and figures at their printed settings, and docs/papers/: about a day on two cores, most of
 # it DADI's figure 2 (PAPERS="budro faias" runs these alone). It goes on where an earlier call ended, and leaves out
-# tables that are neither in EVENHAND_DATA nor to be downloaded.
+# tables that are neither in EVENHAND_DATA nor to be downloaded. PAPERS="--minutes 60" ends it after an hour.
 papers: $(VENV)/.installed-dev
 	$(BIN)/python -m benchmarks.reproductions.papers $(PAPERS)
 

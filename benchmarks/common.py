@@ -22,6 +22,7 @@ from evenhand.flows.resolved_job import ResolvedJob, resolve
 from evenhand.flows.run import run_to_gate
 from evenhand.tasks.execution.fingerprint import git_state, library_versions
 from evenhand.tasks.execution.store import Store
+from evenhand.tasks.sources.fetching import fetch_source
 
 RESULTS = Path(__file__).parent / "results"
 DOCS = Path(__file__).parent.parent / "docs"
@@ -132,6 +133,16 @@ def run_unpublished(store: Store, job: str, overrides: Sequence[str]) -> tuple[R
     steps = Steps(store, DirectEngine(store))
     run_to_gate(resolved, steps)
     return resolved, steps
+
+
+def raw_files(table: str) -> dict[str, Path]:
+    """Return the publisher's files of a known table by name.
+
+    Absent ones are downloaded. An `InputError` names a file that cannot be had, or is damaged.
+    """
+    store = Store(os.environ.get("EVENHAND_STORE"))
+    handles = fetch_source(store, {"name": table})
+    return {name: Path(handle.uri) for name, handle in handles.items()}
 
 
 def log(*words: Any) -> None:

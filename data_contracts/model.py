@@ -17,6 +17,8 @@ from evenhand.data_contracts.errors import ContractError, did_you_mean
 MOST_CLASSES = 100
 # How the descriptions of contracts begin that `init` wrote.
 INFERRED = "Inferred from a table of "
+# How `init` describes a column of them.
+SAMPLING_WEIGHT = "a sampling weight"
 
 
 @dataclass(frozen=True)
@@ -280,6 +282,15 @@ class Contract:
             return self
         columns = tuple(replace(column, other=None) for column in self.columns)
         return replace(self, columns=columns)
+
+    @property
+    def unused_weights(self) -> tuple[str, ...]:
+        """Names of ignored columns that `init` described as sampling weights."""
+        names = []
+        for column in self.columns:
+            if column.role == "ignore" and SAMPLING_WEIGHT in column.description:
+                names.append(column.name)
+        return tuple(names)
 
     @property
     def legitimate(self) -> tuple[str, ...]:

@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from evenhand.data_contracts.column import Column
+from evenhand.data_contracts.model import SAMPLING_WEIGHT
 from evenhand.data_contracts.orders import order_of
 from evenhand.data_contracts.values import Values, sample_rows, whole_numbers, words_of
 
@@ -72,6 +73,8 @@ _MEASURE = _words(
     """
 )
 _COUNTED = _words("n num no nb number count total times how")
+# Words between a measure and what it is of: years at a job, hours per week, distance to a store.
+_PREPOSITIONS = _words("at by for from in of on per since to until with")
 _WEIGHT = _words("fnlwgt finalwt pweight fweight aweight perwt hhwt wtfinl asecwt ipw wgt wght")
 _SAMPLING = _words(
     """
@@ -187,7 +190,7 @@ def _not_of_people(values: Values) -> str | None:
         if reason is not None:
             return reason
     if is_numeric and values.distinct > 10 and _is_weight(values):
-        return "a sampling weight: it says for how many people a row stands"
+        return f"{SAMPLING_WEIGHT}: it says for how many people a row stands"
     if values.distinct <= 20:
         return _split_reason(values)
     return None
@@ -347,6 +350,8 @@ def _coded(values: Values, outcome: Outcome | None) -> str | None:
             return "its name"
         return None
     is_counted = len(words) > 1 and words[0] in _COUNTED
+    if len(words) > 2 and words[0] in _MEASURE and words[1] in _PREPOSITIONS:
+        is_counted = True
     if words and words[-1] in _CODE and not is_counted:
         return "its name says so"
     if is_counted or not _MEASURE.isdisjoint(words) or _are_years(values, words):

@@ -20,7 +20,18 @@ _LOST_CREDIT = (
     "foreclos",
 )
 _UNPAID = ("breach", "late", "loss", "lost", "missed", "overdue", "repossess", "unpaid")
-_DENIED = ("declin", "denial", "denied", "deny", "refus", "reject", "revok", "turned down")
+_DENIED = (
+    "declin",
+    "denial",
+    "denied",
+    "deny",
+    "refus",
+    "reject",
+    "revok",
+    "turned down",
+    "unapprov",
+    "waitlist",
+)
 _WITHDRAWN = ("cut", "reduced", "stopped", "withheld")
 _SUSPECTED = ("audit", "flagged", "inspect", "investigat", "suspect")
 _UNSUITED = ("disqualif", "ineligible", "poor", "redundan", "unfit", "unsuccess", "unsuitable")
@@ -30,6 +41,8 @@ _FAILED = ("bad", "fail", "failed", "failure", "fails", "toxic", "withdrawn")
 _CRIME = ("arrest", "convict", "detain", "fraud", "guilty", "incarcerat", "jail", "prison")
 _REPEATED = ("offend", "readmi", "rearrest", "recid", "reoffen", "sanction", "violat")
 _HARM = ("adverse", "dead", "death", "died", "harmed", "high risk", "injur", "mortality", "risky")
+_ILLNESS = ("complication", "disease", "hospitali", "illness", "infect", "relaps", "sick", "stroke")
+_PENALTY = ("penalt", "punish")
 _GERMAN_ADVERSE = (
     "abgelehnt",
     "ablehnung",
@@ -38,6 +51,11 @@ _GERMAN_ADVERSE = (
     "betrug",
     "gekuendigt",
     "gekündigt",
+    "krank",
+    "kreditausfall",
+    "kuendigung",
+    "kündigung",
+    "strafe",
 )
 _GERMAN_DEFAULT = ("rückfall", "zahlungsausfall", "schlecht")
 _FRENCH_ADVERSE = ("refusé", "rejeté")
@@ -56,6 +74,8 @@ ADVERSE = (
     *_CRIME,
     *_REPEATED,
     *_HARM,
+    *_ILLNESS,
+    *_PENALTY,
     *_GERMAN_ADVERSE,
     *_GERMAN_DEFAULT,
     *_FRENCH_ADVERSE,
@@ -108,6 +128,10 @@ NEGATIONS = {
     "non",
     "never",
     "without",
+    "avoided",
+    "averted",
+    "overturned",
+    "reversed",
     "kein",
     "keine",
     "nicht",

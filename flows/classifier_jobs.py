@@ -463,6 +463,11 @@ def train_and_measure(resolved: CheckedJob, steps: Steps) -> Measured:
     label = resolved.contract.label
     if not label.classes and not label.states_favourable:
         notes.append(favourable_not_stated(label))
+    for weight in resolved.contract.unused_weights:
+        notes.append(
+            f"all figures are of rows: the column {weight} reads as a sampling weight and is not "
+            "used, so that they may differ from those of the people for whom the rows stand"
+        )
     return Measured(steps.output("evaluate", "metrics"), proxy=proxy, notes=notes)
 
 
@@ -583,8 +588,9 @@ def _attack(resolved: CheckedJob, steps: Steps, train: Artifact) -> None:
 def _notes(steps: Steps) -> list[str]:
     """Return sentences on the choices that depended on the data, and on memorisation."""
     notes = list(steps.facts("preprocess").get("notes", []))
-    if steps.facts("membership").get("warning"):
-        notes.append(steps.facts("membership")["warning"])
+    for step in ("decide", "membership"):
+        if steps.facts(step).get("warning"):
+            notes.append(steps.facts(step)["warning"])
     unlearned = steps.facts("fair_metric").get("unlearned")
     if unlearned:
         notes.append(

@@ -511,13 +511,14 @@ def _record(verdict: Verdict, evaluation: Evaluation) -> Record:
     if holdout:
         raw = pq.read_table(steps.store.fetch(steps.output("ingest", "raw")))
         content["holdout"] = digest_of_rows(raw, holdout["salt"])
+    unmet = unmet_terms(policy, content) if policy else None
+    content["unmet"] = unmet
     with registry_client(uri) as client:
         record = record_evaluation(client, model.name, model.version, content)
         if policy is not None:
             leave_policy_traces(client, read_chain(client, model.name), model.version)
     if training_overlap.note:
         verdict.notes.append(training_overlap.note)
-    unmet = unmet_terms(policy, content) if policy else None
     if unmet is not None:
         verdict.notes.append(f"the policy does not accept this evaluation: {unmet}")
         if verdict.exit_code == 0:

@@ -125,7 +125,8 @@ class Interview:
         sentences = []
         aucs = model.feature_report_["groups"].get(name, {})
         attributes = " and ".join(model.attributes_)
-        reveals, helps = aucs.get("adversary_auc"), aucs.get("classifier_auc")
+        reveals = aucs.get("adversary_auc")
+        helps = aucs.get("classifier_auc")
         if reveals is not None:
             sentences.append(
                 f"What it reveals: this answer alone predicts {attributes} with AUC {reveals:.2f}, "

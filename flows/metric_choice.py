@@ -15,8 +15,9 @@ import pyarrow as pa
 from evenhand.data_contracts.arrow import group_labels
 from evenhand.data_contracts.model import Contract
 from evenhand.fairlib.distances.attribute_leak import MOST_ROWS, AttributeLeak, attribute_leak
-from evenhand.fairlib.distances.group_readers import LEAST_TRAINING, MISSING_GROUPS
+from evenhand.fairlib.distances.group_readers import LEAST_TRAINING
 from evenhand.fairlib.distances.metric_evidence import is_clear
+from evenhand.fairlib.evaluation.group_selection import MISSING_GROUPS
 from evenhand.fairlib.execution import generator, sample_rows
 from evenhand.fairlib.methods.registry import MethodSpec
 from evenhand.fairlib.preprocessing.encoder import TableEncoder

@@ -16,10 +16,13 @@ from pathlib import Path
 
 # Seconds after the end of the time at which a command that still runs is ended.
 GRACE_S = 1.0
-# On a busy machine it is ended earlier, by so many times as long as its thread waits for the
-# processor, but by no more than that. The thread looks at the clock every so many seconds.
+# On a busy machine it is ended earlier: by so many times as long as its thread waits for the
+# processor, and by the time in which the machine gives it so many CPU seconds, as it takes to write
+# the job and to end the processes; but by no more than that. The thread looks at the clock every so
+# many seconds.
 EARLIER = 10.0
-MOST_EARLIER_S = 4.0
+ENDING_CPU_S = 0.5
+MOST_EARLIER_S = 5.0
 PAUSE_S = 0.25
 
 
@@ -79,7 +82,8 @@ class Deadline:
         lateness_s = 0.0
         while True:
             began = time.monotonic()
-            left_s = self._end - min(EARLIER * lateness_s, MOST_EARLIER_S) - began
+            earlier_s = max(EARLIER * lateness_s, ENDING_CPU_S * slowness_of_process())
+            left_s = self._end - min(earlier_s, MOST_EARLIER_S) - began
             if left_s <= 0.0:
                 break
             pause_s = min(PAUSE_S, left_s)
@@ -113,6 +117,26 @@ class Deadline:
                         os.kill(process.pid, signal.SIGKILL)
         finally:
             os._exit(exit_code)
+
+
+def slowness_of_process() -> float:
+    """Return how many seconds one CPU second of this process took so far, while it wanted to
+    compute; 1 where that is not known.
+    """
+    computed_ns = 0
+    waited_ns = 0
+    try:
+        for thread in os.listdir("/proc/self/task"):
+            content = Path(f"/proc/self/task/{thread}/schedstat").read_text()
+            computed, waited, _ = map(int, content.split())
+            computed_ns += computed
+            waited_ns += waited
+    except (OSError, ValueError):
+        # not on Linux, or a thread has just ended
+        return 1.0
+    if computed_ns == 0:
+        return 1.0
+    return 1.0 + waited_ns / computed_ns
 
 
 UNPLANNED = (

@@ -9,7 +9,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -62,7 +62,7 @@ class Learner:
     """A method with its arguments, and what its ``fit`` takes in addition to X and y.
 
     `groups` are the sensitive groups of every row, `copies` the counterfactual copies of all rows,
-    and `weights` the weights of all rows.
+    and `weights` the weights of all rows. `attributes` are set on the method before its ``fit``.
     """
 
     spec: MethodSpec
@@ -70,6 +70,8 @@ class Learner:
     groups: Mapping[str, NDArray[Any]] = field(default_factory=dict)
     copies: Sequence[Float32] | None = None
     weights: Float | None = None
+    # attributes that are set before ``fit``
+    attributes: Mapping[str, Any] = field(default_factory=dict)
 
     def fit(
         self,
@@ -102,10 +104,7 @@ class Learner:
             feature_groups = sorted(data.groups.items(), key=lambda group: group[1])
             options["feature_groups"] = dict(feature_groups)
         groups = {name: values[chosen] for name, values in self.groups.items()}
-        model: Any = self.build()
-        model.people = None
-        if data.people is not None:
-            model.people = data.people[chosen]
+        model = self._unfitted(data, chosen)
         try:
             model.fit(X, data.y[chosen], sensitive_features=groups, callback=progress, **options)
         except FloatingPointError as error:
@@ -116,6 +115,16 @@ class Learner:
                 reason = f"failed with the bins of trees in files ({error}): run again."
                 raise NotCarriedOut(f"training with {self.spec.name} {reason}") from None
             raise InputError(f"method {self.spec.name}: {error}") from None
+        return model
+
+    def _unfitted(self, data: Dataset, chosen: Any) -> Any:
+        """The method with the attributes that are set before ``fit``."""
+        model: Any = self.build()
+        model.people = None
+        if data.people is not None:
+            model.people = data.people[chosen]
+        for name, value in self.attributes.items():
+            setattr(model, name, value)
         return model
 
     def held_out(
@@ -221,6 +230,49 @@ def positive_probability(model: Any, X: Float32) -> Float:
 ALLOWED_LOSS = 0.02
 # Strengths that are tried, as multiples of the default.
 TRIED = (1.0, 0.1, 0.01)
+# A training is given up only after so many steps. The latest loss is the mean of so many steps; it
+# is compared with the same mean so many steps before.
+LEAST_STEPS = 2000
+LATEST = 500
+BEFORE = 1000
+# Later falls of the loss, as multiples of the last one: as if each were two thirds of the one
+# before.
+FALLS_TO_COME = 2.0
+
+
+@dataclass
+class GivesUp:
+    """Decides during a training that its strength will cost too much, to set as ``judge``.
+
+    The loss of balanced accuracy falls while a network trains, less and less. The training ends
+    where the loss would stay above what is allowed even if it fell by ``FALLS_TO_COME`` times what
+    it fell in the last ``BEFORE`` steps.
+    """
+
+    plain: HeldOut
+    labels: Int
+    # step and loss of every evaluation
+    losses: list[list[float]] = field(default_factory=list)
+    gave_up: bool = False
+
+    def __call__(self, step: int, rows: Int, probability: Float) -> bool:
+        """Judge by validation rows at some positions and their probabilities, shape (m, K)."""
+        held = HeldOut(rows, self.labels[rows], probability[:, 1], 0.0)
+        lost, error = balanced_accuracy_lost(held, self.plain)
+        self.losses.append([float(step), lost])
+        self.gave_up = self.decide(error)
+        return self.gave_up
+
+    def decide(self, error: float) -> bool:
+        """Whether the loss would stay too high, for the standard error of the last one."""
+        steps, losses = np.array(self.losses).T
+        if steps[-1] < LEAST_STEPS:
+            return False
+        latest = float(losses[steps > steps[-1] - LATEST].mean())
+        end = steps[-1] - BEFORE
+        before = float(losses[(steps > end - LATEST) & (steps <= end)].mean())
+        fall = max(before - latest, 0.0)
+        return latest - FALLS_TO_COME * fall > max(ALLOWED_LOSS, error)
 
 
 def fit_useful(
@@ -239,6 +291,9 @@ def fit_useful(
     more than the standard error of the difference. If all of ``TRIED`` cost too much, the strongest
     is kept that costs no more than the cheapest and its standard error.
 
+    A network is given up as soon as its strength is seen to cost too much, and the network of the
+    next strength begins with its weights.
+
     Returns the model, its held-out rows and facts: ``parameter``, ``default`` and ``used``
     strength, the balanced accuracy ``lost`` by it, whether that is ``allowed``, and of all that
     were ``tried`` the ``strength``, ``lost`` and ``standard_error``.
@@ -246,7 +301,7 @@ def fit_useful(
     name = learner.spec.strength[0]
     default = inspect.signature(method_class(learner.spec.name).__init__).parameters[name].default
     tried: list[dict[str, float]] = []
-    attempts: list[tuple[Method, HeldOut]] = []
+    attempts: list[_Attempt] = []
     for number, share in enumerate(TRIED):
 
         def report(
@@ -254,13 +309,19 @@ def fit_useful(
         ) -> None:
             progress(before * total + done, (before + 1) * total, values)
 
-        attempt = learner.changed(**{name: default * share})
         folder = None
         if checkpoint is not None:
             folder = checkpoint / f"strength-{number}"
+        judge = None
+        if share != TRIED[-1]:
+            judge = GivesUp(plain, data.y)
+        start = attempts[-1].model if attempts else None
+        attempt = learner.changed(**{name: default * share})
+        attempt = replace(attempt, attributes={"judge": judge, "starts_from": start})
         model = attempt.fit(data, progress=report, checkpoint=folder)
         held = attempt.held_out(model, data, seed)
-        attempts.append((model, held))
+        given_up = judge is not None and judge.gave_up
+        attempts.append(_Attempt(attempt, model, held, given_up))
         lost, error = balanced_accuracy_lost(held, plain)
         tried.append({"strength": default * share, "lost": lost, "standard_error": error})
         if lost <= max(ALLOWED_LOSS, error):
@@ -280,8 +341,22 @@ def fit_useful(
         "lost": tried[choice]["lost"],
         "tried": tried,
     }
-    model, held = attempts[choice]
-    return model, held, used
+    chosen = attempts[choice]
+    if not chosen.given_up:
+        return chosen.model, chosen.held, used
+    # to its end, from where it was given up
+    rest = replace(chosen.learner, attributes={"starts_from": chosen.model})
+    model = rest.fit(data, progress=report)
+    return model, rest.held_out(model, data, seed), used
+
+
+class _Attempt(NamedTuple):
+    """A training of one strength."""
+
+    learner: Learner
+    model: Method
+    held: HeldOut
+    given_up: bool
 
 
 def balanced_accuracy_lost(held: HeldOut, plain: HeldOut) -> tuple[float, float]:

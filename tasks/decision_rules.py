@@ -11,8 +11,15 @@ import numpy as np
 
 from evenhand.fairlib.arrays import Float, Int, Str
 from evenhand.fairlib.execution import derive_seed
-from evenhand.fairlib.methods.calibration import fit_calibration
-from evenhand.fairlib.methods.decided import GroupRule, Rule, choose_threshold, decision_curve
+from evenhand.fairlib.methods.calibration import Calibration, fit_calibration
+from evenhand.fairlib.methods.decided import (
+    QUOTA_TOLERANCE,
+    GroupRule,
+    Rule,
+    choose_threshold,
+    decision_curve,
+    nearest_share,
+)
 from evenhand.tasks.classifier_training import HeldOut
 from evenhand.tasks.errors import InputError, input_errors
 
@@ -28,6 +35,7 @@ def decided_rule(
 ) -> tuple[Any, Rule, dict[str, Any]]:
     """Calibration, the rule of :func:`chosen_rule`, and a description of both without rows."""
     calibration, losses = calibrated_on(parameters, held)
+    calibration = calibration_for_share(parameters, held, calibration)
     rule = chosen_rule(parameters, held, calibration, groups)
     least = parameters.get("min_cell", MIN_CELL)
     content = {
@@ -37,6 +45,7 @@ def decided_rule(
         "losses": losses,
         "shift": held.shift,
         "rule": rule.to_json(),
+        "missed_share": missed_share(parameters, held, calibration),
         "curve": decision_curve(calibration(held.probability), held.label, min_cell=least),
     }
     return calibration, rule, content
@@ -69,6 +78,47 @@ def calibrated_on(parameters: Mapping[str, Any], held: HeldOut) -> tuple[Any, An
     """Calibration of the probabilities of held-out rows, and the losses that it was chosen by."""
     return fit_calibration(
         held.probability, held.label, parameters["calibration"], shift=held.shift
+    )
+
+
+def calibration_for_share(
+    parameters: Mapping[str, Any], held: HeldOut, calibration: Calibration
+) -> Calibration:
+    """The calibration, or a strictly increasing one where an isotonic regression that ``auto``
+    chose gives so many people the same probability that no threshold keeps the wanted share.
+    """
+    is_chosen = parameters["calibration"] == "auto" and calibration.kind == "isotonic"
+    if not is_chosen or missed_share(parameters, held, calibration) is None:
+        return calibration
+    increasing, _ = fit_calibration(
+        held.probability, held.label, shift=held.shift, is_increasing=True
+    )
+    return increasing
+
+
+def missed_share(
+    parameters: Mapping[str, Any], held: HeldOut, calibration: Calibration
+) -> dict[str, float] | None:
+    """The ``wanted`` share of positive decisions, and the ``nearest`` one of any threshold; None
+    where a threshold keeps it, or no share is wanted.
+    """
+    decision = parameters["decision"]
+    wanted = decision["rate"]
+    if wanted is None and decision["costs"] is None and decision["threshold"] == "observed":
+        wanted = float(held.label.mean())
+    if wanted is None or decision["equal"]:
+        return None
+    _, nearest = nearest_share(calibration(held.probability), wanted)
+    if abs(nearest - wanted) <= QUOTA_TOLERANCE + 1.0 / len(held.label):
+        return None
+    return {"wanted": wanted, "nearest": nearest}
+
+
+def share_warning(missed: Mapping[str, float]) -> str:
+    """Say that a share of :func:`missed_share` is not kept."""
+    return (
+        f"no threshold keeps the wanted share of {missed['wanted']:.1%} positive decisions: so "
+        f"many people have equal probabilities that the nearest share is {missed['nearest']:.1%}"
     )
 
 

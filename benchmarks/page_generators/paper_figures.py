@@ -18,7 +18,7 @@ from benchmarks.reproductions.printed_values import Measured, measured
 
 ABLATIONS = (
     *("faias", "faias, all selected", "faias, no sensitivity loss", "faias, neither"),
-    "faias, no class balance",
+    *("faias, no class balance", "faias, chosen threshold", "reweighing, at one half"),
 )
 
 
@@ -249,24 +249,37 @@ def dadi_features() -> Iterator[str]:
 
 
 def loans_table() -> Iterator[str]:
-    """Yield which features of the loans are asked, with and without the chosen margin."""
+    """Yield which features of the loans are asked: without a margin, and with chosen ones."""
     samples = read_result("dadi")["loans"]["result"]["seeds"]
-    margins = [row["margin"] for row in samples[0]["margins"]]
     features = list(samples[0]["margins"][0]["selected"])
     yield f"Share of the test people who are asked, means of {len(samples)} samples:\n"
     yield f"| margin | {' | '.join(features)} | X10 by X9 = 0 / 1 / 2 |"
     yield f"|---|{'---|' * (len(features) + 1)}"
-    for number, margin in enumerate(margins):
+    for number, margin in enumerate(row["margin"] for row in samples[0]["margins"][:2]):
         rows = [sample["margins"][number] for sample in samples]
-        shares = [statistics.fmean(row["selected"][name] for row in rows) for name in features]
-        by_category = [
-            statistics.fmean(row["x10_by_x9"][value] for row in rows) for value in range(3)
-        ]
-        texts = [f"{share:.2f}" for share in shares]
-        categories = " / ".join(f"{share:.2f}" for share in by_category)
         mark = f"{margin:g}" if margin == 0 else f"{margin:g} (chosen on samples 0 to 2)"
-        yield f"| {mark} | {' | '.join(texts)} | {categories} |"
+        yield _loans_row(mark, rows, features)
+    chosen = [sample for sample in samples if "chosen" in sample]
+    if chosen:
+        texts = ", ".join(f"{sample['chosen']:g}" for sample in chosen)
+        mark = f"chosen on the training people: {texts}"
+        if len(chosen) < len(samples):
+            mark += f" (the first {len(chosen)} samples)"
+        yield _loans_row(mark, [sample["margins"][2] for sample in chosen], features)
     yield ""
+    if chosen:
+        yield "The last margin is chosen for each sample by what the questions earn its training people, of"
+        yield "0, −.001, −.002, −.003, −.005 and −.01; the test people have no part in it.\n"
+
+
+def _loans_row(mark: str, rows: Sequence[Mapping[str, Any]], features: Sequence[str]) -> str:
+    texts = []
+    for name in features:
+        texts.append(f"{statistics.fmean(row['selected'][name] for row in rows):.2f}")
+    by_category = []
+    for value in range(3):
+        by_category.append(f"{statistics.fmean(row['x10_by_x9'][value] for row in rows):.2f}")
+    return f"| {mark} | {' | '.join(texts)} | {' / '.join(by_category)} |"
 
 
 def proxy_points(data: str) -> Callable[[], Iterator[str]]:

@@ -190,6 +190,8 @@ def index() -> str:
         "    make papers PAPERS=budro           # one paper",
         "    python -m benchmarks.reproductions.papers --list",
         "    python -m benchmarks.reproductions.papers budro --row 'german budro'",
+        "    python -m benchmarks.reproductions.papers budro --again     # restored rows, too",
+        "    python -m benchmarks.reproductions.papers --minutes 0       # what is missing",
     ]
     return shorten("\n".join(lines) + "\n")
 

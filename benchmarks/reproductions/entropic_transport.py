@@ -211,7 +211,7 @@ def half_trained(data: str) -> tuple[Float, Any, Float, float]:
     row = row_of("budro", f"{data} budro")
     store = Store(os.environ.get("EVENHAND_STORE"))
     changes = [*row.changes, "evaluate.draws=0", "evaluate.certified_people=20"]
-    resolved, run = run_unpublished(store, row.job, [*changes, "evaluate.proof_parts=null"])
+    resolved, run = run_unpublished(store, row.job, [*changes, "evaluate.proof_parts=none"])
     metric = load_metric(store.fetch(run.output("fair_metric", "metric")))
     train = read_dataset(store.fetch(run.output("preprocess", "train")))
     arguments = {**resolved.arguments, "n_jobs": 1, "random_state": 0}

@@ -10,7 +10,7 @@ from typing import Any
 
 from benchmarks.common import read_result
 from benchmarks.reproductions import paper_claims
-from benchmarks.reproductions.paper_results import measured_row, stored
+from benchmarks.reproductions.paper_results import entry_of, measured_row
 from benchmarks.reproductions.paper_rows import ROWS, PaperRow
 from benchmarks.reproductions.printed_values import (
     PRINTED,
@@ -70,21 +70,6 @@ def reason_of(paper: str, name: str) -> str:
         return ""
     reason: str = reasons()[paper][max(matching, key=len)]
     return reason
-
-
-def entry_of(paper: str, row: PaperRow) -> Mapping[str, Any] | None:
-    """Return the measured row; rows that equal a shipped job may stand in ``tables.json``."""
-    rows = stored(paper)["rows"]
-    if row.key in rows:
-        entry: Mapping[str, Any] = rows[row.key]
-        return entry
-    if row.key in stored("budro")["rows"] and paper == "sensei":
-        shared: Mapping[str, Any] = stored("budro")["rows"][row.key]
-        return shared
-    tables = read_result("tables").get("rows", {})
-    if not row.changes and row.job in tables:
-        return {"means": tables[row.job]["ours"], "splits": PRINTED_SPLITS, "origin": "tables"}
-    return None
 
 
 def rows_for(paper: str, data: str, name: str) -> list[PaperRow]:

@@ -456,17 +456,11 @@ def _ranks(values: Sequence[float]) -> list[float]:
     return ranks
 
 
-# The margin that the loans were measured with after a choice on the first three samples.
-UNCHOSEN_MARGIN = 0.0
-
-
 def loans() -> list[Mapping[str, Any]]:
     """Return the measured samples of the loans, without a margin."""
     samples = read_result("dadi")["loans"]["result"]["seeds"]
-    rows = []
-    for sample in samples:
-        rows += [row for row in sample["margins"] if row["margin"] == UNCHOSEN_MARGIN]
-    return rows
+    # the other margins are chosen ones, of which one may be 0, too
+    return [sample["margins"][0] for sample in samples]
 
 
 def _loans_share(names: Sequence[str]) -> Measured:

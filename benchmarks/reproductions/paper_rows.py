@@ -162,6 +162,17 @@ SENSEI_ROWS = (
         "shares of itself",
     ),
     PaperRow(
+        *("adult", "sensei", "adult-sensei"),
+        (
+            *("method.class_balance=0", "method.full_steps=2"),
+            *("method.perturbation_budget=0.1", "method.n_steps=3000"),
+            "method.multiplier_update=relative",
+        ),
+        variant="classes as they are, chosen budget",
+        differs="as the row with equal classes, but mini-batches have the class shares of the table",
+        splits=3,
+    ),
+    PaperRow(
         *("adult", "sensei", "adult-sensei", (), OUR_JOB),
         differs="mini-batches have the class shares of the table, and the search has no step in "
         "full space, so ε and λ are without effect",
@@ -199,6 +210,16 @@ FAIAS_METHODS: dict[str, tuple[tuple[str, ...], str, str]] = {
         ("method.class_balance=0",),
         OUR_JOB,
         "all people weigh the same in the loss: the paper mentions no weights",
+    ),
+    "faias, chosen threshold": (
+        ("decision.threshold=balanced",),
+        OUR_JOB,
+        "the threshold is chosen for balanced accuracy, as that of reweighing is",
+    ),
+    "reweighing, at one half": (
+        ("method=reweigh-logistic", "decision.threshold=0.5"),
+        OUR_JOB,
+        "the threshold is one half, as that of FAIAS is",
     ),
     "faias, neither": (
         ("method.initial_probability=1.0", "method.sensitivity_weight=0"),

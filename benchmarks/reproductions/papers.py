@@ -2,15 +2,21 @@
 
 ``python -m benchmarks.reproductions.papers [PAPER ...] [--row KEY ...] [--splits N]`` measures the
 splits that ``benchmarks/results/papers_PAPER.json`` lacks, so an interrupted command goes on where
-it ended. ``--list`` prints the keys. Papers: dadi, sensei, faias, budro, proxies. A table that is
-absent is reported in one line, and the other rows go on.
+it ended. ``--list`` prints the keys. Papers: dadi, sensei, faias, budro, proxies. Rows that are
+restored from an earlier commit count as measured; ``--again`` measures them, too, and keeps the
+earlier ones until the new ones have as many splits. A table that is absent or damaged, and a
+measurement that fails, is reported in one line, and the others go on. ``--minutes M`` begins
+nothing more after M minutes; with 0 it states what is missing, and writes the pages.
 """
 
 from __future__ import annotations
 
 import argparse
+import math
 import os
 import sys
+import time
+import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -35,16 +41,28 @@ from evenhand.tasks.execution.store import Store
 
 # What tells that a file of a table is not there, in the words of the library.
 WHERE = "set EVENHAND_DATA to the folder that has the publishers' files (docs/how-to/own-table.md)"
+# Exit codes: a table is absent or damaged; something else went wrong.
+ABSENT = 2
+FAILED = 1
 
 
 @dataclass(frozen=True)
 class Part:
-    """A figure that is measured by a command of its own."""
+    """A figure that is measured by a command of its own.
+
+    Attributes
+    ----------
+    name : str
+    result, key : str
+        The file of its results, and what that has when nothing is missing.
+    measure : callable
+        Gets the minutes that are left, which those of many hours keep.
+    """
 
     name: str
     result: str
     key: str
-    measure: Callable[[], None]
+    measure: Callable[[float], None]
 
     @property
     def is_done(self) -> bool:
@@ -53,30 +71,35 @@ class Part:
 
 
 def _proxies(name: str) -> Part:
-    return Part(f"proxies {name}", "proxies", name, lambda: proxies_paper.main([name]))
+    return Part(f"proxies {name}", "proxies", name, lambda _: proxies_paper.main([name]))
 
 
-def _households() -> None:
-    dadi_curve.main(["--table", "households"])
+def _agents(table: str) -> Callable[[float], None]:
+    return lambda minutes: dadi_curve.main(["--table", table, "--minutes", str(minutes)])
+
+
+def _terms(table: str) -> Callable[[float], None]:
+    return lambda _: unseen_terms.main(["--table", table])
 
 
 PARTS: dict[str, tuple[Part, ...]] = {
     "budro": (
-        Part("two clusters", "papers_surfaces", "budro", lambda: paper_surfaces.main(["budro"])),
-        Part("German differences", "papers_german", "whole", german_differences.main),
-        Part("table 10", "papers_times", "whole", lambda: paper_times.main([])),
-        Part("solvers", "papers_entropic", "whole", lambda: entropic_transport.main([])),
+        Part("two clusters", "papers_surfaces", "budro", lambda _: paper_surfaces.main(["budro"])),
+        Part("German differences", "papers_german", "whole", lambda _: german_differences.main()),
+        Part("table 10", "papers_times", "whole", lambda _: paper_times.main([])),
+        Part("solvers", "papers_entropic", "whole", lambda _: entropic_transport.main([])),
     ),
     "sensei": (
-        Part("surfaces", "papers_surfaces", "sensei", lambda: paper_surfaces.main(["sensei"])),
-        Part("budget", "papers_sensei_budget", "whole", sensei_budget.main),
-        Part("search", "inner_search", "adult", lambda: inner_search.main(["adult"])),
-        Part("terms", "unseen_terms", "whole", lambda: unseen_terms.main([])),
+        Part("surfaces", "papers_surfaces", "sensei", lambda _: paper_surfaces.main(["sensei"])),
+        Part("budget", "papers_sensei_budget", "whole", lambda _: sensei_budget.main()),
+        Part("search", "inner_search", "adult", lambda _: inner_search.main(["adult"])),
+        Part("terms", "unseen_terms", "whole", _terms("tweets")),
+        Part("terms of templates", "unseen_terms", "whole templates", _terms("templates")),
     ),
     "dadi": (
-        Part("loans", "dadi", "loans", lambda: dadi_paper.main(["loans"])),
-        Part("figure 2", "papers_dadi_printed", "whole", lambda: dadi_curve.main([])),
-        Part("households", "papers_dadi_households", "whole", _households),
+        Part("loans", "dadi", "loans", lambda _: dadi_paper.main(["loans"])),
+        Part("figure 2", "papers_dadi_printed", "whole", _agents("adult")),
+        Part("households", "papers_dadi_households", "whole", _agents("households")),
     ),
     "proxies": tuple(_proxies(name) for name in ("points", "curves", "shares", "compositions")),
 }
@@ -88,6 +111,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("papers", nargs="*", metavar="PAPER", help=", ".join(PAPERS))
     parser.add_argument("--row", nargs="*", help="keys of rows (--list prints them)")
     parser.add_argument("--splits", type=int, help="at most so many splits of a row")
+    parser.add_argument("--minutes", type=float, default=math.inf, help="begin no more after M")
+    parser.add_argument("--again", action="store_true", help="measure restored rows anew")
     parser.add_argument("--quick", action="store_true", help="run a few steps and keep nothing")
     parser.add_argument("--list", action="store_true", help="print the keys of all rows")
     chosen = parser.parse_args(arguments)
@@ -97,65 +122,121 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"no paper {unknown[0]!r}: {', '.join(PAPERS)}", file=sys.stderr)
         return 2
     if chosen.list:
-        for paper in papers:
-            for row in rows_of(paper):
-                print(f"{paper}: {row.key}: {splits_done(paper, row)} of {row.splits} splits")
+        _print_list(papers)
         return 0
     rows = {paper: _wanted(paper, chosen.row) for paper in papers}
     if chosen.row and not any(rows.values()):
         print(f"no row {chosen.row[0]!r}: --list prints the keys", file=sys.stderr)
         return 2
     code_state()
-    store = Store(os.environ.get("EVENHAND_STORE"))
-    absent: list[str] = []
+    run = Run(Store(os.environ.get("EVENHAND_STORE")), chosen.minutes, chosen.quick, chosen.again)
     for paper in papers:
         if not chosen.row and not chosen.quick:
-            _measure_parts(paper, absent)
+            run.measure_parts(paper)
         for number, row in enumerate(rows[paper]):
-            log(f"{paper}: row {number + 1} of {len(rows[paper])}: {row.key}")
-            _measure_row(store, paper, row, chosen.splits or row.splits, absent, chosen.quick)
+            if run.is_in_time:
+                log(f"{paper}: row {number + 1} of {len(rows[paper])}: {row.key}")
+            run.measure_row(paper, row, chosen.splits or row.splits)
     if not chosen.quick:
         paper_pages.main()
-    return 2 if absent else 0
+    return run.exit_code
+
+
+def _print_list(papers: Sequence[str]) -> None:
+    for paper in papers:
+        for row in rows_of(paper):
+            print(f"{paper}: {row.key}: {splits_done(paper, row)} of {row.splits} splits")
 
 
 def _wanted(paper: str, keys: Sequence[str] | None) -> list[PaperRow]:
     return [row for row in rows_of(paper) if not keys or row.key in keys]
 
 
-def _measure_row(
-    store: Store, paper: str, row: PaperRow, splits: int, absent: list[str], is_quick: bool
-) -> None:
-    """Measure the splits of a row that are missing, unless its table is absent."""
-    if row.data in absent:
-        return
-    first = 0 if is_quick else splits_done(paper, row)
-    for seed in range(first, 1 if is_quick else splits):
-        log(f"{paper}: {row.key}: split {seed + 1} of {splits}")
-        try:
-            values = measure_split(store, row, seed, is_quick=is_quick)
-        except (InputError, FileNotFoundError) as error:
-            absent.append(row.data)
-            log(f"{paper}: {row.data} is left out: {_one_line(error)}; {WHERE}")
+class Run:
+    """Measures rows and figures, and remembers what could not be measured.
+
+    Parameters
+    ----------
+    store
+        Where the runs are kept.
+    minutes
+        After so many nothing more begins.
+    is_quick
+        True: a few steps of one split, and nothing is kept.
+    is_again
+        True: restored rows count for nothing.
+    """
+
+    def __init__(
+        self, store: Store, minutes: float, is_quick: bool = False, is_again: bool = False
+    ) -> None:
+        self.store = store
+        self.end = time.monotonic() + 60 * minutes
+        self.is_quick = is_quick
+        self.is_again = is_again
+        self.absent: set[str] = set()
+        self.exit_code = 0
+
+    @property
+    def is_in_time(self) -> bool:
+        """Whether another measurement may begin."""
+        return time.monotonic() < self.end
+
+    def measure_row(self, paper: str, row: PaperRow, splits: int) -> None:
+        """Measure the splits of a row that are missing, unless its table is absent."""
+        if row.data in self.absent:
             return
-        if not is_quick:
-            add_split(paper, row, values)
+        first = splits_done(paper, row, is_again=self.is_again)
+        if self.is_quick:
+            first, splits = 0, 1
+        for seed in range(first, splits):
+            if not self.is_in_time:
+                log(f"{paper}: {row.key}: {splits - seed} of {splits} splits are missing")
+                return
+            log(f"{paper}: {row.key}: split {seed + 1} of {splits}")
+            try:
+                values = measure_split(self.store, row, seed, is_quick=self.is_quick)
+            except (InputError, FileNotFoundError) as error:
+                self.absent.add(row.data)
+                self._leave_out(paper, row.data, error)
+                return
+            except Exception as error:  # noqa: BLE001 - hours of other rows follow
+                self._report_failure(paper, row.key, error)
+                return
+            if not self.is_quick:
+                add_split(paper, row, values)
 
+    def measure_parts(self, paper: str) -> None:
+        """Measure the figures of a paper that have commands of their own."""
+        for part in PARTS.get(paper, ()):
+            if part.is_done:
+                continue
+            if not self.is_in_time:
+                log(f"{paper}: {part.name} is missing")
+                continue
+            log(f"{paper}: {part.name}")
+            try:
+                part.measure((self.end - time.monotonic()) / 60)
+            except (InputError, FileNotFoundError) as error:
+                self._leave_out(paper, part.name, error)
+            except Exception as error:  # noqa: BLE001 - hours of other figures follow
+                self._report_failure(paper, part.name, error)
 
-def _measure_parts(paper: str, absent: list[str]) -> None:
-    for part in PARTS.get(paper, ()):
-        if part.is_done:
-            continue
-        log(f"{paper}: {part.name}")
-        try:
-            part.measure()
-        except (InputError, FileNotFoundError) as error:
-            absent.append(part.name)
-            log(f"{paper}: {part.name} is left out: {_one_line(error)}; {WHERE}")
+    def _leave_out(self, paper: str, name: str, error: Exception) -> None:
+        self.exit_code = self.exit_code or ABSENT
+        reason = _one_line(error)
+        cure = "" if "optional extra" in reason else f"; {WHERE}"
+        log(f"{paper}: {name} is left out: {reason}{cure}")
+
+    def _report_failure(self, paper: str, name: str, error: Exception) -> None:
+        self.exit_code = FAILED
+        place = traceback.extract_tb(error.__traceback__)[-1]
+        where = f"{os.path.basename(place.filename)}, line {place.lineno}"
+        log(f"{paper}: {name} failed in {where}: {type(error).__name__}: {_one_line(error)}")
 
 
 def _one_line(error: Exception) -> str:
-    return str(error).replace("\n", " ").rstrip(".")
+    return " ".join(str(error).split()).rstrip(".")
 
 
 if __name__ == "__main__":

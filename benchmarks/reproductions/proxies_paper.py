@@ -24,7 +24,7 @@ from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.metrics import roc_auc_score
 from sklearn.model_selection import train_test_split
 
-from benchmarks.common import log, provenance, read_whole, rounded, write_result
+from benchmarks.common import log, provenance, raw_files, read_whole, rounded, write_result
 from benchmarks.summaries import by_column, only, shown_alike
 from evenhand.fairlib.datasets.recipes import ADULT_COLUMNS
 from evenhand.fairlib.execution import available_cores
@@ -33,7 +33,6 @@ from evenhand.fairlib.preprocessing.encoder import ColumnSpec, TableEncoder
 from evenhand.fairlib.proxies.proxy_base import BalancingProxy
 from evenhand.fairlib.proxies.proxy_evaluation import measure_proxy
 from evenhand.fairlib.proxies.tree import ProxyTree
-from evenhand.tasks.sources.fetching import data_folder
 from tests.oracles.proxy_game import GameTree
 from tests.oracles.remixed_proxy import remixed
 
@@ -69,21 +68,31 @@ SUPPORT_SETTING: dict[str, Any] = {"progress": 0.03, "tolerance": 0.05, "min_lea
 MEASURES = ("disclosivity", "imbalance", "smallest_growth", "kept")
 
 
+def _everybody_of_adult() -> pd.DataFrame:
+    files = raw_files("census")
+    parts = []
+    for name, skipped in (("adult.data", 0), ("adult.test", 1)):
+        parts.append(
+            pd.read_csv(files[name], names=ADULT_COLUMNS, skipinitialspace=True, skiprows=skipped)
+        )
+    return pd.concat(parts, ignore_index=True)
+
+
+def _everybody_of_bank() -> pd.DataFrame:
+    return pd.read_csv(raw_files("bank")["bank-full.csv"], sep=";")
+
+
 def adult() -> tuple[pd.DataFrame, pd.Series]:
     """All 48,842 people with 13 columns, a missing value (written ?) as one of its own; and their
     race.
     """
-    parts = [
-        pd.read_csv(data_folder() / name, names=ADULT_COLUMNS, skipinitialspace=True, skiprows=skip)
-        for name, skip in (("adult.data", 0), ("adult.test", 1))
-    ]
-    table = pd.concat(parts, ignore_index=True).drop(columns="income")
+    table = _everybody_of_adult().drop(columns="income")
     return table.drop(columns="race"), table["race"]
 
 
 def bank() -> tuple[pd.DataFrame, pd.Series]:
     """All 45,211 clients with 15 columns, and their job."""
-    table = pd.read_csv(data_folder() / "bank-full.csv", sep=";").drop(columns="y")
+    table = _everybody_of_bank().drop(columns="y")
     return table.drop(columns="job"), table["job"]
 
 
@@ -410,12 +419,8 @@ def _supported(task: tuple[str, int]) -> list[dict[str, Any]]:
 def labels(table: str) -> Any:
     """The label that a learner predicts: an income above 50,000, a term deposit."""
     if table == "bank":
-        return (pd.read_csv(data_folder() / "bank-full.csv", sep=";")["y"] == "yes").to_numpy()
-    parts = [
-        pd.read_csv(data_folder() / name, names=ADULT_COLUMNS, skipinitialspace=True, skiprows=skip)
-        for name, skip in (("adult.data", 0), ("adult.test", 1))
-    ]
-    return pd.concat(parts)["income"].str.startswith(">").to_numpy()
+        return (_everybody_of_bank()["y"] == "yes").to_numpy()
+    return _everybody_of_adult()["income"].str.startswith(">").to_numpy()
 
 
 def learned(split: Split, labels_of: Sequence[Any], chances: Any, seed: int) -> dict[str, float]:

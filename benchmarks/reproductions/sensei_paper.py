@@ -246,7 +246,7 @@ def adult_split(
         Of the split.
     """
     # a short evaluation: only what is before the training is read
-    short = ["evaluate.draws=0", "evaluate.certified_people=20", "evaluate.proof_parts=null"]
+    short = ["evaluate.draws=0", "evaluate.certified_people=20", "evaluate.proof_parts=none"]
     changes = ["method.n_steps=50", *short, f"seed={seed}"]
     resolved, run = run_unpublished(store, "adult-sensei", changes)
     train, test = (

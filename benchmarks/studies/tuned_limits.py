@@ -94,7 +94,7 @@ TABLES = {
     "hiring, 1,000 rows": Table("hiring-gbdt", ("table.rows=45000",), "gender", (0.1, 0.15), 1000),
     "loans, 1,000 rows": Table("loans-gbdt", ("table.rows=45000",), "group", (0.1, 0.15), 1000),
 }
-RANDOM_MODELS = 6
+RANDOM_MODELS = 3
 # By how much an alternative may be worse.
 TOLERANCES = (0.005, 0.02)
 FOLDS = 5

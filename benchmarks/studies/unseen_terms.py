@@ -17,7 +17,7 @@ import importlib.util
 import os
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -62,6 +62,9 @@ DIRECTIONS = 25
 # Test sentences with a term; each is encoded with every term.
 SENTENCES = 300
 HALF = 0.5
+SPLITS = 3
+# What the results say of a table with all its splits.
+WHOLE = {"tweets": "whole", "templates": "whole templates"}
 TRAINING: dict[str, Any] = {
     "n_steps": 1000,
     "batch_size": 256,
@@ -197,6 +200,11 @@ def models() -> Iterator[tuple[str, float]]:
         yield "sensei", rho
 
 
+def key_of(method: str, rho: float) -> str:
+    """Return the name of a model in the results."""
+    return f"{method} {rho:g}" if rho else method
+
+
 def paired(first: Any, second: Any) -> list[float]:
     """Mean of the differences by sentence, and its standard error."""
     difference = np.asarray(first) - np.asarray(second)
@@ -207,7 +215,7 @@ def measure(split: Split, table: str, seed: int) -> None:
     """Train and judge the models of a split that the results lack, and compare them at each ρ."""
     by_sentence: dict[str, dict[str, Any]] = {}
     for method, rho in models():
-        key = f"{method} {rho:g}" if rho else method
+        key = key_of(method, rho)
         content = read_result(RESULT)
         tables = content.setdefault("tables", {})
         entry = tables.setdefault(table, {}).setdefault(str(seed), {"models": {}, "paired": {}})
@@ -231,30 +239,37 @@ def measure(split: Split, table: str, seed: int) -> None:
             entry["paired"][f"{rho:g}"] = differences
         log(table, seed, key, entry["models"][key], entry["paired"].get(f"{rho:g}", ""))
         entry["sentences"] = len(split.rows)
-        document = provenance(f"python -m benchmarks.studies.unseen_terms --table {table}")
+        command = f"python -m benchmarks.studies.unseen_terms --table {table}"
+        document = content | provenance(command)
         document |= {"training": TRAINING, "sensei": SENSEI, "tables": tables}
         write_result(RESULT, document)
+
+
+def is_missing(entry: Mapping[str, Any]) -> bool:
+    """Whether a split lacks a model, or the comparison at a weight."""
+    done = entry.get("models", {})
+    compared = entry.get("paired", {})
+    lacks_model = any(key_of(method, rho) not in done for method, rho in models())
+    return lacks_model or any(f"{rho:g}" not in compared for rho in RHOS)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Measure the splits."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--table", default="tweets", choices=("tweets", "templates"))
-    parser.add_argument("--splits", type=int, default=3)
+    parser.add_argument("--splits", type=int, default=SPLITS)
     chosen = parser.parse_args(arguments)
     if importlib.util.find_spec("sentence_transformers") is None:
         raise InputError(MISSING_EXTRA.format(name="minilm"))
     code_state()
     torch.set_num_threads(1)
     store = Store(os.environ.get("EVENHAND_STORE"))
-    wanted = len(list(models()))
     for seed in range(chosen.splits):
         tables = read_result(RESULT).get("tables", {})
-        entry = tables.get(chosen.table, {}).get(str(seed), {})
-        if len(entry.get("models", {})) < wanted or len(entry.get("paired", {})) < len(RHOS):
+        if is_missing(tables.get(chosen.table, {}).get(str(seed), {})):
             measure(split_of(store, chosen.table, seed), chosen.table, seed)
-    if chosen.table == "tweets":
-        write_result(RESULT, read_result(RESULT) | {"whole": True})
+    if chosen.splits >= SPLITS:
+        write_result(RESULT, read_result(RESULT) | {WHOLE[chosen.table]: True})
 
 
 if __name__ == "__main__":

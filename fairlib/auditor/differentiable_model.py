@@ -84,6 +84,55 @@ class DifferentiableModel:
         return torch.zeros_like(self.input) if gradient is None else gradient
 
 
+class AlongDirections:
+    """A network's logits at x + B z, as a function of z alone.
+
+    Parameters
+    ----------
+    model : DifferentiableModel
+        The network.
+    x : torch.Tensor, shape (n, d)
+        Rows.
+    basis : torch.Tensor, shape (d, k)
+        Directions B.
+    """
+
+    def __init__(self, model: DifferentiableModel, x: Tensor, basis: Tensor) -> None:
+        self.model = model
+        self.x = x
+        self.basis = basis
+
+    def forward(self, z: Tensor) -> Tensor:
+        """Logits, shape (n, K); stores the values for the next :meth:`backward`.
+
+        Parameters
+        ----------
+        z : torch.Tensor, shape (n, k)
+            Moves of the rows.
+
+        Returns
+        -------
+        torch.Tensor, shape (n, K)
+            Logits.
+        """
+        return self.model.forward(self.x + z @ self.basis.T)
+
+    def backward(self, weights: Tensor) -> Tensor:
+        """Gradient of ``(weights * logits).sum()`` by the moves of the last :meth:`forward`.
+
+        Parameters
+        ----------
+        weights : torch.Tensor, shape (n, K)
+            Weight of each logit.
+
+        Returns
+        -------
+        torch.Tensor, shape (n, k)
+            Gradients.
+        """
+        return self.model.backward(weights) @ self.basis
+
+
 class PerceptronModel(DifferentiableModel):
     """A chain of linear layers with ReLU between them, differentiated by hand.
 
@@ -114,15 +163,30 @@ class PerceptronModel(DifferentiableModel):
         torch.Tensor, shape (n, K)
             Logits.
         """
-        return self._outputs(x)[-1]
+        return self._outputs(self.first_inputs(x))[-1]
 
-    def _outputs(self, x: Tensor) -> list[Tensor]:
-        """Output of every layer; after ReLU, but for the last."""
-        outputs = []
-        for weight, bias in zip(self.weights[:-1], self.biases[:-1], strict=True):
-            x = torch.addmm(bias, x, weight.T).relu_()
-            outputs.append(x)
-        return [*outputs, torch.addmm(self.biases[-1], x, self.weights[-1].T)]
+    def first_inputs(self, x: Tensor) -> Tensor:
+        """Inputs of the first layer's units, a new tensor of shape (n, h).
+
+        Parameters
+        ----------
+        x : torch.Tensor, shape (n, d)
+            Rows.
+
+        Returns
+        -------
+        torch.Tensor, shape (n, h)
+            Before ReLU.
+        """
+        return torch.addmm(self.biases[0], x, self.weights[0].T)
+
+    def _outputs(self, inputs: Tensor) -> list[Tensor]:
+        """Output of every layer; after ReLU, but for the last. Changes the first layer's inputs."""
+        outputs = [inputs]
+        for weight, bias in zip(self.weights[1:], self.biases[1:], strict=True):
+            outputs[-1].relu_()
+            outputs.append(torch.addmm(bias, outputs[-1], weight.T))
+        return outputs
 
     def forward(self, x: Tensor) -> Tensor:
         """As :meth:`DifferentiableModel.forward`.
@@ -137,7 +201,22 @@ class PerceptronModel(DifferentiableModel):
         torch.Tensor, shape (n, K)
             Logits.
         """
-        *self.active, logits = self._outputs(x)
+        return self.forward_from(self.first_inputs(x))
+
+    def forward_from(self, inputs: Tensor) -> Tensor:
+        """As :meth:`forward`, from the inputs of the first layer's units, which are changed.
+
+        Parameters
+        ----------
+        inputs : torch.Tensor, shape (n, h)
+            As :meth:`first_inputs` gives them.
+
+        Returns
+        -------
+        torch.Tensor, shape (n, K)
+            Logits.
+        """
+        *self.active, logits = self._outputs(inputs)
         return logits
 
     def backward(self, weights: Tensor) -> Tensor:
@@ -153,11 +232,80 @@ class PerceptronModel(DifferentiableModel):
         torch.Tensor, shape (n, d)
             Gradients.
         """
-        gradient = weights @ self.weights[-1]
-        for weight, active in zip(self.weights[-2::-1], self.active[::-1], strict=True):
+        return self.backward_to_first(weights) @ self.weights[0]
+
+    def backward_to_first(self, weights: Tensor) -> Tensor:
+        """As :meth:`backward`, but by the inputs of the first layer's units.
+
+        Parameters
+        ----------
+        weights : torch.Tensor, shape (n, K)
+            Weight of each logit.
+
+        Returns
+        -------
+        torch.Tensor, shape (n, h)
+            Gradients.
+        """
+        gradient = weights
+        for weight, active in zip(self.weights[:0:-1], self.active[::-1], strict=True):
             # derivative of ReLU: 0 where the output is 0
-            gradient = torch.ops.aten.threshold_backward(gradient, active, 0) @ weight
+            gradient = torch.ops.aten.threshold_backward(gradient @ weight, active, 0)
         return gradient
+
+
+class PerceptronAlongDirections(AlongDirections):
+    r"""A perceptron at x + B z, with the first layer's product by B in advance.
+
+    With W the first layer's weights, its inputs are those at x plus :math:`z (W B)^\top`: a
+    product of k columns instead of two of d. The same holds for the gradient.
+
+    Parameters
+    ----------
+    model : PerceptronModel
+        The network.
+    x : torch.Tensor, shape (n, d)
+        Rows.
+    basis : torch.Tensor, shape (d, k)
+        Directions B.
+    """
+
+    model: PerceptronModel
+
+    def __init__(self, model: PerceptronModel, x: Tensor, basis: Tensor) -> None:
+        super().__init__(model, x, basis)
+        self.at_rows = model.first_inputs(x)
+        self.first_weights = model.weights[0] @ basis
+
+    def forward(self, z: Tensor) -> Tensor:
+        """As :meth:`AlongDirections.forward`.
+
+        Parameters
+        ----------
+        z : torch.Tensor, shape (n, k)
+            Moves of the rows.
+
+        Returns
+        -------
+        torch.Tensor, shape (n, K)
+            Logits.
+        """
+        return self.model.forward_from(torch.addmm(self.at_rows, z, self.first_weights.T))
+
+    def backward(self, weights: Tensor) -> Tensor:
+        """As :meth:`AlongDirections.backward`.
+
+        Parameters
+        ----------
+        weights : torch.Tensor, shape (n, K)
+            Weight of each logit.
+
+        Returns
+        -------
+        torch.Tensor, shape (n, k)
+            Gradients.
+        """
+        return self.model.backward_to_first(weights) @ self.first_weights
 
 
 def as_differentiable(network: nn.Module) -> DifferentiableModel:
@@ -175,6 +323,28 @@ def as_differentiable(network: nn.Module) -> DifferentiableModel:
     """
     layers = perceptron_layers(network)
     return DifferentiableModel(network) if layers is None else PerceptronModel(layers)
+
+
+def along_directions(model: DifferentiableModel, x: Tensor, basis: Tensor) -> AlongDirections:
+    """The network as a function of moves from some rows along a few directions.
+
+    Parameters
+    ----------
+    model : DifferentiableModel
+        The network.
+    x : torch.Tensor, shape (n, d)
+        Rows.
+    basis : torch.Tensor, shape (d, k)
+        Directions.
+
+    Returns
+    -------
+    AlongDirections
+        The fastest that fits the model.
+    """
+    if isinstance(model, PerceptronModel):
+        return PerceptronAlongDirections(model, x, basis)
+    return AlongDirections(model, x, basis)
 
 
 def perceptron_layers(network: nn.Module) -> list[nn.Linear] | None:

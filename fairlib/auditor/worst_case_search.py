@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from evenhand.fairlib.auditor.differentiable_model import DifferentiableModel
+from evenhand.fairlib.auditor.differentiable_model import DifferentiableModel, along_directions
 from evenhand.fairlib.distances.metric_base import Metric
 
 # Lengths of the first move in full space that are tried as well as the gradient's own.
@@ -280,7 +280,7 @@ class SearchBounds:
         self.free_low = (free_low - own_coordinates).clamp_(max=0.0)
         self.free_high = (free_high - own_coordinates).clamp_(min=0.0)
 
-    def points(self, z: Tensor, delta: Tensor) -> Tensor:
+    def points(self, z: Tensor, delta: Tensor, along: Tensor | None = None) -> Tensor:
         """Points of some moves, (..., n, k) and (..., n, d); z is shortened by delta's move along
         B.
 
@@ -290,6 +290,8 @@ class SearchBounds:
             Moves along the free directions.
         delta : torch.Tensor, shape (..., n, d)
             Moves of the rows.
+        along : torch.Tensor, shape (..., n, k), optional
+            delta B, where it is known.
 
         Returns
         -------
@@ -298,7 +300,8 @@ class SearchBounds:
         """
         if not self.free:
             return self.x + delta
-        along = delta @ self.basis
+        if along is None:
+            along = delta @ self.basis
         remainder = torch.clamp(z + along, self.free_low, self.free_high).sub_(along)
         return (self.x + delta).add_(remainder @ self.basis.T)
 
@@ -485,6 +488,7 @@ class _Search:
         self.best_value = self.objective.value(self.model.logits(self.x))
         self.best_distance = torch.zeros_like(self.best_value)
         self.best_total = self.best_value
+        self.moved = along_directions(self.model, self.x, self.bounds.basis)
 
     def offer(self, points: Tensor, value: Tensor, distance: Tensor) -> float:
         """Keep the points that are worse for the person than the best so far.
@@ -529,7 +533,7 @@ class _Search:
         bounds = self.bounds
         steps = self.auditor.subspace_steps
         z = torch.zeros_like(bounds.free_low)
-        delta = torch.zeros_like(bounds.x)
+        delta = None
         if random_start:
             z, delta = bounds.random_start(self.generator)
         if place is not None:
@@ -644,23 +648,26 @@ class _Search:
         Tensor, shape (n, k)
         """
         bounds = self.bounds
-        chosen = z
-        chosen_value = self.best_value
-        for _ in range(self.auditor.subspace_steps):
-            point = bounds.x + z @ bounds.basis.T
-            logits = self.model.forward(point)
-            value = self.objective.value(logits)
-            self.offer(point, value, torch.zeros_like(value))
-            better = value > chosen_value
-            chosen = torch.where(better[:, None], z, chosen)
-            chosen_value = torch.where(better, value, chosen_value)
-            slope = self.model.backward(self.objective.gradient(logits)) @ bounds.basis
-            # a distance has no slope at x itself: go to the farther side
-            slope = torch.where(slope == 0, bounds.free_high + bounds.free_low, slope)
-            z = bounds.corners(slope)
+        # a distance has no slope at x itself: go to the farther side
+        farther = (bounds.free_high + bounds.free_low) * TINY
+        places = [z]
+        values = []
+        for step in range(1, self.auditor.subspace_steps + 1):
+            logits = self.moved.forward(places[-1])
+            values.append(self.objective.value(logits))
+            if step < self.auditor.subspace_steps:
+                slope = self.moved.backward(self.objective.gradient(logits))
+                places.append(bounds.corners(slope + farther))
+        best_value, index = torch.stack(values).max(dim=0)
+        better = best_value > self.best_value
+        best = torch.stack(places)[index, torch.arange(len(z), device=z.device)]
+        chosen = torch.where(better[:, None], best, z)
+        chosen_value = torch.where(better, best_value, self.best_value)
+        points = bounds.x + chosen @ bounds.basis.T
+        self.offer(points, chosen_value, torch.zeros_like(chosen_value))
         return chosen
 
-    def in_full_space(self, z: Tensor, delta: Tensor) -> None:
+    def in_full_space(self, z: Tensor, delta: Tensor | None) -> None:
         """Move delta towards the stationary point of the current gradient, and offer the points
         passed.
 
@@ -670,22 +677,22 @@ class _Search:
         ----------
         z : Tensor, shape (n, k)
             Moves along the free directions.
-        delta : Tensor, shape (n, d)
-            Moves at the start.
+        delta : Tensor, shape (n, d), or None
+            Moves at a random start; none.
         """
         # a multiplier of 0 moves delta to the corners of its box, as it should
-        scale = 0.5 / max(self.multiplier, torch.finfo(delta.dtype).tiny * 4)
-        for step in range(self.auditor.full_steps):
-            point = self.bounds.points(z, delta)
+        scale = 0.5 / max(self.multiplier, torch.finfo(z.dtype).tiny * 4)
+        delta = self.first_move(z, self.start_slope(z, delta), scale)
+        for step in range(1, self.auditor.full_steps):
+            along = delta @ self.bounds.basis
+            point = self.bounds.points(z, delta, along)
             logits = self.model.forward(point)
             if step % COMPARE_EVERY == 0 or self.auditor.climbs:
-                added = self.offer(point, self.objective.value(logits), self.squared(delta))
+                value = self.objective.value(logits)
+                added = self.offer(point, value, self.squared(delta, along))
                 if step > COMPARE_EVERY and added <= self.auditor.tolerance:
                     return
             slope = self.objective.gradient(logits)
-            if step == 0:
-                delta = self.first_move(z, slope, scale)
-                continue
             ascent = self.model.backward(slope)
             if self.auditor.climbs:
                 pace = CLIMB_SHARE * (1.0 - step / self.auditor.full_steps) ** 2
@@ -697,8 +704,38 @@ class _Search:
                 delta = self.bounds.clip(torch.lerp(delta, target, self.auditor.full_rate))
             else:
                 delta = torch.lerp(delta, self.bounds.clip(target), self.auditor.full_rate)
-        point = self.bounds.points(z, delta)
-        self.offer(point, self.objective.value(self.model.logits(point)), self.squared(delta))
+        along = delta @ self.bounds.basis
+        point = self.bounds.points(z, delta, along)
+        value = self.objective.value(self.model.logits(point))
+        self.offer(point, value, self.squared(delta, along))
+
+    def start_slope(self, z: Tensor, delta: Tensor | None) -> Tensor:
+        """Gradient of the objective by the logits where the steps in full space start.
+
+        The point is offered. The model stores its values for the next ``backward``.
+
+        Parameters
+        ----------
+        z : Tensor, shape (n, k)
+            Moves along the free directions.
+        delta : Tensor, shape (n, d), or None
+            Moves at a random start; none.
+
+        Returns
+        -------
+        Tensor, shape (n, K)
+        """
+        if delta is None:
+            logits = self.moved.forward(z)
+            point = self.x + z @ self.bounds.basis.T
+            distance = torch.zeros_like(self.best_distance)
+        else:
+            along = delta @ self.bounds.basis
+            point = self.bounds.points(z, delta, along)
+            logits = self.model.forward(point)
+            distance = self.squared(delta, along)
+        self.offer(point, self.objective.value(logits), distance)
+        return self.objective.gradient(logits)
 
     def first_move(self, z: Tensor, slope: Tensor, scale: float) -> Tensor:
         """The best of several lengths along the steepest direction.
@@ -731,9 +768,10 @@ class _Search:
         unit = along / length.clamp_min(torch.finfo(along.dtype).tiny)
         natural = torch.where(flat, unit, _finite(along * scale, scale))
         tried = (natural, *(unit * length for length in FIRST_LENGTHS))
-        moves = torch.stack([self.bounds.clip(move) for move in tried])
-        values = self.values(self.bounds.points(z, moves))
-        chosen = (values - self.multiplier * self.squared(moves)).argmax(dim=0)
+        moves = self.bounds.clip(torch.stack(tried))
+        moved_along = moves @ self.bounds.basis
+        values = self.values(self.bounds.points(z, moves, moved_along))
+        chosen = (values - self.multiplier * self.squared(moves, moved_along)).argmax(dim=0)
         return moves[chosen, torch.arange(moves.shape[1], device=moves.device)]
 
     def values(self, points: Tensor) -> Tensor:
@@ -750,17 +788,22 @@ class _Search:
         logits = self.model.logits(points.flatten(0, 1))
         return self.objective.value(logits.reshape(*points.shape[:2], -1))
 
-    def squared(self, delta: Tensor) -> Tensor:
+    def squared(self, delta: Tensor, along: Tensor) -> Tensor:
         """Squared fair distance of some moves.
 
         Parameters
         ----------
         delta : Tensor, shape (..., d)
+        along : Tensor, shape (..., k)
+            delta B.
 
         Returns
         -------
         Tensor, shape (...)
         """
+        if self.auditor.metric.is_projection:
+            # without another product: of delta less its part along B
+            return delta.square().sum(dim=-1) - along.square().sum(dim=-1)
         return (delta * self.auditor.weigh(delta)).sum(dim=-1)
 
 

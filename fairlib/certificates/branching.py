@@ -6,14 +6,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from evenhand.fairlib.arrays import Float, Index
 from evenhand.fairlib.certificates.measures import Ring
-from evenhand.fairlib.certificates.networks import LinearRelaxation, NotProvedError, read_network
+from evenhand.fairlib.certificates.networks import (
+    Layers,
+    LinearRelaxation,
+    NotProvedError,
+    forward,
+    gradient,
+    read_network,
+)
 from evenhand.fairlib.certificates.region import Region
 from evenhand.fairlib.distances.metric_base import Metric
 
@@ -104,10 +111,18 @@ class Branching:
         Inner radius, from 0 to the regions' one radius.
     seed : int, default 0
         Seed of the search.
+    start : Moves, optional
+        Good moves of smaller regions of the same people, from which the search then begins.
     """
 
     def __init__(
-        self, relaxation: LinearRelaxation, rows: Float, *, inner: float = 0.0, seed: int = 0
+        self,
+        relaxation: LinearRelaxation,
+        rows: Float,
+        *,
+        inner: float = 0.0,
+        seed: int = 0,
+        start: Moves | None = None,
     ) -> None:
         region = relaxation.region
         self.relaxation = relaxation
@@ -122,6 +137,9 @@ class Branching:
         self.own = (self.logits[self.person] * self.rows).sum(axis=1)
         self.found = self.own - self.slack
         self.closed, self.closed_inner = np.full((2, len(self.rows)), -np.inf)
+        self.start = start
+        # the best moves of the search
+        self.moves: Moves | None = None
         self.inner = inner
         self.radius = float(region.radius[0])
         # an infinite radius has no factor
@@ -145,7 +163,8 @@ class Branching:
             Found and proved values.
         """
         count = 0
-        self.attack()
+        if self.moves is None:
+            self.attack()
         n = len(self.rows)
         k = self.region.basis.shape[1]
         hidden = sum(len(bias) for _, bias in self.relaxation.layers[:-1])
@@ -273,40 +292,130 @@ class Branching:
         )
 
     def attack(self) -> None:
-        """Climb from several places with steps that shrink, every second time for the longest
-        change.
+        """Climb from several places, every second time for the longest change.
+
+        The climbs begin at the people themselves and at `start`, or without it at several random
+        places. They are in single precision. Their best points count by their values in double
+        precision, after they are brought into the region.
         """
-        region = self.region
-        # one row a problem
         regions = self.region.rows(self.person)
-        problem = np.arange(len(self.rows))
-        width = regions.free_high - regions.free_low
-        base = regions.basis
+        starts = [Moves(np.zeros_like(regions.x), np.zeros_like(regions.free_low))]
+        starts += self.random_starts() if self.start is None else [self.start]
+        climbs = _Climbs(self.relaxation, regions, self.rows)
+        for number, moves in enumerate(starts):
+            climbs.run(moves, for_longest=number % 2 == 1)
+        for moves in (climbs.longest, climbs.best):
+            delta = moves.delta.astype(np.float64)
+            points = regions.points(delta, moves.t.astype(np.float64))
+            self.offer(np.arange(len(self.rows)), points[:, None, :])
+        self.moves = climbs.best
+
+    def random_starts(self) -> list[Moves]:
+        """The best of random places along the free directions, for every problem."""
+        region = self.region
         shares = self.random.random((PLACES, *region.free_low.shape))
         tried = region.free_low + shares * (region.free_high - region.free_low)
         logits = self.relaxation.logits(region.points(np.zeros_like(region.x), tried))
         values = np.einsum("pnk,nmk->pnm", logits, self.rows.reshape(len(region), self.m, -1))
         best = np.argpartition(-values.reshape(PLACES, -1), STARTS, axis=0)[:STARTS]
-        for start, place in enumerate((0.0 * regions.free_low, *tried[best, self.person])):
-            delta = np.zeros_like(regions.x)
-            rows = self.rows
-            for move in range(MOVES + 1):
-                # as regions.points(delta, place), which are within the region already
-                points = regions.x + delta + (place - delta @ base) @ base.T
-                logits, active = self.relaxation.forward(points)
-                self._offer(problem, logits[:, None, :])
-                if move == MOVES:
-                    break
-                if start % 2 and move > MOVES / 4:
-                    rows = logits - self.logits[self.person]
-                slope = self.relaxation.gradient(active, rows)
-                pace = 1.0 - move / MOVES
-                along = slope @ base
-                ahead = replace(regions, low=regions.low - delta, high=regions.high - delta)
-                delta = regions.inside(delta + pace * ahead.steepest(slope - along @ base.T))
-                # at the first move the place stays
-                step = SHARE * pace**2 * (move > 0) * width * np.sign(along)
-                place = np.clip(place + step, regions.free_low, regions.free_high)
+        still = np.zeros_like(region.x)[self.person]
+        return [Moves(still, place) for place in tried[best, self.person]]
+
+
+class Moves(NamedTuple):
+    """Moves of p problems: delta, shape (p, d), and t along the free directions, shape (p, k)."""
+
+    delta: NDArray[Any]
+    t: NDArray[Any]
+
+
+class _Climbs:
+    """Climbs of all problems together, in single precision, and the best moves of all.
+
+    Parameters
+    ----------
+    relaxation : LinearRelaxation
+        Its layers are used.
+    regions : Region
+        One for each problem.
+    rows : ndarray of float64, shape (p, K)
+        Coefficients of the logits of each problem.
+    """
+
+    def __init__(self, relaxation: LinearRelaxation, regions: Region, rows: Float) -> None:
+        arrays = {name: _single(value) for name, value in vars(regions).items()}
+        self.regions = replace(regions, **arrays)
+        self.layers = [(_single(weight), _single(bias)) for weight, bias in relaxation.layers]
+        self.rows = _single(rows)
+        self.width = self.regions.free_high - self.regions.free_low
+        self.logits, _ = forward(self.layers, self.regions.x)
+        self.best = Moves(np.zeros_like(self.regions.x), np.zeros_like(self.width))
+        self.longest = Moves(np.zeros_like(self.regions.x), np.zeros_like(self.width))
+        self.best_value = np.einsum("pk,pk->p", self.logits, self.rows)
+        self.longest_change = np.zeros_like(self.best_value)
+
+    def run(self, start: Moves, for_longest: bool) -> None:
+        """Climb with steps that shrink.
+
+        Parameters
+        ----------
+        start : Moves
+            Where the climb begins.
+        for_longest : bool
+            Whether most of it is for the longest change of the logits.
+        """
+        regions = self.regions
+        base = regions.basis
+        delta = _single(start.delta)
+        place = _single(start.t)
+        rows = self.rows
+        for move in range(MOVES + 1):
+            # as regions.points(delta, place), which are within the region already
+            points = regions.x + delta + (place - delta @ base) @ base.T
+            logits, active = forward(self.layers, points)
+            self.keep(logits, Moves(delta, place))
+            if move == MOVES:
+                return
+            if for_longest and move > MOVES / 4:
+                rows = logits - self.logits
+            slope = gradient(self.layers, active, rows)
+            pace = 1.0 - move / MOVES
+            along = slope @ base
+            ahead = replace(regions, low=regions.low - delta, high=regions.high - delta)
+            delta = regions.inside(delta + pace * ahead.steepest(slope - along @ base.T))
+            # at the first move the place stays
+            step = SHARE * pace**2 * (move > 0) * self.width * np.sign(along)
+            place = np.clip(place + step, regions.free_low, regions.free_high)
+
+    def keep(self, logits: NDArray[Any], moves: Moves) -> None:
+        """Keep the moves that are better than the best so far.
+
+        Parameters
+        ----------
+        logits : ndarray of float32, shape (p, K)
+            Logits where the moves lead.
+        moves : Moves
+            Moves of all problems.
+        """
+        value = np.einsum("pk,pk->p", logits, self.rows)
+        _keep_better(self.best_value, value, self.best, moves)
+        change = np.square(logits - self.logits).sum(axis=1)
+        _keep_better(self.longest_change, change, self.longest, moves)
+
+
+def _keep_better(best: NDArray[Any], value: NDArray[Any], kept: Moves, moves: Moves) -> None:
+    """Where a value is above the best one, copy it and the moves that lead there."""
+    better = np.flatnonzero(value > best)
+    best[better] = value[better]
+    for target, source in zip(kept, moves, strict=True):
+        target[better] = source[better]
+
+
+def _single(value: Any) -> Any:
+    """An array in single precision; anything else as it is."""
+    if isinstance(value, np.ndarray):
+        return value.astype(np.float32)
+    return value
 
 
 def network_rings(
@@ -356,19 +465,93 @@ def network_rings(
         )
     angles = np.arange(8) * np.pi / 4
     rows = np.stack([np.cos(angles), np.sin(angles)], axis=1)
-    rings: list[Ring] = []
+    bounds = _RingBounds(layers, metric, X, rows, radii, parts, seed)
+    last = len(radii) - 1
+    bounds.run(0, None)
+    if last:
+        bounds.run(last, 0)
+    between = [(0, last)]
+    while between:
+        low, high = between.pop()
+        if _nearly_equal(bounds.runs[low], bounds.runs[high]):
+            for number in range(low + 1, high):
+                bounds.search(number, number - 1)
+        elif high - low > 1:
+            middle = (low + high) // 2
+            bounds.run(middle, low)
+            between += [(low, middle), (middle, high)]
+    return _nested([bounds.ring(number) for number in range(len(radii))])
+
+
+@dataclass
+class _RingBounds:
+    """Searches up to rising radii, and the rings of those that were also bounded."""
+
+    layers: Layers
+    metric: Metric
+    X: ArrayLike
+    rows: Float
+    radii: Sequence[float]
+    parts: int
+    seed: int
+
+    def __post_init__(self) -> None:
+        self.searches: dict[int, Branching] = {}
+        self.runs: dict[int, Ring] = {}
+
+    def search(self, number: int, smaller: int | None) -> Branching:
+        """Search up to a radius, from the best moves of a smaller one."""
+        region = Region.of(self.metric, self.X, self.radii[number])
+        search = Branching(
+            LinearRelaxation(self.layers, region),
+            self.rows,
+            inner=self.radii[max(number - 1, 0)],
+            seed=self.seed,
+            start=None if smaller is None else self.searches[smaller].moves,
+        )
+        search.attack()
+        self.searches[number] = search
+        return search
+
+    def run(self, number: int, smaller: int | None) -> None:
+        """Search, and bound the values."""
+        search = self.search(number, smaller)
+        self.runs[number] = search.run(self.parts * len(search.region))
+
+    def ring(self, number: int) -> Ring:
+        """The ring up to a radius: what is proved for a larger one holds, too."""
+        if number in self.runs:
+            return self.runs[number]
+        above = self.runs[min(other for other in self.runs if other > number)]
+        search = self.searches[number]
+        return replace(
+            above,
+            inner=search.inner,
+            radius=search.radius,
+            found=search.found.reshape(above.own.shape),
+            proved=above.inner_proved,
+            longest=search.longest,
+        )
+
+
+def _nearly_equal(low: Ring, high: Ring) -> bool:
+    """Whether the bounds of all radii between two rings differ little, as changes of the values."""
+    change = low.proved - low.own
+    return float((high.inner_proved - low.proved).sum()) <= TOLERANCE * float(change.sum())
+
+
+def _nested(rings: list[Ring]) -> list[Ring]:
+    """Rings of rising radii: what a smaller region holds, a larger one holds too."""
+    nested: list[Ring] = []
     largest_found = np.full((1, 1), -np.inf)
     longest = np.zeros(1)
-    for done, radius in enumerate(radii):
-        relaxation = LinearRelaxation(layers, Region.of(metric, X, radius))
-        branching = Branching(relaxation, rows, inner=radii[max(done - 1, 0)], seed=seed)
-        ring = branching.run(parts * len(relaxation.region))
-        # what a smaller region holds, a larger one holds too
+    for ring in rings:
+        assert ring.longest is not None
         largest_found = np.maximum(ring.found, largest_found)
-        longest = np.maximum(branching.longest, longest)
+        longest = np.maximum(ring.longest, longest)
         proved = np.maximum(ring.proved, largest_found)
-        rings.append(replace(ring, found=largest_found, proved=proved, longest=longest))
-    return rings
+        nested.append(replace(ring, found=largest_found, proved=proved, longest=longest))
+    return nested
 
 
 def _batches(parts: _Parts, size: int = BATCH) -> list[_Parts]:

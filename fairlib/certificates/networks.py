@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +15,8 @@ if TYPE_CHECKING:
     from torch import nn
 
 Bounds = list[tuple[Float, Float]]
+# Weights (out, in) and biases (out,) of linear layers with ReLU between them.
+Layers = list[tuple[NDArray[Any], NDArray[Any]]]
 
 
 class NotProvedError(ValueError):
@@ -108,15 +111,18 @@ class LinearRelaxation:
             size = size @ np.abs(weight).T + np.abs(bias)
             self.sizes.append(size)
             self.slacks.append(unit * size)
-        # inputs of the first layer's units over the whole region, but for t
-        weight, bias = layers[0]
-        self.along = weight @ region.basis
-        across = weight - self.along @ region.basis.T
-        middle = region.x @ weight.T + bias
-        slack = region.slack(weight) + self.slacks[0]
-        self.first = (
-            middle - region.reach(-across)[0] - slack,
-            middle + region.reach(across)[0] + slack,
+        self.along = layers[0][0] @ region.basis
+
+    @cached_property
+    def first(self) -> tuple[Float, Float]:
+        """Bounds of the inputs of the first layer's units over the whole region, but for t."""
+        weight, bias = self.layers[0]
+        across = weight - self.along @ self.region.basis.T
+        middle = self.region.x @ weight.T + bias
+        slack = self.region.slack(weight) + self.slacks[0]
+        return (
+            middle - self.region.reach(-across)[0] - slack,
+            middle + self.region.reach(across)[0] + slack,
         )
 
     def logits(self, x: Float) -> Float:
@@ -133,51 +139,8 @@ class LinearRelaxation:
             Logits.
         """
         # as one matrix: a stack of matrices of one row each is multiplied one by one
-        logits, _ = self.forward(x.reshape(-1, x.shape[-1]))
+        logits, _ = forward(self.layers, x.reshape(-1, x.shape[-1]))
         return logits.reshape(*x.shape[:-1], -1)
-
-    def forward(self, x: Float) -> tuple[Float, list[Bool]]:
-        """Logits of rows, and which hidden units are active.
-
-        Parameters
-        ----------
-        x : ndarray of float64, shape (n, d)
-            Rows.
-
-        Returns
-        -------
-        logits : ndarray of float64, shape (n, K)
-        active : list of ndarray of bool, shape (n, h)
-            By hidden layer.
-        """
-        active = []
-        for weight, bias in self.layers[:-1]:
-            x = x @ weight.T
-            x += bias
-            active.append(x > 0)
-            np.maximum(x, 0.0, out=x)
-        weight, bias = self.layers[-1]
-        return np.asarray(x @ weight.T + bias), active
-
-    def gradient(self, active: list[Bool], rows: Float) -> Float:
-        """Gradient of ``(rows * logits).sum()`` by the rows of :meth:`forward`.
-
-        Parameters
-        ----------
-        active : list of ndarray of bool, shape (n, h)
-            Active units, by hidden layer.
-        rows : ndarray of float64, shape (n, K)
-            Coefficients of the logits.
-
-        Returns
-        -------
-        ndarray of float64, shape (n, d)
-            Gradients.
-        """
-        slope = rows @ self.layers[-1][0]
-        for (weight, _), is_on in zip(self.layers[-2::-1], active[::-1], strict=True):
-            slope = (slope * is_on) @ weight
-        return np.asarray(slope)
 
     def unit_bounds(self, person: Index, part: Region, signs: NDArray[np.int8]) -> Bounds:
         """Bounds of the inputs of each hidden layer's units, each (p, h); signs of 0 are open.
@@ -343,6 +306,55 @@ class LinearRelaxation:
             axes = loose[1] / width @ np.abs(self.along) * (part.free_high - part.free_low) / 2
         bound = np.where(empty, -np.inf, total)
         return bound, factor, np.concatenate(points, axis=1), axes, np.hstack(loose)
+
+
+def forward(layers: Layers, x: NDArray[Any]) -> tuple[NDArray[Any], list[Bool]]:
+    """Logits of rows, and which hidden units are active.
+
+    Parameters
+    ----------
+    layers : list of tuple of two ndarrays
+        Weights (out, in) and biases (out,) of each layer, of one precision.
+    x : ndarray of float, shape (n, d)
+        Rows.
+
+    Returns
+    -------
+    logits : ndarray of float, shape (n, K)
+    active : list of ndarray of bool, shape (n, h)
+        By hidden layer.
+    """
+    active = []
+    for weight, bias in layers[:-1]:
+        x = x @ weight.T
+        x += bias
+        active.append(x > 0)
+        np.maximum(x, 0.0, out=x)
+    weight, bias = layers[-1]
+    return np.asarray(x @ weight.T + bias), active
+
+
+def gradient(layers: Layers, active: list[Bool], rows: NDArray[Any]) -> NDArray[Any]:
+    """Gradient of ``(rows * logits).sum()`` by the rows of :func:`forward`.
+
+    Parameters
+    ----------
+    layers : list of tuple of two ndarrays
+        Weights (out, in) and biases (out,) of each layer, of one precision.
+    active : list of ndarray of bool, shape (n, h)
+        Active units, by hidden layer.
+    rows : ndarray of float, shape (n, K)
+        Coefficients of the logits.
+
+    Returns
+    -------
+    ndarray of float, shape (n, d)
+        Gradients.
+    """
+    slope = rows @ layers[-1][0]
+    for (weight, _), is_on in zip(layers[-2::-1], active[::-1], strict=True):
+        slope = (slope * is_on) @ weight
+    return np.asarray(slope)
 
 
 def upper_line(low: Float, high: Float) -> tuple[Float, Float]:

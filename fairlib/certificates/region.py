@@ -16,9 +16,11 @@ from evenhand.fairlib.distances.metric_base import Metric
 
 # Rounds of alternating projections that look for the part of a direction which the box bounds
 # better.
-ROUNDS = 12
+ROUNDS = 8
 # That part is also tried at these shares of its length.
 SHARES = (1.0, 0.7, 0.0)
+# Within single precision.
+RADII = 1e-15, 1e15
 # Numbers in a chunk of directions: more than fit into a processor's cache take several times as
 # long.
 CHUNK = 2**15
@@ -266,7 +268,7 @@ class Region:
         g = np.where(((g > 0) & (self.high <= 0)) | ((g < 0) & (self.low >= 0)), 0.0, g)
         g = self._times(g, self.factor)
         length = np.linalg.norm(g, axis=1, keepdims=True)
-        move = g / np.maximum(length, np.finfo(np.float64).tiny)
+        move = g / np.maximum(length, np.finfo(g.dtype).tiny)
         if not self.is_projection:
             move = move @ self.factor.T
         return np.asarray(move * np.minimum(self.radius, 1e9)[:, None])
@@ -317,13 +319,16 @@ class Region:
         if not finite.any():
             return best, factor
         part = self._part_of_box(G)
+        # the box's bound of a share of the part is that share of its bound
+        of_part = np.maximum(part * low, part * high).sum(axis=-1)
         for share in SHARES:
-            h = share * part
+            remainder = G - share * part if share else G
             # both are orthogonal to B, and P makes no vector longer
-            remainder = G - h if self.is_projection else (G - h) @ self.factor
-            length = np.where(finite, np.linalg.norm(remainder, axis=-1), 0.0)
-            of_box = np.maximum(h * low, h * high).sum(axis=-1)
-            value = np.where(finite, radius, 0.0) * length + of_box
+            if not self.is_projection:
+                remainder = remainder @ self.factor
+            length = np.sqrt(np.einsum("nmd,nmd->nm", remainder, remainder))
+            length = np.where(finite, length, 0.0)
+            value = np.where(finite, radius, 0.0) * length + share * of_part
             better = finite & (value < best)
             best = np.where(better, value, best)
             factor = np.where(better, length, factor)
@@ -333,28 +338,35 @@ class Region:
         """The part of each g that the box bounds better than the ellipsoid; orthogonal to B.
 
         The move of length r along g, if Σ were I, is cut to the box: what is cut off is the box's
-        part. Dykstra's alternating projections find such a part that is orthogonal to B.
+        part. Dykstra's alternating projections find such a part that is orthogonal to B. Every part
+        that is gives a bound, so single precision suffices, but for the last projection.
         """
-        low = self.low[:, None, :]
-        high = self.high[:, None, :]
+        lengths = np.sqrt(np.einsum("nmd,nmd->nm", G, G))[..., None]
+        lengths = np.maximum(lengths, np.finfo(np.float64).tiny)
+        # of directions of length 1, so that nothing overflows
+        radius = np.clip(self.radius, *RADII).astype(np.float32)[:, None, None]
         with np.errstate(over="ignore"):
-            lengths = np.maximum(np.linalg.norm(G, axis=-1), np.finfo(np.float64).tiny)
-            scale = self.radius[:, None] / lengths
-        scale = np.clip(scale, 1e-150, 1e150)[..., None]
-        part = G
-        correction = np.zeros(G.shape)
+            low = self.low.astype(np.float32)[:, None, :]
+            high = self.high.astype(np.float32)[:, None, :]
+        basis = self.basis.astype(np.float32)
+        part = (G / lengths).astype(np.float32)
+        cut = np.zeros_like(part)
         for _ in range(ROUNDS):
-            uncut = part + correction
-            np.multiply(uncut, scale, out=correction)
+            part += cut
+            np.multiply(part, radius, out=cut)
             # faster than np.clip where the bounds are arrays
-            np.minimum(correction, high, out=correction)
-            np.maximum(correction, low, out=correction)
-            correction /= scale
-            part = np.subtract(uncut, correction, out=uncut)
+            np.minimum(cut, high, out=cut)
+            np.maximum(cut, low, out=cut)
+            cut /= radius
+            part -= cut
             # as one matrix: a stack of small matrices is multiplied one by one
             rows = part.reshape(-1, part.shape[-1])
-            rows -= (rows @ self.basis) @ self.basis.T
-        return part
+            rows -= (rows @ basis) @ basis.T
+        exact = part.astype(np.float64)
+        exact *= lengths
+        rows = exact.reshape(-1, exact.shape[-1])
+        rows -= (rows @ self.basis) @ self.basis.T
+        return exact
 
     def slack(self, A: Float) -> Float:
         r"""More than the rounding errors of :meth:`support`, shape (n, m) or (n, 1).

@@ -10,13 +10,12 @@ from numpy.typing import ArrayLike
 
 from evenhand.fairlib.arrays import Float, Index
 from evenhand.fairlib.distances.adaptation import LEAST_GROUP, Adaptation, is_binary, levels_of
+from evenhand.fairlib.evaluation.group_selection import MISSING_GROUPS
 
 # Least training rows of a group: each half of the rows from which evidence is taken needs enough.
 LEAST_TRAINING = 2 * LEAST_GROUP + 10
 # Least share of training rows whose group must follow from the columns of X.
 READABLE = 0.999
-# Names of the group of people without a value: they have no counterparts.
-MISSING_GROUPS = ("", "nan", "None", "missing", "(missing)")
 
 
 @dataclass
@@ -205,7 +204,7 @@ def group_codes_of(
     names: list[str] = []
     numbers = np.full(len(groups), -1)
     for number, group in enumerate(groups.tolist()):
-        if group in MISSING_GROUPS:
+        if group in MISSING_GROUPS:  # they have no counterparts
             continue
         if counts[number] < least:
             raise ValueError(

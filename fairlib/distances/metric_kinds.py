@@ -71,7 +71,8 @@ def fitted_metric(metric: Metric | None, X: ArrayLike, sensitive_features: Any) 
     ------
     ValueError
         If there is no metric and there are no sensitive features to learn one from, or for a metric
-        of another dimension.
+        of another dimension, or one that is to be fitted and finds no direction in which people
+        are comparable.
     """
     if metric is None and sensitive_features is None:
         raise ValueError(
@@ -81,6 +82,13 @@ def fitted_metric(metric: Metric | None, X: ArrayLike, sensitive_features: Any) 
     fitted: Metric = SensitiveSubspace() if metric is None else metric
     if not hasattr(fitted, "n_features_in_"):
         fitted = clone(fitted).fit(X, sensitive_features=sensitive_features)
+        basis = getattr(fitted, "basis_", None)
+        if sensitive_features is None and basis is not None and not basis.shape[1]:
+            raise ValueError(
+                f"no people are comparable by {type(fitted).__name__}(): name columns as its "
+                "indicators, or pass sensitive_features to learn from, as in "
+                "fit(X, y, sensitive_features={'sex': sex})."
+            )
     width = np.shape(X)[1]
     if fitted.n_features_in_ != width:
         raise ValueError(

@@ -238,9 +238,11 @@ def _finding(
     if target is not None and target.favourable is not None:
         gravity, text = _on_selection(table, target, gap)
     elif target is None or target.kind == "numbers":
-        gravity, text = 0.0, _on_difference(table, name, gap, plain_number)
+        gravity = 0.0
+        text = _on_difference(table, name, gap, plain_number)
     else:
-        gravity, text = 0.0, _on_shares(table, name, gap)
+        gravity = 0.0
+        text = _on_shares(table, name, gap)
     return Finding(gravity, _started(about, text))
 
 

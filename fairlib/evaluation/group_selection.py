@@ -19,6 +19,10 @@ MISSING = "missing"
 """Group of the rows without a value of the attribute. It is shown, and is no group of a comparison.
 """
 
+MISSING_GROUPS = ("", "nan", "None", MISSING, "(missing)")
+"""Names under which people without a value of the attribute stand in labels, frames and matrices.
+"""
+
 JOINT = " & "
 """Between the two parts of an intersection's group."""
 

@@ -17,6 +17,8 @@ KINDS: tuple[Kind, ...] = get_args(Kind)
 FOLDS = 5
 # A probability of exactly 0 or 1 would make the loss of one wrong prediction infinite.
 SMALLEST = 1e-6
+# The log loss reads a probability of 0 as this one, as scikit-learn's does.
+LEAST_LIKELY = float(np.finfo(np.float64).eps)
 # Isotonic regression of fewer rows follows single people.
 LEAST_ISOTONIC = 1000
 
@@ -116,6 +118,7 @@ def fit_calibration(
     kind: Kind | Literal["auto"] = "auto",
     *,
     shift: float = 0.0,
+    is_increasing: bool = False,
 ) -> tuple[Calibration, dict[Kind, float]]:
     """Fit a calibration to rows that the model was not trained on.
 
@@ -130,6 +133,8 @@ def fit_calibration(
         the order of ``KINDS``. ``isotonic`` takes part from 1,000 rows on.
     shift : float, default 0
         Log-odds that class weights added in training.
+    is_increasing : bool, default False
+        Whether ``auto`` leaves out ``isotonic``, which gives many people the same probability.
 
     Returns
     -------
@@ -156,7 +161,9 @@ def fit_calibration(
         return Calibration(shift=shift), {}
     if kind != "auto":
         return _fit(kind, p, labels, shift), {}
-    kinds = [kind for kind in KINDS if kind != "isotonic" or len(p) >= LEAST_ISOTONIC]
+    kinds = list(KINDS)
+    if is_increasing or len(p) < LEAST_ISOTONIC:
+        kinds.remove("isotonic")
     losses: dict[Kind, float] = dict.fromkeys(kinds, 0.0)
     # Rows come in the table's order, so the folds are of shuffled rows; the seed only has to be
     # fixed.
@@ -240,5 +247,6 @@ def _inside(p: Float) -> Float:
 
 
 def _losses(p: Float, y: Int) -> Float:
-    """Log loss of every row (nats)."""
-    return -np.log(np.where(y == 1, p, 1.0 - p))
+    """Log loss of every row (nats), finite also where a probability is 0 or 1."""
+    inside = np.clip(p, LEAST_LIKELY, 1.0 - LEAST_LIKELY)
+    return -np.log(np.where(y == 1, inside, 1.0 - inside))

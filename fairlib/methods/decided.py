@@ -532,7 +532,7 @@ def choose_threshold(
     if threshold == "own":
         return ThresholdRule()
     if threshold == "observed":
-        chosen, _ = _nearest_share(p, float(labels.mean()))
+        chosen, _ = nearest_share(p, float(labels.mean()))
         return ThresholdRule(chosen, "the observed share of positive labels")
     if threshold == "balanced":
         return ThresholdRule(float(labels.mean()), "the largest balanced accuracy")
@@ -543,7 +543,7 @@ def choose_threshold(
 
 def _quota(p: Float, rate: float) -> ThresholdRule:
     """Threshold at which the share of positive decisions is a rate."""
-    threshold, share = _nearest_share(p, rate)
+    threshold, share = nearest_share(p, rate)
     if abs(share - rate) > QUOTA_TOLERANCE + 1.0 / len(p):
         raise ValueError(
             f"a share of {rate:g} positive decisions is impossible: so many people have equal "
@@ -552,8 +552,23 @@ def _quota(p: Float, rate: float) -> ThresholdRule:
     return ThresholdRule(threshold, f"a share of {rate:g} positive decisions")
 
 
-def _nearest_share(p: Float, rate: float) -> tuple[float, float]:
-    """Threshold at which the share of positive decisions is nearest to a rate, and that share."""
+def nearest_share(p: Float, rate: float) -> tuple[float, float]:
+    """Threshold at which the share of positive decisions is nearest to a rate, and that share.
+
+    Parameters
+    ----------
+    p : ndarray of float64, shape (m,)
+        Probabilities of the positive label.
+    rate : float
+        The wanted share.
+
+    Returns
+    -------
+    float
+        The threshold; people with it, or a larger probability, are decided positive.
+    float
+        Their share, which differs from `rate` where people have equal probabilities.
+    """
     values, counts = np.unique(p, return_counts=True)
     shares = counts[::-1].cumsum()[::-1] / len(p)
     best = int(np.abs(shares - rate).argmin())

@@ -10,7 +10,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple, Self, TypeAlias
+from typing import Any, ClassVar, NamedTuple, Protocol, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -31,6 +31,7 @@ from evenhand.fairlib.parameters import ParameterChecks, check_sample_weight
 from evenhand.fairlib.preprocessing.input_tables import (
     InputTable,
     TakesTables,
+    check_row_order,
     positions_of,
     read_encoder,
 )
@@ -67,6 +68,32 @@ class TrainingInput(NamedTuple):
     weights: Float | None  # shape (n,); None: all rows count the same
 
 
+class Judge(Protocol):
+    """Decides at every evaluation on validation rows whether a training is given up.
+
+    Its ``losses`` are saved in checkpoints, so that an interrupted training ends as another one.
+    """
+
+    losses: list[list[float]]
+
+    def __call__(self, step: int, rows: Int, probability: Float) -> bool:
+        """Whether to end the training.
+
+        Parameters
+        ----------
+        step : int
+            Mini-batches so far.
+        rows : ndarray of int, shape (m,)
+            Positions of the validation rows.
+        probability : ndarray of float64, shape (m, K)
+            Their probabilities.
+
+        Returns
+        -------
+        bool
+        """
+
+
 class Method(  # type: ignore[misc]
     TakesTables, ParameterChecks, ClassifierMixin, BaseEstimator
 ):
@@ -88,6 +115,11 @@ class Method(  # type: ignore[misc]
     people : ndarray of int, shape (n,), or None
         Numbers of the people that the training rows are of, to set before ``fit`` where one has
         several rows: rows that are held out are then those of whole people. It is not saved.
+    judge : Judge or None
+        Decides whether a network's training goes on, to set before ``fit``. It is not saved.
+    starts_from : Method or None
+        For a training that begins where that of a similar model ended, to set before ``fit``:
+        networks then begin with its weights. It is not saved.
     validation_ : Validation or None
         Predictions for rows that were held out of the training, or out of their fold; a calibration
         may use them. None if the method holds no rows out, and after :meth:`load`: they are never
@@ -132,6 +164,8 @@ class Method(  # type: ignore[misc]
     # what `evenhand tune` tries, by parameter
     space: ClassVar[Space] = {}
     people: Int | None = None
+    judge: Judge | None = None
+    starts_from: Method | None = None
     validation_: Validation | None = None
     prior_shift_: float = 0.0
     # the attribute that ``fit`` sets last, if a training that fails shall leave no fitted model,
@@ -157,6 +191,7 @@ class Method(  # type: ignore[misc]
         """
         if self._fitted_part is not None:
             self.__dict__.pop(self._fitted_part, None)
+        check_row_order(X, y=y, sample_weight=sample_weight)
         rows, codes = self._check_training(X, y)
         self._check_parameters()
         logger.info(

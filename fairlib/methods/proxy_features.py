@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from evenhand.fairlib.arrays import Bool, Float, Float32, Int
 from evenhand.fairlib.distances.attribute_leak import TREES, TWO_SIDED, attribute_leak, auc_error
+from evenhand.fairlib.evaluation.group_selection import MISSING_GROUPS
 from evenhand.fairlib.execution import generator, sample_rows
 from evenhand.fairlib.methods.row_groups import fold_of_rows, joint_cells
 from evenhand.fairlib.preprocessing.leaks import binned, told_groups
@@ -161,9 +162,12 @@ def _is_category(values: Float32) -> bool:
 def _auc_of_vector(values: Float32, attributes: Mapping[str, NDArray[Any]], seed: int) -> float:
     aucs = [0.5]
     for groups in attributes.values():
-        sizes = np.unique(groups, return_counts=True)[1]
+        is_known = ~np.isin(groups.astype(str), MISSING_GROUPS)
+        sizes = np.unique(groups[is_known], return_counts=True)[1]
         if (sizes >= LEAST_ROWS).sum() >= 2:
-            leak = attribute_leak(values, groups, predictors=("linear",), seed=seed)
+            leak = attribute_leak(
+                values[is_known], groups[is_known], predictors=("linear",), seed=seed
+            )
             aucs.append(leak.auc)
     return max(aucs)
 

@@ -7,12 +7,15 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from evenhand.fairlib.arrays import Int
 from evenhand.fairlib.distances.metric_base import sensitive_columns
 from evenhand.fairlib.execution import generator
 from evenhand.fairlib.splits import persons
+
+# An attribute of more different numbers, such as an age, is no set of groups.
+MOST_NUMBERS = 30
 
 
 @dataclass(frozen=True)
@@ -87,6 +90,7 @@ def read_groups(
                 f"sensitive feature {name!r} must have one value per row of X, got shape {size} "
                 f"for {n} rows."
             )
+        _check_few(name, columns_by_name[name])
     table = np.stack([columns_by_name[name].astype(str) for name in chosen], axis=1)
     distinct, codes = np.unique(table, axis=0, return_inverse=True)
     groups = Groups(
@@ -100,6 +104,19 @@ def read_groups(
             "compare."
         )
     return groups
+
+
+def _check_few(name: str, values: NDArray[Any]) -> None:
+    """ValueError for a number, such as an age, of which each value would be a group."""
+    if values.dtype.kind not in "iuf":
+        return
+    count = len(np.unique(values))
+    if count > MOST_NUMBERS:
+        raise ValueError(
+            f"sensitive feature {name!r} has {count} different numbers, and each would be a group: "
+            f"cut it into ranges, such as pd.cut({name}, 4).astype(str), or pass "
+            f"{name}.astype(str) if every number is a group."
+        )
 
 
 def check_labels(groups: Groups, labels: Int) -> None:

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evenhand.fairlib.arrays import Bool, Float, Int, Str
+from evenhand.fairlib.evaluation.group_selection import MISSING_GROUPS
 from evenhand.fairlib.evaluation.metrics import auc
 from evenhand.fairlib.execution import generator, sample_rows
 from evenhand.fairlib.preprocessing.combinations import (
@@ -533,7 +534,8 @@ def told_groups(
 ) -> dict[str, list[StandIn]]:
     """Find by attribute the best-predicted group of each column.
 
-    Of the largest twenty groups those count that have, and leave, at least `least` rows.
+    Of the largest twenty groups those count that have, and leave, at least `least` rows. Rows
+    without a group are left out: whether an attribute is unknown is not the attribute.
 
     Parameters
     ----------
@@ -551,13 +553,14 @@ def told_groups(
     """
     best_groups: dict[str, list[StandIn]] = {}
     for attribute, values in groups.items():
-        members = _large_groups(values, least)
-        folds = _folds(len(values))
+        is_known = ~np.isin(values, MISSING_GROUPS)
+        members = _large_groups(values[is_known], least)
+        folds = _folds(int(is_known.sum()))
         best_groups[attribute] = []
         for name, column_codes in codes.items():
             candidates = []
             for group, is_member in members:
-                group_auc = cross_validated_auc(column_codes, is_member, folds)
+                group_auc = cross_validated_auc(column_codes[is_known], is_member, folds)
                 candidates.append(StandIn(name, group, group_auc))
             if candidates:
                 best_groups[attribute].append(max(candidates, key=lambda item: item.auc))

@@ -4,16 +4,22 @@ A largest gap between groups is never below 0, so noise makes it larger: on few 
 any gap has one. The metric of unseen rows is therefore not distributed around the value of the
 validation rows, and a normal distribution states the chance of keeping a limit too high where
 groups are small. Here the rates of the groups and then the unseen rows are drawn.
+
+Thresholds by group need more than that. They are chosen so that the validation rows have about the
+gap that is allowed. So the noise of these rows is not in the gap, where it could be seen, but in
+the thresholds. Its effect is measured: the thresholds are chosen again on random halves of the
+validation rows.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from evenhand.fairlib.arrays import Float
+from evenhand.fairlib.arrays import Bool, Float, Int
 from evenhand.fairlib.evaluation.evaluate import encode_sensitive
 from evenhand.fairlib.evaluation.metrics import GROUP_METRICS, OVERALL_METRICS, Array
 from evenhand.fairlib.evaluation.outcomes import Outcomes
@@ -27,22 +33,45 @@ without a single error is not 0.
 """
 
 
+@dataclass(frozen=True, eq=False)
+class HalfChoice:
+    """Decisions about all validation rows by a rule that was chosen on a half of them.
+
+    Parameters
+    ----------
+    is_half : ndarray of bool, shape (n,)
+        Whether a row is in the half.
+    y_pred : ndarray of int, shape (n,)
+    """
+
+    is_half: Bool
+    y_pred: Int
+
+
 def unseen_quantiles(
     outcomes: Outcomes,
     measured: Mapping[str, Mapping[str, Any]],
     names: Sequence[str],
     *,
     unseen: float,
-    inflation: float,
+    inflation: float = 1.0,
+    choices: Sequence[HalfChoice] = (),
     intersections: bool,
     rng: np.random.Generator,
 ) -> dict[str, list[float]]:
     r"""Return the quantiles of ``LEVELS`` of metrics on unseen rows.
 
-    The shares of the cells of group, label and decision are drawn from their Dirichlet distribution
-    given the validation rows, each of which counts for :math:`1 / inflation` rows. Then those of
-    unseen rows are drawn from a multinomial distribution with these shares, and the metric is
-    computed from them.
+    The shares of the cells of group, label and decision are drawn: from their Dirichlet
+    distribution given the validation rows, each of which counts for :math:`1 / inflation` rows.
+    Then the unseen rows are drawn from a multinomial distribution with these shares, and the metric
+    is computed from them.
+
+    With `choices` the shares are drawn from a t-distribution about those of the validation rows,
+    with a degree of freedom for each two choices. A rule that is chosen on the half :math:`A` has
+    the shares :math:`s_A` on it and :math:`s_B` on the other half, and the covariance is estimated
+    by the mean of the products of :math:`(s_B - s_A) / 2`. A difference of halves of n rows has
+    four times the variance of a difference between n rows and the population: so it is with the
+    rates of a fixed rule, and with those of one whose choice makes :math:`s_A` what it is.
 
     Parameters
     ----------
@@ -54,9 +83,10 @@ def unseen_quantiles(
         Metrics; those that do not follow from counts of cells are left out.
     unseen : float
         Number of unseen rows over that of the validation rows.
-    inflation : float
-        By how much the variance of the metric is larger than that of so many validation rows, as
-        thresholds are chosen anew.
+    inflation : float, default 1
+        By how much the variance of the metric is larger than that of so many validation rows.
+    choices : sequence of HalfChoice, default ()
+        Of a rule that was chosen on the validation rows; `inflation` is not used then.
     intersections : bool
         Whether the groups of pairs of attributes are compared too.
     rng : numpy.random.Generator
@@ -81,8 +111,13 @@ def unseen_quantiles(
             continue
         if attribute not in drawn:
             code, size = codes.get(attribute, (np.zeros(outcomes.n, dtype=np.int64), 1))
-            counts = _cells(outcomes, code, size)
-            drawn[attribute] = _drawn_cells(counts, unseen, inflation, weight, rng)
+            counts = _cells(outcomes, outcomes.y_pred, code, size)
+            shares = _drawn_shares(counts, inflation, weight, rng)
+            if choices:
+                differences = _differences(outcomes, choices, code, size)
+                shares = _moved_shares(counts, differences, rng)
+            rows = max(1, round(outcomes.n * weight * unseen))
+            drawn[attribute] = rng.multinomial(rows, shares).reshape(DRAWS, *counts.shape)
         positions = [0]
         if attribute:
             compared = measured.get(name, {}).get("measured", ())
@@ -121,10 +156,9 @@ def _values_of(
     return np.asarray(values[np.isfinite(values)])
 
 
-def _cells(outcomes: Outcomes, code: Array, size: int) -> Float:
+def _cells(outcomes: Outcomes, y_pred: Array, code: Array, size: int) -> Float:
     """Rows by group, label and decision, shape (K, 2, 2); label 1 is the favourable one."""
     y_true = outcomes.y_true
-    y_pred = outcomes.y_pred
     if outcomes.favourable == 0:
         y_true = 1 - y_true
         y_pred = 1 - y_pred
@@ -132,11 +166,37 @@ def _cells(outcomes: Outcomes, code: Array, size: int) -> Float:
     return np.bincount(cell, minlength=4 * size).reshape(size, 2, 2).astype(np.float64)
 
 
-def _drawn_cells(
-    counts: Float, unseen: float, inflation: float, weight: float, rng: np.random.Generator
-) -> Array:
-    """Draw cells of unseen rows, shape (draws, K, 2, 2)."""
-    rows = counts.sum() * weight
-    shares = rng.dirichlet(counts.ravel() * weight / inflation + PRIOR, size=DRAWS)
-    cells = rng.multinomial(max(1, round(rows * unseen)), shares)
-    return cells.reshape(DRAWS, *counts.shape)
+def _drawn_shares(
+    counts: Float, inflation: float, weight: float, rng: np.random.Generator
+) -> Float:
+    """Shares of cells under a rule that does not depend on the rows, shape (draws, 4K)."""
+    return rng.dirichlet(counts.ravel() * weight / inflation + PRIOR, size=DRAWS)
+
+
+def _differences(
+    outcomes: Outcomes, choices: Sequence[HalfChoice], code: Array, size: int
+) -> Float:
+    """Half the differences of the shares of cells between the other half and that of each choice,
+    shape (B, 4K).
+    """
+    differences = []
+    for choice in choices:
+        cells = _cells(outcomes, choice.y_pred, code, size).ravel()
+        # the rows of the half, counted by making a cell for each half
+        of_half = _cells(outcomes, choice.y_pred, code + size * choice.is_half, 2 * size)
+        in_half = of_half.ravel()[4 * size :]
+        in_other = cells - in_half
+        differences.append((in_other / in_other.sum() - in_half / in_half.sum()) / 2)
+    return np.array(differences)
+
+
+def _moved_shares(counts: Float, differences: Float, rng: np.random.Generator) -> Float:
+    """Shares of cells under a rule that was chosen on the rows, shape (draws, 4K)."""
+    weights = rng.normal(size=(DRAWS, len(differences))) / np.sqrt(len(differences))
+    # both halves of a division are alike
+    degrees = max(1.0, len(differences) / 2)
+    weights /= np.sqrt(rng.chisquare(degrees, size=(DRAWS, 1)) / degrees)
+    rows = counts.sum()
+    moved = counts.ravel() + rows * (weights @ differences)
+    moved = np.maximum(moved, 0.0) + PRIOR
+    return np.asarray(moved / moved.sum(axis=1, keepdims=True))

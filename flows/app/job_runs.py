@@ -31,7 +31,8 @@ LONGEST_LINE = 500
 # Largest job file that is looked at.
 LARGEST_JOB = 256 * 1024
 STOP_S = 10.0
-SHIPPED, OF_FOLDER = "shipped", "own"
+SHIPPED = "shipped"
+OF_FOLDER = "own"
 RUN_LINE = re.compile(r"^run +(\S+), ")
 PERCENT = re.compile(r"(\d{1,3}) %")
 # Lines of progress, which say nothing once a run has ended.

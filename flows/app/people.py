@@ -20,7 +20,9 @@ RIGHTS = {
     "owner": ("read", "person", "cases", "decide", "run"),
 }
 # Parameters of scrypt: 16 MiB and about a twentieth of a second for each attempt.
-SCRYPT_N, SCRYPT_R, SCRYPT_P = 2**14, 8, 1
+SCRYPT_N = 2**14
+SCRYPT_R = 8
+SCRYPT_P = 1
 SHORTEST_PASSWORD = 12
 LONGEST_PASSWORD = 1024
 

@@ -188,7 +188,8 @@ def _bound(value: Any) -> str:
 
 
 def _number_hint(column: Column) -> str:
-    low, high = _bound(column.minimum), _bound(column.maximum)
+    low = _bound(column.minimum)
+    high = _bound(column.maximum)
     limits = ""
     if low and high:
         limits = f"From {low} to {high}."

@@ -159,7 +159,8 @@ def _networks(addresses: Sequence[Any], place: str) -> list[Network]:
 
 
 def _secret(content: Mapping[str, Any], path: Path, place: str) -> str:
-    file, variable = content.get("secret_file"), content.get("secret_variable")
+    file = content.get("secret_file")
+    variable = content.get("secret_variable")
     if (file is None) == (variable is None):
         raise InputError(f"{place}: give either secret_file or secret_variable.")
     if variable is not None:

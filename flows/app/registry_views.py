@@ -183,6 +183,9 @@ def _verdict_cell(evaluation: Record | None) -> Cell:
         return lack("not evaluated")
     verdict = str(evaluation.content.get("verdict"))
     kind, text = VERDICTS.get(verdict, ("unknown", "unknown"))
+    if evaluation.content.get("unmet"):
+        kind = "unknown"
+        text = "Not accepted by the policy"
     symbol = GATE_STATUS[kind][0] if kind in GATE_STATUS else ""
     return Cell(text, (formats.moment(evaluation.when),), kind=kind, symbol=symbol)
 
@@ -406,7 +409,8 @@ def comparison_screen(uri: str, name: str, first: str, second: str) -> Screen:
             f"version {missing} was never evaluated: `evenhand evaluate {name}/{missing} --data "
             "TABLE` does that."
         )
-    one, other = evaluations[0].content, evaluations[1].content
+    one = evaluations[0].content
+    other = evaluations[1].content
     title = f"{name}: version {first} and version {second}"
     lead = [_same_rows(one, other, name, first, second)]
     names = [metric for metric in _ordered(one.get("values") or {}) if _both(one, other, metric)]

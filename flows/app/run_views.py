@@ -38,7 +38,8 @@ def _row(entry: dict[str, Any]) -> list[Value]:
     version: Value = None
     model = verdict.get("model")
     if isinstance(model, dict) and model.get("version"):
-        name, number = str(model["name"]), str(model["version"])
+        name = str(model["name"])
+        number = str(model["version"])
         version = Cell(f"{name} version {number}", href=version_address(name, number))
     report: Value = lack("none")
     if entry["report"]:

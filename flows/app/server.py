@@ -113,15 +113,20 @@ def _show_error(request: Request, error: Exception) -> Response:
     """Show what is wrong with an address or an action, or what cannot be reached."""
     settings = settings_of(request)
     session = settings.sessions.of_cookie(request.cookies.get(COOKIE, ""))
-    status, title = 503, "It cannot be reached now"
+    status = 503
+    title = "It cannot be reached now"
     if isinstance(error, GateRefused):
-        status, title = 409, "Refused"
+        status = 409
+        title = "Refused"
     elif isinstance(error, Busy):
-        status, title = 409, "Not now"
+        status = 409
+        title = "Not now"
     elif isinstance(error, InputError):
-        status, title = 404, "Not here"
+        status = 404
+        title = "Not here"
         if request.method == "POST":
-            status, title = 400, "Nothing was changed"
+            status = 400
+            title = "Nothing was changed"
     return message_page(settings, session, status, title, without_secrets(str(error)))
 
 
@@ -159,7 +164,8 @@ def _add_sign_in(app: FastAPI) -> None:
     @app.post("/sign-in")
     def by_password(request: Request, settings: In, fields: Fields) -> Response:
         """Begin the session of a name and a password."""
-        name, password = fields.get("name", ""), fields.get("password", "")
+        name = fields.get("name", "")
+        password = fields.get("password", "")
         address = request.client.host if request.client else ""
         try:
             cookie = settings.sessions.by_password(name, password, address)
@@ -349,7 +355,8 @@ def _add_cases(app: FastAPI) -> None:
         require_own_form(session, fields)
         if not settings.allow_changes:
             raise HTTPException(403, "This server shows only: it was started without changes.")
-        outcome, reason = fields.get("outcome", ""), " ".join(fields.get("reason", "").split())
+        outcome = fields.get("outcome", "")
+        reason = " ".join(fields.get("reason", "").split())
         if outcome not in OUTCOMES or not reason or len(reason) > policy.LONGEST_REASON:
             raise InputError("a review needs an outcome and a reason of at most 2,000 characters.")
         with acting_as(session.person, own_process=settings.sessions.only is not None):
@@ -363,7 +370,8 @@ def _add_cases(app: FastAPI) -> None:
         require_own_form(session, fields)
         if not settings.allow_changes:
             raise HTTPException(403, "This server shows only: it was started without changes.")
-        column, value = fields.get("column", ""), fields.get("value", "").strip()
+        column = fields.get("column", "")
+        value = fields.get("value", "").strip()
         if column and not value:
             raise InputError("give the corrected value, or choose no column.")
         corrected = {column: value} if column else {}
@@ -384,7 +392,8 @@ def _choice(screen: views.Screen, name: str, first: str = "", second: str = "") 
     """A screen with the form that chooses two versions, which begins with the newest ones."""
     numbers = screen.versions
     if not first and len(numbers) > 1:
-        first, second = numbers[1], numbers[0]
+        first = numbers[1]
+        second = numbers[0]
     return {
         "screen": screen,
         "numbers": numbers,

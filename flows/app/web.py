@@ -241,7 +241,8 @@ def session_of(request: Request) -> Session:
 
 def _person_of_proxy(request: Request, proxy: Proxy) -> Person:
     headers = request.headers
-    names, groups = headers.getlist(proxy.name_header), headers.getlist(proxy.groups_header)
+    names = headers.getlist(proxy.name_header)
+    groups = headers.getlist(proxy.groups_header)
     person = proxy.person(names, groups)
     if person is None:
         raise HTTPException(403, "Nobody gave you a role here: ask who runs this server.")

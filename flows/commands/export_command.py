@@ -82,7 +82,10 @@ def _write_archive(model: str, output: Path, store: Store, *, as_json: bool) -> 
     with store.workdir() as scratch:
         if address.folder is not None:
             checked_folder(address.folder, scratch / "checked", address.digest)
-            folder, name, version, registered = address.folder, address.run_name, None, None
+            folder = address.folder
+            name = address.run_name
+            version = None
+            registered = None
         else:
             uri = tracking_uri(store)
             name = address.name

@@ -412,10 +412,18 @@ def _warnings(
 
 
 def _parsing_warnings(contract: Contract) -> list[str]:
-    """Return warnings on values that mean a missing one, and on columns of too many categories."""
+    """Return warnings on values that mean a missing one, on columns of too many categories and on
+    sampling weights.
+    """
     warnings = []
     missing = []
     too_wide = []
+    for weight in contract.unused_weights:
+        warnings.append(
+            f"column {weight} reads as a sampling weight and is not used: all shares are of rows, "
+            "not of the people for whom they stand (`evenhand audit --weight` measures with "
+            "weights)"
+        )
     for column in contract.columns:
         if column.missing:
             missing.append(f"{column.name} {', '.join(map(repr, column.missing))}")
@@ -436,15 +444,17 @@ def _parsing_warnings(contract: Contract) -> list[str]:
 
 def _small_groups_warning(attribute: str, sizes: Mapping[str, int]) -> list[str]:
     """Return a warning if groups of an attribute have few rows."""
-    small = sum(count < SMALL_GROUP for count in sizes.values())
+    small = [f"“{name}”" for name, count in sizes.items() if count < SMALL_GROUP]
     if not small:
         return []
-    subject = f"{small} groups of {attribute} have"
-    if small == 1:
-        subject = f"a group of {attribute} has"
+    subject = f"the group {small[0]} of {attribute} has"
+    figures = "its figures"
+    if len(small) > 1:
+        subject = f"the groups {_first(small)} of {attribute} have"
+        figures = "their figures"
     return [
-        f"{subject} fewer than {SMALL_GROUP} rows: its figures will be uncertain, or a run refuse "
-        "it"
+        f"{subject} fewer than {SMALL_GROUP} rows: {figures} will be uncertain, or a run will "
+        "refuse them"
     ]
 
 

@@ -116,10 +116,8 @@ def gain_sentence(controls: Mapping[str, Json], described: str) -> str:
     metrics = deciding_metrics(controls, distinct_controls(controls))
     differences = controls[best]["differences"]
     worse = []
-    for metric in metrics:
-        if metric in differences and finding(metric, differences[metric]) == "worse":
-            label = f"{title(metric)[0].lower()}{title(metric)[1:]}"
-            worse.append(f"{label} ({formats.change(differences[metric]['value'])})")
+    for metric in _worse_metrics(controls[best], metrics):
+        worse.append(f"{_within(title(metric))} ({formats.change(differences[metric]['value'])})")
     text = (
         f"The model **gains nothing** over the best control, {described}: no metric that decides "
         "is significantly better"
@@ -127,10 +125,45 @@ def gain_sentence(controls: Mapping[str, Json], described: str) -> str:
     if worse:
         text += f", and it is **worse** in {formats.shortlist(worse)}"
     text += _certificates(controls[best])
-    others = names[1:]
+    others = [_other_control(name, controls, metrics) for name in names[1:]]
     if others:
         text += f". Nor does it over {formats.join(others)}"
     return f"{text}."
+
+
+def _worse_metrics(control: Json, metrics: Sequence[str]) -> list[str]:
+    """Metrics in which the model is significantly worse than a control."""
+    worse = []
+    for metric in metrics:
+        difference = control["differences"].get(metric)
+        if difference is not None and finding(metric, difference) == "worse":
+            worse.append(metric)
+    return worse
+
+
+def _other_control(name: str, controls: Mapping[str, Json], metrics: Sequence[str]) -> str:
+    """Name a control, and say in what it is better than the model, such as ``leave_out (without
+    club), which is better in demographic parity difference by gender (0.037, the model 0.134)``.
+    """
+    described = name
+    columns = left_out_columns(controls)
+    if name == "leave_out" and columns:
+        described = f"leave_out (without {columns})"
+    control = controls[name]
+    better_parts = []
+    for metric in _worse_metrics(control, metrics):
+        value = control["metrics"][metric]
+        of_model = value + control["differences"][metric]["value"]
+        values = f"{formats.number(value)}, the model {formats.number(of_model)}"
+        better_parts.append(f"{_within(title(metric))} ({values})")
+    if not better_parts:
+        return described
+    return f"{described}, which is better in {formats.shortlist(better_parts)}"
+
+
+def _within(name: str) -> str:
+    """A title within a sentence."""
+    return f"{name[0].lower()}{name[1:]}"
 
 
 def _certificates(control: Json) -> str:
@@ -145,7 +178,7 @@ def _certificates(control: Json) -> str:
         if better(metric) == "lower":
             gain = -gain
         if gain > 0:
-            label = f"{title(metric)[0].lower()}{title(metric)[1:]}"
+            label = _within(title(metric))
             changed = formats.number(value + difference["value"])
             parts.append(f"{label} is {changed} instead of {formats.number(value)}")
     if not parts:

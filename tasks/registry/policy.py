@@ -169,7 +169,8 @@ def _judge_and_move(
                     "promote", lost, recorded=recorded, version=version, alias=alias, policy=None
                 )
         judgement = _judgement(client, uri, chain, version, alias)
-        policy, evidence = judgement.policy, judgement.evidence
+        policy = judgement.policy
+        evidence = judgement.evidence
         reason = judgement.objection or _not_remeasured(policy, evidence, measured)
         if reason:
             raise _refusal_to_promote(policy, name, version, alias, reason)

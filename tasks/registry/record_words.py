@@ -88,6 +88,8 @@ def _describe_evaluation(evaluation: Mapping[str, Any]) -> str:
     origin = evaluation.get("run_id") or "the gates of its own run"
     verdict = str(evaluation.get("verdict", "not recorded")).replace("_", " ")
     text = f"{verdict} by {origin}"
+    if evaluation.get("unmet"):
+        text = f"gates {verdict}, but not accepted by the policy, by {origin}"
     fingerprint = evaluation.get("data_fingerprint")
     if fingerprint:
         text += f" on data {str(fingerprint)[:12]}"

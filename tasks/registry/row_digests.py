@@ -58,7 +58,9 @@ SPARE_BITS = 8
 PADDED_BYTES = 1024
 SIGNIFICANT_DIGITS = 2
 # Between the values of a row, for no value, and before the code of one of the three in a value.
-SEPARATOR, NOTHING, ESCAPE = "\x1f", "\x00", "\x1e"
+SEPARATOR = "\x1f"
+NOTHING = "\x00"
+ESCAPE = "\x1e"
 EVERY_DIGEST = 1 << 64
 
 

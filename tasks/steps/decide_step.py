@@ -8,7 +8,7 @@ import shutil
 
 from evenhand.fairlib.methods.decided import write_decision
 from evenhand.tasks.classifier_training import HeldOut
-from evenhand.tasks.decision_rules import check_groups, decided_rule
+from evenhand.tasks.decision_rules import check_groups, decided_rule, share_warning
 from evenhand.tasks.execution.dataset import read_targets
 from evenhand.tasks.execution.step import StepContext, StepResult
 
@@ -32,4 +32,7 @@ def decide(context: StepContext) -> StepResult:
     write_decision(context.workdir / "model", calibration, rule)
     outputs = {"model": (context.workdir / "model", "model")}
     outputs |= context.write_json("rule", content)
-    return StepResult(outputs, {"calibration": calibration.kind})
+    facts = {"calibration": calibration.kind}
+    if content["missed_share"] is not None:
+        facts["warning"] = share_warning(content["missed_share"])
+    return StepResult(outputs, facts)

@@ -7,7 +7,7 @@ from __future__ import annotations
 import base64
 import inspect
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -22,9 +22,14 @@ from evenhand.fairlib.methods.decided import GroupRule, ThresholdRule
 from evenhand.fairlib.methods.registry import method_class
 from evenhand.fairlib.methods.row_groups import fold_of_rows, joint_cells
 from evenhand.fairlib.preprocessing.counterfactuals import encoded_copies
-from evenhand.fairlib.tuning.unseen_rows import unseen_quantiles
+from evenhand.fairlib.tuning.unseen_rows import HalfChoice, unseen_quantiles
 from evenhand.tasks.classifier_training import HeldOut, control_learner
-from evenhand.tasks.decision_rules import calibrated_on, check_groups, chosen_rule
+from evenhand.tasks.decision_rules import (
+    calibrated_on,
+    calibration_for_share,
+    check_groups,
+    chosen_rule,
+)
 from evenhand.tasks.errors import InputError
 from evenhand.tasks.evaluating.control_names import BLIND, CONTROLS, MAJORITY
 from evenhand.tasks.evaluating.decisions import Decisions, acquire, bootstrap_settings
@@ -39,6 +44,8 @@ from evenhand.tasks.tuning.trial_search import SCORES
 # A judgement on a part of the rows has one in so many of the training steps of a method. It
 # predicts the whole fold where the rows are divided by no more than that.
 FEWER_STEPS = 3
+# Divisions of the rows into halves, on each of which thresholds by group are chosen again.
+DIVISIONS = 10
 # Sentences of all folds whose copies are predicted: every trial predicts one of each per term.
 MAX_JUDGED = 600
 
@@ -351,6 +358,7 @@ class Judged(Decisions):
     """Decisions, and how answers moved with the terms of sentences."""
 
     moves: Mapping[str, Moves] = field(default_factory=dict)
+    half_choices: Sequence[HalfChoice] = ()  # of thresholds by group
 
 
 def cross_decided(
@@ -365,7 +373,84 @@ def cross_decided(
     held = [
         HeldOut(rows, data.y[rows], found.answers.score[0, rows], found.shift) for rows in chosen_on
     ]
-    return decided(parameters, data, data, found, part, held)
+    results = decided(parameters, data, data, found, part, held)
+    measure = parameters["measure"]
+    if parameters["part"] > 1 or not measure["predicted"] or not measure["draws"]:
+        # no chances on unseen rows are stated
+        return results
+    return with_half_choices(parameters, data, found, results)
+
+
+def with_half_choices(
+    parameters: Mapping[str, Any],
+    data: Dataset,
+    found: Predictions,
+    results: Sequence[Judged | str],
+) -> list[Judged | str]:
+    """Add the choices on halves of the rows to decisions by thresholds by group.
+
+    They are made once for all tolerances of a criterion, at the middle one.
+    """
+    places: dict[str, list[int]] = {}
+    for place, rule in enumerate(parameters["rules"]):
+        equal = rule["decision"]["equal"]
+        if equal and not isinstance(results[place], str):
+            kind = {**rule["decision"], "equal": {**equal, "tolerance": None}}
+            places.setdefault(repr(kind), []).append(place)
+    if not places:
+        return list(results)
+    everybody = np.arange(len(data.y))
+    held = HeldOut(everybody, data.y, found.answers.score[0], found.shift)
+    kind = parameters["calibration"]
+    if kind == "auto":
+        # thresholds depend little on it, and the choice of a calibration takes seconds
+        kind = "sigmoid"
+    calibration, _ = calibrated_on({**parameters, "calibration": kind}, held)
+    changed = list(results)
+    for of_kind in places.values():
+        middle = parameters["rules"][of_kind[len(of_kind) // 2]]
+        choices = half_choices(parameters, data, found, middle, calibration)
+        for place in of_kind:
+            decisions = results[place]
+            assert not isinstance(decisions, str), "rules without decisions are left out above"
+            changed[place] = replace(decisions, half_choices=choices)
+    return changed
+
+
+def half_choices(
+    parameters: Mapping[str, Any],
+    data: Dataset,
+    found: Predictions,
+    rule: Mapping[str, Any],
+    calibration: Any,
+) -> list[HalfChoice]:
+    """Return the decisions about all rows by the rule chosen on random halves of them; none if most
+    halves have too few rows.
+    """
+    answers = found.answers
+    assert answers.uniform is not None, "it was drawn for such rules"
+    cells = cells_of(data)
+    settings = {**parameters, **rule}
+    groups = data.sensitive[rule["attribute"]["name"]].astype(str)
+    probability = calibration(answers.score[0])
+    choices = []
+    for number in range(DIVISIONS):
+        seed = derive_seed(parameters["fold_seed"], f"half {number}")
+        half = fold_of_rows(cells, 2, seed, data.people)
+        for side in range(2):
+            is_half = half == side
+            rows = np.flatnonzero(is_half)
+            held = HeldOut(rows, data.y[rows], answers.score[0, rows], found.shift)
+            try:
+                by = chosen_rule(settings, held, calibration, groups[rows])
+            except (InputError, ValueError):
+                continue
+            assert isinstance(by, GroupRule), "it is a rule with thresholds by group"
+            y_pred = by.decide(probability, groups, answers.uniform[0])
+            choices.append(HalfChoice(is_half, np.asarray(y_pred, dtype=np.int64)))
+    if len(choices) < DIVISIONS:
+        return []
+    return choices
 
 
 def decided(
@@ -393,7 +478,8 @@ def decided(
         chosen = []
         try:
             if not _is_undecided(parameters, rule):
-                for rows, calibration in zip(held, calibrations, strict=True):
+                for rows, fitted in zip(held, calibrations, strict=True):
+                    calibration = calibration_for_share({**parameters, **rule}, rows, fitted)
                     by = _chosen(parameters, training, rule, rows, calibration)
                     chosen.append((calibration, by))
             results.append(_under(data, found, part, chosen))
@@ -528,7 +614,7 @@ def measured(
             folds = parameters["folds"]
         _add_reach(metrics, measure["predicted"], reach(measure["test_share"], folds))
         if parameters["part"] == 1:
-            _add_unseen(metrics, parameters, outcomes, evaluation, folds)
+            _add_unseen(metrics, parameters, outcomes, evaluation, folds, decisions.half_choices)
         content.append({"metrics": metrics})
     return content
 
@@ -582,6 +668,7 @@ def _add_unseen(
     outcomes: Outcomes,
     evaluation: Evaluation,
     folds: int | None,
+    choices: Sequence[HalfChoice],
 ) -> None:
     """Add quantiles on unseen rows to the metrics that follow from counts."""
     measure = parameters["measure"]
@@ -593,6 +680,7 @@ def _add_unseen(
         measure["predicted"],
         unseen=measure["test_share"] / (1 - measure["test_share"]),
         inflation=1.0 + variance_of_choices(folds),
+        choices=choices,
         intersections=measure["intersections"],
         rng=generator(parameters["fold_seed"], "unseen"),
     )

@@ -1,12 +1,30 @@
-"""Which samples of the loans the benchmark measures."""
+"""Which samples of the loans the benchmark measures, and how it chooses a margin."""
 
 from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 
+from benchmarks.page_generators import paper_figures
 from benchmarks.reproductions import dadi_paper
+from evenhand.fairlib.datasets.generated import make_loans
+from evenhand.fairlib.methods.dadi.agent_training import weighted_losses
+
+
+class StandIn:
+    """An agent that is not trained."""
+
+    def __init__(self, **settings: Any) -> None:
+        pass
+
+    def fit_and_keep(self, *_: Any) -> None:
+        """Do nothing."""
+
+    def gains(self, margin: float) -> Any:
+        """Earn nothing."""
+        return np.zeros(2)
 
 
 @pytest.mark.parametrize(
@@ -20,7 +38,7 @@ def test_interrupted_parts_continue_and_complete_ones_restart(
         "SEEDS": 3,
         "loans": lambda seed: seen.append(seed),
         "split": lambda *_: [([], [])],
-        "fit": lambda *_: None,
+        "AgentWithAdversary": StandIn,
         "asked": lambda *_: {"selected": {}, "x10_by_x9": []},
         "save": lambda *_: None,
     }
@@ -32,3 +50,59 @@ def test_interrupted_parts_continue_and_complete_ones_restart(
     assert [seed == "old" for seed in content["seeds"]] == [
         seed not in measured for seed in range(3)
     ]
+
+
+def test_the_margin_of_the_largest_gain_is_chosen_by_hand() -> None:
+    gains = {0.0: np.array([1.0, 2.0]), -0.1: np.array([2.0, 3.5]), -0.2: np.array([0.0, 9.0])}
+    best, rows = dadi_paper.chosen_margin(gains)
+    assert best == -0.2
+    assert [row["gain"] for row in rows] == pytest.approx([0.0, 1.25, 3.0])
+    # of two people the standard error is half of their difference
+    assert [row["error"] for row in rows] == pytest.approx([0.0, 0.25, 4.0])
+    equal = {0.0: np.zeros(2), -0.2: np.ones(2), -0.1: np.ones(2)}
+    assert dadi_paper.chosen_margin(equal)[0] == -0.1
+
+
+def test_an_agent_keeps_its_adversary_and_its_margin_ends_with_the_block() -> None:
+    table = dadi_paper.Table(
+        make_loans(300, seed=0).drop(columns=["group", "repaid"]),
+        make_loans(300, seed=0)["repaid"].to_numpy(),
+        (make_loans(300, seed=0)["group"] == "b").to_numpy().astype(np.int64),
+    )
+    settings = {**dadi_paper.LOANS, "n_iterations": 5, "pretrain_iterations": 5}
+    model = dadi_paper.AgentWithAdversary(**settings, random_state=0)
+    model.fit_and_keep(table, np.arange(300))
+    before = model.acquire(table.X)
+    # nobody is asked for anything, so both networks know nothing
+    none = np.zeros((len(model.learned), len(model.groups_)), bool)
+    people = np.arange(len(none))
+    label = model._network.outputs("classify", model.learned, none)
+    group = model.adversary.outputs("classify", model.learned, none)
+    expected = 0.5 * weighted_losses(group, model.problem.attribute, people)[0]
+    expected -= 0.5 * weighted_losses(label, model.problem.label, people)[0]
+    np.testing.assert_allclose(model.gains(1e6), expected)
+    np.testing.assert_array_equal(model.acquire(table.X).known, before.known)
+
+
+def asked_row(margin: float, share: float) -> dict[str, Any]:
+    """What a sample has of a margin."""
+    return {"margin": margin, "selected": {"X1": share}, "x10_by_x9": [share, 0.0, 1.0]}
+
+
+@pytest.mark.parametrize(("chosen", "note"), [(2, ""), (1, " (the first 1 samples)")])
+def test_chosen_margins_are_a_row_of_the_page(
+    chosen: int, note: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    samples: list[dict[str, Any]] = [
+        {"margins": [asked_row(0.0, share), asked_row(-0.005, 1.0)]} for share in (0.2, 0.4)
+    ]
+    for sample in samples[:chosen]:
+        sample["margins"].append(asked_row(0.0, 0.9))
+        sample["chosen"] = 0.0
+    content = {"loans": {"result": {"seeds": samples}}}
+    monkeypatch.setattr(paper_figures, "read_result", lambda name: content)
+    lines = list(paper_figures.loans_table())
+    assert "| 0 | 0.30 | 0.30 / 0.00 / 1.00 |" in lines
+    margins = ", ".join(["0"] * chosen)
+    row = f"| chosen on the training people: {margins}{note} | 0.90 | 0.90 / 0.00 / 1.00 |"
+    assert row in lines

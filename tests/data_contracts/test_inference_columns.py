@@ -58,6 +58,9 @@ def pick(*values: Any) -> list[Any]:
         (pick(3, 7, 11, 19, 40), "job_type", "integer", "onehot", None),
         (pick(3, 7, 11, 19, 40), "StatusCode", "integer", "onehot", None),
         (pick(3, 101, 250, 700), "x", "integer", "onehot", None),
+        # a duration is none of the codes that its last word can have
+        (pick(3, 7, 11, 19, 40), "years_at_job", "integer", "standard", None),
+        (pick(3, 7, 11, 19, 40), "distance_to_store", "integer", "standard", None),
         (pick(0, 1, 2, 3), "children", "integer", "standard", None),
         # years of schooling and experience have the gaps and the peaks of codes; four grades have
         # no years
@@ -106,6 +109,11 @@ def test_columns_that_are_no_inputs(values: Any, name: str, reason: str) -> None
     column = infer(values, name).column(name)
     assert column.role == "ignore"
     assert reason in column.description
+
+
+def test_an_ignored_sampling_weight_is_known_to_the_contract() -> None:
+    assert infer(RNG.gamma(2, 0.5, N), "sample_weight").unused_weights == ("sample_weight",)
+    assert infer(RNG.gamma(2, 0.5, N), "income").unused_weights == ()
 
 
 @pytest.mark.parametrize(

@@ -28,7 +28,18 @@ def test_two_values(name: str, texts: list[str], place: int | None) -> None:
 
 @pytest.mark.parametrize(
     ("text", "tone"),
-    [("loanDenied", -1), ("not denied", 1), ("benefit denied", -1), ("north", 0), ("bad", -1)],
+    [
+        ("stroke", -1),
+        ("unapproved", -1),
+        ("hospitalized", -1),
+        ("Kreditausfall", -1),
+        ("denial_overturned", 1),
+        ("loanDenied", -1),
+        ("not denied", 1),
+        ("benefit denied", -1),
+        ("north", 0),
+        ("bad", -1),
+    ],
 )
 def test_tone(text: str, tone: int) -> None:
     assert tone_of(text) == tone

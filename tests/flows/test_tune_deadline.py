@@ -16,6 +16,7 @@ from evenhand.flows.tune_deadline import (
     UNPLANNED,
     Deadline,
     PreparedAnswer,
+    slowness_of_process,
     unplanned_answer,
     write_whole,
 )
@@ -53,6 +54,7 @@ def ended(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     codes: list[int] = []
     monkeypatch.setattr("evenhand.flows.tune_deadline.os._exit", codes.append)
     monkeypatch.setattr("evenhand.flows.tune_deadline.GRACE_S", 0.0)
+    monkeypatch.setattr("evenhand.flows.tune_deadline.ENDING_CPU_S", 0.0)
     # workers that other tests of this process have started go on
     monkeypatch.setattr("multiprocessing.active_children", list)
     return codes
@@ -95,6 +97,17 @@ def test_a_job_that_was_written_is_not_written_again(
     assert ended == [1]
     assert target.read_text() == "final"
     assert "the time ended before the page was written" in capfd.readouterr().err
+
+
+def test_slowness_is_waiting_over_computing(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert slowness_of_process() >= 1.0
+    contents = {"1": "2000 3000 7", "2": "1000 3000 4"}
+    monkeypatch.setattr("os.listdir", lambda _: list(contents))
+    monkeypatch.setattr(Path, "read_text", lambda path: contents[path.parent.name])
+    assert slowness_of_process() == 3.0
+    # a thread that has just ended
+    monkeypatch.setattr(Path, "read_text", lambda _: "")
+    assert slowness_of_process() == 1.0
 
 
 def test_a_written_answer_is_whole(tmp_path: Path) -> None:

@@ -16,7 +16,13 @@ from sklearn.metrics import balanced_accuracy_score
 from evenhand.fairlib.methods.networks.sensei import CLPClassifier
 from evenhand.fairlib.methods.registry import METHODS, method_class
 from evenhand.tasks import classifier_training as training
-from evenhand.tasks.classifier_training import HeldOut, Learner, balanced_accuracy_lost, fit_useful
+from evenhand.tasks.classifier_training import (
+    GivesUp,
+    HeldOut,
+    Learner,
+    balanced_accuracy_lost,
+    fit_useful,
+)
 from evenhand.tasks.steps.controls_step import controls
 from tests.tasks.steps_of_rows import RULE, context, encoded
 
@@ -65,6 +71,7 @@ def searched(
     data = encoded(200)
     answers = iter([(loss, error) for loss in losses])
     monkeypatch.setattr(training, "balanced_accuracy_lost", lambda own, plain: next(answers))
+    monkeypatch.setattr(GivesUp, "__call__", lambda *_: False)
     build = partial(CLPClassifier, n_steps=50, random_state=0)
     flipped = data.X.copy()
     flipped[:, 0] = 1.0 - flipped[:, 0]
@@ -93,6 +100,70 @@ def test_the_strongest_that_costs_little_is_kept(
     facts = searched(monkeypatch, losses, error)
     assert facts["used"] == pytest.approx(used)
     assert facts["allowed"] is allowed
+
+
+def given_up_at(losses: list[float], error: float = 0.0) -> int:
+    """Step at which a training with these losses every 100 steps is given up; 0: never."""
+    judge = GivesUp(held([0.5] * 6), LABELS)
+    for number, loss in enumerate(losses, start=1):
+        judge.losses.append([100.0 * number, loss])
+        if judge.decide(error):
+            return 100 * number
+    return 0
+
+
+def test_a_strength_is_given_up_where_its_loss_stays() -> None:
+    # the fall of every 1,000 steps is two thirds of the one before: what remains is the limit
+    for limit, step in ((0.021, 2000), (0.019, 0)):
+        losses = [limit + 0.3 * (2 / 3) ** (number / 10) for number in range(100)]
+        assert given_up_at(losses) == step
+    # it falls by half every 1,000 steps, and then stays
+    falling = [0.16 * 0.5 ** (number / 10) for number in range(30)]
+    assert given_up_at(falling + [0.03] * 70) == 3500
+    assert given_up_at(falling + [0.03] * 70, error=0.04) == 0
+    assert given_up_at([0.019] * 90) == 0
+    assert given_up_at([0.04] * 90) == 2000
+
+
+def test_the_judge_sees_the_loss_at_every_evaluation() -> None:
+    judge = GivesUp(held([0.1, 0.2, 0.3, 0.4, 0.8, 0.9]), LABELS)
+    for step in (900, 2000):
+        own = np.array([0.1, 0.2, 0.3, 0.4, 0.2, 0.9])
+        gave_up = judge(step, np.arange(6), np.stack([1.0 - own, own], axis=1))
+        # a loss of .25 and its standard error of .18, as above
+        assert judge.losses[-1] == [step, pytest.approx(0.25)]
+        assert gave_up is judge.gave_up
+
+
+def test_trainings_begin_where_a_stronger_one_was_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(training, "balanced_accuracy_lost", lambda own, plain: (0.1, 0.0))
+    monkeypatch.setattr(GivesUp, "decide", lambda *_: True)
+    fitted = []
+    original = CLPClassifier.fit
+
+    def fit(self: CLPClassifier, *arguments: Any, **options: Any) -> CLPClassifier:
+        fitted.append(self)
+        return original(self, *arguments, **options)
+
+    monkeypatch.setattr(CLPClassifier, "fit", fit)
+    data = encoded(200)
+    build = partial(CLPClassifier, n_steps=200, random_state=0)
+    flipped = data.X.copy()
+    flipped[:, 0] = 1.0 - flipped[:, 0]
+    learner = Learner(METHODS["clp"], build, {}, [flipped])
+    plain = held([0.5] * 6)
+    model, own, facts = fit_useful(
+        learner, data, plain, 0, progress=lambda *_: None, checkpoint=None
+    )
+    # all cost the same: the strongest is kept, and trained to its end
+    assert [each.get_params()["rho"] for each in fitted] == pytest.approx([5.0, 0.5, 0.05, 5.0])
+    assert [each.history_["step"][-1] for each in fitted] == [50, 50, 200, 200]
+    assert fitted[0].starts_from is None
+    assert [each.starts_from for each in fitted[1:]] == [fitted[0], fitted[1], fitted[0]]
+    assert model is fitted[3]
+    assert facts["used"] == 5.0
+    assert not facts["allowed"]
+    np.testing.assert_array_equal(own.rows, model.validation_.rows)
 
 
 def test_a_strength_of_the_job_is_not_searched() -> None:

@@ -9,10 +9,15 @@ import numpy as np
 import pytest
 from scipy.special import expit, logit
 
-from evenhand.fairlib.methods.calibration import fit_calibration
+from evenhand.fairlib.methods.calibration import Calibration, fit_calibration
 from evenhand.fairlib.methods.decided import ThresholdRule
 from evenhand.tasks.classifier_training import HeldOut
-from evenhand.tasks.decision_rules import decided_rule
+from evenhand.tasks.decision_rules import (
+    calibration_for_share,
+    decided_rule,
+    missed_share,
+    share_warning,
+)
 from evenhand.tasks.errors import InputError
 from tests.tasks.steps_of_rows import DECIDING, RULE, held_out
 
@@ -29,10 +34,40 @@ def test_the_description_is_what_was_chosen_without_rows() -> None:
         0.0,
         calibration.kind,
     )
-    assert set(content) == {"rows", "base_rate", "calibration", "losses", "shift", "rule", "curve"}
+    names = {"rows", "base_rate", "calibration", "losses", "shift", "rule", "missed_share", "curve"}
+    assert set(content) == names
     counts = [round(400 * point["selected"]) for point in content["curve"]]
     assert all(step == 0 or step >= 5 for step in -np.diff(counts))
     json.dumps(content, allow_nan=False)
+
+
+def test_an_isotonic_regression_of_wide_steps_decides_no_share() -> None:
+    """Two kinds of people: a regression of two steps ties half of them."""
+    rng = np.random.default_rng(0)
+    n = 2000
+    chance = np.where(np.arange(n) < n // 2, 0.4, 0.8)
+    label = (rng.random(n) < chance).astype(np.int64)
+    probability = np.clip(chance + rng.normal(0, 0.01, n), 0.01, 0.99)
+    held = HeldOut(np.arange(n), label, probability, 0.0)
+    steps = Calibration("isotonic", knots=(0.0, 0.6, 0.61, 1.0), values=(0.4, 0.4, 0.8, 0.8))
+    wanted = {**DECIDING, "decision": RULE | {"threshold": "observed"}}
+    assert missed_share(wanted, held, steps) == {"wanted": label.mean(), "nearest": 0.5}
+    increasing = calibration_for_share(wanted, held, steps)
+    assert increasing.kind != "isotonic"
+    assert missed_share(wanted, held, increasing) is None
+    # it decides as before where it was asked for, and where no share is wanted
+    asked = {**wanted, "calibration": "isotonic"}
+    assert calibration_for_share(asked, held, steps) == steps
+    assert calibration_for_share(DECIDING, held, steps) == steps
+
+
+def test_a_share_that_ties_of_the_model_make_impossible_is_said() -> None:
+    label = np.tile([0, 1, 1], 100)
+    held = HeldOut(np.arange(300), label, np.where(np.arange(300) < 150, 0.3, 0.8), 0.0)
+    wanted = {**DECIDING, "decision": RULE | {"threshold": "observed"}}
+    content = decided_rule(wanted, held)[2]
+    assert content["missed_share"] == {"wanted": pytest.approx(2 / 3), "nearest": 0.5}
+    assert "66.7% positive decisions" in share_warning(content["missed_share"])
 
 
 def test_class_weights_are_taken_out_before_the_calibration() -> None:

@@ -292,7 +292,8 @@ class NetworkShape:
         and of its indicator. The LSTM's inputs are query and reading; its gates are input, forget,
         output, candidate.
         """
-        (first, second), memory = self.hidden, self.memory
+        first, second = self.hidden
+        memory = self.memory
         yield "encoder.value", (first,), 2
         yield "encoder.column", (self.columns, first), 2
         yield "encoder.bias1", (first,), 0
@@ -392,7 +393,8 @@ class SetNetwork:
         -------
         Memory
         """
-        layout, (n, c) = self.layout, rows.own.shape
+        layout = self.layout
+        n, c = rows.own.shape
         value = self.parts["encoder.value"]
         column = self.parts["encoder.column"]
         # the indicator I(j) selects a row of the first layer's weights

@@ -435,6 +435,8 @@ class Training:
             self.shift = torch.zeros(1, dtype=torch.float64)
         self.shift = self.shift.to(self.device)
         self.held: Batch | None = None
+        self.judge = getattr(estimator, "judge", None)
+        self.given_up = False
         self.patience = 0
         if held is not None:
             self._hold_out(estimator, held, math.ceil(sum(counts) / size / REPORT_EVERY))
@@ -518,7 +520,7 @@ class Training:
             enough = callback is not None and callback(self.step, steps, progress)
             if checkpoint.due():
                 checkpoint.save(self.state())
-            if enough:
+            if enough or self.given_up:
                 break
         if self.best_weights:
             self.network.load_state_dict(self.best_weights)
@@ -533,6 +535,9 @@ class Training:
             return self.last_value
         self.network.eval()
         self.last_value = self.objective.criterion(self.network, held, self.shift)
+        if self.judge is not None:
+            probabilities = self._probabilities(held)
+            self.given_up = self.judge(self.step, held.rows.numpy(), probabilities)
         self.network.train()
         if self.last_value < self.best_value:
             self.best_value = self.last_value
@@ -541,6 +546,12 @@ class Training:
                 name: value.detach().clone() for name, value in self.network.state_dict().items()
             }
         return self.last_value
+
+    def _probabilities(self, batch: Batch) -> Float:
+        """Probability of each class, shape (b, K), as the trained network would predict it."""
+        with torch.no_grad():
+            logits = self.network(batch.x).double()
+        return np.asarray(functional.softmax(logits, dim=1).cpu().numpy())
 
     def _batch(self, rows: Tensor) -> Batch:
         """Some rows with their weights."""
@@ -591,6 +602,7 @@ class Training:
             "step": self.step,
             "generator": self.generator.get_state(),
             "layers": self._layers().get_state(),
+            "judged": [] if self.judge is None else self.judge.losses,
         }
 
     def restore(self, state: State) -> None:
@@ -609,6 +621,8 @@ class Training:
         self.best_value, best_step, self.last_value = state["evaluations"].tolist()
         self.best_step = int(best_step)
         self.step = int(state["step"])
+        if self.judge is not None:
+            self.judge.losses = state["judged"].tolist()
         self.generator.set_state(torch.from_numpy(state["generator"]))
         self._layers().set_state(torch.from_numpy(state["layers"]))
 

@@ -201,6 +201,8 @@ class NeuralNetworkClassifier(Method):
         with one_thread(), torch.random.fork_rng([torch.cuda.current_device()] if cuda else []):
             torch.manual_seed(derive_seed(self.random_state, "layers"))
             network = start_network(self, data)
+            if self.starts_from is not None:
+                network.load_state_dict(self.starts_from.network_.state_dict())
             training = Training(self, network, data, codes, objective, held, weights)
             metric = getattr(self, "metric_", None)
             # a metric counts by what it learned

@@ -9,6 +9,7 @@ from evenhand.fairlib.catalogue import direction, without_intersections
 from evenhand.tasks.pages import texts
 from evenhand.tasks.pages.page_model import Block, Documents, Json, Section, Table
 from evenhand.tasks.pages.sections.controls_section import (
+    SIMPLE,
     answered,
     answers,
     compared_best,
@@ -58,10 +59,10 @@ def _of_controls(documents: Documents) -> Section:
 
 
 def _shown_columns(controls: Mapping[str, Json]) -> dict[str, str]:
-    """The best control first, then blind and plain; all are in the section of the controls."""
+    """The best control first, then the others, without the majority class."""
     heads = control_columns(controls)
     columns = {}
-    for name in (compared_best(controls), "plain", "blind"):
+    for name in (compared_best(controls), "plain", "blind", *SIMPLE):
         if name is not None and name in heads:
             columns[name] = heads[name]
     return columns

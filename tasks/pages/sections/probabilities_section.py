@@ -75,6 +75,11 @@ def _calibration(documents: Documents) -> str:
         if losses:
             method += f" (cross-validated log loss: {formats.join(losses)})"
         text = f"The probabilities are calibrated on {_held_out(rule)}: {method}."
+        if ranked and ranked[0][0] != rule["calibration"]:
+            text += (
+                f" {formats.sentence(CALIBRATIONS[ranked[0][0]])} was passed over: it gives so "
+                "many people the same probability that no threshold keeps the wanted share."
+            )
     if rule["shift"] != 0:
         shift = formats.number(abs(rule["shift"]))
         text += (

@@ -9,6 +9,7 @@ from torch import nn
 from evenhand.fairlib.auditor.differentiable_model import (
     DifferentiableModel,
     PerceptronModel,
+    along_directions,
     as_differentiable,
 )
 from evenhand.fairlib.methods.networks.network_training import build_network
@@ -42,6 +43,27 @@ def test_the_perceptrons_own_derivative_is_that_of_autograd(
         torch.testing.assert_close(view.forward(x), expected.detach())
         torch.testing.assert_close(view.backward(weights), gradient)
         assert not view.logits(x).requires_grad
+
+
+@pytest.mark.parametrize("hidden", [(), (7,), (7, 5)])
+@pytest.mark.parametrize("directions", [0, 2])
+def test_moves_along_directions_are_those_of_the_rows(
+    hidden: tuple[int, ...], directions: int
+) -> None:
+    network = build_network(4, hidden, 3, seeded(11))
+    x = torch.randn(9, 4, generator=seeded(13))
+    basis = torch.linalg.qr(torch.randn(4, directions, generator=seeded(17)))[0]
+    z = torch.randn(9, directions, generator=seeded(18))
+    weights = torch.randn(9, 3, generator=seeded(14))
+    points = (x + z @ basis.T).requires_grad_()
+    expected = network(points)
+    (gradient,) = torch.autograd.grad((expected * weights).sum(), points)
+    for view in (as_differentiable(network), DifferentiableModel(network)):
+        moved = along_directions(view, x, basis)
+        for _ in range(2):
+            # the rows' own values are not changed by a move
+            torch.testing.assert_close(moved.forward(z), expected.detach())
+        torch.testing.assert_close(moved.backward(weights), gradient @ basis)
 
 
 def hooked() -> nn.Sequential:

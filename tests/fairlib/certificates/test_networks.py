@@ -10,6 +10,7 @@ from scipy.optimize import Bounds, LinearConstraint, milp
 from scipy.sparse import lil_matrix
 from torch import nn
 
+from evenhand.fairlib.certificates import branching
 from evenhand.fairlib.certificates.branching import MARGIN, Branching, network_rings
 from evenhand.fairlib.certificates.measures import Ring
 from evenhand.fairlib.certificates.networks import LinearRelaxation, NotProvedError, read_network
@@ -243,6 +244,44 @@ def test_a_linear_network_has_the_hand_computed_bound() -> None:
     edge = float(metric_of(2).feature_bounds_.high[0])
     np.testing.assert_allclose(margins, [2.0 * edge + 0.3, 2.0 * edge + 0.3], rtol=1e-9)
     np.testing.assert_allclose(np.sqrt(2.0) * ring.own[0, list(MARGIN)], [1.0, -1.0])
+
+
+@pytest.mark.parametrize("tolerance", [0.01, 0.5, 1e9])
+def test_rings_that_are_not_run_hold_all_points(
+    monkeypatch: pytest.MonkeyPatch, tolerance: float
+) -> None:
+    monkeypatch.setattr(branching, "TOLERANCE", tolerance)
+    runs: list[float] = []
+    run = Branching.run
+
+    def counted(self: Branching, most_parts: int) -> Ring:
+        runs.append(self.radius)
+        return run(self, most_parts)
+
+    monkeypatch.setattr(Branching, "run", counted)
+    model, X, metric = network(3, 5, (16,)), people(5, 6), oblique(5)
+    radii = [0.0, 0.01, 0.02, 0.05, 0.2, 0.8, 3.0]
+    rings = network_rings(model, metric, X, radii, parts=4)
+    # the first and the last alone, or those where the bounds differ
+    assert sorted(runs) == ([0.0, 3.0] if tolerance == 1e9 else sorted(set(runs)))
+    assert (len(runs) < len(radii)) is (tolerance > 0.4)
+    angles = np.arange(8) * np.pi / 4
+    directions = np.stack([np.cos(angles), np.sin(angles)], axis=1)
+    random = np.random.default_rng(1)
+    layers = read_network(model)
+    for before, ring in zip([rings[0], *rings], rings, strict=False):
+        points = Region.of(metric, X, ring.radius).points(
+            random.normal(size=(400, 6, 5)), random.choice([-9.0, 0.1, 9.0], size=(400, 6, 1))
+        )
+        values = logits(layers, points) @ directions.T
+        assert (values <= ring.proved).all()
+        assert (ring.found <= ring.proved).all()
+        assert (ring.found >= before.found).all()
+        # the line between both ends bounds what is between them
+        distance = np.sqrt(metric.squared(points.reshape(-1, 5), np.tile(X, (400, 1))))
+        share = (distance.reshape(400, 6, 1) - ring.inner) / max(ring.radius - ring.inner, 1e-12)
+        line = ring.inner_proved + np.clip(share, 0.0, 1.0) * (ring.proved - ring.inner_proved)
+        assert (values <= line + 1e-9).all()
 
 
 def test_a_network_without_a_known_bound_is_refused() -> None:

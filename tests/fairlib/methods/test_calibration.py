@@ -173,6 +173,16 @@ def test_auto_takes_the_smallest_loss_of_the_same_folds() -> None:
     assert losses["none"] > truth + 0.1
 
 
+def test_losses_of_impossible_events_are_finite() -> None:
+    """Votes of few trees are 0 and 1, and some of them wrong."""
+    votes = np.tile([0.0, 1.0], 50)
+    labels = np.tile([0, 1], 50)
+    labels[:2] = [1, 0]
+    _, losses = fit_calibration(votes, labels)
+    assert losses["none"] == pytest.approx(mean_loss(labels, votes))
+    assert np.isfinite(list(losses.values())).all()
+
+
 def test_auto_leaves_calibrated_probabilities_alone() -> None:
     """No calibration is better there."""
     p, y = rows(seed=3)

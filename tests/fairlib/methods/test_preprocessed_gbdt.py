@@ -146,6 +146,12 @@ def test_projecting_needs_something_to_project() -> None:
         ProjectedGBDTClassifier(metric).fit(np.eye(4), [0, 1, 0, 1])
 
 
+def test_a_metric_by_which_nobody_is_comparable_is_refused() -> None:
+    X = np.random.default_rng(0).normal(size=(40, 2))
+    with pytest.raises(ValueError, match=r"no people are comparable by SensitiveSubspace\(\)"):
+        ProjectedGBDTClassifier(SensitiveSubspace()).fit(X, np.tile([0, 1], 20))
+
+
 def test_projecting_fits_an_unfitted_metric(
     people: People,
 ) -> None:

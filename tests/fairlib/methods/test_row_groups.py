@@ -5,10 +5,22 @@ from __future__ import annotations
 import itertools
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evenhand.fairlib.methods.row_groups import fold_of_rows, joint_cells
+from evenhand.fairlib.methods.row_groups import fold_of_rows, joint_cells, read_groups
+
+# groups
+
+
+def test_a_number_of_many_values_is_no_group() -> None:
+    ages = np.arange(18, 60)
+    with pytest.raises(ValueError, match="'age' has 42 different numbers.* pd.cut"):
+        read_groups({"age": ages}, None, len(ages))
+    assert len(read_groups({"age": ages.astype(str)}, None, len(ages)).names) == 42
+    assert len(read_groups({"decade": ages // 10}, None, len(ages)).names) == 5
+
 
 # folds
 

@@ -411,6 +411,24 @@ def test_several_names_and_metrics_and_proxies() -> None:
     assert len(folds["test_score"]) == 2
 
 
+def test_rows_in_another_order_are_refused() -> None:
+    """They would be matched by position, and mix people up."""
+    X = pd.DataFrame({"age": [30.0, 40.0, 50.0, 60.0]}, index=[7, 3, 9, 1])
+    y = pd.Series([0, 1, 0, 1], index=X.index)
+    sex = pd.Series(["f", "m", "f", "m"], index=X.index)
+    estimator = evenhand.ReweighedGBDTClassifier(n_steps=2)
+    for arguments in (
+        {"y": y.sort_index(), "sensitive_features": sex},
+        {"y": y, "sensitive_features": sex.sort_index()},
+        {"y": y, "sensitive_features": {"sex": sex.sort_index()}},
+        {"y": y, "sensitive_features": sex, "sample_weight": y.sort_index() + 1.0},
+    ):
+        with pytest.raises(ValueError, match=r"in another order; pass .*\.loc\[X\.index\]"):
+            clone(estimator).fit(X, **arguments)
+    # an index of other labels says nothing about the order
+    estimator.fit(X, y.reset_index(drop=True), sensitive_features=sex.to_numpy())
+
+
 def test_a_list_of_values_is_none_of_names() -> None:
     two = TABLE.iloc[:2]
     listed = ["sex", "age"]

@@ -136,6 +136,16 @@ def test_stand_ins_name_the_group_that_is_told(rng: np.random.Generator) -> None
     assert 0.9 < found[0].auc < 1.0
 
 
+def test_people_without_a_group_do_not_hide_a_proxy_feature(rng: np.random.Generator) -> None:
+    sex = np.where(rng.random(N) < 0.5, "f", "m")
+    index = rng.normal(size=N) + 1.2 * (sex == "f")
+    whole = stand_ins({"index": index}, {"sex": sex})["sex"][0]
+    unknown = np.where(rng.random(N) < 0.5, "missing", sex)
+    partly = stand_ins({"index": index}, {"sex": unknown})["sex"][0]
+    assert partly.group in ("f", "m")
+    assert partly.auc == pytest.approx(whole.auc, abs=0.03)
+
+
 def test_the_sample_is_always_the_same() -> None:
     rows = sampled_rows(100, 10)
     assert len(np.unique(rows)) == 10

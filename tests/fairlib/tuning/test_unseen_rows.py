@@ -10,7 +10,7 @@ import pytest
 from evenhand.fairlib.evaluation.evaluate import evaluate
 from evenhand.fairlib.evaluation.outcomes import Outcomes
 from evenhand.fairlib.tuning.quantiles import LEVELS, chance_below, quantile_of
-from evenhand.fairlib.tuning.unseen_rows import unseen_quantiles
+from evenhand.fairlib.tuning.unseen_rows import HalfChoice, unseen_quantiles
 
 GAP = "gap_max.sex"
 
@@ -69,6 +69,72 @@ def test_choices_made_anew_and_fewer_rows_spread_wider() -> None:
 
     assert width(inflation=9.0) > 1.3 * width()
     assert width(unseen=0.1) > 1.2 * width()
+
+
+def halves(rows: int, seed: int, divisions: int = 10) -> list[np.ndarray]:
+    rng = np.random.default_rng(seed)
+    sides = []
+    for _ in range(divisions):
+        is_half = rng.permutation(rows) < rows // 2
+        sides += [is_half, ~is_half]
+    return sides
+
+
+def test_a_rule_chosen_equally_on_each_half_spreads_like_a_fixed_one() -> None:
+    """The differences of halves then have the variance of the validation rows."""
+    outcomes = people(2000, 7, gap=0.1)
+    choices = [HalfChoice(is_half, outcomes.y_pred) for is_half in halves(2000, 8)]
+
+    def width(choices: list[HalfChoice]) -> float:
+        drawn = unseen_quantiles(
+            outcomes,
+            evaluate(outcomes, draws=0).groups,
+            [GAP],
+            unseen=5.0,
+            choices=choices,
+            intersections=False,
+            rng=np.random.default_rng(1),
+        )[GAP]
+        return quantile_of(drawn, 0.95) - quantile_of(drawn, 0.05)
+
+    assert width(choices) == pytest.approx(width([]), rel=0.3)
+
+
+def test_thresholds_by_group_have_the_spread_that_choosing_them_anew_has() -> None:
+    """Each group's threshold selects a half of it in the rows that it is chosen on, where the gap
+    is therefore 0: with other rows it is not.
+    """
+    rows = 400
+    rng = np.random.default_rng(9)
+    widths = []
+    for number in range(12):
+        sex = np.where(np.arange(rows) < 80, "f", "m").astype(object)
+        score = rng.random(rows)
+        y = rng.integers(0, 2, rows)
+
+        def rule_of(chosen: np.ndarray, score: np.ndarray = score, sex: Any = sex) -> np.ndarray:
+            selected = np.zeros(rows, dtype=np.int64)
+            for group in ("f", "m"):
+                cut = np.median(score[chosen & (sex == group)])
+                selected[sex == group] = score[sex == group] > cut
+            return selected
+
+        choices = [HalfChoice(half, rule_of(half)) for half in halves(rows, number)]
+        everybody = np.ones(rows, dtype=bool)
+        outcomes = Outcomes(y, rule_of(everybody), np.full(rows, 0.5), {"sex": sex})
+        name = "demographic_parity_difference.sex"
+        drawn = unseen_quantiles(
+            outcomes,
+            evaluate(outcomes, draws=0).groups,
+            [name],
+            unseen=100.0,
+            choices=choices,
+            intersections=False,
+            rng=rng,
+        )[name]
+        widths.append(quantile_of(drawn, 0.9))
+    # medians of 80 and of 320: a standard deviation of .0625, times 1.81 of ten degrees of freedom
+    assert np.mean(widths) == pytest.approx(0.1133, rel=0.2)
 
 
 def test_a_group_too_small_to_compare_has_no_quantiles() -> None:

@@ -65,6 +65,13 @@ def test_small_groups_are_insufficient_evidence(metric: LearnedMetric) -> None:
     assert "1 of 2 groups" in leak["metric_leak.sex"].reason
 
 
+def test_people_without_a_group_are_no_group(metric: LearnedMetric) -> None:
+    data = encoded(500, seed=1)
+    groups = np.array(["a"] * 300 + ["missing"] * 200)
+    leak = metric_leaks(metric, BySign(1), replace(data, sensitive={"sex": groups}))
+    assert "1 of 1 groups" in leak["metric_leak.sex"].reason
+
+
 def test_decisions_by_the_attribute_change_on_every_copy(metric: LearnedMetric) -> None:
     data = encoded(500, seed=1)
     by_sex = adapted_consistency(metric, BySign(0), data, 0.95)["adapted_consistency"]

@@ -61,10 +61,24 @@ def test_no_gain_is_said_of_all_controls_the_best_first() -> None:
     assert without_gain(controls()) == ["reweigh", "leave_out"]
     assert gain_sentence(controls(), "reweigh (rows)") == (
         "The model **gains nothing** over the best control, reweigh (rows): no metric that decides "
-        "is significantly better. Nor does it over leave_out."
+        "is significantly better. Nor does it over leave_out (without `club`)."
     )
     assert without_gain(controls(reweigh=control(0.78, 0.05, 0.02))) == ["leave_out"]
     assert gain_sentence(controls(reweigh=control(0.78, 0.05, 0.02)), "reweigh") == ""
+
+
+def test_another_control_that_is_better_has_its_figures() -> None:
+    """Where plain stands best by its small gap, leaving out may have a far smaller one elsewhere."""
+    compared = controls(reweigh=control(0.78, 0.05, 0.02))
+    gap = {"value": 0.2, "low": 0.15, "high": 0.25}
+    compared["plain"] = control(0.9, 0.02, 0.0)
+    compared["leave_out"]["differences"]["gap_max.sex"] = gap
+    sentence = gain_sentence(compared, "plain (no mitigation)")
+    assert "the best control, plain (no mitigation)" in sentence
+    assert sentence.endswith(
+        "Nor does it over leave_out (without `club`), which is better in largest gap in error rates "
+        "by sex (0.040, the model 0.240)."
+    )
 
 
 def test_a_loss_and_a_certificate_are_named() -> None:

@@ -29,6 +29,7 @@ from evenhand.tasks.registry.ledger import (
     history,
     record_evaluation,
 )
+from evenhand.tasks.registry.record_words import describe_record
 from tests.flows.commands.test_promote_command import MODEL, call, uri
 from tests.flows.people import JOB, Bench, Done, make_people, run_all
 
@@ -157,6 +158,9 @@ def test_the_training_table_less_a_row_is_no_holdout(desk: Any, published: Done)
     done = call(desk.store, "evaluate", f"{MODEL}/2", "--policy", "--direct")
     assert done.exit_code == 1
     assert "the policy does not accept this evaluation: it was trained on" in done.stdout
+    (record,) = history(uri(desk.store), MODEL).of("evaluation", "2")[-1:]
+    assert "it was trained on" in record.content["unmet"]
+    assert "but not accepted by the policy" in describe_record(record)
     # four fifths of the table were training rows; the rest is found by chance in half of all cases
     refused(desk.store, "it was trained on", "of the rows of its evaluation, and at most 5% may be")
 

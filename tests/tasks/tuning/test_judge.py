@@ -27,6 +27,7 @@ from evenhand.tasks.evaluating.token_moves import moved_to
 from evenhand.tasks.execution.dataset import Dataset
 from evenhand.tasks.execution.step import StepContext
 from evenhand.tasks.tuning.judge import (
+    DIVISIONS,
     SCORES,
     Answers,
     Exchanges,
@@ -264,6 +265,27 @@ def test_a_rows_label_decides_nothing_about_its_part(calibration: str) -> None:
         assert np.array_equal(one.score[part == 1], other.score[part == 1])
         if RULES[place + 1]["decision"]["threshold"] == "balanced":
             assert not same[part != 1].all()
+
+
+def test_thresholds_by_group_are_chosen_again_on_halves() -> None:
+    data, rng = data_of(), np.random.default_rng(2)
+    score, uniform = rng.random((2, 1, ROWS))
+    found = Predictions(Answers(score, (score > 0.5).astype(np.int64), uniform), {}, 0.0)
+    measure = {"predicted": ["gap_max.sex"], "draws": 10}
+    parameters = {**PARAMETERS, "rules": RULES[1:], "min_cell": 1, "part": 1, "measure": measure}
+    results = cross_decided(parameters, data, found, np.arange(ROWS) % FOLDS)
+    for rule, decisions in zip(parameters["rules"], results, strict=True):
+        assert not isinstance(decisions, str), decisions
+        choices = decisions.half_choices
+        assert len(choices) == (2 * DIVISIONS if rule["decision"]["equal"] else 0)
+        for one, other in zip(choices[::2], choices[1::2], strict=True):
+            # the two halves of a division
+            assert np.array_equal(one.is_half, ~other.is_half)
+        if choices:
+            assert any(np.any(choice.y_pred != choices[0].y_pred) for choice in choices)
+    for changed in ({"part": 3}, {"measure": {"predicted": [], "draws": 10}}):
+        results = cross_decided({**parameters, **changed}, data, found, np.arange(ROWS) % FOLDS)
+        assert not any(item.half_choices for item in results if not isinstance(item, str))
 
 
 def test_trees_are_trained_once_a_fold(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

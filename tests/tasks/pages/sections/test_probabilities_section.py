@@ -96,6 +96,11 @@ def test_of_many_groups_the_largest_are_drawn() -> None:
             "(cross-validated log loss: sigmoid 0.400, isotonic 0.420 and none 0.450).",
             "class weights",
         ),
+        (
+            rule(losses={"isotonic": 0.39, "sigmoid": 0.4}),
+            "An isotonic regression was passed over: it gives so many people the same probability",
+            "class weights",
+        ),
         (rule(shift=-1.1), "were corrected for first, by 1.100 in log-odds.", "not calibrate them"),
         (
             rule(calibration="none", losses={}),

@@ -46,8 +46,8 @@ def read_faults() -> list[str]:
         if TAG not in deployment.tags or deployment.work_pool_name not in pools:
             continue
         names.add(deployment.work_pool_name)
-        pool = pools[deployment.work_pool_name]
-        fault = deployment_fault(deployment.name, deployment.job_variables or {}, pool)
+        of_deployment = pools[deployment.work_pool_name]
+        fault = deployment_fault(deployment.name, deployment.job_variables or {}, of_deployment)
         if fault:
             lines.append(fault)
     for name in sorted(names):

@@ -143,6 +143,9 @@ _ENGLISH_YES = ("1", "true", "yes", "y", "t", "positive")
 AFFIRMATIONS = {*_ENGLISH_YES, "ja", "j", "oui", "o", "sí", "si", "sim", "tak"}
 DENIALS = {"0", "false", "no", "n", "f", "nein", "non", "não", "nao", "nie", "negative"}
 
+PARTICIPLES = ("ed", "hired", "paid", "chosen", "taken", "sold", "given", "won", "sent", "let")
+"""Endings of words that follow "are": approved, hired."""
+
 
 class WordedOutcome(NamedTuple):
     """Which of two values words name as the favourable outcome."""
@@ -212,6 +215,57 @@ def _affirmed(texts: Sequence[str]) -> int | None:
         if words[place] in AFFIRMATIONS and words[1 - place] in DENIALS:
             return place
     return None
+
+
+def is_participle(text: str) -> bool:
+    """Say whether the last word can follow "are".
+
+    Parameters
+    ----------
+    text : str
+        A name of a column or value in words.
+
+    Returns
+    -------
+    bool
+
+    Examples
+    --------
+    >>> is_participle("rejected"), is_participle("income")
+    (True, False)
+    """
+    words = text.lower().split()
+    return bool(words) and words[-1].isalpha() and words[-1].endswith(PARTICIPLES)
+
+
+def decision_words(column: str, value: str) -> str:
+    """Name a decision: by its value, or by its column too where the value only affirms or denies.
+
+    Parameters
+    ----------
+    column : str
+        Name of the label's column.
+    value : str
+        The label as text.
+
+    Returns
+    -------
+    str
+
+    Examples
+    --------
+    >>> decision_words("rejected", "1"), decision_words("rejected", "0")
+    ('rejected', 'not rejected')
+    >>> decision_words("gets_benefit", "N"), decision_words("credit", "bad")
+    ('gets benefit: no', 'bad')
+    """
+    word = value.strip().lower()
+    spoken = column.replace("_", " ").strip()
+    if word in AFFIRMATIONS:
+        return spoken if is_participle(spoken) else f"{spoken}: yes"
+    if word in DENIALS:
+        return f"not {spoken}" if is_participle(spoken) else f"{spoken}: no"
+    return value
 
 
 def tone_of(text: str) -> int:

@@ -425,7 +425,7 @@ def predict(
     ),
     reasons: int | None = option("--reasons", "Number of reasons for each prediction."),
     adverse: bool = option(
-        "--adverse", "Reasons of negative decisions only, as principal reasons.", False
+        "--adverse", "Reasons of unfavourable decisions only, as principal reasons.", False
     ),
     overrides: list[str] | None = option(
         "--set", "KEY=VALUE, such as predict.workers=2; may be repeated."

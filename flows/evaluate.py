@@ -107,6 +107,7 @@ class Evaluation:
     seed: int
     documents: dict[str, Any] = field(default_factory=dict)
     decision: dict[str, Any] = field(default_factory=dict)
+    unmet: str | None = None  # why the model's policy does not accept it
 
     @property
     def bundles(self) -> dict[str, Bundle]:
@@ -430,6 +431,7 @@ def _facts(evaluation: Evaluation) -> dict[str, Any]:
             "label": model.label,
         },
         "value_names": model.value_names,
+        "unmet": evaluation.unmet,
     }
     if evaluation.baseline is not None:
         facts["baseline"] = evaluation.baseline.described()
@@ -513,6 +515,7 @@ def _record(verdict: Verdict, evaluation: Evaluation) -> Record:
         content["holdout"] = digest_of_rows(raw, holdout["salt"])
     unmet = unmet_terms(policy, content) if policy else None
     content["unmet"] = unmet
+    evaluation.unmet = unmet
     with registry_client(uri) as client:
         record = record_evaluation(client, model.name, model.version, content)
         if policy is not None:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from evenhand.data_contracts.column import value_text
+from evenhand.fairlib.outcome_words import decision_words
 from evenhand.tasks.errors import InputError, input_errors
 
 if TYPE_CHECKING:
@@ -40,9 +41,14 @@ class Agent:
     notes: tuple[str, ...] = ()
 
     def shown(self, name: str, value: Any) -> str:
-        """A value as people read it, by the contract's names of values."""
+        """A value as people read it, by the contract's names of values; of the label 1 and 0 with
+        its name.
+        """
         text = value_text(value)
-        return self.names.get(name, {}).get(text, text)
+        named = self.names.get(name, {}).get(text)
+        if named is None and name and name == self.label:
+            return decision_words(name, text)
+        return named or text
 
 
 @dataclass

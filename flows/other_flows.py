@@ -230,7 +230,8 @@ def predict_flow(
     - **model**: an address such as `models:/NAME@ALIAS`, a name, or a bundle's folder
     - **input**, **output**, **store**, **run_id**: as of the flow `filter`
     - **overrides**: `KEY=VALUE` strings, such as `predict.workers=2`
-    - **reasons**, **adverse**: number of reasons for each prediction; only of negative decisions
+    - **reasons**, **adverse**: number of reasons for each prediction; only of unfavourable
+      decisions
 
     Returns the run's verdict. Raises as the flow `filter` does.
     """

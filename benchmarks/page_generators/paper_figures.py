@@ -264,11 +264,11 @@ def loans_table() -> Iterator[str]:
         texts = ", ".join(f"{sample['chosen']:g}" for sample in chosen)
         mark = f"chosen on the training people: {texts}"
         if len(chosen) < len(samples):
-            mark += f" (the first {len(chosen)} samples)"
+            mark += " (sample 0)" if len(chosen) == 1 else f" (samples 0 to {len(chosen) - 1})"
         yield _loans_row(mark, [sample["margins"][2] for sample in chosen], features)
     yield ""
     if chosen:
-        yield "The last margin is chosen for each sample by what the questions earn its training people, of"
+        yield "The last margin is chosen for a sample by what the questions earn its training people, of"
         yield "0, −.001, −.002, −.003, −.005 and −.01; the test people have no part in it.\n"
 
 

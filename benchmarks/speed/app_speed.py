@@ -30,6 +30,7 @@ from benchmarks.speed.trust_cost import NAME, RUN, copy_versions, evenhand
 
 READERS = 50
 ASKED_EACH = 4
+PEOPLE = 400
 
 
 def main() -> None:
@@ -46,11 +47,13 @@ def main() -> None:
         log("versions")
         evenhand(*RUN)
         copy_versions(f"sqlite:///{Path(folder).resolve() / 'mlflow.db'}", options.versions)
+        log("cases")
+        asked = addresses(options.versions, make_cases_of(Path(folder)))
         with served(Path(folder)) as (host, cookie):
             log("screens")
-            screens = first_bytes(host, cookie, options.versions, options.repeats)
+            screens = first_bytes(host, cookie, asked, options.repeats)
             log("readers")
-            readers = many_readers(host, cookie, options.versions)
+            readers = many_readers(host, cookie, asked)
     result: dict[str, Any] = provenance(
         shlex.join(["python", "-m", "benchmarks.speed.app_speed", *sys.argv[1:]])
     )
@@ -76,16 +79,18 @@ def served(folder: Path) -> Iterator[tuple[str, str]]:
     from evenhand.flows.app.sessions import COOKIE, Sessions
     from evenhand.flows.app.web import AppSettings
     from evenhand.flows.commands.app_command import listen
+    from evenhand.tasks.cases.case_store import CaseStore
     from evenhand.tasks.execution.store import Store
 
     listener = listen("127.0.0.1", 0)
     host = f"127.0.0.1:{listener.getsockname()[1]}"
-    sessions = Sessions({}, Person("reader", "viewer"))
+    sessions = Sessions({}, Person("reader", "owner"))
     settings = AppSettings(
         registry=f"sqlite:///{folder.resolve() / 'mlflow.db'}",
         store=Store(str(folder)),
         sessions=sessions,
         hosts=frozenset({host}),
+        cases=CaseStore(folder / "cases"),
     )
     config = uvicorn.Config(build_app(settings), log_level="critical", lifespan="off", ws="none")
     server = uvicorn.Server(config)
@@ -101,7 +106,7 @@ def served(folder: Path) -> Iterator[tuple[str, str]]:
         listener.close()
 
 
-def addresses(versions: int) -> dict[str, str]:
+def addresses(versions: int, case: str) -> dict[str, str]:
     """The screens that are measured, by name."""
     return {
         "models": "/",
@@ -109,7 +114,26 @@ def addresses(versions: int) -> dict[str, str]:
         "version": f"/models/{NAME}/versions/{versions}",
         "comparison": f"/models/{NAME}/compare?first={versions - 1}&second={versions}",
         "runs": "/runs",
+        "person": f"/models/{NAME}/versions/{versions}/person",
+        "jobs": "/jobs",
+        "audit": "/audit",
+        "cases": "/cases",
+        "case": f"/cases/{case}",
     }
+
+
+def make_cases_of(folder: Path) -> str:
+    """Write case files of the adverse decisions about some people; return one of them."""
+    from evenhand.fairlib.datasets.generated import make_hiring
+    from evenhand.flows.case import CaseOptions, case_store, make_cases
+    from evenhand.tasks.execution.store import Store
+
+    table = folder / "people.parquet"
+    make_hiring(PEOPLE, seed=1).to_parquet(table)
+    store = Store(str(folder))
+    options = CaseOptions(model=f"models:/{NAME}/1", rows=str(table), proofs=False, recourse=False)
+    (*_, made) = make_cases(options, store, case_store(store))
+    return made.cases[-1]
 
 
 def ask(host: str, cookie: str, address: str) -> tuple[int, float]:
@@ -125,10 +149,10 @@ def ask(host: str, cookie: str, address: str) -> tuple[int, float]:
     return answer.status, milliseconds
 
 
-def first_bytes(host: str, cookie: str, versions: int, repeats: int) -> dict[str, Any]:
+def first_bytes(host: str, cookie: str, screens: dict[str, str], repeats: int) -> dict[str, Any]:
     """Median and largest time of each screen, after one that is not counted."""
     result = {}
-    for name, address in addresses(versions).items():
+    for name, address in screens.items():
         times = [ask(host, cookie, address) for _ in range(repeats + 1)][1:]
         if any(status != 200 for status, _ in times):
             raise RuntimeError(f"{address} did not answer")
@@ -138,9 +162,9 @@ def first_bytes(host: str, cookie: str, versions: int, repeats: int) -> dict[str
     return result
 
 
-def many_readers(host: str, cookie: str, versions: int) -> dict[str, Any]:
+def many_readers(host: str, cookie: str, screens: dict[str, str]) -> dict[str, Any]:
     """Let many ask at once; count the answers that are no page."""
-    asked = list(addresses(versions).values()) * READERS
+    asked = list(screens.values()) * READERS
     with ThreadPoolExecutor(READERS) as pool:
         answers = list(
             pool.map(lambda address: ask(host, cookie, address), asked[: READERS * ASKED_EACH])

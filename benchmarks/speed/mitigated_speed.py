@@ -4,7 +4,7 @@ Run ``python -m benchmarks.speed.mitigated_speed [--methods M ...] [--rows N ...
 [--wide]``; only `--wide` needs data. People of a planted world are written to a CSV file,
 ``evenhand init`` writes a job with the sensitive columns as inputs, and a process on one core runs
 it in a store of its own. `--rows` counts training rows. With `--wide` the people are 20,000 of
-Adult instead, with eight columns of categories, and the sensitive column is no input. Results:
+Adult instead, whose categories make 83 columns, and the sensitive column is no input. Results:
 ``results/mitigated_speed.json``, one entry for each method and table; others stay.
 """
 

@@ -16,7 +16,7 @@ from evenhand.fairlib.distances.metric_base import Metric
 
 # Rounds of alternating projections that look for the part of a direction which the box bounds
 # better.
-ROUNDS = 8
+ROUNDS = 12
 # That part is also tried at these shares of its length.
 SHARES = (1.0, 0.7, 0.0)
 # Within single precision.

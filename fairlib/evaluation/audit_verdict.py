@@ -17,15 +17,16 @@ from evenhand.fairlib.evaluation.group_tables import (
     ModelTables,
     left_out_words,
 )
+from evenhand.fairlib.outcome_words import is_participle
 
 FOUR_FIFTHS = 0.8
 """A smaller impact ratio counts as evidence of adverse impact (29 CFR 1607.4 D)."""
 
+MOST_NUMBERS = 30
+"""Numbers of an attribute that may each be a group without a note."""
+
 EQUAL = 0.0005
 """A smaller difference of rates is printed as none."""
-
-PARTICIPLES = ("ed", "hired", "paid", "chosen", "taken", "sold", "given", "won", "sent", "let")
-"""Endings of words that follow "are": approved, hired."""
 
 AUXILIARY = re.compile(r"^(?:was|is|were|are|got|has been|have been) ", re.IGNORECASE)
 """Start of a column's name that "are" stands for: was hired, is approved."""
@@ -130,20 +131,15 @@ def outcome_words(column: str, label: str) -> str:
     word = label.strip().lower()
     spoken = column.replace("_", " ").strip()
     participle = AUXILIARY.sub("", spoken)
-    if word in YES and _is_participle(participle):
+    if word in YES and is_participle(participle):
         return f"are {participle}"
-    if word in NO and _is_participle(participle):
+    if word in NO and is_participle(participle):
         return f"are not {participle}"
     if word in YES + NO:
         return f"get “{spoken} = {label}”" if spoken else f"get the prediction {label}"
-    if _is_participle(word):
+    if is_participle(word):
         return f"are {label}"
     return f"get “{label}”"
-
-
-def _is_participle(text: str) -> bool:
-    words = text.lower().split()
-    return bool(words) and words[-1].isalpha() and words[-1].endswith(PARTICIPLES)
 
 
 def group_words(table: GroupTable, group: str) -> str:
@@ -202,6 +198,8 @@ def sentences_of(
         sentences += _of_unnamed(table, target)
     for table in singles:
         sentences += _of_left_out(table, target, metrics)
+    for table in singles:
+        sentences += _of_numbers(table)
     if target is not None:
         sentences += _notes(target)
     return tuple(sentences)
@@ -445,6 +443,18 @@ def _of_left_out(table: GroupTable, target: Target | None, metrics: Sequence[str
         return []
     listed = left_out_words(groups, table.settings.unit)
     return [f"{NOT_COMPARED} {_spoken(table)}: {listed}."]
+
+
+def _of_numbers(table: GroupTable) -> list[str]:
+    """Advise ranges where every number of an attribute, such as an age, is a group of its own."""
+    values = [group[0] for group in table.grouping.values]
+    numbers = [value for value in values if isinstance(value, int | float | np.number)]
+    if len(numbers) <= MOST_NUMBERS:
+        return []
+    return [
+        f"{NOTE}each of the {len(numbers)} numbers of {_spoken(table)} is compared as a group: "
+        "pass ranges of them, such as those of `pandas.cut`."
+    ]
 
 
 def _notes(target: Target) -> list[str]:

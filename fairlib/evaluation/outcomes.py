@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -17,9 +18,11 @@ from evenhand.fairlib.evaluation.closed_intervals import (
     pairwise_ratios,
     rate_interval,
 )
-from evenhand.fairlib.evaluation.group_selection import is_missing
+from evenhand.fairlib.evaluation.group_selection import MISSING, is_missing
 
 PAIR_SEPARATOR = "&"
+# A number, or a range of numbers as contracts name it: <25, 25-39, 0.5 to <1.5, >=60.
+RANGE = re.compile(r"^(?:(?P<below><)|>=)?(?P<low>-?\d+(?:\.\d+)?)(?:(?:-| to <)-?\d+(?:\.\d+)?)?$")
 
 
 @dataclass(frozen=True, eq=False)
@@ -349,20 +352,42 @@ def list_cells(
     Returns
     -------
     list of dict
-        Per group and label ``group``, ``label`` (0 or 1), ``n``, ``predicted_positive``, ``rate`` =
+        In the order of the groups, those that are ranges of numbers from low to high. Per group and
+        label ``group``, ``label`` (0 or 1), ``n``, ``predicted_positive``, ``rate`` =
         predicted_positive / n (None in an empty cell) and ``enough``. With `classes`, ``label`` is
         one of them, ``right`` are the rows predicted so, which ``rate`` is of, ``predicted`` all
         rows of the group that are predicted so, and ``taken_for`` the labels that most of the other
         rows get, the most frequent first, at most two, if the other rows are at least `min_cell`.
     """
     cells = []
-    for group, table in zip(groups, counts.tolist(), strict=True):
+    tables = counts.tolist()
+    for place in _in_order_of_ranges(groups):
+        group = groups[place]
+        table = tables[place]
         for label in range(len(table)):
             if classes:
                 cells.append(_cell_of_class(group, label, table, min_cell, classes))
             else:
                 cells.append(_cell_of_label(group, label, table[label], min_cell))
     return cells
+
+
+def _in_order_of_ranges(groups: Sequence[str]) -> list[int]:
+    """Places of groups such as ``<25``, ``25-39`` and ``>=60`` from low to high, and others after
+    them; as they are, if a name is no range.
+    """
+    lows: dict[int, float] = {}
+    for place, group in enumerate(groups):
+        found = RANGE.match(group)
+        if group == MISSING:
+            lows[place] = np.inf
+        elif found is None:
+            return list(range(len(groups)))
+        elif found["below"]:
+            lows[place] = -np.inf
+        else:
+            lows[place] = float(found["low"])
+    return sorted(lows, key=lows.__getitem__)
 
 
 def _cell_of_label(group: str, label: int, row: Sequence[int], min_cell: int) -> dict[str, Any]:

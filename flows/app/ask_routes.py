@@ -81,7 +81,7 @@ def add_ask(app: FastAPI) -> None:
                     text = fields.get("answer", "").strip()
                     return _of_interview(settings, session, name, version, begun, text, error)
         # a form of a question that was answered already shows the one to answer now
-        return RedirectResponse(f"/{views.version_address(name, version)}/ask", 303)
+        return RedirectResponse(f"{views.version_address(name, version)}/ask", 303)
 
 
 def _carry_out(act: str, interview: Interview, fields: dict[str, str]) -> str:
@@ -137,7 +137,7 @@ def _page(
     status: int = 200,
     **values: Any,
 ) -> Response:
-    version_address = f"/{views.version_address(name, version)}"
+    version_address = views.version_address(name, version)
     page = render(
         template,
         settings,
@@ -146,7 +146,7 @@ def _page(
         version=version,
         address=f"{version_address}/ask",
         version_address=version_address,
-        model_address=f"/{views.model_address(name)}",
+        model_address=views.model_address(name),
         **values,
     )
     return HTMLResponse(page, status)

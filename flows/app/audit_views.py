@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from evenhand.flows.app.audit_choices import TableColumn, columns_of
 from evenhand.flows.app.registry_views import Screen
 from evenhand.flows.app.uploads import Upload
 from evenhand.tasks.pages import formats
@@ -26,16 +27,16 @@ LONGEST_S = 120.0
 FOUR_FIFTHS = 0.8
 ENDINGS = (".csv", ".tsv", ".parquet")
 COMMAND = (sys.executable, "-m", "evenhand.flows.app.audit_process")
+COLUMNS_COMMAND = (sys.executable, "-m", "evenhand.flows.app.columns_process")
 # Options of `evenhand audit` by the form's field, and the field's name for people.
 OPTIONS = {
-    "prediction": ("--prediction", "Column of the predictions"),
-    "sensitive": ("--sensitive", "Sensitive columns"),
-    "label": ("--label", "Column of the true outcome"),
-    "positive": ("--positive", "Positive value"),
-    "favourable": ("--favourable", "Favourable value"),
+    "prediction": ("--prediction", "Predictions"),
+    "sensitive": ("--sensitive", "Groups to compare"),
+    "label": ("--label", "True outcome"),
+    "positive": ("--positive", "Outcome that is predicted"),
+    "favourable": ("--favourable", "Good outcome for a person"),
     "threshold": ("--threshold", "Threshold"),
 }
-REQUIRED = ("prediction", "sensitive")
 # Variables that the process needs; it gets no key, no address and no password.
 PASSED_ON = ("PATH", "HOME", "LANG", "LC_ALL", "PYTHONPATH", "VIRTUAL_ENV", "SYSTEMROOT")
 
@@ -48,17 +49,13 @@ class Audit:
     screen: Screen
 
 
-def form_errors(upload: Upload) -> dict[str, str]:
-    """What is wrong with the form, by field, before anything is read."""
-    errors = {}
+def file_errors(upload: Upload) -> dict[str, str]:
+    """What is wrong with the file of the form, before anything is read."""
     if not upload.content:
-        errors["file"] = "Choose a file that is not empty."
-    elif _ending(upload) not in ENDINGS:
-        errors["file"] = f"Choose a file that ends with {formats.join(list(ENDINGS), 'or')}."
-    for name in REQUIRED:
-        if not upload.fields.get(name, "").strip():
-            errors[name] = "Give the name of a column, as the table's header has it."
-    return errors
+        return {"file": "Choose a file that is not empty."}
+    if _ending(upload) not in ENDINGS:
+        return {"file": f"Choose a file that ends with {formats.join(list(ENDINGS), 'or')}."}
+    return {}
 
 
 def _ending(upload: Upload) -> str:
@@ -70,31 +67,57 @@ def carry_out(upload: Upload) -> Audit | str:
     with tempfile.TemporaryDirectory(prefix="evenhand-audit-") as place:
         folder = Path(place)
         # the name that the browser gave is no path of ours
-        table = folder / f"predictions{_ending(upload)}"
-        table.write_bytes(upload.content or b"")
+        table = _written(upload, folder)
         store = folder / "store"
         arguments = [*COMMAND, "audit", str(table), "--store", str(store), "--json"]
         for name, (option, _) in OPTIONS.items():
             text = upload.fields.get(name, "").strip()
             if text:
                 arguments.append(f"{option}={text}")
-        environment = {name: os.environ[name] for name in PASSED_ON if name in os.environ}
         try:
-            done = subprocess.run(
-                arguments,
-                stdin=subprocess.DEVNULL,
-                capture_output=True,
-                timeout=LONGEST_S,
-                cwd=folder,
-                env={**environment, "TMPDIR": place},
-                check=False,
-            )
+            output = _output_of(arguments, folder)
         except subprocess.TimeoutExpired:
             return (
                 "The audit took longer than two minutes and was ended: `evenhand audit` on your "
                 "machine has no such limit."
             )
-        return _result(done.stdout, store)
+        return _result(output, store)
+
+
+def read_columns(upload: Upload) -> list[TableColumn] | str:
+    """The columns of an uploaded table, or in a sentence why they cannot be read."""
+    with tempfile.TemporaryDirectory(prefix="evenhand-audit-") as place:
+        folder = Path(place)
+        arguments = [*COLUMNS_COMMAND, str(_written(upload, folder))]
+        try:
+            document = json.loads(_output_of(arguments, folder))
+        except (subprocess.TimeoutExpired, ValueError):
+            return "The table cannot be read: it may need more memory or time than it may use."
+        if document.get("error"):
+            return _in_words_of_the_form(str(document["error"]))
+        return columns_of(document)
+
+
+def _written(upload: Upload, folder: Path) -> Path:
+    """The file of a form, in a folder that is deleted."""
+    table = folder / f"predictions{_ending(upload)}"
+    table.write_bytes(upload.content or b"")
+    return table
+
+
+def _output_of(arguments: Sequence[str], folder: Path) -> bytes:
+    """What a process with few variables writes to stdout."""
+    environment = {name: os.environ[name] for name in PASSED_ON if name in os.environ}
+    done = subprocess.run(
+        arguments,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        timeout=LONGEST_S,
+        cwd=folder,
+        env={**environment, "TMPDIR": str(folder)},
+        check=False,
+    )
+    return done.stdout
 
 
 def _result(output: bytes, store: Path) -> Audit | str:

@@ -19,8 +19,18 @@ CHALLENGER = "hiring-blind-club"
 # Applicants of the generated table whose adverse decisions become cases.
 APPLICANTS = 6
 SEED = 7
-# What an applicant can raise.
-CHANGEABLE = ("test", "interview", "experience")
+# What an applicant can raise, and how a letter says that it was a reason.
+CHANGEABLE = {
+    "test": {
+        "en": "A low score of the written test",
+        "de": "Ein niedriges Ergebnis der schriftlichen Prüfung",
+    },
+    "interview": {
+        "en": "A low score of the interview",
+        "de": "Ein niedriges Ergebnis des Gesprächs",
+    },
+    "experience": {"en": "Few years of work", "de": "Wenige Berufsjahre"},
+}
 
 
 def prepare(store: Store, say: Callable[[str], None]) -> bool:
@@ -62,14 +72,14 @@ def _add_cases(store: Store, say: Callable[[str], None]) -> None:
         contract = Path(scratch) / "hiring.contract.yaml"
         contract.write_text(_contract_of_cases(), encoding="utf-8")
         options = CaseOptions(
-            model=f"models:/{MODEL}/1", rows=str(table), contract=str(contract), proofs=False
+            model=f"models:/{MODEL}/1", rows=str(table), contract=str(contract), with_letter=True
         )
         for _ in make_cases(options, store, cases):
             pass
 
 
 def _contract_of_cases() -> str:
-    """The shipped contract, which also says what an applicant can change."""
+    """The shipped contract, which also says what an applicant can change, and names reasons."""
     import yaml
 
     from evenhand.data_contracts import odcs
@@ -78,5 +88,6 @@ def _contract_of_cases() -> str:
     for column in content["schema"][0]["properties"]:
         if column["name"] in CHANGEABLE:
             changeable = {"property": "changeable", "value": "up"}
-            column["customProperties"] = [*column["customProperties"], changeable]
+            reason = {"property": "adverseReason", "value": CHANGEABLE[column["name"]]}
+            column["customProperties"] = [*column["customProperties"], changeable, reason]
     return str(yaml.safe_dump(content, sort_keys=False))

@@ -27,6 +27,7 @@ from evenhand.flows.app.web import (
     Fields,
     In,
     InSession,
+    InWatchingSession,
     environment_of,
     render,
     require,
@@ -107,7 +108,7 @@ def add_jobs(app: FastAPI) -> None:
         return RedirectResponse(f"/progress/{token}", 303)
 
     @app.get("/progress/{token}/events")
-    async def events(request: Request, session: InSession, token: str) -> Response:
+    async def events(request: Request, session: InWatchingSession, token: str) -> Response:
         """The states of a run, as server-sent events, until it ends."""
         require(session, "run")
         run = request.app.state.runner.run(token)
@@ -128,12 +129,13 @@ def add_jobs(app: FastAPI) -> None:
 async def _events(
     app: FastAPI, request: Request, session: Session, run: JobRun
 ) -> AsyncIterator[str]:
-    """A state whenever it has changed; an end of the session ends the events too."""
+    """A state whenever it has changed; signing out, or an end of the session, ends the events."""
+    sessions = app.state.settings.sessions
     app.state.streams += 1
     try:
         until = time.monotonic() + LONGEST_STREAM_S
         last = ""
-        while time.monotonic() < until and not session.is_over(time.monotonic()):
+        while time.monotonic() < until and sessions.has(session):
             state = json.dumps(run.state())
             if state != last:
                 yield f"data: {state}\n\n"
@@ -184,6 +186,6 @@ def _links(settings: AppSettings, run: JobRun) -> dict[str, Any]:
         links["report"] = f"/runs/{run.run_id}/report"
     model = verdict.model
     if model and model.get("version"):
-        links["version"] = f"/{version_address(model['name'], str(model['version']))}"
+        links["version"] = version_address(model["name"], str(model["version"]))
         links["version_name"] = f"{model['name']} version {model['version']}"
     return links

@@ -24,6 +24,7 @@ from evenhand.tasks.cases.case_page import explanation_sections, headline
 from evenhand.tasks.cases.explained_model import ExplainedModel, Wanted
 from evenhand.tasks.errors import InputError
 from evenhand.tasks.execution.store import Store
+from evenhand.tasks.pages import formats
 from evenhand.tasks.pages.page_model import Section
 from evenhand.tasks.registry.policy import require_version
 
@@ -154,7 +155,7 @@ def _columns(model: ExplainedModel) -> list[Column]:
 
 
 def _field(model: ExplainedModel, column: Column, value: str, error: str) -> InputField:
-    label = model.spoken(column.name)
+    label = formats.sentence(model.spoken(column.name))
     if column.unit:
         label = f"{label} ({column.unit})"
     base: dict[str, Any] = {

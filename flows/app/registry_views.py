@@ -1,13 +1,13 @@
-"""What the app shows of a registry: its models, one model, one version, and two side by side."""
+"""What the app shows of a registry: its models, one model, and one version."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
-from evenhand.fairlib.catalogue import describe
 from evenhand.tasks.errors import InputError
 from evenhand.tasks.pages import formats
 from evenhand.tasks.pages.page_model import Block, Cell, Section, Table, Value
@@ -31,8 +31,6 @@ VERDICTS = {
 }
 # Metrics that a comparison begins with, where both versions have them.
 FIRST_METRICS = ("accuracy", "balanced_accuracy", "auc", "brier")
-# A smaller difference of two versions is shown as none.
-SMALLEST_SHOWN = 0.0005
 # Rows of a table on a screen that are not folded.
 MOST_RECORDS = 40
 
@@ -57,16 +55,18 @@ class VersionScreen:
     is_champion: bool
     was_champion: bool
     asks: bool = False  # whether it asks a person for one feature after another
+    compared_with: str = ""  # the version that it is compared with first; empty for none
+    compared_as: str = ""  # that version in words
     aliases: Sequence[str] = field(default_factory=tuple)
 
 
 def model_address(name: str) -> str:
-    """Return the address of a model's screen, relative to the app's."""
-    return f"models/{quote(name, safe='')}"
+    """Return the address of a model's screen."""
+    return f"/models/{quote(name, safe='')}"
 
 
 def version_address(name: str, version: str) -> str:
-    """Return the address of a version's screen, relative to the app's."""
+    """Return the address of a version's screen."""
     return f"{model_address(name)}/versions/{version}"
 
 
@@ -116,8 +116,17 @@ def _newest_change(timestamp: int | None) -> Value:
     import datetime
 
     moment = datetime.datetime.fromtimestamp(timestamp / 1000, datetime.UTC)
-    iso = moment.isoformat(timespec="seconds")
-    return Cell(formats.moment(iso), time=iso)
+    return when_cell(moment.isoformat(timespec="seconds"))
+
+
+def when_cell(iso: str, *below: str) -> Cell:
+    """A time in a column whose head says that it is in UTC, such as '3 Nov 2026, 14:05'."""
+    return Cell(short_date(formats.moment(iso).removesuffix(" UTC")), below, time=iso)
+
+
+def short_date(text: str) -> str:
+    """A date with three letters of its month."""
+    return re.sub(r"[A-Z][a-z]{2,}", lambda month: month.group(0)[:3], text)
 
 
 def model_screen(uri: str, name: str) -> Screen:
@@ -133,21 +142,29 @@ def model_screen(uri: str, name: str) -> Screen:
 
 
 def _in_use(chain: Chain) -> str:
-    texts = [f"{alias} is version {number}" for alias, number in sorted(chain.aliases.items())]
-    if not texts:
-        return "No version is in use."
-    return formats.sentence(formats.join(texts) + ".")
+    aliases = dict(chain.aliases)
+    champion = aliases.pop(CHAMPION, None)
+    texts = ["no version is in use"]
+    if champion is not None:
+        texts = [f"version {champion} is the champion, the version in use"]
+    waiting = aliases.pop(WAITING, None)
+    if waiting is not None:
+        texts.append(f"version {waiting} is the challenger, which waits for a decision")
+    texts += [
+        f"version {number} has the alias {alias}" for alias, number in sorted(aliases.items())
+    ]
+    return formats.sentence("; ".join(texts) + ".")
 
 
 def _versions(chain: Chain) -> Section:
     rows: list[list[Value]] = []
     for number in versions_of(chain):
         published = chain.of("version", number)
-        evaluation = _newest_evaluation(chain, number)
+        evaluation = newest_evaluation(chain, number)
         when: Value = None
         by: Value = None
         if published:
-            when = Cell(formats.moment(published[0].when), time=published[0].when)
+            when = when_cell(published[0].when)
             by = published[0].who
         aliases = [alias for alias, version in chain.aliases.items() if version == number]
         name = Cell(
@@ -156,7 +173,7 @@ def _versions(chain: Chain) -> Section:
             href=version_address(chain.name, number),
         )
         approvals = len(chain.of("approval", number))
-        rows.append([name, _verdict_cell(evaluation), approvals, when, by])
+        rows.append([name, verdict_cell(evaluation), approvals, when, by])
     table = Table(
         "Versions, newest first",
         ["Version", "Newest evaluation", "Approvals", "Published (UTC)", "By"],
@@ -173,12 +190,14 @@ def versions_of(chain: Chain) -> list[str]:
     return sorted(numbers, key=int, reverse=True)
 
 
-def _newest_evaluation(chain: Chain, version: str) -> Record | None:
+def newest_evaluation(chain: Chain, version: str) -> Record | None:
+    """Return the newest evaluation of a version; None if it was never evaluated."""
     evaluations = chain.of("evaluation", version)
     return evaluations[-1] if evaluations else None
 
 
-def _verdict_cell(evaluation: Record | None) -> Cell:
+def verdict_cell(evaluation: Record | None) -> Cell:
+    """What the gates of an evaluation said, and when it was measured."""
     if evaluation is None:
         return lack("not evaluated")
     verdict = str(evaluation.content.get("verdict"))
@@ -202,7 +221,7 @@ def _policy(chain: Chain) -> Section:
     terms = terms_of(rules)
     rows: list[list[Value]] = []
     for metric, limits in (rules.get("gates") or {}).items():
-        rows.append([metric_cell(metric), _limits_in_words(limits)])
+        rows.append([metric_cell(metric), limits_in_words(limits)])
     rows.append(["Measured with", terms.described()])
     if rules.get("holdout"):
         rows.append(["Measured on", f"{rules['holdout']['rows']:,} agreed rows"])
@@ -219,7 +238,8 @@ def _policy(chain: Chain) -> Section:
     return Section("policy", "Policy", [lead, table])
 
 
-def _limits_in_words(limits: Any) -> str:
+def limits_in_words(limits: Any) -> str:
+    """Limits of a gate, such as 'at least 0.7'."""
     if not isinstance(limits, Mapping):
         return str(limits)
     texts = []
@@ -236,7 +256,7 @@ def _limits_in_words(limits: Any) -> str:
 def _records(chain: Chain) -> Section:
     rows: list[list[Value]] = []
     for record in reversed(chain.records):
-        when = Cell(formats.moment(record.when), time=record.when)
+        when = when_cell(record.when)
         signed = "not signed"
         if record.record_key:
             signed = "signed" if signer(chain.name, record) else "its signature is false"
@@ -272,14 +292,14 @@ def version_screen(uri: str, name: str, version: str) -> VersionScreen:
     Raises `InputError` if the model has no such version.
     """
     chain = history(uri, name)
-    _require_version(chain, version)
+    require_version(chain, version)
     judgement = judgement_of(uri, chain, version, CHAMPION)
     aliases = sorted(alias for alias, number in chain.aliases.items() if number == version)
     is_champion = chain.aliases.get(CHAMPION) == version
     was_champion = any(move.content["from_version"] == version for move in chain.moves(CHAMPION))
     lead = []
     if aliases:
-        lead.append(f"This version is {formats.join(aliases)}.")
+        lead.append(f"This version is the {formats.join(aliases)}.")
     refused = refused_by_person(chain, version)
     if judgement.objection is not None and not is_champion:
         lead.append(formats.sentence(f"it cannot become champion: {judgement.objection}."))
@@ -299,19 +319,36 @@ def version_screen(uri: str, name: str, version: str) -> VersionScreen:
         is_champion=is_champion,
         was_champion=was_champion,
         asks=_asks(chain, version),
+        **_first_comparison(chain, version),
         aliases=aliases,
     )
 
 
+def _first_comparison(chain: Chain, version: str) -> dict[str, str]:
+    """The version that a version is compared with first: the champion, or else the one before."""
+    evaluated = [number for number in versions_of(chain) if chain.of("evaluation", number)]
+    champion = chain.aliases.get(CHAMPION)
+    others = [number for number in evaluated if number != version]
+    if version not in evaluated or not others:
+        return {}
+    if champion in others:
+        return {"compared_with": champion, "compared_as": f"the champion, version {champion}"}
+    waiting = chain.aliases.get(WAITING)
+    if waiting in others:
+        return {"compared_with": waiting, "compared_as": f"the challenger, version {waiting}"}
+    return {"compared_with": others[0], "compared_as": f"version {others[0]}"}
+
+
 def _asks(chain: Chain, version: str) -> bool:
     """Whether a version asks a person for one feature after another."""
-    evaluation = _newest_evaluation(chain, version)
+    evaluation = newest_evaluation(chain, version)
     if evaluation is None:
         return False
     return "features_asked" in (evaluation.content.get("values") or {})
 
 
-def _require_version(chain: Chain, version: str) -> None:
+def require_version(chain: Chain, version: str) -> None:
+    """Raise an `InputError` if a model has no such version."""
     numbers = versions_of(chain)
     if version not in numbers:
         raise InputError(
@@ -329,14 +366,12 @@ def _evaluations(chain: Chain, version: str) -> Section:
     if gates:
         gate_rows: list[list[Value]] = []
         for metric, limits in gates.items():
-            gate_rows.append(
-                [metric_cell(metric), _limits_in_words(limits), _value(newest, metric)]
-            )
+            gate_rows.append([metric_cell(metric), limits_in_words(limits), _value(newest, metric)])
         blocks.append(
             Table("Gates of the newest evaluation", ["Gate", "Asked", "Found"], gate_rows)
         )
     rows: list[list[Value]] = []
-    for metric in _ordered(newest.get("values") or {}):
+    for metric in ordered(newest.get("values") or {}):
         rows.append([metric_cell(metric), _value(newest, metric)])
     blocks.append(
         Table("All values of the newest evaluation", ["Metric", "Value"], rows, folded=True)
@@ -365,7 +400,7 @@ def _value(content: Mapping[str, Any], metric: str) -> Value:
     return formats.number(value)
 
 
-def _ordered(metrics: Iterable[str]) -> list[str]:
+def ordered(metrics: Iterable[str]) -> list[str]:
     """Metrics by name, behind those that a comparison begins with."""
     names = sorted(metrics)
     first = [name for name in FIRST_METRICS if name in names]
@@ -376,7 +411,7 @@ def _of_version(chain: Chain, version: str) -> Section:
     records = [record for record in chain.records if _concerns(record, version)]
     rows: list[list[Value]] = []
     for record in reversed(records):
-        when = Cell(formats.moment(record.when), time=record.when)
+        when = when_cell(record.when)
         rows.append([_subject(record), when, record.who, describe_record(record)])
     table = Table(
         "Who did what with this version, newest first",
@@ -390,103 +425,3 @@ def _concerns(record: Record, version: str) -> bool:
     content = record.content
     versions = (content.get("version"), content.get("from_version"), content.get("to_version"))
     return version in versions
-
-
-def comparison_screen(uri: str, name: str, first: str, second: str) -> Screen:
-    """Two versions side by side, by the newest evaluation of each.
-
-    Raises `InputError` if the model lacks one of them, or both are the same.
-    """
-    chain = history(uri, name)
-    for version in (first, second):
-        _require_version(chain, version)
-    if first == second:
-        raise InputError(f"version {first} is compared with itself: choose another one.")
-    evaluations = [_newest_evaluation(chain, version) for version in (first, second)]
-    if evaluations[0] is None or evaluations[1] is None:
-        missing = first if evaluations[0] is None else second
-        raise InputError(
-            f"version {missing} was never evaluated: `evenhand evaluate {name}/{missing} --data "
-            "TABLE` does that."
-        )
-    one = evaluations[0].content
-    other = evaluations[1].content
-    title = f"{name}: version {first} and version {second}"
-    lead = [_same_rows(one, other, name, first, second)]
-    names = [metric for metric in _ordered(one.get("values") or {}) if _both(one, other, metric)]
-    rows = []
-    for metric in names:
-        values = one["values"][metric], other["values"][metric]
-        rows.append(_compared(metric, *values, (first, second)))
-    columns = ["Metric", f"Version {first}", f"Version {second}", "Difference", "Better here"]
-    table = Table("Values of the newest evaluations", columns, rows)
-    sections = [Section("values", "Values", [table])]
-    terms = _differing_terms(one, other, first, second)
-    if terms is not None:
-        sections.append(terms)
-    return Screen(title, lead, sections, versions_of(chain))
-
-
-def _both(one: Mapping[str, Any], other: Mapping[str, Any], metric: str) -> bool:
-    values = (one.get("values") or {}).get(metric), (other.get("values") or {}).get(metric)
-    return all(isinstance(value, int | float) for value in values)
-
-
-def _same_rows(
-    one: Mapping[str, Any], other: Mapping[str, Any], name: str, first: str, second: str
-) -> str:
-    fingerprints = {str(content.get("data_fingerprint")) for content in (one, other)}
-    paired = (
-        f"`evenhand evaluate models:/{name}/{second} --baseline models:/{name}/{first} --data "
-        "TABLE` measures both on the same rows, with intervals of the differences."
-    )
-    if len(fingerprints) == 1 and "None" not in fingerprints:
-        return (
-            f"Both were measured on the same table, each on its own: a small difference may be "
-            f"chance. {paired}"
-        )
-    return (
-        "**They were measured on different tables**, so differences may be those of the people. "
-        f"{paired}"
-    )
-
-
-def _compared(metric: str, first: float, second: float, versions: Sequence[str]) -> list[Value]:
-    difference = second - first
-    direction = describe(metric)[0].direction
-    better = ""
-    if direction is None:
-        better = "neither"
-    elif abs(difference) < SMALLEST_SHOWN:
-        better = "equal"
-    else:
-        second_is_better = (difference > 0) == (direction == "higher")
-        better = f"version {versions[int(second_is_better)]}"
-    return [
-        metric_cell(metric),
-        formats.number(first),
-        formats.number(second),
-        f"{difference:+.3f}".replace("-", "\N{MINUS SIGN}"),
-        better,
-    ]
-
-
-def _differing_terms(
-    one: Mapping[str, Any], other: Mapping[str, Any], first: str, second: str
-) -> Section | None:
-    """Settings of two evaluations that are not the same; None if all are."""
-    rows: list[list[Value]] = []
-    for key in ("settings", "gates", "evenhand", "judged_digest"):
-        if one.get(key) != other.get(key):
-            rows.append([key, _short(one.get(key)), _short(other.get(key))])
-    if not rows:
-        return None
-    columns = ["Setting", f"Version {first}", f"Version {second}"]
-    table = Table("Settings in which the evaluations differ", columns, rows)
-    return Section("settings", "Measured otherwise", [table])
-
-
-def _short(value: Any) -> str:
-    if isinstance(value, Mapping):
-        return ", ".join(f"{key}: {_limits_in_words(item)}" for key, item in value.items())
-    return str(value)[:40]

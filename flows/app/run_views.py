@@ -2,49 +2,48 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from evenhand.flows.app.registry_views import VERDICTS, Screen, version_address
+from evenhand.flows.app.registry_views import Screen, version_address, when_cell
 from evenhand.flows.commands.report_command import indexed_runs
 from evenhand.tasks.errors import InputError
 from evenhand.tasks.execution.store import Store
 from evenhand.tasks.pages import formats
+from evenhand.tasks.pages.fronts.index_front import OUTCOMES, Entry, entries_of
 from evenhand.tasks.pages.page_model import Cell, Section, Table, Value
-from evenhand.tasks.pages.texts import GATE_STATUS, lack
+from evenhand.tasks.pages.texts import lack
 
 MOST_RUNS = 200
 
 
 def runs_screen(store: Store) -> Screen:
     """The newest runs of a store, with their verdicts and reports."""
-    entries = list(reversed(indexed_runs(store)))
+    entries = entries_of({"runs": indexed_runs(store)})
     if not entries:
-        return Screen("Runs", ["This store has no run yet."], [])
+        text = "This store has no run yet: `evenhand run JOB`, or a run of a job here, makes one."
+        return Screen("Runs", [text], [])
     rows = [_row(entry) for entry in entries[:MOST_RUNS]]
-    table = Table("Runs, newest first", ["Run", "Verdict", "Version", "Report"], rows)
+    columns = ["Job or model", "Outcome", "Begun (UTC)", "Version", "Report"]
+    table = Table("Runs, newest first", columns, rows)
     lead = formats.plural(len(entries), "run")
     if len(entries) > MOST_RUNS:
         lead = f"The newest {MOST_RUNS} of {len(entries):,} runs"
     return Screen("Runs", [f"{lead}."], [Section("runs", "All runs", [table])])
 
 
-def _row(entry: dict[str, Any]) -> list[Value]:
-    verdict = entry["verdict"]
-    if not isinstance(verdict, dict):
-        return [entry["run_id"], lack(f"verdict {entry['damage'] or 'damaged'}"), None, None]
-    kind = str(verdict.get("verdict"))
-    css, text = VERDICTS.get(kind, ("unknown", kind.replace("_", " ")))
-    symbol = GATE_STATUS[css][0] if css in GATE_STATUS else ""
-    version: Value = None
-    model = verdict.get("model")
-    if isinstance(model, dict) and model.get("version"):
-        name = str(model["name"])
-        number = str(model["version"])
+def _row(entry: Entry) -> list[Value]:
+    _, symbol = OUTCOMES[entry.outcome]
+    outcome = Cell(entry.text, (entry.detail,), kind=entry.outcome, symbol=symbol)
+    when: Value = lack("not known")
+    if entry.moment is not None:
+        when = when_cell(entry.moment)
+    version: Value = lack("none")
+    model = entry.verdict.model
+    if model is not None and model.version:
+        name, number = model.name, str(model.version)
         version = Cell(f"{name} version {number}", href=version_address(name, number))
     report: Value = lack("none")
-    if entry["report"]:
-        report = Cell("report", href=f"runs/{entry['run_id']}/report")
-    return [entry["run_id"], Cell(text, kind=css, symbol=symbol), version, report]
+    if entry.report:
+        report = Cell("report", href=f"/runs/{entry.run_id}/report")
+    return [Cell(entry.name, (entry.kind,)), outcome, when, version, report]
 
 
 def run_report(store: Store, run_id: str) -> str:

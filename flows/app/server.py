@@ -8,6 +8,8 @@ of the person who made it.
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
 from typing import Any
 from urllib.parse import quote
 
@@ -19,9 +21,11 @@ from evenhand.flows.app import registry_views as views
 from evenhand.flows.app.ask_routes import add_ask
 from evenhand.flows.app.ask_views import OpenAgents
 from evenhand.flows.app.audit_routes import add_audit
-from evenhand.flows.app.case_views import case_file, case_inputs, case_screen, cases_screen
+from evenhand.flows.app.case_routes import add_cases
+from evenhand.flows.app.comparison_views import comparison_screen
 from evenhand.flows.app.job_routes import add_jobs
 from evenhand.flows.app.job_runs import Busy, JobRunner
+from evenhand.flows.app.paired_versions import PairedDifferences
 from evenhand.flows.app.people import Person
 from evenhand.flows.app.person_views import OpenModels, PersonScreen, answered_form, empty_form
 from evenhand.flows.app.run_views import run_report, runs_screen
@@ -38,40 +42,37 @@ from evenhand.flows.app.web import (
     acting_as,
     guard,
     message_page,
+    notice_of,
+    places_of,
     render,
     require,
     require_own_form,
     settings_of,
     templates,
+    with_way_back,
 )
-from evenhand.flows.case import replay, review
-from evenhand.tasks.cases.case_page import OUTCOMES
-from evenhand.tasks.cases.case_store import CaseStore
 from evenhand.tasks.errors import EvenhandError, GateRefused, InputError, without_secrets
+from evenhand.tasks.pages import formats
 from evenhand.tasks.registry import policy
 
 # Before the name of a column in the form for one person.
 COLUMN = "column "
+# Screens with forms: what begins the address of a form.
+FORMS = re.compile(r"/models/[^/]+/versions/[0-9]+|/cases/[^/]+|/jobs|/progress/[^/]+|/audit")
+BEGINNINGS = ("the ", "no ", "there ", "this ", "give ", "version ", "a ")
 # In the address after a session of a proxy has begun.
 BEGUN = "signed-in"
-# What a person reads after an action; the address names it, and nothing else of the address shows.
-NOTICES = {
-    "approve": "Your approval is recorded.",
-    "refuse": "Your refusal is recorded.",
-    "review": "Your review is recorded.",
-    "replay": "The case was decided again, and the result is recorded in it.",
-    "promote": "This version is the champion now.",
-    "unchanged": "This version was the champion already: nothing was changed.",
-}
 
 
 def build_app(settings: AppSettings) -> FastAPI:
     """Return the app of one registry and one store."""
     app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
     app.state.settings = settings
+    app.state.places = places_of(settings)
     app.state.models = OpenModels(settings.store)
     app.state.agents = OpenAgents(settings.registry)
     app.state.runner = JobRunner(settings.store.url)
+    app.state.pairs = PairedDifferences(settings.store)
     app.middleware("http")(guard)
     app.exception_handler(NotSignedIn)(_to_sign_in)
     app.exception_handler(EvenhandError)(_show_error)
@@ -83,7 +84,7 @@ def build_app(settings: AppSettings) -> FastAPI:
     add_ask(app)
     add_jobs(app)
     add_audit(app)
-    _add_cases(app)
+    add_cases(app)
     _add_actions(app)
     return app
 
@@ -127,7 +128,19 @@ def _show_error(request: Request, error: Exception) -> Response:
         if request.method == "POST":
             status = 400
             title = "Nothing was changed"
-    return message_page(settings, session, status, title, without_secrets(str(error)))
+    text = without_secrets(str(error))
+    # a message may begin with the name of a model or a job, which stays as it is
+    if text.startswith(BEGINNINGS):
+        text = formats.sentence(text)
+    return message_page(settings, session, status, title, text, back=_way_back(request))
+
+
+def _way_back(request: Request) -> str:
+    """The screen of a form that was refused; empty if it is none that can be opened again."""
+    match = FORMS.match(request.url.path)
+    if request.method != "POST" or match is None:
+        return ""
+    return match.group(0)
 
 
 def _show_http_error(request: Request, error: Exception) -> Response:
@@ -221,16 +234,29 @@ def _add_screens(app: FastAPI) -> None:
     def model(settings: In, session: InSession, name: ModelName) -> Response:
         """One model."""
         screen = views.model_screen(settings.registry, name)
-        page = render("model.html.j2", settings, session, **_choice(screen, name))
+        page = render("model.html.j2", settings, session, decided=[], **_choice(screen, name))
         return HTMLResponse(page)
 
     @app.get("/models/{name}/compare")
     def compare(
-        settings: In, session: InSession, name: ModelName, first: str = "", second: str = ""
+        request: Request,
+        settings: In,
+        session: InSession,
+        name: ModelName,
+        first: str = "",
+        second: str = "",
     ) -> Response:
         """Two versions of a model side by side."""
-        screen = views.comparison_screen(settings.registry, name, first, second)
-        page = render("model.html.j2", settings, session, **_choice(screen, name, first, second))
+        pairs: PairedDifferences = request.app.state.pairs
+        with acting_as(session.person, own_process=settings.sessions.only is not None):
+            screen = comparison_screen(settings.registry, pairs, name, first, second)
+        choice = _choice(screen, name, first, second)
+        decided = [(second, views.version_address(name, second))]
+        decided.append((first, views.version_address(name, first)))
+        may_change = settings.allow_changes and session.person.may("decide")
+        page = render(
+            "model.html.j2", settings, session, decided=decided, may_change=may_change, **choice
+        )
         return HTMLResponse(page)
 
     @app.get("/models/{name}/versions/{version}")
@@ -238,22 +264,7 @@ def _add_screens(app: FastAPI) -> None:
         settings: In, session: InSession, name: ModelName, version: ModelVersion, done: str = ""
     ) -> Response:
         """One version, with the forms of what the person may do."""
-        only = settings.sessions.only is not None
-        with acting_as(session.person, own_process=only):
-            version_screen = views.version_screen(settings.registry, name, version)
-        page = render(
-            "version.html.j2",
-            settings,
-            session,
-            shown=version_screen,
-            screen=version_screen.screen,
-            may_change=settings.allow_changes and session.person.may("decide"),
-            read_only=not settings.allow_changes,
-            notice=NOTICES.get(done, ""),
-            address=f"/{views.version_address(name, version)}",
-            model_address=f"/{views.model_address(name)}",
-        )
-        return HTMLResponse(page)
+        return _version_page(settings, session, name, version, notice=notice_of(done))
 
     @app.get("/runs")
     def runs(settings: In, session: InSession) -> Response:
@@ -265,7 +276,39 @@ def _add_screens(app: FastAPI) -> None:
     def report(settings: In, session: InSession, run_id: str) -> Response:
         """The report of a run, as it was written."""
         text = run_report(settings.store, run_id)
+        text = with_way_back(text, "/runs", "Back to the runs")
         return HTMLResponse(text, headers={"Content-Security-Policy": REPORT_POLICY})
+
+
+def _version_page(
+    settings: AppSettings,
+    session: Session,
+    name: str,
+    version: str,
+    *,
+    notice: str = "",
+    errors: Mapping[str, str] | None = None,
+    reason: str = "",
+) -> Response:
+    """The page of a version; `errors` has what is wrong with the reason of an action."""
+    only = settings.sessions.only is not None
+    with acting_as(session.person, own_process=only):
+        version_screen = views.version_screen(settings.registry, name, version)
+    page = render(
+        "version.html.j2",
+        settings,
+        session,
+        shown=version_screen,
+        screen=version_screen.screen,
+        may_change=settings.allow_changes and session.person.may("decide"),
+        read_only=not settings.allow_changes,
+        notice=notice,
+        errors=errors or {},
+        reason=reason,
+        address=views.version_address(name, version),
+        model_address=views.model_address(name),
+    )
+    return HTMLResponse(page, 400 if errors else 200)
 
 
 def _add_person(app: FastAPI) -> None:
@@ -304,7 +347,7 @@ def _person_page(
     settings: AppSettings, session: Session, shown: PersonScreen, status: int
 ) -> Response:
     ids = {field.name: f"input-{number}" for number, field in enumerate(shown.fields)}
-    version_address = f"/{views.version_address(shown.name, shown.version)}"
+    version_address = views.version_address(shown.name, shown.version)
     page = render(
         "person.html.j2",
         settings,
@@ -314,78 +357,9 @@ def _person_page(
         ids=ids,
         address=f"{version_address}/person",
         version_address=version_address,
-        model_address=f"/{views.model_address(shown.name)}",
+        model_address=views.model_address(shown.name),
     )
     return HTMLResponse(page, status)
-
-
-def _add_cases(app: FastAPI) -> None:
-    @app.get("/cases")
-    def cases(settings: In, session: InSession) -> Response:
-        """The case files of people."""
-        screen = cases_screen(_cases(settings, session))
-        return HTMLResponse(render("screen.html.j2", settings, session, screen=screen))
-
-    @app.get("/cases/{case}")
-    def case(settings: In, session: InSession, case: str, done: str = "") -> Response:
-        """One case file, with the form of a review."""
-        screen = case_screen(_cases(settings, session), case)
-        page = render(
-            "case.html.j2",
-            settings,
-            session,
-            screen=screen,
-            case=case,
-            inputs=case_inputs(_cases(settings, session), case),
-            may_change=settings.allow_changes,
-            notice=NOTICES.get(done, ""),
-        )
-        return HTMLResponse(page)
-
-    @app.get("/cases/{case}/file")
-    def file(settings: In, session: InSession, case: str) -> Response:
-        """The case file as it is printed."""
-        text = case_file(_cases(settings, session), case)
-        return HTMLResponse(text, headers={"Content-Security-Policy": REPORT_POLICY})
-
-    @app.post("/cases/{case}/review")
-    def add_review(settings: In, session: InSession, fields: Fields, case: str) -> Response:
-        """Record what a person who looked at a case decided."""
-        cases = _cases(settings, session)
-        require_own_form(session, fields)
-        if not settings.allow_changes:
-            raise HTTPException(403, "This server shows only: it was started without changes.")
-        outcome = fields.get("outcome", "")
-        reason = " ".join(fields.get("reason", "").split())
-        if outcome not in OUTCOMES or not reason or len(reason) > policy.LONGEST_REASON:
-            raise InputError("a review needs an outcome and a reason of at most 2,000 characters.")
-        with acting_as(session.person, own_process=settings.sessions.only is not None):
-            review(cases, cases.find(case), outcome, reason)
-        return RedirectResponse(f"/cases/{quote(case)}?done=review", 303)
-
-    @app.post("/cases/{case}/replay")
-    def decide_again(settings: In, session: InSession, fields: Fields, case: str) -> Response:
-        """Decide a case again on the version that decided it, perhaps with a corrected value."""
-        cases = _cases(settings, session)
-        require_own_form(session, fields)
-        if not settings.allow_changes:
-            raise HTTPException(403, "This server shows only: it was started without changes.")
-        column = fields.get("column", "")
-        value = fields.get("value", "").strip()
-        if column and not value:
-            raise InputError("give the corrected value, or choose no column.")
-        corrected = {column: value} if column else {}
-        with acting_as(session.person, own_process=settings.sessions.only is not None):
-            replay(cases, cases.find(case), settings.store, corrected=corrected)
-        return RedirectResponse(f"/cases/{quote(case)}?done=replay", 303)
-
-
-def _cases(settings: AppSettings, session: Session) -> CaseStore:
-    """The case files, for people whose role includes them."""
-    require(session, "cases")
-    if settings.cases is None:
-        raise InputError("the store is at a URL, and case files stay on one machine.")
-    return settings.cases
 
 
 def _choice(screen: views.Screen, name: str, first: str = "", second: str = "") -> dict[str, Any]:
@@ -399,9 +373,9 @@ def _choice(screen: views.Screen, name: str, first: str = "", second: str = "") 
         "numbers": numbers,
         "first": first,
         "second": second,
-        "compare_address": f"/{views.model_address(name)}/compare",
+        "compare_address": f"{views.model_address(name)}/compare",
         "model_name": name,
-        "model_address": f"/{views.model_address(name)}",
+        "model_address": views.model_address(name),
     }
 
 
@@ -426,6 +400,11 @@ def _add_actions(app: FastAPI) -> None:
         if action not in ("approve", "refuse", "promote"):
             raise HTTPException(404)
         reason = fields.get("reason", "")
+        error = _fault_of_reason(action, reason)
+        if error:
+            return _version_page(
+                settings, session, name, version, errors={action: error}, reason=reason
+            )
         only = settings.sessions.only is not None
         with acting_as(session.person, own_process=only):
             if action == "approve":
@@ -434,5 +413,15 @@ def _add_actions(app: FastAPI) -> None:
                 policy.refuse(settings.registry, name, version, reason)
             elif not policy.promote(settings.registry, name, version, views.CHAMPION, note=reason):
                 done = "unchanged"
-        address = f"/{views.version_address(name, version)}"
+        address = views.version_address(name, version)
         return RedirectResponse(f"{address}?done={quote(done)}", 303)
+
+
+def _fault_of_reason(action: str, reason: str) -> str:
+    """What is wrong with the reason of an action; empty if nothing is."""
+    text = " ".join(reason.split())
+    if action == "refuse" and not text:
+        return "Give the reason: it is written to the record."
+    if len(text) > policy.LONGEST_REASON:
+        return f"Shorten the reason to {policy.LONGEST_REASON:,} characters; it has {len(text):,}."
+    return ""

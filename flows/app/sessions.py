@@ -125,15 +125,24 @@ class Sessions:
         self._sessions[cookie] = Session(person, now, now)
         return cookie
 
-    def of_cookie(self, cookie: str) -> Session | None:
-        """Return the session of a cookie, which goes on; None if there is none, or it is over."""
+    def of_cookie(self, cookie: str, *, is_used: bool = True) -> Session | None:
+        """Return the session of a cookie; None if there is none, or it is over.
+
+        `is_used`: whether its person asks for something, so that the session goes on.
+        """
         with self._lock:
             now = time.monotonic()
             self._forget_ended(now)
             session = self._sessions.get(cookie)
-            if session is not None:
+            if session is not None and is_used:
                 session.used = now
             return session
+
+    def has(self, session: Session) -> bool:
+        """Whether a session goes on: its person has not signed out, and its time is not over."""
+        with self._lock:
+            self._forget_ended(time.monotonic())
+            return any(each is session for each in self._sessions.values())
 
     def _forget_ended(self, now: float) -> None:
         """Delete the sessions that have ended, with what was kept in them."""

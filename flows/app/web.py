@@ -19,6 +19,7 @@ from urllib.parse import parse_qs
 from fastapi import Depends, Request, Response
 from fastapi.responses import HTMLResponse, PlainTextResponse
 from jinja2 import Environment
+from markupsafe import escape
 from starlette.exceptions import HTTPException
 
 from evenhand.fairlib.escaping import plain_text
@@ -27,6 +28,7 @@ from evenhand.flows.app.people import Person
 from evenhand.flows.app.proxy import SECRET_HEADER, Proxy
 from evenhand.flows.app.sessions import COOKIE, Session, Sessions
 from evenhand.tasks.cases.case_store import CaseStore
+from evenhand.tasks.errors import NotCarriedOut
 from evenhand.tasks.execution.store import Store
 from evenhand.tasks.pages.build import template_environment
 from evenhand.tasks.registry.bundle import NAME
@@ -38,6 +40,16 @@ MOST_BODY = 16 * 1024
 LARGEST_BODIES = {"/audit": MOST_BYTES + MOST_BODY}
 MOST_FIELDS = 500
 BODY_S = 10.0
+SQLITE = "sqlite:///"
+# What a person reads after an action; the address names it, and nothing else of the address shows.
+NOTICES = {
+    "approve": "Your approval is recorded.",
+    "refuse": "Your refusal is recorded.",
+    "review": "Your review is recorded.",
+    "replay": "The case was decided again, and the result is recorded in it.",
+    "promote": "This version is the champion now.",
+    "unchanged": "This version was the champion already: nothing was changed.",
+}
 HEADERS = {
     "Content-Security-Policy": (
         "default-src 'none'; style-src 'self'; form-action 'self'; base-uri 'self'; "
@@ -144,17 +156,41 @@ def render(template: str, settings: AppSettings, session: Session | None, **valu
         "with_proxy": settings.proxy is not None,
         "figures": {},
         "notice": "",
+        # tables of more than two columns are cards on a phone
+        "stacked": True,
     }
     # texts of people, and of whoever writes records, have no characters that reorder the page
     return plain_text(templates().get_template(template).render({**everywhere, **values}))
 
 
 def message_page(
-    settings: AppSettings, session: Session | None, status: int, title: str, text: str
+    settings: AppSettings,
+    session: Session | None,
+    status: int,
+    title: str,
+    text: str,
+    *,
+    back: str = "",
 ) -> HTMLResponse:
-    """Return a page with one message."""
-    page = render("message.html.j2", settings, session, title=title, text=text)
+    """Return a page with one message; `back` is the address of the screen before it."""
+    page = render("message.html.j2", settings, session, title=title, text=text, back=back)
     return HTMLResponse(page, status)
+
+
+def notice_of(done: str) -> str:
+    """What a person reads after an action that an address names; empty for any other text."""
+    return NOTICES.get(done, "")
+
+
+def with_way_back(page: str, address: str, words: str) -> str:
+    """A page that is printed, with a link back on the screen alone."""
+    style = (
+        "<style>.way-back{font:1rem/1.5 system-ui,sans-serif;max-width:48.5rem;margin:0 auto;"
+        "padding:1rem 1.5rem 0}@media print{.way-back{display:none}}</style></head>"
+    )
+    link, stop, rest = words.partition(".")
+    line = f'<body>\n<p class="way-back"><a href="{escape(address)}">{link}</a>{stop}{rest}</p>'
+    return page.replace("</head>", style, 1).replace("<body>", line, 1)
 
 
 async def guard(request: Request, call_next: Callable[[Request], Awaitable[Response]]) -> Response:
@@ -223,19 +259,54 @@ def settings_of(request: Request) -> AppSettings:
     return settings
 
 
+def places_of(settings: AppSettings) -> dict[str, Path]:
+    """The folder of the store and the file of the registry, as far as they are on this machine and
+    exist.
+    """
+    places = {}
+    if settings.store.is_local:
+        places["store"] = settings.store.local
+    if settings.registry.startswith(SQLITE):
+        places["registry"] = Path(settings.registry.removeprefix(SQLITE))
+    return {name: path for name, path in places.items() if path.exists()}
+
+
+def _check_places(request: Request) -> None:
+    """Raise `NotCarriedOut` if the store or the registry has gone: an open file would still be
+    read, and a lost store would look like an empty one.
+    """
+    for name, path in request.app.state.places.items():
+        if not path.exists():
+            raise NotCarriedOut(
+                f"the {name} {path} is not there any more: put it back, or start the app again "
+                "with another one."
+            )
+
+
 def session_of(request: Request) -> Session:
-    """The visitor's session; raises `NotSignedIn` if there is none."""
+    """The visitor's session, which goes on; raises `NotSignedIn` if there is none."""
+    return _session_of(request, is_used=True)
+
+
+def watching_session_of(request: Request) -> Session:
+    """The visitor's session, whose time goes by: a page asks by itself, and nobody used it."""
+    return _session_of(request, is_used=False)
+
+
+def _session_of(request: Request, *, is_used: bool) -> Session:
     settings = settings_of(request)
-    session = settings.sessions.of_cookie(request.cookies.get(COOKIE, ""))
+    cookie = request.cookies.get(COOKIE, "")
+    session = settings.sessions.of_cookie(cookie, is_used=is_used)
     person = None
     if settings.proxy is not None:
         person = _person_of_proxy(request, settings.proxy)
         # somebody else has signed in at the proxy, or the person's role has changed
         if session is not None and session.person != person:
-            settings.sessions.end(request.cookies.get(COOKIE, ""))
+            settings.sessions.end(cookie)
             session = None
     if session is None:
         raise NotSignedIn(person)
+    _check_places(request)
     return session
 
 
@@ -267,6 +338,7 @@ def model_version(version: str) -> str:
 
 Fields = Annotated[dict[str, str], Depends(read_form)]
 InSession = Annotated[Session, Depends(session_of)]
+InWatchingSession = Annotated[Session, Depends(watching_session_of)]
 In = Annotated[AppSettings, Depends(settings_of)]
 ModelName = Annotated[str, Depends(model_name)]
 ModelVersion = Annotated[str, Depends(model_version)]

@@ -7,7 +7,6 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TextIO
 
-from evenhand.data_contracts.column import value_text
 from evenhand.fairlib.escaping import PlainLines, terminal_text
 from evenhand.flows.interview import Interview, open_agent, read_value
 from evenhand.tasks.errors import InputError, NotCarriedOut, input_errors
@@ -126,12 +125,9 @@ def _line(out: TextIO) -> str:
 
 def _print(interview: Interview, result: Mapping[str, Any]) -> None:
     agent = interview.agent
-    names = agent.names.get(agent.label, {})
-    positive_value = agent.questionnaire.label_values[1]
-    positive = names.get(value_text(positive_value), positive_value)
-    answer = names.get(value_text(result["prediction"]), result["prediction"])
-    print(f"\nprediction   {answer}")
-    print(f"probability  {result['probability']:.3f} of {positive}")
+    positive = agent.shown(agent.label, agent.questionnaire.label_values[1])
+    print(f"\nprediction   {agent.shown(agent.label, result['prediction'])}")
+    print(f"probability  {result['probability']:.1%} for “{positive}”")
     for key in ("asked", "declined", "never_asked"):
         if result[key]:
             print(f"{key.replace('_', ' '):11}  {', '.join(result[key])}")

@@ -449,6 +449,7 @@ def set_policy(
         pinned = _judged(Store(store_url), registry, address.name, contract, list(chosen or {}))
         rules |= {"judged": None, "favourable": None, "copies": pinned.copies}
         if pinned.contract is not None:
+            _check_attributes([*(chosen or {}), *rules["required"]], pinned.contract)
             rules["judged"] = judged_columns(pinned.contract)
             rules["favourable"] = favourable_outcome(pinned.contract)
         rules["judged_digest"] = digest_of_judged(rules["judged"])
@@ -469,6 +470,24 @@ def set_policy(
     _print_policy(address.name, made, pinned)
     for refusal in lapsed:
         print(f"open      {refusal}: its key is none of --approved-by")
+
+
+def _check_attributes(metrics: Sequence[str], contract: Contract) -> None:
+    """Refuse gates on groups of a column that is not sensitive: no version could pass them."""
+    from evenhand.fairlib.catalogue import group_metrics
+
+    sensitive = [column.name for column in contract.sensitive]
+    for metric in metrics:
+        kind, _, subject = metric.partition(".")
+        if kind not in group_metrics() or not subject:
+            continue
+        unknown = [name for name in subject.split("&") if name not in sensitive]
+        if unknown:
+            listed = ", ".join(sensitive) or "none"
+            raise InputError(
+                f"the gate {metric} could never be met: {unknown[0]!r} is no sensitive column of "
+                f"the contract {contract.name} ({listed})."
+            )
 
 
 def _print_policy(name: str, made: Record, pinned: Judged) -> None:

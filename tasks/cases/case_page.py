@@ -8,7 +8,13 @@ from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from evenhand.tasks.cases.letter_texts import ENGLISH, letter_texts
+from evenhand.tasks.cases.letter_texts import (
+    ENGLISH,
+    FALLBACK,
+    LetterTexts,
+    letter_texts,
+    primary,
+)
 from evenhand.tasks.pages import formats
 from evenhand.tasks.pages.build import render
 from evenhand.tasks.pages.page_model import Block, Cell, Front, Page, Section, Table
@@ -39,11 +45,23 @@ def letter(case: Case) -> str:
         template.render(
             case=case,
             t=texts,
+            others=_in_other_languages(case, texts),
             steps=[recourse_sentence(change, texts.step) for change in case["recourse"]["changes"]],
             day=texts.shown_day(case["made"]["when"][:10]),
         )
     )
     return text
+
+
+def _in_other_languages(case: Case, texts: LetterTexts) -> list[str]:
+    """The principal reasons whose text is in another language than the letter, or in none."""
+    others = []
+    for reason in case["reasons"]["principal"]:
+        # a column's name in words passes for English; cases of earlier releases do not say it
+        language = reason.get("language", texts.language) or FALLBACK
+        if primary(language) != texts.language:
+            others.append(str(reason["text"]))
+    return others
 
 
 @cache
@@ -102,7 +120,7 @@ def _title(decision: Mapping[str, Any]) -> str:
     """The decision, such as ``credit: bad``; a value such as ``hired`` says it alone."""
     label = str(decision["label"]).replace("_", " ")
     shown = str(decision["shown"])
-    if label.lower() in (shown.lower(), shown.lower().removeprefix("not ")):
+    if shown.lower().removeprefix("not ").startswith(label.lower()):
         return shown
     return f"{label}: {shown}"
 
@@ -309,14 +327,20 @@ def _review_blocks(case: Case) -> Iterator[Block]:
     rows: list[list[Any]] = []
     for review in case["reviews"]:
         rows.append(
-            [review["when"][:16], review["who"], OUTCOMES[review["outcome"]], review["reason"]]
+            [
+                formats.moment(review["when"]),
+                review["who"],
+                OUTCOMES[review["outcome"]],
+                review["reason"],
+            ]
         )
     if rows:
         yield Table("Reviews", ["When", "By", "Outcome", "Reason"], rows)
     rows = []
     for replay in case["replays"]:
         corrected = ", ".join(f"{name} = {text}" for name, text in replay["corrected"].items())
-        rows.append([replay["when"][:16], replay["who"], corrected or "nothing", replay["result"]])
+        when = formats.moment(replay["when"])
+        rows.append([when, replay["who"], corrected or "nothing", replay["result"]])
     if rows:
         yield Table("Replays on the same version", ["When", "By", "Corrected", "Result"], rows)
 

@@ -29,6 +29,7 @@ from evenhand.fairlib.explanations.real_people import RealValues
 from evenhand.fairlib.explanations.recourse import Recourse, RecourseSearch
 from evenhand.fairlib.methods.decided import predictions_of
 from evenhand.fairlib.methods.reasons import mean_row
+from evenhand.fairlib.outcome_words import decision_words
 from evenhand.tasks.cases.letter_texts import primary
 from evenhand.tasks.errors import InputError
 from evenhand.tasks.filtering.checks import check_features
@@ -232,9 +233,9 @@ class ExplainedModel:
         return {
             "label": self.label.name,
             "value": value,
-            "shown": self.shown(self.label.name, value),
+            "shown": self.shown_decision(value),
             "favourable": not self.is_adverse(positive),
-            "favourable_outcome": self.shown(self.label.name, outcome["favourable"]),
+            "favourable_outcome": self.shown_decision(outcome["favourable"]),
             "favourable_is_stated": outcome["stated"],
             "probability_of_positive": probability,
             "probability_bits": float(probability).hex(),
@@ -288,10 +289,12 @@ class ExplainedModel:
         by_column = dict(zip(self.encoder.groups_, reasons[place].tolist(), strict=True))
         principal = []
         for reason in principal_reasons(by_column) if adverse else []:
+            text, language = self.reason_text(reason.column, wanted.language)
             principal.append(
                 {
                     "column": reason.column,
-                    "text": self.reason_text(reason.column, wanted.language),
+                    "text": text,
+                    "language": language,
                     "value": self.shown(reason.column, person.values[reason.column]),
                     "contribution": reason.contribution,
                     "is_sensitive": self.contract.column(reason.column).role == "sensitive",
@@ -304,13 +307,15 @@ class ExplainedModel:
             "contributions": by_column,
         }
 
-    def reason_text(self, name: str, language: str) -> str:
-        """The text of a column's reason: the contract's, or else the column's name in words."""
+    def reason_text(self, name: str, language: str) -> tuple[str, str]:
+        """The text of a column's reason and its language: the contract's, or else the column's
+        name in words, of no language.
+        """
         texts = self.terms.get(name, {}).get("adverse_reason", {})
         for key in (language, primary(language), LANGUAGE):
             if key in texts:
-                return str(texts[key])
-        return self.spoken(name)
+                return str(texts[key]), key
+        return self.spoken(name), ""
 
     def lacks_texts(self, language: str) -> bool:
         """Whether the contract has texts of reasons, and none in a language."""
@@ -500,6 +505,16 @@ class ExplainedModel:
     def spoken(self, name: str) -> str:
         """The name of a column in words."""
         return str(spoken(name.replace("-", " ")))
+
+    def shown_decision(self, value: Any) -> str:
+        """A label as people read it: the contract's name, or else ``rejected`` and ``not rejected``
+        for 1 and 0.
+        """
+        if value is None:
+            return "missing"
+        text = value_text(value)
+        named = self.names.get(self.label.name, {}).get(text)
+        return named or decision_words(self.label.name, text)
 
     def shown(self, name: str, value: Any) -> str:
         """A value as people read it, by the contract's names of values."""

@@ -20,6 +20,7 @@ class LetterTexts:
     title: str
     note: str
     sensitive_note: str
+    language_note: str
     address: str
     heading: str
     greeting: str
@@ -61,6 +62,10 @@ ENGLISH = LetterTexts(
         "{column} is a sensitive attribute and a principal reason: have the decision reviewed "
         "before you send the letter."
     ),
+    language_note=(
+        "These reasons are in another language than the letter: {reasons}. Translate them before "
+        "you send it."
+    ),
     address="[Name and address of the person]",
     heading="Our decision: {shown}",
     greeting="Dear",
@@ -99,6 +104,10 @@ GERMAN = LetterTexts(
     sensitive_note=(
         "{column} ist ein sensibles Merkmal und ein Hauptgrund: Lassen Sie die Entscheidung "
         "prüfen, bevor Sie den Brief senden."
+    ),
+    language_note=(
+        "Diese Gründe sind in einer anderen Sprache als der Brief: {reasons}. Übersetzen Sie sie, "
+        "bevor Sie ihn senden."
     ),
     address="[Name und Anschrift der Person]",
     heading="Unsere Entscheidung: {shown}",

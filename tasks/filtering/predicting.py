@@ -33,7 +33,7 @@ class PredictSettings(FileSettings):
     sensitive: str = "keep"
     reasons: int = 0  # the number of reasons for each prediction
     in_database: bool = False  # whether the database of the input computes the predictions
-    adverse: bool = False  # reasons only of negative decisions, as principal reasons
+    adverse: bool = False  # reasons only of unfavourable decisions, as principal reasons
     value_names: tuple[
         tuple[str, tuple[tuple[str, str], ...]], ...
     ] = ()  # by column and value, for reasons
@@ -174,11 +174,14 @@ class RowPredictor(Judge):
         encoder = self.model.encoder
         settings = self.wanted
         parts = contributions(self.classifier, matrix, encoder, self.reference)
-        negative = None
-        if settings.adverse:
-            negative = ~positive
         inputs = list(encoder.groups_)
-        return reason_texts(parts, rows, inputs, self.names, settings.reasons, negative)
+        if not settings.adverse:
+            return reason_texts(parts, rows, inputs, self.names, settings.reasons)
+        unfavourable = ~positive
+        if self.bundle.contract.label.favourable_code == 0:
+            unfavourable = positive
+            parts = -parts
+        return reason_texts(parts, rows, inputs, self.names, settings.reasons, unfavourable)
 
 
 # A smaller contribution would be shown as 0.00.
@@ -192,34 +195,36 @@ def reason_texts(
     columns: list[str],
     names: Mapping[str, Mapping[str, str]],
     most: int,
-    negative: NDArray[np.bool_] | None,
+    unfavourable: NDArray[np.bool_] | None = None,
 ) -> pa.Array:
     """Largest contributions of each of n rows as text, ``hours per week: 60 (+0.41); job: clerk
     (-0.20)``.
 
     `found`, shape (n, columns), are contributions to the log-odds, `names` the contract's names of
-    values, and `most` is the number of reasons. With `negative`, which rows have the negative
-    decision, only these have reasons, those that lowered the probability, without numbers:
-    principal reasons of adverse action.
+    values, and `most` is the number of reasons. With `unfavourable`, which rows have that decision,
+    the log-odds are those of the favourable one, and only these rows have reasons, those that
+    lowered it, without numbers: principal reasons of adverse action.
     """
-    weight = np.abs(found) if negative is None else -found
+    weight = -found
+    if unfavourable is None:
+        weight = np.abs(found)
     order = np.argsort(-weight, axis=1, kind="stable")[:, :most]
     used = np.take_along_axis(weight, order, axis=1) >= LEAST
-    if negative is not None:
-        used &= negative[:, None]
+    if unfavourable is not None:
+        used &= unfavourable[:, None]
     texts = np.full(order.shape, "", dtype=object)
     for place, column in enumerate(columns):
         where = used & (order == place)
         at = np.nonzero(where)[0]
         values = _values(rows.column(column).take(pa.array(at)), names.get(column, {}))
         reasons = f"{spoken(column.replace('-', ' '))}: " + values
-        if negative is None:
+        if unfavourable is None:
             reasons = reasons + np.char.mod(" (%+.2f)", found[at, place]).astype(object)
         texts[where] = reasons
     joined = texts[:, 0].copy()
     for more in texts[:, 1:].T:
         joined = joined + np.where(more == "", "", "; ") + more
-    lead = "" if negative is None else LEAD
+    lead = "" if unfavourable is None else LEAD
     return pa.array(lead + joined, pa.string(), mask=joined == "")
 
 

@@ -228,6 +228,8 @@ def _is_numeric(column: Sequence[Cell]) -> bool:
     """Whether a column has numbers, and nothing else but what says why one is missing."""
     texts = []
     for cell in column:
+        if cell.time is not None:
+            return False
         if cell.kind != "lack" and cell.text != formats.MISSING:
             texts.append(cell.text)
     return bool(texts) and all(NUMERIC.match(text) for text in texts)

@@ -12,6 +12,7 @@ from evenhand.fairlib.evaluation.group_selection import NAMED, is_missing, left_
 from evenhand.fairlib.evaluation.outcomes import group_rates
 from evenhand.fairlib.methods.registry import METHODS, PROXIES
 from evenhand.tasks.pages import formats
+from evenhand.tasks.pages.label_shares import shares_sentence
 from evenhand.tasks.pages.page_model import Cell, Json
 
 # Smaller numbers are due to rounding.
@@ -225,7 +226,9 @@ def treatment(metrics: Json) -> list[str]:
     if "classes" in metrics["settings"]:
         for name, cells in counts.items():
             if "&" not in name:
-                findings.append(_of_labels(name, cells))
+                gap, recalls = _of_labels(name, cells)
+                shares = shares_sentence(name, cells)
+                findings.append((gap, f"{shares} {recalls}".strip()))
     else:
         # intersections repeat what their parts say, with smaller groups
         attributes = [name for name in counts if not is_intersection(name, counts)]

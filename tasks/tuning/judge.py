@@ -401,11 +401,11 @@ def with_half_choices(
         return list(results)
     everybody = np.arange(len(data.y))
     held = HeldOut(everybody, data.y, found.answers.score[0], found.shift)
-    kind = parameters["calibration"]
-    if kind == "auto":
+    settings = dict(parameters)
+    if settings["calibration"] == "auto":
         # thresholds depend little on it, and the choice of a calibration takes seconds
-        kind = "sigmoid"
-    calibration, _ = calibrated_on({**parameters, "calibration": kind}, held)
+        settings["calibration"] = "sigmoid"
+    calibration, _ = calibrated_on(settings, held)
     changed = list(results)
     for of_kind in places.values():
         middle = parameters["rules"][of_kind[len(of_kind) // 2]]

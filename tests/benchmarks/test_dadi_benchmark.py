@@ -63,7 +63,7 @@ def test_the_margin_of_the_largest_gain_is_chosen_by_hand() -> None:
     assert dadi_paper.chosen_margin(equal)[0] == -0.1
 
 
-def test_an_agent_keeps_its_adversary_and_its_margin_ends_with_the_block() -> None:
+def test_an_agent_keeps_its_adversary_and_ends_its_margin() -> None:
     table = dadi_paper.Table(
         make_loans(300, seed=0).drop(columns=["group", "repaid"]),
         make_loans(300, seed=0)["repaid"].to_numpy(),
@@ -89,7 +89,7 @@ def asked_row(margin: float, share: float) -> dict[str, Any]:
     return {"margin": margin, "selected": {"X1": share}, "x10_by_x9": [share, 0.0, 1.0]}
 
 
-@pytest.mark.parametrize(("chosen", "note"), [(2, ""), (1, " (the first 1 samples)")])
+@pytest.mark.parametrize(("chosen", "note"), [(2, ""), (1, " (sample 0)")])
 def test_chosen_margins_are_a_row_of_the_page(
     chosen: int, note: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -48,7 +48,7 @@ def test_most_printed_cells_have_ours_and_most_own_are_close() -> None:
     assert counted.own_close >= CLOSE * counted.own
 
 
-def test_every_number_of_a_table_of_results_is_on_all_printed_splits() -> None:
+def test_every_number_of_a_table_is_on_all_printed_splits() -> None:
     counted = share(all_cells())
     assert counted.on_all_splits == counted.numbers > 0
 

@@ -98,7 +98,7 @@ def test_an_absent_extra_is_not_cured_by_a_folder(
     assert line.endswith("pip install 'evenhand[text]'")
 
 
-def test_a_restored_row_counts_and_stays_until_it_is_measured_again(
+def test_a_restored_row_stays_until_it_is_measured_again(
     measured: list[tuple[str, int]],
 ) -> None:
     restored = {"means": {"accuracy": [0.7, 0.1]}, "splits": 2, "origin": "old"}
@@ -165,7 +165,7 @@ def test_the_agents_of_dadi_are_all_and_those_shown_come_first() -> None:
     assert [gamma for _, gamma in agents[:3]] == [0.1, 0.5, 0.9]
 
 
-def test_without_time_nothing_begins_and_what_is_missing_is_stated(
+def test_without_time_what_is_missing_is_stated(
     measured: list[tuple[str, int]],
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,

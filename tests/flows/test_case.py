@@ -139,7 +139,7 @@ def test_replay_is_bit_identical_and_takes_corrections(desk: Desk) -> None:
     for change in changed["recourse"]["changes"]:
         corrections += ["--correct", f"{change['column']}={change['to']}"]
     result = desk.run("replay", changed["case"], *corrections)
-    assert "another decision with the corrected values: yes" in result.stdout
+    assert "another decision with the corrected values: paid" in result.stdout
     replays = desk.case(changed["case"])["replays"]
     assert [entry["is_identical"] for entry in replays] == [True, True]
     assert desk.run("verify").exit_code == 0

@@ -447,8 +447,9 @@ class Training:
         self.generator = torch.Generator().manual_seed(
             derive_seed(estimator.random_state, "batches")
         )
+        self.parameters = list(network.parameters())
         self.optimizer = torch.optim.Adam(
-            network.parameters(),
+            self.parameters,
             lr=estimator.learning_rate,
             weight_decay=estimator.weight_decay,
             fused=True,
@@ -566,7 +567,9 @@ class Training:
         for pool, share in zip(self.by_label, self.shares, strict=True):
             drawn.append(pool[torch.randint(len(pool), (share,), generator=self.generator)])
         loss, logs = self.objective(self.network, self._batch(torch.cat(drawn)))
-        self.optimizer.zero_grad()
+        for parameter in self.parameters:
+            # as the optimizer's zero_grad, which takes longer than a small network's step
+            parameter.grad = None
         loss.backward()  # type: ignore[no-untyped-call]
         self.optimizer.step()
         self.step += 1

@@ -17,6 +17,8 @@ STATUS: dict[str, tuple[str, str]] = {
     "insufficient_evidence": ("?", "Not enough evidence"),
     "no_gates": ("\u2022", "Evaluated without gates"),
 }
+# Of an evaluation that a policy will not count, whatever its gates say.
+NOT_ACCEPTED = ("\u2715", "Not accepted by the policy")
 
 
 def front(documents: Documents) -> Front:
@@ -53,6 +55,8 @@ def front(documents: Documents) -> Front:
         title = f"{model['name']}, evaluated"
     meta = [f"{kind.capitalize()} {run['id']}"]
     badge = (run["status"], *STATUS[run["status"]])
+    if run.get("unmet"):
+        badge = ("refused", *NOT_ACCEPTED)
     return Front(
         kind=f"{kind} report",
         title=title,
@@ -98,6 +102,9 @@ def headline(documents: Documents) -> list[str]:
         outcome = [f"{texts.gates_passed(results)}."]
     elif results and run["status"] != "no_gates":
         outcome = texts.gate_findings(results, "It does not pass, because")
+    if run.get("unmet"):
+        reason = run["unmet"].rstrip(".")
+        outcome.insert(0, f"The policy does not accept this evaluation: {reason}.")
     if "audit" in documents:
         # of an audit the verdict comes first, and after it what it is about
         consistency = texts.consistency_sentences(metrics)

@@ -12,6 +12,7 @@ from evenhand.tasks.pages.group_outcomes import (
     rate_cell,
     shown_groups,
 )
+from evenhand.tasks.pages.label_outcomes import labels_section
 from evenhand.tasks.pages.page_model import Block, Chart, Documents, Json, Section, Table
 
 PAGES = {"run": 1, "evaluation": 1}
@@ -20,8 +21,12 @@ NEEDS = ("metrics",)
 
 
 def build(documents: Documents) -> Section | None:
-    """A chart and a table of the groups; nothing for more than two labels, or without groups."""
+    """A chart and a table of the groups; of more than two labels a table; nothing without
+    groups.
+    """
     metrics = documents["metrics"]
+    if "classes" in metrics["settings"]:
+        return labels_section(metrics)
     by_attribute = outcomes_by_attribute(metrics)
     if not by_attribute:
         return None

@@ -689,3 +689,13 @@ def test_many_groups_are_compared_in_little_memory() -> None:
     gaps = audit(None, picked, sensitive_features={"place": place}).gaps()
     assert (gaps["lower"] <= gaps["value"]).all()
     assert (gaps["value"] <= gaps["upper"]).all()
+
+
+def test_ages_that_are_groups_each_get_a_note() -> None:
+    rng = np.random.default_rng(0)
+    ages = rng.integers(20, 70, 400)
+    y = rng.integers(0, 2, 400)
+    text = str(audit(y, y, sensitive_features=pd.Series(ages, name="age")))
+    assert "Note: each of the 50 numbers of age is compared as a group: pass ranges" in text
+    decades = pd.Series(ages // 10, name="decade")
+    assert "is compared as a group" not in str(audit(y, y, sensitive_features=decades))

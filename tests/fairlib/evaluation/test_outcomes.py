@@ -114,6 +114,26 @@ def cells_of(*rows: tuple[str, int, int, int]) -> list[dict[str, Any]]:
     return [{"group": g, "label": y, "n": n, "predicted_positive": p} for g, y, n, p in rows]
 
 
+@pytest.mark.parametrize(
+    ("groups", "expected"),
+    [
+        (["25-39", "40-59", "<25", ">=60"], ["<25", "25-39", "40-59", ">=60"]),
+        (["0.5 to <1.5", "<0.5", ">=1.5", "missing"], ["<0.5", "0.5 to <1.5", ">=1.5", "missing"]),
+        (["-5--1", "<-5", ">=0"], ["<-5", "-5--1", ">=0"]),
+        (["10", "2", "9"], ["2", "9", "10"]),
+        (["25-39", "old", "<25"], ["25-39", "old", "<25"]),
+    ],
+)
+def test_ranges_of_numbers_are_listed_from_low_to_high(
+    groups: list[str], expected: list[str]
+) -> None:
+    counts = np.arange(4 * len(groups)).reshape(-1, 2, 2)
+    cells = list_cells(groups, counts, 2)
+    assert [cell["group"] for cell in cells[::2]] == expected
+    for cell in cells[::2]:
+        assert cell["n"] == counts[groups.index(cell["group"]), 0].sum()
+
+
 def test_rates_by_hand() -> None:
     # a: 10 true negatives of which 2 are predicted positive, 20 true positives of which 15 are
     (a, b) = group_rates(cells_of(("a", 0, 10, 2), ("a", 1, 20, 15), ("b", 1, 5, 0)), 5)

@@ -80,7 +80,7 @@ def halves(rows: int, seed: int, divisions: int = 10) -> list[np.ndarray]:
     return sides
 
 
-def test_a_rule_chosen_equally_on_each_half_spreads_like_a_fixed_one() -> None:
+def test_a_rule_equal_on_each_half_spreads_like_a_fixed_one() -> None:
     """The differences of halves then have the variance of the validation rows."""
     outcomes = people(2000, 7, gap=0.1)
     choices = [HalfChoice(is_half, outcomes.y_pred) for is_half in halves(2000, 8)]
@@ -100,7 +100,7 @@ def test_a_rule_chosen_equally_on_each_half_spreads_like_a_fixed_one() -> None:
     assert width(choices) == pytest.approx(width([]), rel=0.3)
 
 
-def test_thresholds_by_group_have_the_spread_that_choosing_them_anew_has() -> None:
+def test_thresholds_by_group_spread_as_choosing_them_anew_does() -> None:
     """Each group's threshold selects a half of it in the rows that it is chosen on, where the gap
     is therefore 0: with other rows it is not.
     """

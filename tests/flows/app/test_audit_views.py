@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import re
 import sys
 import tempfile
+import time
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +15,14 @@ import numpy as np
 import pytest
 from fastapi.testclient import TestClient
 
-from evenhand.flows.app import audit_views
+from evenhand.flows.app import audit_routes, audit_views
+from evenhand.flows.app.audit_choices import PENDING, PendingAudit, TableColumn, columns_of, guesses
 from evenhand.flows.app.audit_views import AUDIT, MOST_BYTES
+from evenhand.flows.app.columns_process import described_columns
 from evenhand.flows.app.people import Person
 from evenhand.flows.app.server import build_app
 from evenhand.flows.app.sessions import COOKIE, Sessions
+from evenhand.flows.app.uploads import Upload
 from evenhand.flows.app.web import AppSettings
 from evenhand.tasks.execution.store import Store
 from tests.flows.app.test_server import readable
@@ -34,6 +39,18 @@ names = sorted(name for name in os.environ if name.startswith(("EVENHAND", "MLFL
 metrics = {"impact_ratio.sex": 0.5, "impact_ratio.sex.low": 0.4, "impact_ratio.sex.high": 0.6}
 notes = [" ".join(sys.argv[5:]), f"names {names}", os.path.dirname(table)]
 print(json.dumps({"metrics": metrics, "notes": notes}))
+"""
+
+
+# In place of the process that looks at a table: the columns of the tables of these tests.
+DESCRIBES = """
+import json, sys
+named = {"is_number": False, "is_share": False, "values": []}
+paid = named | {"name": "paid", "values": ["0", "1"]}
+columns = [named | {"name": "sex", "values": ["F", "M"]}, paid]
+columns.append(named | {"name": "p", "is_number": True, "is_share": True})
+assert open(sys.argv[1]).read()
+print(json.dumps({"columns": columns}))
 """
 
 
@@ -56,9 +73,19 @@ class Office:
     def session(self) -> Any:
         return self.sessions.of_cookie(self.client.cookies[COOKIE])
 
+    def upload(self, content: bytes = b"sex,p\nF,1\n", name: str = "t.csv") -> Any:
+        sent = {"form_token": self.session.form_token}
+        return self.client.post("/audit", data=sent, files={"file": (name, content)})
+
+    def choose(self, **fields: str) -> Any:
+        sent = {"form_token": self.session.form_token, "prediction": "p", "sensitive sex": "yes"}
+        return self.client.post("/audit/columns", data=sent | fields)
+
     def send(self, content: bytes = b"sex,p\nF,1\n", name: str = "t.csv", **fields: str) -> Any:
-        sent = {"form_token": self.session.form_token, "prediction": "p", "sensitive": "sex"}
-        return self.client.post("/audit", data=sent | fields, files={"file": (name, content)})
+        uploaded = self.upload(content, name)
+        if uploaded.status_code != 303:
+            return uploaded
+        return self.choose(**fields)
 
 
 @pytest.fixture
@@ -67,7 +94,12 @@ def office(tmp_path: Path) -> Office:
 
 
 @pytest.fixture
-def writes(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def describes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(audit_views, "COLUMNS_COMMAND", (sys.executable, "-c", DESCRIBES))
+
+
+@pytest.fixture
+def writes(describes: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(audit_views, "COMMAND", (sys.executable, "-c", WRITES))
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     monkeypatch.setenv("EVENHAND_KEY", "secret.pem")
@@ -76,7 +108,8 @@ def writes(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 def test_an_audit_is_shown_and_its_table_deleted(
     office: Office, writes: None, tmp_path: Path
 ) -> None:
-    answer = office.send(positive="--store=/", threshold="0.4", name="../../evil.csv")
+    good = json.dumps(["p", "--store=/"])
+    answer = office.send(positive=good, threshold="0.4", name="../../evil.csv")
     assert (answer.status_code, answer.headers["location"]) == (303, "/audit/result")
     text = readable(office.client.get("/audit/result").text)
     assert "Impact ratio" in text
@@ -95,32 +128,130 @@ def test_an_audit_is_shown_and_its_table_deleted(
     assert AUDIT not in office.session.kept
 
 
-def test_a_wrong_form_keeps_its_values(office: Office) -> None:
-    empty = office.send(b"", label="<b>")
+def test_a_wrong_file_is_refused_at_its_field(office: Office, describes: None) -> None:
+    empty = office.upload(b"")
     assert empty.status_code == 422
     assert "Choose a file that is not empty." in empty.text
-    assert 'value="&lt;b&gt;"' in empty.text
-    assert "ends with .csv, .tsv or .parquet" in office.send(name="t.exe").text
-    missing = office.send(prediction=" ")
-    assert "Give the name of a column" in missing.text
-    form = {"prediction": "p", "sensitive": "sex"}
+    assert "ends with .csv, .tsv or .parquet" in office.upload(name="t.exe").text
     files = {"file": ("t.csv", b"x")}
-    assert office.client.post("/audit", data=form, files=files).status_code == 403
-    assert office.client.post("/audit", data=form).status_code == 400
+    assert office.client.post("/audit", data={"x": "y"}, files=files).status_code == 403
+    assert office.client.post("/audit", data={"x": "y"}).status_code == 400
+    assert office.session.kept == {}
+    assert office.choose().status_code == 400
 
 
-def test_a_failing_audit_says_why(office: Office, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_columns_are_choices_with_guesses(office: Office, describes: None) -> None:
+    assert office.upload(name="C:\\people\\t <b>.csv").headers["location"] == "/audit/columns"
+    page = office.client.get("/audit/columns").text
+    assert "Columns of t &lt;b&gt;.csv" in page
+    assert '<option value="p" selected>' in page
+    assert 'name="sensitive sex" value="yes" checked' in page
+    assert '<option value="[&#34;paid&#34;, &#34;1&#34;]" selected>paid = 1</option>' in page
+
+
+@pytest.mark.parametrize(
+    ("fields", "words"),
+    [
+        ({"prediction": "none"}, "Choose the column that has the predictions."),
+        ({"sensitive sex": ""}, "Choose at least one column"),
+        ({"label": "<script>"}, "Choose one of the columns."),
+        ({"label": "p"}, "This column has the predictions"),
+        ({"label": "sex"}, "sex is chosen twice"),
+        ({"label": "paid", "favourable": '["sex", "F"]'}, "This is a value of sex"),
+        ({"positive": "{"}, "Choose one of the values."),
+    ],
+)
+def test_a_wrong_choice_keeps_all_values(
+    office: Office, describes: None, fields: dict[str, str], words: str
+) -> None:
+    office.upload()
+    answer = office.choose(**({"threshold": "0.375"} | fields))
+    assert answer.status_code == 422
+    assert words in readable(answer.text)
+    assert 'value="0.375"' in answer.text
+    assert "<script" not in answer.text
+
+
+def test_a_table_waits_in_memory_and_not_for_long(
+    office: Office, describes: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    office.upload(b"sex,p\nsecret,1\n")
+    pending = office.session.kept[PENDING]
+    assert "secret" not in repr(office.session) + repr(pending)
+    assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
+    # no more than a few wait at once
+    monkeypatch.setattr(audit_routes, "MOST_WAITING", 1)
+    assert "Other tables wait" not in office.upload().text
+    pending = office.session.kept[PENDING]
+    pending.until = 0.0
+    assert office.client.get("/audit/columns").status_code == 404
+    assert pending.upload.content is None
+    assert PENDING not in office.session.kept
+    # signing out takes the table with it
+    office.upload()
+    waiting = office.client.app.state.waiting  # type: ignore[attr-defined]
+    del pending
+    office.client.post("/sign-out", data={"form_token": office.session.form_token})
+    gc.collect()
+    assert len(waiting) == 0
+    # others who upload have to wait
+    app: Any = office.client.app
+    kept = PendingAudit(Upload(content=b"x"), [], time.monotonic() + 60)
+    app.state.waiting.add(kept)
+    office = Office(tmp_path / "store")
+    office.client.app.state.waiting = app.state.waiting  # type: ignore[attr-defined]
+    assert "Other tables wait" in office.upload().text
+
+
+def test_the_columns_of_a_real_table_are_described(tmp_path: Path) -> None:
+    table = tmp_path / "people.csv"
+    table.write_text("sex;score;note;1\nF;0,5;a;2\nM;0,25;b;3\n")
+    columns = columns_of({"columns": described_columns(table)})
+    assert [column.name for column in columns] == ["sex", "score", "note", "1"]
+    assert columns[0] == TableColumn("sex", values=["F", "M"])
+    assert columns[1].is_share
+    assert not columns[3].is_share
+
+
+def test_guesses_are_those_that_a_person_would_make() -> None:
+    columns = [
+        TableColumn("customerId", is_number=True),
+        TableColumn("ageGroup", values=["old", "young"]),
+        TableColumn("Race", values=["a", "b", "c"]),
+        TableColumn("defaulted", is_number=True, is_share=True, values=["0", "1"]),
+        TableColumn("PD_score", is_number=True, is_share=True),
+    ]
+    assert guesses(columns) == {
+        "prediction": "PD_score",
+        "sensitive ageGroup": "yes",
+        "sensitive Race": "yes",
+        "label": "defaulted",
+        "favourable": '["defaulted", "0"]',
+        "positive": '["defaulted", "1"]',
+    }
+    assert guesses([TableColumn("a"), TableColumn("b", values=["x", "y"])]) == {}
+
+
+def test_a_failing_audit_says_why(
+    office: Office, describes: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
     error = json.dumps({"error": "--prediction: there is no column 'p'."})
     for script, words in (
-        (f"print({error!r})", "“Column of the predictions”: there is no column"),
+        (f"print({error!r})", "“Predictions”: there is no column"),
         ("print('killed')", "may need more memory"),
         ("import time; time.sleep(9)", "took longer than two minutes"),
     ):
         monkeypatch.setattr(audit_views, "COMMAND", (sys.executable, "-c", script))
+        monkeypatch.setattr(audit_views, "LONGEST_S", 60.0)
+        office.upload()
         monkeypatch.setattr(audit_views, "LONGEST_S", 1.0)
-        answer = office.send()
+        answer = office.choose()
         assert answer.status_code == 422
         assert words in readable(answer.text)
+    # the table waits for another choice, until it is deleted
+    form = {"form_token": office.session.form_token, "what": "table"}
+    assert office.client.post("/audit/delete", data=form).status_code == 303
     assert office.session.kept == {}
 
 
@@ -133,7 +264,9 @@ def test_a_table_has_a_size_and_a_role(office: Office, tmp_path: Path) -> None:
     assert large.status_code == 413
     viewer = Office(tmp_path / "store", "viewer")
     assert viewer.client.get("/audit").status_code == 403
-    assert viewer.send().status_code == 403
+    assert viewer.upload().status_code == 403
+    assert viewer.choose().status_code == 403
+    assert viewer.client.get("/audit/columns").status_code == 403
     assert viewer.client.get("/audit/report").status_code == 403
 
 
@@ -147,7 +280,8 @@ def test_a_real_table_is_audited(office: Office, tmp_path: Path) -> None:
         score = rng.uniform(0.0, 0.7) if sex == "F" else rng.uniform(0.3, 1.0)
         lines.append(f"{sex},{score:.3f},{int(rng.uniform() < score)}")
     table = "\n".join(lines).encode()
-    answer = office.send(table, prediction="score", label="paid", positive="1")
+    paid = json.dumps(["paid", "1"])
+    answer = office.send(table, prediction="score", label="paid", positive=paid, favourable=paid)
     assert answer.status_code == 303, readable(answer.text)
     text = readable(office.client.get("/audit/result").text)
     ratio = re.search(r"impact_ ratio\. sex (0\.\d+)", text)
@@ -156,6 +290,7 @@ def test_a_real_table_is_audited(office: Office, tmp_path: Path) -> None:
     men = np.mean([float(line.split(",")[1]) >= 0.5 for line in lines[1:] if line[0] == "M"])
     assert float(ratio.group(1)) == pytest.approx(women / men, abs=0.001)
     assert "<svg" in office.client.get("/audit/report").text
-    refused = office.send(table, prediction="none")
-    assert "none" in readable(refused.text)
+    refused = office.send(table, prediction="sex", **{"sensitive sex": "", "sensitive paid": "yes"})
+    assert "sex" in readable(refused.text).partition("wait")[0]
+    assert refused.status_code == 422
     assert not list(tmp_path.rglob("*.csv"))

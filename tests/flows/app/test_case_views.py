@@ -79,7 +79,12 @@ def test_a_case_is_read_and_reviewed(office: Office) -> None:
     assert "Principal reasons" in text
     assert "No person has reviewed this decision yet" in text
     whole = client.get(f"/cases/{case}/file")
-    assert whole.text == (office.cases.place(case) / "case.html").read_text()
+    file = (office.cases.place(case) / "case.html").read_text()
+    assert file.partition("<body>")[2] in whole.text
+    assert f'<a href="/cases/{case}">Back to the case</a>' in whole.text
+    letter = client.get(f"/cases/{case}/letter")
+    assert f"give the number {case}" in readable(letter.text)
+    assert "style-src 'unsafe-inline'" in letter.headers["content-security-policy"]
     made = review(client, case, outcome="upheld", reason="the papers  agree")
     assert (made.status_code, made.headers["location"]) == (303, f"/cases/{case}?done=review")
     (entry,) = office.cases.read(case)["reviews"]
@@ -95,7 +100,7 @@ def test_a_case_is_decided_again_with_a_corrected_value(office: Office) -> None:
     client = office.browser("case worker")
     case = office.listed[0]
     page = client.get(f"/cases/{case}").text
-    assert '<option value="income">income</option>' in page
+    assert '<option value="income">Income, now ' in page
     match = re.search(r'name="form_token" value="([^"]+)"', page)
     assert match is not None
     form = {"form_token": match.group(1)}
@@ -109,8 +114,22 @@ def test_a_case_is_decided_again_with_a_corrected_value(office: Office) -> None:
     assert second["corrected"] == {"income": "99999"}
     after = readable(client.get(f"/cases/{case}?done=replay").text)
     assert "ana had it decided again with income = 99999: " in after
-    for wrong in ({"column": "income"}, {"column": "sex", "value": "F"}):
-        assert client.post(place, data=form | wrong).status_code == 400
+    for wrong, words in (
+        ({"column": "income"}, "Give the corrected value"),
+        ({"value": "5"}, "Choose what the value corrects."),
+        ({"column": "income", "value": "<b>"}, "Expected a number, got '<b>'."),
+        ({"column": "sex", "value": "F"}, "The model has no such input"),
+    ):
+        answer = client.post(place, data=form | wrong)
+        assert answer.status_code == 400
+        assert words in readable(answer.text)
+        assert "--" not in readable(answer.text).partition("Nothing was changed")[2]
+        if wrong.get("column") == "income":
+            assert '<option value="income" selected>' in answer.text
+    assert (
+        'value="&lt;b&gt;"'
+        in client.post(place, data=form | {"column": "income", "value": "<b>"}).text
+    )
     assert len(office.cases.read(case)["replays"]) == 2
     only_shows = office.browser("case worker", allow_changes=False)
     assert "Decide again" not in only_shows.get(f"/cases/{case}").text
@@ -120,8 +139,8 @@ def test_a_case_is_decided_again_with_a_corrected_value(office: Office) -> None:
 def test_other_roles_read_no_case(office: Office, role: str) -> None:
     client = office.browser(role)
     case = office.listed[0]
-    for address in ("/cases", f"/cases/{case}", f"/cases/{case}/file"):
-        answer = client.get(address)
+    for part in ("", f"/{case}", f"/{case}/file", f"/{case}/letter"):
+        answer = client.get(f"/cases{part}")
         assert answer.status_code == 403
         assert case not in readable(answer.text)
     assert ">Cases<" not in client.get("/").text
@@ -131,7 +150,12 @@ def test_a_review_needs_outcome_and_reason(office: Office) -> None:
     client = office.browser("case worker")
     case = office.listed[0]
     for fields in ({}, {"outcome": "upheld"}, {"outcome": "deleted", "reason": "x"}):
-        assert review(client, case, **fields).status_code == 400
+        answer = review(client, case, **fields)
+        assert answer.status_code == 400
+        words = "Give a reason" if "reason" not in fields else "Choose one of both."
+        assert words in readable(answer.text)
+        if fields.get("outcome") == "upheld":
+            assert 'value="upheld" checked' in answer.text
     assert client.post(f"/cases/{case}/review", data={"outcome": "upheld"}).status_code == 403
     only_shows = office.browser("case worker", allow_changes=False)
     refused = review(only_shows, case, outcome="upheld", reason="x")
@@ -142,9 +166,9 @@ def test_a_review_needs_outcome_and_reason(office: Office) -> None:
 @pytest.mark.parametrize("name", ["0" * 16, "%2e%2e", "%2e%2e%2flog.jsonl", "x"])
 def test_no_other_file_is_a_case(office: Office, name: str) -> None:
     client = office.browser("case worker")
-    for address in (f"/cases/{name}", f"/cases/{name}/file"):
-        answer = client.get(address, follow_redirects=True)
-        assert answer.status_code == 404, address
+    for part in ("", "/file", "/letter"):
+        answer = client.get(f"/cases/{name}{part}", follow_redirects=True)
+        assert answer.status_code == 404, part
 
 
 def test_a_changed_case_is_refused(office: Office) -> None:

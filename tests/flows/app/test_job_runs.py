@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from fastapi.testclient import TestClient
 
+from evenhand.flows.app import job_routes
+from evenhand.flows.app.job_routes import _events
 from evenhand.flows.app.job_runs import Busy, JobRunner, ListedJob, listed_jobs
 from evenhand.flows.app.people import Person
 from evenhand.flows.app.server import build_app
-from evenhand.flows.app.sessions import Sessions
+from evenhand.flows.app.sessions import COOKIE, Sessions
 from evenhand.flows.app.web import AppSettings
 from evenhand.tasks.execution.store import Store
 from tests.flows.app.test_server import readable
@@ -83,6 +87,35 @@ def test_a_run_is_started_followed_and_its_report_linked(published: Done) -> Non
     assert "See people-gbdt version 1" in text
     assert "40 %" not in text
     assert "<script" not in answer.text
+
+
+def test_signing_out_ends_the_events_of_a_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    office = Office(tmp_path / "store")
+    cookie = office.client.cookies[COOKIE]
+    session = office.sessions.of_cookie(cookie)
+    assert session is not None
+    monkeypatch.setattr(job_routes, "EVERY_S", 0.0)
+    states = iter([{"line": "10 %"}, {"line": "20 %"}, {"line": "30 %"}])
+    run = SimpleNamespace(state=lambda: next(states), is_running=True)
+
+    async def is_connected() -> bool:
+        return False
+
+    request: Any = SimpleNamespace(is_disconnected=is_connected)
+
+    async def read() -> list[str]:
+        events: Any = _events(office.client.app, request, session, run)  # type: ignore[arg-type]
+        lines = [await anext(events), await anext(events)]
+        assert office.client.post("/sign-out", data=office.form).status_code == 303
+        return lines + [line async for line in events]
+
+    assert [line[:18] for line in asyncio.run(read())] == [
+        'data: {"line": "10',
+        'data: {"line": "20',
+    ]
+    assert office.client.app.state.streams == 0  # type: ignore[attr-defined]
 
 
 def test_one_run_of_a_job_and_few_at_once(published: Done) -> None:

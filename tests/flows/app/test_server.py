@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 from dataclasses import replace
 from html import unescape
 from pathlib import Path
@@ -101,6 +102,22 @@ def chain_of(visitor: Visitor) -> Any:
     return history(visitor.settings.registry, MODEL)
 
 
+def test_a_lost_store_or_registry_is_named(shown: AppSettings, tmp_path: Path) -> None:
+    (tmp_path / "store").mkdir()
+    (tmp_path / "registry.db").touch()
+    registry = f"sqlite:///{tmp_path}/registry.db"
+    store = Store(str(tmp_path / "store"))
+    visitor = Visitor(replace(shown, store=store, registry=registry, sessions=Sessions({}, ANA)))
+    visitor.sign_in()
+    assert "This store has no run yet" in visitor.text("/runs")
+    (tmp_path / "registry.db").unlink()
+    assert f"The registry {tmp_path}/registry.db is not there any more" in visitor.text("/", 503)
+    assert not (tmp_path / "registry.db").exists()
+    (tmp_path / "registry.db").touch()
+    shutil.rmtree(tmp_path / "store")
+    assert f"The store {tmp_path}/store is not there any more" in visitor.text("/runs", 503)
+
+
 def test_models_and_their_versions_in_use_are_listed(visitor: Visitor) -> None:
     text = visitor.text("/")
     assert "1 model." in text
@@ -110,7 +127,7 @@ def test_models_and_their_versions_in_use_are_listed(visitor: Visitor) -> None:
 
 def test_a_model_has_versions_policy_and_record(visitor: Visitor) -> None:
     text = visitor.text(f"/models/{MODEL}")
-    assert "Challenger is version 2 and champion is version 1." in text
+    assert "Version 1 is the champion, the version in use; version 2 is the challenger" in text
     assert "No policy is set" in text
     assert "publication of version 2" in text
     assert "Compare version" in text
@@ -118,10 +135,13 @@ def test_a_model_has_versions_policy_and_record(visitor: Visitor) -> None:
 
 def test_two_versions_are_compared(visitor: Visitor) -> None:
     text = visitor.text(f"/models/{MODEL}/compare?first=1&second=2")
-    assert "Both were measured on the same table" in text
+    assert re.search(r"Both were measured on the same \d+ held-out rows", text)
     assert "Accuracy accuracy" in text
-    assert "version 1" in text
-    assert "version 2" in text
+    assert "Read about version 2" in text
+    assert (
+        f'href="{VERSION_2}"'
+        in visitor.client.get(f"/models/{MODEL}/compare?first=1&second=2").text
+    )
     refused = visitor.text(f"/models/{MODEL}/compare?first=1&second=1", 404)
     assert "is compared with itself" in refused
     assert "it has 1, 2" in visitor.text(f"/models/{MODEL}/compare?first=1&second=9", 404)
@@ -129,17 +149,24 @@ def test_two_versions_are_compared(visitor: Visitor) -> None:
 
 def test_a_version_says_whether_it_may_become_champion(visitor: Visitor) -> None:
     text = visitor.text(VERSION_2)
-    assert "This version is challenger. It may become champion." in text
+    assert "This version is the challenger. It may become champion." in text
+    assert "Compare it with the champion, version 1" in text
     assert "This server only shows." in text
     assert '<form class="act"' not in visitor.client.get(VERSION_2).text
 
 
 def test_runs_and_reports_are_those_of_the_store(visitor: Visitor) -> None:
-    assert "2 runs." in visitor.text("/runs")
+    text = visitor.text("/runs")
+    assert "2 runs." in text
+    assert text.count("Published") == 2
+    assert "None" not in text
     run_id = visitor.settings.store.runs()[0]
     answer = visitor.client.get(f"/runs/{run_id}/report")
     assert answer.status_code == 200
-    assert answer.text == visitor.settings.store.read_text("runs", run_id, "report.html")
+    written = visitor.settings.store.read_text("runs", run_id, "report.html")
+    assert written is not None
+    assert written.partition("<body>")[2] in answer.text
+    assert '<a href="/runs">Back to the runs</a>' in answer.text
     assert "style-src 'unsafe-inline'" in answer.headers["content-security-policy"]
     for place in ("..", "%2e%2e", "..%2f..%2fmlflow.db", "none"):
         assert visitor.client.get(f"/runs/{place}/report").status_code == 404
@@ -223,7 +250,8 @@ def test_a_refused_version_becomes_no_champion(approver: Visitor) -> None:
     answer = approver.act("promote")
     assert answer.status_code == 409
     assert "ana refused it" in readable(answer.text)
-    assert f"evenhand approve {MODEL}/2` by the same person" in readable(answer.text)
+    assert f"evenhand approve {MODEL}/2 by the same person" in readable(answer.text)
+    assert f'<a href="{VERSION_2}">Back to the screen before</a>' in answer.text
     assert "evenhand evaluate" not in readable(answer.text)
     assert chain_of(approver).aliases["champion"] == "1"
     # the same person's approval withdraws it

@@ -4,44 +4,24 @@ what axe-core finds on every screen.
 
 from __future__ import annotations
 
-import contextlib
 import json
-import os
-import shutil
-import sys
-import threading
-import time
 from collections.abc import Iterator
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 import pytest
-import uvicorn
 
 from evenhand.flows.app.demonstration import prepare
-from evenhand.flows.app.job_runs import JobRunner
-from evenhand.flows.app.people import Person
-from evenhand.flows.app.server import build_app
-from evenhand.flows.app.sessions import Sessions
-from evenhand.flows.app.web import AppSettings
-from evenhand.flows.commands.app_command import listen
 from evenhand.flows.runtime import prepare_environment
-from evenhand.tasks.cases.case_store import CaseStore
 from evenhand.tasks.execution.store import Store
 from evenhand.tasks.registry.ledger import history
+from tests.flows.app.browsing import Browser, browsing, needs_browser
 from tests.flows.people import Done
 
-CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
-DRIVER = shutil.which("chromedriver")
-pytestmark = [
-    pytest.mark.long,
-    pytest.mark.skipif(not (CHROMIUM and DRIVER), reason="needs chromium and chromium-driver"),
-]
+pytestmark = [pytest.mark.long, needs_browser]
 MODEL = "people-gbdt"
 WIDTHS = (1280, 360)
-# The pictures of the documentation are written here; EVENHAND_WRITE_RESULTS=1 replaces those of docs.
-PICTURES = Path(__file__).parents[3] / "docs" / "how-to"
 # In place of `evenhand run`: a run that ends once there is a file.
 RUNS = """
 import pathlib, sys, time
@@ -56,87 +36,6 @@ const done = arguments[arguments.length - 1];
 axe.run(document, {resultTypes: ["violations"]}).then(
   found => done(found.violations.map(v => [v.impact, v.id, v.nodes.slice(0, 3).map(n => n.html)])));
 """
-
-
-class Browser:
-    """A browser that has signed in to an app of its own."""
-
-    def __init__(self, driver: Any, settings: AppSettings, address: str) -> None:
-        self.driver = driver
-        self.settings = settings
-        self.address = address
-        driver.get(f"{address}/sign-in?token={settings.sessions.one_time_token}")
-
-    def resize(self, width: int, scheme: str = "light") -> None:
-        screen = {"width": width, "height": 800, "deviceScaleFactor": 1, "mobile": width < 500}
-        self.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", screen)
-        features = [{"name": "prefers-color-scheme", "value": scheme}]
-        self.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
-
-    def picture(self, name: str) -> None:
-        """Take a picture of the top of the screen, for the documentation if that is wanted."""
-        self.resize(1000)
-        picture = self.driver.get_screenshot_as_png()
-        assert len(picture) > 10_000
-        if os.environ.get("EVENHAND_WRITE_RESULTS"):
-            (PICTURES / f"{name}.png").write_bytes(picture)
-
-    def expect(self, words: str) -> None:
-        """Wait until the page says something."""
-        from selenium.webdriver.support.ui import WebDriverWait
-
-        places = f'//main[contains(normalize-space(.), "{words}")]'
-        WebDriverWait(self.driver, 120).until(
-            lambda driver: driver.find_elements("xpath", places), message=words
-        )
-
-    def click(self, words: str) -> None:
-        """Press the button, or follow the link, with some words."""
-        places = f"//button[normalize-space()='{words}'] | //a[normalize-space()='{words}']"
-        self.driver.find_element("xpath", places).click()
-
-
-@contextlib.contextmanager
-def browsing(store: Path, role: str = "owner", script: str = "") -> Iterator[Browser]:
-    """Serve the app of a store, and open it in a browser; `script` stands in for runs of jobs."""
-    from selenium import webdriver
-
-    listener = listen("127.0.0.1", 0)
-    host = f"127.0.0.1:{listener.getsockname()[1]}"
-    settings = AppSettings(
-        registry=f"sqlite:///{store.resolve()}/mlflow.db",
-        store=Store(str(store)),
-        sessions=Sessions({}, Person("ana", role)),
-        hosts=frozenset({host}),
-        cases=CaseStore(Path(Store(str(store)).path("cases"))),
-        allow_changes=True,
-    )
-    app = build_app(settings)
-    app.state.runner = JobRunner(str(store), (sys.executable, "-c", script))
-    config = uvicorn.Config(app, log_level="critical", lifespan="off", ws="none")
-    server = uvicorn.Server(config)
-    thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
-    thread.start()
-    options = webdriver.ChromeOptions()
-    options.binary_location = CHROMIUM or ""
-    for argument in ("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"):
-        options.add_argument(argument)
-    options.set_capability("goog:loggingPrefs", {"performance": "ALL"})
-    try:
-        while not server.started:
-            time.sleep(0.05)
-        driver = webdriver.Chrome(options=options, service=webdriver.ChromeService(DRIVER))
-        try:
-            driver.execute_cdp_cmd("Network.enable", {})
-            driver.implicitly_wait(60)
-            yield Browser(driver, settings, f"http://{host}")
-        finally:
-            driver.quit()
-    finally:
-        app.state.runner.close()
-        server.should_exit = True
-        thread.join()
-        listener.close()
 
 
 @pytest.fixture
@@ -197,7 +96,7 @@ def check_screen(browser: Browser, place: str) -> None:
             assert browser.driver.execute_async_script(AXE) == [], (place, width, scheme)
 
 
-def test_screens_have_no_fault_and_ask_nobody_else(browser: Browser) -> None:
+def test_screens_have_no_fault_and_ask_nobody_else(browser: Browser, bench: Any) -> None:
     places = ["/", "/runs", f"/models/{MODEL}", f"/models/{MODEL}/versions/2", "/nowhere"]
     places.append(f"/models/{MODEL}/compare?first=1&second=2")
     places.append(f"/models/{MODEL}/versions/1/person")
@@ -207,9 +106,15 @@ def test_screens_have_no_fault_and_ask_nobody_else(browser: Browser) -> None:
         check_screen(browser, place)
     # a form with faults, and a run in progress
     browser.driver.get(f"{browser.address}/audit")
-    browser.click("Audit the predictions")
-    browser.expect("Nothing was audited")
+    browser.click("Go on to the columns")
+    browser.expect("Nothing was read")
     check_screen(browser, "a form with faults")
+    table = bench.folder / "predictions.csv"
+    table.write_text("sex,score,paid\n" + "F,0.2,no\nM,0.7,yes\n" * 20)
+    browser.driver.find_element("id", "file").send_keys(str(table))
+    browser.click("Go on to the columns")
+    browser.expect("Columns of predictions.csv")
+    check_screen(browser, "the columns of a table")
     asked = set()
     for entry in browser.driver.get_log("performance"):
         event = json.loads(entry["message"])["message"]
@@ -277,7 +182,7 @@ def test_the_demonstration_looks_as_in_the_docs(tmp_path: Path) -> None:
     assert len(steps) == begun
     with browsing(tmp_path / "store") as browser:
         browser.driver.get(f"{browser.address}/models/hiring-gbdt")
-        browser.expect("Challenger is version 2 and champion is version 1.")
+        browser.expect("Version 1 is the champion")
         browser.click("Compare")
         browser.expect("Impact ratio by gender")
         browser.picture("app-compare")

@@ -68,6 +68,19 @@ def test_a_session_ends_when_nobody_uses_it(clock: Any) -> None:
     assert sessions.of_cookie(cookie) is None
 
 
+def test_a_page_that_asks_by_itself_keeps_no_session(clock: Any) -> None:
+    sessions = Sessions({}, ANA)
+    cookie = of_ana(sessions)
+    session = sessions.of_cookie(cookie)
+    assert session is not None
+    assert sessions.has(session)
+    clock.now += IDLE_S - 1
+    assert sessions.of_cookie(cookie, is_used=False) is session
+    clock.now += 2
+    assert not sessions.has(session)
+    assert sessions.of_cookie(cookie, is_used=False) is None
+
+
 def test_a_session_ends_by_its_age(clock: Any) -> None:
     sessions = Sessions({}, ANA)
     cookie = of_ana(sessions)

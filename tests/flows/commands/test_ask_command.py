@@ -70,7 +70,7 @@ def test_a_person_is_asked_until_the_agent_stops(bundle: Path, asking: Questionn
     said = asking.predict({name: ANSWERS[name] for name in ("job", "income", "since")})
     assert done.stdout.splitlines()[-5:] == [
         f"prediction   {said['prediction']}",
-        f"probability  {said['probability']:.3f} of yes",
+        f"probability  {said['probability']:.1%} for “yes”",
         "asked        job, income, since",
         "never asked  owner",
         "  owner: worth 0.500 nats less than to decide without it",
@@ -326,7 +326,7 @@ def test_the_answer_has_the_name_of_the_published_version(
     with registry_client(f"sqlite:///{store.resolve() / 'mlflow.db'}") as client:
         client.set_model_version_tag("people-dadi", "1", NAMES_TAG, json.dumps(names))
     said = ask("people-dadi", "--store", store, typed="\n" * 3).stdout
-    assert " of pays back\n" in said
+    assert " for “pays back”\n" in said
     assert " 1  clerk: works in an office\n   2  smith\n   3  cook: prepares meals\n" in said
     assert "  a number of euros, at least -1000\n  0: none at all\n  Why: Of the 3" in said
     # programs get the table's own values

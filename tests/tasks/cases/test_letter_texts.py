@@ -53,3 +53,24 @@ def test_an_unknown_language_has_the_english_letter() -> None:
     assert '<html lang="en">' in page
     assert "years: 5 Jahre instead of 2 Jahre" in page
     assert letter_texts("fr") is letter_texts("en")
+
+
+@pytest.mark.parametrize(
+    ("language", "of_reason", "is_named"),
+    [
+        ("de", "de", False),
+        ("de-AT", "de", False),
+        ("de", "en", True),
+        ("de", "", True),  # the column's name
+        ("en", "", False),
+        ("fr", "fr", True),  # the letter is in English
+        ("fr", "en", False),
+    ],
+)
+def test_reasons_of_another_language_are_named(
+    language: str, of_reason: str, is_named: bool
+) -> None:
+    case = adverse_case(language)
+    case["reasons"]["principal"][0]["language"] = of_reason
+    note = letter(case).partition('class="note"')[2].partition("</p>")[0]
+    assert ("Zu &lt;jung&gt;" in note) == is_named

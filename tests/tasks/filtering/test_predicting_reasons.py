@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import datetime as dt
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pytest
 
-from evenhand.tasks.filtering.predicting import reason_texts
+from evenhand.fairlib.methods import reasons
+from evenhand.tasks.filtering.predicting import RowPredictor, reason_texts
 
 COLUMNS = ["hours-per-week", "job_kind", "member", "since"]
 ROWS = pa.RecordBatch.from_pydict(
@@ -54,3 +57,26 @@ def test_ranked_reasons_lowered_a_negative_decision() -> None:
 
 def test_a_batch_without_rows_has_no_reasons() -> None:
     assert reason_texts(FOUND[:0], ROWS.slice(0, 0), COLUMNS, NAMES, 3, None).to_pylist() == []
+
+
+@pytest.mark.parametrize("favourable", [0, 1])
+def test_principal_reasons_are_of_the_unfavourable_decision(
+    favourable: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a label such as rejected the positive decision is the unfavourable one."""
+    monkeypatch.setattr(reasons, "contributions", lambda *_: FOUND)
+    label = SimpleNamespace(favourable_code=favourable)
+    predictor: Any = SimpleNamespace(
+        model=SimpleNamespace(encoder=SimpleNamespace(groups_=COLUMNS)),
+        wanted=SimpleNamespace(adverse=True, reasons=2),
+        bundle=SimpleNamespace(contract=SimpleNamespace(label=label)),
+        classifier=None,
+        reference=None,
+        names=NAMES,
+    )
+    positive = np.array([True, False] * len(FOUND))[: len(FOUND)]
+    found = RowPredictor._reasons(predictor, FOUND.astype(np.float32), ROWS, positive)
+    unfavourable = positive != (favourable == 1)
+    against = FOUND if favourable else -FOUND
+    assert found.equals(reason_texts(against, ROWS, COLUMNS, NAMES, 2, unfavourable))
+    assert all(found[place].as_py() is None for place in np.flatnonzero(~unfavourable))

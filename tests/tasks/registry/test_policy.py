@@ -664,6 +664,7 @@ def test_an_evaluation_of_another_model_does_not_count(desk: Any) -> None:
     ("more", "words"),
     [
         (("--group", "sex=F:3"), "expected ATTRIBUTE:GROUP=SIZE"),
+        (("--require", "impact_ratio.race"), "could never be met: 'race' is no sensitive column"),
         (("--group", "sexx:F=3"), "'sexx' is no sensitive column of the contract"),
         (("--group", "sex:X=3"), "'sex' has no group 'X'"),
         (("--min-version", "99.0"), "is newer than this one"),

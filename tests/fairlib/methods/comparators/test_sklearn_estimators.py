@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import sklearn
 import skops.io
 from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
 from sklearn.preprocessing import FunctionTransformer
@@ -40,6 +41,8 @@ PAIRS: dict[str, tuple[Any, Any]] = {
 
 @pytest.mark.parametrize("name", list(PAIRS))
 def test_it_predicts_as_scikit_learn_does_and_after_loading(name: str, tmp_path: Path) -> None:
+    if name == "boosting" and sklearn.__version__.startswith("1.8."):
+        pytest.skip("the extra `estimators` needs 1.9: skops cannot import the losses of 1.8")
     model, peer = PAIRS[name]
     X, y, _ = draw_people()
     weights = np.linspace(0.5, 2.0, len(y))

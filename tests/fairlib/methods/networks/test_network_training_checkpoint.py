@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 from collections.abc import Callable
 from functools import partial
@@ -162,6 +163,51 @@ def test_checkpoints_change_nothing_and_leave_nothing(
     X, y, _ = people(60)
     same(fit(name, X, y, folder=tmp_path / "not" / "yet"), fit(name, X, y))
     assert list((tmp_path / "not" / "yet").iterdir()) == []
+
+
+class SeesLosses:
+    """A judge that ends the training after three evaluations."""
+
+    def __init__(self) -> None:
+        self.losses: list[list[float]] = []
+
+    def __call__(self, step: int, rows: NDArray[Any], probability: NDArray[Any]) -> bool:
+        assert probability.shape == (len(rows), 2)
+        np.testing.assert_allclose(probability.sum(axis=1), 1.0)
+        self.losses.append([float(step), float(probability[:, 1].sum())])
+        return len(self.losses) == 3
+
+
+def test_a_judge_remembers_what_it_saw_before_a_kill(
+    people: People, tmp_path: Path, eager: None
+) -> None:
+    X, y, _ = people(60, seed=5)
+    judges = []
+    models = []
+    for interrupted in (False, True):
+        seen = []
+        for stop in [100, 0] if interrupted else [0]:
+            judge = SeesLosses()
+            model = method_class("nn")(**SETTINGS | {"n_steps": 300})
+            model.judge = judge
+            with contextlib.suppress(Interrupted):
+                model.fit(X, y, callback=stop_at(stop, seen), checkpoint=tmp_path)
+        judges.append(judge)
+        models.append(model)
+    assert [step for step, _ in judges[0].losses] == [50, 100, 150]
+    assert judges[1].losses == judges[0].losses
+    same(*models)
+
+
+def test_a_training_begins_with_the_weights_of_another(people: People) -> None:
+    X, y, _ = people(60, seed=5)
+    first = fit("nn", X, y)
+    second = method_class("nn")(**SETTINGS | {"n_steps": 1, "learning_rate": 1e-12})
+    second.starts_from = first
+    second.fit(X, y)
+    np.testing.assert_allclose(second.decision_logits(X), first.decision_logits(X), atol=1e-6)
+    # and leaves the other as it was
+    np.testing.assert_array_equal(fit("nn", X, y).decision_logits(X), first.decision_logits(X))
 
 
 def test_a_network_of_ones_own_goes_on_too(people: People, tmp_path: Path, eager: None) -> None:

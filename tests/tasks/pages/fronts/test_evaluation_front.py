@@ -149,6 +149,19 @@ def test_the_first_sentence_says_whether_it_passes(status: str, results: Any, se
     assert badge[0] == status
 
 
+def test_what_the_policy_does_not_accept_is_no_pass() -> None:
+    results = [gate("auc", "min", 0.5, 0.9)]
+    documents = evaluation_documents(status="passed", unmet="it was trained on 80 % of the rows")
+    documents["decision"] = {"verdict": "passed", "results": results}
+    assert headline(documents)[:2] == [
+        "The policy does not accept this evaluation: it was trained on 80 % of the rows.",
+        "It passes its one gate: Area under the ROC curve in one line.",
+    ]
+    badge = build("evaluation", documents).front.badge
+    assert badge is not None
+    assert badge[0] == "refused"
+
+
 def test_no_difference_is_claimed_where_none_can_be_told(documents: dict[str, Any]) -> None:
     documents["comparison"]["differences"] = {
         name: ok(0.01, 0.02) for name in ("auc", "gap_max.sex")

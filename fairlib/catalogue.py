@@ -25,6 +25,10 @@ Direction = Literal["higher", "lower"]
 Kind = Literal["classifier", "proxy", "drift"]
 Subject = Literal["", "attribute", "counterfactual", "column", "class"]
 
+MIN_DRAWS = 20
+"""Fewest bootstrap draws, other than none: an interval from fewer draws has hardly any information.
+"""
+
 # How a subject is written in lists of metrics.
 PLACEHOLDERS = {
     "attribute": "<attr>",

@@ -11,11 +11,12 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
-import numpy as np
+if TYPE_CHECKING:
+    import numpy as np
 
-from evenhand.fairlib.arrays import Int
+    from evenhand.fairlib.arrays import Int
 
 Result = TypeVar("Result")
 # Where a method may train.
@@ -195,6 +196,8 @@ def sample_rows(n: int, most: int, rng: np.random.Generator) -> Int:
     ndarray of int64, shape (min(n, most),)
         Ascending positions.
     """
+    import numpy as np  # imported lazily: whoever only reports progress needs none of it
+
     if n <= most:
         return np.arange(n)
     return np.sort(rng.choice(n, most, replace=False))
@@ -215,6 +218,8 @@ def generator(seed: int | None, *labels: str) -> np.random.Generator:
     np.random.Generator
         A generator of its own.
     """
+    import numpy as np
+
     return np.random.default_rng(derive_seed(seed, *labels))
 
 

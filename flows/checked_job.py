@@ -21,6 +21,7 @@ from evenhand.flows.engine import Measured, Steps
 from evenhand.flows.job import Job, Section
 from evenhand.tasks.execution.fingerprint import (
     NUMERIC_LIBRARIES,
+    ROOT,
     code_digest,
     library_versions,
 )
@@ -57,8 +58,9 @@ def answer_by_code(question: Any, modules: Sequence[str], ask: Callable[[], Any]
         "python": platform.python_version(),
     }
     key = hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
-    # one file a question: the answer of other code is replaced
-    name = hashlib.sha256(text.encode()).hexdigest()[:32]
+    # One file a question and installation: the answer of older code in the same place is replaced.
+    # Two installations of a user, such as two releases, would replace each other's at every run.
+    name = hashlib.sha256(f"{ROOT}\n{text}".encode()).hexdigest()[:32]
     file = cache_folder("checked") / f"{name}.json"
     with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
         stored = json.loads(file.read_text(encoding="utf-8"))

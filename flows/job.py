@@ -16,10 +16,10 @@ from pydantic import (
     model_validator,
 )
 
+from evenhand.fairlib.catalogue import MIN_DRAWS
 from evenhand.fairlib.datasets.generated import GENERATED
 from evenhand.fairlib.datasets.recipes import RECIPES
-from evenhand.fairlib.evaluation.evaluate import MIN_DRAWS
-from evenhand.fairlib.preprocessing.sentences import TFIDF
+from evenhand.fairlib.methods.registry import TFIDF
 from evenhand.tasks.written_input import as_number, check_bound, nearest
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,79}")

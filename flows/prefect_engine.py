@@ -100,7 +100,15 @@ def _step_task(name: str) -> Task[..., Any]:
     return run
 
 
-STEP_TASKS = {name: _step_task(name) for name in STEPS}
+class StepTasks(dict[str, Task[..., Any]]):
+    """The tasks of all steps by name, each made when it is first asked for."""
+
+    def __missing__(self, name: str) -> Task[..., Any]:
+        self[name] = _step_task(name)
+        return self[name]
+
+
+STEP_TASKS = StepTasks()
 
 
 def _worth_retrying(task: Any, task_run: Any, state: Any) -> bool:
@@ -140,12 +148,14 @@ def open_store(url: str | None) -> Store:
     machine that others cannot reach.
     """
     place = url or default_store_url()
-    if deployment.id and "://" in place and not os.environ.get("MLFLOW_TRACKING_URI"):
+    # whether the run is a deployment's is asked last: Prefect asks the server for it
+    is_remote = "://" in place
+    if is_remote and not os.environ.get("MLFLOW_TRACKING_URI") and deployment.id:
         raise InputError(
             "a deployed run with a remote store needs a registry that all machines reach: set "
             "MLFLOW_TRACKING_URI where the worker runs."
         )
-    if deployment.id and "://" not in place and not Path(place).expanduser().is_absolute():
+    if not is_remote and not Path(place).expanduser().is_absolute() and deployment.id:
         raise InputError(
             f"the store {place!r} of a deployed run is relative to a folder that the run deletes: "
             "set EVENHAND_STORE where the worker runs to an absolute folder or a URL."

@@ -24,13 +24,13 @@ from evenhand.fairlib.evaluation.gates import CONTROLS, Gate, parse_gates
 from evenhand.fairlib.file_digests import sha256_of_file
 from evenhand.fairlib.methods.registry import (
     METHODS,
+    MINILM,
     PROXIES,
+    TFIDF,
     installed,
     method_class,
     needed_extra,
 )
-from evenhand.fairlib.preprocessing.sentences import MINILM, TFIDF, model_folder
-from evenhand.fairlib.preprocessing.terms import Terms
 from evenhand.flows import classifier_jobs as classifier
 from evenhand.flows import proxy_jobs as proxy
 from evenhand.flows.checked_job import CheckedJob, JobKind, answer_by_code
@@ -193,6 +193,8 @@ def _check_text(job: Job, contract: Contract, folder: str) -> Job:
     encoder = job.text.encoder
     if not sentences or encoder in (TFIDF, MINILM):
         return job
+    from evenhand.fairlib.preprocessing.sentences import model_folder
+
     encoder = str((Path(folder) / Path(encoder).expanduser()).resolve())
     with input_errors("text.encoder: "):
         model_folder(encoder)
@@ -215,6 +217,9 @@ def _terms(swap: TermSwap, folder: str) -> list[list[str]]:
     """Return the groups of terms. ValueError: a file that cannot be read, or a list without
     a pair.
     """
+    # imported lazily: most jobs have no sentences
+    from evenhand.fairlib.preprocessing.terms import Terms
+
     if isinstance(swap.terms, list):
         terms = Terms(swap.column, _listed_groups(swap.terms))
     else:

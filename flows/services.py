@@ -216,19 +216,23 @@ def read_notifications(path: Path) -> Notifications:
     return notifications
 
 
-def configure_server(wanted: Notifications) -> list[str]:
+def configure_server(wanted: Notifications) -> tuple[list[str], list[str]]:
     """Create the blocks and automations of the notifications; those of an earlier call are
     replaced.
 
-    Returns the channels; if there are none, nobody is notified. Raises `NotCarriedOut` if the
+    Returns the channels (if there are none, nobody is notified), and a line for each deployment or
+    worker that does not fit its work pool. Raises `NotCarriedOut` if the
     server does not answer, or answers with an error.
     """
     import httpx
     from prefect.client.orchestration import get_client
     from prefect.exceptions import PrefectException
 
+    from evenhand.flows.pools import read_faults
+
     identifiers = {}
     try:
+        faults = read_faults()
         with get_client(sync_client=True) as client:
             for channel, block in _blocks(wanted):
                 identifiers[channel] = block.save(f"{NAME}-{channel}", overwrite=True)
@@ -247,7 +251,7 @@ def configure_server(wanted: Notifications) -> list[str]:
             f"the Prefect server at {os.environ.get('PREFECT_API_URL')} gave no valid answer "
             f"({type(error).__name__}): check that it runs, then run again."
         ) from None
-    return list(identifiers)
+    return list(identifiers), faults
 
 
 Channels = Callable[[str, str], list[Any]]

@@ -33,11 +33,11 @@ from prometheus_client import CollectorRegistry, Counter, Gauge
 from evenhand.fairlib.escaping import terminal_text
 from evenhand.flows import telemetry
 from evenhand.flows.engine import DirectEngine, Verdict, new_run_id, read_verdict
+from evenhand.flows.flow_records import name_of_run
 from evenhand.flows.job_file import load_job
 from evenhand.flows.metrics_server import Answer, MetricsServer
-from evenhand.flows.prefect_flows import name_of_run
 from evenhand.flows.resolved_job import resolve
-from evenhand.flows.run import find_unchanged, up_to_date
+from evenhand.flows.unchanged import find_unchanged, up_to_date
 from evenhand.tasks.errors import NotCarriedOut
 from evenhand.tasks.execution.store import Store
 from evenhand.tasks.registry.client import ADDRESSES

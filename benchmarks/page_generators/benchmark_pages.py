@@ -105,6 +105,7 @@ def main() -> None:
         read_result("mitigated_speed"),
         read_result("fronts"),
         read_result("nothing_new"),
+        read_result("worker_nothing_new"),
     )
     split_page.write(text, DOCS)
     cases_section.write(read_result("case_files"), DOCS / "cases.md")
@@ -127,6 +128,7 @@ def page(
     mitigated: dict[str, Any] | None = None,
     fronts: dict[str, Any] | None = None,
     nothing_new: dict[str, Any] | None = None,
+    on_worker: dict[str, Any] | None = None,
 ) -> str:
     """The text; missing parts, other than `tables` and `speed`, are left out."""
     parts = [HEAD]
@@ -148,6 +150,8 @@ def page(
         parts += [_mitigated(mitigated["results"]), _provenance(mitigated)]
     if nothing_new:
         parts += [_nothing_new(nothing_new), _provenance(nothing_new)]
+    if on_worker:
+        parts += [_on_worker(on_worker), _provenance(on_worker)]
     sections: dict[str, Callable[[Any], str]] = {
         "exact": _exact,
         "differences": _differences,
@@ -165,6 +169,17 @@ def page(
     parts += faias_page.sections(faias or {}, _provenance)
     parts += operations
     return "\n".join(parts)
+
+
+def _on_worker(measured: dict[str, Any]) -> str:
+    """The sentence on an unchanged retraining in a work pool."""
+    seconds = f"{measured['unchanged_cpu_s']:.2f} and {measured['noop_cpu_s']:.2f}"
+    ratio = f"{measured['ratio']:.2f}; at most {measured['target_ratio']:g} was asked"
+    return f"""\
+**An unchanged retraining on a worker**, CPU seconds of the run's process tree, and those of a flow that does nothing, in
+turns in one process pool: {seconds}, medians of {measured["pairs"]}. The median ratio of a pair
+is {ratio}.
+"""
 
 
 def _job(name: str, row: dict[str, Any]) -> str:

@@ -40,9 +40,9 @@ from evenhand.fairlib.distances.face import FACE
 from evenhand.fairlib.evaluation.tokens import token_gaps
 from evenhand.fairlib.methods.calibration import Calibration, fit_calibration
 from evenhand.fairlib.methods.registry import METHODS as METHODS_OF
-from evenhand.fairlib.methods.registry import method_class
+from evenhand.fairlib.methods.registry import MINILM, method_class
 from evenhand.fairlib.preprocessing.encoder import TableEncoder
-from evenhand.fairlib.preprocessing.sentences import MINILM, TransformerEncoder
+from evenhand.fairlib.preprocessing.sentences import TransformerEncoder
 from evenhand.flows.engine import DirectEngine, Steps
 from evenhand.flows.job_file import load_job
 from evenhand.flows.resolved_job import resolve

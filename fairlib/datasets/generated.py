@@ -8,9 +8,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 if TYPE_CHECKING:
+    import numpy as np
     import pandas as pd
 
 CLUBS = ("none", "chess", "choir", "football", "rowing")
@@ -141,6 +140,7 @@ def make_loans(n: int = 100_000, *, seed: int = 0) -> pd.DataFrame:
     Bakker et al., "DADI: Dynamic Discovery of Fair Information with Adversarial Reinforcement
     Learning", appendix D.
     """
+    import numpy as np
     import pandas as pd
 
     _check_rows(n)
@@ -206,6 +206,7 @@ def make_hiring(n: int = 8_000, *, seed: int = 0) -> pd.DataFrame:
     >>> sorted(frame.columns)[:3]
     ['break_months', 'club', 'experience']
     """
+    import numpy as np
     import pandas as pd
 
     _check_rows(n)
@@ -263,6 +264,7 @@ def make_bios(n: int = 2_000, *, seed: int = 0) -> pd.DataFrame:
     M. De-Arteaga et al., "Bias in Bios: A Case Study of Semantic Representation Bias in a
     High-Stakes Setting", FAT* 2019.
     """
+    import numpy as np
     import pandas as pd
 
     _check_rows(n)

@@ -12,8 +12,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 if TYPE_CHECKING:
     import pandas as pd
 
@@ -216,6 +214,8 @@ def _read_bank(files: Mapping[str, Path]) -> pd.DataFrame:
 
 def _read_bank_age(files: Mapping[str, Path]) -> pd.DataFrame:
     """Every call, with two groups in place of age: from 25 to 59 years, and all others (AIF360)."""
+    import numpy as np  # imported lazily: jobs need the names of the tables alone
+
     frame = _read_bank(files).rename(columns={"age": "age_group"})
     frame["age_group"] = np.where(frame["age_group"].between(25, 59), "25-59", "other")
     return frame

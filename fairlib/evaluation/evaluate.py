@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from evenhand.fairlib.arrays import Float
+from evenhand.fairlib.catalogue import MIN_DRAWS
 from evenhand.fairlib.evaluation.bootstrap import Codes
 from evenhand.fairlib.evaluation.measuring import measure
 from evenhand.fairlib.evaluation.metric_intervals import Interval, metric_intervals
@@ -28,10 +29,6 @@ from evenhand.fairlib.execution import Progress, generator
 from evenhand.fairlib.parameters import check_sample_weight
 
 Status = Literal["ok", "insufficient_evidence"]
-
-MIN_DRAWS = 20
-"""Fewest bootstrap draws, other than none: an interval from fewer draws has hardly any information.
-"""
 
 
 @dataclass(frozen=True)

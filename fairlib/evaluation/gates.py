@@ -9,7 +9,6 @@ from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 
 from evenhand.fairlib.catalogue import better, group_metrics
-from evenhand.fairlib.evaluation.group_selection import left_out_text
 
 if TYPE_CHECKING:
     from evenhand.fairlib.evaluation.evaluate import Evaluation, MetricValue, Status
@@ -406,6 +405,9 @@ def _with_groups(gate: Gate, kind: Kind, result: GateResult, evaluation: Evaluat
     for name in unmeasured:
         absent = {"group": name, "n": 0, "fewest": 0, "reason": "absent"}
         counted.append(left_out.get(name, absent))
+    # imported lazily: whoever only reads gates needs no numeric library
+    from evenhand.fairlib.evaluation.group_selection import left_out_text
+
     text = (
         f"{gate.metric} must be measured of {', '.join(gate.groups)}: insufficient evidence "
         f"(not measured: {left_out_text(counted, unit)})"

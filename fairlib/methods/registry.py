@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from evenhand.fairlib.methods.method_base import Method
     from evenhand.fairlib.proxies.proxy_base import BalancingProxy
 
+# Encoders of sentences by name; a job may also give the folder of one.
+TFIDF = "tfidf"
+MINILM = "minilm"
 DISTRIBUTION = "evenhand"
 MODEL_FILE = "model.json"
 PROXY_FILE = "proxy.json"

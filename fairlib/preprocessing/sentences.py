@@ -23,9 +23,8 @@ from numpy.typing import NDArray
 from evenhand.fairlib.arrays import Float32
 from evenhand.fairlib.execution import Progress
 from evenhand.fairlib.file_digests import ENCODER, file_digests, is_allowed
+from evenhand.fairlib.methods.registry import MINILM, TFIDF
 
-TFIDF = "tfidf"
-MINILM = "minilm"
 # Folder of an encoder's weights, next to the file of the table's encoder.
 WEIGHTS = "sentence_encoder"
 # A word of fewer sentences is not stored: it may be of one person.

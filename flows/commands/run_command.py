@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 from typing import Any
 
-from evenhand.flows import run as retraining
 from evenhand.flows.commands import terminal
-from evenhand.flows.engine import DirectEngine, Verdict
+from evenhand.flows.engine import DirectEngine, Engine, Verdict
 from evenhand.flows.job_file import load_job
 from evenhand.flows.memory import expected
 from evenhand.flows.resolved_job import ResolvedJob, resolve
@@ -25,14 +23,21 @@ def run(job: str, overrides: Sequence[str] | None, if_changed: bool, **common: A
         if message:
             terminal.print_note(message)
         arguments = {"job": job, "overrides": list(overrides or ())}
-        execute = partial(retraining.execute, resolved[0])
         return terminal.Verb(resolved[0].job.name, execute, "retrain", arguments)
+
+    def execute(store: Store, run_id: str, engine: Engine) -> Verdict:
+        # imported lazily: a run with nothing to do needs none of it
+        from evenhand.flows import run as retraining
+
+        return retraining.execute(resolved[0], store, run_id, engine)
 
     def nothing_to_do(store: Store, run_id: str) -> bool:
         if not if_changed:
             return False
+        from evenhand.flows.unchanged import up_to_date
+
         # compared in this process: a server would take longer to start
-        return retraining.up_to_date(resolved[0], store, run_id, DirectEngine(store)) is not None
+        return up_to_date(resolved[0], store, run_id, DirectEngine(store)) is not None
 
     return terminal.run_verb(plan, **common, skip=nothing_to_do).finish(_print)
 

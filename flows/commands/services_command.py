@@ -73,15 +73,20 @@ def notify(config: Path, as_json: bool = False) -> None:
         raise InputError(
             "notifications are kept on a Prefect server: set PREFECT_API_URL to yours."
         )
+    from evenhand.flows.commands.terminal import print_note
     from evenhand.flows.services import configure_server, read_notifications
 
     notifications = read_notifications(config)
     runtime.check_server()
-    channels = configure_server(notifications)
+    channels, faults = configure_server(notifications)
+    for fault in faults:
+        print_note(f"evenhand: {fault}")
     if as_json:
         states = list(notifications.states) if channels else []
         alerts = list(notifications.alerts) if channels else []
-        print(json.dumps({"channels": channels, "states": states, "alerts": alerts}))
+        print(
+            json.dumps({"channels": channels, "states": states, "alerts": alerts, "pools": faults})
+        )
     elif channels:
         conditions = [*notifications.states, *notifications.alerts]
         print(f"notifies by {' and '.join(channels)}: {', '.join(conditions)}")

@@ -9,9 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from evenhand.fairlib.catalogue import classifier_metrics, group_metrics, term_metrics
-from evenhand.fairlib.evaluation.evaluate import Evaluation
 from evenhand.fairlib.evaluation.gates import CONTROLS, Decision, Gate, decide, parse_gates
-from evenhand.fairlib.evaluation.paired import Comparison
 from evenhand.tasks.errors import InputError, input_errors
 from evenhand.tasks.written_input import as_number, listed_metrics, nearest, read_yaml
 
@@ -46,6 +44,10 @@ def judge(
 
     Raises `InputError` for a gate on a metric that was not measured.
     """
+    # imported lazily: a job's gates are checked without a numeric library
+    from evenhand.fairlib.evaluation.evaluate import Evaluation
+    from evenhand.fairlib.evaluation.paired import Comparison
+
     compared = None
     if comparison is not None:
         compared = Comparison.from_json(comparison)

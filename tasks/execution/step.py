@@ -20,7 +20,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from evenhand.fairlib.mapped import give_back
 from evenhand.tasks import steps
 from evenhand.tasks.execution.fingerprint import code_digest, library_versions
 from evenhand.tasks.execution.store import Artifact, StepRecord, Store
@@ -158,8 +157,10 @@ class Step:
         """Run the step."""
         function = self.function or getattr(importlib.import_module(self.module), self.name)
         result: StepResult = function(context)
-        # imported lazily: a run of cached steps needs no Arrow
+        # imported lazily: a run of cached steps needs neither Arrow nor NumPy
         import pyarrow as pa
+
+        from evenhand.fairlib.mapped import give_back
 
         # what Arrow and the C library keep for later: half a gigabyte with ten million rows
         pa.default_memory_pool().release_unused()

@@ -33,6 +33,8 @@ from evenhand.tasks.filtering.filter_bundle import (
 from evenhand.tasks.filtering.summary import FilterSummary, RunSummary, drift_of, expected_shares
 
 PROBABILITY = "acceptance_probability"
+# Rows that a message about a broken rule names at most.
+NAMED_ROWS = 5
 Mask = NDArray[np.bool_]
 # Rows that break a rule, the expectation, the finding and the cure.
 Failure = tuple[Mask | None, str, str, str]
@@ -100,10 +102,7 @@ class Judge(ABC):
         check = check_features(values, self.model)
         sets_outside_aside = self.settings.outside == "set_aside"
         if check.violations and contract.on_violation == "stop" and not contract.rules_observed:
-            place = f", from row {first_row + 1:,} of the file on"
-            raise ContractViolation(
-                [replace(item, found=item.found + place) for item in check.violations]
-            )
+            raise ContractViolation(check.with_rows(first_row))
         broken = None
         set_aside = check.set_aside
         unusable = _either(check.bad, check.dropped)
@@ -244,6 +243,7 @@ class BatchCheck:
         None  # rows that lack a sensitive feature, where the contract leaves these out
     )
     violations: list[Violation] = field(default_factory=list)  # without example values
+    places: list[list[int]] = field(default_factory=list)  # of each violation's first rows
     outside: Mask | None = None  # rows outside bounds that were only observed
     outside_columns: dict[str, int] = field(default_factory=dict)  # how many, by column
 
@@ -266,6 +266,28 @@ class BatchCheck:
         count = int(mask.sum())
         among = f"{count:,} of {len(mask):,} rows {remark}"
         self.violations.append(Violation(column, expectation, count, (), cure, "row", among))
+        self.places.append(np.flatnonzero(mask)[:NAMED_ROWS].tolist())
+
+    def with_rows(self, first_row: int) -> list[Violation]:
+        """Return the violations with the numbers of their first rows in the file.
+
+        `first_row` is the number of the file's rows before the batch. Row 1 follows the header.
+        """
+        named = []
+        for violation, places in zip(self.violations, self.places, strict=True):
+            numbers = [str(first_row + place + 1) for place in places]
+            more = violation.count - len(places)
+            if more:
+                numbers.append(f"{more:,} more")
+            words = numbers[0]
+            if len(numbers) > 1:
+                words = f"{', '.join(numbers[:-1])} and {numbers[-1]}"
+            noun = "row"
+            if violation.count > 1:
+                noun = "rows"
+            place_text = f": {noun} {words} of the file, counted after its header"
+            named.append(replace(violation, found=violation.found + place_text))
+        return named
 
 
 def check_features(values: Mapping[str, pa.Array], model: FileModel) -> BatchCheck:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from evenhand.fairlib.file_digests import BUNDLE, LIST, file_digests, is_of_others, model_faults
 from evenhand.tasks.errors import (
@@ -29,7 +29,7 @@ from evenhand.tasks.execution.store import Store
 from evenhand.tasks.registry.registry_file import SQLITE, prepare_registry_file, sqlite_file
 
 if TYPE_CHECKING:
-    from mlflow import MlflowClient
+    from mlflow import MlflowClient, MlflowException
     from mlflow.entities.model_registry import ModelVersion
 
 
@@ -63,6 +63,8 @@ UNQUOTED = re.compile(r"['\"`\\%\x00-\x1f]")
 ABSENT = ("RESOURCE_DOES_NOT_EXIST", "INVALID_PARAMETER_VALUE")
 
 
+Answer = TypeVar("Answer")
+
 _uses_kept_answers: ContextVar[bool] = ContextVar("uses_kept_answers", default=True)
 
 # Bytes; SQLite's journal of a small change needs more.
@@ -88,7 +90,7 @@ def artifact_root(store: Store, uri: str) -> str | None:
     """Folder for the files of a registry without a server; None for a server, which has its own
     folder.
     """
-    if uri.startswith(("http://", "https://")):
+    if is_server(uri):
         return None
     return str((store.local / "mlflow-artifacts").resolve())
 
@@ -150,6 +152,37 @@ def registry_client(uri: str) -> Iterator[MlflowClient]:
                 os.environ[name] = address
 
 
+def read_registry(uri: str, read: Callable[[Any], Answer]) -> Answer:
+    """Call `read` with a client of the registry: without MLflow if a server answers as expected.
+
+    `read` may be called twice, and must only read. Raises what `registry_client` raises.
+    """
+    if is_server(uri):
+        from evenhand.tasks.registry.rest_reader import UnusualAnswer, can_read, rest_reader
+
+        if can_read(uri):
+            with suppress(UnusualAnswer), rest_reader(uri) as reader:
+                return read(reader)
+    with registry_client(uri) as client:
+        return read(client)
+
+
+def is_server(uri: str) -> bool:
+    """Whether a registry's address is that of an MLflow server."""
+    return uri.startswith(("http://", "https://"))
+
+
+def absence() -> type[MlflowException]:
+    """Return MLflow's exception, by whose code a client says that something is absent.
+
+    After ``except`` this is called only once something was raised, so that other readers do without
+    MLflow.
+    """
+    from mlflow import MlflowException
+
+    return MlflowException
+
+
 def _has_no_space(uri: str) -> bool:
     """Whether a full disk may be the reason of an error that does not say so, such as "disk I/O
     error".
@@ -200,15 +233,17 @@ def published_version(uri: str, name: str, version: str) -> Published | None:
 
 @waits_for_service
 def _look_up(uri: str, read: Callable[[MlflowClient], ModelVersion]) -> Published | None:
-    with registry_client(uri) as client:
-        from mlflow import MlflowException
-
+    def look_up(client: MlflowClient) -> ModelVersion | None:
         try:
-            version = read(client)
-        except MlflowException as error:
+            return read(client)
+        except absence() as error:
             if error.error_code in ABSENT:
                 return None
             raise
+
+    version = read_registry(uri, look_up)
+    if version is None:
+        return None
     return Published(str(version.version), version.tags.get(DIGEST_TAG, ""))
 
 
@@ -217,8 +252,8 @@ def value_names(uri: str, name: str, version: str) -> dict[str, dict[str, str]]:
     """Names of coded values, by column and by value, that a version was last published with."""
 
     def look_up() -> Any:
-        with registry_client(uri) as client:
-            return json.loads(client.get_model_version(name, version).tags.get(NAMES_TAG, "{}"))
+        tags = read_registry(uri, lambda client: client.get_model_version(name, version).tags)
+        return json.loads(tags.get(NAMES_TAG, "{}"))
 
     return dict(ask_once(uri, f"value names of {name}/{version}", look_up))
 
@@ -228,8 +263,8 @@ def case_terms(uri: str, name: str, version: str) -> dict[str, dict[str, Any]]:
     """What the contract of a version's last publication says for case files, by column."""
 
     def look_up() -> Any:
-        with registry_client(uri) as client:
-            return json.loads(client.get_model_version(name, version).tags.get(CASE_TAG, "{}"))
+        tags = read_registry(uri, lambda client: client.get_model_version(name, version).tags)
+        return json.loads(tags.get(CASE_TAG, "{}"))
 
     return dict(ask_once(uri, f"case terms of {name}/{version}", look_up))
 
@@ -299,12 +334,30 @@ def damaged_files(uri: str, name: str, version: str, files: str | None = None) -
 
 def place_of(uri: str, name: str, version: str) -> Path | None:
     """Folder of a version's files, by the registry itself; None if it is not on this machine."""
-    with registry_client(uri) as client:
-        place = str(client.get_model_version_download_uri(name, version)).removeprefix("file://")
+    place = _address_of(uri, name, version).removeprefix("file://")
     return Path(place) if place.startswith("/") else None
 
 
+def _address_of(uri: str, name: str, version: str) -> str:
+    """Return the address of a version's files, as the registry has it."""
+
+    def look_up(client: MlflowClient) -> str:
+        return client.get_model_version_download_uri(name, version)
+
+    return str(read_registry(uri, look_up))
+
+
 def _downloaded(uri: str, name: str, version: str, folder: Path) -> Path:
+    if is_server(uri):
+        from evenhand.tasks.registry.rest_reader import UnusualAnswer, can_read, rest_reader
+
+        copy = folder / "copy"
+        if can_read(uri):
+            address = _address_of(uri, name, version)
+            with suppress(UnusualAnswer), rest_reader(uri) as reader:
+                reader.copy_files(address, copy)
+                return copy
+        shutil.rmtree(copy, ignore_errors=True)
     folder.mkdir(parents=True, exist_ok=True)
     with registry_client(uri):
         import mlflow
@@ -337,9 +390,9 @@ def _files(uri: str, name: str, version: str) -> tuple[Path | None, str]:
     """
 
     def look_up() -> dict[str, str]:
-        with registry_client(uri) as client:
-            files = client.get_model_version(name, version).tags.get(FILES_TAG, "")
-        return {"place": str(place_of(uri, name, version) or ""), "files": files}
+        tags = read_registry(uri, lambda client: client.get_model_version(name, version).tags)
+        place = str(place_of(uri, name, version) or "")
+        return {"place": place, "files": tags.get(FILES_TAG, "")}
 
     answer = ask_once(uri, f"files of {name}/{version}", look_up)
     return (Path(answer["place"]) if answer["place"].startswith("/") else None), answer["files"]

@@ -31,9 +31,10 @@ from evenhand.tasks.registry.client import (
     EVALUATION_TAG,
     POLICY_TAG,
     SQLITE,
+    absence,
     ask_once,
     named,
-    registry_client,
+    read_registry,
 )
 
 if TYPE_CHECKING:
@@ -273,15 +274,13 @@ def actor() -> str:
 
 def read_chain(client: MlflowClient, name: str) -> Chain:
     """Read a model's chain; one without records if there is no such model."""
-    from mlflow import MlflowException
-
     tags = {}
     aliases = {}
     try:
         model = client.get_registered_model(name)
         tags = model.tags
         aliases = {alias: str(number) for alias, number in dict(model.aliases).items()}
-    except MlflowException as error:
+    except absence() as error:
         if error.error_code not in ABSENT:
             raise
     texts = []
@@ -599,8 +598,7 @@ def _refuse_other_move(record: Record, name: str, alias: str, version: str) -> N
 @waits_for_service
 def history(uri: str, name: str) -> Chain:
     """Read a model's chain; an `InputError` if there is no such model."""
-    with registry_client(uri) as client:
-        chain = read_chain(client, name)
+    chain = read_registry(uri, lambda client: read_chain(client, name))
     if not chain.records and not chain.aliases:
         raise InputError(
             f"the model {name!r} is not in the registry: `evenhand run JOB` publishes one."
@@ -613,8 +611,7 @@ def current_policy(uri: str, name: str) -> dict[str, Any] | None:
     """Content of the policy of a model, with the digest of its record; None if it has none."""
 
     def look_up() -> dict[str, Any]:
-        with registry_client(uri) as client:
-            record = read_chain(client, name).policy
+        record = read_registry(uri, lambda client: read_chain(client, name)).policy
         if record is None:
             return {}
         facts = {"digest": record.digest, "who": record.who, "when": record.when}
@@ -632,8 +629,8 @@ def search_for_alternatives(uri: str, name: str, version: str) -> dict[str, Any]
     """
 
     def look_up() -> dict[str, Any]:
-        with registry_client(uri) as client:
-            records = read_chain(client, name).of("alternative", version)
+        chain = read_registry(uri, lambda client: read_chain(client, name))
+        records = chain.of("alternative", version)
         if not records:
             return {}
         return {**records[-1].content, "when": records[-1].when}

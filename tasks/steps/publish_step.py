@@ -35,9 +35,9 @@ from evenhand.fairlib.file_digests import (
     sha256_of_file,
     sized_digests,
 )
-from evenhand.fairlib.methods.registry import PROXIES, spec_of
+from evenhand.fairlib.methods.registry import MINILM, PROXIES, spec_of
 from evenhand.fairlib.preprocessing.encoder import MISSING, TableEncoder, category_name
-from evenhand.fairlib.preprocessing.sentences import MINILM, WEIGHTS, copy_weights
+from evenhand.fairlib.preprocessing.sentences import WEIGHTS, copy_weights
 from evenhand.fairlib.proxies.proxy_groups import rounded_counts
 from evenhand.tasks.errors import GateRefused, NotCarriedOut, input_errors, waits_for_service
 from evenhand.tasks.execution.fingerprint import code_digest, git_state, library_versions, now

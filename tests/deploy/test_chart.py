@@ -138,6 +138,8 @@ CHANGES: dict[str, dict[str, dict[str, Any]]] = {
         "dask": {"enabled": True, "address": "tcp://dask-scheduler:8786"},
         "serviceAccount": {"annotations": {"eks.amazonaws.com/role-arn": "arn:aws:iam::1:role/x"}},
         "pods": {
+            # the pods' own labels, by which services find them, stay
+            "labels": {"azure.workload.identity/use": "true", "app": "mine"},
             "imagePullSecrets": [{"name": "registry"}],
             "nodeSelector": {"pool": "batch"},
             "tolerations": [{"key": "batch", "operator": "Exists", "effect": "NoSchedule"}],
@@ -176,7 +178,11 @@ def test_every_value_of_the_chart_has_its_place() -> None:
         kubernetes_validate.validate(manifest, VERSION, strict=True)
     for name, pod in pods(list(named.values())).items():
         for key, value in CHANGES["everything"]["pods"].items():
-            assert pod["spec"][key] == value, name
+            if key != "labels":
+                assert pod["spec"][key] == value, name
+        labels = pod["metadata"]["labels"]
+        assert labels["azure.workload.identity/use"] == "true", name
+        assert labels["app"] == name
     assert named["PersistentVolumeClaim", "evenhand-project"]["spec"]["storageClassName"] == "fast"
     rule = named["NetworkPolicy", "evenhand-runs-outside"]["spec"]["egress"]
     assert rule == CHANGES["everything"]["network"]["egress"]

@@ -218,12 +218,12 @@ class Elements(HTMLParser):
 
 def test_a_run_is_summarised_for_prefect_as_text() -> None:
     from evenhand.flows.engine import Verdict
-    from evenhand.flows.prefect_flows import _summary
+    from evenhand.flows.flow_records import summary_of
 
     for text in HOSTILE:
         verdict = Verdict("run-1", "refused", 1, artifacts={"report": text})
         verdict.gates = {"results": [{"text": text, "passed": False}]}
-        page = rendered(_summary(verdict))
+        page = rendered(summary_of(verdict))
         assert set(re.findall(r"<(\w+)", page)) <= {"p", "strong", "code", "ul", "li"}, page
         assert not CONTROLS.search(page)
 

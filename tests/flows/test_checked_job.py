@@ -13,7 +13,7 @@ from evenhand.flows.checked_job import answer_by_code, method_traits
 from evenhand.flows.engine import DirectEngine
 from evenhand.flows.job_file import load_job
 from evenhand.flows.resolved_job import resolve
-from evenhand.flows.run import find_unchanged
+from evenhand.flows.unchanged import find_unchanged
 from evenhand.tasks.errors import InputError
 from evenhand.tasks.execution.store import Store
 from evenhand.tasks.registry import client
@@ -61,6 +61,18 @@ def test_any_change_of_code_or_question_asks_again(
         question = ["arguments", "gbdt", {"n": 3.0}]
     answer_by_code(question, modules, ask)
     assert ask.times == 2
+
+
+def test_two_installations_keep_an_answer_each(kept: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where they shared one, every run of either asked anew, and took twice as long."""
+    asked = {"old": Asked("a"), "new": Asked("b")}
+    for _ in range(3):
+        for release, ask in asked.items():
+            monkeypatch.setattr(checked_job, "ROOT", Path("/opt") / release)
+            code = f"code of {release}"
+            monkeypatch.setattr(checked_job, "code_digest", lambda modules, code=code: code)
+            assert answer_by_code("a question", [], ask) == ask.answer
+    assert [ask.times for ask in asked.values()] == [1, 1]
 
 
 def test_what_json_would_change_is_not_kept(kept: Path) -> None:
@@ -120,8 +132,6 @@ def test_a_checked_job_imports_no_method_again(
     monkeypatch.setattr(resolved_job, "method_class", refused)
     # MLflow too: the registry's answers are kept with the state of its file
     monkeypatch.setattr(client, "registry_client", refused)
-    monkeypatch.setattr("evenhand.flows.run.registry.registry_client", refused)
-    monkeypatch.setattr("evenhand.tasks.registry.ledger.registry_client", refused)
     assert resolve(*load_job(job)) == first
     assert _unchanged(champion, job) == ("1", "1")
 

@@ -17,7 +17,7 @@ from evenhand.flows.commands import upgrade_command
 from evenhand.flows.engine import DirectEngine
 from evenhand.flows.job_file import load_job
 from evenhand.flows.resolved_job import inputs_digest, resolve
-from evenhand.flows.run import find_unchanged
+from evenhand.flows.unchanged import find_unchanged
 from evenhand.tasks.errors import InputError
 from evenhand.tasks.execution import step
 from evenhand.tasks.execution.store import Store

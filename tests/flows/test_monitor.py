@@ -329,7 +329,7 @@ class Started:
 @pytest.fixture
 def flow(watch: Watch, monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[tuple[str, Any]]]:
     """Run the flow's own function; what it would have Prefect retrain is listed."""
-    import evenhand.flows.prefect_flows as module
+    import evenhand.flows.other_flows as module
 
     calls: list[tuple[str, Any]] = []
 
@@ -338,8 +338,9 @@ def flow(watch: Watch, monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[tu
         return Started()
 
     monkeypatch.setattr(module, "PrefectEngine", DirectEngine)
-    monkeypatch.setattr(module, "get_run_logger", lambda: logging.getLogger("test"))
-    monkeypatch.setattr(module, "_add_artifacts", lambda *shown: None)
+    logger = logging.getLogger("test")
+    monkeypatch.setattr("evenhand.flows.flow_records.get_run_logger", lambda: logger)
+    monkeypatch.setattr(module, "add_artifacts", lambda *shown: None)
     monkeypatch.setattr(module, "run_deployment", deployment)
 
     def run(data: str, **parameters: Any) -> list[tuple[str, Any]]:
@@ -376,7 +377,7 @@ def test_the_flow_retrains_nothing_without_drift(watch: Watch, flow: Any) -> Non
 def test_a_deployment_that_is_not_there_is_named(
     watch: Watch, flow: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    import evenhand.flows.prefect_flows as module
+    import evenhand.flows.other_flows as module
 
     def absent(name: str, **options: Any) -> None:
         raise ObjectNotFound(ValueError("no"))

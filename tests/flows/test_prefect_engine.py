@@ -4,6 +4,8 @@ task.
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -69,10 +71,21 @@ def started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, away: int) -> tuple
 def test_a_flow_run_is_named_by_its_job_and_its_table(
     monkeypatch: pytest.MonkeyPatch, parameters: dict[str, Any], name: str
 ) -> None:
-    from evenhand.flows import prefect_flows
+    from evenhand.flows import flow_records
 
-    monkeypatch.setattr(prefect_flows.flow_run, "parameters", parameters, raising=False)
-    found = prefect_flows.run_name()
+    monkeypatch.setattr(flow_records.flow_run, "parameters", parameters, raising=False)
+    found = flow_records.run_name()
     assert name in found
     assert "/" not in found
     assert "secret" not in found
+
+
+# a process of its own, in which nothing is imported yet
+@pytest.mark.long
+def test_the_flow_of_a_retraining_imports_no_numeric_library() -> None:
+    """Prefect's own imports are what remains of a scheduled run with nothing to do."""
+    code = "import sys, evenhand.flows.prefect_flows; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    heavy = {"mlflow", "numpy", "pandas", "pyarrow", "requests", "scipy", "sqlalchemy", "xgboost"}
+    assert heavy & set(done.stdout.split()) == set()
+    assert "evenhand.flows.other_flows" not in done.stdout.split()

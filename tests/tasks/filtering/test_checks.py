@@ -210,9 +210,29 @@ def test_a_bad_row_stops_its_file_and_no_other(
     assert [file.status for file in summary.files] == ["done", "failed", "done"]
     reason = str(summary.failed[0].reason)
     assert "column 'age': expected values from 18 to 90" in reason
-    assert "found 2 of 50 rows outside, from row 101 of the file on" in reason
+    place = "rows 131 and 132 of the file, counted after its header"
+    assert f"found 2 of 50 rows outside: {place}" in reason
     assert summary.rows_in == 600
     assert len({path.name[5:21] for path in (tmp_path / "out").glob("part-*")}) == 2
+
+
+@pytest.mark.parametrize(
+    ("bad", "words"),
+    [
+        ([280], "1 of 50 rows outside: row 281 of the file"),
+        ([260, 261, 299], "3 of 50 rows outside: rows 261, 262 and 300 of the file"),
+        ([*range(251, 258)], "7 of 50 rows outside: rows 252, 253, 254, 255, 256 and 2 more of"),
+    ],
+)
+def test_the_message_has_the_numbers_of_the_first_bad_rows(
+    make_bundle: Callable[..., ProxyBundle],
+    people: Make,
+    tmp_path: Path,
+    bad: list[int],
+    words: str,
+) -> None:
+    summary = filtered(make_bundle(), {"b": with_bad_ages(people(300), bad)}, tmp_path)
+    assert words in str(summary.failed[0].reason)
 
 
 def test_bad_rows_are_set_aside_up_to_the_share_of_the_contract(

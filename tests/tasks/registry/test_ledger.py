@@ -147,7 +147,7 @@ def client(monkeypatch: pytest.MonkeyPatch) -> Client:
     def opened(uri: str) -> Iterator[Client]:
         yield made
 
-    for module in (registry, audit, policy):
+    for module in (registry, policy):
         monkeypatch.setattr(module, "registry_client", opened)
     monkeypatch.setattr(audit, "actor", lambda: "someone")
     monkeypatch.setattr(audit, "now", lambda: f"2026-01-01T00:00:{len(made.calls):02d}+00:00")

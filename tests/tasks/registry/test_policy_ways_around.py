@@ -167,7 +167,7 @@ def world(keys: dict[str, Path], monkeypatch: pytest.MonkeyPatch) -> World:
     def opened(uri: str) -> Iterator[Client]:
         yield client
 
-    for module in (registry, audit, policy):
+    for module in (registry, policy):
         monkeypatch.setattr(module, "registry_client", opened)
     monkeypatch.setattr(audit.time, "sleep", lambda seconds: None)
     # the files of models have tests of their own

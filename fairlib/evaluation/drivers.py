@@ -16,6 +16,11 @@ from evenhand.fairlib.numerics import log_losses
 
 # Rows that are explained: more make the mean more exact, and the explanation slower.
 MAX_ROWS = 2000
+# TreeSHAP's time for a row grows with the leaves and the square of the depth, and so faster than
+# the trees' size: of trees of one megabyte so many rows are explained, of others as many in
+# proportion to the size to the power of -1.5, and `LEAST_ROWS` at least.
+ROWS_OF_MEGABYTE = 1250
+LEAST_ROWS = 100
 
 
 def drivers(
@@ -41,7 +46,7 @@ def drivers(
         Fitted classifier with ``predict_proba`` and ``classes_``; trees are recognised by their
         ``booster_``.
     X : array-like, shape (n, d)
-        Encoded rows; of more than 2,000 a random sample is used.
+        Encoded rows; of more than 2,000, of large trees of more than 100, a random sample is used.
     y : array-like, shape (n,)
         True labels, as positions among the classes.
     columns : mapping
@@ -77,6 +82,9 @@ def drivers(
     )
     if by_trees:
         kind = "contribution"
+        part = _rows_for_trees(booster, len(data), seed)
+        chosen = chosen[part]
+        data = data[part]
         values = _contributions(booster, data, columns)
     else:
         kind = "permutation"
@@ -91,6 +99,13 @@ def drivers(
         report.append({"name": name, "value": float(value.mean()), "groups": by_attribute})
     report.sort(key=lambda entry: -entry["value"])
     return {"kind": kind, "rows": len(data), "columns": report}
+
+
+def _rows_for_trees(booster: Any, n: int, seed: int) -> Int:
+    """Positions of the rows of n that are explained of trees: fewer of large ones."""
+    megabytes = len(booster.save_raw("ubj")) / 1e6
+    most = max(LEAST_ROWS, int(ROWS_OF_MEGABYTE * max(megabytes, 1e-3) ** -1.5))
+    return sample_rows(n, min(n, most), generator(seed, "drivers", "trees"))
 
 
 def _group_means(value: Float, groups: NDArray[Any], min_cell: int) -> dict[str, float | None]:

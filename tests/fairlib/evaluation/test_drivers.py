@@ -5,6 +5,7 @@ cells.
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from numpy.typing import NDArray
 from scipy.special import expit, logit
 
 from evenhand.fairlib.distances import SensitiveSubspace
-from evenhand.fairlib.evaluation.drivers import MAX_ROWS, drivers
+from evenhand.fairlib.evaluation.drivers import MAX_ROWS, _rows_for_trees, drivers
 from evenhand.fairlib.mapped import new_matrix
 from evenhand.fairlib.methods.calibration import Calibration
 from evenhand.fairlib.methods.decided import DecidedModel, ThresholdRule
@@ -163,3 +164,12 @@ def test_rows_of_a_mapped_file_are_read_in_blocks(trees: GBDTClassifier, tmp_pat
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("evenhand.fairlib.mapped.BLOCK_ROWS", 97)
         assert drivers(trees, mapped, y, COLUMNS, groups) == drivers(trees, X, y, COLUMNS, groups)
+
+
+def test_of_large_trees_fewer_rows_are_explained() -> None:
+    """TreeSHAP's time grows faster than the trees."""
+    small = SimpleNamespace(save_raw=lambda _: b"." * 500_000)
+    large = SimpleNamespace(save_raw=lambda _: b"." * 4_000_000)
+    assert len(_rows_for_trees(small, MAX_ROWS, 0)) == MAX_ROWS
+    assert len(_rows_for_trees(large, MAX_ROWS, 0)) == 1250 // 8
+    assert len(_rows_for_trees(SimpleNamespace(save_raw=lambda _: b"." * 10**8), 50, 0)) == 50

@@ -378,15 +378,15 @@ def _in_order_of_ranges(groups: Sequence[str]) -> list[int]:
     """
     lows: dict[int, float] = {}
     for place, group in enumerate(groups):
-        found = RANGE.match(group)
+        match = RANGE.match(group)
         if group == MISSING:
             lows[place] = np.inf
-        elif found is None:
+        elif match is None:
             return list(range(len(groups)))
-        elif found["below"]:
+        elif match["below"]:
             lows[place] = -np.inf
         else:
-            lows[place] = float(found["low"])
+            lows[place] = float(match["low"])
     return sorted(lows, key=lows.__getitem__)
 
 

@@ -459,10 +459,10 @@ y.to_numpy() if the rows are in one order already
         if isinstance(values, Mapping):
             columns = {f"{argument}[{name!r}]": column for name, column in values.items()}
         for name, column in columns.items():
-            other = _index_of(column)
-            if other is None or other.equals(index) or len(other) != len(index):
+            row_index = _index_of(column)
+            if row_index is None or row_index.equals(index) or len(row_index) != len(index):
                 continue
-            if len(other.difference(index)) == 0 and len(index.difference(other)) == 0:
+            if len(row_index.difference(index)) == 0 and len(index.difference(row_index)) == 0:
                 raise ValueError(
                     f"{name}: its index has the labels of X's index in another order; pass "
                     f"{name}.loc[X.index], or {name}.to_numpy() if the rows are in one order "

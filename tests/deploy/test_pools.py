@@ -39,7 +39,7 @@ def pool(name: str) -> dict[str, Any]:
     return found
 
 
-def job() -> dict[str, Any]:
+def job(**size: Any) -> dict[str, Any]:
     """The manifest of a run, from the pool's template, as a worker makes it; needs no server."""
     from prefect.utilities.templating import apply_values
     from prefect_kubernetes.worker import KubernetesWorkerJobConfiguration as Configuration
@@ -47,6 +47,7 @@ def job() -> dict[str, Any]:
     template = json.loads((DEPLOY / "kubernetes-pool.json").read_text())
     values = {
         **pool("kubernetes"),
+        **size,
         "name": "run",
         "command": "prefect flow-run execute",
         "image": IMAGE,
@@ -60,22 +61,21 @@ def job() -> dict[str, Any]:
     return manifest
 
 
-def without_prefects_fields() -> dict[str, Any]:
+def without_prefects_fields(manifest: dict[str, Any]) -> dict[str, Any]:
     """The Job without two fields that Prefect requires in the pod, where Kubernetes ignores
     them.
     """
-    manifest = job()
     for name in ("parallelism", "completions"):
         del manifest["spec"]["template"]["spec"][name]
     return manifest
 
 
 def test_the_job_keeps_the_schema_of_kubernetes() -> None:
-    kubernetes_validate.validate(without_prefects_fields(), VERSION, strict=True)
+    kubernetes_validate.validate(without_prefects_fields(job()), VERSION, strict=True)
 
 
 def test_a_wrong_manifest_does_not_keep_it() -> None:
-    manifest = without_prefects_fields()
+    manifest = without_prefects_fields(job())
     manifest["spec"]["template"]["spec"]["containers"][0]["volumeMounts"] = "tmp"
     with pytest.raises(kubernetes_validate.ValidationError, match="tmp"):
         kubernetes_validate.validate(manifest, VERSION, strict=True)
@@ -112,6 +112,55 @@ def test_a_run_in_kubernetes_is_closed_and_has_its_secrets() -> None:
     assert ("ServiceAccount", "evenhand") in names
 
 
+# what the table of docs/how-to/schedule.md says too
+SIZES = {"small": ("500m", "2Gi"), "medium": ("2", "8Gi"), "large": ("8", "32Gi")}
+LARGE = """
+  - name: large
+    work_pool: {<<: *kubernetes, job_variables: {<<: [*large, *pod]}}
+  - name: unsized
+    work_pool: *kubernetes
+"""
+
+
+@pytest.mark.parametrize("name", SIZES)
+def test_a_jobs_size_is_the_resources_of_its_pod(name: str) -> None:
+    sizes = with_kubernetes(PREFECT_YAML)["definitions"]["sizes"]
+    assert list(sizes) == list(SIZES)
+    cpu, memory = SIZES[name]
+    manifest = job(**sizes[name])
+    kubernetes_validate.validate(without_prefects_fields(manifest), VERSION, strict=True)
+    container = manifest["spec"]["template"]["spec"]["containers"][0]
+    assert container["resources"] == {
+        "requests": {"cpu": cpu, "memory": memory},
+        "limits": {"memory": memory},
+    }
+    assert manifest["metadata"]["labels"]["evenhand-size"] == name
+    page = (DEPLOY.parent / "docs" / "how-to" / "schedule.md").read_text()
+    assert f"| `{name}` | {cpu} | {memory} |" in page
+
+
+def test_a_deployment_names_its_size_in_its_work_pool() -> None:
+    """By the line of the comment in deploy/prefect.yaml, over the size of the pool."""
+    assert LARGE.splitlines()[2].strip() in PREFECT_YAML
+    entries = with_kubernetes(PREFECT_YAML + LARGE)["deployments"]
+    pools = {item["name"]: item["work_pool"] for item in entries}
+    large, unsized = pools["large"], pools["unsized"]
+    assert large["name"] == unsized["name"] == "evenhand-kubernetes"
+    assert large["job_variables"]["memory_limit"] == "32Gi"
+    assert unsized["job_variables"]["memory_limit"] == "8Gi"
+    for key in ("image", "namespace", "service_account_name", "env"):
+        assert large["job_variables"][key] == unsized["job_variables"][key]
+
+
+def test_a_run_without_a_size_has_limits_too() -> None:
+    """The template's defaults are those of a medium job, for whoever writes other variables."""
+    template = json.loads((DEPLOY / "kubernetes-pool.json").read_text())
+    properties = template["variables"]["properties"]
+    medium = with_kubernetes(PREFECT_YAML)["definitions"]["sizes"]["medium"]
+    for key in ("cpu_request", "memory_request", "memory_limit"):
+        assert properties[key]["default"] == medium[key]
+
+
 def test_the_pools_template_is_that_of_prefect_with_ours_added() -> None:
     from prefect_kubernetes.worker import KubernetesWorker
 
@@ -123,6 +172,8 @@ def test_the_pools_template_is_that_of_prefect_with_ours_added() -> None:
     for key in ("envFrom", "securityContext", "volumeMounts"):
         del pod["containers"][0][key]
     del ours["variables"]["properties"]["tmp_size"]
+    for key in ("cpu_request", "memory_request", "memory_limit"):
+        ours["variables"]["properties"][key]["default"] = None
     assert ours == theirs, (
         "Prefect's default has changed: add deploy/kubernetes-pool.json's additions to the new one"
     )

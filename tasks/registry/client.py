@@ -59,6 +59,10 @@ CASE_TAG = "evenhand.case_terms"
 ADDRESSES = ("MLFLOW_TRACKING_URI", "MLFLOW_REGISTRY_URI")
 # Characters that could end or change a text in quotes in a filter of the registry.
 UNQUOTED = re.compile(r"['\"`\\%\x00-\x1f]")
+# What a server answers to a client without a password, or without a permission.
+FORBIDDEN = 403
+REFUSALS = (401, FORBIDDEN)
+REFUSED_CODES = {"UNAUTHENTICATED": 401, "PERMISSION_DENIED": FORBIDDEN}
 # The registry's error codes for something that does not exist.
 ABSENT = ("RESOURCE_DOES_NOT_EXIST", "INVALID_PARAMETER_VALUE")
 
@@ -139,6 +143,8 @@ def registry_client(uri: str) -> Iterator[MlflowClient]:
                 f"the disk of the model registry at {public_uri}, or that of temporary files, is "
                 "full: free some space, then run again."
             ) from None
+        if _status(error) in REFUSALS:
+            raise NotCarriedOut(_refusal(_status(error), public_uri)) from None
         away = "://" in uri and not uri.startswith("sqlite:") and _may_pass(error)
         raise (ServiceAway if away else NotCarriedOut)(
             f"the model registry at {public_uri} gave no valid answer ({type(error).__name__}: "
@@ -150,6 +156,37 @@ def registry_client(uri: str) -> Iterator[MlflowClient]:
                 os.environ.pop(name, None)
             else:
                 os.environ[name] = address
+
+
+def _status(error: Exception) -> int | None:
+    """Return the status of a server's answer; None if the error is no answer."""
+    response = getattr(error, "response", None)
+    if response is not None:
+        return int(response.status_code)
+    code = getattr(error, "error_code", None)
+    return REFUSED_CODES.get(code or "")
+
+
+def _refusal(status: int | None, public_uri: str) -> str:
+    """Say in one line what a server that refuses its client needs."""
+    pair = "MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD"
+    user = os.environ.get("MLFLOW_TRACKING_USERNAME")
+    if status == FORBIDDEN:
+        who = f"the user {user!r}" if user else "this user"
+        return (
+            f"the model registry at {public_uri} does not permit {who} to do this: ask its "
+            f"administrator for the permission, or set {pair} to those of another user, then run "
+            "again."
+        )
+    if user and os.environ.get("MLFLOW_TRACKING_PASSWORD"):
+        return (
+            f"the model registry at {public_uri} refused the name {user!r} with its password: "
+            f"correct {pair}, then run again."
+        )
+    return (
+        f"the model registry at {public_uri} asks for a name and a password: set {pair}, then "
+        "run again."
+    )
 
 
 def read_registry(uri: str, read: Callable[[Any], Answer]) -> Answer:

@@ -4,6 +4,7 @@ compose.yaml.
 
 from __future__ import annotations
 
+import configparser
 import json
 import re
 import shutil
@@ -24,7 +25,13 @@ HELM = shutil.which("helm")
 PASSWORD = "${EVENHAND_DB_PASSWORD}"
 # keys of the Secrets that deploy/helm/values.yaml and its templates name
 SECRETS = {
-    "evenhand": {"AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "PREFECT_API_AUTH_STRING"},
+    "evenhand": {
+        "AWS_ACCESS_KEY_ID",
+        "AWS_SECRET_ACCESS_KEY",
+        "PREFECT_API_AUTH_STRING",
+        "MLFLOW_TRACKING_USERNAME",
+        "MLFLOW_TRACKING_PASSWORD",
+    },
     "evenhand-notify": {"EVENHAND_WEBHOOK", "EVENHAND_EMAIL"},
 }
 FILTERS = {
@@ -133,7 +140,7 @@ CHANGES: dict[str, dict[str, dict[str, Any]]] = {
     "everything": {
         "ingress": {
             "enabled": True,
-            "annotations": {"nginx.ingress.kubernetes.io/auth-type": "basic"},
+            "annotations": {"nginx.ingress.kubernetes.io/proxy-body-size": "0"},
         },
         "dask": {"enabled": True, "address": "tcp://dask-scheduler:8786"},
         "serviceAccount": {"annotations": {"eks.amazonaws.com/role-arn": "arn:aws:iam::1:role/x"}},
@@ -392,7 +399,12 @@ def test_the_pods_have_the_variables_of_compose() -> None:
     more = {
         "prefect": {"EVENHAND_DB_PASSWORD"},
         # not used, but in the Secret
-        "mlflow": {"EVENHAND_DB_PASSWORD", "PREFECT_API_AUTH_STRING"},
+        "mlflow": {
+            "EVENHAND_DB_PASSWORD",
+            "PREFECT_API_AUTH_STRING",
+            "MLFLOW_TRACKING_USERNAME",
+            "MLFLOW_TRACKING_PASSWORD",
+        },
         "worker": {"PREFECT_WORKER_WEBSERVER_HOST", "PREFECT_WORKER_WEBSERVER_PORT"},
         "database": {"PGDATA"},
         "s3": SECRETS["evenhand"],
@@ -424,6 +436,42 @@ def test_prefect_servers_ask_for_the_password_of_their_clients() -> None:
     assert variables_of_server["PREFECT_SERVER_API_AUTH_STRING"]["valueFrom"] == secret
     for name in ("worker", "deploy"):
         assert {"secretRef": {"name": "evenhand"}} in container(made[name])["envFrom"]
+
+
+def test_mlflow_asks_for_the_password_of_its_clients() -> None:
+    server = SERVICES["mlflow"]["environment"]
+    assert "--app-name=basic-auth" in SERVICES["mlflow"]["command"]
+    made = pods(render(False))
+    in_pod = {item["name"]: item for item in container(made["mlflow"])["env"]}
+    for end in ("USERNAME", "PASSWORD"):
+        name = f"MLFLOW_TRACKING_{end}"
+        required = f"${{{name}:?set {name}}}"
+        assert SERVICES["worker"]["environment"][name] == required
+        assert server[f"MLFLOW_AUTH_ADMIN_{end}"] == f"${{{name}}}"
+        secret = {"secretKeyRef": {"name": "evenhand", "key": name}}
+        assert in_pod[f"MLFLOW_AUTH_ADMIN_{end}"]["valueFrom"] == secret
+    # a run cannot forge what protects the forms
+    assert "MLFLOW_FLASK_SERVER_SECRET_KEY" not in SERVICES["worker"]["environment"]
+    key = in_pod["MLFLOW_FLASK_SERVER_SECRET_KEY"]["valueFrom"]["secretKeyRef"]
+    assert key == {"name": "evenhand-mlflow", "key": "key"}
+
+
+def test_mlflows_users_are_in_its_database() -> None:
+    """The settings of compose are those of the chart, at the place that the server looks at."""
+    composed = yaml.safe_load((DEPLOY / "compose.yaml").read_text())["configs"]["mlflow-auth"]
+    text = by_name(render(True))["ConfigMap", "mlflow-auth"]["data"]["mlflow-auth.ini"]
+    assert text == composed["content"]
+    settings = configparser.ConfigParser()
+    settings.read_string(text)
+    backend = SERVICES["mlflow"]["environment"]["MLFLOW_BACKEND_STORE_URI"]
+    assert settings["mlflow"]["database_uri"] == backend.replace(f":{PASSWORD}", "")
+    assert settings["mlflow"]["default_permission"] == "READ"
+    place = SERVICES["mlflow"]["environment"]["MLFLOW_AUTH_CONFIG_PATH"]
+    assert SERVICES["mlflow"]["configs"] == [{"source": "mlflow-auth", "target": place}]
+    mounts = container(pods(render(True))["mlflow"])["volumeMounts"]
+    assert {"name": "auth", "mountPath": "/etc/evenhand"} in mounts
+    # the server needs what only its extra `auth` brings
+    assert "\nFlask-WTF==" in (DEPLOY / "hashes.txt").read_text()
 
 
 def test_no_password_is_an_argument() -> None:

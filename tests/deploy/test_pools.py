@@ -184,7 +184,11 @@ def test_a_run_in_docker_has_its_network_volumes_and_secrets() -> None:
 
     made = DockerWorkerJobConfiguration(command="x", **pool("docker"))
     assert made.image == IMAGE
-    assert made.volumes == ["/srv/project:/srv/project", "/srv/secrets:/run/secrets/evenhand:ro"]
+    assert made.volumes == [
+        "/srv/project:/srv/project",
+        "/srv/secrets:/run/secrets/evenhand:ro",
+        "/srv/secrets/mlflow:/home/evenhand/.mlflow:ro",
+    ]
     compose = yaml.safe_load((DEPLOY / "compose.yaml").read_text())
     assert made.networks == [f"{compose['name']}_default"]
     # the services of that network that the variables name

@@ -93,7 +93,10 @@ PROTECTED = _words(
     """
     gender sex male female women woman age pregnant disability disabled veteran
     race ethnicity ethn ethnic white nonwhite nwhite black hispanic hispan hisp latino asian
-    religion nationality citizenship foreign immigrant
+    religion nationality citizenship foreign immigrant caste skin tongue
+    birth birthdate birthday birthyear dob marital married pregnancy
+    alter geburtsdatum geburtsjahr geschlecht familienstand muttersprache konfession behinderung
+    herkunft
     """
 )
 # Categories without a place in an order, unless a scale has the word.

@@ -45,7 +45,8 @@ class FilterPlan(FilesPlan):
         if proxy is None:
             raise InputError(
                 f"the proxy {name!r} is not published in this store (no version has the alias "
-                f"{alias!r}): run `evenhand run {self.resolved.job.name}` first."
+                f"{alias!r}): run its job {self.resolved.job.name} first; a run that its gates "
+                "refuse publishes none."
             )
         version = proxy.version
         folder = fetch_bundle(registry, name, version, scratch)

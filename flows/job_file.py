@@ -68,8 +68,11 @@ def job_path(name_or_path: str) -> Path | None:
 def _shipped(name: str) -> Path:
     path = JOBS / f"{name}.yaml"
     if not NAME.fullmatch(name) or not path.is_file():
+        guess = nearest(name, list(shipped_jobs()))
+        if NAME.fullmatch(name) and Path(f"{name}.yaml").is_file():
+            guess = f" (did you mean the file '{name}.yaml'?)"
         raise InputError(
-            f"there is no job {name!r}{nearest(name, list(shipped_jobs()))}; "
+            f"there is no job {name!r}{guess}; "
             "`evenhand jobs` lists the shipped ones, or give a path."
         )
     return path

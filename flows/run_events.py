@@ -89,7 +89,7 @@ def log_lines(verdict: Verdict) -> list[tuple[int, str]]:
         elif result["status"] == "ok":
             lines.append((logging.WARNING, f"FAIL  {result['text']}"))
         else:
-            lines.append((logging.WARNING, f"????  {result['text']}"))
+            lines.append((logging.WARNING, f"open  {result['text']}"))
     for note in verdict.notes:
         lines.append((logging.INFO, note))
     if verdict.model and verdict.status == "published":

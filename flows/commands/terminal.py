@@ -346,7 +346,7 @@ def _baseline_cells(baseline: Mapping[str, Any], name: str) -> list[str]:
 def print_gates(results: Sequence[Mapping[str, Any]]) -> None:
     """Print one line per gate."""
     for result in results:
-        word = "????"
+        word = "open"
         if result["passed"]:
             word = "pass"
         elif result["status"] == "ok":

@@ -196,8 +196,8 @@ def _print_trial(document: Mapping[str, Any], trial: Mapping[str, Any]) -> None:
         without_limit = _value(cost["without"])
         by_value = _value(cost["by_value"])
         print(
-            f"  {document['prefer']} with {cost['limit']}: {with_limit}, if the value decided: "
-            f"{by_value}, without it: {without_limit}"
+            f"  the best {document['prefer']} is {with_limit} within {cost['limit']}, "
+            f"{without_limit} without this limit, and {by_value} if its value alone decided"
         )
     print()
 

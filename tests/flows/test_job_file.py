@@ -203,6 +203,15 @@ def split_in_two(bench: Bench) -> Path:
     return path
 
 
+def test_a_job_file_of_that_name_is_offered(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "people.yaml").write_text("name: people\n")
+    with pytest.raises(InputError, match=r"no job 'people' \(did you mean the file 'people.yaml'"):
+        load_job("people")
+
+
 @pytest.mark.long
 def test_a_run_keeps_the_whole_job_and_shares_its_steps(
     bench: Bench,

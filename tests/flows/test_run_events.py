@@ -109,7 +109,7 @@ def test_the_log_has_every_gate_and_the_report() -> None:
     assert log_lines(verdict) == [
         (20, "pass  auc is 0.8"),
         (30, "FAIL  gap is 0.3"),
-        (30, "????  gap of 3 people"),
+        (30, "open  gap of 3 people"),
         (20, "a note"),
         (20, "report /srv/store/runs/r-1/report.html"),
         (20, "r-1: refused"),

@@ -48,8 +48,8 @@ def _headline(documents: Documents) -> list[str]:
     then = formats.percent(tested["predicted_positive"] / tested["n"]) if tested else "not known"
     return [
         f"The output has {formats.plural(rows, 'row')} with predictions; {share} of them are "
-        f"“{positive}” (test rows of the training: {then}). A large difference is a reason to "
-        "measure drift (`evenhand monitor`)."
+        f"“{label['name']} = {positive}” (test rows of the training: {then}). A large difference "
+        "is a reason to measure drift with the command evenhand monitor."
     ]
 
 

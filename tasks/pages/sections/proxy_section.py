@@ -92,9 +92,15 @@ def _purpose(balance: Json, alpha: float | None) -> str:
             "On the training rows, the share of a group within a proxy group differs by at most "
             f"{alpha:g} (alpha) from its share among all rows."
         )
+    count = len(balance["masses"])
+    place = (
+        f"A row’s ordinary features place it in one of {formats.count(count)} proxy groups, or in "
+        "several by shares."
+    )
+    if count == 1:
+        place = "All rows are in one proxy group: the proxy distinguishes none."
     return (
-        "A row’s ordinary features place it in one of "
-        f"{formats.plural(len(balance['masses']), 'proxy group')}, or in several by shares. Each "
+        f"{place} Each "
         "proxy group has a probability with which its rows are kept, chosen so that the shares "
         f"of the groups by {attributes} among the kept rows come as close to the target as they "
         "can. The sensitive attribute itself is not read, so that a table without it can be "

@@ -88,7 +88,7 @@ def test_no_such_job_is_refused(asked: Any) -> None:
 
 
 def test_a_proxy_that_is_not_published_is_named_with_the_cure(asked: Any) -> None:
-    cure = "run `evenhand run people-proxy` first"
+    cure = "run its job people-proxy first"
     refused(asked, "'people-proxy' is not published in this store", "'champion'", cure)
     refused(
         asked, "'other-proxy' is not published", arguments=("--set", "publish.model=other-proxy")

@@ -86,7 +86,7 @@ class ContractViolation(ValueError):
         super().__init__(" ".join(message.split()))
 
 
-def nearest(name: str, known: Iterable[object]) -> str | None:
+def nearest(name: str, known: Iterable[object], *, likeness: float = 0.5) -> str | None:
     """Return the name closest in spelling to ``name``; None if all are far from it.
 
     Parameters
@@ -95,18 +95,20 @@ def nearest(name: str, known: Iterable[object]) -> str | None:
         A name that may be misspelled.
     known : iterable
         The names that exist; they are read as text.
+    likeness : float, default 0.5
+        The least share of letters in the same order, from 0 to 1, that makes a name close.
 
     Returns
     -------
     str or None
     """
     names = [str(item) for item in known]
-    close = difflib.get_close_matches(str(name), names, n=1, cutoff=0.5)
+    close = difflib.get_close_matches(str(name), names, n=1, cutoff=likeness)
     if close:
         return close[0]
     # difflib counts a letter in another case as wrong
     by_lower_case = {item.lower(): item for item in names}
-    close = difflib.get_close_matches(str(name).lower(), by_lower_case, n=1, cutoff=0.5)
+    close = difflib.get_close_matches(str(name).lower(), by_lower_case, n=1, cutoff=likeness)
     if close:
         return by_lower_case[close[0]]
     return None

@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 MAX_EXAMPLE_LENGTH = 40
 # Distinct values of a label that are counted.
 MAX_LABELS = 1000
+# A column is taken for a misspelt one only if its name is at least so alike.
+RENAMED = 0.7
 _ENCODING_FAULT = (
     "values lie far from those of the training rows: correct them, or give the column bounds in "
     "the contract"
@@ -194,7 +196,7 @@ class TableCheck:
         self._check_repeated_names(names)
         for name in missing:
             cure = "add the column, or take it out of the contract"
-            close = nearest(name, extra)
+            close = nearest(name, extra, likeness=RENAMED)
             if close:
                 cure = f"rename column '{close}' to it"
             self._record(

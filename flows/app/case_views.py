@@ -15,6 +15,7 @@ from evenhand.tasks.errors import InputError
 from evenhand.tasks.pages import formats
 from evenhand.tasks.pages.page_model import Cell, Section, Table, Value
 from evenhand.tasks.pages.texts import lack
+from evenhand.tasks.registry.ledger import Record
 
 MOST_CASES = 200
 # Sections that explain a decision, before the forms that review and correct it.
@@ -36,7 +37,8 @@ class CaseScreen:
 def cases_screen(cases: CaseStore) -> Screen:
     """The newest cases, with what was decided and reviewed."""
     log = cases.log()
-    existing = [case for case in log.last_of() if (cases.place(case) / CASE).is_file()]
+    last = log.last_of()
+    existing = [case for case in last if (cases.place(case) / CASE).is_file()]
     newest = list(reversed(existing))[:MOST_CASES]
     if not newest:
         text = (
@@ -44,7 +46,7 @@ def cases_screen(cases: CaseStore) -> Screen:
             "decision about the people of a table."
         )
         return Screen("Cases", [text], [])
-    rows = [_row(cases, case) for case in newest]
+    rows = [_row(cases, case, last[case]) for case in newest]
     columns = ["Person", "Decision", "Review", "Model", "Decided (UTC)", "Kept until"]
     sections = [Section("cases", "All cases", [Table("Cases, newest first", columns, rows)])]
     if log.faults:
@@ -56,10 +58,10 @@ def cases_screen(cases: CaseStore) -> Screen:
     return Screen("Cases", [lead], sections)
 
 
-def _row(cases: CaseStore, case: str) -> list[Value]:
+def _row(cases: CaseStore, case: str, last: Record) -> list[Value]:
     address = f"/cases/{case}"
     try:
-        content = cases.read(case)
+        content = cases.read(case, last)
     except InputError:
         changed = Cell("changed since it was recorded", kind="refused")
         return [Cell("not known", (case,), href=address), changed, None, None, None, None]

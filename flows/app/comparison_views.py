@@ -27,7 +27,7 @@ from evenhand.tasks.pages import formats
 from evenhand.tasks.pages.page_model import Cell, Section, Table, Value
 from evenhand.tasks.pages.texts import lack, metric_cell
 from evenhand.tasks.registry.ledger import Chain, Record, history
-from evenhand.tasks.registry.policy import judgement_of
+from evenhand.tasks.registry.policy import judgements_of
 
 # A smaller difference of two versions is shown as none.
 SMALLEST_SHOWN = 0.0005
@@ -119,9 +119,9 @@ def _versions(
     """Which version is in use, who measured it, and whether it may become champion."""
     rows: list[list[Value]] = [["In use as"], ["Newest evaluation"], ["Measured by"]]
     rows += [["Approvals"], ["May become champion"], ["Reports and decisions"]]
-    for evaluation, version in zip(evaluations, versions, strict=True):
+    judgements = judgements_of(uri, chain, versions, CHAMPION)
+    for evaluation, version, judgement in zip(evaluations, versions, judgements, strict=True):
         aliases = sorted(alias for alias, number in chain.aliases.items() if number == version)
-        judgement = judgement_of(uri, chain, version, CHAMPION)
         may = Cell("yes", kind="passed")
         if judgement.objection is not None:
             may = Cell("no", (judgement.objection,), kind="refused")

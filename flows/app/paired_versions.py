@@ -93,7 +93,7 @@ def paired_differences(store: Store, first: Mapping[str, Any], second: Mapping[s
         if of_run is None:
             raise NotPaired("this store has no run that measured one of them")
         artifacts.append(of_run)
-    if _digest(artifacts[0], CHECKED) != _digest(artifacts[1], CHECKED):
+    if digest_of_artifact(artifacts[0], CHECKED) != digest_of_artifact(artifacts[1], CHECKED):
         raise NotPaired("they were measured on different tables")
     settings = dict(first.get("settings") or {})
     sides = []
@@ -109,11 +109,11 @@ def _artifacts_of_runs(store: Store) -> dict[str, Mapping[str, str]]:
         verdict = entry["verdict"]
         artifacts = verdict.get("artifacts") if isinstance(verdict, dict) else None
         if isinstance(artifacts, dict) and METRICS in artifacts:
-            by_metrics[_digest(artifacts, METRICS)] = artifacts
+            by_metrics[digest_of_artifact(artifacts, METRICS)] = artifacts
     return by_metrics
 
 
-def _digest(artifacts: Mapping[str, str], name: str) -> str:
+def digest_of_artifact(artifacts: Mapping[str, str], name: str) -> str:
     """The digest of an artifact, which is its name."""
     return Path(artifacts.get(name, "")).name.partition(".")[0]
 

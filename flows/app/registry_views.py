@@ -14,7 +14,13 @@ from evenhand.tasks.pages.page_model import Block, Cell, Section, Table, Value
 from evenhand.tasks.pages.texts import GATE_STATUS, lack, metric_cell
 from evenhand.tasks.registry.client import registry_client
 from evenhand.tasks.registry.ledger import CHAIN, Chain, Record, history
-from evenhand.tasks.registry.policy import WAITING, Judgement, judgement_of, refused_by_person
+from evenhand.tasks.registry.policy import (
+    REVIEW,
+    WAITING,
+    Judgement,
+    judgement_of,
+    refused_by_person,
+)
 from evenhand.tasks.registry.policy_alternatives import alternative_in_words
 from evenhand.tasks.registry.policy_people import ROLES, shown
 from evenhand.tasks.registry.policy_terms import terms_of
@@ -31,6 +37,15 @@ VERDICTS = {
 }
 # Metrics that a comparison begins with, where both versions have them.
 FIRST_METRICS = ("accuracy", "balanced_accuracy", "auc", "brier")
+# What a record of a refusal is about, by its action.
+REFUSED_ACTS = {
+    REVIEW: "a person's refusal",
+    "promote": "failed promotion",
+    "approve": "failed approval",
+    "refuse": "failed refusal",
+    "sign": "failed signature",
+    "policy set": "failed change of the policy",
+}
 # Rows of a table on a screen that are not folded.
 MOST_RECORDS = 40
 
@@ -58,6 +73,7 @@ class VersionScreen:
     compared_with: str = ""  # the version that it is compared with first; empty for none
     compared_as: str = ""  # that version in words
     aliases: Sequence[str] = field(default_factory=tuple)
+    evaluation: Record | None = None  # the newest one
 
 
 def model_address(name: str) -> str:
@@ -75,13 +91,16 @@ def models_screen(uri: str) -> Screen:
     with registry_client(uri) as client:
         registered = client.search_registered_models(max_results=1000)
     models = [model for model in registered if not model.name.startswith(CHAIN)]
+    # the records of a model are versions of its chain, so that each of them is a change of it
+    changed = {model.name: model.last_updated_timestamp or 0 for model in registered}
     rows: list[list[Value]] = []
     for model in sorted(models, key=lambda model: model.name):
         aliases = {alias: str(version) for alias, version in dict(model.aliases).items()}
         row: list[Value] = [Cell(model.name, href=model_address(model.name))]
         for alias in (CHAMPION, WAITING):
             row.append(_version_cell(model.name, aliases.get(alias), f"no {alias}"))
-        row.append(_newest_change(model.last_updated_timestamp))
+        newest = max(changed[model.name], changed.get(f"{CHAIN}{model.name}", 0))
+        row.append(_newest_change(newest))
         rows.append(row)
     if not rows:
         return Screen(
@@ -110,7 +129,7 @@ def _version_cell(name: str, version: str | None, otherwise: str) -> Cell:
     return Cell(f"version {version}", href=version_address(name, version))
 
 
-def _newest_change(timestamp: int | None) -> Value:
+def _newest_change(timestamp: int) -> Value:
     if not timestamp:
         return None
     import datetime
@@ -281,6 +300,12 @@ def _subject(record: Record) -> str:
         return f"{after}, after {before}" if before else after
     if record.kind == "version":
         return f"publication of version {content['version']}"
+    if record.kind == "refusal":
+        action = str(content["action"])
+        what = REFUSED_ACTS.get(action, f"failed {action}")
+        if "version" not in content:
+            return what
+        return f"{what} of version {content['version']}"
     if "version" in content:
         return f"{record.kind} of version {content['version']}"
     return record.kind
@@ -321,6 +346,7 @@ def version_screen(uri: str, name: str, version: str) -> VersionScreen:
         asks=_asks(chain, version),
         **_first_comparison(chain, version),
         aliases=aliases,
+        evaluation=newest_evaluation(chain, version),
     )
 
 

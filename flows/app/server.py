@@ -28,7 +28,7 @@ from evenhand.flows.app.job_runs import Busy, JobRunner
 from evenhand.flows.app.paired_versions import PairedDifferences
 from evenhand.flows.app.people import Person
 from evenhand.flows.app.person_views import OpenModels, PersonScreen, answered_form, empty_form
-from evenhand.flows.app.run_views import run_report, runs_screen
+from evenhand.flows.app.run_views import report_address, run_report, runs_screen
 from evenhand.flows.app.sessions import COOKIE, LONGEST_S, Session, TooManyAttempts
 from evenhand.flows.app.web import (
     REPORT_POLICY,
@@ -299,6 +299,7 @@ def _version_page(
         settings,
         session,
         shown=version_screen,
+        report=report_address(settings.store, version_screen.evaluation),
         screen=version_screen.screen,
         may_change=settings.allow_changes and session.person.may("decide"),
         read_only=not settings.allow_changes,

@@ -124,12 +124,19 @@ class CaseStore:
         whole, _, _ = text.rpartition("\n")
         return whole.split("\n") if whole else []
 
-    def read(self, case: str) -> dict[str, Any]:
-        """The content of a case; an `InputError` if its file was changed since its last record."""
-        last = self.log().last_of().get(case)
+    def read(self, case: str, last: Record | None = None) -> dict[str, Any]:
+        """The content of a case; an `InputError` if its file was changed since its last record.
+
+        `last` is that record, for a caller who has read the log already.
+        """
         folder = None
         if last is not None:
             folder = self._recorded_folder(case, last)
+        if folder is None:
+            # without a record, or where another writer has added one since
+            last = self.log().last_of().get(case)
+            if last is not None:
+                folder = self._recorded_folder(case, last)
         if folder is None:
             raise InputError(
                 f"the file of the case {case} is not what was recorded: `evenhand case verify` "

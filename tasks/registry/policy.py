@@ -231,17 +231,38 @@ class Judgement:
     objection: str | None
 
 
-@waits_for_service
 def judgement_of(uri: str, chain: Chain, version: str, alias: str) -> Judgement:
     """Judge a version by a model's chain as `promote` would, and change and record nothing.
 
     The acting person counts: a policy may say who promotes.
     """
+    (judgement,) = judgements_of(uri, chain, [version], alias)
+    return judgement
+
+
+@waits_for_service
+def judgements_of(uri: str, chain: Chain, versions: Sequence[str], alias: str) -> list[Judgement]:
+    """Judge versions as `judgement_of` does; what is of the whole model is read once."""
     with registry_client(uri) as client:
-        return _judgement(client, uri, chain, version, alias)
+        lost = _lost(client, chain, alias)
+        return [_judged(client, uri, chain, version, alias, lost) for version in versions]
 
 
 def _judgement(client: MlflowClient, uri: str, chain: Chain, version: str, alias: str) -> Judgement:
+    return _judged(client, uri, chain, version, alias, _lost(client, chain, alias))
+
+
+def _lost(client: MlflowClient, chain: Chain, alias: str) -> str | None:
+    """Say that the policy of an alias was lost; None if it was not, or no policy guards it."""
+    if alias == WAITING:
+        return None
+    return lost_policy(client, chain)
+
+
+def _judged(
+    client: MlflowClient, uri: str, chain: Chain, version: str, alias: str, lost: str | None
+) -> Judgement:
+    """Judge a version; `lost` says that its policy was lost."""
     policy = None
     if alias != WAITING:
         policy = chain.policy
@@ -250,8 +271,7 @@ def _judgement(client: MlflowClient, uri: str, chain: Chain, version: str, alias
         evidence, reason = judge(policy, chain, version, evaluations)
     else:
         evidence, reason = _without_policy(chain, version, alias, evaluations)
-    if alias != WAITING:
-        reason = lost_policy(client, chain) or reason
+    reason = lost or reason
     if alias != WAITING and chain.broken_since(policy):
         reason = reason or CHANGED_CHAIN.format(name=chain.name)
     if alias != WAITING:

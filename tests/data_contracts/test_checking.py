@@ -50,6 +50,9 @@ def test_missing_and_extra_columns(people, contract):
     result = check_table(renamed, contract)
     assert [v.column for v in result.violations] == ["age", "Age"]
     assert "rename column 'Age'" in result.violations[0].cure
+    other = people.rename_columns(["key", "age", "sex", "experience", "job", "since", "paid"])
+    result = check_table(other, contract)
+    assert "rename" not in result.violations[0].cure
 
 
 def test_duplicate_column_names(people, contract):

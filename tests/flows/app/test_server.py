@@ -13,11 +13,14 @@ import pytest
 from fastapi.testclient import TestClient
 
 from evenhand.flows.app.people import Person
+from evenhand.flows.app.registry_views import models_screen, version_screen
+from evenhand.flows.app.run_views import report_address
 from evenhand.flows.app.server import build_app
 from evenhand.flows.app.sessions import COOKIE, Sessions
 from evenhand.flows.app.web import AppSettings
 from evenhand.tasks.execution.store import Store
-from evenhand.tasks.registry.ledger import history
+from evenhand.tasks.registry.client import registry_client
+from evenhand.tasks.registry.ledger import append, history
 from tests.flows.people import Done
 
 MODEL = "people-gbdt"
@@ -152,7 +155,26 @@ def test_a_version_says_whether_it_may_become_champion(visitor: Visitor) -> None
     assert "This version is the challenger. It may become champion." in text
     assert "Compare it with the champion, version 1" in text
     assert "This server only shows." in text
-    assert '<form class="act"' not in visitor.client.get(VERSION_2).text
+    page = visitor.client.get(VERSION_2).text
+    assert '<form class="act"' not in page
+    report = re.search(r'href="(/runs/[^"]+/report)"', page)
+    assert report is not None
+    assert report.group(1).split("/")[2] in visitor.settings.store.runs()
+    assert "Back to the runs" in visitor.text(report.group(1))
+
+
+def test_a_report_is_named_only_where_the_store_has_it(shown: AppSettings) -> None:
+    first, second = shown.store.runs()
+    (evaluation,) = history(shown.registry, MODEL).of("evaluation", "2")
+    assert report_address(shown.store, evaluation) == f"/runs/{second}/report"
+    for content, address in (
+        ({"run_id": first}, f"/runs/{first}/report"),
+        ({"run_id": "../mlflow.db"}, ""),
+        ({"metrics": "0" * 64}, ""),
+        ({"run_id": ["a"]}, ""),
+    ):
+        assert report_address(shown.store, replace(evaluation, content=content)) == address
+    assert report_address(shown.store, None) == ""
 
 
 def test_runs_and_reports_are_those_of_the_store(visitor: Visitor) -> None:
@@ -257,6 +279,24 @@ def test_a_refused_version_becomes_no_champion(approver: Visitor) -> None:
     # the same person's approval withdraws it
     approver.act("approve")
     assert "It may become champion." in approver.text(VERSION_2)
+
+
+def test_every_kind_of_refusal_has_its_own_name(approver: Visitor) -> None:
+    registry = approver.settings.registry
+    for action in ("review", "promote", "approve"):
+        content = {"action": action, "reason": "too little", "version": "2"}
+        with registry_client(registry) as client:
+            newest = append(client, MODEL, "refusal", content)
+    (_, records) = version_screen(registry, MODEL, "2").screen.sections
+    subjects = [row[0] for row in records.blocks[0].rows]
+    assert subjects[:3] == [
+        "failed approval of version 2",
+        "failed promotion of version 2",
+        "a person's refusal of version 2",
+    ]
+    # every record of a model is a change of it
+    (models,) = models_screen(registry).sections
+    assert models.blocks[0].rows[0][-1].time[:13] == newest.when[:13]
 
 
 def test_a_refusal_needs_a_reason(approver: Visitor) -> None:

@@ -256,3 +256,23 @@ def test_a_record_of_other_values_is_a_fault(store: CaseStore, changes: dict[str
     record["content"] |= changes
     log.write_text(json.dumps(record) + "\n")
     assert "line 1 of the log is no record: it was changed" in store.faults()[0]
+
+
+def test_a_list_of_cases_reads_the_log_once(
+    store: CaseStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    last = store.log().last_of()
+    with store.writing():
+        store.update("review", content(case=first(store), v="newer"), {})
+    reads = []
+    lines = CaseStore._lines
+
+    def counted(self: CaseStore) -> list[str]:
+        reads.append(self)
+        return lines(self)
+
+    monkeypatch.setattr(CaseStore, "_lines", counted)
+    contents = [store.read(case, record) for case, record in last.items()]
+    # only the one that was changed since needs its new record
+    assert len(reads) == 1
+    assert [each["v"] for each in contents] == ["newer", SECRET, SECRET]

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import sklearn
 from numpy.typing import NDArray
 
 from evenhand.fairlib.distances import SensitiveSubspace
@@ -67,6 +68,9 @@ def saved(
     request: pytest.FixtureRequest, people: People, tmp_path_factory: pytest.TempPathFactory
 ) -> tuple[str, Any, Path]:
     """Name of a method, a model that it trained on 300 people, and where that is saved."""
+    is_boosting = request.param == "sklearn:HistGradientBoostingClassifier"
+    if is_boosting and sklearn.__version__.startswith("1.8."):
+        pytest.skip("the extra `estimators` needs 1.9: skops cannot import the losses of 1.8")
     X, y, group = people(300)
     model = train(request.param, X, np.where(y == 1, "bad", "good"), group)
     folder = tmp_path_factory.mktemp(request.param) / "model"

@@ -33,7 +33,7 @@ def plain(value: Any) -> Any:
     return value
 
 
-def check_written(test_file: str, name: str, results: Any) -> None:
+def check_written(test_file: str, name: str, results: Any, relative: float = RELATIVE) -> None:
     """Compare results with those written down beside a test file, under a name."""
     path = Path(test_file).with_suffix(".json")
     written: dict[str, Any] = {}
@@ -45,19 +45,19 @@ def check_written(test_file: str, name: str, results: Any) -> None:
         lines = [f"{json.dumps(key)}: {json.dumps(written[key])}" for key in sorted(written)]
         path.write_text("{\n" + ",\n".join(lines) + "\n}\n")
         return
-    _compare(computed, written[name], name)
+    _compare(computed, written[name], name, relative)
 
 
-def _compare(computed: Any, written: Any, place: str) -> None:
+def _compare(computed: Any, written: Any, place: str, relative: float) -> None:
     if isinstance(written, dict):
         assert list(computed) == list(written), place
         for key, value in written.items():
-            _compare(computed[key], value, f"{place}.{key}")
+            _compare(computed[key], value, f"{place}.{key}", relative)
     elif isinstance(written, list):
         assert len(computed) == len(written), place
         for number, value in enumerate(written):
-            _compare(computed[number], value, f"{place}[{number}]")
+            _compare(computed[number], value, f"{place}[{number}]", relative)
     elif isinstance(written, float):
-        assert computed == pytest.approx(written, rel=RELATIVE, abs=ABSOLUTE), place
+        assert computed == pytest.approx(written, rel=relative, abs=ABSOLUTE), place
     else:
         assert computed == written, place

@@ -22,6 +22,9 @@ LEAST_GAP = 1e-10
 ROUNDING = 1e-12
 # Rounding of the least number of rows, as a share of it.
 FLOOR_ROUNDING = 1e-9
+# Price of the last hypothesis over the first where both are equally good: above the program's
+# tolerance (1e-7), so that machines that round otherwise find the same mixture.
+TIE_BREAK = 1e-5
 # The program's tolerance can break a limit; it is then solved again under a stricter one.
 TRIES = 4
 
@@ -234,8 +237,10 @@ def _solve(
     # a child may hold a thousandth of the vertex: tolerances are relative to the least rows of a
     # child
     unit = max(floor / scale, 1e-4)
+    # of equally good mixtures, that of the earlier hypotheses
+    ranks = np.arange(len(rows)) / len(rows)
     solution = linprog(
-        -gain / unit,
+        TIE_BREAK * ranks - gain / unit,
         A_ub=coefficients / (scale * unit),
         b_ub=bounds / (scale * unit),
         A_eq=np.ones((1, len(rows))),

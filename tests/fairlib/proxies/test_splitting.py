@@ -10,7 +10,7 @@ import pytest
 from scipy.optimize import linprog
 
 from evenhand.fairlib.proxies import splitting
-from evenhand.fairlib.proxies.splitting import Hypotheses, Limits, solve_program
+from evenhand.fairlib.proxies.splitting import TIE_BREAK, Hypotheses, Limits, solve_program
 from tests.oracles.proxy_game import add_halfspace, play_game
 
 
@@ -317,6 +317,9 @@ def test_chosen_hypotheses_are_the_best_under_the_prices() -> None:
             continue
         mixture, prices = solved
         worth = pool.tallies[:, :-1] @ prices / pool.total[-1]
+        # later hypotheses are a little less worth, in units of the least share of a child
+        unit = max(limits.least_rows / pool.total[-1], 1e-4)
+        worth -= TIE_BREAK * unit * np.arange(len(worth)) / len(worth)
         rows = pool.tallies[:, -1] / pool.total[-1]
         chosen = mixture > 1e-7
         # is there a charge c and a level v with worth - c rows <= v everywhere, and equal where

@@ -293,6 +293,7 @@ class _Server:
             self.process.wait(timeout=3)
         except subprocess.TimeoutExpired:
             self.process.kill()
+            self.process.wait()
 
     def wait(self, timeout_s: float) -> None:
         """Return when the server answers."""

@@ -342,6 +342,8 @@ def flow(watch: Watch, monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[tu
     monkeypatch.setattr("evenhand.flows.flow_records.get_run_logger", lambda: logger)
     monkeypatch.setattr(module, "add_artifacts", lambda *shown: None)
     monkeypatch.setattr(module, "run_deployment", deployment)
+    # Prefect would start a server for the event
+    monkeypatch.setattr("prefect.events.emit_event", lambda **content: None)
 
     def run(data: str, **parameters: Any) -> list[tuple[str, Any]]:
         calls.clear()

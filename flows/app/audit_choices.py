@@ -24,18 +24,22 @@ SENSITIVE = "sensitive "
 PREDICTED = ("probability", "prob", "proba", "score", "prediction", "predicted", "pred", "decision")
 TRUE_OUTCOMES = ("label", "true", "actual", "outcome", "target", "truth", "observed", "y")
 GROUPS = (
-    *(
-        "sex",
-        "gender",
-        "age",
-        "race",
-        "ethnicity",
-        "ethnic",
-        "religion",
-        "disability",
-        "nationality",
-    ),
-    *("marital", "orientation", "geschlecht", "herkunft", "sexe", "sexo", "agegroup"),
+    "sex",
+    "gender",
+    "age",
+    "race",
+    "ethnicity",
+    "ethnic",
+    "religion",
+    "disability",
+    "nationality",
+    "marital",
+    "orientation",
+    "geschlecht",
+    "herkunft",
+    "sexe",
+    "sexo",
+    "agegroup",
 )
 
 
@@ -77,31 +81,59 @@ def columns_of(document: Mapping[str, Any]) -> list[TableColumn]:
 def guesses(columns: Sequence[TableColumn]) -> dict[str, str]:
     """What the fields of the form begin with."""
     values = {}
-    predicted = _named(columns, PREDICTED)
-    shares = [column for column in columns if column.is_share and len(column.values) != 2]
-    prediction = next((column for column in predicted if column.is_share), None)
-    prediction = prediction or next(iter(predicted or shares), None)
     taken: set[str] = set()
+    prediction = _guessed_prediction(columns)
     if prediction is not None:
         values["prediction"] = prediction.name
         taken.add(prediction.name)
     for column in _named(columns, GROUPS):
         values[f"{SENSITIVE}{column.name}"] = "yes"
         taken.add(column.name)
-    left = [column for column in columns if column.name not in taken and len(column.values) == 2]
-    worded = [column for column in left if favourable_by_words(column.name, column.values)]
-    label = next(iter([*_named(left, TRUE_OUTCOMES), *worded]), None)
+    label = _guessed_label([column for column in columns if column.name not in taken])
     if label is not None:
         values["label"] = label.name
     judged = label or prediction
     if judged is not None:
-        outcome = favourable_by_words(judged.name, judged.values)
-        if outcome is not None:
-            values["favourable"] = value_choice(judged.name, judged.values[outcome.place])
-        if {str(value) for value in judged.values} == {"0", "1"}:
-            values["positive"] = value_choice(judged.name, "1")
-        elif outcome is not None:
-            values["positive"] = values["favourable"]
+        values |= _guessed_outcome(judged)
+    return values
+
+
+def _guessed_prediction(columns: Sequence[TableColumn]) -> TableColumn | None:
+    """The column with the predictions: by its name, one of shares first; else by its numbers."""
+    by_name = _named(columns, PREDICTED)
+    for column in by_name:
+        if column.is_share:
+            return column
+    if by_name:
+        return by_name[0]
+    for column in columns:
+        if column.is_share and len(column.values) != 2:
+            return column
+    return None
+
+
+def _guessed_label(columns: Sequence[TableColumn]) -> TableColumn | None:
+    """The column of two values with the true outcomes: by its name, else by its values."""
+    with_two_values = [column for column in columns if len(column.values) == 2]
+    for column in _named(with_two_values, TRUE_OUTCOMES):
+        return column
+    for column in with_two_values:
+        if favourable_by_words(column.name, column.values):
+            return column
+    return None
+
+
+def _guessed_outcome(judged: TableColumn) -> dict[str, str]:
+    """The favourable and the positive value of the column that is judged, where words or codes
+    tell them.
+    """
+    values = {}
+    outcome = favourable_by_words(judged.name, judged.values)
+    if outcome is not None:
+        favourable = value_choice(judged.name, judged.values[outcome.place])
+        values = {"favourable": favourable, "positive": favourable}
+    if {str(value) for value in judged.values} == {"0", "1"}:
+        values["positive"] = value_choice(judged.name, "1")
     return values
 
 
@@ -123,35 +155,56 @@ def chosen_options(
 ) -> tuple[dict[str, str], dict[str, str]]:
     """The options of the audit that a form chooses, and by field what is wrong with it."""
     names = [column.name for column in columns]
-    errors = {}
-    options = {"threshold": fields.get("threshold", "").strip()}
     prediction = fields.get("prediction", "")
-    if prediction not in names:
-        errors["prediction"] = "Choose the column that has the predictions."
-    options["prediction"] = prediction
-    sensitive = [name for name in names if fields.get(f"{SENSITIVE}{name}")]
-    if not sensitive:
-        errors["sensitive"] = "Choose at least one column whose groups are compared."
-    if any("," in name for name in sensitive):
-        errors["sensitive"] = "A column with a comma in its name cannot be compared: rename it."
-    options["sensitive"] = ",".join(sensitive)
     label = fields.get("label", "")
-    if label and label not in names:
-        errors["label"] = "Choose one of the columns."
-    options["label"] = label
-    judged = label or prediction
+    sensitive = [name for name in names if fields.get(f"{SENSITIVE}{name}")]
+    options = {
+        "threshold": fields.get("threshold", "").strip(),
+        "prediction": prediction,
+        "sensitive": ",".join(sensitive),
+        "label": label,
+    }
+    problems = {
+        "prediction": _problem_of_prediction(prediction, names),
+        "sensitive": _problem_of_sensitive(sensitive, (prediction, label)),
+        "label": _problem_of_label(label, prediction, names),
+    }
     for name in ("positive", "favourable"):
         choice = fields.get(name, "")
         if choice:
-            options[name], error = _chosen_value(choice, judged)
-            if error:
-                errors[name] = error
-    twice = [name for name in sensitive if name in (prediction, label)]
-    if twice:
-        errors["sensitive"] = f"{twice[0]} is chosen twice: choose other columns."
+            options[name], problems[name] = _chosen_value(choice, label or prediction)
+    given = {name: text for name, text in options.items() if text}
+    return given, {name: text for name, text in problems.items() if text}
+
+
+def _problem_of_prediction(prediction: str, names: Sequence[str]) -> str:
+    """What is wrong with the chosen column of predictions; empty if nothing is."""
+    if prediction not in names:
+        return "Choose the column that has the predictions."
+    return ""
+
+
+def _problem_of_sensitive(sensitive: Sequence[str], others: Sequence[str]) -> str:
+    """What is wrong with the chosen columns of groups; empty if nothing is."""
+    if not sensitive:
+        return "Choose at least one column whose groups are compared."
+    for name in sensitive:
+        if name in others:
+            return f"{name} is chosen twice: choose other columns."
+    if any("," in name for name in sensitive):
+        return "A column with a comma in its name cannot be compared: rename it."
+    return ""
+
+
+def _problem_of_label(label: str, prediction: str, names: Sequence[str]) -> str:
+    """What is wrong with the chosen column of true outcomes; empty if nothing is, or none is
+    chosen.
+    """
     if label and label == prediction:
-        errors["label"] = "This column has the predictions: choose another one, or none."
-    return {name: text for name, text in options.items() if text}, errors
+        return "This column has the predictions: choose another one, or none."
+    if label and label not in names:
+        return "Choose one of the columns."
+    return ""
 
 
 def _chosen_value(choice: str, judged: str) -> tuple[str, str]:

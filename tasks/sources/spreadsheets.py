@@ -5,7 +5,7 @@ cells.
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -102,26 +102,35 @@ def column_of(cells: Sequence[Any]) -> pa.Array:
     numbers. A column of other texts is one of text, in which numbers and dates are written as in a
     CSV file.
     """
-    present = [cell for cell in cells if not _is_blank(cell)]
-    plain = [cell for cell in present if not _is_missing_text(cell)]
-    if plain and all(isinstance(cell, bool) for cell in plain):
-        return _typed(cells, bool, pa.bool_())
-    if plain and all(_is_number(cell) for cell in plain):
-        is_whole = all(float(cell).is_integer() and abs(cell) < EXACT for cell in plain)
-        if is_whole:
-            return _typed(cells, int, pa.int64())
-        return _typed(cells, float, pa.float64())
-    if plain and all(isinstance(cell, dt.date) for cell in plain):
-        if any(_has_time(cell) for cell in plain):
-            return _typed(cells, _as_datetime, pa.timestamp("us"))
-        return _typed(cells, _as_date, pa.date32())
-    numbers = _numbers_and_texts(plain)
+    holding = [cell for cell in cells if not _is_blank(cell) and not _is_missing_text(cell)]
+    shared = _shared_type(holding)
+    if shared is not None:
+        convert, kind = shared
+        return _typed(cells, convert, kind)
+    numbers = _numbers_and_texts(holding)
     if numbers is not None:
         return _typed(cells, lambda cell: numbers[cell], pa.float64())
     texts = []
     for cell in cells:
         texts.append(None if _is_blank(cell) else _text(cell))
     return pa.array(texts, pa.string())
+
+
+def _shared_type(cells: Sequence[Any]) -> tuple[Callable[[Any], Any], pa.DataType] | None:
+    """The type that all cells have, and what converts a cell to it; None where they have none in
+    common, or are texts.
+    """
+    if not cells:
+        return None
+    if all(isinstance(cell, bool) for cell in cells):
+        return bool, pa.bool_()
+    if all(_is_number(cell) for cell in cells):
+        are_whole = all(float(cell).is_integer() and abs(cell) < EXACT for cell in cells)
+        return (int, pa.int64()) if are_whole else (float, pa.float64())
+    if all(isinstance(cell, dt.date) for cell in cells):
+        have_times = any(_has_time(cell) for cell in cells)
+        return (_as_datetime, pa.timestamp("us")) if have_times else (_as_date, pa.date32())
+    return None
 
 
 def _numbers_and_texts(cells: Sequence[Any]) -> dict[Any, float] | None:
@@ -214,7 +223,7 @@ def _as_datetime(cell: dt.date) -> dt.datetime:
     return dt.datetime.combine(cell, dt.time())
 
 
-def _typed(cells: Sequence[Any], convert: Any, kind: pa.DataType) -> pa.Array:
+def _typed(cells: Sequence[Any], convert: Callable[[Any], Any], kind: pa.DataType) -> pa.Array:
     """Convert the cells that hold a value; blank ones and texts for missing values become null."""
     values = []
     for cell in cells:

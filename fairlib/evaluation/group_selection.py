@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from evenhand.fairlib.arrays import Bool, Int
 from evenhand.fairlib.catalogue import is_intersection
@@ -17,10 +18,6 @@ NAMED = 20
 
 MISSING = "missing"
 """Group of the rows without a value of the attribute. It is shown, and is no group of a comparison.
-"""
-
-MISSING_GROUPS = ("", "nan", "None", MISSING, "(missing)")
-"""Names under which people without a value of the attribute stand in labels, frames and matrices.
 """
 
 JOINT = " & "
@@ -36,6 +33,36 @@ KINDS: dict[Needs, str] = {
     "positives": "group and favourable label",
     "cells": "group and label",
 }
+
+
+def group_texts(values: ArrayLike) -> NDArray[Any]:
+    """Give groups as text; a missing value (None, NaN, NaT) is the group ``missing``.
+
+    A group that a table names ``None`` or ``nan`` in words stays a group.
+
+    Parameters
+    ----------
+    values : array-like, shape (n,)
+        Groups.
+
+    Returns
+    -------
+    ndarray of str, shape (n,)
+
+    Examples
+    --------
+    >>> group_texts(["None", None, "f"]).tolist()
+    ['None', 'missing', 'f']
+    """
+    column = np.asarray(values)
+    if column.dtype.kind in "USbiu":
+        return column.astype(str)
+    # imported lazily: text cannot be missing
+    from pandas import isna
+
+    texts = column.astype(str).astype(object)
+    texts[isna(column)] = MISSING
+    return texts.astype(str)
 
 
 @dataclass(frozen=True)

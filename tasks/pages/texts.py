@@ -9,8 +9,8 @@ from typing import Any, TypeVar
 
 from evenhand.fairlib.catalogue import is_intersection, spoken, title
 from evenhand.fairlib.evaluation.group_selection import NAMED, is_missing, left_out_text
-from evenhand.fairlib.evaluation.outcomes import group_rates
 from evenhand.fairlib.methods.registry import METHODS, PROXIES
+from evenhand.tasks.evaluating.favoured_groups import LEAST_DIFFERENCE, named_rates
 from evenhand.tasks.pages import formats
 from evenhand.tasks.pages.label_shares import shares_sentence
 from evenhand.tasks.pages.page_model import Cell, Json
@@ -266,17 +266,7 @@ def _of_selections(name: str, metrics: Json) -> tuple[float, str]:
     metric = f"demographic_parity_difference.{name}"
     measured = metrics["metrics"].get(metric, {})
     about = f"By {spoken(name)}"
-    rates = group_rates(
-        metrics["counts"][name],
-        settings.get("min_cell", 5),
-        favourable=favourable_label(settings),
-    )
-    groups = []
-    for rate in rates:
-        if rate.selected.value is not None and not is_missing(rate.group):
-            groups.append(rate)
-    large = [rate for rate in groups if rate.n >= NAMED]
-    named = large if len(large) >= 2 else groups
+    groups, named = named_rates(name, metrics)
     shares = [(rate.selected.value or 0.0, rate.group) for rate in named]
     if len(shares) < 2 or (measured and measured["value"] is None):
         text = f"{about}: not enough evidence to compare the groups"
@@ -286,7 +276,7 @@ def _of_selections(name: str, metrics: Json) -> tuple[float, str]:
     low, least = min(shares)
     high, favoured = max(shares)
     without = _without(metrics, metric)
-    if high - low < 0.0005:
+    if high - low < LEAST_DIFFERENCE:
         same = f"{formats.percent(high)} of every group are {selected_as(settings)}"
         return 0.0, f"{about}: {same}{without}."
     text = (

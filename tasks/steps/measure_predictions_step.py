@@ -235,7 +235,7 @@ def _measure_decisions(
     with input_errors("predictions: ", ValueError, ContractError):
         measured = audit_predictions(
             **arguments,
-            sensitive=sensitive,
+            sensitive_features=sensitive,
             sample_weight=people.get("sample_weight"),
             people=people.get("people"),
             label=label,

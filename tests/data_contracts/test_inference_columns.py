@@ -53,6 +53,8 @@ def pick(*values: Any) -> list[Any]:
         (pick("2024-01-01", "2024-02-03", "None"), "x", "date", "calendar", ("None",)),
         (pick("low", "high", "medium", "unknown"), "x", "string", "ordinal", ("unknown",)),
         (pick("north", "south", "unknown"), "x", "string", "onehot", None),
+        (pick("None", "Primary", "Secondary"), "education", "string", "ordinal", None),
+        (pick("None", "Islam", "Buddhism"), "religion", "string", "onehot", None),
         (pick("north", "south", " ?"), "x", "string", "onehot", ("?",)),
         (pick("007", "123", "040"), "x", "string", "onehot", None),
         (pick(3, 7, 11, 19, 40), "job_type", "integer", "onehot", None),

@@ -28,7 +28,7 @@ from evenhand.data_contracts.inference import (
     in_words,
     infer_contract,
 )
-from evenhand.data_contracts.roles import PROTECTED, words_of
+from evenhand.data_contracts.roles import is_protected
 from evenhand.data_contracts.spellings import find_spellings, joined
 from evenhand.data_contracts.values import sample_rows
 from evenhand.fairlib.escaping import terminal_text
@@ -394,7 +394,7 @@ def _warnings(
             warnings.append(f"proxy features of {attribute}, {KEPT}: {_first(proxies)}")
     protected = []
     for column in contract.features:
-        if column.role == "feature" and not PROTECTED.isdisjoint(words_of(column.name)):
+        if column.role == "feature" and is_protected(column.name):
             protected.append(column.name)
     if protected:
         warnings.append(

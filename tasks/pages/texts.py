@@ -228,6 +228,10 @@ def treatment(metrics: Json) -> list[str]:
             if "&" not in name:
                 gap, recalls = _of_labels(name, cells)
                 shares = shares_sentence(name, cells)
+                if shares:
+                    # one attribute, named once
+                    recalls = recalls.removeprefix(f"By {spoken(name)}: ")
+                    recalls = recalls[:1].upper() + recalls[1:]
                 findings.append((gap, f"{shares} {recalls}".strip()))
     else:
         # intersections repeat what their parts say, with smaller groups

@@ -207,7 +207,7 @@ def left_out_text(groups: Sequence[Mapping[str, Any]], unit: str = "rows") -> st
         if group["n"] == 1:
             size = "1 person" if unit == "people" else "1 row"
         if group["reason"] == "too_few" and group["fewest"] < group["n"]:
-            size += f", {group['fewest']:,} of a label"
+            size += f", {group['fewest']:,} of one label"
         texts.append(f"{group['group']} ({size})")
     return ", ".join(texts)
 
@@ -240,7 +240,7 @@ def left_out_notes(evaluation: Mapping[str, Any]) -> list[str]:
         if always:
             parts.append(f"no comparison of groups includes {left_out_text(always, unit)}")
         if sometimes:
-            parts.append(f"those of error rates lack {left_out_text(sometimes, unit)}")
+            parts.append(f"comparisons of error rates leave out {left_out_text(sometimes, unit)}")
         if parts:
             notes.append(f"by {attribute}, {'; '.join(parts)}")
     return notes

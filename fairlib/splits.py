@@ -171,8 +171,8 @@ def with_every_group(second: Bool, groups: Mapping[str, Str], seed: int) -> Bool
 
 def _can_move(row: int, second: Bool, groups: Mapping[str, Str]) -> bool:
     """Whether the part that a row is in keeps another row of each of the row's groups."""
-    stays = second == second[row]
-    return all(np.sum(stays & (values == values[row])) > 1 for values in groups.values())
+    same_part = second == second[row]
+    return all(np.sum(same_part & (values == values[row])) > 1 for values in groups.values())
 
 
 def hold_out(

@@ -217,17 +217,7 @@ def audit_predictions(
     0.8
     """
     if sensitive is not None:
-        if sensitive_features is not None:
-            raise ValueError(
-                "sensitive: it is the earlier name of sensitive_features; give one of the two"
-            )
-        warnings.warn(
-            "audit_predictions(sensitive=...) is deprecated and will be removed in the next minor "
-            "version: use sensitive_features.",
-            DeprecationWarning,
-            stacklevel=2,
-        )
-        sensitive_features = sensitive
+        sensitive_features = _renamed(sensitive, sensitive_features)
     check_row_order(
         prediction=prediction,
         sensitive_features=sensitive_features,
@@ -295,6 +285,21 @@ def audit_predictions(
         histograms = score_histograms(outcomes, min_cell=min_cell)
     audited = replace(evaluation, metrics=metrics, settings=settings, groups=compared)
     return PredictionAudit(audited, histograms, curves)
+
+
+def _renamed(sensitive: Any, sensitive_features: Any) -> Any:
+    """The sensitive features that were given by their earlier name, with a warning."""
+    if sensitive_features is not None:
+        raise ValueError(
+            "sensitive: it is the earlier name of sensitive_features; give one of the two"
+        )
+    warnings.warn(
+        "audit_predictions(sensitive=...) is deprecated and will be removed in the next minor "
+        "version: use sensitive_features.",
+        DeprecationWarning,
+        stacklevel=3,
+    )
+    return sensitive
 
 
 def decisions_of(values: ArrayLike, threshold: float | Literal["median"] = 0.5) -> Int:

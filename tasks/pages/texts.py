@@ -111,10 +111,10 @@ def estimate_cell(
     )
 
 
-def price_sentence(found: Json, raises: str, would: str) -> str:
+def price_sentence(certificate: Json, raises: str, would: str) -> str:
     """Say by how much more a larger budget of fair distance would change a certificate at most."""
-    budget = found["budget"]
-    price = found["multiplier"]
+    budget = certificate["budget"]
+    price = certificate["multiplier"]
     if price <= 0:
         return f"A larger budget would not {raises} further."
     if budget == 0:

@@ -508,17 +508,17 @@ def without_blanks(values: pa.ChunkedArray) -> pa.ChunkedArray:
     return pc.if_else(blank, pa.scalar(None, pa.string()), values)
 
 
-def _require(fits: pa.ChunkedArray, found: str) -> None:
+def _require(fits: pa.ChunkedArray, description: str) -> None:
     bad = pc.sum(pc.invert(fits.fill_null(True))).as_py()
     if bad:
-        raise _UnfitError(bad, found)
+        raise _UnfitError(bad, description)
 
 
-def _whole(values: pa.ChunkedArray, limit: float, found: str) -> pa.ChunkedArray:
+def _whole(values: pa.ChunkedArray, limit: float, description: str) -> pa.ChunkedArray:
     """Convert floats to int64; each must be a whole number below ``limit`` in size."""
     wide = values.cast(pa.float64())
     whole = pc.and_(pc.is_finite(wide), pc.equal(wide, pc.trunc(wide)))
-    _require(pc.and_(whole, pc.less(pc.abs(wide), limit)), found)
+    _require(pc.and_(whole, pc.less(pc.abs(wide), limit)), description)
     return wide.cast(pa.int64())
 
 

@@ -15,6 +15,8 @@ from evenhand.data_contracts.errors import ContractError, did_you_mean
 Value = bool | int | float | str | dt.date
 
 ROLES = ("label", "sensitive", "feature", "id", "ignore")
+# Roles that other tools have, and no job of ours.
+WEIGHT_ROLES = ("weight", "sample_weight", "sampling_weight")
 _ENCODINGS_OF = {
     "string": ("onehot", "binary", "ordinal", "text"),
     "integer": ("standard", "unit", "onehot", "binary", "ordinal"),
@@ -140,6 +142,11 @@ class Column:
         if not isinstance(self.name, str) or not self.name.strip():
             raise ContractError("a column has an empty name: give every column a name")
         one_of(where, "logicalType", self.logical_type, LOGICAL_TYPES)
+        if self.role in WEIGHT_ROLES:
+            raise self._fault(
+                "a run trains, decides and measures by rows, without weights: set role ignore, and "
+                f"measure predictions with `evenhand audit --weight {self.name}`"
+            )
         one_of(where, "role", self.role, ROLES)
         if self.is_feature != (self.role == "feature") and self.role != "sensitive":
             raise self._fault(

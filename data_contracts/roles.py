@@ -93,11 +93,37 @@ PROTECTED = _words(
     """
     gender sex male female women woman age pregnant disability disabled veteran
     race ethnicity ethn ethnic white nonwhite nwhite black hispanic hispan hisp latino asian
-    religion nationality citizenship foreign immigrant caste skin tongue
+    religion nationality citizenship foreign immigrant caste
     birth birthdate birthday birthyear dob marital married pregnancy
     alter geburtsdatum geburtsjahr geschlecht familienstand muttersprache konfession behinderung
     herkunft
     """
+)
+# Words that are protected only together, such as in skin_colour and mother_tongue.
+PROTECTED_PAIRS = (
+    (_words("skin"), _words("color colour tone type")),
+    (_words("tongue language"), _words("mother native first")),
+    (_words("orientation"), _words("sexual")),
+)
+# Words of things: next to one of the words on the left a protected word means the thing.
+UNPROTECTED_PAIRS = (
+    (
+        _words("age"),
+        _words(
+            """
+            account accounts acct car cars vehicle vehicles house home building property company
+            firm business device phone card policy contract loan credit debt file invoice order
+            machine equipment system oldest newest record history
+            """
+        ),
+    ),
+    (_words("race"), _words("time times distance track event result results car start finish")),
+    (
+        _words("foreign"),
+        _words("exchange currency transaction transactions trade key payment payments account"),
+    ),
+    (_words("black white"), _words("list listed box paper label collar space")),
+    (_words("birth"), _words("certificate weight")),
 )
 # Categories without a place in an order, unless a scale has the word.
 _VAGUE_IN_ORDERS = frozenset(
@@ -106,6 +132,34 @@ _VAGUE_IN_ORDERS = frozenset(
         *("refused", "not applicable", "prefer not to say", "don't know", "dont know"),
     )
 )
+
+
+def is_protected(name: str) -> bool:
+    """Say whether a column's name reads as what the law of many countries forbids to decide by.
+
+    Parameters
+    ----------
+    name : str
+        Name of the column.
+
+    Returns
+    -------
+    bool
+
+    Examples
+    --------
+    >>> [is_protected(name) for name in ("skin_tone", "skin_thickness", "age", "account_age")]
+    [True, False, True, False]
+    """
+    words = set(words_of(name))
+    for first, second in PROTECTED_PAIRS:
+        if words & first and words & second:
+            return True
+    protected = words & PROTECTED
+    for word, things in UNPROTECTED_PAIRS:
+        if words & things:
+            protected -= word
+    return bool(protected)
 
 
 @dataclass(frozen=True)

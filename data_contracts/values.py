@@ -190,7 +190,7 @@ def _read_text(values: pa.ChunkedArray, name: str) -> Values:
     vague = []
     core = []
     for text in texts:
-        if text.lower() in _SPELLINGS or text == "None":
+        if text.lower() in _SPELLINGS:
             blank.append(text)
         elif text.lower() in _VAGUE:
             vague.append(text)
@@ -201,7 +201,7 @@ def _read_text(values: pa.ChunkedArray, name: str) -> Values:
         if typed is not None:
             return typed
     missing = tuple(sorted(blank))
-    # "none" and "None" may be answers; where nothing else is left, all is missing
+    # "none" and "None" are answers among words; where nothing else is left, all is missing
     if not missing or len(missing) == len(texts):
         return Values(name, "string", values)
     return Values(name, "string", arrow.without_spellings(values, missing), missing)

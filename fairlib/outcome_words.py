@@ -142,6 +142,7 @@ NEGATIONS = {
 _ENGLISH_YES = ("1", "true", "yes", "y", "t", "positive")
 AFFIRMATIONS = {*_ENGLISH_YES, "ja", "j", "oui", "o", "sí", "si", "sim", "tak"}
 DENIALS = {"0", "false", "no", "n", "f", "nein", "non", "não", "nao", "nie", "negative"}
+ENGLISH_ANSWERS = {*_ENGLISH_YES, "0", "false", "no", "n", "f", "negative"}
 
 PARTICIPLES = ("ed", "hired", "paid", "chosen", "taken", "sold", "given", "won", "sent", "let")
 """Endings of words that follow "are": approved, hired."""
@@ -258,14 +259,19 @@ def decision_words(column: str, value: str) -> str:
     ('rejected', 'not rejected')
     >>> decision_words("gets_benefit", "N"), decision_words("credit", "bad")
     ('gets benefit: no', 'bad')
+    >>> decision_words("Dispo gekündigt", "nein")
+    'Dispo gekündigt: nein'
     """
     word = value.strip().lower()
     spoken = column.replace("_", " ").strip()
+    if word not in AFFIRMATIONS and word not in DENIALS:
+        return value
+    if word not in ENGLISH_ANSWERS:
+        # a word of another language stays as it is, next to a column of that language
+        return f"{spoken}: {value.strip()}"
     if word in AFFIRMATIONS:
         return spoken if is_participle(spoken) else f"{spoken}: yes"
-    if word in DENIALS:
-        return f"not {spoken}" if is_participle(spoken) else f"{spoken}: no"
-    return value
+    return f"not {spoken}" if is_participle(spoken) else f"{spoken}: no"
 
 
 def tone_of(text: str) -> int:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 
-from evenhand.fairlib.arrays import Bool, Int, Int8
+from evenhand.fairlib.arrays import Bool, Int, Int8, Str
 from evenhand.fairlib.execution import derive_seed, generator
 
 # Of more rows scikit-learn's split takes 76 bytes each, and ours 12.
@@ -124,6 +126,53 @@ def drawn_rows(n: int, strata: Int | Int8 | None, share: float, seed: int) -> Bo
     _, second = train_test_split(np.arange(n), test_size=share, stratify=strata, random_state=seed)
     is_second[second] = True
     return is_second
+
+
+def with_every_group(second: Bool, groups: Mapping[str, Str], seed: int) -> Bool:
+    """Move single rows of a split, so that each part has a row of every group of two rows or more.
+
+    A split that is stratified by the label alone can leave all rows of a small group in one part.
+    Nothing changes where no part lacks a group.
+
+    Parameters
+    ----------
+    second : ndarray of bool, shape (n,)
+        Whether each row is in the second part.
+    groups : mapping of str to ndarray of str, shape (n,)
+        By attribute the group of each row.
+    seed : int
+        Seed of the choice among the rows of a group.
+
+    Returns
+    -------
+    ndarray of bool, shape (n,)
+        A part may still lack a group where no row can move without taking the last one of another
+        group.
+
+    Examples
+    --------
+    >>> second = np.array([False, False, False, True])
+    >>> with_every_group(second, {"sex": np.array(["m", "d", "d", "m"])}, seed=0).sum()
+    2
+    """
+    moved = second.copy()
+    random = generator(seed, "groups of a split")
+    for values in groups.values():
+        everybody = set(values.tolist())
+        for part in (False, True):
+            absent = everybody - set(values[moved == part].tolist())
+            for group in sorted(absent):
+                for row in random.permutation(np.flatnonzero(values == group)):
+                    if _can_move(row, moved, groups):
+                        moved[row] = part
+                        break
+    return moved
+
+
+def _can_move(row: int, second: Bool, groups: Mapping[str, Str]) -> bool:
+    """Whether the part that a row is in keeps another row of each of the row's groups."""
+    same_part = second == second[row]
+    return all(np.sum(same_part & (values == values[row])) > 1 for values in groups.values())
 
 
 def hold_out(

@@ -28,6 +28,11 @@ from evenhand.tasks.written_input import (
 
 SETTINGS = {"draws": 1000, "level": 0.95, "min_cell": 5, "intersections": True}
 
+MAY_HAVE_BEEN_TRAINED = (
+    "an audit does not compare these rows with the model's training rows, on which figures are too "
+    "good; `evenhand evaluate` does"
+)
+
 
 @dataclass(frozen=True)
 class AuditPlan:
@@ -41,7 +46,7 @@ class AuditPlan:
     favourable: str | None
     sensitive: tuple[str, ...]
     features: tuple[str, ...]
-    threshold: float | str
+    threshold: float | str | None  # None: a model's own, else a half
     gates: dict[str, Any]
     limits: tuple[Gate, ...]
     weight: str | None = None
@@ -84,7 +89,7 @@ class AuditOptions:
     positive: str | None = None
     favourable: str | None = None
     features: Sequence[str] | None = None
-    threshold: str = "0.5"
+    threshold: str | None = None
     control: Sequence[str] | None = None
     weight: str | None = None
     person: str | None = None
@@ -154,8 +159,10 @@ def _check_roles(options: AuditOptions, groups: Sequence[str], features: Sequenc
         )
 
 
-def _parse_threshold(text: str) -> float | str:
-    """Parse a threshold: a number from 0 to 1, or ``median``."""
+def _parse_threshold(text: str | None) -> float | str | None:
+    """Parse a threshold: a number from 0 to 1, or ``median``; None if none is stated."""
+    if text is None:
+        return None
     threshold = as_number(parse_yaml(text, "--threshold"))
     if threshold == "median":
         return "median"
@@ -249,6 +256,9 @@ def execute(plan: AuditPlan, store: Store, run_id: str, engine: Engine) -> Verdi
         verdict.findings = documents["audit"]["verdict"]
         verdict.notes += spelling_notes
         verdict.notes += reading_notes(steps)
+        if facts.get("own_decisions"):
+            verdict.notes.append(facts["own_decisions"])
+            verdict.notes.append(MAY_HAVE_BEEN_TRAINED)
         if facts["outcome"] is not None:
             verdict.notes.append(_favourable_note(facts["outcome"]))
         data: dict[str, Any] = {

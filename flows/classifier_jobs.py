@@ -27,6 +27,8 @@ from evenhand.tasks.written_input import nearest
 
 # Verdicts of a learned metric on columns that are mapped to one group.
 ADAPTED_VERDICTS = ("shift", "scale", "quantiles", "steps", "levels")
+# What the step of the controls writes about them.
+CONTROL_FACTS = ("simple_mitigations", "plain_settings")
 # Share of the label's signal from which on a run says that a metric takes much of it.
 MUCH_SIGNAL = 0.25
 
@@ -542,7 +544,7 @@ def _evaluate(
         "test": steps.output("preprocess", "test"),
         "majority": steps.output("controls", "majority"),
     }
-    for control in (PLAIN, BLIND, *SIMPLE_MITIGATIONS, "simple_mitigations"):
+    for control in (PLAIN, BLIND, *SIMPLE_MITIGATIONS, *CONTROL_FACTS):
         if steps.has_output("controls", control):
             inputs[control] = steps.output("controls", control)
     if certificate is not None or reports_leak(resolved) or job.evaluate.adapted:

@@ -493,10 +493,10 @@ def audit(
         "--features",
         "Column in which comparable people are alike; with these there is a certificate.",
     ),
-    threshold: str = option(
+    threshold: str | None = option(
         "--threshold",
-        "Probability from which on the positive label is predicted, or median.",
-        "0.5",
+        "Probability from which on the positive label is predicted, or median. "
+        "[default: as the model decides, else 0.5]",
     ),
     control: list[str] | None = option(
         "--control", "Column within whose values groups are compared too; may be repeated."

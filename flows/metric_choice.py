@@ -9,7 +9,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 
 from evenhand.data_contracts.arrow import group_labels
@@ -17,7 +16,7 @@ from evenhand.data_contracts.model import Contract
 from evenhand.fairlib.distances.attribute_leak import MOST_ROWS, AttributeLeak, attribute_leak
 from evenhand.fairlib.distances.group_readers import LEAST_TRAINING
 from evenhand.fairlib.distances.metric_evidence import is_clear
-from evenhand.fairlib.evaluation.group_selection import MISSING_GROUPS
+from evenhand.fairlib.evaluation.group_selection import MISSING
 from evenhand.fairlib.execution import generator, sample_rows
 from evenhand.fairlib.methods.registry import MethodSpec
 from evenhand.fairlib.preprocessing.encoder import TableEncoder
@@ -130,7 +129,7 @@ def proxy_evidence(table: pa.Table, contract: Contract) -> list[AttributeEvidenc
     for name, labels in groups.items():
         columns = [item for item in single[name] if item.auc >= NAMED_AUC]
         columns.sort(key=lambda item: (-item.auc, item.name))
-        present = ~np.isin(labels.astype(str), MISSING_GROUPS)
+        present = labels != MISSING
         leak = attribute_leak(X[present], labels[present])
         evidence.append(AttributeEvidence(name, leak, columns, int(present.sum())))
     return evidence
@@ -212,7 +211,7 @@ def _small_group(groups: Mapping[str, Mapping[str, int]]) -> str | None:
     least = math.ceil(LEAST_TRAINING / TRAINING_SHARE)
     for attribute, sizes in groups.items():
         for name, rows in sizes.items():
-            if name not in MISSING_GROUPS and rows < least:
+            if name != MISSING and rows < least:
                 return (
                     f"the group {name} of {attribute} has {rows} rows, and a learned fair metric "
                     f"needs {least}: the default one is used, which leaves most proxy features in; "

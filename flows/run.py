@@ -609,7 +609,7 @@ def _card_fields(card: Mapping[str, Any]) -> dict[str, Any]:
     try:
         for name, entry in card["metrics"].items():
             fields["metrics"][name] = {end: entry.get(end) for end in ("value", "low", "high")}
-        for key in ("parameters", "data_fingerprint", "method", "seed"):
+        for key in ("parameters", "data_fingerprint", "method", "seed", "favoured"):
             fields[key] = card.get(key)
         fields["contract_version"] = card["contract"]["version"]
     except (AttributeError, KeyError, TypeError):

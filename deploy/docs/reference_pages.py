@@ -400,7 +400,11 @@ weekday. Default: `standard` for numbers and dates, else `onehot`.
 
 # Meaning of each of our `customProperties`.
 PROPERTIES = {
-    "role": "`label`, `sensitive`, `feature`, `id` or `ignore`; every column has one, and one is the label.",
+    "role": (
+        "`label`, `sensitive`, `feature`, `id` or `ignore`; every column has one, and one is the "
+        "label. There is no role for sampling weights: a run trains, decides and measures by rows, "
+        "and says so on its page; `evenhand audit --weight` measures predictions with weights."
+    ),
     "use": "`feature`: a sensitive column that is a model input too.",
     "positive": (
         "The label's value that becomes 1, none of a label of numbers with `atLeast` or of more "

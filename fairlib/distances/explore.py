@@ -14,6 +14,7 @@ from sklearn.exceptions import ConvergenceWarning
 from evenhand.fairlib.arrays import Float, Index
 from evenhand.fairlib.distances.metric_base import Metric, check_source, group_codes
 from evenhand.fairlib.execution import sample_rows
+from evenhand.fairlib.row_order import check_row_order
 
 # Eigenvalues below this share of the largest one are 0 up to the accuracy of the search.
 NEGLIGIBLE = 1e-6
@@ -197,6 +198,7 @@ class EXPLORE(Metric):
         from evenhand.fairlib.preprocessing.counterfactuals import check_copies
 
         self._check_parameters()
+        check_row_order(X=X, groups=groups, counterfactuals=counterfactuals)
         data = self._fit_rows(X)
         if (comparable is None) != (incomparable is None):
             missing_kind = "comparable" if comparable is None else "incomparable"

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from evenhand.fairlib.arrays import Float, Index
 from evenhand.fairlib.distances.metric_base import Metric, check_source, group_codes
+from evenhand.fairlib.row_order import check_row_order
 
 Blocks = Callable[[], Iterator[Float]]
 
@@ -96,6 +97,7 @@ class FACE(Metric):
         from evenhand.fairlib.preprocessing.counterfactuals import check_copies
 
         self._check_parameters()
+        check_row_order(X=X, groups=groups, counterfactuals=counterfactuals)
         data = self._fit_rows(X)
         check_source("FACE", groups=groups, counterfactuals=counterfactuals)
         if groups is not None:

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 
 from evenhand.fairlib.arrays import Float, Index
 from evenhand.fairlib.distances.adaptation import LEAST_GROUP, Adaptation, is_binary, levels_of
-from evenhand.fairlib.evaluation.group_selection import MISSING_GROUPS
+from evenhand.fairlib.evaluation.group_selection import MISSING, group_texts
 
 # Least training rows of a group: each half of the rows from which evidence is taken needs enough.
 LEAST_TRAINING = 2 * LEAST_GROUP + 10
@@ -121,7 +121,7 @@ class Stage:
                     f"sensitive_features lacks {name!r}, by which the counterparts were learned."
                 )
             places = {group: number for number, group in enumerate(groups)}
-            texts = np.asarray(attributes[name]).astype(str).tolist()
+            texts = group_texts(attributes[name]).tolist()
             codes.append(np.array([places.get(text, -1) for text in texts], dtype=np.int64))
         return combined_codes(codes, [len(groups) for groups in self.groups])
 
@@ -199,12 +199,12 @@ def group_codes_of(
     ValueError
         If there is one group, or a group has fewer than `least` rows.
     """
-    texts = np.asarray(values).astype(str)
+    texts = group_texts(values)
     groups, codes, counts = np.unique(texts, return_inverse=True, return_counts=True)
     names: list[str] = []
     numbers = np.full(len(groups), -1)
     for number, group in enumerate(groups.tolist()):
-        if group in MISSING_GROUPS:  # they have no counterparts
+        if group == MISSING:  # they have no counterparts
             continue
         if counts[number] < least:
             raise ValueError(

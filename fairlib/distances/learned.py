@@ -35,6 +35,7 @@ from evenhand.fairlib.distances.metric_evidence import (
 from evenhand.fairlib.distances.number_fits import LEAST_PER_KNOT
 from evenhand.fairlib.execution import generator, sample_rows
 from evenhand.fairlib.preprocessing.input_tables import positions_of, with_columns_of
+from evenhand.fairlib.row_order import check_row_order
 
 ADAPTATION_FILE = "adaptation.json"
 # Rows from which the evidence is taken at most.
@@ -140,6 +141,7 @@ class LearnedMetric(Metric):
             outside X; nothing that is left.
         """
         self._check_parameters()
+        check_row_order(X=X, y=y)
         data = self._fit_rows(X)
         attributes = sensitive_columns(with_columns_of(X, sensitive_features))
         if not attributes:
@@ -365,6 +367,7 @@ class LearnedMetric(Metric):
             rows = self._readable_rows(X)
             codes = [stage.read(rows) for stage in self.stages_]
         else:
+            check_row_order(X=X, sensitive_features=sensitive_features)
             rows = np.array(self._checked(np.asarray(self._rows_of(X), dtype=np.float64)))
             attributes = sensitive_columns(sensitive_features)
             codes = [stage.codes_of(attributes) for stage in self.stages_]

@@ -19,11 +19,8 @@ from evenhand.fairlib.arrays import Bool, Int
 from evenhand.fairlib.evaluation.bootstrap import atoms_of, distinct_rows
 from evenhand.fairlib.evaluation.group_selection import JOINT, MISSING
 from evenhand.fairlib.evaluation.outcomes import PAIR_SEPARATOR
+from evenhand.fairlib.row_order import OTHER_ORDER, is_reordered
 
-OTHER_ORDER = (
-    "{name}: its index has the labels of {first}'s index in another order; bring the rows into one "
-    "order, such as {name}.loc[{first}.index], or pass {name}.to_numpy() if they already are"
-)
 OTHER_LABELS = (
     "{name}: its index has other labels than that of {first}; pass {name}.to_numpy() if the rows "
     "are in the same order"
@@ -135,8 +132,7 @@ class RowChecker:
         """Refuse an index that differs, unless one of both merely counts the rows."""
         assert self._index is not None
         labels = {"name": name, "first": self._index_name}
-        same_labels = len(index.difference(self._index)) == 0
-        if same_labels and len(self._index.difference(index)) == 0:
+        if is_reordered(index, self._index):
             raise ValueError(OTHER_ORDER.format(**labels))
         if not (_counts_rows(index) or _counts_rows(self._index)):
             raise ValueError(OTHER_LABELS.format(**labels))

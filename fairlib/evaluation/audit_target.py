@@ -90,6 +90,9 @@ def read_target(
     for name, column in columns.items():
         _check_present(name, column)
     title = _title(y_true, predictions)
+    label_names = dict((value_names or {}).get(title, {}))
+    if columns and all(pd.api.types.is_bool_dtype(column) for column in columns.values()):
+        label_names = {0: "false", 1: "true"} | label_names
     columns = {name: _plain(column) for name, column in columns.items()}
     if _are_probabilities(columns, scores):
         # probabilities in the place of predictions
@@ -114,7 +117,7 @@ def read_target(
         predictions,
         scores,
         values,
-        (title, (value_names or {}).get(title, {})),
+        (title, label_names),
         (positive, favourable),
         threshold,
     )

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from evenhand.fairlib.arrays import Bool, Int
 from evenhand.fairlib.catalogue import is_intersection
@@ -17,10 +18,6 @@ NAMED = 20
 
 MISSING = "missing"
 """Group of the rows without a value of the attribute. It is shown, and is no group of a comparison.
-"""
-
-MISSING_GROUPS = ("", "nan", "None", MISSING, "(missing)")
-"""Names under which people without a value of the attribute stand in labels, frames and matrices.
 """
 
 JOINT = " & "
@@ -36,6 +33,36 @@ KINDS: dict[Needs, str] = {
     "positives": "group and favourable label",
     "cells": "group and label",
 }
+
+
+def group_texts(values: ArrayLike) -> NDArray[Any]:
+    """Give groups as text; a missing value (None, NaN, NaT) is the group ``missing``.
+
+    A group that a table names ``None`` or ``nan`` in words stays a group.
+
+    Parameters
+    ----------
+    values : array-like, shape (n,)
+        Groups.
+
+    Returns
+    -------
+    ndarray of str, shape (n,)
+
+    Examples
+    --------
+    >>> group_texts(["None", None, "f"]).tolist()
+    ['None', 'missing', 'f']
+    """
+    column = np.asarray(values)
+    if column.dtype.kind in "USbiu":
+        return column.astype(str)
+    # imported lazily: text cannot be missing
+    from pandas import isna
+
+    texts = column.astype(str).astype(object)
+    texts[isna(column)] = MISSING
+    return texts.astype(str)
 
 
 @dataclass(frozen=True)
@@ -180,7 +207,7 @@ def left_out_text(groups: Sequence[Mapping[str, Any]], unit: str = "rows") -> st
         if group["n"] == 1:
             size = "1 person" if unit == "people" else "1 row"
         if group["reason"] == "too_few" and group["fewest"] < group["n"]:
-            size += f", {group['fewest']:,} of a label"
+            size += f", {group['fewest']:,} of one label"
         texts.append(f"{group['group']} ({size})")
     return ", ".join(texts)
 
@@ -213,7 +240,7 @@ def left_out_notes(evaluation: Mapping[str, Any]) -> list[str]:
         if always:
             parts.append(f"no comparison of groups includes {left_out_text(always, unit)}")
         if sometimes:
-            parts.append(f"those of error rates lack {left_out_text(sometimes, unit)}")
+            parts.append(f"comparisons of error rates leave out {left_out_text(sometimes, unit)}")
         if parts:
             notes.append(f"by {attribute}, {'; '.join(parts)}")
     return notes

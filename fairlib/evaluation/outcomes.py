@@ -19,6 +19,7 @@ from evenhand.fairlib.evaluation.closed_intervals import (
     rate_interval,
 )
 from evenhand.fairlib.evaluation.group_selection import MISSING, is_missing
+from evenhand.fairlib.row_order import check_row_order
 
 PAIR_SEPARATOR = "&"
 # A number, or a range of numbers as contracts name it: <25, 25-39, 0.5 to <1.5, >=60.
@@ -59,6 +60,14 @@ class Outcomes:
 
     def __post_init__(self) -> None:
         """Validate, and bring every column to its one type."""
+        check_row_order(
+            y_true=self.y_true,
+            y_pred=self.y_pred,
+            score=self.score,
+            sensitive=self.sensitive,
+            consistent=self.consistent,
+            people=self.people,
+        )
         y_true = _codes("y_true", self.y_true, len(self.classes))
         n = len(y_true)
         if n == 0:

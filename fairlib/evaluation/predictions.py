@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
@@ -20,6 +21,7 @@ from evenhand.fairlib.evaluation.probabilities import OVERALL, reliability
 from evenhand.fairlib.evaluation.transport_adversary import audit_losses
 from evenhand.fairlib.execution import Progress, generator, sample_rows
 from evenhand.fairlib.numerics import log_losses
+from evenhand.fairlib.row_order import check_row_order
 
 if TYPE_CHECKING:
     import altair as alt
@@ -129,7 +131,7 @@ class PredictionAudit:
 
 def audit_predictions(
     prediction: ArrayLike | Predictor,
-    sensitive: Mapping[str, ArrayLike] | pd.DataFrame | pa.Table,
+    sensitive_features: Mapping[str, ArrayLike] | pd.DataFrame | pa.Table | None = None,
     label: ArrayLike | None = None,
     *,
     features: pd.DataFrame | None = None,
@@ -146,6 +148,7 @@ def audit_predictions(
     min_cell: int = 5,
     seed: int = 0,
     callback: Progress | None = None,
+    sensitive: Mapping[str, ArrayLike] | pd.DataFrame | pa.Table | None = None,
 ) -> PredictionAudit:
     """Measure predictions: performance, calibration, differences between groups, impact ratios,
     intervals.
@@ -156,7 +159,7 @@ def audit_predictions(
         Probabilities of the positive label in [0, 1], or decisions (0 and 1 alone, or booleans). A
         callable gets `features` and gives them; it is also asked about copies of everybody with
         another value of a sensitive column.
-    sensitive : mapping, DataFrame or Arrow table
+    sensitive_features : mapping, DataFrame or Arrow table
         Columns of shape (n,) by attribute; their values are the groups. Missing ones are shown as
         ``missing``, which is no group of a gap or ratio.
     label : array-like, shape (n,), optional
@@ -188,6 +191,11 @@ def audit_predictions(
         Whether to measure the intersection of every pair of attributes too.
     draws, level, min_cell, seed, callback
         As in :func:`evenhand.fairlib.evaluation.evaluate.evaluate`.
+    sensitive : mapping, DataFrame or Arrow table, optional
+        Earlier name of `sensitive_features`.
+
+        .. deprecated:: 0.2
+            Use `sensitive_features`.
 
     Returns
     -------
@@ -197,9 +205,9 @@ def audit_predictions(
     Raises
     ------
     ValueError
-        If lengths differ, a prediction is missing or outside [0, 1], the labels have more than two
-        values or lack the positive one, there is no sensitive column, or a callable has no
-        features.
+        If lengths or the orders of indexes differ, a prediction is missing or outside [0, 1], the
+        labels have more than two values or lack the positive one, there is no sensitive column, or
+        a callable has no features.
 
     Examples
     --------
@@ -208,10 +216,21 @@ def audit_predictions(
     >>> audit.evaluation.metrics["demographic_parity_difference.sex"].value
     0.8
     """
-    groups = {str(name): _groups(column) for name, column in sensitive_columns(sensitive).items()}
+    if sensitive is not None:
+        sensitive_features = _renamed(sensitive, sensitive_features)
+    check_row_order(
+        prediction=prediction,
+        sensitive_features=sensitive_features,
+        label=label,
+        features=features,
+        sample_weight=sample_weight,
+        people=people,
+    )
+    columns = sensitive_columns(sensitive_features)
+    groups = {str(name): _groups(column) for name, column in columns.items()}
     if not groups:
         raise ValueError(
-            "sensitive: got no column, expected at least one; name whose groups to compare"
+            "sensitive_features: got no column, expected at least one; name whose groups to compare"
         )
     model: Any = prediction if callable(prediction) else None
     if model is not None and features is None:
@@ -266,6 +285,21 @@ def audit_predictions(
         histograms = score_histograms(outcomes, min_cell=min_cell)
     audited = replace(evaluation, metrics=metrics, settings=settings, groups=compared)
     return PredictionAudit(audited, histograms, curves)
+
+
+def _renamed(sensitive: Any, sensitive_features: Any) -> Any:
+    """The sensitive features that were given by their earlier name, with a warning."""
+    if sensitive_features is not None:
+        raise ValueError(
+            "sensitive: it is the earlier name of sensitive_features; give one of the two"
+        )
+    warnings.warn(
+        "audit_predictions(sensitive=...) is deprecated and will be removed in the next minor "
+        "version: use sensitive_features.",
+        DeprecationWarning,
+        stacklevel=3,
+    )
+    return sensitive
 
 
 def decisions_of(values: ArrayLike, threshold: float | Literal["median"] = 0.5) -> Int:

@@ -19,6 +19,7 @@ from evenhand.fairlib.evaluation.closed_intervals import bounded_mean_interval
 from evenhand.fairlib.evaluation.evaluate import check_settings
 from evenhand.fairlib.execution import Progress, generator, shifted
 from evenhand.fairlib.numerics import MAX_LOG_LOSS, log_losses, logistic_losses
+from evenhand.fairlib.row_order import check_row_order
 from evenhand.fairlib.transport.dual import DualSolver, envelope_moves
 from evenhand.fairlib.transport.problem import TransportPlan, TransportProblem
 from evenhand.fairlib.transport.search import Envelopes
@@ -150,6 +151,7 @@ def transport_audit(
     >>> result.spent <= 1.0 + 1e-9
     True
     """
+    check_row_order(X=X, y=y)
     probabilities = np.asarray(model.predict_proba(X), dtype=np.float64)
     if not np.isfinite(probabilities).all():
         raise ValueError("model gives probabilities that are not finite.")

@@ -31,10 +31,10 @@ from evenhand.fairlib.parameters import ParameterChecks, check_sample_weight
 from evenhand.fairlib.preprocessing.input_tables import (
     InputTable,
     TakesTables,
-    check_row_order,
     positions_of,
     read_encoder,
 )
+from evenhand.fairlib.row_order import check_row_order
 from evenhand.fairlib.tuning.space import Space
 
 logger = logging.getLogger(__name__)
@@ -191,7 +191,7 @@ class Method(  # type: ignore[misc]
         """
         if self._fitted_part is not None:
             self.__dict__.pop(self._fitted_part, None)
-        check_row_order(X, y=y, sample_weight=sample_weight)
+        check_row_order(X=X, y=y, sample_weight=sample_weight)
         rows, codes = self._check_training(X, y)
         self._check_parameters()
         logger.info(

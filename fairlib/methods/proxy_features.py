@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from evenhand.fairlib.arrays import Bool, Float, Float32, Int
 from evenhand.fairlib.distances.attribute_leak import TREES, TWO_SIDED, attribute_leak, auc_error
-from evenhand.fairlib.evaluation.group_selection import MISSING_GROUPS
+from evenhand.fairlib.evaluation.group_selection import MISSING, group_texts
 from evenhand.fairlib.execution import generator, sample_rows
 from evenhand.fairlib.methods.row_groups import fold_of_rows, joint_cells
 from evenhand.fairlib.preprocessing.leaks import binned, told_groups
@@ -107,7 +107,7 @@ def columns_to_leave_out(
     read = sample_rows(len(codes), MOST_ROWS, generator(seed, "proxy-features"))
     X = np.asarray(X[read], dtype=np.float32)
     codes = codes[read]
-    attributes = {name: np.asarray(values)[read].astype(str) for name, values in groups.items()}
+    attributes = {name: group_texts(np.asarray(values)[read]) for name, values in groups.items()}
     if people is not None:
         people = people[read]
     aucs = _aucs(X, inputs, attributes, seed)
@@ -162,7 +162,7 @@ def _is_category(values: Float32) -> bool:
 def _auc_of_vector(values: Float32, attributes: Mapping[str, NDArray[Any]], seed: int) -> float:
     aucs = [0.5]
     for groups in attributes.values():
-        is_known = ~np.isin(groups.astype(str), MISSING_GROUPS)
+        is_known = groups != MISSING
         sizes = np.unique(groups[is_known], return_counts=True)[1]
         if (sizes >= LEAST_ROWS).sum() >= 2:
             leak = attribute_leak(

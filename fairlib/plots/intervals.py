@@ -28,13 +28,13 @@ NARROW_ROW = 54
 BASELINE_OFFSET = 11
 
 
-def row_axis(found: list[dict[str, Any]], width: int) -> alt.Y:
+def row_axis(records: list[dict[str, Any]], width: int) -> alt.Y:
     """A row for each record's ``label``, in their order; on a narrow page :func:`row_names` stand
     above.
 
     Parameters
     ----------
-    found : list of dict
+    records : list of dict
         The records.
     width : int
         Width of the page in pixels.
@@ -43,7 +43,7 @@ def row_axis(found: list[dict[str, Any]], width: int) -> alt.Y:
     -------
     altair.Y
     """
-    order = [record["label"] for record in found]
+    order = [record["label"] for record in records]
     axis = None
     if not is_narrow(width):
         # a mark at the left end of the axis must not cover the label
@@ -384,12 +384,12 @@ def _label_angle(names: Sequence[str], step: float, width: int) -> int:
     return -45
 
 
-def auc_panel(found: list[dict[str, Any]], order: list[str], predicts: str) -> Any:
+def auc_panel(records: list[dict[str, Any]], order: list[str], predicts: str) -> Any:
     """Marks of how well each feature alone predicts the outcome and the group.
 
     Parameters
     ----------
-    found : list of dict
+    records : list of dict
         Records with ``name``, ``classifier_auc`` and ``adversary_auc``.
     order : list of str
         Names of the features, in the order of the columns.
@@ -402,7 +402,7 @@ def auc_panel(found: list[dict[str, Any]], order: list[str], predicts: str) -> A
     """
     kinds = {"predicts the outcome": "classifier_auc", predicts: "adversary_auc"}
     points = []
-    for record in found:
+    for record in records:
         for kind, key in kinds.items():
             if record[key] is not None:
                 points.append({"name": record["name"], "kind": kind, "auc": record[key]})

@@ -85,12 +85,12 @@ def scale_of(names: Sequence[str], values: Sequence[Any]) -> alt.Scale:
     return alt.Scale(domain=names, range=[values[i % len(values)] for i in range(len(names))])
 
 
-def distinct(found: Iterable[Mapping[str, Any]], key: str) -> list[Any]:
+def distinct(records: Iterable[Mapping[str, Any]], key: str) -> list[Any]:
     """Values of a field, each once, in the order of the records.
 
     Parameters
     ----------
-    found : iterable of mapping
+    records : iterable of mapping
         The records.
     key : str
         Name of the field.
@@ -99,7 +99,7 @@ def distinct(found: Iterable[Mapping[str, Any]], key: str) -> list[Any]:
     -------
     list
     """
-    return list(dict.fromkeys(record.get(key) for record in found))
+    return list(dict.fromkeys(record.get(key) for record in records))
 
 
 def series(names: Sequence[str], field: str = "series:N", *, least: int = 2) -> dict[str, Any]:

@@ -98,14 +98,14 @@ def tradeoff(
 
 
 def covering(
-    found: Sequence[dict[str, Any]], axis: str, limits: Sequence[float], widening: float
+    records: Sequence[dict[str, Any]], axis: str, limits: Sequence[float], widening: float
 ) -> list[float]:
     """Ends of an axis that cover the values, the limits, and intervals that are not many times as
     wide.
 
     Parameters
     ----------
-    found : sequence of dict
+    records : sequence of dict
         The records.
     axis : {"x", "y"}
     limits : sequence of float
@@ -117,14 +117,14 @@ def covering(
     -------
     list of two floats
     """
-    values = [record[axis] for record in found] + list(limits)
+    values = [record[axis] for record in records] + list(limits)
     low = min(values)
     high = max(values)
     room = math.inf
     if high - low > ROUNDING:
         room = widening * (high - low)
-    lows = [record[f"{axis}_low"] for record in found if record.get(f"{axis}_low") is not None]
-    highs = [record[f"{axis}_high"] for record in found if record.get(f"{axis}_high") is not None]
+    lows = [record[f"{axis}_low"] for record in records if record.get(f"{axis}_low") is not None]
+    highs = [record[f"{axis}_high"] for record in records if record.get(f"{axis}_high") is not None]
     low = max(min([low, *lows]), low - room)
     high = min(max([high, *highs]), high + room)
     margin = 0.05

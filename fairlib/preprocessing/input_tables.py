@@ -18,6 +18,8 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from evenhand.fairlib.row_order import check_row_order
+
 if TYPE_CHECKING:
     import pandas as pd
 
@@ -424,59 +426,6 @@ def positions_of(
     return positions
 
 
-def check_row_order(X: Any, **by_row: Any) -> None:
-    """Refuse columns of pandas whose index has the labels of X's index in another order.
-
-    Rows are matched by position, so these values would be given to other people.
-
-    Parameters
-    ----------
-    X : object
-        Rows; only a table of pandas has an index.
-    **by_row : object
-        By name of the argument a column, a table, a mapping of columns, or anything without an
-        index.
-
-    Raises
-    ------
-    ValueError
-        For an index in another order.
-
-    Examples
-    --------
-    >>> import pandas as pd
-    >>> X = pd.DataFrame({"age": [30, 40]}, index=["ann", "bob"])
-    >>> check_row_order(X, y=pd.Series([1, 0], index=["bob", "ann"]))
-    Traceback (most recent call last):
-    ValueError: y: its index has the labels of X's index in another order; pass y.loc[X.index], or \
-y.to_numpy() if the rows are in one order already
-    """
-    index = _index_of(X)
-    if index is None:
-        return
-    for argument, values in by_row.items():
-        columns = {argument: values}
-        if isinstance(values, Mapping):
-            columns = {f"{argument}[{name!r}]": column for name, column in values.items()}
-        for name, column in columns.items():
-            row_index = _index_of(column)
-            if row_index is None or row_index.equals(index) or len(row_index) != len(index):
-                continue
-            if len(row_index.difference(index)) == 0 and len(index.difference(row_index)) == 0:
-                raise ValueError(
-                    f"{name}: its index has the labels of X's index in another order; pass "
-                    f"{name}.loc[X.index], or {name}.to_numpy() if the rows are in one order "
-                    "already"
-                )
-
-
-def _index_of(values: Any) -> Any:
-    """The index of a table or column of pandas; None of anything else."""
-    if hasattr(values, "index") and hasattr(values, "iloc"):
-        return values.index
-    return None
-
-
 def with_columns_of(X: Any, sensitive_features: Any) -> Any:
     """Replace names of columns of X by their values.
 
@@ -505,7 +454,7 @@ def with_columns_of(X: Any, sensitive_features: Any) -> Any:
     >>> with_columns_of(table, "sex")["sex"].tolist()
     ['f', 'm', 'f']
     """
-    check_row_order(X, sensitive_features=sensitive_features)
+    check_row_order(X=X, sensitive_features=sensitive_features)
     names = sensitive_features
     if isinstance(names, str):
         names = [names]

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evenhand.fairlib.arrays import Bool, Float, Int, Str
-from evenhand.fairlib.evaluation.group_selection import MISSING_GROUPS
+from evenhand.fairlib.evaluation.group_selection import MISSING
 from evenhand.fairlib.evaluation.metrics import auc
 from evenhand.fairlib.execution import generator, sample_rows
 from evenhand.fairlib.preprocessing.combinations import (
@@ -553,7 +553,7 @@ def told_groups(
     """
     best_groups: dict[str, list[StandIn]] = {}
     for attribute, values in groups.items():
-        is_known = ~np.isin(values, MISSING_GROUPS)
+        is_known = np.asarray(values != MISSING)
         members = _large_groups(values[is_known], least)
         folds = _folds(int(is_known.sum()))
         best_groups[attribute] = []

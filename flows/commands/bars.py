@@ -11,6 +11,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from evenhand.flows.commands.terminal import WITHOUT_ESTIMATE
+
 DELAY_S = 2.0
 
 
@@ -26,7 +28,7 @@ class Bars:
             progress.BarColumn(),
             _Count(),
             progress.TimeElapsedColumn(),
-            progress.TimeRemainingColumn(),
+            _TimeLeft(),
             console=console or Console(stderr=True),
             transient=True,
             redirect_stdout=False,  # else rich would print our stdout to its console
@@ -74,6 +76,16 @@ class _SlowSteps(progress.Progress):
         return super().make_tasks_table(
             [task for task in tasks if (task.elapsed or 0.0) >= DELAY_S]
         )
+
+
+class _TimeLeft(progress.TimeRemainingColumn):
+    """The time left, of steps whose counts tell when they end."""
+
+    def render(self, task: progress.Task) -> Text:
+        """Return the text of one row."""
+        if task.description in WITHOUT_ESTIMATE:
+            return Text("")
+        return super().render(task)
 
 
 class _Count(progress.ProgressColumn):

@@ -28,7 +28,7 @@ from evenhand.data_contracts.inference import (
     in_words,
     infer_contract,
 )
-from evenhand.data_contracts.roles import PROTECTED, words_of
+from evenhand.data_contracts.roles import is_protected
 from evenhand.data_contracts.spellings import find_spellings, joined
 from evenhand.data_contracts.values import sample_rows
 from evenhand.fairlib.escaping import terminal_text
@@ -394,7 +394,7 @@ def _warnings(
             warnings.append(f"proxy features of {attribute}, {KEPT}: {_first(proxies)}")
     protected = []
     for column in contract.features:
-        if column.role == "feature" and not PROTECTED.isdisjoint(words_of(column.name)):
+        if column.role == "feature" and is_protected(column.name):
             protected.append(column.name)
     if protected:
         warnings.append(
@@ -432,6 +432,11 @@ def _parsing_warnings(contract: Contract) -> list[str]:
         if "lies far from all others" in column.description:
             sentence = column.description.partition("values. ")[2].rstrip(".")
             warnings.append(f"column {column.name}: {sentence}")
+        if "None" in (column.allowed or ()):
+            warnings.append(
+                f"'None' is a value of {column.name} like any other: list it under missing in the "
+                "contract if it means that nothing is known"
+            )
     if missing:
         warnings.append(f"read as missing: {'; '.join(missing)}")
     if too_wide:
@@ -448,14 +453,15 @@ def _small_groups_warning(attribute: str, sizes: Mapping[str, int]) -> list[str]
     if not small:
         return []
     subject = f"the group {small[0]} of {attribute} has"
-    figures = "its figures"
+    figures = "its figures are uncertain, or left out of comparisons"
     if len(small) > 1:
         subject = f"the groups {_first(small)} of {attribute} have"
-        figures = "their figures"
-    return [
-        f"{subject} fewer than {SMALL_GROUP} rows: {figures} will be uncertain, or a run will "
-        "refuse them"
-    ]
+        figures = "their figures are uncertain, or left out of comparisons"
+    text = f"{subject} fewer than {SMALL_GROUP} rows: {figures}"
+    single = [f"“{name}”" for name, count in sizes.items() if count == 1]
+    if single:
+        text += f"; {_first(single)} has one row, which a run refuses: join it with another group"
+    return [text]
 
 
 def _first(names: Sequence[str]) -> str:

@@ -137,13 +137,13 @@ def compared_with(outcomes: Outcomes, control: Outcomes, settings: Mapping[str, 
     return differences, {name: metric.value for name, metric in plain.items()}
 
 
-def compared_with_itself(found: Evaluation) -> Against:
+def compared_with_itself(evaluation: Evaluation) -> Against:
     """Compare a model with a control that is the model: 0 for whatever could be measured."""
     differences = {}
-    for name, metric in found.metrics.items():
+    for name, metric in evaluation.metrics.items():
         bound = None if metric.low is None else 0.0
         differences[name] = vars(metric if metric.value is None else MetricValue(0.0, bound, bound))
-    return differences, {name: metric.value for name, metric in found.metrics.items()}
+    return differences, {name: metric.value for name, metric in evaluation.metrics.items()}
 
 
 def comparisons(content: Mapping[str, Any]) -> dict[str, Comparison]:

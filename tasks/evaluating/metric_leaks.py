@@ -15,7 +15,7 @@ from evenhand.fairlib.distances.learned import LearnedMetric
 from evenhand.fairlib.distances.metric_base import Metric
 from evenhand.fairlib.distances.metric_evidence import without_explained
 from evenhand.fairlib.evaluation.evaluate import MetricValue
-from evenhand.fairlib.evaluation.group_selection import MISSING_GROUPS
+from evenhand.fairlib.evaluation.group_selection import MISSING
 from evenhand.fairlib.methods.decided import DecidedModel
 from evenhand.fairlib.numerics import wilson_interval
 from evenhand.tasks.evaluating.decisions import CopyMaker, Decisions, groups_argument
@@ -144,7 +144,7 @@ def consistency_of(same: Bool, level: float) -> dict[str, MetricValue]:
 
 def _leak(rows: Float, groups: Any, predictors: tuple[Predictor, ...]) -> MetricValue:
     names, codes, counts = np.unique(groups, return_inverse=True, return_counts=True)
-    is_group = ~np.isin(names, MISSING_GROUPS)
+    is_group = names != MISSING
     large = np.flatnonzero(is_group & (counts >= LEAST_ROWS))
     if len(large) < 2:
         return MetricValue.insufficient(

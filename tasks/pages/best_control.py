@@ -127,7 +127,10 @@ def gain_sentence(controls: Mapping[str, Json], described: str) -> str:
     text += _certificates(controls[best])
     others = [_other_control(name, controls, metrics) for name in names[1:]]
     if others:
-        text += f". Nor does it over {formats.join(others)}"
+        # with their figures they are too long for a list
+        is_long = any("," in other for other in others)
+        listed = "; nor over ".join(others) if is_long else formats.join(others)
+        text += f". Nor does it over {listed}"
     return f"{text}."
 
 

@@ -9,8 +9,8 @@ from typing import Any, TypeVar
 
 from evenhand.fairlib.catalogue import is_intersection, spoken, title
 from evenhand.fairlib.evaluation.group_selection import NAMED, is_missing, left_out_text
-from evenhand.fairlib.evaluation.outcomes import group_rates
 from evenhand.fairlib.methods.registry import METHODS, PROXIES
+from evenhand.tasks.evaluating.favoured_groups import LEAST_DIFFERENCE, named_rates
 from evenhand.tasks.pages import formats
 from evenhand.tasks.pages.label_shares import shares_sentence
 from evenhand.tasks.pages.page_model import Cell, Json
@@ -111,10 +111,10 @@ def estimate_cell(
     )
 
 
-def price_sentence(found: Json, raises: str, would: str) -> str:
+def price_sentence(certificate: Json, raises: str, would: str) -> str:
     """Say by how much more a larger budget of fair distance would change a certificate at most."""
-    budget = found["budget"]
-    price = found["multiplier"]
+    budget = certificate["budget"]
+    price = certificate["multiplier"]
     if price <= 0:
         return f"A larger budget would not {raises} further."
     if budget == 0:
@@ -228,6 +228,10 @@ def treatment(metrics: Json) -> list[str]:
             if "&" not in name:
                 gap, recalls = _of_labels(name, cells)
                 shares = shares_sentence(name, cells)
+                if shares:
+                    # one attribute, named once
+                    recalls = recalls.removeprefix(f"By {spoken(name)}: ")
+                    recalls = recalls[:1].upper() + recalls[1:]
                 findings.append((gap, f"{shares} {recalls}".strip()))
     else:
         # intersections repeat what their parts say, with smaller groups
@@ -266,17 +270,7 @@ def _of_selections(name: str, metrics: Json) -> tuple[float, str]:
     metric = f"demographic_parity_difference.{name}"
     measured = metrics["metrics"].get(metric, {})
     about = f"By {spoken(name)}"
-    rates = group_rates(
-        metrics["counts"][name],
-        settings.get("min_cell", 5),
-        favourable=favourable_label(settings),
-    )
-    groups = []
-    for rate in rates:
-        if rate.selected.value is not None and not is_missing(rate.group):
-            groups.append(rate)
-    large = [rate for rate in groups if rate.n >= NAMED]
-    named = large if len(large) >= 2 else groups
+    groups, named = named_rates(name, metrics)
     shares = [(rate.selected.value or 0.0, rate.group) for rate in named]
     if len(shares) < 2 or (measured and measured["value"] is None):
         text = f"{about}: not enough evidence to compare the groups"
@@ -286,7 +280,7 @@ def _of_selections(name: str, metrics: Json) -> tuple[float, str]:
     low, least = min(shares)
     high, favoured = max(shares)
     without = _without(metrics, metric)
-    if high - low < 0.0005:
+    if high - low < LEAST_DIFFERENCE:
         same = f"{formats.percent(high)} of every group are {selected_as(settings)}"
         return 0.0, f"{about}: {same}{without}."
     text = (

@@ -286,9 +286,9 @@ def _unpublished(client: MlflowClient, chain: Chain, version: str) -> str | None
     """Say that no record has the publication of a version; None if one has, or it is older."""
     if chain.of("version", version):
         return None
-    found = client.get_model_version(chain.name, version)
-    created_ms = int(getattr(found, "creation_timestamp", None) or 0)
-    return without_publication(chain, version, created_ms, found.tags)
+    model_version = client.get_model_version(chain.name, version)
+    created_ms = int(getattr(model_version, "creation_timestamp", None) or 0)
+    return without_publication(chain, version, created_ms, model_version.tags)
 
 
 def without_publication(

@@ -55,10 +55,10 @@ def alternative_in_words(rules: Mapping[str, Any]) -> str:
     >>> alternative_in_words({"gap": 0.1, "metric": None, "models": 9, "no_worse": ["auc by 0.2"]})
     'alternatives in any disparity, auc no worse by 0.2, in 9 models: a gap of 0.1 at most'
     """
-    kept = " and ".join(text.replace(" by ", " no worse by ") for text in rules["no_worse"])
+    conditions = " and ".join(text.replace(" by ", " no worse by ") for text in rules["no_worse"])
     disparity = rules["metric"] or "any disparity"
     return (
-        f"alternatives in {disparity}, {kept}, in {rules['models']} models: a gap of "
+        f"alternatives in {disparity}, {conditions}, in {rules['models']} models: a gap of "
         f"{rules['gap']:g} at most"
     )
 

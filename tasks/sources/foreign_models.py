@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import importlib
+import math
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
 Predictor = Callable[["pd.DataFrame"], Any]
 PROBABILITY = "probability"
+DECISION = "prediction"
 # Their own objects give probabilities where MLflow's general interface gives classes.
 LIBRARIES = ("sklearn", "xgboost", "lightgbm", "catboost")
 TENSORS = {
@@ -35,14 +37,42 @@ TENSORS = {
 }
 
 
+class Decided(NamedTuple):
+    """Answers of a model that decides by itself, and not by the half of its probabilities."""
+
+    probability: NDArray[Any]  # of both values, shape (n, 2)
+    is_positive: NDArray[np.bool_]  # its decisions, shape (n,)
+
+    def threshold(self) -> float | None:
+        """The roundest probability from which on the positive value is decided; None where no
+        threshold gives all decisions.
+        """
+        score = self.probability[:, 1]
+        least = float(score[self.is_positive].min(initial=1.0))
+        most = float(score[~self.is_positive].max(initial=0.0))
+        if not self.is_positive.any():
+            # above all probabilities of these rows
+            least = min(np.nextafter(most, 2.0), 1.0)
+        if self.is_positive.all():
+            most = -1.0
+        if most >= least:
+            return None
+        for digits in range(1, 17):
+            rounded = math.floor(least * 10**digits) / 10**digits
+            if most < rounded <= least:
+                return rounded
+        return least
+
+
 def load_predictor(path: Path, label: Column | None, positive: Any) -> Predictor:
     """Load a model that gives two probabilities a row, the positive one last, or one value of its
     label.
 
     `path` is a folder with ``MLmodel``, or an ONNX file. An MLflow model may run code that is saved
     in it, and may be a pickle: load only what you trust. The probability of the positive value is
-    asked for where a model has it, else its prediction. `label` is the table's, None if it has
-    none; `positive` is the value that the user gave, or None. Raises `InputError` if the model
+    asked for where a model has it, else its prediction; of a model that gives both, such as a
+    published one of ours, the predictor gives :class:`Decided`. `label` is the table's, None if it
+    has none; `positive` is the value that the user gave, or None. Raises `InputError` if the model
     cannot be loaded, or its classes are not the label's; the predictor raises it if the rows do not
     fit the model.
     """
@@ -150,11 +180,26 @@ def _mlflow(folder: Path, column: Callable[[Sequence[Any]], int]) -> Predictor:
         if signed is not None:
             rows = _chosen(rows, [name for name in signed if name in rows or name in required])
         predicted = general.predict(rows)
-        if PROBABILITY in getattr(predicted, "columns", ()):
-            return _two(predicted[PROBABILITY])
-        return predicted
+        names = getattr(predicted, "columns", ())
+        if PROBABILITY not in names:
+            return predicted
+        probability = _two(predicted[PROBABILITY])
+        if DECISION not in names:
+            return probability
+        decisions = predicted[DECISION].astype(str).to_numpy()
+        return Decided(probability, decisions == str(_positive_decision(probability, decisions)))
 
     return predict
+
+
+def _positive_decision(probability: NDArray[Any], decisions: NDArray[Any]) -> str | None:
+    """The decided value that the probabilities are of: its rows have the larger ones."""
+    values = np.unique(decisions)
+    means = {value: probability[decisions == value, 1].mean() for value in values}
+    best = max(values, key=lambda value: float(means[value]))
+    if len(values) == 1 and means[best] < 0.5:
+        return None  # of one value alone, the negative one
+    return str(best)
 
 
 def _probabilities_of(model: Any, place: int, features: Sequence[str] | None) -> Predictor:

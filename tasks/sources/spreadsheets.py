@@ -34,11 +34,11 @@ class Sheet:
     rows: Rows
 
 
-def read_sheet(path: Path, shown: str, wanted: str | int | None = None) -> Sheet:
-    """Read the wanted sheet of a file, by default the first one with rows below its header.
+def read_sheet(path: Path, file_name: str, sheet_choice: str | int | None = None) -> Sheet:
+    """Read the chosen sheet of a file, by default the first one with rows below its header.
 
-    - `shown`: the file's name, for messages
-    - `wanted`: name of the sheet, or its number from 1
+    - `file_name`: the file's name, for messages
+    - `sheet_choice`: name of the sheet, or its number from 1
 
     Raises `InputError` if the file is damaged or has a password, or there is no such sheet.
     """
@@ -47,30 +47,32 @@ def read_sheet(path: Path, shown: str, wanted: str | int | None = None) -> Sheet
     from evenhand.tasks.sources.workbook_limits import check_workbook
 
     try:
-        check_workbook(path, shown)
+        check_workbook(path, file_name)
         book = CalamineWorkbook.from_path(str(path))
         names = list(book.sheet_names)
-        chosen = _sheet_name(names, shown, wanted)
+        chosen = _sheet_name(names, file_name, sheet_choice)
         filled = {}
         for name in names:
-            if wanted is None or name == chosen:
+            if sheet_choice is None or name == chosen:
                 filled[name] = _filled(book.get_sheet_by_name(name).to_python())
     except (CalamineError, OSError) as error:
         raise InputError(
-            f"{shown} cannot be read as Excel ({type(error).__name__}): save it again as "
+            f"{file_name} cannot be read as Excel ({type(error).__name__}): save it again as "
             ".xlsx, without a password."
         ) from None
     except BaseException as error:
         # the library's panics are no `Exception`
         if type(error).__name__ != "PanicException":
             raise
-        raise InputError(f"{shown} is damaged: save it again as .xlsx.") from None
+        raise InputError(f"{file_name} is damaged: save it again as .xlsx.") from None
     with_rows = [name for name, rows in filled.items() if len(rows) > 1]
-    if wanted is None and with_rows:
+    if sheet_choice is None and with_rows:
         chosen = with_rows[0]
     cells = filled[chosen]
     if not cells:
-        raise InputError(f"the sheet {chosen!r} of {shown} is empty: name another with --sheet.")
+        raise InputError(
+            f"the sheet {chosen!r} of {file_name} is empty: name another with --sheet."
+        )
     width = max(_width(row) for row in cells)
     header = [_text(cell) for cell in _padded(cells[0], width)]
     rows = [_padded(row, width) for row in cells[1:]]
@@ -78,7 +80,7 @@ def read_sheet(path: Path, shown: str, wanted: str | int | None = None) -> Sheet
     return Sheet(chosen, other_sheets, not set(with_rows) & set(other_sheets), header, rows)
 
 
-def sheet_table(sheet: Sheet, shown: str, headers: str | None) -> pa.Table:
+def sheet_table(sheet: Sheet, file_name: str, headers: str | None) -> pa.Table:
     """A sheet as a table.
 
     With the headers ``numbered`` empty and repeated names get numbers; otherwise a name that occurs
@@ -88,7 +90,7 @@ def sheet_table(sheet: Sheet, shown: str, headers: str | None) -> pa.Table:
         names = numbered_names(sheet.header)
     else:
         names = [column_name(name) for name in sheet.header]
-        check_unique(names, f"the sheet {sheet.name!r} of {shown}")
+        check_unique(names, f"the sheet {sheet.name!r} of {file_name}")
     arrays = []
     for place in range(len(names)):
         arrays.append(column_of([row[place] for row in sheet.rows]))
@@ -160,20 +162,21 @@ def _numbers_and_texts(cells: Sequence[Any]) -> dict[Any, float] | None:
     return values
 
 
-def _sheet_name(names: Sequence[str], shown: str, wanted: str | int | None) -> str:
-    """Name of the wanted sheet; of the first one where none is wanted."""
+def _sheet_name(names: Sequence[str], file_name: str, sheet_choice: str | int | None) -> str:
+    """Name of the chosen sheet; of the first one where none is chosen."""
     if not names:
-        raise InputError(f"{shown} has no sheet: save it again.")
-    if wanted is None:
+        raise InputError(f"{file_name} has no sheet: save it again.")
+    if sheet_choice is None:
         return names[0]
-    if str(wanted) in names:
-        return str(wanted)
-    number = str(wanted)
+    if str(sheet_choice) in names:
+        return str(sheet_choice)
+    number = str(sheet_choice)
     if number.isdecimal() and 1 <= int(number) <= len(names):
         return names[int(number) - 1]
     listed = ", ".join(map(repr, names))
     raise InputError(
-        f"{shown} has no sheet {wanted!r}: name one of {listed} with --sheet (table.sheet)."
+        f"{file_name} has no sheet {sheet_choice!r}: name one of {listed} with --sheet "
+        "(table.sheet)."
     )
 
 

@@ -28,6 +28,8 @@ def controls(context: StepContext) -> StepResult:
     label, ``leave_out/``, which is blind and without the columns that predict an attribute, and
     ``simple_mitigations.json``, which says why one of them is missing.
     All are calibrated and decide as the job's model does, but with one threshold for all groups.
+    ``plain_settings.json`` has the parameters in which the controls of a mitigating method differ
+    from the defaults of their own method.
     ``majority`` has the share of each label in the training rows. With `held_out`, also
     ``plain_held_out.parquet``: labels and probabilities of rows that the plain control was not
     trained on.
@@ -60,6 +62,7 @@ def controls(context: StepContext) -> StepResult:
         left_out = columns + data.positions_of(choices[LEAVE_OUT].columns)
         content = {name: choice.to_json() for name, choice in choices.items()}
         outputs |= context.write_json("simple_mitigations", content)
+        outputs |= _settings_output(context, len(data.y))
     stages = Stages(context.progress, max(len(names), 1))
     hidden = {BLIND: columns, LEAVE_OUT: left_out}
     for name in names:
@@ -72,6 +75,29 @@ def controls(context: StepContext) -> StepResult:
         outputs |= _trained(context, name, learner, rows, stages.next())
     stages.finish()
     return StepResult(outputs, {"trained": names})
+
+
+def _settings_output(context: StepContext, rows: int) -> Outputs:
+    """Write the controls' own settings, if there are any."""
+    settings = own_settings(control_learner(context.parameters, rows))
+    if not settings:
+        return {}
+    return context.write_json("plain_settings", settings)
+
+
+def own_settings(learner: Learner) -> dict[str, dict[str, Any]]:
+    """Parameters of a learner that differ from its method's defaults: ``value`` and ``default``.
+
+    A control has the settings of the mitigating method, such as its number of trees, so it is not
+    the model that a job of its own method trains.
+    """
+    model: Any = learner.build()
+    defaults = type(model)().get_params()
+    differing = {}
+    for name, value in sorted(model.get_params().items()):
+        if name != "random_state" and value != defaults[name]:
+            differing[name] = {"value": value, "default": defaults[name]}
+    return differing
 
 
 def _trained(

@@ -624,6 +624,9 @@ def _controls_output(
                 content["controls"][name][key] = choice[key]
     if missing:
         content["missing"] = missing
+    if "plain_settings" in test.context.inputs:
+        settings_file = test.context.inputs["plain_settings"]
+        content["controls"][PLAIN]["settings"] = json.loads(settings_file.read_text())
     return test.context.write_json("controls", content)
 
 

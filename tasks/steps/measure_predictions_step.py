@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -46,6 +46,7 @@ from evenhand.tasks.evaluating.group_audits import (
     within_controls,
 )
 from evenhand.tasks.execution.step import StepContext, StepResult
+from evenhand.tasks.sources.foreign_models import Decided, load_predictor
 from evenhand.tasks.sources.plain_forms import refuse_unread_numbers
 from evenhand.tasks.sources.row_group_blocks import columns_of_raw
 from evenhand.tasks.steps.preprocess_step import column_specs
@@ -61,8 +62,8 @@ def measure_predictions(context: StepContext) -> StepResult:
 
     Parameters are the columns ``prediction``, ``label`` (None: not known) and ``sensitive``, the
     label's ``positive`` and ``favourable`` values (None: as `init` chooses them), of a label of
-    numbers its threshold ``at_least``, the ``features``
-    in which people are compared (empty: no certificate), the ``threshold``, further columns
+    numbers its threshold ``at_least``, the ``features`` in which people are compared (empty: no
+    certificate), the ``threshold`` (None: a model's own, else .5), further columns
     ``compared_with`` of predictions, ``weight`` and ``person``, ``control`` columns, names of
     values by column, the settings ``evaluate`` and a ``seed``. Inputs are the ``raw`` table and,
     optionally, a foreign ``model``, which gives the predictions: then the columns but for the label
@@ -232,15 +233,16 @@ def _measure_decisions(
         for name in parameters["compared_with"]:
             others[name] = _scores(table[name], name, described, parameters["positive"])
     del table
+    threshold, own_decisions = _decision_threshold(parameters, arguments["prediction"])
     with input_errors("predictions: ", ValueError, ContractError):
         measured = audit_predictions(
             **arguments,
-            sensitive=sensitive,
+            sensitive_features=sensitive,
             sample_weight=people.get("sample_weight"),
             people=people.get("people"),
             label=label,
             favourable=outcome["code"],
-            threshold=parameters["threshold"],
+            threshold=threshold,
             seed=parameters["seed"],
             **parameters["evaluate"],
             callback=lambda done, total: context.progress(done, total, {}),
@@ -249,7 +251,8 @@ def _measure_decisions(
         if isinstance(predicted, RememberedModel):
             predicted = predicted.first
         model = parameters["prediction"] or "model"
-        audits = _audit_by_group({model: predicted, **others}, label, outcome, people, parameters)
+        chosen = {**parameters, "threshold": threshold}
+        audits = _audit_by_group({model: predicted, **others}, label, outcome, people, chosen)
     settings = {**measured.evaluation.settings, "outcome": outcome}
     evaluation = replace(measured.evaluation, settings=settings)
     outputs = context.write_json("metrics", evaluation.to_json())
@@ -259,6 +262,8 @@ def _measure_decisions(
     if measured.reliability:
         outputs |= context.write_json("reliability", measured.reliability)
     facts = {"rows": evaluation.n, "label": label_values, "outcome": outcome}
+    if own_decisions:
+        facts["own_decisions"] = own_decisions
     return StepResult(outputs, facts)
 
 
@@ -285,19 +290,64 @@ def _audit_by_group(
     )
 
 
-class RememberedModel:
-    """A model that keeps its first answers: those of the rows themselves."""
+# From this probability on the positive value is predicted where nothing else says it.
+HALF = 0.5
 
-    def __init__(self, predict: Callable[[pd.DataFrame], NDArray[Any]]) -> None:
+
+def _decision_threshold(
+    parameters: Mapping[str, Any], predicted: Any
+) -> tuple[float | Literal["median"], str]:
+    """The threshold of the decisions, and a sentence where a model decides by itself."""
+    if parameters["threshold"] is not None:
+        return parameters["threshold"], ""
+    if not isinstance(predicted, RememberedModel) or not predicted.decides:
+        return HALF, ""
+    if predicted.threshold is None:
+        return HALF, (
+            "the decisions are the model's own, which no single threshold gives, so that its "
+            "probabilities are not measured; --threshold 0.5 audits the probabilities"
+        )
+    return predicted.threshold, (
+        "the decisions are the model's own: it predicts the positive value from a probability of "
+        f"{predicted.threshold:.4g} on; --threshold takes another"
+    )
+
+
+class RememberedModel:
+    """A model that keeps its first answers: those of the rows themselves.
+
+    `threshold` is the probability from which on it decides for the positive value, None where it
+    does not say how it decides. With `by_decisions` it answers with its decisions, which no
+    threshold gives.
+    """
+
+    def __init__(
+        self, predict: Callable[[pd.DataFrame], NDArray[Any] | Decided], rows: pd.DataFrame
+    ) -> None:
         self.predict = predict
-        self.first: NDArray[Any] | None = None
+        self.rows = rows
+        self.threshold: float | None = None
+        self.by_decisions = False
+        answers = predict(rows)
+        if isinstance(answers, Decided):
+            self.threshold = answers.threshold()
+            self.by_decisions = self.threshold is None
+        self.decides = isinstance(answers, Decided)
+        self.first = self._values(answers)
 
     def __call__(self, rows: pd.DataFrame) -> NDArray[Any]:
         """Predict some rows."""
-        answers = self.predict(rows)
-        if self.first is None:
-            self.first = answers
-        return answers
+        if rows is self.rows:
+            return self.first
+        return self._values(self.predict(rows))
+
+    def _values(self, answers: NDArray[Any] | Decided) -> NDArray[Any]:
+        """Probabilities, or decisions."""
+        if not isinstance(answers, Decided):
+            return answers
+        if self.by_decisions:
+            return answers.is_positive.astype(np.int64)
+        return answers.probability
 
 
 def _read_label(table: pa.Table, parameters: Mapping[str, Any]) -> tuple[Column, NDArray[np.bool_]]:
@@ -319,22 +369,24 @@ def _model_arguments(
     path: Path, table: pa.Table, label: Column | None, parameters: Mapping[str, Any]
 ) -> dict[str, Any]:
     """Arguments of an audit of a foreign model, whose features are all columns but the label."""
-    from evenhand.tasks.sources.foreign_models import load_predictor
-
     positive = parameters["positive"]
     if parameters["label"]:
         table = table.drop_columns([parameters["label"]])
     features = table.to_pandas()
     model = load_predictor(path, label, positive)
 
-    def predict(rows: pd.DataFrame) -> NDArray[Any]:
-        predicted = np.asarray(model(rows))
+    def predict(rows: pd.DataFrame) -> NDArray[Any] | Decided:
+        answers = model(rows)
+        if isinstance(answers, Decided):
+            # with a stated threshold the probabilities are audited, as those of any model
+            return answers if parameters["threshold"] is None else answers.probability
+        predicted = np.asarray(answers)
         if predicted.ndim > 1 and predicted.shape[1] > 1:
             return predicted
         column = pa.chunked_array([pa.array(predicted.ravel())])
         return _scores(column, None, label, positive)
 
-    return {"prediction": RememberedModel(predict), "features": features}
+    return {"prediction": RememberedModel(predict, features), "features": features}
 
 
 def _outcome(options: Mapping[str, Any], label: Column | None, table: pa.Table) -> dict[str, Any]:

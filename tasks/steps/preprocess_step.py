@@ -28,7 +28,7 @@ from evenhand.fairlib.preprocessing.encoder import (
     TableEncoder,
     category_name,
 )
-from evenhand.fairlib.splits import drawn_rows, persons
+from evenhand.fairlib.splits import drawn_rows, persons, with_every_group
 from evenhand.tasks.errors import InputError, input_errors
 from evenhand.tasks.execution.dataset import (
     Block,
@@ -283,12 +283,17 @@ def split_rows(
         if split.get("hash") is not None:
             return _hashed(table, contract, split, parameters["seed"])
         if people is None:
-            return draw(len(y), strata)
-        # each person with the label of the first row
+            held = draw(len(y), strata)
+            if strata is None:
+                return held
+            return with_every_group(held, sensitive, parameters["seed"])
+        # each person with the label and the groups of the first row
         first_rows, person = persons(people)
-        if strata is not None:
-            strata = strata[first_rows]
-        return draw(len(first_rows), strata)[person]
+        if strata is None:
+            return draw(len(first_rows), None)[person]
+        held = draw(len(first_rows), strata[first_rows])
+        first_groups = {name: values[first_rows] for name, values in sensitive.items()}
+        return with_every_group(held, first_groups, parameters["seed"])[person]
 
 
 @dataclass(frozen=True)

@@ -40,6 +40,7 @@ from evenhand.fairlib.preprocessing.encoder import MISSING, TableEncoder, catego
 from evenhand.fairlib.preprocessing.sentences import WEIGHTS, copy_weights
 from evenhand.fairlib.proxies.proxy_groups import rounded_counts
 from evenhand.tasks.errors import GateRefused, NotCarriedOut, input_errors, waits_for_service
+from evenhand.tasks.evaluating.favoured_groups import favoured_groups
 from evenhand.tasks.execution.fingerprint import code_digest, git_state, library_versions, now
 from evenhand.tasks.execution.step import StepContext, StepResult, step_codes
 from evenhand.tasks.execution.store import ABANDONED_S, StepRecord
@@ -214,6 +215,8 @@ def _make_card(context: StepContext, measured: Mapping[str, Any], bundle: Path) 
     parameters = context.parameters
     card = dict(parameters["card"])
     card["metrics"] = measured["metrics"]
+    if card.get("kind") != "proxy":
+        card["favoured"] = favoured_groups(measured)
     card["gates"] = json.loads(context.inputs["decision"].read_text())
     card["packages"] = library_versions(packages_of(bundle, parameters["evaluation"]["method"]))
     commit, dirty = git_state()

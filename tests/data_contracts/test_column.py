@@ -155,3 +155,8 @@ def test_a_value_for_all_others_is_one_of_a_category(options: dict, words: str) 
     attributes = {"allowed": ("a", "b"), "is_feature": True, **options}
     with pytest.raises(ContractError, match=words):
         Column("firm", "string", **attributes)
+
+
+def test_a_role_of_weights_is_refused_with_the_way_to_use_them() -> None:
+    with pytest.raises(ContractError, match=r"without weights: set role ignore, .* --weight w`"):
+        Column("w", "number", role="sample_weight")

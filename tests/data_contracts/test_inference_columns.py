@@ -15,6 +15,7 @@ from evenhand.data_contracts.errors import ContractError
 from evenhand.data_contracts.inference import infer_contract, round_cuts
 from evenhand.data_contracts.model import Contract
 from evenhand.data_contracts.odcs import parse_contract
+from evenhand.data_contracts.roles import is_protected
 
 N = 400
 RNG = np.random.default_rng(3)
@@ -30,6 +31,27 @@ def infer(values: Any, name: str = "x", **more: Any) -> Contract:
     assert check_table(coerce(table, contract), contract).success
     assert parse_contract(to_yaml(contract)) == contract
     return contract
+
+
+@pytest.mark.parametrize(
+    ("name", "protected"),
+    [
+        ("skin_colour", True),
+        ("Skin thickness", False),
+        ("mother_tongue", True),
+        ("tongue", False),
+        ("age", True),
+        ("vehicleAge", False),
+        ("foreign_worker", True),
+        ("foreign_currency", False),
+        ("race", True),
+        ("race_time", False),
+        ("black", True),
+        ("black_list", False),
+    ],
+)
+def test_words_that_name_a_protected_attribute(name: str, protected: bool) -> None:
+    assert is_protected(name) == protected
 
 
 def pick(*values: Any) -> list[Any]:
@@ -53,6 +75,8 @@ def pick(*values: Any) -> list[Any]:
         (pick("2024-01-01", "2024-02-03", "None"), "x", "date", "calendar", ("None",)),
         (pick("low", "high", "medium", "unknown"), "x", "string", "ordinal", ("unknown",)),
         (pick("north", "south", "unknown"), "x", "string", "onehot", None),
+        (pick("None", "Primary", "Secondary"), "education", "string", "ordinal", None),
+        (pick("None", "Islam", "Buddhism"), "religion", "string", "onehot", None),
         (pick("north", "south", " ?"), "x", "string", "onehot", ("?",)),
         (pick("007", "123", "040"), "x", "string", "onehot", None),
         (pick(3, 7, 11, 19, 40), "job_type", "integer", "onehot", None),

@@ -15,7 +15,7 @@ from evenhand.fairlib.methods.comparators.logistic import ReweighedLogisticClass
 from evenhand.fairlib.methods.gbdt import GBDTClassifier
 from evenhand.fairlib.methods.networks import NeuralNetworkClassifier
 from evenhand.fairlib.methods.row_groups import fold_of_rows
-from evenhand.fairlib.splits import hold_out, set_aside
+from evenhand.fairlib.splits import hold_out, set_aside, with_every_group
 
 N, ROWS = 120, 6
 
@@ -112,3 +112,20 @@ def test_groups_of_rows_are_no_people() -> None:
     assert "have fewer than 5 rows" in str(
         evaluate(few, draws=0).metrics["balanced_accuracy"].reason
     )
+
+
+def test_a_group_of_nine_is_in_both_parts_of_a_split() -> None:
+    groups = {"sex": np.array(["d"] * 9 + ["f"] * 91), "race": np.array(["a", "b"] * 50)}
+    second = np.zeros(100, dtype=bool)
+    second[80:] = True
+    moved = with_every_group(second, groups, seed=3)
+    assert (moved != second).sum() == 1
+    assert set(groups["sex"][moved]) == {"d", "f"}
+    assert set(groups["sex"][~moved]) == {"d", "f"}
+    assert np.array_equal(with_every_group(moved, groups, seed=3), moved)
+
+
+def test_the_only_row_of_a_group_stays_where_it_is() -> None:
+    groups = {"sex": np.array(["d", "f", "f", "f"])}
+    second = np.array([False, False, True, True])
+    assert np.array_equal(with_every_group(second, groups, seed=0), second)

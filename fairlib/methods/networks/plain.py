@@ -19,6 +19,7 @@ from evenhand.fairlib.arrays import Float, Float32, Int
 from evenhand.fairlib.execution import DEVICES, derive_seed, one_thread
 from evenhand.fairlib.methods.method_base import Callback, Method, binary_shift, read_tensors
 from evenhand.fairlib.preprocessing.input_tables import read_table, with_columns_of
+from evenhand.fairlib.row_order import check_row_order
 from evenhand.fairlib.splits import set_aside
 from evenhand.fairlib.tuning.space import Choice, Real, Space
 
@@ -182,6 +183,7 @@ class NeuralNetworkClassifier(Method):
             # before a loader is read
             self._check_parameters()
         sensitive_features = with_columns_of(X, sensitive_features)
+        check_row_order(X=X, counterfactuals=counterfactuals)
         by_row = counterfactuals, sensitive_features, self.people
         data, codes, weights = self._begin_fit(*rows_of(X, y, sample_weight, *by_row))
         if self.batch_size is not None and self.batch_size < self._n_outputs:

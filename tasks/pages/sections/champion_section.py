@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from evenhand.fairlib.catalogue import better_or_worse, title
+from collections.abc import Mapping
+
+from evenhand.fairlib.catalogue import better_or_worse, spoken, title
+from evenhand.tasks.evaluating.favoured_groups import favoured_groups
 from evenhand.tasks.pages import formats
 from evenhand.tasks.pages.page_model import Block, Cell, Documents, Json, Section, Table
 from evenhand.tasks.pages.sections.metrics_section import without_labels
@@ -47,6 +50,7 @@ def build(documents: Documents) -> Section:
             f"{TABLES[_same_table(run, champion)][0]} A change between intervals that overlap may "
             "be chance; `evenhand evaluate --baseline` compares two versions on the same rows."
         )
+        blocks += favoured_changes(documents)
         before = champion["metrics"]
         names = without_labels(dict.fromkeys([*metrics, *before]))
         table = [_row(name, before.get(name), metrics.get(name)) for name in names]
@@ -60,7 +64,7 @@ def build(documents: Documents) -> Section:
 
 
 def champion_sentence(documents: Documents) -> str:
-    """Say in one sentence what changed since the champion."""
+    """Say what changed since the champion, and of which attributes the favoured group did."""
     run = documents["run"]
     champion = documents["champion"]
     if _is_own(run, champion):
@@ -75,7 +79,34 @@ def champion_sentence(documents: Documents) -> str:
     if table:
         parts.append(table)
     parts.append(_parameters(run, champion))
-    return f"{sentence}: {', '.join(parts)}."
+    sentences = [f"{sentence}: {', '.join(parts)}.", *favoured_changes(documents)]
+    return " ".join(sentences)
+
+
+def favoured_changes(documents: Documents) -> list[str]:
+    """Say of which attributes another group is favoured than by the champion: a difference whose
+    size is the same may be one against the other group.
+    """
+    champion = documents["champion"]
+    metrics = documents["metrics"]
+    before = champion.get("favoured") or {}
+    if not before or "counts" not in metrics:
+        return []
+    sentences = []
+    for name, now in favoured_groups(metrics).items():
+        earlier = before.get(name)
+        if not isinstance(earlier, Mapping) or earlier.get("most") in (None, now["most"]):
+            continue
+        text = (
+            f"By {spoken(name)} the favoured group has changed: “{now['most']}” gets the "
+            f"favourable outcome most often now, “{earlier['most']}” did before"
+        )
+        metric = f"demographic_parity_difference.{name}"
+        measured = [champion["metrics"].get(metric), metrics["metrics"].get(metric)]
+        if any(entry and entry.get("low") == 0 for entry in measured):
+            text += " (one of the two differences may be chance: its interval reaches zero)"
+        sentences.append(f"{text}.")
+    return sentences
 
 
 def _moved_metrics(documents: Documents) -> list[str]:

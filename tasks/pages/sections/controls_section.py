@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from evenhand.fairlib.catalogue import direction, title
+from evenhand.fairlib.methods.registry import METHODS
 from evenhand.tasks.evaluating.control_names import SIMPLE_MITIGATIONS
 from evenhand.tasks.pages import formats
 from evenhand.tasks.pages.best_control import (
@@ -101,11 +102,41 @@ def build(documents: Documents) -> Section:
         "same rule and are measured on the same rows, so the differences have paired "
         f"{interval}s. Each was trained once: another seed gives other differences."
     )
+    settings = settings_sentence(controls.get("plain", {}).get("settings"), method)
+    if settings:
+        blocks.append(settings)
     if _has_simple_mitigation(controls):
         blocks.append(_simple_mitigations(controls))
     for name, reason in content.get("missing", {}).items():
         blocks.append(f"There is no control {name}: {reason}.")
     return Section("controls", "The model and its controls", blocks)
+
+
+def settings_sentence(settings: Json | None, method: str) -> str:
+    """Say in which settings the controls differ from a job of their own learner; empty if in
+    none.
+    """
+    if not settings:
+        return ""
+    learner = METHODS[method].plain
+    described = []
+    for name, setting in settings.items():
+        described.append(f"{name} {_setting(setting['value'])} ({_setting(setting['default'])})")
+    return (
+        f"The controls have the settings of {method}, so that only the mitigation differs. In "
+        f"brackets are those that a job of {learner} has by default: {formats.join(described)}. So "
+        f"plain has other numbers here than a job of {learner}, or than plain in the job of a "
+        "method with other settings."
+    )
+
+
+def _setting(value: Any) -> str:
+    """A parameter in words."""
+    if value is None:
+        return "none"
+    if isinstance(value, float):
+        return f"{value:g}"
+    return str(value)
 
 
 def _has_simple_mitigation(controls: Mapping[str, Json]) -> bool:

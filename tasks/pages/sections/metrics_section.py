@@ -134,20 +134,21 @@ def without_labels(names: Iterable[str]) -> list[str]:
     return [name for name in names if not name.startswith("recall.")]
 
 
-def panels(documents: Documents, found: Json, interval: str) -> list[Block]:
+def panels(documents: Documents, metrics: Json, interval: str) -> list[Block]:
     """Charts of the metrics with their intervals, a panel a scale."""
     paper = (documents["run"].get("paper") or {}).get("row", {})
     baseline = (documents.get("baseline") or {}).get("metrics", {})
     limits = _limits(documents, of_differences=False)
     blocks: list[Block] = []
-    for key, text, names in by_scale(without_intersections(found, documents["metrics"]["counts"])):
+    of_attributes = without_intersections(metrics, documents["metrics"]["counts"])
+    for key, text, names in by_scale(of_attributes):
         rows = []
         described = []
         for name in names:
             marks = paper.get(name, (None, None))
-            row = _panel_row(name, found[name], baseline.get(name), marks, limits.get(name))
+            row = _panel_row(name, metrics[name], baseline.get(name), marks, limits.get(name))
             rows.append(row)
-            description = f"{title(name)} {texts.estimate_cell(found[name]).text}"
+            description = f"{title(name)} {texts.estimate_cell(metrics[name]).text}"
             if row["baseline"] is not None:
                 description += f" (baseline {formats.number(row['baseline'])})"
             described.append(description)

@@ -71,7 +71,7 @@ def test_small_cell_stops_only_what_needs_it(from_cells: Callable[..., Outcomes]
     expected = (
         "sex: 1 of 2 cells (group and favourable label) have fewer than 5 rows, the smallest has "
         "4; "
-        "left out: F (44 rows, 4 of a label)"
+        "left out: F (44 rows, 4 of one label)"
     )
     assert reason == expected
     assert "1 of 4 cells (group and label)" in positives.metrics["gap_max.sex"].reason

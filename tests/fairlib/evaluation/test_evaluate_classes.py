@@ -102,7 +102,7 @@ def test_a_small_cell_hides_what_needs_it() -> None:
     found = evaluate(people(), draws=0, min_cell=9).metrics
     assert found["gap_rms.sex"].reason == (
         "sex: 1 of 6 cells (group and label) have fewer than 9 rows, the smallest has 8; "
-        "left out: f (28 rows, 8 of a label)"
+        "left out: f (28 rows, 8 of one label)"
     )
     assert found["recall.poet"].value == pytest.approx(15 / 18)
     few = evaluate(people(), draws=0, min_cell=19).metrics

@@ -699,3 +699,10 @@ def test_ages_that_are_groups_each_get_a_note() -> None:
     assert "Note: each of the 50 numbers of age is compared as a group: pass ranges" in text
     decades = pd.Series(ages // 10, name="decade")
     assert "is compared as a group" not in str(audit(y, y, sensitive_features=decades))
+
+
+def test_booleans_are_named_and_not_shown_as_numbers() -> None:
+    hired = pd.Series([True, False] * 20, name="sanctioned")
+    text = str(audit(hired, hired, sensitive_features=["f"] * 20 + ["m"] * 20))
+    assert "sanctioned = false is taken as the favourable outcome" in text
+    assert "sanctioned = 0" not in text

@@ -131,20 +131,20 @@ def test_it_does_not_depend_on_the_order_of_the_rows() -> None:
             {
                 "label": [0, 1, 2],
                 "prediction": [0.1, 0.9, 0.5],
-                "sensitive": {"sex": ["F", "M", "F"]},
+                "sensitive_features": {"sex": ["F", "M", "F"]},
             },
             "got 3 values, expected two",
         ),
         ({"label": [0, None]}, "none missing"),
         ({"label": [1, None]}, "none missing"),
-        ({"sensitive": {}}, "got no column"),
+        ({"sensitive_features": {}}, "sensitive_features: got no column"),
         ({"prediction": lambda rows: rows}, "features: got none"),
     ],
 )
 def test_bad_input(changes: dict[str, Any], says: str) -> None:
     given: dict[str, Any] = {
         "prediction": [0.1, 0.9],
-        "sensitive": {"sex": ["F", "M"]},
+        "sensitive_features": {"sex": ["F", "M"]},
         "label": [0, 1],
     }
     with pytest.raises(ValueError, match=says):
@@ -211,3 +211,12 @@ def test_an_attribute_of_one_value_has_no_copies() -> None:
     copies = _copies(features, {"sex": features["sex"], "race": features["race"]})
     assert list(copies) == ["race"]
     assert [copy["race"].tolist() for copy in copies["race"]] == [["a", "a"], ["b", "b"]]
+
+
+def test_the_earlier_name_of_sensitive_features_still_works() -> None:
+    with pytest.warns(DeprecationWarning, match="use sensitive_features"):
+        earlier = audit_predictions([0.1, 0.9], sensitive={"sex": ["F", "M"]}, draws=0)
+    now = audit_predictions([0.1, 0.9], sensitive_features={"sex": ["F", "M"]}, draws=0)
+    assert earlier.evaluation == now.evaluation
+    with pytest.raises(ValueError, match="give one of the two"):
+        audit_predictions([0.1], {"sex": ["F"]}, sensitive={"sex": ["F"]})

@@ -426,7 +426,7 @@ def test_rows_in_another_order_are_refused() -> None:
         {"y": y, "sensitive_features": {"sex": sex.sort_index()}},
         {"y": y, "sensitive_features": sex, "sample_weight": y.sort_index() + 1.0},
     ):
-        with pytest.raises(ValueError, match=r"in another order; pass .*\.loc\[X\.index\]"):
+        with pytest.raises(ValueError, match=r"in another order; .*\.loc\[X\.index\]"):
             clone(estimator).fit(X, **arguments)
     # an index of other labels says nothing about the order
     estimator.fit(X, y.reset_index(drop=True), sensitive_features=sex.to_numpy())

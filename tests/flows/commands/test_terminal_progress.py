@@ -51,15 +51,24 @@ class Log(io.StringIO):
 
 
 def test_a_counted_step_has_its_share_and_the_time_left(lines: ProgressLines, clock: Clock) -> None:
-    with lines.working("train"):
+    with lines.working("profile"):
         clock.now += 7.0  # preparation, which the rate of the steps must not contain
-        lines("train", 0, 1000, {})
+        lines("profile", 0, 1000, {})
         clock.now += 50.0
-        lines("train", 417, 1000, {})
+        lines("profile", 417, 1000, {})
         # 583 of 1000 at 417 in 50 s: 69.9 s
-        assert lines.line() == "train  41 %, about 1 min 10 s left"
+        assert lines.line() == "profile  41 %, about 1 min 10 s left"
         clock.now += 50.0  # nothing is reported: the rate falls
-        assert lines.line() == "train  41 %, about 2 min 20 s left"
+        assert lines.line() == "profile  41 %, about 2 min 20 s left"
+
+
+def test_a_step_that_may_end_early_has_no_time_left(lines: ProgressLines, clock: Clock) -> None:
+    """A training of 10,000 steps at most that stops at 1,200 would be said to take 8 times as long."""
+    with lines.working("train"):
+        lines("train", 0, 10_000, {})
+        clock.now += 10.0
+        lines("train", 1_000, 10_000, {})
+        assert lines.line() == "train  10 %, running for 10 s"
 
 
 def test_the_latest_values_follow(lines: ProgressLines, clock: Clock) -> None:
@@ -76,15 +85,15 @@ def test_the_latest_values_follow(lines: ProgressLines, clock: Clock) -> None:
 
 
 def test_a_resumed_step_is_timed_from_its_first_report(lines: ProgressLines, clock: Clock) -> None:
-    with lines.working("train"):
-        lines("train", 80, 100, {})
+    with lines.working("profile"):
+        lines("profile", 80, 100, {})
         clock.now += 20.0
-        assert lines.line() == "train  80 %, running for 20 s"
-        lines("train", 90, 100, {})
-        assert lines.line() == "train  90 %, about 20 s left"
-        lines("train", 100, 100, {})
+        assert lines.line() == "profile  80 %, running for 20 s"
+        lines("profile", 90, 100, {})
+        assert lines.line() == "profile  90 %, about 20 s left"
+        lines("profile", 100, 100, {})
         clock.now += 41.0
-        assert lines.line() == "train  100 %, running for 1 min 1 s"
+        assert lines.line() == "profile  100 %, running for 1 min 1 s"
 
 
 def test_a_step_without_a_count_has_its_time(lines: ProgressLines, clock: Clock) -> None:

@@ -81,6 +81,16 @@ def test_another_control_that_is_better_has_its_figures() -> None:
     )
 
 
+def test_two_controls_with_figures_are_two_clauses() -> None:
+    compared = controls(blind=control(0.5, 0.04, 0.0))
+    gap = {"value": 0.2, "low": 0.15, "high": 0.25}
+    compared["leave_out"]["differences"]["gap_max.sex"] = gap
+    compared["blind"]["differences"]["gap_max.sex"] = gap
+    sentence = gain_sentence(compared, "reweigh (rows)")
+    assert "Nor does it over blind, which is better in largest gap" in sentence
+    assert "); nor over leave_out (without `club`), which is better in" in sentence
+
+
 def test_a_loss_and_a_certificate_are_named() -> None:
     compared = controls()
     compared["reweigh"]["differences"]["accuracy"] = {"value": -0.05, "low": -0.07, "high": -0.03}

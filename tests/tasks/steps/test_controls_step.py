@@ -15,6 +15,7 @@ from evenhand.fairlib.evaluation.paired import compare
 from evenhand.fairlib.methods.decided import DecidedModel, GroupRule
 from evenhand.fairlib.methods.preprocessed_gbdt import kamiran_calders_weights
 from evenhand.fairlib.methods.registry import METHODS, load_model, method_class
+from evenhand.tasks.classifier_training import control_learner
 from evenhand.tasks.evaluating.measured_controls import (
     Blind,
     Majority,
@@ -26,7 +27,7 @@ from evenhand.tasks.evaluating.measured_controls import (
 )
 from evenhand.tasks.evaluating.simple_mitigations import attributes_of, reweighing
 from evenhand.tasks.execution.dataset import Dataset
-from evenhand.tasks.steps.controls_step import controls
+from evenhand.tasks.steps.controls_step import controls, own_settings
 from tests.tasks.steps_of_rows import EQUAL, RULE, context, encoded
 
 WANTED = {"calibration": "auto", "decision": RULE, "seed": 0, "method": "logistic", "arguments": {}}
@@ -53,6 +54,17 @@ def test_a_method_without_mitigation_is_its_own_plain_control(tmp_path: Path) ->
 def test_one_with_mitigation_has_both(tmp_path: Path) -> None:
     outputs = set(trained(tmp_path, method="reweigh-logistic"))
     assert outputs == {"plain", "blind", "majority", "simple_mitigations"}
+
+
+def test_settings_that_a_job_of_the_learner_has_not_are_named() -> None:
+    arguments = {"method": "budro", "arguments": {"max_depth": 3}, "seed": 0}
+    settings = own_settings(control_learner(arguments, 100))
+    assert settings["eta"] == {"value": 0.1, "default": 0.05}
+    assert settings["max_depth"]["value"] == 3
+    assert "random_state" not in settings
+    assert (
+        own_settings(control_learner({**arguments, "method": "reweigh", "arguments": {}}, 1)) == {}
+    )
 
 
 def test_thresholds_by_group_are_a_mitigation(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ import pytest
 from page_blocks import by_metric, page, rows, said, table, tables
 from page_examples import published_documents, run_documents, with_champion
 
+from evenhand.tasks.evaluating.favoured_groups import favoured_groups
 from evenhand.tasks.pages.fronts.run_front import headline
 from evenhand.tasks.pages.page_model import Section
 from evenhand.tasks.pages.sections.champion_section import champion_sentence
@@ -69,6 +70,24 @@ def test_data_method_and_parameters_in_words(changes: dict[str, Any], words: str
     assert words in champion_sentence(documents)
     on_other_rows = "evaluated on different rows" in said(section(documents))
     assert on_other_rows == ("data_fingerprint" in changes)
+
+
+def test_another_favoured_group_than_the_champions_is_named() -> None:
+    """The difference has the same size, and is one against the other group."""
+    documents = with_champion()
+    now = favoured_groups(documents["metrics"])
+    assert now
+    same = champion_sentence(with_champion(favoured=now))
+    assert "favoured" not in same
+    turned = {name: {"most": of["least"], "least": of["most"]} for name, of in now.items()}
+    documents = with_champion(favoured=turned)
+    for name, of in now.items():
+        words = (
+            f"By {name} the favoured group has changed: “{of['most']}” gets the favourable outcome "
+            f"most often now, “{of['least']}” did before"
+        )
+        assert words in champion_sentence(documents)
+        assert words in said(section(documents))
 
 
 def test_a_champion_without_a_card_is_still_named() -> None:

@@ -9,7 +9,12 @@ from typing import Any
 import pytest
 from page_blocks import charts, rows, said, tables
 
-from evenhand.tasks.pages.sections.controls_section import answers, build, verdict
+from evenhand.tasks.pages.sections.controls_section import (
+    answers,
+    build,
+    settings_sentence,
+    verdict,
+)
 
 SAME = {"value": 0.0, "low": 0.0, "high": 0.0}
 
@@ -145,3 +150,11 @@ def test_a_model_that_is_its_own_control_has_no_chart() -> None:
     section = build(documents(controls, accuracy=0.4))
     assert charts(section) == []
     assert "`max_accuracy` makes the fewest errors" in said(section)
+
+
+def test_settings_that_the_controls_have_from_the_method_are_said() -> None:
+    settings = {"eta": {"value": 0.1, "default": 0.05}, "n_steps": {"value": 301, "default": 1000}}
+    sentence = settings_sentence(settings, "budro")
+    assert "by default: eta 0.1 (0.05) and n_steps 301 (1000)." in sentence
+    assert "than a job of gbdt" in sentence
+    assert settings_sentence({}, "reweigh") == settings_sentence(None, "reweigh") == ""

@@ -143,8 +143,10 @@ _ENGLISH_YES = ("1", "true", "yes", "y", "t", "positive")
 AFFIRMATIONS = {*_ENGLISH_YES, "ja", "j", "oui", "o", "sí", "si", "sim", "tak"}
 DENIALS = {"0", "false", "no", "n", "f", "nein", "non", "não", "nao", "nie", "negative"}
 
-PARTICIPLES = ("ed", "hired", "paid", "chosen", "taken", "sold", "given", "won", "sent", "let")
+PARTICIPLES = ("ed", "paid", "chosen", "taken", "sold", "given")
 """Endings of words that follow "are": approved, hired."""
+SHORT_PARTICIPLES = ("won", "sent", "let")
+"""Whole words that follow "are": "consent" is none."""
 
 
 class WordedOutcome(NamedTuple):
@@ -235,37 +237,9 @@ def is_participle(text: str) -> bool:
     (True, False)
     """
     words = text.lower().split()
-    return bool(words) and words[-1].isalpha() and words[-1].endswith(PARTICIPLES)
-
-
-def decision_words(column: str, value: str) -> str:
-    """Name a decision: by its value, or by its column too where the value only affirms or denies.
-
-    Parameters
-    ----------
-    column : str
-        Name of the label's column.
-    value : str
-        The label as text.
-
-    Returns
-    -------
-    str
-
-    Examples
-    --------
-    >>> decision_words("rejected", "1"), decision_words("rejected", "0")
-    ('rejected', 'not rejected')
-    >>> decision_words("gets_benefit", "N"), decision_words("credit", "bad")
-    ('gets benefit: no', 'bad')
-    """
-    word = value.strip().lower()
-    spoken = column.replace("_", " ").strip()
-    if word in AFFIRMATIONS:
-        return spoken if is_participle(spoken) else f"{spoken}: yes"
-    if word in DENIALS:
-        return f"not {spoken}" if is_participle(spoken) else f"{spoken}: no"
-    return value
+    if not words or not words[-1].isalpha() or words[-1].endswith("eed"):
+        return False
+    return words[-1] in SHORT_PARTICIPLES or words[-1].endswith(PARTICIPLES)
 
 
 def tone_of(text: str) -> int:

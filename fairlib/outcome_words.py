@@ -144,8 +144,10 @@ AFFIRMATIONS = {*_ENGLISH_YES, "ja", "j", "oui", "o", "sí", "si", "sim", "tak"}
 DENIALS = {"0", "false", "no", "n", "f", "nein", "non", "não", "nao", "nie", "negative"}
 ENGLISH_ANSWERS = {*_ENGLISH_YES, "0", "false", "no", "n", "f", "negative"}
 
-PARTICIPLES = ("ed", "hired", "paid", "chosen", "taken", "sold", "given", "won", "sent", "let")
+PARTICIPLES = ("ed", "paid", "chosen", "taken", "sold", "given")
 """Endings of words that follow "are": approved, hired."""
+SHORT_PARTICIPLES = ("won", "sent", "let")
+"""Whole words that follow "are": "consent" is none."""
 
 
 class WordedOutcome(NamedTuple):
@@ -236,7 +238,9 @@ def is_participle(text: str) -> bool:
     (True, False)
     """
     words = text.lower().split()
-    return bool(words) and words[-1].isalpha() and words[-1].endswith(PARTICIPLES)
+    if not words or not words[-1].isalpha() or words[-1].endswith("eed"):
+        return False
+    return words[-1] in SHORT_PARTICIPLES or words[-1].endswith(PARTICIPLES)
 
 
 def decision_words(column: str, value: str) -> str:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from evenhand.data_contracts.column import value_text
-from evenhand.fairlib.outcome_words import decision_words
+from evenhand.fairlib.decision_words import decision_words
 from evenhand.tasks.errors import InputError, input_errors
 
 if TYPE_CHECKING:

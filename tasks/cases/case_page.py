@@ -8,6 +8,7 @@ from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
+from evenhand.fairlib.decision_words import NEGATIONS
 from evenhand.tasks.cases.letter_texts import (
     ENGLISH,
     FALLBACK,
@@ -120,7 +121,9 @@ def _title(decision: Mapping[str, Any]) -> str:
     """The decision, such as ``credit: bad``; a value such as ``hired`` says it alone."""
     label = str(decision["label"]).replace("_", " ")
     shown = str(decision["shown"])
-    if shown.lower().removeprefix("not ").startswith(label.lower()):
+    own_words = [word for word in shown.lower().split() if word not in NEGATIONS]
+    says_it_alone = shown.lower().startswith(label.lower())
+    if says_it_alone or set(own_words) <= set(label.lower().split()):
         return shown
     return f"{label}: {shown}"
 

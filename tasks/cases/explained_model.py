@@ -17,6 +17,7 @@ from evenhand.data_contracts.column import LANGUAGE, Column, value_text
 from evenhand.data_contracts.favourable import describe_outcome
 from evenhand.data_contracts.model import Contract
 from evenhand.fairlib.catalogue import spoken
+from evenhand.fairlib.decision_words import decision_words
 from evenhand.fairlib.distances.metric_base import Metric
 from evenhand.fairlib.explanations.choices import Changeable
 from evenhand.fairlib.explanations.comparables import ComparablePeople, Comparables
@@ -29,7 +30,6 @@ from evenhand.fairlib.explanations.real_people import RealValues
 from evenhand.fairlib.explanations.recourse import Recourse, RecourseSearch
 from evenhand.fairlib.methods.decided import predictions_of
 from evenhand.fairlib.methods.reasons import mean_row
-from evenhand.fairlib.outcome_words import decision_words
 from evenhand.tasks.cases.letter_texts import primary
 from evenhand.tasks.errors import InputError
 from evenhand.tasks.filtering.checks import check_features

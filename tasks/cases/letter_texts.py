@@ -6,7 +6,11 @@ Reasons and names of values have their own texts in the contract.
 from __future__ import annotations
 
 import datetime
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
+
+from evenhand.fairlib.decision_words import SaidDecision, is_code, is_negation, said_decision
 
 FALLBACK = "en"
 
@@ -25,7 +29,17 @@ class LetterTexts:
     heading: str
     greeting: str
     name: str
+    plain_heading: str  # of a decision whose name says nothing to people
+    decided: str
     decision: str
+    of_person: str
+    not_of_person: str
+    of_application: str
+    not_of_application: str
+    of_subject: str
+    not_of_subject: str
+    in_favour: str
+    not_in_favour: str
     not_favourable: str
     by_program: str
     why: str
@@ -47,6 +61,53 @@ class LetterTexts:
     def shown_day(self, day: str) -> str:
         """A date of ISO 8601 as people of this language write it."""
         return datetime.date.fromisoformat(day).strftime(self.day)
+
+    def heading_of(self, decision: Mapping[str, Any]) -> str:
+        """The letter's heading: the decision, if its name says something to people."""
+        said = self._said(decision)
+        if not said.shown:
+            return self.plain_heading
+        return self.heading.format(shown=said.shown)
+
+    def sentences_of(self, decision: Mapping[str, Any]) -> list[str]:
+        """What was decided, in one or two sentences that say it once.
+
+        A decision that is a code is not shown: the letter says whether it is in the person's
+        favour.
+        """
+        said = self._said(decision)
+        if said.participle:
+            return [self._sentence_of(said)]
+        favourable = bool(decision["favourable"])
+        if not said.shown:
+            return [self.in_favour if favourable else self.not_in_favour]
+        sentences = [self.decision.format(shown=said.shown)]
+        other = str(decision["favourable_outcome"])
+        is_said = is_negation(str(decision["shown"]), other) or is_code(_label(decision), other)
+        if not favourable and not is_said:
+            sentences.append(self.not_favourable.format(favourable=other))
+        return sentences
+
+    def _said(self, decision: Mapping[str, Any]) -> SaidDecision:
+        return said_decision(_label(decision), str(decision["shown"]), self.language)
+
+    def _sentence_of(self, said: SaidDecision) -> str:
+        forms = {
+            ("person", False): self.of_person,
+            ("person", True): self.not_of_person,
+            ("application", False): self.of_application,
+            ("application", True): self.not_of_application,
+        }
+        other = self.not_of_subject if said.is_negated else self.of_subject
+        form = forms.get((said.subject, said.is_negated), other)
+        subject = said.subject
+        if form.startswith("{subject}"):
+            subject = subject[:1].upper() + subject[1:]
+        return form.format(subject=subject, participle=said.participle)
+
+
+def _label(decision: Mapping[str, Any]) -> str:
+    return str(decision.get("label", ""))
 
 
 ENGLISH = LetterTexts(
@@ -70,7 +131,17 @@ ENGLISH = LetterTexts(
     heading="Our decision: {shown}",
     greeting="Dear",
     name="[name]",
-    decision="we decided about your application. The decision is “{shown}”.",
+    plain_heading="Our decision",
+    decided="we decided about your application.",
+    decision="The decision is “{shown}”.",
+    of_person="You were {participle}.",
+    not_of_person="You were not {participle}.",
+    of_application="Your application was {participle}.",
+    not_of_application="Your application was not {participle}.",
+    of_subject="Your {subject} was {participle}.",
+    not_of_subject="Your {subject} was not {participle}.",
+    in_favour="The decision is in your favour.",
+    not_in_favour="The decision is not in your favour.",
     not_favourable="You did not get “{favourable}”.",
     by_program="A computer program helped to make this decision.",
     why="Why",
@@ -113,7 +184,17 @@ GERMAN = LetterTexts(
     heading="Unsere Entscheidung: {shown}",
     greeting="Guten Tag",
     name="[Name]",
-    decision="wir haben über Ihren Antrag entschieden. Die Entscheidung lautet: „{shown}“.",
+    plain_heading="Unsere Entscheidung",
+    decided="wir haben über Ihren Antrag entschieden.",
+    decision="Die Entscheidung lautet: „{shown}“.",
+    of_person="Sie wurden {participle}.",
+    not_of_person="Sie wurden nicht {participle}.",
+    of_application="Ihr Antrag wurde {participle}.",
+    not_of_application="Ihr Antrag wurde nicht {participle}.",
+    of_subject="{subject}: {participle}.",
+    not_of_subject="{subject}: nicht {participle}.",
+    in_favour="Die Entscheidung ist zu Ihren Gunsten.",
+    not_in_favour="Die Entscheidung ist nicht zu Ihren Gunsten.",
     not_favourable="Das Ergebnis „{favourable}“ haben Sie nicht erhalten.",
     by_program="Ein Computerprogramm hat bei dieser Entscheidung geholfen.",
     why="Warum",

@@ -21,6 +21,9 @@ def test_a_title_does_not_repeat_the_label() -> None:
         ("hired", "not hired", "not hired"),
         ("credit", "bad", "credit: bad"),
         ("loan_paid", "loan paid", "loan paid"),
+        ("loan_paid", "loan not paid", "loan not paid"),
+        ("was_hired", "hired", "hired"),
+        ("target", "target: no", "target: no"),
     ]
     for label, shown, title in titles:
         assert _title({"label": label, "shown": shown}) == title

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from evenhand.fairlib.decision_words import decision_words
 from evenhand.tasks.cases.case_page import letter
 from evenhand.tasks.cases.letter_texts import LANGUAGES, letter_texts
 
@@ -74,3 +75,44 @@ def test_reasons_of_another_language_are_named(
     case["reasons"]["principal"][0]["language"] = of_reason
     note = letter(case).partition('class="note"')[2].partition("</p>")[0]
     assert ("Zu &lt;jung&gt;" in note) == is_named
+
+
+@pytest.mark.parametrize(
+    ("label", "values", "language", "heading", "sentences"),
+    [
+        ("was_hired", "01", "en", "Our decision: not hired", ["You were not hired."]),
+        ("was_hired", "01", "de", "Unsere Entscheidung: nicht eingestellt", None),
+        ("abgelehnt", ["ja", "nein"], "de", None, ["Ihr Antrag wurde abgelehnt."]),
+        ("abgelehnt", ["ja", "nein"], "en", None, ["Your application was rejected."]),
+        ("loan_approved", "01", "en", None, ["Your loan was not approved."]),
+        ("loan_approved", "01", "de", "Unsere Entscheidung", None),
+        ("Kredit_bewilligt", "01", "de", None, ["Kredit: nicht bewilligt."]),
+        ("decision", ["denied", "approved"], "en", None, ["Your application was denied."]),
+        (
+            "credit",
+            ["bad", "good"],
+            "en",
+            None,
+            ["The decision is “bad”.", "You did not get “good”."],
+        ),
+        ("gets_benefit", "01", "en", None, ["The decision is “gets benefit: no”."]),
+        ("target", "01", "en", "Our decision", ["The decision is not in your favour."]),
+        ("grade", ["A2", "A1"], "de", None, ["Die Entscheidung ist nicht zu Ihren Gunsten."]),
+        ("risk", ["high", "A1"], "en", None, ["The decision is “high”."]),
+    ],
+)
+def test_a_letter_says_a_decision_once_and_no_code(
+    label: str, values: Any, language: str, heading: str | None, sentences: list[str] | None
+) -> None:
+    adverse, favourable = (decision_words(label, value) for value in values)
+    decision = {
+        "label": label,
+        "shown": adverse,
+        "favourable": False,
+        "favourable_outcome": favourable,
+    }
+    texts = letter_texts(language)
+    if heading is not None:
+        assert texts.heading_of(decision) == heading
+    if sentences is not None:
+        assert texts.sentences_of(decision) == sentences

@@ -107,9 +107,11 @@ class _TreeRings:
         """
         bounds = self.prover.margins(self.rows[people], self.radii[number], rounds=rounds)
         self.proved[number, people] = np.stack([bounds.high, -bounds.low], axis=1)
+        largest_found = np.stack([bounds.found_high, -bounds.found_low], axis=1)
+        self.found[number, people] = np.maximum(self.found[number, people], largest_found)
         for side, points in enumerate((bounds.highest, bounds.lowest)):
-            for other in range(number + 1):
-                self._offer(other, people, side, points)
+            for smaller in range(number):
+                self._offer(smaller, people, side, points)
         # a larger region holds what a smaller one holds
         self.found = np.maximum.accumulate(self.found, axis=0)
         self.proved = np.minimum.accumulate(self.proved[::-1], axis=0)[::-1]

@@ -41,6 +41,7 @@ def test_rings_are_those_of_each_radius_alone(k: int, monkeypatch: pytest.Monkey
     searches = searched(monkeypatch)
     rings = tree_rings(model_of(prover), prover.metric, X, RADII)
     assert sum(people for _, people in searches) < len(X) * len(RADII)
+    whole = {radius for radius, people in searches if people == len(X)}
     exact = 0
     for ring, bounds in zip(rings, alone, strict=True):
         proved = np.stack([bounds.high, -bounds.low], axis=1)
@@ -51,6 +52,8 @@ def test_rings_are_those_of_each_radius_alone(k: int, monkeypatch: pytest.Monkey
         met = proved == largest_found
         assert np.array_equal(ring.proved[met], proved[met])
         exact += met.sum()
+        if ring.radius in whole:
+            assert (ring.found >= largest_found).all()
     assert exact > 0.9 * len(RADII) * X.shape[0] * 2
 
 

@@ -36,7 +36,7 @@ from scipy.special import expit
 from benchmarks.common import RESULTS, log, provenance, run_unpublished, write_result
 from evenhand.fairlib.certificates.branching import MARGIN, network_rings
 from evenhand.fairlib.certificates.measures import Ring, decision_radii, squared_length
-from evenhand.fairlib.certificates.trees import tree_rings
+from evenhand.fairlib.certificates.tree_rings import tree_rings
 from evenhand.fairlib.distances.metric_base import Metric
 from evenhand.fairlib.distances.metric_kinds import load_metric
 from evenhand.fairlib.methods.registry import METHODS, method_class

@@ -62,12 +62,16 @@ TreeArrays = namedtuple(
     "roots feature left right rank cut_features below above cuts value most base depth",
 )
 # The region of one person, shapes (m,), for t (k,) and () for the last two; of n people (n, ...).
-Person = namedtuple("Person", "near far down up inset mixing t_low t_high spread radius limit")
+# `widest` is the longest move of each feature along one direction.
+Person = namedtuple(
+    "Person", "near far down up inset mixing t_low t_high widest spread radius limit"
+)
 # The moves (delta, t) of one person, or of n: x' = x + P delta + B t, u = own + rest delta + along
 # t.
 Moves = namedtuple("Moves", "x low high free_low free_high sigma basis reads rest along")
-# A stack of states: boxes of u, shape (levels, m), of t, (levels, k), gaps, and their squares' sum.
-States = namedtuple("States", "low high t_low t_high gap spent")
+# A stack of states: boxes of u, shape (levels, m), of t, (levels, k), the ends of G t that follow,
+# (levels, m), gaps, and their squares' sum.
+States = namedtuple("States", "low high t_low t_high shift_low shift_high gap spent")
 
 
 @_inner
@@ -107,6 +111,8 @@ def _copy(source, i, target, j):
     for f in range(source.low.shape[1]):
         target.low[j, f] = source.low[i, f]
         target.high[j, f] = source.high[i, f]
+        target.shift_low[j, f] = source.shift_low[i, f]
+        target.shift_high[j, f] = source.shift_high[i, f]
         target.gap[j, f] = source.gap[i, f]
     for c in range(source.t_low.shape[1]):
         target.t_low[j, c] = source.t_low[i, c]
@@ -130,12 +136,20 @@ def _shift(person, states, at, f):
 
 
 @_inner
+def _set_shifts(person, states, at):
+    """Set the ends of G t of a state whose box of t is new."""
+    for f in range(len(person.near)):
+        low, high = _shift(person, states, at, f)
+        states.shift_low[at, f] = low
+        states.shift_high[at, f] = high
+
+
+@_inner
 def _range(person, states, at, f):
     """Smallest and largest u_f of a state."""
-    low, high = _shift(person, states, at, f)
     return (
-        max(states.low[at, f], person.near[f] + person.down[f] + low),
-        min(states.high[at, f], person.far[f] + person.up[f] + high),
+        max(states.low[at, f], person.near[f] + person.down[f] + states.shift_low[at, f]),
+        min(states.high[at, f], person.far[f] + person.up[f] + states.shift_high[at, f]),
     )
 
 
@@ -148,12 +162,34 @@ def _cut(person, states, at, f, low, high):
     states.high[at, f] = high
     if low > high:
         return False
-    # u_f = a_f + (G t)_f + e_f bounds each t, given the others
-    shift_low, shift_high = _shift(person, states, at, f)
     least = low - person.far[f] - person.up[f]
     most = high - person.near[f] - person.down[f]
+    shift_low = states.shift_low[at, f]
+    shift_high = states.shift_high[at, f]
     if least > shift_high + SLACK * abs(least) or most < shift_low - SLACK * abs(most):
         return False
+    # a direction that moves the feature less than this reaches both ends whatever the others do
+    if person.widest[f] >= min(shift_high - least, most - shift_low):
+        if not _narrow_directions(person, states, at, f, least, most):
+            return False
+        shift_low = states.shift_low[at, f]
+        shift_high = states.shift_high[at, f]
+    # what e must fill
+    gap = max(0.0, low - person.far[f] - shift_high, person.near[f] + shift_low - high)
+    if gap > states.gap[at, f]:
+        states.spent[at] += gap * gap - states.gap[at, f] ** 2
+        states.gap[at, f] = gap
+    return states.spent[at] <= person.limit
+
+
+@_inner
+def _narrow_directions(person, states, at, f, least, most):
+    """Narrow each t of a state, given the others, to where (G t)_f can be in [least, most]; False
+    if nothing is left.
+    """
+    shift_low = states.shift_low[at, f]
+    shift_high = states.shift_high[at, f]
+    is_narrower = False
     for i in range(len(person.t_low)):
         g = person.mixing[f, i]
         if g == 0.0:
@@ -168,17 +204,19 @@ def _cut(person, states, at, f, low, high):
             first = second
             second = swapped
         slack = SLACK * (1.0 + abs(first) + abs(second)) / min(1.0, abs(g))
-        states.t_low[at, i] = max(states.t_low[at, i], first - slack)
-        states.t_high[at, i] = min(states.t_high[at, i], second + slack)
+        first -= slack
+        second += slack
+        if first <= states.t_low[at, i] and second >= states.t_high[at, i]:
+            continue
+        states.t_low[at, i] = max(states.t_low[at, i], first)
+        states.t_high[at, i] = min(states.t_high[at, i], second)
         if states.t_low[at, i] > states.t_high[at, i]:
             return False
+        is_narrower = True
         shift_low, shift_high = _shift(person, states, at, f)
-    # what e must fill
-    gap = max(0.0, low - person.far[f] - shift_high, person.near[f] + shift_low - high)
-    if gap > states.gap[at, f]:
-        states.spent[at] += gap * gap - states.gap[at, f] ** 2
-        states.gap[at, f] = gap
-    return states.spent[at] <= person.limit
+    if is_narrower:
+        _set_shifts(person, states, at)
+    return True
 
 
 @_inner
@@ -294,11 +332,12 @@ def _descend_missing(person, states, at, t, missing):
     e.
     """
     k = len(t)
+    shift = np.empty(len(missing))
     for i in range(k):
         t[i] = min(max(0.0, states.t_low[at, i]), states.t_high[at, i])
     for _ in range(ROUNDS):
         moved = 0.0
-        _missing(person, states, at, t, missing)
+        _set_missing(person, states, at, t, shift, missing)
         for i in range(k):
             # a Newton step of half the squared missing e, in one coordinate
             slope = curve = 0.0
@@ -308,25 +347,38 @@ def _descend_missing(person, states, at, t, missing):
                     curve += person.mixing[f, i] ** 2
             if curve > 0.0:
                 target = min(max(t[i] + slope / curve, states.t_low[at, i]), states.t_high[at, i])
-                moved = max(moved, abs(target - t[i]))
+                change = target - t[i]
+                moved = max(moved, abs(change))
                 t[i] = target
-                if k > 1:
-                    _missing(person, states, at, t, missing)
+                if k > 1 and change != 0.0:
+                    for f in range(len(missing)):
+                        shift[f] += person.mixing[f, i] * change
+                        missing[f] = _missing(person, states, at, f, shift[f])
         if moved <= 1e-12:
             break
-    _missing(person, states, at, t, missing)
+    # without the rounding of the sums of changes
+    _set_missing(person, states, at, t, shift, missing)
 
 
 @_inner
-def _missing(person, states, at, t, missing):
-    """The e that leads from a + G t into the box of a state."""
+def _set_missing(person, states, at, t, shift, missing):
+    """Set `shift` to G t, and `missing` to the e that leads from a + G t into the box of a
+    state.
+    """
     for f in range(len(missing)):
-        shift = 0.0
+        total = 0.0
         for i in range(len(t)):
-            shift += person.mixing[f, i] * t[i]
-        missing[f] = max(0.0, states.low[at, f] - person.far[f] - shift) - max(
-            0.0, person.near[f] + shift - states.high[at, f]
-        )
+            total += person.mixing[f, i] * t[i]
+        shift[f] = total
+        missing[f] = _missing(person, states, at, f, total)
+
+
+@_inner
+def _missing(person, states, at, f, shift):
+    """What e must fill of feature f where (G t)_f is `shift`."""
+    below = states.low[at, f] - person.far[f] - shift
+    above = person.near[f] + shift - states.high[at, f]
+    return max(0.0, below) - max(0.0, above)
 
 
 @_inner
@@ -362,13 +414,8 @@ def _realise(person, moves, states, at, own, attempts, point, row):
         _primal_step(moves, y, weighed, delta, t)
         inside = _dual_step(person, moves, states, at, own, delta, t, low, high, y, u)
         # the squared fair length of delta, and its gradient's half
-        length = 0.0
-        for j in range(d):
-            weighed[j] = 0.0
-            for i in range(d):
-                weighed[j] += moves.sigma[j, i] * delta[i]
-            length += delta[j] * weighed[j]
-        length = max(length, 0.0)  # rounding
+        weighed[:] = np.dot(moves.sigma, delta)
+        length = max(np.dot(delta, weighed), 0.0)  # rounding
         if inside and length <= (person.radius + TOUCH) ** 2:
             break
     # a move that is too long is shortened: the region contains all points between x and its points
@@ -400,28 +447,21 @@ def _aim(person, states, at, is_first, low, high):
 @_inner
 def _primal_step(moves, y, weighed, delta, t):
     """Move delta and t against the gradient of the Lagrangian, within their boxes."""
+    pull = weighed + np.dot(y, moves.rest)
     for j in range(len(delta)):
-        pull = weighed[j]
-        for f in range(len(y)):
-            pull += y[f] * moves.rest[f, j]
-        delta[j] = min(max(delta[j] - PRIMAL_STEP * pull, moves.low[j]), moves.high[j])
+        delta[j] = min(max(delta[j] - PRIMAL_STEP * pull[j], moves.low[j]), moves.high[j])
+    pull = np.dot(y, moves.along)
     for c in range(len(t)):
-        pull = 0.0
-        for f in range(len(y)):
-            pull += y[f] * moves.along[f, c]
-        t[c] = min(max(t[c] - PRIMAL_STEP * pull, moves.free_low[c]), moves.free_high[c])
+        t[c] = min(max(t[c] - PRIMAL_STEP * pull[c], moves.free_low[c]), moves.free_high[c])
 
 
 @_inner
 def _dual_step(person, moves, states, at, own, delta, t, low, high, y, u):
     """Move the multipliers y by the extrapolated u; whether the new u is in the state's box."""
     inside = True
+    moved = own + np.dot(moves.rest, delta) + np.dot(moves.along, t)
     for f in range(len(y)):
-        now = own[f]
-        for j in range(len(delta)):
-            now += moves.rest[f, j] * delta[j]
-        for c in range(len(t)):
-            now += moves.along[f, c] * t[c]
+        now = moved[f]
         inside &= states.low[at, f] + person.inset[f] <= now <= states.high[at, f] - person.inset[f]
         ahead = y[f] + 2.0 * now - u[f]
         y[f] = ahead - min(max(ahead, low[f]), high[f])
@@ -655,6 +695,7 @@ def search(trees, person, moves, own, most_nodes, found_point):
     work.high[0] = np.inf
     work.t_low[0] = person.t_low
     work.t_high[0] = person.t_high
+    _set_shifts(person, work, 0)
     work.gap[0] = 0.0
     work.spent[0] = 0.0
     size = 0
@@ -742,6 +783,8 @@ def _states(levels, m, k):
         np.empty(box),
         np.empty(free),
         np.empty(free),
+        np.empty(box),
+        np.empty(box),
         np.zeros(box),
         np.zeros(levels),
     )
@@ -785,6 +828,7 @@ def search_all(trees, people, moves, own, most_nodes):
             mixing=people.mixing,
             t_low=people.t_low[i],
             t_high=people.t_high[i],
+            widest=people.widest[i],
             spread=people.spread,
             radius=people.radius[i],
             limit=people.limit[i],

@@ -118,11 +118,12 @@ def prove(
     def _rings_of(group: Float) -> list[measures.Ring]:
         if is_trees:
             # compiles kernels
-            from evenhand.fairlib.certificates.trees import tree_rings
+            from evenhand.fairlib.certificates.tree_rings import tree_rings
 
-            rings = tree_rings(model, metric, group, radii, rounds=(1, max(parts, 1)))
             # a mean may be spent on a few people who move farther
-            rings += tree_rings(model, metric, group, [radii[-1], np.inf], rounds=(1,))[1:]
+            rings = tree_rings(
+                model, metric, group, [*radii, np.inf], rounds=(max(parts, 1),), far_rounds=(1,)
+            )
         elif getattr(model, "adapts_inputs", False):
             raise NotProvedError("the model reads adapted columns, which are no linear map.")
         else:

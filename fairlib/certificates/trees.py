@@ -9,14 +9,13 @@ import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from evenhand.fairlib.arrays import Bool, Float, Float32, Index, Int
 from evenhand.fairlib.certificates import _tree_kernels as kernels
-from evenhand.fairlib.certificates.measures import Ring
 from evenhand.fairlib.certificates.networks import NotProvedError
 from evenhand.fairlib.certificates.region import Region
 from evenhand.fairlib.distances.metric_base import Metric
@@ -281,8 +280,15 @@ class TreeProver:
             margin, self.booster.inplace_predict(own_rows, predict_type="margin")
         ):
             raise NotProvedError("XGBoost adds the trees in another order than is assumed here.")
-        sides = [_Side(self, region, rows, own_rows, margin, sign) for sign in (-1, 1)]
+        everybody = np.arange(len(rows))
+        starts = range(0, max(len(rows), 1), CHUNK)
+        chunks = [everybody[start : start + CHUNK] for start in starts]
         with ThreadPoolExecutor(jobs or available_cores()) as threads:
+            parts = threads.map(
+                lambda people: self.reach_of(region.rows(people), own_rows[people]), chunks
+            )
+            reach = _Reach.join(list(parts))
+            sides = [_Side(self, reach, rows, margin, sign) for sign in (-1, 1)]
             for number, most in enumerate(rounds):
                 limit = np.inf if number == 0 else stop
                 for side in sides:
@@ -332,7 +338,7 @@ class TreeProver:
         )
 
     def search(
-        self, trees: kernels.TreeArrays, region: Region, read: Float32, most: int
+        self, trees: kernels.TreeArrays, reach: _Reach, index: Index, most: int
     ) -> tuple[Float32, Float32, Bool, Float32]:
         """Margins found and proved, whether more states change neither, and points, shape
         (n, d).
@@ -341,10 +347,10 @@ class TreeProver:
         ----------
         trees : kernels.TreeArrays
             The trees, or the negated ones.
-        region : Region
-            Regions of n people.
-        read : ndarray of float32, shape (n, m)
-            Rows of :meth:`read`.
+        reach : _Reach
+            What everybody's features can reach.
+        index : ndarray of intp, shape (n,)
+            Positions of the people.
         most : int
             Most states per person.
 
@@ -353,6 +359,26 @@ class TreeProver:
         tuple of four ndarrays
             Found and proved margins, shape (n,), whether the search is complete, shape (n,), and
             points, shape (n, d).
+        """
+        found, proved, done, points = kernels.search_all(
+            trees, *reach.of_people(index), reach.own[index], most
+        )
+        return found, proved, done, points.astype(np.float32)
+
+    def reach_of(self, region: Region, read: Float32) -> _Reach:
+        """What the features that the trees read can reach.
+
+        Parameters
+        ----------
+        region : Region
+            Regions of n people.
+        read : ndarray of float32, shape (n, m)
+            Rows of :meth:`read`.
+
+        Returns
+        -------
+        _Reach
+            Of n people.
         """
         own_features = read[:, self.features].astype(np.float64, order="C")
         basis = region.basis
@@ -380,21 +406,23 @@ class TreeProver:
         # a direction that moves one feature of the trees alone makes its value an interval
         single = np.where(count == 1, mixing, 0.0)
         ends = (region.free_low[:, None] * single, region.free_high[:, None] * single)
-        # one layout of all arrays: the kernels are compiled once
+        several = mixing[:, count > 1]
+        widths = (region.free_high - region.free_low)[:, count > 1]
+        longest_moves = np.abs(several) * widths[:, None]
         people = kernels.Person(
             near=own_features + np.minimum(*ends).sum(axis=-1) - pad,
             far=own_features + np.maximum(*ends).sum(axis=-1) + pad,
             down=down,
             up=up,
             inset=pad,
-            mixing=mixing[:, count > 1],
+            mixing=several,
             t_low=region.free_low[:, count > 1],
             t_high=region.free_high[:, count > 1],
+            widest=longest_moves.max(axis=-1, initial=0.0),
             spread=spread,
             radius=region.radius,
             limit=np.square(region.radius) * np.linalg.eigvalsh(spread)[-1] * (1.0 + STEP),
         )
-        people = kernels.Person(*map(np.ascontiguousarray, people))
         steps = kernels.Moves(
             x=region.x,
             low=region.low,
@@ -407,11 +435,45 @@ class TreeProver:
             rest=unprojected,
             along=mixing,
         )
-        steps = kernels.Moves(*map(np.ascontiguousarray, steps))
-        largest_found, proved, done, points = kernels.search_all(
-            trees, people, steps, own_features, most
-        )
-        return largest_found, proved, done, points.astype(np.float32)
+        return _Reach(people, steps, own_features)
+
+
+@dataclass(frozen=True)
+class _Reach:
+    """What the trees' features can reach, for all people of some regions: it is the same for both
+    sides and all rounds.
+    """
+
+    people: kernels.Person
+    moves: kernels.Moves
+    own: Float  # shape (n, m): the features themselves
+
+    # fields that everybody shares
+    SHARED: ClassVar = ("mixing", "spread", "sigma", "basis", "reads", "rest", "along")
+
+    def of_people(self, index: Index) -> tuple[kernels.Person, kernels.Moves]:
+        """The arrays of some people."""
+        chosen = []
+        for arrays in (self.people, self.moves):
+            fields = {}
+            for name, values in arrays._asdict().items():
+                own = values if name in self.SHARED else values[index]
+                # one layout of all arrays: the kernels are compiled once
+                fields[name] = np.ascontiguousarray(own)
+            chosen.append(type(arrays)(**fields))
+        return chosen[0], chosen[1]
+
+    @classmethod
+    def join(cls, parts: Sequence[_Reach]) -> _Reach:
+        """That of all people of several parts."""
+        joined = []
+        for several in ([part.people for part in parts], [part.moves for part in parts]):
+            fields = several[0]._asdict()
+            for name in fields:
+                if name not in cls.SHARED:
+                    fields[name] = np.concatenate([getattr(arrays, name) for arrays in several])
+            joined.append(type(several[0])(**fields))
+        return cls(joined[0], joined[1], np.concatenate([part.own for part in parts]))
 
 
 class _Side:
@@ -420,16 +482,13 @@ class _Side:
     def __init__(
         self,
         prover: TreeProver,
-        region: Region,
+        reach: _Reach,
         rows: Float32,
-        own: Float32,
         margin: Float32,
         sign: int,
     ) -> None:
         self.prover = prover
-        self.region = region
-        self.rows = rows
-        self.own = own
+        self.reach = reach
         self.sign = sign
         self.trees = prover.trees if sign > 0 else prover.negated
         self.found = sign * margin.astype(np.float64)
@@ -459,9 +518,8 @@ class _Side:
         if time.monotonic() > stop:
             return
         prover = self.prover
-        region = self.region.rows(people)
         new_found, proved, self.done[people], points = prover.search(
-            self.trees, region, self.own[people], most
+            self.trees, self.reach, people, most
         )
         self.proved[people] = np.minimum(self.proved[people], proved)
         # the margin that the model itself gives to the point
@@ -474,57 +532,3 @@ class _Side:
         better = values > self.found[people]
         self.found[people[better]] = values[better]
         self.points[people[better]] = points[better]
-
-
-def tree_rings(
-    model: Any,
-    metric: Metric,
-    X: ArrayLike,
-    radii: Sequence[float],
-    *,
-    rounds: Sequence[int] = ROUNDS,
-) -> list[Ring]:
-    """Bounds of a tree model's margin and of minus the margin, up to rising fair distances from
-    each person.
-
-    Parameters
-    ----------
-    model : fitted classifier
-        Fitted tree model, as in :class:`TreeProver`.
-    metric : Metric
-        Fitted fair metric.
-    X : array-like, shape (n, d)
-        The people.
-    radii : sequence of float
-        Rising fair distances; the last may be infinite.
-    rounds : sequence of int, default ROUNDS
-        States per round, as in :meth:`TreeProver.margins`.
-
-    Returns
-    -------
-    list of Ring
-        One per radius. A margin of trees jumps, so nothing is gained between two radii:
-        ``inner_proved`` equals ``proved``.
-    """
-    prover = TreeProver(model, metric)
-    own_margin = prover.sums(prover.read(np.asarray(X, dtype=np.float32))).astype(np.float64)
-    rings: list[Ring] = []
-    for done, radius in enumerate(radii):
-        bounds = prover.margins(X, radius, rounds=rounds)
-        largest_found = np.stack([bounds.found_high, -bounds.found_low], axis=1)
-        proved = np.stack([bounds.high, -bounds.low], axis=1)
-        if rings:
-            # what a smaller region holds, a larger one holds too
-            largest_found = np.maximum(largest_found, rings[-1].found)
-        inner = radii[max(done - 1, 0)]
-        rings.append(
-            Ring(
-                inner,
-                radius,
-                np.stack([own_margin, -own_margin], axis=1),
-                largest_found,
-                proved,
-                proved,
-            )
-        )
-    return rings

@@ -17,7 +17,8 @@ from evenhand.fairlib.certificates.measures import decision_radii, flipped_share
 from evenhand.fairlib.certificates.networks import NotProvedError
 from evenhand.fairlib.certificates.proof import prove
 from evenhand.fairlib.certificates.region import Region
-from evenhand.fairlib.certificates.trees import MarginBounds, TreeProver, read_trees, tree_rings
+from evenhand.fairlib.certificates.tree_rings import tree_rings
+from evenhand.fairlib.certificates.trees import MarginBounds, TreeProver, read_trees
 from evenhand.fairlib.distances import EXPLORE, Metric, SensitiveSubspace
 from evenhand.fairlib.methods.gbdt import GBDTClassifier
 from evenhand.fairlib.methods.preprocessed_gbdt import ProjectedGBDTClassifier
@@ -395,7 +396,7 @@ def test_no_multipliers_prove_a_box_with_a_point_empty(k: int) -> None:
     moves = Moves(
         *map(np.ascontiguousarray, (*rows, sigma, basis, eye, eye - basis @ basis.T, basis))
     )
-    person = Person(none, none, none, none, none, basis, none, none, sigma, radius, radius**2)
+    person = Person(none, none, none, none, none, basis, none, none, none, sigma, radius, radius**2)
     proofs = 0
     for _ in range(300):
         delta, t = random.normal(size=(1, 4)), random.normal(size=(1, k)) * 2
@@ -404,7 +405,7 @@ def test_no_multipliers_prove_a_box_with_a_point_empty(k: int) -> None:
         length = float(np.sqrt(delta[0] @ weighed))
         for shift in (0.0, -8.0):  # against the direction -y of the proof, out of the region
             box = [(point + shift * y + side)[None] for side in (-0.01, 0.01)]
-            states = States(*box, *np.zeros((3, 1, 4)), np.zeros(1))
+            states = States(*box, *np.zeros((5, 1, 4)), np.zeros(1))
             empty = _separates(person, moves, states, 0, region.x[0], y, weighed, length)
             proofs += empty
             assert not (empty and shift == 0.0)

@@ -6,8 +6,8 @@
 #   sh deploy/local.sh stop FOLDER
 #
 # It needs PostgreSQL's programs (Debian: apt-get install postgresql) and `pip install 'evenhand[server]'`.
-# PostgreSQL and Prefect ask for a random password, which is in files of FOLDER that you alone can read. MLflow asks for
-# none: every account on this machine can change the registry. For trials only.
+# PostgreSQL, Prefect and MLflow ask for random passwords, which are in files of FOLDER that you alone can read:
+# `password` of the first two, `mlflow-password` of MLflow's user evenhand.
 # Ports: PGPORT (55432), PREFECT_PORT (4200), MLFLOW_PORT (5000).
 set -eu
 PATH=$PATH:/usr/sbin:/sbin  # where runuser is
@@ -68,6 +68,7 @@ start)
     for program in prefect mlflow evenhand; do
         command -v "$program" >/dev/null || fail "$program is not on PATH: pip install 'evenhand[server]'."
     done
+    python -c "import flask_wtf" 2>/dev/null || fail "MLflow lacks what asks for passwords: pip install 'evenhand[server]'."
     umask 077
     # an argument of a program could be read by every account
     if [ ! -f "$folder/password" ]; then
@@ -75,6 +76,10 @@ start)
         changed=yes
     fi
     password=$(cat "$folder/password")
+    # its users are in its database, so this file belongs to a backup of that
+    if [ ! -f "$folder/mlflow-password" ]; then
+        python -c "import secrets; print(secrets.token_hex(32))" >"$folder/mlflow-password"
+    fi
     if [ ! -d "$folder/postgres" ]; then
         install -d -m 700 "$folder/postgres"
         [ "$(id -u)" -ne 0 ] || chown postgres "$folder/postgres"
@@ -105,6 +110,8 @@ export PREFECT_API_URL=http://127.0.0.1:$PREFECT_PORT/api
 export PREFECT_API_AUTH_STRING=evenhand:$password
 export PREFECT_HOME='$folder/prefect'
 export MLFLOW_TRACKING_URI=http://127.0.0.1:$MLFLOW_PORT
+export MLFLOW_TRACKING_USERNAME=evenhand
+export MLFLOW_TRACKING_PASSWORD=\$(cat '$folder/mlflow-password')
 export EVENHAND_STORE='$folder/store'
 export PREFECT_WORKER_QUERY_SECONDS=2
 export DO_NOT_TRACK=1 PREFECT_SERVER_ANALYTICS_ENABLED=false MLFLOW_DISABLE_TELEMETRY=true
@@ -115,12 +122,24 @@ ENV
         PREFECT_SERVER_API_AUTH_STRING=$PREFECT_API_AUTH_STRING \
         PREFECT_SERVER_CORS_ALLOWED_ORIGINS=http://127.0.0.1:$PREFECT_PORT \
         start prefect prefect server start --host 127.0.0.1 --port "$PREFECT_PORT"
+    cat >"$folder/mlflow-auth.ini" <<INI
+[mlflow]
+default_permission = READ
+database_uri = postgresql+psycopg2://evenhand@127.0.0.1:$PGPORT/mlflow
+authorization_function = mlflow.server.auth:authenticate_request_basic_auth
+INI
     (
         unset MLFLOW_TRACKING_URI
+        export MLFLOW_AUTH_CONFIG_PATH="$folder/mlflow-auth.ini"
+        # the administrator that the first start makes
+        export MLFLOW_AUTH_ADMIN_USERNAME="$MLFLOW_TRACKING_USERNAME"
+        export MLFLOW_AUTH_ADMIN_PASSWORD="$MLFLOW_TRACKING_PASSWORD"
+        MLFLOW_FLASK_SERVER_SECRET_KEY=$(python -c "import secrets; print(secrets.token_hex(32))")
+        export MLFLOW_FLASK_SERVER_SECRET_KEY
         # a registry does not need its job runners
         export MLFLOW_SERVER_ENABLE_JOB_EXECUTION=false
         export MLFLOW_BACKEND_STORE_URI=postgresql+psycopg2://$database/mlflow
-        start mlflow mlflow server --host 127.0.0.1 --port "$MLFLOW_PORT" --workers 1 \
+        start mlflow mlflow server --app-name basic-auth --host 127.0.0.1 --port "$MLFLOW_PORT" --workers 1 \
             --artifacts-destination "$folder/mlflow"
     )
     answers prefect "$PREFECT_API_URL/health"
@@ -129,7 +148,8 @@ ENV
     start worker prefect worker start --pool evenhand
     echo "Prefect $PREFECT_API_URL, MLflow $MLFLOW_TRACKING_URI, store $EVENHAND_STORE"
     echo "now:    . $folder/env"
-    echo "Prefect's pages ask for PREFECT_API_AUTH_STRING, which is in that file"
+    echo "Prefect's pages ask for PREFECT_API_AUTH_STRING, MLflow's for MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD:"
+    echo "that file sets them"
     ;;
 *) fail "start or stop, not $action." ;;
 esac

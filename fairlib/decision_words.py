@@ -10,7 +10,12 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from evenhand.fairlib.outcome_words import AFFIRMATIONS, DENIALS, is_participle
+from evenhand.fairlib.outcome_words import (
+    AFFIRMATIONS,
+    DENIALS,
+    ENGLISH_ANSWERS,
+    is_participle,
+)
 
 _ENGLISH_AUXILIARIES = {"was", "were", "is", "are", "be", "been", "being", "has", "had", "got"}
 _GERMAN_AUXILIARIES = {"wurde", "wurden", "wird", "werden", "worden", "ist", "war", "hat"}
@@ -19,6 +24,9 @@ AUXILIARIES = _ENGLISH_AUXILIARIES | _GERMAN_AUXILIARIES
 
 NEGATIONS = {"not", "nicht", "never"}
 """Words before a participle that turn it round."""
+
+ANSWERS = AFFIRMATIONS | DENIALS
+"""What follows the column's name where no participle makes a sentence: ``benefit: no``."""
 
 _PARTICLES = ("off", "down", "back", "out", "in", "up")
 
@@ -113,6 +121,8 @@ def decision_words(column: str, value: str) -> str:
     ('hired', 'loan not approved')
     >>> decision_words("gets_benefit", "N"), decision_words("credit", "bad")
     ('gets benefit: no', 'bad')
+    >>> decision_words("Dispo gekündigt", "nein")
+    'Dispo gekündigt: nein'
     """
     word = value.strip().lower()
     if word not in AFFIRMATIONS and word not in DENIALS:
@@ -121,6 +131,9 @@ def decision_words(column: str, value: str) -> str:
     parts = _parts_of(column)
     if parts is None:
         spoken = column.replace("_", " ").strip()
+        if word not in ENGLISH_ANSWERS:
+            # a word of another language stays as it is, next to a column of that language
+            return f"{spoken}: {value.strip()}"
         return f"{spoken}: yes" if happened else f"{spoken}: no"
     is_negated = parts.is_negated == happened
     negation = _negation_of(parts.participle) if is_negated else ""
@@ -199,7 +212,7 @@ def is_code(column: str, shown: str) -> bool:
     if _CODE.fullmatch(text) or text in AFFIRMATIONS or text in DENIALS:
         return True
     named, colon, answer = text.rpartition(": ")
-    if not colon or answer not in ("yes", "no") or named != column.replace("_", " ").lower():
+    if not colon or answer not in ANSWERS or named != column.replace("_", " ").lower():
         return False
     last = named.split()[-1] if named else ""
     return last in _NAMES_OF_NOTHING or bool(_CODE.fullmatch(named))
@@ -243,9 +256,9 @@ def _answered_in(language: str, shown: str) -> str:
 
 
 def _without_answer(shown: str) -> str:
-    """The name of ``name: yes`` and ``name: no``; empty for others."""
+    """The name of ``name: yes`` and ``name: nein``; empty for others."""
     name, colon, answer = shown.lower().rpartition(": ")
-    return name if colon and answer in ("yes", "no") else ""
+    return name if colon and answer in ANSWERS else ""
 
 
 class _Parts(NamedTuple):

@@ -15,7 +15,7 @@ import re
 import stat
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 LIST = "digests.json"
 BUNDLE = "artifacts/bundle"  # of a model's folder
@@ -158,8 +158,61 @@ def is_of_others(path: str) -> bool:
     return path == DOWNLOADED or BYTECODE in path.split("/")
 
 
+class ListedFile(NamedTuple):
+    """A file of a list; an older list has no sizes."""
+
+    sha256: str
+    size: int | None
+
+
+class ModelFiles(Protocol):
+    """Where a model's files are, such as a server; a folder is :class:`FolderFiles`."""
+
+    def entries(self) -> tuple[dict[str, bool], dict[str, str]]:
+        """List all that there is.
+
+        Returns
+        -------
+        tuple of dict and dict
+            Regular files and folders by their path (whether it is a folder), and what is neither
+            with the fault that it is.
+        """
+
+    def content(self, path: str) -> bytes:
+        """Read a regular file; OSError for anything else.
+
+        Parameters
+        ----------
+        path : str
+            Path of the file within the model.
+
+        Returns
+        -------
+        bytes
+            The file's bytes.
+        """
+
+    def is_listed(self, path: str, listed: ListedFile, target: Path | None) -> bool:
+        """Whether a file is the regular one that a list has.
+
+        Parameters
+        ----------
+        path : str
+            Path of the file within the model.
+        listed : ListedFile
+            Its digest and size.
+        target : Path, optional
+            A file that gets the bytes that were compared.
+
+        Returns
+        -------
+        bool
+            False if it differs, or is no regular file.
+        """
+
+
 def model_faults(
-    folder: Path,
+    folder: Path | ModelFiles,
     published: str | None = None,
     *,
     copy_to: Path | None = None,
@@ -173,7 +226,7 @@ def model_faults(
 
     Parameters
     ----------
-    folder : Path
+    folder : Path or ModelFiles
         The folder of a model, with its bundle in ``artifacts/bundle``, or a bundle alone. Links on
         the way to it are followed.
     published : str, optional
@@ -191,17 +244,18 @@ def model_faults(
         A sentence for each fault. None for a model that has no list: an older version published it,
         or it is none of ours.
     """
-    entries, irregular = _entries(folder)
+    files: ModelFiles = FolderFiles(folder) if isinstance(folder, Path) else folder
+    entries, irregular = files.entries()
     if running:
         entries = _without_bytecode_of(running, entries)
     whole = published is not None or _is_whole(entries, irregular)
     place = f"{BUNDLE}/{LIST}" if whole else LIST
     if place not in entries:
-        return _faults_without_list(folder, entries, irregular, place, published)
+        return _faults_without_list(files, entries, irregular, place, published)
     if irregular:
         return [f"{path} {fault}" for path, fault in irregular.items()]
     try:
-        expected = _expected_digests(folder, place, published, whole=whole)
+        expected = _expected_digests(files, place, published, whole=whole)
     except _ChangedError as error:
         return [str(error)]
     bundle = f"{BUNDLE}/" if whole else ""
@@ -215,7 +269,7 @@ def model_faults(
         target = None
         if copy_to is not None and path.startswith(bundle):
             target = copy_to / path.removeprefix(bundle)
-        if not _is_listed(folder / path, expected[path], target):
+        if not files.is_listed(path, expected[path], target):
             faults.append(f"{path} was changed")
     return faults
 
@@ -254,13 +308,6 @@ def other_code(described: object) -> str | None:
     return None
 
 
-class ListedFile(NamedTuple):
-    """A file of a list; an older list has no sizes."""
-
-    sha256: str
-    size: int | None
-
-
 def _listed(content: Mapping[str, Any]) -> dict[str, ListedFile]:
     """The files of a list, in the form of today or of an older version."""
     listed = {}
@@ -276,32 +323,66 @@ class _ChangedError(Exception):
     """A list that cannot be used; its text is the fault."""
 
 
-def _entries(folder: Path) -> tuple[dict[str, bool], dict[str, str]]:
-    """List what lies below a folder, without following a link.
+class FolderFiles:
+    """The files of a folder on this machine; no link in it is followed.
 
-    Returns regular files and folders by their path (whether it is a folder), and what is neither
-    with the fault that it is.
+    Parameters
+    ----------
+    folder : Path
+        The folder of a model, or of a bundle.
     """
-    entries: dict[str, bool] = {}
-    irregular: dict[str, str] = {}
-    waiting = [""]
-    while waiting:
-        inner = waiting.pop()
-        with os.scandir(folder / inner) as members:
-            names = sorted(member.name for member in members)
-        for name in names:
-            path = f"{inner}/{name}" if inner else name
-            mode = os.lstat(folder / path).st_mode
-            if stat.S_ISDIR(mode):
-                entries[path] = True
-                waiting.append(path)
-            elif stat.S_ISREG(mode):
-                entries[path] = False
-            elif stat.S_ISLNK(mode):
-                irregular[path] = "is a link"
-            else:
-                irregular[path] = "is no regular file"
-    return entries, irregular
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def entries(self) -> tuple[dict[str, bool], dict[str, str]]:
+        """List what lies below the folder; see :class:`ModelFiles`."""
+        entries: dict[str, bool] = {}
+        irregular: dict[str, str] = {}
+        waiting = [""]
+        while waiting:
+            inner = waiting.pop()
+            with os.scandir(self._folder / inner) as members:
+                names = sorted(member.name for member in members)
+            for name in names:
+                path = f"{inner}/{name}" if inner else name
+                mode = os.lstat(self._folder / path).st_mode
+                if stat.S_ISDIR(mode):
+                    entries[path] = True
+                    waiting.append(path)
+                elif stat.S_ISREG(mode):
+                    entries[path] = False
+                elif stat.S_ISLNK(mode):
+                    irregular[path] = "is a link"
+                else:
+                    irregular[path] = "is no regular file"
+        return entries, irregular
+
+    def content(self, path: str) -> bytes:
+        """Read a regular file."""
+        return read_regular(self._folder / path)
+
+    def is_listed(self, path: str, listed: ListedFile, target: Path | None) -> bool:
+        """Whether a file is the regular one that a list has; its bytes are also written to
+        `target`.
+        """
+        try:
+            descriptor = _open_regular(self._folder / path)
+        except OSError:
+            return False
+        with os.fdopen(descriptor, "rb") as stream:
+            # a file that was made larger is not read
+            if listed.size is not None and os.fstat(descriptor).st_size != listed.size:
+                return False
+            if target is None:
+                return hashlib.file_digest(stream, "sha256").hexdigest() == listed.sha256
+            digest = hashlib.sha256()
+            target.parent.mkdir(parents=True, exist_ok=True)
+            with target.open("wb") as output:
+                for chunk in iter(lambda: stream.read(CHUNK_BYTES), b""):
+                    digest.update(chunk)
+                    output.write(chunk)
+        return digest.hexdigest() == listed.sha256
 
 
 def _without_bytecode_of(name: str, entries: Mapping[str, bool]) -> dict[str, bool]:
@@ -317,7 +398,7 @@ def _without_bytecode_of(name: str, entries: Mapping[str, bool]) -> dict[str, bo
 
 
 def _faults_without_list(
-    folder: Path,
+    files: ModelFiles,
     entries: Mapping[str, bool],
     irregular: Mapping[str, str],
     place: str,
@@ -328,7 +409,7 @@ def _faults_without_list(
     for name, keys in LISTED_KEYS.items():
         path = str(Path(place).with_name(name))
         if entries.get(path) is False:
-            must_have = must_have or _has_key(folder / path, keys)
+            must_have = must_have or _has_key(files, path, keys)
     for path, fault in irregular.items():
         if place == path or place.startswith(f"{path}/"):
             return [f"{path} {fault}"]
@@ -337,20 +418,20 @@ def _faults_without_list(
     return None
 
 
-def _has_key(path: Path, keys: tuple[str, ...]) -> bool:
+def _has_key(files: ModelFiles, path: str, keys: tuple[str, ...]) -> bool:
     """Whether a JSON file has one of these keys; also if it cannot be read as one."""
     try:
-        content = json.loads(read_regular(path))
+        content = json.loads(files.content(path))
     except (ValueError, RecursionError):
         return True
     return isinstance(content, dict) and any(key in content for key in keys)
 
 
 def _expected_digests(
-    folder: Path, place: str, published: str | None, *, whole: bool
+    files: ModelFiles, place: str, published: str | None, *, whole: bool
 ) -> dict[str, ListedFile]:
-    """Digest and size of each file that must be there, by its path in the folder."""
-    content = read_regular(folder / place)
+    """Digest and size of each file that must be there, by its path in the model."""
+    content = files.content(place)
     outer: dict[str, ListedFile] = {}
     of_list = {place: ListedFile(hashlib.sha256(content).hexdigest(), len(content))}
     try:
@@ -408,8 +489,13 @@ def _added(
 
 
 def _parents(path: str) -> list[str]:
-    """Folders above a path, up to ``.``."""
-    return [parent.as_posix() for parent in Path(path).parents]
+    """Folders above a path, the nearest first."""
+    parents = []
+    parent = path.rpartition("/")[0]
+    while parent:
+        parents.append(parent)
+        parent = parent.rpartition("/")[0]
+    return parents
 
 
 def read_regular(path: Path) -> bytes:
@@ -442,24 +528,3 @@ def _open_regular(path: Path) -> int:
         os.close(descriptor)
         raise OSError(f"{path} is no regular file")
     return descriptor
-
-
-def _is_listed(path: Path, listed: ListedFile, target: Path | None) -> bool:
-    """Whether a file is the regular one that a list has; its bytes are also written to `target`."""
-    try:
-        descriptor = _open_regular(path)
-    except OSError:
-        return False
-    with os.fdopen(descriptor, "rb") as stream:
-        # a file that was made larger is not read
-        if listed.size is not None and os.fstat(descriptor).st_size != listed.size:
-            return False
-        if target is None:
-            return hashlib.file_digest(stream, "sha256").hexdigest() == listed.sha256
-        digest = hashlib.sha256()
-        target.parent.mkdir(parents=True, exist_ok=True)
-        with target.open("wb") as output:
-            for chunk in iter(lambda: stream.read(CHUNK_BYTES), b""):
-                digest.update(chunk)
-                output.write(chunk)
-    return digest.hexdigest() == listed.sha256

@@ -243,41 +243,6 @@ def is_participle(text: str) -> bool:
     return words[-1] in SHORT_PARTICIPLES or words[-1].endswith(PARTICIPLES)
 
 
-def decision_words(column: str, value: str) -> str:
-    """Name a decision: by its value, or by its column too where the value only affirms or denies.
-
-    Parameters
-    ----------
-    column : str
-        Name of the label's column.
-    value : str
-        The label as text.
-
-    Returns
-    -------
-    str
-
-    Examples
-    --------
-    >>> decision_words("rejected", "1"), decision_words("rejected", "0")
-    ('rejected', 'not rejected')
-    >>> decision_words("gets_benefit", "N"), decision_words("credit", "bad")
-    ('gets benefit: no', 'bad')
-    >>> decision_words("Dispo gekündigt", "nein")
-    'Dispo gekündigt: nein'
-    """
-    word = value.strip().lower()
-    spoken = column.replace("_", " ").strip()
-    if word not in AFFIRMATIONS and word not in DENIALS:
-        return value
-    if word not in ENGLISH_ANSWERS:
-        # a word of another language stays as it is, next to a column of that language
-        return f"{spoken}: {value.strip()}"
-    if word in AFFIRMATIONS:
-        return spoken if is_participle(spoken) else f"{spoken}: yes"
-    return f"not {spoken}" if is_participle(spoken) else f"{spoken}: no"
-
-
 def tone_of(text: str) -> int:
     """Say whether words name an outcome that people want.
 

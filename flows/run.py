@@ -82,6 +82,7 @@ def execute(resolved: ResolvedJob, store: Store, run_id: str, engine: Engine) ->
         _execution(resolved.job.engine.dask, store) as execution,
     ):
         steps.engine = engine.executing_in(execution)
+        registry.check_access(registry.tracking_uri(store), resolved.model_name)
         _check_policy(resolved, store)
         judged = run_to_gate(resolved, steps)
         # looked up before the alias moves

@@ -80,6 +80,12 @@ class NotCarriedOut(EvenhandError, RuntimeError):
     exit_code = 4
 
 
+class NotPermitted(NotCarriedOut):
+    """A service refuses this name and password (exit code 2): another try would not cure it."""
+
+    exit_code = 2
+
+
 class OutOfTime(NotCarriedOut):
     """The work was stopped because the time that it was given is up."""
 

@@ -56,9 +56,8 @@ def source_closure(modules: Iterable[str]) -> dict[str, Path]:
             continue
         visited.add(name)
         path = _source(ROOT, name)
-        if (
-            path is None or not path.is_file()
-        ):  # an upgrade below a process that stays may have removed it
+        # an upgrade below a process that stays may have removed it
+        if path is None or not os.path.isfile(path):
             continue
         source_files[name] = path
         waiting.append(name.rpartition(".")[0])
@@ -73,16 +72,20 @@ def _source(root: Path, name: str) -> Path | None:
     """Source file of one of our modules; None for a name that is no module, such as an
     attribute.
     """
-    # A search by the import system would import the packages above a module.
-    path = root.joinpath(*name.split(".")[1:])
-    return next((file for file in (path.with_suffix(".py"), path / INIT) if file.is_file()), None)
+    # A search by the import system would import the packages above a module. Texts in place of
+    # paths: some 1,200 names take a quarter of the time.
+    place = f"{root}{os.sep}{name.partition('.')[2].replace('.', os.sep)}"
+    for file in (f"{place}.py", f"{place}{os.sep}{INIT}"):
+        if os.path.isfile(file):
+            return Path(file)
+    return None
 
 
 def _read(path: Path) -> tuple[str, list[str]]:
     """SHA-256 digest of a source file, and what it imports; a file that has changed is read
     again.
     """
-    status = path.stat()
+    status = os.stat(path)
     return _read_once(path, status.st_mtime_ns, status.st_size)
 
 

@@ -21,9 +21,13 @@ from evenhand.tasks.filtering.filter_inputs import LAKE, InputFile, Inputs
 from evenhand.tasks.filtering.table_inputs import NULL_NAME, in_range, range_of
 from evenhand.tasks.sources.lakes import (
     Kind,
-    current_metadata,
+    LakePlace,
     lake_errors,
     lake_of,
+    name_of,
+    open_delta,
+    open_iceberg,
+    place_of,
     plain_schema,
 )
 from evenhand.tasks.written_input import nearest
@@ -50,17 +54,18 @@ def list_lake_partitions(
     Without ``partition_by`` the table is one partition. Raises `InputError` for a missing extra, a
     table that cannot be read, a column that is no partition, or a range that cannot be compared.
     """
-    path = Path(location).expanduser()
+    path = place_of(location)
     kind = lake_of(path)
     assert kind is not None
-    if "://" not in output and Path(output).resolve().is_relative_to(path.resolve()):
+    if _is_within(output, path):
         raise InputError(f"the output {output} is within the input: choose a folder outside.")
     if settings.partition_by is None and settings.partitions is not None:
         raise InputError(
             "--partition and --since choose values of a column: name it by --set "
             f"{section}.partition_by, such as {section}.partition_by=day."
         )
-    with lake_errors(path.name, kind):
+    name = name_of(path)
+    with lake_errors(name, kind):
         files = _data_files(path, kind, settings.partition_by)
     by_value = defaultdict(list)
     for file in files:
@@ -71,21 +76,29 @@ def list_lake_partitions(
         values = [value for value in values if in_range(value, ends)]
     if not values and settings.settle_seconds is None:
         raise InputError(
-            f"{path.name} has no rows within {settings.partitions or 'it'}: check --input, "
+            f"{name} has no rows within {settings.partitions or 'it'}: check --input, "
             "--partition or --since."
         )
     partitions = []
     for value in values:
         partitions.append(_partition(path, settings.partition_by, value, by_value[value], section))
     partitions.sort(key=lambda partition: partition.name)
-    return Inputs(str(path.resolve()), tuple(partitions), ())
+    root = path if isinstance(path, str) else str(path.resolve())
+    return Inputs(root, tuple(partitions), ())
+
+
+def _is_within(output: str, path: LakePlace) -> bool:
+    """Whether the output's folder is that of the input, or below it."""
+    if isinstance(path, str):
+        return f"{output.rstrip('/')}/".startswith(f"{path}/")
+    return "://" not in output and Path(output).resolve().is_relative_to(path.resolve())
 
 
 def _partition(
-    path: Path, column: str | None, value: Any, files: list[DataFile], section: str
+    path: LakePlace, column: str | None, value: Any, files: list[DataFile], section: str
 ) -> InputFile:
     """Return a partition as a file."""
-    name = path.name
+    name = name_of(path)
     partition = None
     if column is not None:
         text = NULL_NAME
@@ -113,26 +126,24 @@ def _type_of(values: list[Any]) -> type:
     return str
 
 
-def _data_files(path: Path, kind: Kind, column: str | None) -> list[DataFile]:
+def _data_files(path: LakePlace, kind: Kind, column: str | None) -> list[DataFile]:
     """Data files of a table's current version, with their value of a column of partitions."""
     if kind == "delta":
         return _delta_files(path, column)
     return _iceberg_files(path, column)
 
 
-def _refuse_column(path: Path, column: str, partitioned: Iterable[str]) -> InputError:
+def _refuse_column(path: LakePlace, column: str, partitioned: Iterable[str]) -> InputError:
     names = list(partitioned)
     listed = ", ".join(names) or "none"
     return InputError(
-        f"partition_by is {column!r}, by which {path.name} is not partitioned"
+        f"partition_by is {column!r}, by which {name_of(path)} is not partitioned"
         f"{nearest(column, names)}: its columns of partitions are {listed}."
     )
 
 
-def _delta_files(path: Path, column: str | None) -> list[DataFile]:
-    from deltalake import DeltaTable
-
-    table = DeltaTable(path)
+def _delta_files(path: LakePlace, column: str | None) -> list[DataFile]:
+    table = open_delta(path)
     partitioned = table.metadata().partition_columns
     if column is not None and column not in partitioned:
         raise _refuse_column(path, column, partitioned)
@@ -145,10 +156,8 @@ def _delta_files(path: Path, column: str | None) -> list[DataFile]:
     return files
 
 
-def _iceberg_files(path: Path, column: str | None) -> list[DataFile]:
-    from pyiceberg.table import StaticTable
-
-    table = StaticTable.from_metadata(str(current_metadata(path, path.name)))
+def _iceberg_files(path: LakePlace, column: str | None) -> list[DataFile]:
+    table = open_iceberg(path, name_of(path))
     files = []
     for task in table.scan().plan_files():
         value = None
@@ -161,7 +170,7 @@ def _iceberg_files(path: Path, column: str | None) -> list[DataFile]:
     return files
 
 
-def _partition_value(table: Any, file: Any, path: Path, column: str) -> Any:
+def _partition_value(table: Any, file: Any, path: LakePlace, column: str) -> Any:
     """Value of a column in a data file; an `InputError` if the file is not of one value."""
     schema = table.schema()
     names = {}
@@ -181,24 +190,19 @@ def _partition_value(table: Any, file: Any, path: Path, column: str) -> Any:
 
 def lake_schema(file: InputFile) -> pa.Schema:
     """Schema of a lake's table, in plain types."""
-    path = Path(file.url)
+    path = place_of(file.url)
     kind = lake_of(path)
     if kind is None:
         raise InputError(f"{file.name} is no longer a table of Delta Lake or Iceberg.")
     with lake_errors(file.name, kind):
         if kind == "delta":
-            from deltalake import DeltaTable
-
-            return plain_schema(DeltaTable(path).to_pyarrow_dataset().schema)
-        from pyiceberg.table import StaticTable
-
-        table = StaticTable.from_metadata(str(current_metadata(path, file.name)))
-        return plain_schema(table.schema().as_arrow())
+            return plain_schema(open_delta(path).to_pyarrow_dataset().schema)
+        return plain_schema(open_iceberg(path, file.name).schema().as_arrow())
 
 
 def read_lake_partition(file: InputFile, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
     """Give the rows of a partition in batches of a schema, which has some of its columns."""
-    path = Path(file.url)
+    path = place_of(file.url)
     kind = lake_of(path) or "delta"
     with lake_errors(file.name, kind):
         batches = _delta_rows(path, file) if kind == "delta" else _iceberg_rows(path, file, schema)
@@ -206,14 +210,13 @@ def read_lake_partition(file: InputFile, schema: pa.Schema) -> Iterator[pa.Recor
             yield batch.select(schema.names).cast(schema)
 
 
-def _delta_rows(path: Path, file: InputFile) -> Iterator[pa.RecordBatch]:
+def _delta_rows(path: LakePlace, file: InputFile) -> Iterator[pa.RecordBatch]:
     """Read the files of a partition; a filter on it leaves the others closed."""
     import pyarrow.compute as pc
-    from deltalake import DeltaTable
 
     from evenhand.tasks.sources.row_group_blocks import group_blocks
 
-    rows: Any = DeltaTable(path).to_pyarrow_dataset()
+    rows: Any = open_delta(path).to_pyarrow_dataset()
     condition = None
     if file.partition is not None:
         column, value = file.partition
@@ -223,10 +226,9 @@ def _delta_rows(path: Path, file: InputFile) -> Iterator[pa.RecordBatch]:
             yield from group_blocks(group, rows.schema)
 
 
-def _iceberg_rows(path: Path, file: InputFile, schema: pa.Schema) -> Iterable[pa.RecordBatch]:
+def _iceberg_rows(path: LakePlace, file: InputFile, schema: pa.Schema) -> Iterable[pa.RecordBatch]:
     """Scan a partition; its filter leaves files of others closed."""
     import pyiceberg.expressions
-    from pyiceberg.table import StaticTable
 
     # its types describe the fields of its classes, not what they are called with
     terms: Any = pyiceberg.expressions
@@ -239,7 +241,8 @@ def _iceberg_rows(path: Path, file: InputFile, schema: pa.Schema) -> Iterable[pa
             condition = terms.EqualTo(column, value.isoformat())
         else:
             condition = terms.EqualTo(column, value)
-    table = StaticTable.from_metadata(str(current_metadata(path, file.name)))
-    scan = table.scan(row_filter=condition, selected_fields=tuple(schema.names))
+    scan = open_iceberg(path, file.name).scan(
+        row_filter=condition, selected_fields=tuple(schema.names)
+    )
     reader: Iterable[pa.RecordBatch] = scan.to_arrow_batch_reader()
     return reader

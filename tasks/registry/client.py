@@ -16,10 +16,18 @@ from contextvars import ContextVar
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from evenhand.fairlib.file_digests import BUNDLE, LIST, file_digests, is_of_others, model_faults
+from evenhand.fairlib.file_digests import (
+    BUNDLE,
+    LIST,
+    ModelFiles,
+    file_digests,
+    is_of_others,
+    model_faults,
+)
 from evenhand.tasks.errors import (
     InputError,
     NotCarriedOut,
+    NotPermitted,
     ServiceAway,
     disk_is_full,
     waits_for_service,
@@ -104,7 +112,8 @@ def registry_client(uri: str) -> Iterator[MlflowClient]:
     """Open MLflow without log output and telemetry; every connection error becomes a
     `NotCarriedOut`.
 
-    It is a `ServiceAway` if a server or a database may answer again in a moment.
+    It is a `ServiceAway` if a server or a database may answer again in a moment, and a
+    `NotPermitted` if a server refuses the name and the password.
 
     The address in the environment is restored afterwards. Otherwise the next store that this
     process opens would take this registry for the user's choice, and publish to it.
@@ -144,7 +153,7 @@ def registry_client(uri: str) -> Iterator[MlflowClient]:
                 "full: free some space, then run again."
             ) from None
         if _status(error) in REFUSALS:
-            raise NotCarriedOut(_refusal(_status(error), public_uri)) from None
+            raise NotPermitted(_refusal(_status(error), public_uri)) from None
         away = "://" in uri and not uri.startswith("sqlite:") and _may_pass(error)
         raise (ServiceAway if away else NotCarriedOut)(
             f"the model registry at {public_uri} gave no valid answer ({type(error).__name__}: "
@@ -202,6 +211,21 @@ def read_registry(uri: str, read: Callable[[Any], Answer]) -> Answer:
                 return read(reader)
     with registry_client(uri) as client:
         return read(client)
+
+
+def check_access(uri: str, name: str) -> None:
+    """Ask a server once for a model's versions; raise `NotPermitted` if it refuses this client.
+
+    A run asks before it trains. A server that is away is no reason to wait here: publishing does.
+    """
+    if not is_server(uri):
+        return
+    try:
+        read_registry(uri, lambda client: client.search_model_versions(named(name), 1))
+    except NotPermitted:
+        raise
+    except NotCarriedOut:
+        return
 
 
 def is_server(uri: str) -> bool:
@@ -361,12 +385,23 @@ def damaged_files(uri: str, name: str, version: str, files: str | None = None) -
     if place is not None:
         faults = _compare(place, listed)
     else:
-        with tempfile.TemporaryDirectory() as scratch:
-            place = _downloaded(uri, name, version, Path(scratch))
-            faults = _compare(place, listed)
+        faults = _compare_served(uri, name, version, listed)
     if not listed and not faults:
         return None
     return faults
+
+
+def _compare_served(uri: str, name: str, version: str, listed: str) -> list[str]:
+    """Compare the files of a version that are on no disk of this machine."""
+    if is_server(uri):
+        from evenhand.tasks.registry.rest_reader import UnusualAnswer, can_read, rest_reader
+
+        if can_read(uri):
+            address = _address_of(uri, name, version)
+            with suppress(UnusualAnswer), rest_reader(uri) as reader:
+                return _faults_of(reader.files_at(address), listed)
+    with tempfile.TemporaryDirectory() as scratch:
+        return _compare(_downloaded(uri, name, version, Path(scratch)), listed)
 
 
 def place_of(uri: str, name: str, version: str) -> Path | None:
@@ -414,7 +449,14 @@ def _compare(root: Path, listed: str, copy_to: Path | None = None) -> list[str]:
         return ["its folder is a link"]
     if not root.is_dir():
         return ["its files are missing"]
-    faults = model_faults(root, listed or None, copy_to=copy_to)
+    return _faults_of(root, listed, copy_to)
+
+
+def _faults_of(files: Path | ModelFiles, listed: str, copy_to: Path | None = None) -> list[str]:
+    """Return the faults by both lists; without one in the registry by the model's own, if it must
+    have one.
+    """
+    faults = model_faults(files, listed or None, copy_to=copy_to)
     if listed:
         return faults or []
     # a version of ours has its list in the registry too

@@ -9,6 +9,7 @@ its errors say what is wrong. Nothing is written here.
 from __future__ import annotations
 
 import base64
+import hashlib
 import http.client
 import json
 import os
@@ -16,13 +17,19 @@ import ssl
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import IO, Any, NamedTuple
 from urllib.parse import quote, urlencode, urlsplit
+
+from evenhand.fairlib.file_digests import ListedFile
 
 API = "/api/2.0/mlflow"
 ARTIFACTS = "/api/2.0/mlflow-artifacts/artifacts"
 PROXIED = "mlflow-artifacts:/"
 TIMEOUT_S = 20.0
+# of the headers of an answer that is read here, and those of an answer that is not
+LINE_BYTES = 65_536
+HEAD_BYTES = 4 * LINE_BYTES
+OF_OTHER_FORMS = (b"transfer-encoding", b"content-encoding", b"connection")
 # Settings that MLflow's client alone knows: who has one of them is served by it.
 OF_MLFLOW_ALONE = (
     "MLFLOW_ENABLE_PROXY_MULTIPART_DOWNLOAD",
@@ -95,6 +102,8 @@ class RestReader:
         parts = urlsplit(uri)
         self._base = parts.path.rstrip("/")
         self._headers = _authorisation()
+        self._answers: IO[bytes] | None = None
+        self._is_plain = True
         host = parts.hostname or ""
         if parts.scheme == "https":
             self._connection: http.client.HTTPConnection = http.client.HTTPSConnection(
@@ -105,6 +114,9 @@ class RestReader:
 
     def close(self) -> None:
         """Close the connection."""
+        if self._answers is not None:
+            self._answers.close()
+        self._answers = None
         self._connection.close()
 
     def get_registered_model(self, name: str) -> Model:
@@ -140,24 +152,31 @@ class RestReader:
         page.token = answer.get("next_page_token") or None
         return page
 
-    def copy_files(self, address: str, folder: Path) -> None:
-        """Copy all files at an address that the server itself serves into a folder."""
+    def files_at(self, address: str) -> ServedFiles:
+        """Return the files at an address that the server itself serves."""
         if not address.startswith(PROXIED) or address.startswith(f"{PROXIED}/"):
             raise UnusualAnswer("the server does not serve the files")
-        self._copy(address.removeprefix(PROXIED).strip("/"), folder)
+        return ServedFiles(self, address.removeprefix(PROXIED).strip("/"))
 
-    def _copy(self, path: str, folder: Path) -> None:
+    def copy_files(self, address: str, folder: Path) -> None:
+        """Copy all files at an address that the server itself serves into a folder."""
+        files = self.files_at(address)
+        entries, _ = files.entries()
         folder.mkdir(parents=True, exist_ok=True)
-        listed = json.loads(self._get(f"{ARTIFACTS}?{urlencode({'path': path})}"))
-        for item in listed.get("files", ()):
-            name = item["path"].rpartition("/")[2]
-            if name in ("", ".", "..") or "\\" in name or "\0" in name:
-                raise UnusualAnswer("a file's name leads elsewhere")
-            if item.get("is_dir"):
-                self._copy(f"{path}/{name}", folder / name)
+        for path, is_folder in entries.items():
+            if is_folder:
+                (folder / path).mkdir()
             else:
-                content = self._get(f"{ARTIFACTS}/{quote(f'{path}/{name}')}")
-                (folder / name).write_bytes(content)
+                (folder / path).write_bytes(files.content(path))
+
+    def listed(self, path: str) -> list[Mapping[str, Any]]:
+        """Return what the server says of the files and folders in one of its folders."""
+        found = json.loads(self._get(f"{ARTIFACTS}?{urlencode({'path': path})}"))
+        return list(found.get("files", ()))
+
+    def content(self, path: str) -> bytes:
+        """Return the bytes of a file that the server serves."""
+        return self._get(f"{ARTIFACTS}/{quote(path)}")
 
     def _ask(self, endpoint: str, **parameters: str) -> Mapping[str, Any]:
         answer = json.loads(self._get(f"{API}/{endpoint}?{urlencode(parameters)}"))
@@ -166,12 +185,116 @@ class RestReader:
         return answer
 
     def _get(self, path: str) -> bytes:
+        """Return the content of an answer; a model has some 200 files, each of which is asked for.
+
+        Most of an answer's cost in the standard library is the parsing of its headers as those of a
+        mail. So answers in their usual form are read here; the first one in another form is asked
+        for again, as are all that follow, by the standard library.
+        """
+        if self._is_plain:
+            content = self._plain_answer(f"{self._base}{path}")
+            if content is not None:
+                return content
+            self._is_plain = False
+            self.close()
         self._connection.request("GET", f"{self._base}{path}", headers=self._headers)
         response = self._connection.getresponse()
         content = response.read()
         if response.status != http.HTTPStatus.OK:
             raise UnusualAnswer(f"status {response.status}")
         return content
+
+    def _plain_answer(self, address: str) -> bytes | None:
+        """Return the content of an answer of HTTP/1.1 with a length and a connection that stays
+        open; None for an answer in any other form.
+        """
+        if self._answers is None:
+            self._connection.connect()
+            self._answers = self._connection.sock.makefile("rb", buffering=LINE_BYTES)
+        host = self._connection.host
+        if ":" in host:
+            host = f"[{host}]"
+        lines = [f"GET {address} HTTP/1.1", f"Host: {host}:{self._connection.port}"]
+        lines += ["Accept-Encoding: identity"]
+        lines += [f"{name}: {value}" for name, value in self._headers.items()]
+        self._connection.sock.sendall("\r\n".join([*lines, "", ""]).encode("ascii"))
+        length = _length(_head(self._answers))
+        if length is None:
+            return None
+        content = self._answers.read(length)
+        if len(content) != length:
+            raise UnusualAnswer("the answer is not whole")
+        return content
+
+
+def _head(answers: IO[bytes]) -> bytes:
+    """Read the status and the headers of an answer; empty if they are not whole, or too long."""
+    head = b""
+    while not head.endswith(b"\r\n\r\n"):
+        line = answers.readline(LINE_BYTES)
+        head += line
+        if not line or len(head) > HEAD_BYTES:
+            return b""
+    return head.lower()
+
+
+def _length(head: bytes) -> int | None:
+    """Return how many bytes follow the headers; None for an answer in another form."""
+    status, *headers = head.split(b"\r\n")
+    if not status.startswith(b"http/1.1 "):
+        return None
+    if not status.startswith(b"http/1.1 200 "):
+        raise UnusualAnswer(status.decode("ascii", "replace"))
+    length = None
+    for header in headers:
+        name, _, value = header.partition(b":")
+        if name in OF_OTHER_FORMS:
+            return None
+        if name == b"content-length":
+            length = int(value)
+    return length
+
+
+class ServedFiles:
+    """The files of a model on a server, for `model_faults`; none is written to a disk."""
+
+    def __init__(self, reader: RestReader, place: str) -> None:
+        self._reader = reader
+        self._place = place
+        self._sizes: dict[str, int] = {}
+
+    def entries(self) -> tuple[dict[str, bool], dict[str, str]]:
+        """List all files and folders; a server has nothing else."""
+        entries: dict[str, bool] = {}
+        waiting = [""]
+        while waiting:
+            inner = waiting.pop()
+            for item in self._reader.listed(f"{self._place}/{inner}".rstrip("/")):
+                name = item["path"].rpartition("/")[2]
+                if name in ("", ".", "..") or "\\" in name or "\0" in name:
+                    raise UnusualAnswer("a file's name leads elsewhere")
+                path = f"{inner}/{name}" if inner else name
+                entries[path] = bool(item.get("is_dir"))
+                if entries[path]:
+                    waiting.append(path)
+                elif item.get("file_size") is not None:
+                    self._sizes[path] = int(item["file_size"])
+        return entries, {}
+
+    def content(self, path: str) -> bytes:
+        """Fetch a file."""
+        return self._reader.content(f"{self._place}/{path}")
+
+    def is_listed(self, path: str, listed: ListedFile, target: Path | None) -> bool:
+        """Whether a file is the one that a list has; its bytes are also written to `target`."""
+        # a file of another size is not fetched
+        if listed.size is not None and self._sizes.get(path, listed.size) != listed.size:
+            return False
+        content = self.content(path)
+        if target is not None:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_bytes(content)
+        return hashlib.sha256(content).hexdigest() == listed.sha256
 
 
 def _authorisation() -> dict[str, str]:

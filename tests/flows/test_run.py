@@ -22,7 +22,8 @@ from evenhand.tasks.errors import (
 )
 from evenhand.tasks.execution.step import STEPS as STEP_TABLE
 from evenhand.tasks.execution.store import Store
-from tests.flows.people import STEPS
+from tests.flows.people import STEPS, Bench
+from tests.tasks.registry.test_client_refused import refusing
 
 
 def registered(store: Path) -> tuple[list[int], list[tuple[str, int]]]:
@@ -312,3 +313,18 @@ def test_a_model_worse_than_the_majority_is_named(accuracy: float | None, notes:
     assert len(evenhand.flows.run.less_accurate(verdict)) == notes
     verdict.controls = {}
     assert evenhand.flows.run.less_accurate(verdict) == []
+
+
+@pytest.mark.parametrize("alias", ["champion", "challenger"])
+def test_a_refused_password_ends_a_run_before_it_trains(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, alias: str
+) -> None:
+    """No policy guards a challenger, so its run asks the registry nothing else before the end."""
+    monkeypatch.delenv("MLFLOW_TRACKING_USERNAME", raising=False)
+    with refusing() as server:
+        monkeypatch.setenv("MLFLOW_TRACKING_URI", f"http://127.0.0.1:{server.server_port}")
+        done = bench.run("--set", f"publish.alias={alias}")
+    assert done.code == 2
+    assert "asks for a name and a password: set MLFLOW_TRACKING_USERNAME" in done.err
+    assert len(done.err.strip().splitlines()) == 1
+    assert not list(bench.store.glob("steps/*/*.json"))

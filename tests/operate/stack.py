@@ -220,11 +220,18 @@ class Stack:
         """Start the MLflow server again."""
         port = self.shell.environment["PGPORT"]
         database = f"postgresql+psycopg2://evenhand:{self.password()}@127.0.0.1:{port}/mlflow"
-        command = ["mlflow", "server", "--host", "127.0.0.1", "--workers", "1"]
+        command = ["mlflow", "server", "--app-name", "basic-auth"]
+        command += ["--host", "127.0.0.1", "--workers", "1"]
         command += ["--port", self.shell.environment["MLFLOW_PORT"]]
         command += ["--artifacts-destination", str(self.folder / "mlflow")]
         variables = {"MLFLOW_BACKEND_STORE_URI": database}
         variables["MLFLOW_SERVER_ENABLE_JOB_EXECUTION"] = "false"
+        variables["MLFLOW_AUTH_CONFIG_PATH"] = str(self.folder / "mlflow-auth.ini")
+        variables["MLFLOW_AUTH_ADMIN_USERNAME"] = "evenhand"
+        password = (self.folder / "mlflow-password").read_text().strip()
+        variables["MLFLOW_AUTH_ADMIN_PASSWORD"] = password
+        variables["MLFLOW_FLASK_SERVER_SECRET_KEY"] = "protects forms of pages"
+        variables["PGPASSWORD"] = self.password()
         self.begin("mlflow", *command, **variables)
 
     def begin_prefect(self, name: str = "prefect", port: str | None = None) -> None:

@@ -6,11 +6,12 @@ import http.server
 import json
 import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 
 import pytest
 
-from evenhand.tasks.errors import NotCarriedOut
-from evenhand.tasks.registry.client import ServiceAway, published, registry_client
+from evenhand.tasks.errors import NotCarriedOut, NotPermitted
+from evenhand.tasks.registry.client import ServiceAway, check_access, published, registry_client
 
 PAIR = "MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD"
 
@@ -41,13 +42,22 @@ class Refusing(http.server.ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), Handler)
 
 
-@pytest.fixture
-def server() -> Iterator[Refusing]:
+@contextmanager
+def refusing() -> Iterator[Refusing]:
+    """Start the server, and stop it at the end."""
     server = Refusing()
     threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
-    yield server
-    server.shutdown()
-    server.server_close()
+    try:
+        yield server
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+@pytest.fixture
+def server() -> Iterator[Refusing]:
+    with refusing() as server:
+        yield server
 
 
 @pytest.mark.parametrize(
@@ -70,7 +80,7 @@ def test_a_refusal_is_one_line_with_its_cure(
         monkeypatch.setenv(f"MLFLOW_TRACKING_{end}", value)
     server.status = status
     address = f"http://127.0.0.1:{server.server_port}"
-    with pytest.raises(NotCarriedOut) as caught:
+    with pytest.raises(NotPermitted) as caught:
         published(address, "m", "champion")
     text = str(caught.value)
     assert words in text
@@ -78,6 +88,7 @@ def test_a_refusal_is_one_line_with_its_cure(
     assert "hush" not in text
     assert "\n" not in text
     # what another try would not cure
+    assert caught.value.exit_code == 2
     assert not isinstance(caught.value, ServiceAway)
 
 
@@ -102,3 +113,5 @@ def test_a_servers_fault_is_no_refusal(server: Refusing) -> None:
     address = f"http://127.0.0.1:{server.server_port}"
     with pytest.raises(NotCarriedOut, match="gave no valid answer"):
         published(address, "m", "champion")
+    # a server that is away is waited for when something is published, and not before
+    check_access(address, "m")

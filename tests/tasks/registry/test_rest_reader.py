@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import http.server
 import json
 import threading
@@ -13,6 +14,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
+from evenhand.fairlib.file_digests import ListedFile
 from evenhand.tasks.registry import client as registry
 from evenhand.tasks.registry.rest_reader import UnusualAnswer, can_read, rest_reader
 
@@ -33,6 +35,8 @@ class Server(http.server.ThreadingHTTPServer):
 
     def __init__(self) -> None:
         self.authorisations: list[str | None] = []
+        self.asked: list[str] = []
+        self.form = "plain"
         self.listed: dict[str, Any] = dict(LISTED)
         server = self
 
@@ -47,7 +51,15 @@ class Server(http.server.ThreadingHTTPServer):
                     status = 404
                     content = b"{}"
                 self.send_response(status)
-                self.send_header("Content-Length", str(len(content)))
+                if server.form == "chunked":
+                    self.send_header("Transfer-Encoding", "chunked")
+                    self.end_headers()
+                    self.wfile.write(b"%x\r\n%b\r\n0\r\n\r\n" % (len(content), content))
+                    return
+                length = len(content) + (server.form == "cut")
+                self.send_header("Content-Length", str(length))
+                if server.form != "plain":
+                    self.send_header("Connection", "close")
                 self.end_headers()
                 self.wfile.write(content)
 
@@ -58,6 +70,7 @@ class Server(http.server.ThreadingHTTPServer):
 
     def answer(self, address: str) -> bytes | None:
         """Return the bytes of an address; None if there is nothing."""
+        self.asked.append(address.rpartition("/")[2])
         parts = urlsplit(address)
         query = parse_qs(parts.query)
         path = parts.path.removeprefix("/base")
@@ -107,6 +120,49 @@ def test_files_are_copied_with_their_folders(mlflow: tuple[Server, str], tmp_pat
         reader.copy_files("mlflow-artifacts:/m", tmp_path / "copy")
     copied = {path.name: path.read_bytes() for path in (tmp_path / "copy").rglob("*.*")}
     assert copied == {"a.json": b"{}", "b c.py": b"x = 1\n"}
+
+
+@pytest.mark.parametrize("form", ["chunked", "closing"])
+def test_answers_in_other_forms_are_read_too(
+    mlflow: tuple[Server, str], tmp_path: Path, form: str
+) -> None:
+    server, uri = mlflow
+    server.form = form
+    with rest_reader(uri) as reader:
+        reader.copy_files("mlflow-artifacts:/m", tmp_path)
+        assert reader.get_registered_model("m").name == "m"
+    assert (tmp_path / "code" / "b c.py").read_bytes() == b"x = 1\n"
+
+
+def test_an_answer_that_is_cut_off_counts_for_nothing(mlflow: tuple[Server, str]) -> None:
+    server, uri = mlflow
+    server.form = "cut"
+    with pytest.raises(UnusualAnswer), rest_reader(uri) as reader:
+        reader.get_registered_model("m")
+
+
+def listed_file(content: bytes) -> ListedFile:
+    return ListedFile(hashlib.sha256(content).hexdigest(), len(content))
+
+
+def test_a_served_file_is_compared_by_its_bytes(mlflow: tuple[Server, str], tmp_path: Path) -> None:
+    _, uri = mlflow
+    with rest_reader(uri) as reader:
+        files = reader.files_at("mlflow-artifacts:/m")
+        assert files.entries() == ({"a.json": False, "code": True, "code/b c.py": False}, {})
+        assert files.is_listed("a.json", listed_file(b"{}"), tmp_path / "copy" / "a.json")
+        assert not files.is_listed("a.json", listed_file(b"[]"), None)
+    assert (tmp_path / "copy" / "a.json").read_bytes() == b"{}"
+
+
+def test_a_served_file_of_another_size_is_not_fetched(mlflow: tuple[Server, str]) -> None:
+    server, uri = mlflow
+    server.listed["m"] = [{"path": "a.json", "file_size": 10**12}]
+    with rest_reader(uri) as reader:
+        files = reader.files_at("mlflow-artifacts:/m")
+        files.entries()
+        assert not files.is_listed("a.json", listed_file(b"{}"), None)
+    assert "a.json" not in server.asked
 
 
 @pytest.mark.parametrize("name", ["..", "a/..", "", "a\\b"])

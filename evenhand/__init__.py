@@ -20,6 +20,10 @@ if TYPE_CHECKING:
     from evenhand.fairlib.evaluation.transport_adversary import transport_audit
     from evenhand.fairlib.methods.budro import BudroClassifier
     from evenhand.fairlib.methods.comparators.adversarial import AdversarialClassifier
+    from evenhand.fairlib.methods.boosting_libraries import (
+        CatBoostTreesClassifier,
+        LightGBMTreesClassifier,
+    )
     from evenhand.fairlib.methods.comparators.logistic import (
         LogisticClassifier,
         ReweighedLogisticClassifier,
@@ -59,6 +63,7 @@ __all__ = [
     "audit",
     "audit_predictions",
     "BudroClassifier",
+    "CatBoostTreesClassifier",
     "CLPClassifier",
     "CLPRegressor",
     "ColumnSpec",
@@ -70,6 +75,7 @@ __all__ = [
     "GBDTClassifier",
     "LearnedDirection",
     "LearnedMetric",
+    "LightGBMTreesClassifier",
     "load_metric",
     "load_model",
     "load_proxy",
@@ -99,6 +105,7 @@ if not TYPE_CHECKING:
         "audit": "evenhand.fairlib.evaluation.group_audit",
         "audit_predictions": "evenhand.fairlib.evaluation.predictions",
         "BudroClassifier": "evenhand.fairlib.methods.budro",
+        "CatBoostTreesClassifier": "evenhand.fairlib.methods.boosting_libraries",
         "CLPClassifier": "evenhand.fairlib.methods.networks.sensei",
         "CLPRegressor": "evenhand.fairlib.methods.networks.regression",
         "ColumnSpec": "evenhand.fairlib.preprocessing.encoder",
@@ -113,6 +120,7 @@ if not TYPE_CHECKING:
         "load_metric": "evenhand.fairlib.distances.metric_kinds",
         "load_model": "evenhand.fairlib.methods.registry",
         "load_proxy": "evenhand.fairlib.methods.registry",
+        "LightGBMTreesClassifier": "evenhand.fairlib.methods.boosting_libraries",
         "LogisticClassifier": "evenhand.fairlib.methods.comparators.logistic",
         "NeuralNetworkClassifier": "evenhand.fairlib.methods.networks.plain",
         "NeuralNetworkRegressor": "evenhand.fairlib.methods.networks.regression",

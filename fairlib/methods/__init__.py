@@ -11,6 +11,10 @@ from evenhand.fairlib.lazy_exports import list_names, load_name
 if TYPE_CHECKING:
     from evenhand.fairlib.methods.budro import BudroClassifier
     from evenhand.fairlib.methods.comparators.adversarial import AdversarialClassifier
+    from evenhand.fairlib.methods.boosting_libraries import (
+        CatBoostTreesClassifier,
+        LightGBMTreesClassifier,
+    )
     from evenhand.fairlib.methods.comparators.logistic import (
         LogisticClassifier,
         ReweighedLogisticClassifier,
@@ -45,6 +49,7 @@ if TYPE_CHECKING:
 __all__ = [
     "AdversarialClassifier",
     "BudroClassifier",
+    "CatBoostTreesClassifier",
     "CLPClassifier",
     "CLPRegressor",
     "DADIClassifier",
@@ -52,6 +57,7 @@ __all__ = [
     "FAIASClassifier",
     "GBDTClassifier",
     "load_model",
+    "LightGBMTreesClassifier",
     "LogisticClassifier",
     "Method",
     "method_class",
@@ -74,6 +80,7 @@ if not TYPE_CHECKING:
     _MODULES = {
         "AdversarialClassifier": "evenhand.fairlib.methods.comparators.adversarial",
         "BudroClassifier": "evenhand.fairlib.methods.budro",
+        "CatBoostTreesClassifier": "evenhand.fairlib.methods.boosting_libraries",
         "CLPClassifier": "evenhand.fairlib.methods.networks.sensei",
         "CLPRegressor": "evenhand.fairlib.methods.networks.regression",
         "DADIClassifier": "evenhand.fairlib.methods.dadi.dadi_classifier",
@@ -81,6 +88,7 @@ if not TYPE_CHECKING:
         "FAIASClassifier": "evenhand.fairlib.methods.faias.faias_classifier",
         "GBDTClassifier": "evenhand.fairlib.methods.gbdt",
         "load_model": "evenhand.fairlib.methods.registry",
+        "LightGBMTreesClassifier": "evenhand.fairlib.methods.boosting_libraries",
         "LogisticClassifier": "evenhand.fairlib.methods.comparators.logistic",
         "Method": "evenhand.fairlib.methods.method_base",
         "method_class": "evenhand.fairlib.methods.registry",

@@ -22,6 +22,8 @@ MINILM = "minilm"
 DISTRIBUTION = "evenhand"
 MODEL_FILE = "model.json"
 PROXY_FILE = "proxy.json"
+# Learners whose model is an XGBoost booster; other libraries train some of them.
+TREE_LEARNERS = ("gbdt", "lightgbm", "catboost")
 
 
 @dataclass(frozen=True)
@@ -77,7 +79,7 @@ class MethodSpec:
     @property
     def has_trees(self) -> bool:
         """Whether its model is gradient-boosted trees."""
-        return self.plain == "gbdt"
+        return self.plain in TREE_LEARNERS
 
     @property
     def paged(self) -> bool:
@@ -323,6 +325,26 @@ METHODS: dict[str, MethodSpec] = {
             extra="estimators",
             requires=("skops",),
             loads_with=("skops",),
+        ),
+        MethodSpec(
+            name="lightgbm",
+            module=f"{_METHODS}.boosting_libraries",
+            class_name="LightGBMTreesClassifier",
+            summary="gradient-boosted trees of LightGBM without mitigation",
+            source="LightGBM",
+            plain="lightgbm",
+            extra="lightgbm",
+            requires=("lightgbm",),
+        ),
+        MethodSpec(
+            name="catboost",
+            module=f"{_METHODS}.boosting_libraries",
+            class_name="CatBoostTreesClassifier",
+            summary="gradient-boosted trees of CatBoost without mitigation",
+            source="CatBoost",
+            plain="catboost",
+            extra="catboost",
+            requires=("catboost",),
         ),
         MethodSpec(
             name="adversarial-debiasing",

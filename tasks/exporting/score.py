@@ -16,17 +16,23 @@ from evenhand.fairlib.certificates.networks import read_network
 from evenhand.fairlib.certificates.trees import read_trees, without_trees
 from evenhand.fairlib.methods.calibration import SMALLEST, Calibration
 from evenhand.fairlib.methods.decided import DecidedModel
-from evenhand.fairlib.methods.registry import PROXIES, load_model, spec_of_class
+from evenhand.fairlib.methods.registry import PROXIES, TREE_LEARNERS, load_model, spec_of_class
 from evenhand.fairlib.preprocessing.encoder import FittedColumn, TableEncoder
 from evenhand.tasks.errors import InputError, input_errors, unusable
 from evenhand.tasks.registry.bundle import Bundle
 
-WITHOUT_NETWORKS = ("gbdt", "reweigh", "budro", "logistic", "reweigh-logistic")
+WITHOUT_NETWORKS = (
+    *TREE_LEARNERS,
+    "reweigh",
+    "budro",
+    "logistic",
+    "reweigh-logistic",
+)
 EXPORTABLE = {
     "sql": WITHOUT_NETWORKS,
     "pmml": WITHOUT_NETWORKS,
     "onnx": (
-        "gbdt",
+        *TREE_LEARNERS,
         "reweigh",
         "budro",
         "project",

@@ -28,9 +28,11 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 # libraries of an extra, and the only modules that may import them
 COMPARATORS = "fairlib/methods/comparators"
 OPTIONAL = {
+    "catboost": {"fairlib/methods/boosting_libraries.py"},
     "deltalake": {"tasks/filtering/lake_inputs.py", "tasks/sources/lakes.py"},
     "distributed": {"flows/workers.py"},
     "fairlearn": {f"{COMPARATORS}/{name}.py" for name in ("adversarial", "reduction")},
+    "lightgbm": {"fairlib/methods/boosting_libraries.py"},
     "onnx": {"tasks/exporting/onnx_graph.py"},
     "onnxruntime": {"tasks/sources/foreign_models.py"},
     "pyiceberg": {"tasks/filtering/lake_inputs.py", "tasks/sources/lakes.py"},

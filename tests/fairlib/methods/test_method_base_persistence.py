@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from evenhand.fairlib.distances import SensitiveSubspace
 from evenhand.fairlib.file_digests import ESTIMATOR_FILE
 from evenhand.fairlib.methods import METHODS, load_model, method_class
+from evenhand.fairlib.methods.registry import installed
 
 People = Callable[..., tuple[NDArray[Any], NDArray[Any], NDArray[Any]]]
 ENDINGS = {".json", ".ubj", ".safetensors"}
@@ -29,6 +30,8 @@ SMALL: dict[str, dict[str, Any]] = {
     "exponentiated-gradient": {"max_iter": 5},
     "sklearn:HistGradientBoostingClassifier": {"max_iter": 5, "max_leaf_nodes": 4},
     "sklearn:RandomForestClassifier": {"n_estimators": 5, "max_leaf_nodes": 4},
+    "lightgbm": {"n_estimators": 5, "num_leaves": 4},
+    "catboost": {"n_estimators": 5, "depth": 2},
 }
 
 
@@ -71,6 +74,8 @@ def saved(
     is_boosting = request.param == "sklearn:HistGradientBoostingClassifier"
     if is_boosting and sklearn.__version__.startswith("1.8."):
         pytest.skip("the extra `estimators` needs 1.9: skops cannot import the losses of 1.8")
+    if not installed(METHODS[request.param]):
+        pytest.skip(f"{METHODS[request.param].install_command} installs its trainer")
     X, y, group = people(300)
     model = train(request.param, X, np.where(y == 1, "bad", "good"), group)
     folder = tmp_path_factory.mktemp(request.param) / "model"

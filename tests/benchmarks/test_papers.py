@@ -162,7 +162,8 @@ def test_the_list_states_what_is_done(
 def test_the_agents_of_dadi_are_all_and_those_shown_come_first() -> None:
     agents = dadi_curve.order()
     assert len(agents) == len(set(agents)) == 6 * 18
-    assert [gamma for _, gamma in agents[:3]] == [0.1, 0.5, 0.9]
+    assert [gamma for _, gamma in agents[:18]] == [0.1, 0.5, 0.9] * 6
+    assert agents[18:] == sorted(agents[18:])
 
 
 def test_without_time_what_is_missing_is_stated(

@@ -26,9 +26,11 @@ from benchmarks.reproductions import (
     dadi_curve,
     dadi_paper,
     entropic_transport,
+    faias_thresholds,
     german_differences,
     paper_surfaces,
     paper_times,
+    proxies_differences,
     proxies_paper,
     sensei_budget,
 )
@@ -101,7 +103,16 @@ PARTS: dict[str, tuple[Part, ...]] = {
         Part("figure 2", "papers_dadi_printed", "whole", _agents("adult")),
         Part("households", "papers_dadi_households", "whole", _agents("households")),
     ),
-    "proxies": tuple(_proxies(name) for name in ("points", "curves", "shares", "compositions")),
+    "faias": (
+        Part("thresholds", "papers_faias_thresholds", "whole", lambda _: faias_thresholds.main([])),
+    ),
+    "proxies": (
+        *(_proxies(name) for name in ("points", "curves", "shares", "compositions")),
+        Part(
+            *("figure 4, differences", "papers_proxies_differences", "whole"),
+            lambda _: proxies_differences.main([]),
+        ),
+    ),
 }
 
 

@@ -88,7 +88,9 @@ def _bars(paper: str, item: Mapping[str, Any]) -> Iterator[str]:
         yield ""
         yield from measured_reasons.tables(paper, [f"{data} {metric}" for metric in metrics])
     yield from _ablations(item["bars"]["data"])
-    yield f"`{COMMAND} faias`, and for the methods of AIF360"
+    first = item["bars"]["data"][0]
+    yield f"All rows: `{COMMAND} faias`. One row: `{COMMAND} faias --row '{first} faias'`, of the"
+    yield f"ablations `--row '{first} faias, all selected, our job'`. The methods of AIF360:"
     yield "`python -m benchmarks.reproductions.faias_paper aif360 --environments FOLDER`.\n"
 
 
@@ -205,7 +207,8 @@ def dadi_points() -> Iterator[str]:
         texts += [str(len(dadi_agents.agents_of(gamma))), setting]
         yield f"| {gamma} | {' | '.join(texts)} |"
     yield ""
-    yield f"Shortened: {dadi_agents.SHORT}.\n"
+    yield f"Shortened: {dadi_agents.SHORT}. One row: `{paper_claims.DADI_COMMAND} --gamma 0.05`, with"
+    yield "`--again` if it is at the printed settings already.\n"
     front = ", ".join(f"{x:.3f} / {y:.3f}" for x, y in _front())
     yield f"The Pareto front, disparity / AUC: {front}.\n"
     yield from _households()

@@ -3,7 +3,8 @@
 Six folds, 18 trade-offs, 20,000 iterations of joint training: about three minutes of one core each
 on Adult, five hours together. Every trained agent is kept in ``benchmarks/results``, so an
 interrupted command, or one in a fresh checkout, goes on where the last one ended; ``--minutes M``
-ends it after the agent that exceeds M minutes. ``--table households``
+ends it after the agent that exceeds M minutes. ``--gamma G`` and ``--fold F`` measure agents of one
+trade-off or fold alone, ``--again`` those that are measured already, too. ``--table households``
 takes the generated table of 99 questions in place of the paper's second one.
 """
 
@@ -131,16 +132,21 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--table", default="adult", choices=TABLES)
     parser.add_argument("--minutes", type=float, default=np.inf)
+    parser.add_argument("--gamma", type=float, choices=GAMMAS, metavar="G")
+    parser.add_argument("--fold", type=int, choices=range(1, FOLDS + 1))
+    parser.add_argument("--again", action="store_true")
     chosen = parser.parse_args(arguments)
     code_state()
     started = time.monotonic()
     name, make = TABLES[chosen.table]
     table = make()
     for number, (fold, gamma) in enumerate(order()):
+        if chosen.gamma not in (None, gamma) or chosen.fold not in (None, fold + 1):
+            continue
         content = read_result(name)
         folds = content.get("folds", {})
         agents = folds.setdefault(str(fold), {})
-        if str(gamma) in agents:
+        if str(gamma) in agents and not chosen.again:
             continue
         if time.monotonic() - started > 60 * chosen.minutes:
             return

@@ -43,8 +43,8 @@ def statements(paper: str, item: Mapping[str, Any]) -> Iterator[str]:
             if words:
                 yield f"  {words}"
     yield ""
-    names = [statement["id"] for statement in item.get("statements", ())]
-    yield from measured_reasons.tables(paper, names)
+    labels = {row["id"]: row["text"].rstrip(".") for row in item.get("statements", ())}
+    yield from measured_reasons.tables(paper, labels)
 
 
 def _measured_words(paper: str, name: str, result: Answer) -> str:
@@ -86,7 +86,8 @@ def _bars(paper: str, item: Mapping[str, Any]) -> Iterator[str]:
                 if words:
                     yield f"  {words}"
         yield ""
-        yield from measured_reasons.tables(paper, [f"{data} {metric}" for metric in metrics])
+        labels = {f"{data} {metric}": f"{metric} of {data}" for metric in metrics}
+        yield from measured_reasons.tables(paper, labels)
     yield from _ablations(item["bars"]["data"])
     first = item["bars"]["data"][0]
     yield f"All rows: `{COMMAND} faias`. One row: `{COMMAND} faias --row '{first} faias'`, of the"

@@ -168,7 +168,7 @@ def _row(
     for reason in notes:
         yield f"{reason}\n"
     if is_own and is_printed:
-        labels = [f"{item['data']} {name} {metric}" for metric in item["columns"]]
+        labels = {f"{item['data']} {name} {metric}": metric for metric in item["columns"]}
         yield from measured_reasons.tables(paper, labels)
 
 

@@ -597,11 +597,11 @@ def best_of_bars(values: Mapping[str, Sequence[float]], metric: str) -> Answer:
     )
     holds = difference.mean + 2 * (difference.error or 0.0) >= 0
     verb = "above" if difference.mean > 0 else "behind"
+    error = "" if difference.error is None else f" ± {decimal(difference.error)}"
     return Answer(
         holds,
         f"{decimal(statistics.fmean(selector_bars))}; the best other, {best}, "
-        f"{decimal(statistics.fmean(bars[best]))}: {verb} by {decimal(abs(difference.mean))} ± "
-        f"{decimal(difference.error or 0.0)}",
+        f"{decimal(statistics.fmean(bars[best]))}: {verb} by {decimal(abs(difference.mean))}{error}",
         f"{splits} splits",
         FAIAS_COMMAND,
     )

@@ -24,6 +24,7 @@ from benchmarks.common import code_state, log, read_result
 from benchmarks.page_generators import paper_pages
 from benchmarks.reproductions import (
     dadi_curve,
+    dadi_differences,
     dadi_paper,
     entropic_transport,
     faias_thresholds,
@@ -101,6 +102,10 @@ PARTS: dict[str, tuple[Part, ...]] = {
     "dadi": (
         Part("loans", "dadi", "loans", lambda _: dadi_paper.main(["loans"])),
         Part("figure 2", "papers_dadi_printed", "whole", _agents("adult")),
+        Part(
+            *("figure 3, differences", "papers_dadi_differences", "whole"),
+            lambda _: dadi_differences.main([]),
+        ),
         Part("households", "papers_dadi_households", "whole", _agents("households")),
     ),
     "faias": (

@@ -10,7 +10,7 @@ from typing import Any
 from benchmarks.common import read_result
 from benchmarks.page_generators import sensei_paper_tables
 from benchmarks.page_generators.paper_tables import COMMAND, ours_text
-from benchmarks.reproductions import paper_claims
+from benchmarks.reproductions import dadi_agents, measured_reasons, paper_claims
 from benchmarks.reproductions.paper_cells import reason_of
 from benchmarks.reproductions.paper_claims import TEXT_METHODS, Answer, decimal, text_rows
 from benchmarks.reproductions.paper_results import measured_row, stored
@@ -39,9 +39,18 @@ def statements(paper: str, item: Mapping[str, Any]) -> Iterator[str]:
             yield f"  **No value of ours.** {reason}"
             continue
         yield f"  {verdict(result)}: {result.ours} ({result.basis}; `{result.command}`)."
-        if reason:
-            yield f"  {reason}"
+        for words in (reason, _measured_words(paper, statement["id"], result)):
+            if words:
+                yield f"  {words}"
     yield ""
+    labels = {row["id"]: row["text"].rstrip(".") for row in item.get("statements", ())}
+    yield from measured_reasons.tables(paper, labels)
+
+
+def _measured_words(paper: str, name: str, result: Answer) -> str:
+    """What single differences do to a cell that is not true of ours."""
+    found = None if result.holds else measured_reasons.trials_of(paper, name)
+    return found.sentence if found else ""
 
 
 def verdict(result: Answer) -> str:
@@ -72,12 +81,17 @@ def _bars(paper: str, item: Mapping[str, Any]) -> Iterator[str]:
         for metric in metrics:
             result = paper_claims.faias_is_best(data, metric)
             yield f"- {metric}: {verdict(result).lower()}: {result.ours} ({result.basis})."
-            reason = reason_of(paper, f"{data} {metric}")
-            if reason:
-                yield f"  {reason}"
+            name = f"{data} {metric}"
+            for words in (reason_of(paper, name), _measured_words(paper, name, result)):
+                if words:
+                    yield f"  {words}"
         yield ""
+        labels = {f"{data} {metric}": f"{metric} of {data}" for metric in metrics}
+        yield from measured_reasons.tables(paper, labels)
     yield from _ablations(item["bars"]["data"])
-    yield f"`{COMMAND} faias`, and for the methods of AIF360"
+    first = item["bars"]["data"][0]
+    yield f"All rows: `{COMMAND} faias`. One row: `{COMMAND} faias --row '{first} faias'`, of the"
+    yield f"ablations `--row '{first} faias, all selected, our job'`. The methods of AIF360:"
     yield "`python -m benchmarks.reproductions.faias_paper aif360 --environments FOLDER`.\n"
 
 
@@ -181,17 +195,21 @@ def text_table(table: str) -> Callable[[], Iterator[str]]:
 
 def dadi_points() -> Iterator[str]:
     """Yield AUC and disparity by γ, with the half width of the 95 % interval over the folds."""
-    _, basis = paper_claims.dadi_agents()
-    yield f"Adult, {basis}; mean ± half of the 95 % interval over the folds:\n"
-    yield "| γ | AUC | disparity | features asked | adversary's AUC |"
-    yield "|---|---|---|---|---|"
-    for gamma in paper_claims.dadi_gammas():
+    yield f"Adult: {dadi_agents.basis()}. Mean ± half of the 95 % interval over the folds:\n"
+    yield "| γ | AUC | disparity | features asked | adversary's AUC | folds | settings |"
+    yield "|---|---|---|---|---|---|---|"
+    for gamma in dadi_agents.GAMMAS:
         texts = []
         for name in ("auc", "disparity", "asked", "adversary_auc"):
-            value = paper_claims.dadi_mean(gamma, name)
-            texts.append(f"{value.mean:.3f} ± {1.96 * (value.error or 0.0):.3f}")
+            value = dadi_agents.mean(gamma, name)
+            interval = "" if value.error is None else f" ± {1.96 * value.error:.3f}"
+            texts.append(f"{value.mean:.3f}{interval}")
+        setting = "printed" if dadi_agents.is_printed(gamma) else "shortened"
+        texts += [str(len(dadi_agents.agents_of(gamma))), setting]
         yield f"| {gamma} | {' | '.join(texts)} |"
     yield ""
+    yield f"Shortened: {dadi_agents.SHORT}. One row: `{paper_claims.DADI_COMMAND} --gamma 0.05`, with"
+    yield "`--again` if it is at the printed settings already.\n"
     front = ", ".join(f"{x:.3f} / {y:.3f}" for x, y in _front())
     yield f"The Pareto front, disparity / AUC: {front}.\n"
     yield from _households()
@@ -217,9 +235,9 @@ def _households() -> Iterator[str]:
 def _front() -> list[tuple[float, float]]:
     """The points that no other one beats in both."""
     points = []
-    for gamma in paper_claims.dadi_gammas():
-        disparity = paper_claims.dadi_mean(gamma, "disparity").mean
-        points.append((disparity, paper_claims.dadi_mean(gamma, "auc").mean))
+    for gamma in dadi_agents.GAMMAS:
+        disparity = dadi_agents.mean(gamma, "disparity").mean
+        points.append((disparity, dadi_agents.mean(gamma, "auc").mean))
     front: list[tuple[float, float]] = []
     for disparity, auc in sorted(points):
         if not front or auc > front[-1][1]:
@@ -229,21 +247,15 @@ def _front() -> list[tuple[float, float]]:
 
 def dadi_features() -> Iterator[str]:
     """Yield the AUC of each feature of Adult alone, and how often it is asked."""
-    folds, basis = paper_claims.dadi_agents()
-    yield f"Adult, {basis}:\n"
+    agents = dadi_agents.pretrained()
+    shown = dadi_agents.SHOWN_GAMMAS
+    yield f"Adult. Single features: {dadi_agents.pretrained_basis()}. Questions: {dadi_agents.basis(shown)}:\n"
     yield "| feature | classifier's AUC alone | adversary's AUC alone | asked at γ .1 | .5 | .9 |"
     yield "|---|---|---|---|---|---|"
-    for feature in folds[0][0]["alone"]:
-        pairs = []
-        for fold in folds:
-            alone = fold[0]["alone"][feature]
-            if isinstance(alone, dict):
-                alone = [alone["classifier_auc"], alone["adversary_auc"]]
-            pairs.append(alone)
+    for feature in agents[0]["alone"]:
+        pairs = [dadi_agents.alone(agent, feature) for agent in agents]
         means = [statistics.fmean(pair[number] for pair in pairs) for number in range(2)]
-        shares = []
-        for gamma in paper_claims.SHOWN_GAMMAS:
-            shares.append(f"{paper_claims.dadi_selected(feature, gamma):.0%}")
+        shares = [f"{dadi_agents.selected(feature, gamma):.0%}" for gamma in shown]
         yield f"| {feature} | {means[0]:.3f} | {means[1]:.3f} | {' | '.join(shares)} |"
     yield ""
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from benchmarks.common import read_result
+from benchmarks.reproductions import measured_reasons
 from benchmarks.reproductions.paper_cells import (
     compared,
     printed_row,
@@ -91,7 +92,7 @@ def result_table(paper: str, own: Sequence[str], item: Mapping[str, Any]) -> Ite
             yield from _printed_only(item["columns"], cells)
         else:
             yield _head(paper, printed[0], printed[1])
-            yield from _row(paper, item, name, cells, printed[1], name in own)
+            yield from _row(paper, item, name, cells, printed[1], name in own, is_printed=True)
         for row in rows_for(paper, item["data"], name):
             entry = entry_of(paper, row)
             if row.variant and entry is not None:
@@ -136,6 +137,7 @@ def _row(
     cells: Sequence[Sequence[float | None]],
     entry: Mapping[str, Any],
     is_own: bool,
+    is_printed: bool = False,
 ) -> Iterator[str]:
     controls = [who for who in ("plain", "blind") if who in entry]
     titles = "".join(f" {who} |" for who in controls)
@@ -165,6 +167,9 @@ def _row(
     yield ""
     for reason in notes:
         yield f"{reason}\n"
+    if is_own and is_printed:
+        labels = {f"{item['data']} {name} {metric}": metric for metric in item["columns"]}
+        yield from measured_reasons.tables(paper, labels)
 
 
 def _printed_only(columns: Sequence[str], cells: Sequence[Sequence[float | None]]) -> Iterator[str]:

@@ -1,8 +1,10 @@
 """Figure 2 of DADI at the printed settings: ``python -m benchmarks.reproductions.dadi_curve``.
 
 Six folds, 18 trade-offs, 20,000 iterations of joint training: about three minutes of one core each
-on Adult, five hours together. Every trained agent is kept, so an interrupted command goes on where
-it ended; ``--minutes M`` ends it after the agent that exceeds M minutes. ``--table households``
+on Adult, five hours together. Every trained agent is kept in ``benchmarks/results``, so an
+interrupted command, or one in a fresh checkout, goes on where the last one ended; ``--minutes M``
+ends it after the agent that exceeds M minutes. ``--gamma G`` and ``--fold F`` measure agents of one
+trade-off or fold alone, ``--again`` those that are measured already, too. ``--table households``
 takes the generated table of 99 questions in place of the paper's second one.
 """
 
@@ -53,9 +55,10 @@ TABLES: dict[str, tuple[str, Callable[[], Table]]] = {
 
 
 def order() -> list[tuple[int, float]]:
-    """Return folds and trade-offs, those of figure 3 first in each fold."""
-    gammas = [*SHOWN, *(gamma for gamma in GAMMAS if gamma not in SHOWN)]
-    return [(fold, gamma) for fold in range(FOLDS) for gamma in gammas]
+    """Return folds and trade-offs: those of figure 3 in all folds, then the others by fold."""
+    shown = [(fold, gamma) for fold in range(FOLDS) for gamma in SHOWN]
+    others = [gamma for gamma in GAMMAS if gamma not in SHOWN]
+    return shown + [(fold, gamma) for fold in range(FOLDS) for gamma in others]
 
 
 def measure(
@@ -107,7 +110,8 @@ def shortened(agent: Mapping[str, Any], table: str) -> dict[str, Any]:
     Returns
     -------
     dict
-        Shares only of the trade-offs of figure 3, AUCs of single features only of the smallest.
+        Shares only of the trade-offs of figure 3, AUCs of single features only of the first of
+        them: they are of the pretrained networks, which are the same for all trade-offs of a fold.
     """
     kept = {name: value for name, value in agent.items() if name not in ("selected", "alone")}
     shares: Mapping[str, float] = agent["selected"]
@@ -118,7 +122,7 @@ def shortened(agent: Mapping[str, Any], table: str) -> dict[str, Any]:
         kept["selected"] = {kind: statistics.fmean(found) for kind, found in by_kind.items()}
         return kept
     kept["selected"] = dict(shares) if agent["gamma"] in SHOWN else {}
-    if agent["gamma"] == GAMMAS[0]:
+    if agent["gamma"] == SHOWN[0]:
         kept["alone"] = agent["alone"]
     return kept
 
@@ -128,16 +132,21 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--table", default="adult", choices=TABLES)
     parser.add_argument("--minutes", type=float, default=np.inf)
+    parser.add_argument("--gamma", type=float, choices=GAMMAS, metavar="G")
+    parser.add_argument("--fold", type=int, choices=range(1, FOLDS + 1))
+    parser.add_argument("--again", action="store_true")
     chosen = parser.parse_args(arguments)
     code_state()
     started = time.monotonic()
     name, make = TABLES[chosen.table]
     table = make()
     for number, (fold, gamma) in enumerate(order()):
+        if chosen.gamma not in (None, gamma) or chosen.fold not in (None, fold + 1):
+            continue
         content = read_result(name)
         folds = content.get("folds", {})
         agents = folds.setdefault(str(fold), {})
-        if str(gamma) in agents:
+        if str(gamma) in agents and not chosen.again:
             continue
         if time.monotonic() - started > 60 * chosen.minutes:
             return

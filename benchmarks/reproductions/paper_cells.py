@@ -10,6 +10,7 @@ from typing import Any
 
 from benchmarks.common import read_result
 from benchmarks.reproductions import paper_claims
+from benchmarks.reproductions.measured_reasons import trials_of
 from benchmarks.reproductions.paper_results import entry_of, measured_row
 from benchmarks.reproductions.paper_rows import ROWS, PaperRow
 from benchmarks.reproductions.printed_values import (
@@ -181,7 +182,18 @@ def _statement_cells(paper: str, item: Mapping[str, Any]) -> Iterator[Cell]:
 
 @dataclass(frozen=True)
 class Share:
-    """How many cells have ours, and how many of the paper's own methods are close."""
+    """How many cells have ours, and how many of the paper's own methods are close.
+
+    Attributes
+    ----------
+    cells, with_ours, own, own_close : int
+    numbers, on_all_splits : int
+        Numbers in tables of results, and those on all printed splits.
+    without_reason : tuple of str
+        Cells that lack ours, or differ, without a reason.
+    without_trials : tuple of str
+        Cells of a paper's own method that differ, and of which no single difference is measured.
+    """
 
     cells: int
     with_ours: int
@@ -190,6 +202,7 @@ class Share:
     numbers: int
     on_all_splits: int
     without_reason: tuple[str, ...]
+    without_trials: tuple[str, ...]
 
 
 def share(counted: Sequence[Cell]) -> Share:
@@ -208,4 +221,9 @@ def share(counted: Sequence[Cell]) -> Share:
         sum(cell.splits > 0 for cell in counted),
         sum(cell.splits >= PRINTED_SPLITS for cell in counted),
         tuple(open_cells),
+        tuple(cell.name for cell in own_cells if not cell.is_close and not _has_trials(cell)),
     )
+
+
+def _has_trials(cell: Cell) -> bool:
+    return trials_of(cell.paper, cell.name) is not None

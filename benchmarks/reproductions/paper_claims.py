@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from benchmarks.common import read_result
-from benchmarks.reproductions import unseen_terms
+from benchmarks.reproductions import dadi_agents, unseen_terms
 from benchmarks.reproductions.paper_results import measured_row, stored
 from benchmarks.reproductions.printed_values import Measured, measured
 from evenhand.fairlib.catalogue import better
@@ -367,78 +367,37 @@ def _text_words(rows: Mapping[str, Mapping[str, Measured]], names: Sequence[str]
 # -------------------------------------------------------------------------------------------- DADI
 
 
-def dadi_agents() -> tuple[list[list[Mapping[str, Any]]], str]:
-    """Return the agents of each fold by rising gamma, and what they were measured on.
-
-    Those at the printed settings, if a whole fold is measured; otherwise the earlier ones.
-    """
-    printed = read_result("papers_dadi_printed").get("folds", {})
-    whole = [fold for fold in printed.values() if len(fold) == 18]
-    if whole:
-        agents = [[fold[key] for key in sorted(fold, key=float)] for fold in whole]
-        return agents, f"{len(agents)} of 6 folds, printed settings"
-    curve = read_result("papers_dadi")["curve"]["result"]
-    earlier = []
-    for fold in curve["folds"]:
-        earlier.append(
-            [
-                {
-                    "gamma": gamma,
-                    "auc": fold["auc"][number],
-                    "disparity": fold["disparity"][number],
-                    "asked": fold["asked"][number],
-                    "adversary_auc": fold["adversary_auc"][number],
-                    "selected": fold["selected"].get(str(gamma), {}),
-                    "alone": fold["alone"],
-                    "all": fold["all"],
-                }
-                for number, gamma in enumerate(curve["gammas"])
-            ]
-        )
-    return earlier, f"{len(earlier)} of 6 folds, 8,000 of 20,000 iterations"
-
-
-def dadi_mean(gamma: float, name: str) -> Measured:
-    """Return a measure of the agents of a gamma over the folds."""
-    folds, _ = dadi_agents()
-    values = [agent[name] for fold in folds for agent in fold if agent["gamma"] == gamma]
-    return measured(values)
-
-
-def dadi_gammas() -> list[float]:
-    """Return the measured trade-offs."""
-    return [agent["gamma"] for agent in dadi_agents()[0][0]]
-
-
 def dadi_rise() -> Answer:
     """Figure 2 of DADI: both rise."""
-    gammas = dadi_gammas()
+    gammas = dadi_agents.GAMMAS
     ranks = {}
     for name in ("auc", "disparity"):
-        values = [dadi_mean(gamma, name).mean for gamma in gammas]
+        values = [dadi_agents.mean(gamma, name).mean for gamma in gammas]
         ranks[name] = rank_correlation(gammas, values)
     return Answer(
         min(ranks.values()) > 0.8,
         f"rank correlation with γ: AUC {decimal(ranks['auc'], 2)}, disparity "
         f"{decimal(ranks['disparity'], 2)}",
-        dadi_agents()[1],
+        dadi_agents.basis(),
         DADI_COMMAND,
     )
 
 
 def dadi_early() -> Answer:
     """Figure 2 of DADI: which rises first."""
-    gammas = dadi_gammas()
+    gammas = dadi_agents.GAMMAS
     middle = gammas[len(gammas) // 2 - 1]
     shares = {}
     for name in ("auc", "disparity"):
-        low, half, high = (dadi_mean(gamma, name).mean for gamma in (gammas[0], middle, gammas[-1]))
+        low, half, high = (
+            dadi_agents.mean(gamma, name).mean for gamma in (gammas[0], middle, gammas[-1])
+        )
         shares[name] = (half - low) / (high - low)
     return Answer(
         shares["auc"] > shares["disparity"],
         f"at γ = {middle} AUC has made {shares['auc']:.0%} of its rise, disparity "
         f"{shares['disparity']:.0%}",
-        dadi_agents()[1],
+        dadi_agents.basis(),
         DADI_COMMAND,
     )
 
@@ -503,17 +462,13 @@ def loans_conditional() -> Answer:
     )
 
 
-def _first_agents() -> list[Mapping[str, Any]]:
-    return [fold[0] for fold in dadi_agents()[0]]
-
-
 def dadi_all() -> Answer:
     """Figure 3 of DADI: the adversary with all features of Adult."""
-    value = measured([agent["all"]["adversary_auc"] for agent in _first_agents()])
+    value = measured([agent["all"]["adversary_auc"] for agent in dadi_agents.pretrained()])
     return Answer(
         value.mean >= 0.87 - 2 * (value.error or 0.0),
         decimal(value.mean, 2),
-        dadi_agents()[1],
+        dadi_agents.pretrained_basis(),
         DADI_COMMAND,
         value,
     )
@@ -521,49 +476,34 @@ def dadi_all() -> Answer:
 
 def dadi_relationship() -> Answer:
     """Figure 3 of DADI: the adversary with relationship alone."""
-    values = []
-    for agent in _first_agents():
-        alone = agent["alone"]["relationship"]
-        values.append(alone["adversary_auc"] if isinstance(alone, dict) else alone[1])
-    value = measured(values)
+    agents = dadi_agents.pretrained()
+    value = measured([dadi_agents.alone(agent, "relationship")[1] for agent in agents])
     return Answer(
         abs(value.mean - 0.86) <= max(0.005, 2 * (value.error or 0.0)),
         decimal(value.mean, 3),
-        dadi_agents()[1],
+        dadi_agents.pretrained_basis(),
         DADI_COMMAND,
         value,
     )
 
 
-def dadi_selected(feature: str, gamma: float) -> float:
-    """Return the mean share of people who are asked for a feature at a trade-off."""
-    folds, _ = dadi_agents()
-    shares = []
-    for fold in folds:
-        for agent in fold:
-            if agent["gamma"] == gamma and agent["selected"]:
-                shares.append(agent["selected"][feature])
-    return statistics.fmean(shares)
-
-
-SHOWN_GAMMAS = (0.1, 0.5, 0.9)
-
-
 def _selected_words(features: Sequence[str]) -> str:
     parts = []
     for feature in features:
-        shares = ", ".join(f"{dadi_selected(feature, gamma):.0%}" for gamma in SHOWN_GAMMAS)
+        shares = ", ".join(
+            f"{dadi_agents.selected(feature, gamma):.0%}" for gamma in dadi_agents.SHOWN_GAMMAS
+        )
         parts.append(f"{feature} {shares}")
     return "; ".join(parts)
 
 
 def dadi_never() -> Answer:
     """Figure 3 of DADI: relationship is never asked."""
-    largest = max(dadi_selected("relationship", gamma) for gamma in SHOWN_GAMMAS)
+    largest = max(dadi_agents.selected("relationship", gamma) for gamma in dadi_agents.SHOWN_GAMMAS)
     return Answer(
         largest <= 0.05,
         f"at γ .1, .5 and .9: {_selected_words(['relationship'])}",
-        dadi_agents()[1],
+        dadi_agents.basis(dadi_agents.SHOWN_GAMMAS),
         DADI_COMMAND,
         Measured(largest, 0.0, 1),
     )
@@ -573,9 +513,14 @@ def dadi_often() -> Answer:
     """Figure 3 of DADI: what is asked often."""
     features = ("education-num", "age", "capital-gain")
     return Answer(
-        min(dadi_selected(name, gamma) for name in features for gamma in SHOWN_GAMMAS) > 0.5,
+        min(
+            dadi_agents.selected(name, gamma)
+            for name in features
+            for gamma in dadi_agents.SHOWN_GAMMAS
+        )
+        > 0.5,
         f"at γ .1, .5 and .9: {_selected_words(features)}",
-        dadi_agents()[1],
+        dadi_agents.basis(dadi_agents.SHOWN_GAMMAS),
         DADI_COMMAND,
     )
 
@@ -583,11 +528,15 @@ def dadi_often() -> Answer:
 def dadi_late() -> Answer:
     """Figure 3 of DADI: what is asked at a large gamma only."""
     features = ("marital-status", "occupation", "hours-per-week", "native-country", "race")
-    early = max(dadi_selected(name, gamma) for name in features for gamma in SHOWN_GAMMAS[:2])
+    early = max(
+        dadi_agents.selected(name, gamma)
+        for name in features
+        for gamma in dadi_agents.SHOWN_GAMMAS[:2]
+    )
     return Answer(
         early < 0.5,
         f"at γ .1, .5 and .9: {_selected_words(features)}",
-        dadi_agents()[1],
+        dadi_agents.basis(dadi_agents.SHOWN_GAMMAS),
         DADI_COMMAND,
     )
 
@@ -598,9 +547,14 @@ FAIAS_ATTRIBUTES = {"german": "sex", "compas": "sex", "bank": "age_group"}
 AIF360_METHODS = ("disparate-impact-remover", "calibrated-equalized-odds")
 
 
+def faias_column(data: str, metric: str) -> str:
+    """Return the name of a metric in the results of a table."""
+    return f"{metric}.{FAIAS_ATTRIBUTES[data]}" if metric.endswith("difference") else metric
+
+
 def faias_bars(data: str, metric: str) -> dict[str, list[float]]:
     """Return the values of a metric by method, one a split."""
-    name = f"{metric}.{FAIAS_ATTRIBUTES[data]}" if metric.endswith("difference") else metric
+    name = faias_column(data, metric)
     bars = {}
     for key, entry in stored("faias")["rows"].items():
         table, _, method = key.partition(" ")
@@ -619,7 +573,20 @@ def faias_is_best(data: str, metric: str) -> Answer:
 
     The difference is paired by split.
     """
-    bars = faias_bars(data, metric)
+    return best_of_bars(faias_bars(data, metric), metric)
+
+
+def best_of_bars(values: Mapping[str, Sequence[float]], metric: str) -> Answer:
+    """Whether ``faias`` is the best of some methods, within two standard errors of the difference.
+
+    Parameters
+    ----------
+    values
+        By method, one value a split.
+    metric
+        Its name, which tells whether larger is better.
+    """
+    bars = dict(values)
     selector_bars = bars.pop("faias")
     is_difference = metric.endswith("difference")
     sign = 1.0 if not is_difference and better(metric) == "higher" else -1.0
@@ -630,11 +597,11 @@ def faias_is_best(data: str, metric: str) -> Answer:
     )
     holds = difference.mean + 2 * (difference.error or 0.0) >= 0
     verb = "above" if difference.mean > 0 else "behind"
+    error = "" if difference.error is None else f" ± {decimal(difference.error)}"
     return Answer(
         holds,
         f"{decimal(statistics.fmean(selector_bars))}; the best other, {best}, "
-        f"{decimal(statistics.fmean(bars[best]))}: {verb} by {decimal(abs(difference.mean))} ± "
-        f"{decimal(difference.error or 0.0)}",
+        f"{decimal(statistics.fmean(bars[best]))}: {verb} by {decimal(abs(difference.mean))}{error}",
         f"{splits} splits",
         FAIAS_COMMAND,
     )

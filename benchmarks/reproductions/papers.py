@@ -24,11 +24,14 @@ from benchmarks.common import code_state, log, read_result
 from benchmarks.page_generators import paper_pages
 from benchmarks.reproductions import (
     dadi_curve,
+    dadi_differences,
     dadi_paper,
     entropic_transport,
+    faias_thresholds,
     german_differences,
     paper_surfaces,
     paper_times,
+    proxies_differences,
     proxies_paper,
     sensei_budget,
 )
@@ -99,9 +102,22 @@ PARTS: dict[str, tuple[Part, ...]] = {
     "dadi": (
         Part("loans", "dadi", "loans", lambda _: dadi_paper.main(["loans"])),
         Part("figure 2", "papers_dadi_printed", "whole", _agents("adult")),
+        Part(
+            *("figure 3, differences", "papers_dadi_differences", "whole"),
+            lambda _: dadi_differences.main([]),
+        ),
         Part("households", "papers_dadi_households", "whole", _agents("households")),
     ),
-    "proxies": tuple(_proxies(name) for name in ("points", "curves", "shares", "compositions")),
+    "faias": (
+        Part("thresholds", "papers_faias_thresholds", "whole", lambda _: faias_thresholds.main([])),
+    ),
+    "proxies": (
+        *(_proxies(name) for name in ("points", "curves", "shares", "compositions")),
+        Part(
+            *("figure 4, differences", "papers_proxies_differences", "whole"),
+            lambda _: proxies_differences.main([]),
+        ),
+    ),
 }
 
 

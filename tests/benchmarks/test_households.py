@@ -53,9 +53,9 @@ def test_an_agent_is_kept_as_short_as_the_pages_need_it() -> None:
     agent = {"gamma": 0.5, "auc": 0.8, "selected": {"age": 0.4}, "alone": {"age": {}}, "all": {}}
     assert dadi_curve.shortened(agent, "adult")["selected"] == {"age": 0.4}
     assert "alone" not in dadi_curve.shortened(agent, "adult")
-    first = dadi_curve.shortened({**agent, "gamma": 0.05}, "adult")
-    assert first["selected"] == {}
+    first = dadi_curve.shortened({**agent, "gamma": 0.1}, "adult")
     assert first["alone"] == {"age": {}}
+    assert dadi_curve.shortened({**agent, "gamma": 0.05}, "adult")["selected"] == {}
 
 
 def test_shares_of_households_are_means_by_kind() -> None:

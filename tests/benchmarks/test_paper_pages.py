@@ -11,7 +11,8 @@ import pytest
 
 from benchmarks.common import DOCS, RESULTS
 from benchmarks.page_generators import paper_figures, paper_pages
-from benchmarks.reproductions import paper_cells, paper_claims, paper_results
+from benchmarks.reproductions import measured_reasons, paper_cells, paper_claims, paper_results
+from benchmarks.reproductions.measured_reasons import Trial, Trials
 from benchmarks.reproductions.paper_cells import Cell, cells, share
 from benchmarks.reproductions.paper_rows import ROWS, PaperRow, row_of, rows_of
 from benchmarks.reproductions.printed_values import (
@@ -211,3 +212,25 @@ def test_a_statement_that_holds_within_errors_only_says_so() -> None:
         "**True of ours within two standard errors, not by the means**",
         "**Not true of ours**",
     ]
+
+
+def test_every_own_cell_that_differs_has_measured_trials() -> None:
+    assert share(all_cells()).without_trials == ()
+
+
+def test_a_sentence_names_the_differences_that_give_print() -> None:
+    trials = (Trial("ours", "1", False), Trial("one", "2", True), Trial("two", "3", False))
+    assert Trials(trials, "command").sentence == (
+        "2 differences were measured (table below): *one* gives the printed result; the other one "
+        "does not."
+    )
+    none = Trials((trials[0], trials[2]), "command").sentence
+    assert none == "One difference was measured (table below): none gives the printed result."
+
+
+def test_trials_start_from_the_comparison_of_the_page() -> None:
+    for (paper, name), maker in measured_reasons.MAKERS.items():
+        (cell,) = [cell for cell in all_cells() if (cell.paper, cell.name) == (paper, name)]
+        first, *others = maker().trials
+        assert first.holds == cell.is_close, name
+        assert len({trial.name for trial in others}) == len(others)

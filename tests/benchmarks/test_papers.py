@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -162,7 +164,8 @@ def test_the_list_states_what_is_done(
 def test_the_agents_of_dadi_are_all_and_those_shown_come_first() -> None:
     agents = dadi_curve.order()
     assert len(agents) == len(set(agents)) == 6 * 18
-    assert [gamma for _, gamma in agents[:3]] == [0.1, 0.5, 0.9]
+    assert [gamma for _, gamma in agents[:18]] == [0.1, 0.5, 0.9] * 6
+    assert agents[18:] == sorted(agents[18:])
 
 
 def test_without_time_what_is_missing_is_stated(
@@ -207,3 +210,26 @@ def test_no_proof_is_made_that_no_paper_prints() -> None:
     job, _ = load_job("adult-budro", list(paper_results.SHORT_EVALUATION))
     assert job.evaluate.proof_parts == "none"
     assert job.evaluate.draws == 0
+
+
+def test_agents_of_one_trade_off_are_measured_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("benchmarks.common.RESULTS", tmp_path)
+    monkeypatch.setattr(dadi_curve, "TABLES", {"adult": ("agents", lambda: None)})
+    measured: list[tuple[int, float]] = []
+
+    def measure(_: object, fold: int, gamma: float) -> dict[str, Any]:
+        measured.append((fold, gamma))
+        return {"gamma": gamma, "auc": float(len(measured)), "selected": {}, "alone": {}}
+
+    monkeypatch.setattr(dadi_curve, "measure", measure)
+    dadi_curve.main(["--gamma", "0.2", "--fold", "3"])
+    dadi_curve.main(["--gamma", "0.2", "--fold", "3"])
+    assert measured == [(2, 0.2)]
+    # a later command, in whatever folder, goes on from the results
+    dadi_curve.main(["--gamma", "0.2"])
+    assert measured[1:] == [(fold, 0.2) for fold in (0, 1, 3, 4, 5)]
+    dadi_curve.main(["--gamma", "0.2", "--fold", "3", "--again"])
+    folds = json.loads((tmp_path / "agents.json").read_text())["folds"]
+    assert [folds[str(fold)]["0.2"]["auc"] for fold in range(6)] == [2, 3, 7, 4, 5, 6]

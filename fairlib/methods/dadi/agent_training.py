@@ -330,29 +330,43 @@ class JointTraining:
         asked_counts = known[:-1].sum(axis=2)
         earned = np.where(ended, R[:-1], R[1:]) - np.where(asked_counts > 0, R[:-1], 0.0)
         reward = config.value_scale * (earned - np.append(problem.costs, 0.0)[action])
-        # double Q-learning: the target network's value of the policy's best action
-        fixed = self.target.read(self.target.memory(rows), slot, seen).readings
-        target_values = self.target.head("policy", fixed).outputs
-        target_values = target_values[np.arange(slot.size), greedy.ravel()]
-        expected = target_values.reshape(slots.shape).astype(np.float64)
-        returns = _returns(reward, expected, ended, action != greedy[: config.n_step])
+        explored = action != greedy[: config.n_step]
+        used = _used_values(ended, explored)
+        expected = self._expected(rows, slots, seen, greedy, used)
+        returns = _returns(reward, expected, ended, explored)
         # one step on the mean losses and squared errors of all but the last sets
-        learned = slice(action.size)
-        values = predictor.head("policy", sets.readings[learned])
-        of_action = np.arange(action.size), action.ravel()
+        learned = action.size
+        sets, their_sets = sets.first(learned), their_sets.first(learned)
+        values = predictor.head("policy", sets.readings)
+        of_action = np.arange(learned), action.ravel()
         error = values.outputs[of_action] - returns.ravel()
         d_values = np.zeros_like(values.outputs)
         d_values[of_action] = 2.0 * config.value_weight * error
         rate = self._learning_rate()
-        scale = np.float32(1.0 / action.size)
-        for gradient in (d_label, d_attribute):
-            gradient *= scale
-            gradient[action.size :] = 0.0
-        mine = {"classify": (classes, d_label), "policy": (values, d_values * scale)}
+        scale = np.float32(1.0 / learned)
+        mine = {
+            "classify": (classes.first(learned), d_label[:learned] * scale),
+            "policy": (values, d_values * scale),
+        }
+        other = {"classify": (guesses.first(learned), d_attribute[:learned] * scale)}
         self._learners[0].step(memory, sets, mine, rate)
-        self._learners[1].step(theirs, their_sets, {"classify": (guesses, d_attribute)}, rate)
-        means = label[learned].mean(), attribute[learned].mean(), np.square(error).mean()
+        self._learners[1].step(theirs, their_sets, other, rate)
+        means = label[:learned].mean(), attribute[:learned].mean(), np.square(error).mean()
         return np.array([*means, R[:-1][ended].sum(), asked_counts[ended].sum(), ended.sum()])
+
+    def _expected(self, rows: Rows, slots: Int, seen: Bool, greedy: Int, used: Bool) -> Float:
+        """Values of states by double Q-learning: the target network's of the policy's best action.
+
+        Only those of `used` states are computed, the others are 0: the target network reads fewer
+        than half of the states. All but `rows` and `seen` have a row for each step and one more.
+        """
+        expected = np.zeros(used.shape)
+        some = used.ravel()
+        memory = self.target.memory(rows)
+        readings = self.target.read(memory, slots.ravel()[some], seen[some]).readings
+        outputs = self.target.head("policy", readings).outputs
+        expected[used] = outputs[np.arange(len(outputs)), greedy[used]]
+        return expected
 
     def _learning_rate(self) -> float:
         """The learning rate is constant, then linear over the second half of the iterations."""
@@ -529,6 +543,15 @@ def train(
             checkpoint.save(joint.state() | {"pretrained": pretrained_vectors, "history": history})
     joint.check()
     return pretrained, joint.networks, history
+
+
+def _used_values(ended: Bool, explored: Bool) -> Bool:
+    """Which states' values the returns take: of n + 1 times, those of :func:`_returns`."""
+    used = np.zeros((len(ended) + 1, ended.shape[1]), bool)
+    used[1:-1] = explored[1:]
+    used[-1] = True
+    used[1:] &= ~ended
+    return used
 
 
 def _returns(reward: Float, expected: Float, ended: Bool, explored: Bool) -> Float:

@@ -103,6 +103,20 @@ class Sets(NamedTuple):
             steps=[Step(*map(np.concatenate, zip(*step, strict=True))) for step in steps],
         )
 
+    def first(self, n: int) -> Sets:
+        """The first n of them.
+
+        Parameters
+        ----------
+        n : int
+
+        Returns
+        -------
+        Sets
+        """
+        steps = [Step(*(part[:n] for part in step)) for step in self.steps]
+        return Sets(self.people[:n], self.own[:n], self.table, self.start[:n], steps)
+
     @property
     def readings(self) -> Float32:
         """The last readings, shape (n, D); of an empty set 0."""
@@ -145,6 +159,19 @@ class Head(NamedTuple):
     hidden1: Float32
     hidden2: Float32
     outputs: Float32
+
+    def first(self, n: int) -> Head:
+        """What was computed for the first n inputs.
+
+        Parameters
+        ----------
+        n : int
+
+        Returns
+        -------
+        Head
+        """
+        return Head(*(part[:n] for part in self))
 
 
 @dataclass(frozen=True)

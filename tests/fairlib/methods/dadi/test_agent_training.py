@@ -555,3 +555,21 @@ def test_several_attributes_give_groups_of_intersections() -> None:
     groups = read_groups({"sex": features["sex"]}, None, 5)
     assert groups.attributes == ("sex",)
     assert groups.codes.tolist() == [0, 0, 1, 1, 0]
+
+
+def test_values_of_unused_states_have_no_part_in_returns() -> None:
+    rng = np.random.default_rng(5)
+    for _ in range(50):
+        ended = rng.random((4, 6)) < 0.3
+        explored = rng.random((4, 6)) < 0.5
+        reward = rng.normal(size=(4, 6))
+        expected = rng.normal(size=(5, 6))
+        used = training_module._used_values(ended, explored)
+        without = np.where(used, expected, 0.0)
+        returns = training_module._returns(reward, expected, ended, explored)
+        assert np.array_equal(training_module._returns(reward, without, ended, explored), returns)
+        # and every other value has a part in one
+        for state in np.argwhere(used):
+            changed = expected.copy()
+            changed[tuple(state)] += 1.0
+            assert (training_module._returns(reward, changed, ended, explored) != returns).any()

@@ -152,7 +152,7 @@ def with_every_group(second: Bool, groups: Mapping[str, Str], seed: int) -> Bool
     Examples
     --------
     >>> second = np.array([False, False, False, True])
-    >>> with_every_group(second, {"sex": np.array(["m", "d", "d", "m"])}, seed=0).sum()
+    >>> int(with_every_group(second, {"sex": np.array(["m", "d", "d", "m"])}, seed=0).sum())
     2
     """
     moved = second.copy()

@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from evenhand.flows.commands.terminal import WITHOUT_ESTIMATE
+from evenhand.flows.engine import WITHOUT_ESTIMATE
 
 DELAY_S = 2.0
 

@@ -396,12 +396,6 @@ EVERY_S = 20.0
 # A line about other steps than those of the last line comes sooner, and so does one that a verb
 # writes itself.
 NEW_STEPS_S = 4.0
-# Steps whose counts do not tell when they end: a training stops where it no longer improves, and
-# the parts of a measurement take unequal times. Estimates by their counts were 3 to 14 times too
-# long.
-WITHOUT_ESTIMATE = frozenset(
-    ("fair_metric", "controls", "train", "decide", "membership", "evaluate", "learn_proxy")
-)
 
 
 @dataclass
@@ -490,7 +484,7 @@ class ProgressLines:
         if count.total:
             share = f"{100 * count.done // count.total} %, "
         values = "".join(f", {name} {value:.4g}" for name, value in count.values.items())
-        if first < count.done < count.total and step not in WITHOUT_ESTIMATE:
+        if first < count.done < count.total and step not in engine.WITHOUT_ESTIMATE:
             seconds_left = (count.total - count.done) * (now - since) / (count.done - first)
             return f"{share}about {engine.duration_text(seconds_left)} left{values}"
         return f"{share}running for {engine.duration_text(now - count.begun)}{values}"

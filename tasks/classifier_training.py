@@ -235,6 +235,13 @@ TRIED = (1.0, 0.1, 0.01)
 LEAST_STEPS = 2000
 LATEST = 500
 BEFORE = 1000
+# A loss of so many times what is allowed after so many steps will hardly become small enough: the
+# training goes on as a trial only, at a learning rate of so many times the default. It is judged by
+# half as many steps.
+FAR = 4.0
+FAR_STEPS = 1000
+QUICKER = 3.0
+QUICKER_JUDGED = 2.0
 # Later falls of the loss, as multiples of the last one: as if each were two thirds of the one
 # before.
 FALLS_TO_COME = 2.0
@@ -251,9 +258,13 @@ class GivesUp:
 
     plain: HeldOut
     labels: Int
+    # how many times fewer steps than usual show what is to come
+    pace: float = 1.0
     # step and loss of every evaluation
     losses: list[list[float]] = field(default_factory=list)
     gave_up: bool = False
+    # whether the training is to go on as a quick trial
+    is_far: bool = False
 
     def __call__(self, step: int, rows: Int, probability: Float) -> bool:
         """Judge by validation rows at some positions and their probabilities, shape (m, K)."""
@@ -261,18 +272,25 @@ class GivesUp:
         lost, error = balanced_accuracy_lost(held, self.plain)
         self.losses.append([float(step), lost])
         self.gave_up = self.decide(error)
-        return self.gave_up
+        if self.pace == 1.0 and step >= FAR_STEPS:
+            self.is_far = self._latest(float(step)) > FAR * max(ALLOWED_LOSS, error)
+        return self.gave_up or self.is_far
 
     def decide(self, error: float) -> bool:
         """Whether the loss would stay too high, for the standard error of the last one."""
-        steps, losses = np.array(self.losses).T
-        if steps[-1] < LEAST_STEPS:
+        step = self.losses[-1][0]
+        if step < LEAST_STEPS / self.pace:
             return False
-        latest = float(losses[steps > steps[-1] - LATEST].mean())
-        end = steps[-1] - BEFORE
-        before = float(losses[(steps > end - LATEST) & (steps <= end)].mean())
-        fall = max(before - latest, 0.0)
+        latest = self._latest(step)
+        fall = max(self._latest(step - BEFORE / self.pace) - latest, 0.0)
         return latest - FALLS_TO_COME * fall > max(ALLOWED_LOSS, error)
+
+    def _latest(self, end: float) -> float:
+        """Mean of the losses in the last steps before an end, at least of the last one."""
+        steps, losses = np.array(self.losses).T
+        until = losses[steps <= end]
+        count = np.count_nonzero(steps[steps <= end] > end - LATEST / self.pace)
+        return float(until[-max(count, 1) :].mean())
 
 
 def fit_useful(
@@ -292,7 +310,9 @@ def fit_useful(
     is kept that costs no more than the cheapest and its standard error.
 
     A network is given up as soon as its strength is seen to cost too much, and the network of the
-    next strength begins with its weights.
+    next strength begins with its weights. Where a strength costs far too much after ``FAR_STEPS``,
+    the rest of its training is a trial at a higher learning rate: if the strength is used after
+    all, the network is trained to its end at the usual rate.
 
     Returns the model, its held-out rows and facts: ``parameter``, ``default`` and ``used``
     strength, the balanced accuracy ``lost`` by it, whether that is ``allowed``, and of all that
@@ -319,9 +339,11 @@ def fit_useful(
         attempt = learner.changed(**{name: default * share})
         attempt = replace(attempt, attributes={"judge": judge, "starts_from": start})
         model = attempt.fit(data, progress=report, checkpoint=folder)
+        is_trial = judge is not None and (judge.gave_up or judge.is_far)
+        if judge is not None and judge.is_far and not judge.gave_up:
+            model = _quick_trial(attempt, model, data, plain, report)
         held = attempt.held_out(model, data, seed)
-        given_up = judge is not None and judge.gave_up
-        attempts.append(_Attempt(attempt, model, held, given_up))
+        attempts.append(_Attempt(attempt, model, held, is_trial))
         lost, error = balanced_accuracy_lost(held, plain)
         tried.append({"strength": default * share, "lost": lost, "standard_error": error})
         if lost <= max(ALLOWED_LOSS, error):
@@ -342,9 +364,9 @@ def fit_useful(
         "tried": tried,
     }
     chosen = attempts[choice]
-    if not chosen.given_up:
+    if not chosen.is_trial:
         return chosen.model, chosen.held, used
-    # to its end, from where it was given up
+    # to its end, from where it was given up or only tried
     rest = replace(chosen.learner, attributes={"starts_from": chosen.model})
     model = rest.fit(data, progress=report)
     return model, rest.held_out(model, data, seed), used
@@ -356,7 +378,18 @@ class _Attempt(NamedTuple):
     learner: Learner
     model: Method
     held: HeldOut
-    given_up: bool
+    is_trial: bool
+
+
+def _quick_trial(
+    attempt: Learner, begun: Method, data: Dataset, plain: HeldOut, progress: Report
+) -> Method:
+    """Go on with a training at a higher rate, until it is seen what its strength costs."""
+    rate = begun.get_params()["learning_rate"]
+    quick = attempt.changed(learning_rate=QUICKER * rate)
+    judge = GivesUp(plain, data.y, pace=QUICKER_JUDGED)
+    quick = replace(quick, attributes={"judge": judge, "starts_from": begun})
+    return quick.fit(data, progress=progress)
 
 
 def balanced_accuracy_lost(held: HeldOut, plain: HeldOut) -> tuple[float, float]:

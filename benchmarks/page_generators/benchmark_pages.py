@@ -249,15 +249,23 @@ def _mitigated(results: dict[str, Any]) -> str:
         for rows, item in sorted(by_rows.items(), key=lambda pair: int(pair[0])):
             alone = results["metric"].get(rows, {}).get("cpu_seconds", "")
             lines.append(_mitigated_row(method, f"{int(rows):,}", item, str(alone)))
+    loads = []
     for method, item in results.get("wide", {}).items():
         lines.append(_mitigated_row(method, "16,000 of Adult", item, ""))
+        if "load" in item:
+            loads.append(f"{item['load']:g} for `{method}`")
+    shared = ""
+    if loads:
+        shared = (
+            "Processes that ran or waited when its rows were begun (load average; other work on the\n"
+            f"same cores makes CPU seconds longer): {', '.join(loads)}.\n"
+        )
     return f"""\
 **Runs with a learned fair metric**, CPU seconds of one core: `evenhand init` with the defaults for people of the planted
 world *salaries*, then `evenhand run` in a store of its own. Training rows are 80 % of the table. The last column is the
 metric alone, learned in a process of its own. Adult is wide: six columns of categories are 83 columns of the matrix. Its
-sensitive column is no input, and so 46 directions are free. Its rows were measured while other work shared the cores, which
-makes all take about 1.28 times as long.
-
+sensitive column is no input, and so 46 directions are free.
+{shared}
 | method | training rows | whole run | metric | controls | training | evaluation | metric alone |
 |---|---|---|---|---|---|---|---|
 {"".join(lines)}"""

@@ -176,6 +176,8 @@ def measured_run(method: str, rows: int) -> dict[str, Any]:
 def measured_job(table: pd.DataFrame, asked: list[str], method: str) -> dict[str, Any]:
     """CPU seconds of a run of the job that `init` writes, in total and by step."""
     command = [sys.executable, "-c", "from evenhand.flows.cli import main; main()"]
+    # processes that run or wait in the last minute, of this machine
+    load = os.getloadavg()[0]
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch)
         table.to_csv(folder / "people.csv", index=False)
@@ -188,6 +190,7 @@ def measured_job(table: pd.DataFrame, asked: list[str], method: str) -> dict[str
     return {
         "status": content["status"],
         "auc": content["auc"],
+        "load": round(load, 1),
         "cpu_seconds": content["cpu_seconds"],
         "steps": steps,
     }

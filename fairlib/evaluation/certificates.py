@@ -32,6 +32,8 @@ MOST_RUNGS = 20
 ROUNDS = 4
 NEAR = (0.5, 1.0, 2.0)
 RISE = 2e-3
+# Multipliers within this factor of one another are searched once in a restart.
+SAME = 1.05
 # Random places along the free directions that every search tries for each person.
 INSIDE = 16
 # Climbs along the free directions from each person's best places, once in every restart.
@@ -229,9 +231,9 @@ def certify(
                 for done in range(ROUNDS):
                     report(1 + start * ROUNDS + done, total)
                     before, multipliers = searches.hulls().allocate(epsilon)
-                    for multiplier in _distinct(multipliers):
-                        for factor in NEAR:
-                            searches.run(factor * multiplier)
+                    for multiplier in _distinct(np.outer(multipliers, NEAR)):
+                        if not searches.has_searched(multiplier):
+                            searches.run(multiplier)
                     if (searches.hulls().allocate(epsilon)[0] <= before * (1.0 + RISE)).all():
                         break
     finally:
@@ -284,6 +286,7 @@ class _Searches:
             Number of the restart, from 0.
         """
         self.start = start
+        self.searched: list[float] = []
         self.random = torch.Generator().manual_seed(
             derive_seed(self.seed, "certificate", str(start))
         )
@@ -320,11 +323,30 @@ class _Searches:
                 place=place,
             )
             worst.append(worst_of_part)
+        if auditor is None:
+            self.searched.append(multiplier)
         # the later searches of this restart begin where this one ended
         self.places = [case.place for case in worst]
         self.values.append(torch.cat([case.value for case in worst]).double().numpy())
         self.distances.append(torch.cat([case.squared_distance for case in worst]).double().numpy())
         return float(self.distances[-1].mean())
+
+    def has_searched(self, multiplier: float) -> bool:
+        """Whether this restart has searched at nearly the same multiplier.
+
+        Parameters
+        ----------
+        multiplier : float
+            Price of a squared distance, at least 0.
+
+        Returns
+        -------
+        bool
+        """
+        return any(
+            other == multiplier or multiplier / SAME < other < multiplier * SAME
+            for other in self.searched
+        )
 
     def hulls(self) -> ConcaveHulls:
         """Concave hull of output distance over squared fair distance, per person."""
@@ -387,8 +409,8 @@ def _search_ladder(searches: _Searches, budgets: Float) -> None:
 def _distinct(multipliers: Float) -> list[float]:
     """The multipliers without those within a few percent of another."""
     distinct: list[float] = []
-    for multiplier in np.sort(multipliers).tolist():
-        if not distinct or multiplier > 1.05 * distinct[-1]:
+    for multiplier in np.sort(multipliers.ravel()).tolist():
+        if not distinct or multiplier > SAME * distinct[-1]:
             distinct.append(multiplier)
     return distinct
 

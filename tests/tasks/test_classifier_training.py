@@ -135,6 +135,77 @@ def test_the_judge_sees_the_loss_at_every_evaluation() -> None:
         assert gave_up is judge.gave_up
 
 
+def test_a_loss_far_above_what_is_allowed_is_only_tried() -> None:
+    own = np.array([0.1, 0.2, 0.3, 0.4, 0.2, 0.9] * 100)
+    labels = np.tile(LABELS, 100)
+    perfect = held([0.1, 0.2, 0.3, 0.4, 0.8, 0.9] * 100, label=labels)
+    judge = GivesUp(perfect, labels)
+    probability = np.stack([1.0 - own, own], axis=1)
+    answers = [judge(step, np.arange(600), probability) for step in (500, 900, 1000)]
+    # a loss of .25, and a standard error of .018
+    assert answers == [False, False, True]
+    assert judge.is_far
+    assert not judge.gave_up
+    # a quick trial is not tried again, and is judged by half as many steps
+    quick = GivesUp(perfect, labels, pace=2.0)
+    answers = [quick(step, np.arange(600), probability) for step in (500, 900, 1000)]
+    assert answers == [False, False, True]
+    assert quick.gave_up
+    assert not quick.is_far
+
+
+def test_the_latest_loss_is_known_where_evaluations_are_rare() -> None:
+    judge = GivesUp(held([0.5] * 6), LABELS, pace=2.0)
+    judge.losses = [[400.0, 0.3], [800.0, 0.2], [1200.0, 0.1]]
+    # no evaluation within 250 steps before step 700
+    assert judge._latest(1200.0) == pytest.approx(0.1)
+    assert judge._latest(700.0) == pytest.approx(0.3)
+    # it fell by .2 within 500 steps
+    assert not judge.decide(0.0)
+    judge.losses.append([1600.0, 0.1])
+    judge.losses.append([2000.0, 0.1])
+    assert judge.decide(0.0)
+
+
+@pytest.mark.parametrize("lost", [0.1, 0.0])
+def test_a_strength_tried_quickly_is_trained_at_its_rate(
+    monkeypatch: pytest.MonkeyPatch, lost: float
+) -> None:
+    monkeypatch.setattr(training, "FAR_STEPS", 50)
+    losses = iter([(0.5, 0.0)] + [(lost, 0.0)] * 100)
+    monkeypatch.setattr(training, "balanced_accuracy_lost", lambda own, plain: next(losses))
+    monkeypatch.setattr(training, "TRIED", (1.0, 0.1))
+    fitted = []
+    original = CLPClassifier.fit
+
+    def fit(self: CLPClassifier, *arguments: Any, **options: Any) -> CLPClassifier:
+        fitted.append(self)
+        return original(self, *arguments, **options)
+
+    monkeypatch.setattr(CLPClassifier, "fit", fit)
+    data = encoded(200)
+    build = partial(CLPClassifier, n_steps=100, random_state=0)
+    learner = Learner(METHODS["clp"], build, {}, [1.0 - data.X])
+    model, _, facts = fit_useful(
+        learner, data, held([0.5] * 6), 0, progress=lambda *_: None, checkpoint=None
+    )
+    rates = [each.get_params()["learning_rate"] for each in fitted]
+    strengths = [each.get_params()["rho"] for each in fitted]
+    if lost:
+        # the next strength begins where the trial ended; then the strongest is trained on
+        assert strengths == pytest.approx([5.0, 5.0, 0.5, 5.0])
+        assert rates == pytest.approx([0.001, 0.003, 0.001, 0.001])
+        assert fitted[2].starts_from is fitted[1]
+    else:
+        assert strengths == pytest.approx([5.0, 5.0, 5.0])
+        assert rates == pytest.approx([0.001, 0.003, 0.001])
+    assert fitted[1].starts_from is fitted[0]
+    assert fitted[-1].starts_from is fitted[1]
+    assert model is fitted[-1]
+    assert facts["used"] == 5.0
+    assert facts["allowed"] is (lost == 0.0)
+
+
 def test_trainings_begin_where_a_stronger_one_was_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(training, "balanced_accuracy_lost", lambda own, plain: (0.1, 0.0))
     monkeypatch.setattr(GivesUp, "decide", lambda *_: True)

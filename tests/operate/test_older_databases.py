@@ -183,7 +183,8 @@ def fill_mlflow(folder: Path, database: str, artifacts: Path) -> None:
         answers(f"{address}/health", server, log)
         run_older(programs, REGISTER, folder, of_older(programs, MLFLOW_TRACKING_URI=address))
     finally:
-        os.killpg(server.pid, 15)
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(server.pid, 15)
         server.wait()
 
 

@@ -127,6 +127,7 @@ ENV
 default_permission = READ
 database_uri = postgresql+psycopg2://evenhand@127.0.0.1:$PGPORT/mlflow
 authorization_function = mlflow.server.auth:authenticate_request_basic_auth
+auth_cache_ttl_seconds = 60
 INI
     (
         unset MLFLOW_TRACKING_URI

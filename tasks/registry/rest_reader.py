@@ -210,7 +210,7 @@ class RestReader:
         """
         if self._answers is None:
             self._connection.connect()
-            self._answers = self._connection.sock.makefile("rb", buffering=LINE_BYTES)
+            self._answers = self._connection.sock.makefile("rb")
         host = self._connection.host
         if ":" in host:
             host = f"[{host}]"

@@ -97,9 +97,8 @@ def test_a_table_in_a_bucket_is_read_by_partition(
     # the third day is new, and the others are done before
     again = shown(invoke(store, *given))
     assert again["metrics"]["rows_in"] == 300
-    written = s3fs.S3FileSystem().glob(f"{output}/**.parquet")
-    days = [path for path in written if "/_evenhand/" not in path]
-    assert len(days) == 3, written
+    parts = s3fs.S3FileSystem().glob(f"{output}/*.parquet")
+    assert len(parts) == 3
     nothing = invoke(store, *given)
     assert shown(nothing)["metrics"]["rows_in"] == 300
     drift = shown(invoke(store, "monitor", "people-gbdt", "--data", address, "--json"))

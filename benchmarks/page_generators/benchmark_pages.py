@@ -10,6 +10,7 @@ from typing import Any
 
 from benchmarks.common import DOCS, read_result
 from benchmarks.page_generators import (
+    app_section,
     cases_section,
     choose_page,
     dadi_page,
@@ -109,6 +110,7 @@ def main() -> None:
     )
     split_page.write(text, DOCS)
     cases_section.write(read_result("case_files"), DOCS / "cases.md")
+    app_section.write(read_result("app_speed"), DOCS / "how-to" / "app.md")
     needed = ("fronts", "dadi", "faias", "proxies_judged", "planted_worlds", "real_tables")
     kept = {name: read_result(name) for name in needed}
     if all(kept.values()):

@@ -19,7 +19,12 @@ def write(result: Mapping[str, Any], page: Path) -> None:
 
 def with_section(text: str, new: str) -> str:
     """The text with the section in place of the one under its heading."""
-    before, _, rest = text.partition(HEADING)
+    return with_section_under(HEADING, text, new)
+
+
+def with_section_under(title: str, text: str, new: str) -> str:
+    """The text with a section in place of the one under a heading."""
+    before, _, rest = text.partition(title)
     _, heading, after = rest.partition("\n## ")
     return f"{before}{new}{heading}{after}"
 

@@ -2,9 +2,10 @@
 
 Run ``EVENHAND_DATA=FOLDER python -m benchmarks.speed.app_speed [--versions 200] [--repeats 9]``. One
 model is published by a run; the other versions are copies of its files, each with its own record and
-evaluation. The server runs in this process. Times are those to the first byte, on an idle server,
-in milliseconds: the median and the largest. Then 50 readers ask at the same moment for the screens
-in turn.
+evaluation. A second model asks for one feature after another: `ask` is the page that begins an
+interview, `question` its first question, and `answered` the page after an answer. The server runs
+in this process. Times are those to the first byte, on an idle server, in milliseconds: the median
+and the largest. Then 50 readers ask at the same moment for the screens in turn.
 """
 
 from __future__ import annotations
@@ -24,10 +25,27 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlencode
 
 from benchmarks.common import log, provenance, write_result
 from benchmarks.speed.trust_cost import NAME, RUN, copy_versions, evenhand
 
+# the agent is trained for a moment: its screens cost the same
+AGENT = "german-dadi"
+RUN_OF_AGENT = (
+    "run",
+    AGENT,
+    "--direct",
+    "--set",
+    "method.n_iterations=50",
+    "--set",
+    "method.pretrain_iterations=50",
+    "--set",
+    "gates={accuracy: {min: 0.01}}",
+    "--set",
+    "publish.without_policy=true",
+)
+ASK = f"/models/{AGENT}/versions/1/ask"
 READERS = 50
 ASKED_EACH = 4
 
@@ -45,12 +63,17 @@ def main() -> None:
         os.environ["EVENHAND_STORE"] = folder
         log("versions")
         evenhand(*RUN)
+        evenhand(*RUN_OF_AGENT)
         copy_versions(f"sqlite:///{Path(folder).resolve() / 'mlflow.db'}", options.versions)
         log("cases")
         asked = addresses(options.versions, make_cases_of(Path(folder)))
-        with served(Path(folder)) as (host, cookie):
+        with served(Path(folder)) as (host, cookie, form_token):
             log("screens")
             screens = first_bytes(host, cookie, asked, options.repeats)
+            log("interview")
+            screens |= interview(host, cookie, form_token, options.repeats)
+            # begun: readers see its question
+            asked["question"] = ASK
             log("readers")
             readers = many_readers(host, cookie, asked)
     result: dict[str, Any] = provenance(
@@ -69,8 +92,10 @@ def main() -> None:
 
 
 @contextmanager
-def served(folder: Path) -> Iterator[tuple[str, str]]:
-    """Serve the app of a store in a thread; give its host and the cookie of a session."""
+def served(folder: Path) -> Iterator[tuple[str, str, str]]:
+    """Serve the app of a store in a thread; give its host, the cookie of a session and the token
+    of its forms.
+    """
     import uvicorn
 
     from evenhand.flows.app.people import Person
@@ -98,7 +123,11 @@ def served(folder: Path) -> Iterator[tuple[str, str]]:
     while not server.started:
         time.sleep(0.05)
     try:
-        yield host, f"{COOKIE}={sessions.by_token(sessions.one_time_token)}"
+        cookie = sessions.by_token(sessions.one_time_token)
+        session = sessions.of_cookie(cookie)
+        if session is None:
+            raise RuntimeError("the session did not begin")
+        yield host, f"{COOKIE}={cookie}", session.form_token
     finally:
         server.should_exit = True
         thread.join()
@@ -118,6 +147,7 @@ def addresses(versions: int, case: str) -> dict[str, str]:
         "audit": "/audit",
         "cases": "/cases",
         "case": f"/cases/{case}",
+        "ask": ASK,
     }
 
 
@@ -157,6 +187,45 @@ def first_bytes(host: str, cookie: str, screens: dict[str, str], repeats: int) -
         median = round(statistics.median(milliseconds), 1)
         result[name] = {"median": median, "largest": round(max(milliseconds), 1)}
     return result
+
+
+def interview(host: str, cookie: str, form_token: str, repeats: int) -> dict[str, Any]:
+    """Time the first question of an interview, and an answer with the page that follows.
+
+    Leaves an interview that has begun.
+    """
+    send(host, cookie, {"form_token": form_token, "act": "begin"})
+    result = first_bytes(host, cookie, {"question": ASK}, repeats)
+    times = []
+    for _ in range(repeats + 1):
+        skipped = {"form_token": form_token, "act": "skip", "number": "0"}
+        begun = time.perf_counter()
+        send(host, cookie, skipped)
+        status, _ = ask(host, cookie, ASK)
+        times.append(1000 * (time.perf_counter() - begun))
+        if status != 200:
+            raise RuntimeError("the interview did not go on")
+        send(host, cookie, {"form_token": form_token, "act": "begin"})
+    counted = times[1:]
+    median = round(statistics.median(counted), 1)
+    result["answered"] = {"median": median, "largest": round(max(counted), 1)}
+    return result
+
+
+def send(host: str, cookie: str, fields: dict[str, str]) -> None:
+    """Send a form of the interview."""
+    connection = http.client.HTTPConnection(host, timeout=120)
+    headers = {
+        "Cookie": cookie,
+        "Content-Type": "application/x-www-form-urlencoded",
+        "Origin": f"http://{host}",
+    }
+    connection.request("POST", ASK, body=urlencode(fields), headers=headers)
+    answer = connection.getresponse()
+    answer.read()
+    connection.close()
+    if answer.status != 303:
+        raise RuntimeError(f"{ASK} answered {answer.status}")
 
 
 def many_readers(host: str, cookie: str, screens: dict[str, str]) -> dict[str, Any]:

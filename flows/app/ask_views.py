@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from evenhand.data_contracts.init_notes import people_description
 from evenhand.fairlib.catalogue import spoken
 from evenhand.fairlib.methods.dadi.questionnaire import MISSING
 from evenhand.flows.app.registry_views import Screen
@@ -131,7 +132,7 @@ def question_screen(interview: Interview, text: str = "", error: str = "") -> Qu
     base: dict[str, Any] = {
         "feature": name,
         "title": _title(name),
-        "description": question.description,
+        "description": people_description(question.description),
         "number": len(interview.questions),
         "most": len(agent.questionnaire.questions),
         "why": [interview.why(name), *interview.cost(name)],

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from evenhand.data_contracts.column import Column, value_text
+from evenhand.data_contracts.init_notes import people_description
 from evenhand.flows.app.registry_views import Screen
 from evenhand.flows.case import open_model
 from evenhand.tasks.cases.case_page import explanation_sections, headline
@@ -151,7 +152,8 @@ def answered_form(
 
 
 def _columns(model: ExplainedModel) -> list[Column]:
-    return [model.words.column(name) for name in model.features]
+    """The model's inputs, in the order of the contract."""
+    return [model.words.column(name) for name in model.inputs_in_order]
 
 
 def _field(model: ExplainedModel, column: Column, value: str, error: str) -> InputField:
@@ -170,7 +172,7 @@ def _field(model: ExplainedModel, column: Column, value: str, error: str) -> Inp
         listed = (False, True)
     if listed is not None and len(listed) <= MOST_OPTIONS:
         options = [(value_text(item), model.shown(column.name, item)) for item in listed]
-        return InputField(kind="choice", options=options, hint=column.description, **base)
+        return InputField(kind="choice", options=options, hint=_described(column), **base)
     if column.is_numeric:
         return InputField(
             kind="number",
@@ -180,8 +182,15 @@ def _field(model: ExplainedModel, column: Column, value: str, error: str) -> Inp
             maximum=_bound(column.maximum),
             **base,
         )
-    kind = "date" if column.logical_type == "date" else "text"
-    return InputField(kind=kind, hint=column.description, **base)
+    if column.logical_type == "date":
+        hint = " ".join(text for text in (_described(column), _day_hint(column)) if text)
+        return InputField(kind="date", hint=hint, **base)
+    return InputField(kind="text", hint=_described(column), **base)
+
+
+def _described(column: Column) -> str:
+    """What the contract says about a column, if a person wrote it."""
+    return people_description(column.description)
 
 
 def _bound(value: Any) -> str:
@@ -189,16 +198,28 @@ def _bound(value: Any) -> str:
 
 
 def _number_hint(column: Column) -> str:
+    """The description, and which numbers the contract allows: ``A whole number from 0 to 10.``"""
+    kind = "A whole number" if column.logical_type == "integer" else "A number"
+    return " ".join(text for text in (_described(column), _range(kind, column)) if text)
+
+
+def _day_hint(column: Column) -> str:
+    """Which days the contract allows; empty for all."""
+    if column.minimum is None and column.maximum is None:
+        return ""
+    return _range("A day", column)
+
+
+def _range(kind: str, column: Column) -> str:
     low = _bound(column.minimum)
     high = _bound(column.maximum)
-    limits = ""
     if low and high:
-        limits = f"From {low} to {high}."
-    elif low:
-        limits = f"At least {low}."
-    elif high:
-        limits = f"At most {high}."
-    return " ".join(text for text in (column.description, limits) if text)
+        return f"{kind} from {low} to {high}."
+    if low:
+        return f"{kind} of at least {low}." if column.is_numeric else f"{kind} not before {low}."
+    if high:
+        return f"{kind} of at most {high}." if column.is_numeric else f"{kind} not after {high}."
+    return f"{kind}."
 
 
 def _values(

@@ -1,4 +1,4 @@
-"""What the app shows of a registry: its models, one model, and one version."""
+"""What the app shows of a registry: one model, and one version."""
 
 from __future__ import annotations
 
@@ -12,8 +12,7 @@ from evenhand.tasks.errors import InputError
 from evenhand.tasks.pages import formats
 from evenhand.tasks.pages.page_model import Block, Cell, Section, Table, Value
 from evenhand.tasks.pages.texts import GATE_STATUS, lack, metric_cell
-from evenhand.tasks.registry.client import registry_client
-from evenhand.tasks.registry.ledger import CHAIN, Chain, Record, history
+from evenhand.tasks.registry.ledger import Chain, Record, history
 from evenhand.tasks.registry.policy import (
     REVIEW,
     WAITING,
@@ -84,58 +83,6 @@ def model_address(name: str) -> str:
 def version_address(name: str, version: str) -> str:
     """Return the address of a version's screen."""
     return f"{model_address(name)}/versions/{version}"
-
-
-def models_screen(uri: str) -> Screen:
-    """All models of a registry, with the versions that their aliases name."""
-    with registry_client(uri) as client:
-        registered = client.search_registered_models(max_results=1000)
-    models = [model for model in registered if not model.name.startswith(CHAIN)]
-    # the records of a model are versions of its chain, so that each of them is a change of it
-    changed = {model.name: model.last_updated_timestamp or 0 for model in registered}
-    rows: list[list[Value]] = []
-    for model in sorted(models, key=lambda model: model.name):
-        aliases = {alias: str(version) for alias, version in dict(model.aliases).items()}
-        row: list[Value] = [Cell(model.name, href=model_address(model.name))]
-        for alias in (CHAMPION, WAITING):
-            row.append(_version_cell(model.name, aliases.get(alias), f"no {alias}"))
-        newest = max(changed[model.name], changed.get(f"{CHAIN}{model.name}", 0))
-        row.append(_newest_change(newest))
-        rows.append(row)
-    if not rows:
-        return Screen(
-            "Models",
-            [
-                "No model is published yet. `evenhand run JOB`, or a run of a job here, publishes "
-                "one that passes its gates."
-            ],
-            [],
-        )
-    table = Table(
-        "Models of this registry, and their versions in use",
-        ["Model", "Champion", "Challenger", "Last change (UTC)"],
-        rows,
-    )
-    lead = (
-        f"{formats.plural(len(rows), 'model')}. The champion is the version in use; a challenger "
-        "waits for a decision."
-    )
-    return Screen("Models", [lead], [Section("models", "All models", [table])])
-
-
-def _version_cell(name: str, version: str | None, otherwise: str) -> Cell:
-    if version is None:
-        return lack(otherwise)
-    return Cell(f"version {version}", href=version_address(name, version))
-
-
-def _newest_change(timestamp: int) -> Value:
-    if not timestamp:
-        return None
-    import datetime
-
-    moment = datetime.datetime.fromtimestamp(timestamp / 1000, datetime.UTC)
-    return when_cell(moment.isoformat(timespec="seconds"))
 
 
 def when_cell(iso: str, *below: str) -> Cell:

@@ -17,6 +17,7 @@ from fastapi import FastAPI, Request, Response
 from fastapi.responses import HTMLResponse, RedirectResponse
 from starlette.exceptions import HTTPException
 
+from evenhand.flows.app import models_views
 from evenhand.flows.app import registry_views as views
 from evenhand.flows.app.ask_routes import add_ask
 from evenhand.flows.app.ask_views import OpenAgents
@@ -225,10 +226,20 @@ def _signed_in(settings: AppSettings, cookie: str, address: str = "/") -> Respon
 
 def _add_screens(app: FastAPI) -> None:
     @app.get("/")
-    def models(settings: In, session: InSession) -> Response:
-        """All models."""
-        screen = views.models_screen(settings.registry)
-        return HTMLResponse(render("screen.html.j2", settings, session, screen=screen))
+    def models(settings: In, session: InSession, find: str = "", page: str = "1") -> Response:
+        """All models, or those whose names have some words."""
+        number = int(page) if page.isascii() and page.isdigit() and len(page) < 7 else 1
+        shown = models_views.models_screen(settings.registry, find, number)
+        text = render(
+            "models.html.j2",
+            settings,
+            session,
+            screen=shown.screen,
+            find=shown.find,
+            is_searched=shown.is_searched,
+            pages=shown.pages,
+        )
+        return HTMLResponse(text)
 
     @app.get("/models/{name}")
     def model(settings: In, session: InSession, name: ModelName) -> Response:

@@ -78,7 +78,7 @@ def _say(text: str) -> None:
 
 def _read_once(store: Store) -> None:
     """Open the registry before anybody asks: its libraries take seconds to load."""
-    from evenhand.flows.app.registry_views import models_screen
+    from evenhand.flows.app.models_views import models_screen
 
     models_screen(tracking_uri(store))
 

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TextIO
 
+from evenhand.data_contracts.init_notes import people_description
 from evenhand.fairlib.escaping import PlainLines, terminal_text
 from evenhand.flows.interview import Interview, open_agent, read_value
 from evenhand.tasks.errors import InputError, NotCarriedOut, input_errors
@@ -71,7 +72,8 @@ def _ask(name: str, interview: Interview, out: TextIO) -> None:
     choices = questionnaire.choices(name) or []
     # choices that are numbers are not numbered: an answer would be ambiguous
     numbered = not any(choice.lstrip("-").replace(".", "", 1).isdigit() for choice in choices)
-    print(f"\n{name}: {questionnaire.questions[name].description}", file=out)
+    description = people_description(questionnaire.questions[name].description)
+    print(f"\n{name}: {description}" if description else f"\n{name}", file=out)
     meanings = interview.agent.names.get(name, {})
     if choices:
         _print_choices(choices, meanings, numbered, out)

@@ -220,7 +220,9 @@ def _reason_blocks(case: Case) -> Iterator[Block]:
 
 
 def _signed(number: float) -> str:
-    """A number with two digits, and its sign."""
+    """A number with two digits, and its sign; 0 has none."""
+    if number == 0:
+        return "0"
     text = f"{number:+.2f}" if abs(number) >= 0.095 else f"{number:+.2g}"
     return text.replace("-", "\u2212")
 
@@ -228,7 +230,7 @@ def _signed(number: float) -> str:
 def _recourse_blocks(case: Case) -> Iterator[Block]:
     recourse = case["recourse"]
     if recourse["status"] in ("refused", "not needed"):
-        yield f"**None is given**: {recourse['reason']}."
+        yield f"**None is given**: {str(recourse['reason']).removesuffix('.')}."
         return
     if recourse["changes"]:
         rows: list[list[Any]] = []
@@ -287,7 +289,7 @@ def _comparable_facts(item: Mapping[str, Any]) -> list[str]:
         if item["proved_radius"] is not None:
             facts.append(f"the decision provably stays up to {item['proved_radius']:.3g}")
     if item["reason"]:
-        facts.append(f"Why: {item['reason']}")
+        facts.append(f"Why: {str(item['reason']).removesuffix('.')}")
     return facts
 
 

@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from evenhand.data_contracts.column import LANGUAGE, Column, value_text
 from evenhand.data_contracts.favourable import describe_outcome
+from evenhand.data_contracts.init_notes import people_description
 from evenhand.data_contracts.model import Contract
 from evenhand.fairlib.catalogue import spoken
 from evenhand.fairlib.decision_words import decision_words
@@ -106,6 +107,12 @@ class ExplainedModel:
         self._search: RecourseSearch | None = None
         self._comparables: dict[Any, ComparablePeople] = {}
         self._reference: Any = None
+
+    @property
+    def inputs_in_order(self) -> list[str]:
+        """The model's inputs, in the order of the contract."""
+        listed = [column.name for column in self.contract.columns if column.name in self.features]
+        return listed + [name for name in self.features if name not in listed]
 
     # reading people
 
@@ -245,7 +252,7 @@ class ExplainedModel:
     def inputs(self, person: Person) -> dict[str, Any]:
         """The inputs that the model used, with their values, and the columns that it did not."""
         used = []
-        for name in self.features:
+        for name in self.inputs_in_order:
             column = self.words.column(name)
             used.append(
                 {
@@ -254,7 +261,7 @@ class ExplainedModel:
                     "value": _plain(person.values[name]),
                     "shown": self.shown(name, person.values[name]),
                     "unit": column.unit,
-                    "description": column.description,
+                    "description": people_description(column.description),
                 }
             )
         not_used = []
@@ -521,6 +528,8 @@ class ExplainedModel:
         if value is None:
             return "missing"
         text = value_text(value)
+        if isinstance(value, bool):
+            return self.names.get(name, {}).get(text, "yes" if value else "no")
         return self.names.get(name, {}).get(text, text)
 
 

@@ -12,8 +12,9 @@ from typing import Any
 import pytest
 from fastapi.testclient import TestClient
 
+from evenhand.flows.app.models_views import models_screen
 from evenhand.flows.app.people import Person
-from evenhand.flows.app.registry_views import models_screen, version_screen
+from evenhand.flows.app.registry_views import version_screen
 from evenhand.flows.app.run_views import report_address
 from evenhand.flows.app.server import build_app
 from evenhand.flows.app.sessions import COOKIE, Sessions
@@ -295,7 +296,7 @@ def test_every_kind_of_refusal_has_its_own_name(approver: Visitor) -> None:
         "a person's refusal of version 2",
     ]
     # every record of a model is a change of it
-    (models,) = models_screen(registry).sections
+    (models,) = models_screen(registry).screen.sections
     assert models.blocks[0].rows[0][-1].time[:13] == newest.when[:13]
 
 
@@ -333,10 +334,10 @@ def test_texts_of_people_are_only_text(approver: Visitor, text: str) -> None:
 
 
 def test_a_fault_of_ours_shows_no_values(visitor: Visitor, monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(uri: str) -> None:
+    def fail(*_: Any) -> None:
         raise RuntimeError("a value of somebody")
 
-    monkeypatch.setattr("evenhand.flows.app.registry_views.models_screen", fail)
+    monkeypatch.setattr("evenhand.flows.app.models_views.models_screen", fail)
     text = visitor.text("/", 500)
     assert "This is a fault of evenhand (RuntimeError)." in text
     assert "somebody" not in text

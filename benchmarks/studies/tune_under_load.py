@@ -176,9 +176,7 @@ def timed_search(name: str, minutes: float, tables: Path) -> dict[str, Any]:
         for limit in limits:
             command += ["--where", limit]
         began = time.monotonic()
-        done = subprocess.run(
-            command, cwd=folder, capture_output=True, text=True, check=False
-        )
+        done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
         seconds = time.monotonic() - began
         target = Path(folder, f"{job}.tuned.yaml")
         answer = "none"

@@ -83,9 +83,7 @@ def test_predicting_imports_no_heavy_library(without: dict[str, Any]) -> None:
 
 def test_the_registry_knows_what_is_not_installed(without: dict[str, Any]) -> None:
     assert without["missing"] == sorted(
-        name
-        for name, spec in METHODS.items()
-        if spec.extra == "comparators" or not installed(spec)
+        name for name, spec in METHODS.items() if spec.extra == "comparators" or not installed(spec)
     )
     # CatBoost is large, and needs to be installed for no other test
     assert all(installed(spec) for name, spec in METHODS.items() if name != "catboost")

@@ -18,12 +18,12 @@ if TYPE_CHECKING:
     from evenhand.fairlib.evaluation.group_audit import audit
     from evenhand.fairlib.evaluation.predictions import audit_predictions
     from evenhand.fairlib.evaluation.transport_adversary import transport_audit
-    from evenhand.fairlib.methods.budro import BudroClassifier
-    from evenhand.fairlib.methods.comparators.adversarial import AdversarialClassifier
     from evenhand.fairlib.methods.boosting_libraries import (
         CatBoostTreesClassifier,
         LightGBMTreesClassifier,
     )
+    from evenhand.fairlib.methods.budro import BudroClassifier
+    from evenhand.fairlib.methods.comparators.adversarial import AdversarialClassifier
     from evenhand.fairlib.methods.comparators.logistic import (
         LogisticClassifier,
         ReweighedLogisticClassifier,

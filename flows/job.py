@@ -567,8 +567,8 @@ class Tune(ParallelSection):
     also `project`.
     """
     space: dict[str, Any] = {}
-    """By method the parameters, and `leave_out`, with values or ranges; also `decision` and
-    `tolerance`.
+    """By method the parameters, and `leave_out`, with values or ranges; also `decision`,
+    `tolerance` and `calibration`.
     """
     sampler: Literal["tpe", "nsga2", "nsga3"] = "tpe"
     """How candidates are proposed: by density models of good ones, or by a genetic algorithm."""

@@ -60,12 +60,18 @@ LEARNED = "learned"
 METRIC_SECONDS = 300.0
 DECISION = "decision"
 TOLERANCE = "tolerance"
+CALIBRATION = "calibration"
+CALIBRATIONS = ("none", "sigmoid", "isotonic")
+# Metrics that depend on how well probabilities hold.
+PROBABILITY_METRICS = ("log_loss", "log_loss_gain", "brier", "ece", "calibration_gap")
 MINUTES = 20.0
 LARGE_TABLE = 5000
 SMALLEST_PART = 10_000
 FOLDS = 5
 FEW_FOLDS = 3
 BALANCED = "balanced"
+MAX_ACCURACY = "max_accuracy"
+OBSERVED = "observed"
 # Criterion of the thresholds by group that makes a metric small.
 CRITERIA = {
     "equal_opportunity_difference": "equal_opportunity",
@@ -89,7 +95,7 @@ BUDGET_FACTOR = 30.0
 COMPILED = {"budro": "transport"}
 COMPILING_S = 100.0
 # Their models are the first, as an answer is needed before the time is up.
-QUICK_METHODS = ("gbdt", "reweigh", "logistic", "reweigh-logistic")
+QUICK_METHODS = ("gbdt", "lightgbm", "reweigh", "logistic", "reweigh-logistic")
 
 
 @dataclass(frozen=True)
@@ -386,7 +392,7 @@ def _space(resolved: ResolvedJob, variant: ResolvedJob) -> spaces.Space:
 
 def _check_space_keys(job_space: Mapping[str, Any]) -> None:
     """Check that the key `space` of a job names methods, and settings of decisions."""
-    options = [*METHODS, DECISION, TOLERANCE]
+    options = [*METHODS, DECISION, TOLERANCE, CALIBRATION]
     for key in job_space:
         if key not in options:
             raise InputError(f"space names {key!r}, which is no method{nearest(key, options)}.")
@@ -524,8 +530,10 @@ def _rules(resolved: ResolvedJob, aim: Aim) -> list[Rule]:
     """Return the rules of decisions that every model is judged under.
 
     In addition to the job's own: the balanced threshold where balanced accuracy is an objective or
-    limited, and thresholds by group for each metric of groups among objectives and limits. With
-    more than two labels everybody gets the most probable one: that is the only rule.
+    limited, the one of fewest errors where accuracy is, and thresholds by group for each metric of
+    groups among objectives and limits. The threshold that keeps the observed share is tried where
+    the job names it. With more than two labels everybody gets the most probable one: that is the
+    only rule. Calibrations are tried where a metric or the job's threshold depends on them.
     """
     job_space = resolved.job.tune.space
     if resolved.contract.label.classes:
@@ -536,17 +544,68 @@ def _rules(resolved: ResolvedJob, aim: Aim) -> list[Rule]:
     has_other_threshold = decision.is_own or decision.threshold in ("observed", "max_accuracy")
     if "balanced_accuracy" in aim.metrics and has_other_threshold:
         rules[BALANCED] = [Rule(BALANCED)]
+    named = _listed(job_space.get(DECISION, []))
+    takes_other_threshold = has_other_threshold or decision.threshold == BALANCED
+    for name in (MAX_ACCURACY, OBSERVED):
+        is_aim = name == MAX_ACCURACY and "accuracy" in aim.metrics
+        if takes_other_threshold and decision.threshold != name and (is_aim or name in named):
+            rules[name] = [Rule(name)]
     tolerances = _tolerances(job_space)
     fixed_threshold = isinstance(decision.threshold, float | int)
     if decision.rate is None and decision.equal is None and not fixed_threshold:
         for rule in _group_rules(resolved, aim, tolerances):
             rules.setdefault(rule.decision, []).append(rule)
-    return _chosen_rules(rules, job_space)
+    chosen = _chosen_rules(rules, job_space)
+    return [*chosen, *_calibrated_rules(resolved, aim, chosen)]
+
+
+def _listed(value: Any) -> list[Any]:
+    """Return what a key of the space has: a list, or one value as a list."""
+    if isinstance(value, list | tuple):
+        return list(value)
+    return [value]
+
+
+def _calibrated_rules(resolved: ResolvedJob, aim: Aim, rules: Sequence[Rule]) -> list[Rule]:
+    """Return the rules once more after each other calibration that is tried.
+
+    A threshold that is chosen moves with the calibration, so that decisions stay the same but for
+    people of one probability. So calibrations are tried only where the probabilities are measured,
+    or where the threshold is a number or follows from costs; then under the job's own rule.
+    `space.calibration` names those that are tried under all rules.
+    """
+    job = resolved.job
+    job_space = job.tune.space
+    has_named = CALIBRATION in job_space
+    kinds = _listed(job_space.get(CALIBRATION, list(CALIBRATIONS)))
+    options = ["auto", *CALIBRATIONS, "beta"]
+    if not kinds:
+        raise InputError("space.calibration is empty: name at least one kind.")
+    for kind in kinds:
+        # a list, as what a job names need not be hashable
+        if kind not in options:
+            raise InputError(
+                f"space.calibration names {kind!r}{nearest(str(kind), options)}; there are "
+                f"{', '.join(options)}."
+            )
+    measured = any(metric.partition(".")[0] in PROBABILITY_METRICS for metric in aim.metrics)
+    is_fixed = isinstance(job.decision.threshold, float | int) or job.decision.costs is not None
+    tried: Sequence[Rule] = []
+    if has_named:
+        tried = rules
+    elif measured or is_fixed:
+        tried = [rule for rule in rules if rule.decision == JOB]
+    found = []
+    for kind in dict.fromkeys(kinds):
+        if kind == job.calibration:
+            continue
+        found += [replace(rule, calibration=kind) for rule in tried]
+    return found
 
 
 def _refuse_decision_keys(job_space: Mapping[str, Any]) -> None:
     """Refuse the settings of decisions where the label has more than two values."""
-    for key in (DECISION, TOLERANCE):
+    for key in (DECISION, TOLERANCE, CALIBRATION):
         if key in job_space:
             raise InputError(f"space.{key} is for labels of two values: leave it out.")
 
@@ -619,6 +678,10 @@ def decision_of(plan: TunePlan, name: str, tolerance: float | None) -> DecisionR
         return job_rule
     if name == BALANCED:
         return DecisionRule(threshold="balanced")
+    if name == MAX_ACCURACY:
+        return DecisionRule(threshold="max_accuracy")
+    if name == OBSERVED:
+        return DecisionRule(threshold="observed")
     criterion, _, attribute = name.partition(" by ")
     rounded = round(tolerance or 0.0, 4)
     equal = Equal.model_validate(
@@ -743,6 +806,8 @@ def tuned_job(plan: TunePlan, winner: Trial, rows: int) -> Job:
         # as they were judged: chosen on all training rows
         decision = decision.model_copy(update={"folds": plan.folds(rows)})
     changes: dict[str, Any] = {"method": method, "decision": decision, "paper": None}
+    if winner.calibration is not None:
+        changes[CALIBRATION] = winner.calibration
     if METRIC in winner.arguments:
         kind = winner.arguments[METRIC]
         changes["fair_metric"] = with_metric(resolved, kind).job.fair_metric

@@ -221,10 +221,18 @@ def describe_plan(plan: Plan) -> dict[str, Any]:
     return {
         "aim": [str(plan.aim), plan.aim.confidence],
         "methods": methods,
-        "rules": [asdict(rule) for rule in plan.judged_under],
+        "rules": [_description(rule) for rule in plan.judged_under],
         "seed": plan.seed,
         "sampler": plan.sampler,
     }
+
+
+def _description(rule: Rule) -> dict[str, Any]:
+    """Return a rule as plain JSON; the job's calibration is not named."""
+    content = asdict(rule)
+    if rule.calibration is None:
+        del content["calibration"]
+    return content
 
 
 def _digest(content: Any) -> str:
@@ -659,8 +667,11 @@ def _rule(plan: TunePlan, rule: Rule, *, is_control: bool) -> dict[str, Any]:
     decision = decision_of(plan, rule.decision, rule.tolerance)
     if is_control:
         decision = decision.model_copy(update={"equal": None})
+    content: dict[str, Any] = {"decision": decision.model_dump()}
+    if rule.calibration is not None:
+        content["calibration"] = rule.calibration
     if decision.equal is None:
-        return {"decision": decision.model_dump()}
+        return content
     changed = plan.resolved.job.model_copy(update={"decision": decision})
     attribute = classifier.attribute(plan.resolved.model_copy(update={"job": changed}))
-    return {"decision": decision.model_dump(), "attribute": attribute}
+    return {**content, "attribute": attribute}

@@ -1,30 +1,39 @@
 """Whether `evenhand tune` keeps its time, and always has an answer, on a busy machine.
 
-    python -m benchmarks.studies.tune_under_load [--rounds N] [--minutes M] [--loads L ...]
+    python -m benchmarks.studies.tune_under_load [--rounds N] [--minutes M] [--loads L ...] [--together N]
 
 At each load so many processes compute in a loop. The command runs with an empty store, once a round
-and table. Its wall-clock time counts from before its start until after its end. A run keeps its
-time if it is late by at most 5 seconds or 5 % of the time, whichever is more. A result is kept after
-each run, and a run that has one is not repeated.
+and table, and with `--together` so many of them run at a time: each is the load of the others. Its
+wall-clock time counts from before its start until after its end. A run keeps its time if it is late
+by at most 5 seconds or 5 % of the time, whichever is more. A result is kept after each run, and a
+run that has one is not repeated.
+
+The odd tables are generated and read by `evenhand init` before any time is taken: four groups of
+which one is tiny, two sensitive attributes, 95 % positives, few rows, and many columns.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import contextmanager
 from itertools import product
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pandas as pd
 import yaml
 
 from benchmarks.common import log, provenance, read_result, rounded, write_result
+from evenhand.fairlib.execution import generator
 
 NAME = "tune_under_load"
 COMMAND = "python -m benchmarks.studies.tune_under_load"
@@ -40,6 +49,22 @@ SEARCHES: Mapping[str, tuple[str, Sequence[str]]] = {
         "hiring-gbdt",
         ("equal_opportunity_difference.gender <= 0.05", "accuracy >= 0.6"),
     ),
+    "one tiny group": ("tiny-group", ("gap_max.group <= 0.1",)),
+    "two attributes": ("two-attributes", ("gap_max.group <= 0.1", "gap_max.other <= 0.1")),
+    "95 % positives": (
+        "mostly-positive",
+        ("demographic_parity_difference.group <= 0.03", "balanced_accuracy >= 0.55"),
+    ),
+    "few rows": ("few-rows", ("average_odds_difference.group <= 0.2",)),
+    "many columns": ("many-columns", ("gap_max.group <= 0.02",)),
+}
+# Of the generated tables by the names of their jobs: rows, columns, groups, share of positives.
+ODD_TABLES: Mapping[str, tuple[int, int, tuple[float, ...], float]] = {
+    "tiny-group": (3_000, 6, (0.595, 0.3, 0.1, 0.005), 0.4),
+    "two-attributes": (4_000, 6, (0.6, 0.4), 0.5),
+    "mostly-positive": (3_000, 6, (0.7, 0.3), 0.95),
+    "few-rows": (300, 6, (0.6, 0.4), 0.5),
+    "many-columns": (4_000, 60, (0.6, 0.4), 0.3),
 }
 LOADS = (0, 1, 2, 4, 8)
 # It ends with the process that started it.
@@ -54,24 +79,74 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--minutes", type=float, default=0.5)
     parser.add_argument("--loads", type=int, nargs="*", default=list(LOADS))
+    parser.add_argument("--together", type=int, default=1, help="commands that run at a time")
     parser.add_argument("--seconds", type=float, default=float("inf"), help="of all runs, at most")
     options = parser.parse_args()
     began = time.monotonic()
     rows: list[dict[str, Any]] = list(read_result(NAME).get("rows", []))
     finished = {(row["round"], row["load"], row["table"]) for row in rows}
-    for number, load, name in product(range(options.rounds), options.loads, SEARCHES):
-        if (number, load, name) in finished:
-            continue
-        if time.monotonic() - began + 60.0 * options.minutes > options.seconds:
-            return
-        with busy(load):
-            row = {"round": number, "load": load, "table": name}
-            rows.append(row | timed_search(name, options.minutes))
-        log(rows[-1])
-        content = {"rows": rounded(rows), "summary": rounded(summary_of(rows))}
-        write_result(NAME, content | provenance(COMMAND))
+    with tempfile.TemporaryDirectory() as tables:
+        write_odd_tables(Path(tables), list(ODD_TABLES))
+
+        def run_once(number: int, load: int, name: str) -> dict[str, Any] | None:
+            if time.monotonic() - began + 60.0 * options.minutes > options.seconds:
+                return None
+            row = {"round": number, "load": load, "together": options.together, "table": name}
+            return row | timed_search(name, options.minutes, Path(tables))
+
+        for load in options.loads:
+            with busy(load), ThreadPoolExecutor(options.together) as threads:
+                waiting = []
+                for number, name in product(range(options.rounds), SEARCHES):
+                    if (number, load, name) not in finished:
+                        waiting.append(threads.submit(run_once, number, load, name))
+                for done in as_completed(waiting):
+                    row = done.result()
+                    if row is None:
+                        continue
+                    rows.append(row)
+                    log(row)
+                    content = {"rows": rounded(rows), "summary": rounded(summary_of(rows))}
+                    write_result(NAME, content | provenance(COMMAND))
     for line in summary_of(rows):
         log(line)
+
+
+def write_odd_tables(folder: Path, names: Sequence[str]) -> None:
+    """Generate the odd tables of some names, and let `init` write a contract and a job for each."""
+    for name in names:
+        rows, columns, shares, positives = ODD_TABLES[name]
+        table = odd_table(name, rows, columns, shares, positives)
+        table.to_csv(folder / f"{name}.csv", index=False)
+        command = [evenhand(), "init", f"{name}.csv", "--label", "label", "--name", name]
+        for column in ("group", "other"):
+            if column in table:
+                command += ["--sensitive", column]
+        subprocess.run(
+            command, cwd=folder, check=True, stdin=subprocess.DEVNULL, capture_output=True
+        )
+
+
+def odd_table(
+    name: str, rows: int, columns: int, shares: tuple[float, ...], positives: float
+) -> pd.DataFrame:
+    """Return a table whose label depends on its first columns and on the group."""
+    rng = generator(0, name)
+    group = rng.choice(len(shares), size=rows, p=shares)
+    values = rng.normal(size=(rows, columns))
+    values[:, 0] += 0.5 * group
+    score = values[:, :3].sum(axis=1) - 0.6 * group + rng.normal(size=rows)
+    table = pd.DataFrame(values.round(3), columns=[f"x{place}" for place in range(columns)])
+    table["group"] = np.array(["a", "b", "c", "d"])[group]
+    if name == "two-attributes":
+        table["other"] = np.where(rng.random(rows) < 0.5, "left", "right")
+    table["label"] = np.where(score > np.quantile(score, 1.0 - positives), "yes", "no")
+    return table
+
+
+def evenhand() -> str:
+    """Return the command of this environment."""
+    return str(Path(sys.executable).parent / "evenhand")
 
 
 @contextmanager
@@ -88,18 +163,20 @@ def busy(processes: int) -> Iterator[None]:
             loop.wait()
 
 
-def timed_search(name: str, minutes: float) -> dict[str, Any]:
+def timed_search(name: str, minutes: float, tables: Path) -> dict[str, Any]:
     """Run the command with an empty store; return its time, its exit code and what it answered."""
     job, limits = SEARCHES[name]
     with tempfile.TemporaryDirectory() as folder:
-        command = [str(Path(sys.executable).parent / "evenhand"), "tune", job]
+        if job in ODD_TABLES:
+            for file in tables.glob(f"{job}.*"):
+                shutil.copy(file, folder)
+        given = f"{job}.yaml" if job in ODD_TABLES else job
+        command = [evenhand(), "tune", given]
         command += ["--minutes", f"{minutes:g}", "--store", f"{folder}/store"]
         for limit in limits:
             command += ["--where", limit]
         began = time.monotonic()
-        done = subprocess.run(
-            command, cwd=folder, capture_output=True, text=True, check=False, env=dict(os.environ)
-        )
+        done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
         seconds = time.monotonic() - began
         target = Path(folder, f"{job}.tuned.yaml")
         answer = "none"
@@ -128,19 +205,23 @@ def kind_of(description: str) -> str:
 
 
 def summary_of(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Return by load how often the time was kept, and which answers there were."""
+    """Return by load and runs at a time how often the time was kept, and which answers there were."""
     lines = []
-    for load in dict.fromkeys(row["load"] for row in rows):
-        of_load = [row for row in rows if row["load"] == load]
-        answers = [row["answer"] for row in of_load]
-        averages = sorted(row["load_average"] for row in of_load)
+    for load, together in sorted({(row["load"], row.get("together", 1)) for row in rows}):
+        alike = []
+        for row in rows:
+            if (row["load"], row.get("together", 1)) == (load, together):
+                alike.append(row)
+        answers = [row["answer"] for row in alike]
+        averages = sorted(row["load_average"] for row in alike)
         lines.append(
             {
                 "load": load,
-                "runs": len(of_load),
+                "together": together,
+                "runs": len(alike),
                 "load_average": averages[len(averages) // 2],
-                "kept": sum(row["kept"] for row in of_load),
-                "latest": max(row["late"] for row in of_load),
+                "kept": sum(row["kept"] for row in alike),
+                "latest": max(row["late"] for row in alike),
                 **{kind: answers.count(kind) for kind in ("measured", "judged", "unjudged")},
                 "without": answers.count("none"),
             }
@@ -151,8 +232,9 @@ def summary_of(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
 HEAD = """\
 ## Time kept on a busy machine
 
-`evenhand tune JOB --minutes 0.5` with one or two limits and an empty store, on six shipped jobs, while so many processes
-compute in loops. The load average is that of the whole machine, which others used too.
+`evenhand tune JOB --minutes 0.5` with one or two limits and an empty store, on six shipped jobs and five odd generated tables,
+while so many processes compute in loops, and so many such commands run at a time. The load average (the median over the runs)
+is that of the whole machine of two cores, which others used too.
 
 - Kept: runs that ended at most 5 seconds after their 30. Latest: seconds of the last one after them.
 - Measured: the answer was measured on the test rows. Judged: on validation rows only. Unjudged: the job has default
@@ -164,10 +246,13 @@ def sections(content: Mapping[str, Any], provenance: Callable[[Any], str]) -> li
     """The table of times kept; nothing without results."""
     if not content:
         return []
-    lines = ["| processes | load average | runs | kept | latest | measured | judged | unjudged |"]
-    lines.append("|---|---|---|---|---|---|---|---|")
+    lines = [
+        "| loops | commands at a time | load average | runs | kept | latest | measured | judged | unjudged |"
+    ]
+    lines.append("|---|---|---|---|---|---|---|---|---|")
     for row in content["summary"]:
-        cells = [row["load"], f"{row['load_average']:.0f}", row["runs"], row["kept"]]
+        cells = [row["load"], row["together"], f"{row['load_average']:.0f}", row["runs"]]
+        cells.append(row["kept"])
         cells += [f"{row['latest']:+.1f} s", row["measured"], row["judged"], row["unjudged"]]
         lines.append(f"| {' | '.join(map(str, cells))} |")
     runs = sum(row["runs"] for row in content["summary"])

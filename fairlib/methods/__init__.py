@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 from evenhand.fairlib.lazy_exports import list_names, load_name
 
 if TYPE_CHECKING:
-    from evenhand.fairlib.methods.budro import BudroClassifier
-    from evenhand.fairlib.methods.comparators.adversarial import AdversarialClassifier
     from evenhand.fairlib.methods.boosting_libraries import (
         CatBoostTreesClassifier,
         LightGBMTreesClassifier,
     )
+    from evenhand.fairlib.methods.budro import BudroClassifier
+    from evenhand.fairlib.methods.comparators.adversarial import AdversarialClassifier
     from evenhand.fairlib.methods.comparators.logistic import (
         LogisticClassifier,
         ReweighedLogisticClassifier,

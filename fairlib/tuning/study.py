@@ -125,6 +125,8 @@ class Trial:
         Kind of the rule.
     tolerance : float or None, default None
         Largest gap that the rule allows.
+    calibration : str or None, default None
+        Kind of calibration before the rule; None is the job's.
     metrics : mapping, default {}
         By name, ``value``, ``low`` and ``high``.
     seconds : float, default 0
@@ -141,6 +143,7 @@ class Trial:
     arguments: Mapping[str, Any] = field(default_factory=dict)
     decision: str = "job"
     tolerance: float | None = None
+    calibration: str | None = None
     metrics: Estimates = field(default_factory=dict)
     seconds: float = 0.0
     error: str | None = None

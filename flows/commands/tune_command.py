@@ -48,6 +48,7 @@ def tune(
     deadline = _deadline(began, age_s, given.get("minutes"), as_json=as_json, direct=direct)
     if deadline is not None and not show_status:
         deadline.prepare(unplanned_answer(job, given.get("where") or (), force=force))
+        check_what_is_asked(given)
     # only now: on a busy machine these imports take a large part of a short time
     from evenhand.flows.commands.terminal import Verb, run_verb
     from evenhand.flows.tune import execute
@@ -80,6 +81,25 @@ def tune(
     if deadline is not None:
         deadline.disarm()
     return ended.finish(lambda verdict, seconds: _print(verdict, study, seconds), document)
+
+
+def check_what_is_asked(given: Mapping[str, Any]) -> None:
+    """Refuse limits that contradict each other, and objectives of the other direction, before the
+    slow imports: on a busy machine the time might end before the job is read.
+    """
+    from evenhand.fairlib.catalogue import better
+    from evenhand.fairlib.tuning.study import check_limits, parse_limit
+    from evenhand.tasks.errors import InputError, input_errors
+
+    with input_errors("tune: ", end="."):
+        limits = [parse_limit(text) for text in given.get("where") or ()]
+        for limit in limits:
+            better(limit.metric)
+        check_limits(limits)
+        for key, way in (("maximize", "higher"), ("minimize", "lower")):
+            for name in given.get(key) or ():
+                if better(name) != way:
+                    raise InputError(f"{key} {name}: of this metric {better(name)} is better")
 
 
 def _deadline(

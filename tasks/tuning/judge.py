@@ -396,19 +396,20 @@ def with_half_choices(
         equal = rule["decision"]["equal"]
         if equal and not isinstance(results[place], str):
             kind = {**rule["decision"], "equal": {**equal, "tolerance": None}}
-            places.setdefault(repr(kind), []).append(place)
+            key = f"{kind} after {rule.get('calibration')}"
+            places.setdefault(key, []).append(place)
     if not places:
         return list(results)
     everybody = np.arange(len(data.y))
     held = HeldOut(everybody, data.y, found.answers.score[0], found.shift)
-    settings = dict(parameters)
-    if settings["calibration"] == "auto":
-        # thresholds depend little on it, and the choice of a calibration takes seconds
-        settings["calibration"] = "sigmoid"
-    calibration, _ = calibrated_on(settings, held)
     changed = list(results)
     for of_kind in places.values():
         middle = parameters["rules"][of_kind[len(of_kind) // 2]]
+        settings = {**parameters, **middle}
+        if settings["calibration"] == "auto":
+            # thresholds depend little on it, and the choice of a calibration takes seconds
+            settings["calibration"] = "sigmoid"
+        calibration, _ = calibrated_on(settings, held)
         choices = half_choices(parameters, data, found, middle, calibration)
         for place in of_kind:
             decisions = results[place]
@@ -467,18 +468,18 @@ def decided(
     `training`.
     """
     rules = parameters["rules"]
-    calibrations: list[Any] = []
-    if not all(_is_undecided(parameters, rule) for rule in rules):
-        try:
-            calibrations = [calibrated_on(parameters, rows)[0] for rows in held]
-        except (InputError, ValueError) as error:
-            return [str(error)] * len(rules)
+    # by kind
+    calibrations: dict[str, list[Any]] = {}
     results: list[Judged | str] = []
     for rule in rules:
         chosen = []
         try:
             if not _is_undecided(parameters, rule):
-                for rows, fitted in zip(held, calibrations, strict=True):
+                kind = _calibration_kind(parameters, rule)
+                if kind not in calibrations:
+                    settings = {**parameters, "calibration": kind}
+                    calibrations[kind] = [calibrated_on(settings, rows)[0] for rows in held]
+                for rows, fitted in zip(held, calibrations[kind], strict=True):
                     calibration = calibration_for_share({**parameters, **rule}, rows, fitted)
                     by = _chosen(parameters, training, rule, rows, calibration)
                     chosen.append((calibration, by))
@@ -568,9 +569,14 @@ def _is_own(parameters: Mapping[str, Any], rule: Mapping[str, Any]) -> bool:
 
 def _is_undecided(parameters: Mapping[str, Any], rule: Mapping[str, Any]) -> bool:
     """Whether a run has no step `decide` under the rule: the probabilities are the model's too."""
-    return parameters["kind"] == MAJORITY or (
-        parameters["calibration"] == "none" and _is_own(parameters, rule)
-    )
+    is_calibrated = _calibration_kind(parameters, rule) != "none"
+    return parameters["kind"] == MAJORITY or (not is_calibrated and _is_own(parameters, rule))
+
+
+def _calibration_kind(parameters: Mapping[str, Any], rule: Mapping[str, Any]) -> str:
+    """Kind of calibration before a rule: its own, or the job's."""
+    kind: str = rule.get("calibration", parameters["calibration"])
+    return kind
 
 
 def measured(
@@ -585,14 +591,14 @@ def measured(
     """
     measure = parameters["measure"]
     content: list[dict[str, Any]] = []
-    # metrics of probabilities, by whether a run would have no step `decide`
-    score_metrics: dict[bool, dict[str, Any]] = {}
+    # metrics of probabilities, by the calibration, and whether a run would have no step `decide`
+    score_metrics: dict[tuple[str, bool], dict[str, Any]] = {}
     sensitive = {name: values.astype(str) for name, values in data.sensitive.items()}
     for rule, decisions in zip(parameters["rules"], found, strict=True):
         if isinstance(decisions, str):
             content.append({"error": decisions})
             continue
-        undecided = _is_undecided(parameters, rule)
+        probabilities = (_calibration_kind(parameters, rule), _is_undecided(parameters, rule))
         outcomes = Outcomes(
             data.y,
             decisions.predicted,
@@ -604,11 +610,11 @@ def measured(
             favourable=parameters.get("favourable", 1),
             counts_people=data.counts_people,
         )
-        score_intervals = measure["score_intervals"] and undecided not in score_metrics
+        score_intervals = measure["score_intervals"] and probabilities not in score_metrics
         evaluation = _evaluation(parameters, outcomes, score_intervals)
         metrics = _metrics(parameters, outcomes, decisions, evaluation)
         scores = {name: item for name, item in metrics.items() if name.partition(".")[0] in SCORES}
-        metrics |= score_metrics.setdefault(undecided, scores)
+        metrics |= score_metrics.setdefault(probabilities, scores)
         folds = None
         if rule["decision"]["equal"]:
             folds = parameters["folds"]

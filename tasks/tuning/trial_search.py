@@ -37,10 +37,13 @@ SCORES = ("auc", "log_loss", "log_loss_gain", "brier", "ece", "calibration_gap")
 
 @dataclass(frozen=True)
 class Rule:
-    """A rule of decisions: its name, and the tolerance of thresholds by group."""
+    """A rule of decisions: its name, the tolerance of thresholds by group, and the kind of
+    calibration before it; None is the job's.
+    """
 
     decision: str = JOB
     tolerance: float | None = None
+    calibration: str | None = None
 
 
 @dataclass(frozen=True)
@@ -702,6 +705,8 @@ def _checked(
         if error is None and missing:
             error = f"not enough evidence for {missing[0]}"
         content: dict[str, Any] = {"decision": rule.decision, "tolerance": rule.tolerance}
+        if rule.calibration is not None:
+            content["calibration"] = rule.calibration
         if error is None:
             content["metrics"] = rounded_metrics(metrics)
         else:
@@ -739,6 +744,7 @@ def _trials(item: Any) -> list[Trial]:
                 arguments=facts["arguments"],
                 decision=result["decision"],
                 tolerance=result["tolerance"],
+                calibration=result.get("calibration"),
                 metrics=result.get("metrics", {}),
                 seconds=facts["seconds"],
                 error=result.get("error"),

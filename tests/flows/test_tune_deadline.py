@@ -7,9 +7,11 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from evenhand.flows.commands.tune_command import check_what_is_asked
 from evenhand.flows.job_file import load_job
 from evenhand.flows.tune_deadline import (
     GRACE_S,
@@ -20,11 +22,13 @@ from evenhand.flows.tune_deadline import (
     unplanned_answer,
     write_whole,
 )
+from evenhand.tasks.errors import InputError
 
 # A process that never ends by itself; its prepared answer is written a moment after its start.
 PROGRAM = """
 import sys, time
 from pathlib import Path
+from typing import Any
 from evenhand.flows import tune_deadline
 tune_deadline.GRACE_S = 0.0
 deadline = tune_deadline.Deadline(as_json=True)
@@ -134,3 +138,20 @@ def test_before_the_job_is_checked_it_is_the_job_with_gates(tmp_path: Path) -> N
     assert unplanned_answer(str(job), limits, force=True) is not None
     assert unplanned_answer("hiring-gbdt", [], force=False) is not None
     assert unplanned_answer("no-such-job", [], force=False) is None
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"where": ["gap_max.sex <= 0.1", "gap_max.sex >= 0.2"]}, "contradicts"),
+        ({"where": ["accuracy >= 1.5"]}, "cannot be met"),
+        ({"where": ["nonsense <= 1"]}, "nonsense"),
+        ({"where": ["accuracy"]}, "not of the form"),
+        ({"maximize": ["gap_max.sex"]}, "lower is better"),
+    ],
+)
+def test_what_cannot_be_asked_is_said_early(given: dict[str, Any], words: str) -> None:
+    check_what_is_asked({"where": None, "maximize": None, "minimize": []})
+    with pytest.raises(InputError, match=words) as caught:
+        check_what_is_asked(given)
+    assert "\n" not in str(caught.value)

@@ -326,3 +326,41 @@ def test_a_space_that_names_no_lists_of_columns_is_refused(reading: Bench) -> No
     reading.job["tune"]["space"] = {"gbdt": {LEAVE_OUT: [["sexx"]]}}
     with pytest.raises(InputError, match="leave_out names 'sexx'"):
         make_plan(str(reading.write()))
+
+
+def rules_of(reading: Bench, **tune: Any) -> list[tuple[str, str | None]]:
+    """Names and calibrations of the rules that a search with these settings tries."""
+    reading.job["tune"] |= tune
+    plan = make_plan(str(reading.write()), force=True)
+    return [(rule.decision, rule.calibration) for rule in plan.rules]
+
+
+def test_calibrations_are_tried_where_they_matter(reading: Bench) -> None:
+    reading.job["calibration"] = "sigmoid"
+    job_rules = [("job", None), ("job", "none"), ("job", "isotonic")]
+    assert rules_of(reading, maximize=["balanced_accuracy"]) == [("job", None)]
+    assert rules_of(reading, maximize=[], minimize=["log_loss"]) == job_rules
+    reading.job["decision"] = {"threshold": 0.4}
+    assert rules_of(reading, maximize=["auc"], minimize=[]) == job_rules
+    space = {"calibration": ["isotonic", "sigmoid"], "decision": ["job", "observed"]}
+    reading.job["decision"] = {"threshold": "balanced"}
+    assert rules_of(reading, maximize=["accuracy"], space=space) == [
+        ("job", None),
+        ("observed", None),
+        ("job", "isotonic"),
+        ("observed", "isotonic"),
+    ]
+    assert ("max_accuracy", None) in rules_of(reading, space={})
+    for wrong in (["platt"], []):
+        with pytest.raises(InputError, match=r"space\.calibration (names 'platt'|is empty)"):
+            rules_of(reading, space={"calibration": wrong})
+
+
+def test_a_tuned_job_has_the_calibration_of_its_trial(reading: Bench) -> None:
+    reading.job["tune"] |= {"maximize": [], "minimize": ["log_loss"]}
+    plan = make_plan(str(reading.write()), force=True)
+    arguments = {"eta": 0.2}
+    trial = Trial(5, "search", "judged", 1, "gbdt", arguments, "observed", calibration="isotonic")
+    job = tuned_job(plan, trial, 100)
+    assert (job.calibration, job.decision.threshold) == ("isotonic", "observed")
+    assert resolve(job, plan.resolved.folder).job.calibration == "isotonic"

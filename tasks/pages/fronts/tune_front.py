@@ -154,15 +154,19 @@ def _short(value: Any) -> Any:
 
 def _under(trial: Mapping[str, Any]) -> str:
     """Name the rule of decisions, unless it is the job's."""
+    calibration = ""
+    if trial.get("calibration") is not None:
+        calibration = f", calibration {trial['calibration']}"
     if trial["decision"] == "job":
-        return ""
+        return calibration
     limit = "" if trial["tolerance"] is None else f" within {trial['tolerance']:.3g}"
-    return f", {trial['decision'].replace('_', ' ')}{limit}"
+    return f", {trial['decision'].replace('_', ' ')}{limit}{calibration}"
 
 
 def is_fixed(trial: Mapping[str, Any]) -> bool:
     """Whether a trial is a control, or the job with its own rule of decisions."""
-    return trial["kind"] in KINDS and trial["decision"] == "job"
+    has_own_calibration = trial.get("calibration") is not None
+    return trial["kind"] in KINDS and trial["decision"] == "job" and not has_own_calibration
 
 
 def metrics_of(study: Json) -> list[str]:

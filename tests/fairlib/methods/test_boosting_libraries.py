@@ -143,7 +143,8 @@ def test_reasons_are_exact_contributions() -> None:
     parts = model.log_odds_by_column(X[:20]).astype(np.float64)
     chance = model.predict_proba(X[:20])[:, 1]
     np.testing.assert_allclose(parts.sum(axis=1), np.log(chance / (1.0 - chance)), atol=1e-5)
-    assert METHODS["lightgbm"].gives_reasons and METHODS["catboost"].gives_reasons
+    assert METHODS["lightgbm"].gives_reasons
+    assert METHODS["catboost"].gives_reasons
 
 
 @pytest.mark.parametrize(

@@ -352,6 +352,21 @@ def test_every_rule_is_judged_as_if_it_were_the_only_one(tmp_path: Path) -> None
     assert together[0]["auc"]["low"] is not None
 
 
+def test_a_rule_with_a_calibration_of_its_own(tmp_path: Path) -> None:
+    """It is judged as where the job had that calibration, whatever the others have."""
+    fixed = rule(threshold=0.3)
+    parity = by_sex("demographic_parity", 0.1)
+    kinds = ("isotonic", "none", "sigmoid")
+    rules = [OWN, *(one | {"calibration": kind} for kind in kinds for one in (fixed, parity))]
+    settings: dict[str, Any] = {"min_cell": 1, "measure": measuring(draws=0)}
+    found = judged(tmp_path, rules=rules, calibration="auto", **settings)["rules"][1:]
+    expected = []
+    for kind in kinds:
+        expected += judged(tmp_path, rules=[fixed, parity], calibration=kind, **settings)["rules"]
+    assert found == expected
+    assert len({one["metrics"]["log_loss"]["value"] for one in found}) == len(kinds)
+
+
 @pytest.mark.parametrize("rules", [[OWN, BALANCED], [BALANCED, OWN]])
 def test_a_method_that_decides_itself_keeps_its_probabilities(
     tmp_path: Path, rules: list[Any]

@@ -8,9 +8,8 @@ than stopping. Agents are kept one by one in ``benchmarks/results/papers_dadi_di
 
 from __future__ import annotations
 
-import sys
+import math
 import time
-from collections.abc import Sequence
 from typing import Any
 
 from threadpoolctl import threadpool_limits
@@ -67,15 +66,18 @@ def measure(table: Table, gamma: float, changes: dict[str, Any]) -> dict[str, An
     return {"gamma": gamma, "margins": rows, "seconds": seconds}
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
-    """Measure the agents that the results lack."""
+def main(minutes: float = math.inf) -> None:
+    """Measure the agents that the results lack; begin none after so many minutes."""
     code_state()
+    end = time.monotonic() + 60 * minutes
     rows: dict[str, dict[str, Any]] = read_result(RESULT).get("rows", {})
     table = adult()
     for name, changes in VARIANTS.items():
         for gamma in SHOWN:
             if str(gamma) in rows.setdefault(name, {}):
                 continue
+            if time.monotonic() > end:
+                return
             log(f"dadi, figure 3: {name}: gamma {gamma}")
             with threadpool_limits(1):
                 rows[name][str(gamma)] = rounded(measure(table, gamma, changes), 3)
@@ -86,4 +88,4 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    main()

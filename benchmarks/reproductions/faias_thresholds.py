@@ -9,9 +9,9 @@ are kept one by one in ``benchmarks/results/papers_faias_thresholds.json``.
 
 from __future__ import annotations
 
-import sys
+import math
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -83,15 +83,18 @@ def measure(seed: int, changes: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
-    """Measure the splits that the results lack."""
+def main(minutes: float = math.inf) -> None:
+    """Measure the splits that the results lack; begin none after so many minutes."""
     code_state()
+    end = time.monotonic() + 60 * minutes
     rows: dict[str, list[dict[str, Any]]] = read_result(RESULT).get("rows", {})
     for seed in range(SPLITS):
         for name, changes in VARIANTS.items():
             found = rows.setdefault(name, [])
             if len(found) > seed:
                 continue
+            if time.monotonic() > end:
+                return
             log(f"FAIAS on Bank, {name}: split {seed + 1} of {SPLITS}")
             found.append(rounded(measure(seed, changes), 4))
             document = provenance("python -m benchmarks.reproductions.faias_thresholds")
@@ -101,4 +104,4 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    main()

@@ -8,7 +8,9 @@ people.
 
 from __future__ import annotations
 
+import math
 import os
+import time
 from typing import Any
 
 import numpy as np
@@ -69,13 +71,16 @@ def measure_variant(table: Table, name: str) -> dict[str, float]:
     return {metric: values[metric] for metric in METRICS}
 
 
-def main() -> None:
-    """Measure the splits that the results lack."""
+def main(minutes: float = math.inf) -> None:
+    """Measure the splits that the results lack; begin none after so many minutes."""
     code_state()
+    end = time.monotonic() + 60 * minutes
     store = Store(os.environ.get("EVENHAND_STORE"))
     rows: dict[str, dict[str, list[float]]] = read_result(RESULT).get("rows", {})
     done = len(next(iter(rows.values()))[METRICS[0]]) if rows else 0
     for seed in range(done, SPLITS):
+        if time.monotonic() > end:
+            return
         log(f"German differences: split {seed + 1} of {SPLITS}")
         table = Table(store, CASES["German, trees"], seed)
         for name in VARIANTS:

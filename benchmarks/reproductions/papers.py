@@ -88,7 +88,7 @@ def _terms(table: str) -> Callable[[float], None]:
 PARTS: dict[str, tuple[Part, ...]] = {
     "budro": (
         Part("two clusters", "papers_surfaces", "budro", lambda _: paper_surfaces.main(["budro"])),
-        Part("German differences", "papers_german", "whole", lambda _: german_differences.main()),
+        Part("German differences", "papers_german", "whole", german_differences.main),
         Part("table 10", "papers_times", "whole", lambda _: paper_times.main([])),
         Part("solvers", "papers_entropic", "whole", lambda _: entropic_transport.main([])),
     ),
@@ -104,18 +104,16 @@ PARTS: dict[str, tuple[Part, ...]] = {
         Part("figure 2", "papers_dadi_printed", "whole", _agents("adult")),
         Part(
             *("figure 3, differences", "papers_dadi_differences", "whole"),
-            lambda _: dadi_differences.main([]),
+            dadi_differences.main,
         ),
         Part("households", "papers_dadi_households", "whole", _agents("households")),
     ),
-    "faias": (
-        Part("thresholds", "papers_faias_thresholds", "whole", lambda _: faias_thresholds.main([])),
-    ),
+    "faias": (Part("thresholds", "papers_faias_thresholds", "whole", faias_thresholds.main),),
     "proxies": (
         *(_proxies(name) for name in ("points", "curves", "shares", "compositions")),
         Part(
             *("figure 4, differences", "papers_proxies_differences", "whole"),
-            lambda _: proxies_differences.main([]),
+            proxies_differences.main,
         ),
     ),
 }
@@ -237,6 +235,9 @@ class Run:
                 self._leave_out(paper, part.name, error)
             except Exception as error:  # noqa: BLE001 - hours of other figures follow
                 self._report_failure(paper, part.name, error)
+            else:
+                if not part.is_done:
+                    log(f"{paper}: {part.name} is not finished: the same command goes on with it")
 
     def _leave_out(self, paper: str, name: str, error: Exception) -> None:
         self.exit_code = self.exit_code or ABSENT

@@ -9,9 +9,9 @@ variant is fitted on the training people of five splits. Results:
 
 from __future__ import annotations
 
-import sys
+import math
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -137,9 +137,10 @@ def measure(split: Split, variant: Variant) -> dict[str, Any]:
     }
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
-    """Measure the splits that the results lack."""
+def main(minutes: float = math.inf) -> None:
+    """Measure the splits that the results lack; begin none after so many minutes."""
     code_state()
+    end = time.monotonic() + 60 * minutes
     rows: dict[str, list[dict[str, Any]]] = read_result(RESULT).get("rows", {})
     for seed in range(SPLITS):
         split = Split("adult", seed)
@@ -147,6 +148,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
             found = rows.setdefault(name, [])
             if len(found) > seed:
                 continue
+            if time.monotonic() > end:
+                return
             log(f"proxies, figure 4: {name}: split {seed + 1} of {SPLITS}")
             with threadpool_limits(1):
                 found.append(rounded(measure(split, variant), 3))
@@ -157,4 +160,4 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    main()

@@ -86,6 +86,10 @@ class ContractViolation(ValueError):
         super().__init__(" ".join(message.split()))
 
 
+# A column is taken for a misspelt one only if its name is at least so alike.
+RENAMED = 0.7
+
+
 def nearest(name: str, known: Iterable[object], *, likeness: float = 0.5) -> str | None:
     """Return the name closest in spelling to ``name``; None if all are far from it.
 

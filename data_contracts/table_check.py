@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from evenhand.data_contracts.arrow import LARGEST, decode, nonfinite_mask, null_mask, reaches
-from evenhand.data_contracts.errors import CheckCrashed, Violation, nearest, shorten
+from evenhand.data_contracts.errors import RENAMED, CheckCrashed, Violation, nearest, shorten
 from evenhand.data_contracts.model import Column, Contract
 from evenhand.data_contracts.scanning import Scan, add_examples, first_examples, scan
 from evenhand.data_contracts.suites import (
@@ -31,8 +31,6 @@ if TYPE_CHECKING:
 MAX_EXAMPLE_LENGTH = 40
 # Distinct values of a label that are counted.
 MAX_LABELS = 1000
-# A column is taken for a misspelt one only if its name is at least so alike.
-RENAMED = 0.7
 _ENCODING_FAULT = (
     "values lie far from those of the training rows: correct them, or give the column bounds in "
     "the contract"

@@ -16,7 +16,13 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 
 from evenhand.data_contracts.arrow import is_text
-from evenhand.data_contracts.errors import ContractViolation, Violation, did_you_mean
+from evenhand.data_contracts.errors import (
+    RENAMED,
+    ContractViolation,
+    Violation,
+    did_you_mean,
+    nearest,
+)
 from evenhand.data_contracts.model import Contract
 from evenhand.tasks.errors import InputError
 from evenhand.tasks.filtering.checks import Judge, typed
@@ -110,9 +116,9 @@ def _require_features(names: Sequence[str], judge: Judge) -> None:
         if name in names:
             continue
         cure = "add the column"
-        hint = did_you_mean(name, unknown)
-        if "did you mean" in hint:
-            cure += hint
+        close = nearest(name, unknown, likeness=RENAMED)
+        if close:
+            cure += f"; did you mean '{close}'?"
         violations.append(Violation(name, "the column to be there", 1, (), cure, "table", "none"))
     if violations:
         raise ContractViolation(violations)

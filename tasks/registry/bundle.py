@@ -181,7 +181,10 @@ class Bundle:
         """The positive label of two for readers, such as ``hired = yes``."""
         label = self.label
         names = self.value_names.get(label["name"], {})
-        return f"{label['name']} = {names.get(str(label['positive']), label['positive'])}"
+        positive = names.get(str(label["positive"]), label["positive"])
+        if isinstance(positive, bool):
+            positive = str(positive).lower()  # as runs and contracts write it
+        return f"{label['name']} = {positive}"
 
     def require_two_labels(self, verb: str) -> None:
         """Raise `InputError` for a model of more than two labels, which a command does not take."""

@@ -204,8 +204,8 @@ def test_every_unreadable_file_is_named_with_its_reason(
         "latin-header.csv": (text.replace(b"note", b"n\xf6te", 1), "is not UTF-8 text"),
         "twice.csv": (text.replace(b'"note"', b'"age"', 1), "'age' occurs more than once"),
         "lacking.csv": (
-            text.replace(b'"age"', b'"aeg"', 1),
-            "column 'age': expected the column to be there",
+            text.replace(b'"age"', b'"name"', 1),
+            "column 'age': expected the column to be there, found none; add the column",
         ),
         "no-id.csv": (text.replace(b'"id"', b'"key"', 1), "lacks the key column 'id'"),
     }
@@ -215,6 +215,7 @@ def test_every_unreadable_file_is_named_with_its_reason(
     for name, (_, expected) in cases.items():
         assert expected in reason_of(summary, name), name
         assert "secret" not in reason_of(summary, name)
+    assert "did you mean" not in reason_of(summary, "lacking.csv")
     assert [file.name for file in summary.files if file.status == "done"] == ["good.csv"]
     assert summary.rows_in == 2000
     assert len({path.name[5:21] for path in (tmp_path / "out").glob("part-*")}) == 1

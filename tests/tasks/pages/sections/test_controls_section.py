@@ -152,7 +152,7 @@ def test_a_model_that_is_its_own_control_has_no_chart() -> None:
     assert "`max_accuracy` makes the fewest errors" in said(section)
 
 
-def test_settings_that_controls_take_from_the_method_are_said() -> None:
+def test_settings_from_the_method_are_said() -> None:
     settings = {"eta": {"value": 0.1, "default": 0.05}, "n_steps": {"value": 301, "default": 1000}}
     sentence = settings_sentence(settings, "budro")
     assert "by default: eta 0.1 (0.05) and n_steps 301 (1000)." in sentence

@@ -173,7 +173,8 @@ def index() -> str:
         "paper's own method are within two standard errors, better, or true of ours. A cell is a printed number",
         "or a statement that the paper makes of a figure; rows that another table repeats count once. What is",
         "measured on a substitute for a table that cannot be had is shown, but not counted as of its own method, true or not. Every",
-        f"other cell has a reason on its page. Of {every.numbers} numbers in tables of results {every.on_all_splits} are",
+        "other cell has a reason on its page, and of a paper's own method a table of what single differences do to it.",
+        f"Of {every.numbers} numbers in tables of results {every.on_all_splits} are",
         "measured on all printed splits; every row states on how many.\n",
         "## Where each table and figure is\n",
     ]

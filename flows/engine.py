@@ -44,8 +44,8 @@ StepOutcome = tuple[StepRecord, bool]
 
 
 # Steps whose counts do not tell when they end: a training stops where it no longer improves, and
-# the parts of a measurement take unequal times. Estimates by their counts were 3 to 14 times too
-# long.
+# the parts of a measurement take unequal times. Estimates by their counts were several times
+# too long.
 WITHOUT_ESTIMATE = frozenset(
     ("fair_metric", "controls", "train", "decide", "membership", "evaluate", "learn_proxy")
 )

@@ -44,6 +44,9 @@ _NAMES_OF_NOTHING = {
     "target",
     "ziel",
 }
+_GRADES = {"good", "bad", "positive", "negative", "gut", "schlecht", "positiv", "negativ"}
+"""Names that judge the person where a letter should say what was decided."""
+
 _CODE = re.compile(r"[a-z]{0,2}[\W_]*\d[\d.,]*|[a-z]", re.IGNORECASE)
 
 
@@ -89,7 +92,8 @@ PARTICIPLES = (*_OF_PEOPLE, *_OF_APPLICATIONS)
 class SaidDecision(NamedTuple):
     """A decision for the person's letter.
 
-    - `shown`: its name in the letter's language; empty for a code, which is not shown
+    - `shown`: its name in the letter's language; empty for a code or grade such as "bad", which no
+      letter shows
     - `participle`: the word of its sentence; empty without one
     - `is_negated`: whether the sentence says that it did not happen
     - `subject`: ``person``, ``application``, or what the column names, such as ``loan``
@@ -165,7 +169,7 @@ subject='person')
     >>> said_decision("target", "target: yes", "en").shown
     ''
     """
-    if is_code(column, shown):
+    if is_code(column, shown) or shown.strip().lower() in _GRADES:
         return SaidDecision("")
     parts = _parts_of(shown)
     if parts is None:

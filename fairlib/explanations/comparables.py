@@ -288,7 +288,9 @@ class ComparablePeople:
         assert metric is not None
         base = getattr(self.model, "base", self.model)
         if getattr(base, "adapts_inputs", False):
-            raise NotProvedError("the model reads adapted columns, which are no linear map.")
+            raise NotProvedError(
+                "the model reads adapted columns, each person's counterpart in the largest group"
+            )
         if hasattr(base, "network_"):
             rings = network_rings(base.network_, metric, encoded, radii, parts=NETWORK_PARTS)
             return [ring.columns(MARGIN, np.sqrt(2.0)) for ring in rings]

@@ -87,7 +87,7 @@ def models_screen(uri: str, find: str = "", page: int = 1) -> ModelsScreen:
 def _registered(uri: str) -> list[Any]:
     """All models of a registry and their chains."""
     models: list[Any] = []
-    token = None
+    token: str | None = None
     with registry_client(uri) as client:
         while True:
             page = client.search_registered_models(max_results=ASKED_AT_ONCE, page_token=token)

@@ -211,8 +211,8 @@ def _day_hint(column: Column) -> str:
 
 
 def _range(kind: str, column: Column) -> str:
-    low = _bound(column.minimum)
-    high = _bound(column.maximum)
+    low = _written(column.minimum)
+    high = _written(column.maximum)
     if low and high:
         return f"{kind} from {low} to {high}."
     if low:
@@ -220,6 +220,13 @@ def _range(kind: str, column: Column) -> str:
     if high:
         return f"{kind} of at most {high}." if column.is_numeric else f"{kind} not after {high}."
     return f"{kind}."
+
+
+def _written(value: Any) -> str:
+    """A bound as people read it: ``100,000``."""
+    if isinstance(value, int) and not isinstance(value, bool):
+        return f"{value:,}"
+    return _bound(value)
 
 
 def _values(

@@ -45,6 +45,8 @@ REFUSED_ACTS = {
     "sign": "failed signature",
     "policy set": "failed change of the policy",
 }
+# Times as records have them.
+ISO_MOMENT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?\+00:00")
 # Rows of a table on a screen that are not folded.
 MOST_RECORDS = 40
 
@@ -274,13 +276,13 @@ def version_screen(uri: str, name: str, version: str) -> VersionScreen:
         lead.append(f"This version is the {formats.join(aliases)}.")
     refused = refused_by_person(chain, version)
     if judgement.objection is not None and not is_champion:
-        lead.append(formats.sentence(f"it cannot become champion: {judgement.objection}."))
+        lead.append(_dated(f"it cannot become champion: {judgement.objection}."))
     elif judgement.objection is not None:
-        lead.append(formats.sentence(f"it could not become champion again: {judgement.objection}."))
+        lead.append(_dated(f"it could not become champion again: {judgement.objection}."))
     elif not is_champion:
         lead.append("It may become champion.")
     if refused is not None and judgement.objection is None:
-        lead.append(formats.sentence(f"{refused}."))
+        lead.append(_dated(f"{refused}."))
     sections = [_evaluations(chain, version), _of_version(chain, version)]
     screen = Screen(f"{name}, version {version}", lead, sections)
     return VersionScreen(
@@ -295,6 +297,12 @@ def version_screen(uri: str, name: str, version: str) -> VersionScreen:
         aliases=aliases,
         evaluation=newest_evaluation(chain, version),
     )
+
+
+def _dated(text: str) -> str:
+    """A sentence whose times are written as those of the tables are."""
+    shown = ISO_MOMENT.sub(lambda moment: short_date(formats.moment(moment.group(0))), text)
+    return formats.sentence(shown)
 
 
 def _first_comparison(chain: Chain, version: str) -> dict[str, str]:

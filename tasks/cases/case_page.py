@@ -248,10 +248,7 @@ def _recourse_blocks(case: Case) -> Iterator[Block]:
         yield "The same version of the model decides favourably about the changed values."
     yield _recourse_headline(recourse)
     if recourse["status"] == "found" and not recourse["is_smallest"]:
-        yield (
-            f"It is not proved that there is no smaller one: each costs at least "
-            f"{recourse['least_cost']:.2f}, and this one {recourse['cost']:.2f}."
-        )
+        yield _not_smallest(recourse)
     elif recourse["is_smallest"] and recourse["changes"]:
         yield "It is proved that no cheaper change leads to the favourable decision."
     elif recourse["is_smallest"]:
@@ -263,6 +260,14 @@ def _recourse_blocks(case: Case) -> Iterator[Block]:
         "changed column. It says what this version of the model would have decided, and is no "
         "promise of a later decision."
     )
+
+
+def _not_smallest(recourse: Mapping[str, Any]) -> str:
+    text = "It is not proved that there is no smaller one"
+    if recourse["least_cost"] > 0:
+        text += f": each costs at least {recourse['least_cost']:.2f}, and this one "
+        text += f"{recourse['cost']:.2f}"
+    return f"{text}."
 
 
 def _comparable_blocks(case: Case) -> Iterator[Block]:

@@ -86,6 +86,7 @@ TOPICS = (
         "`evenhand tune` compared with searches by other tools, and with the shipped jobs.",
         (
             "Tuning compared with other tools",
+            "Thirty seconds beside other tools",
             "Shipped jobs of BuDRO, SenSeI and FAIAS compared with tuned ones",
             "Limits on unseen rows",
             "The first answer",

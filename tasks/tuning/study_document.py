@@ -205,7 +205,7 @@ def notes_of(document: Mapping[str, Any]) -> list[str]:
     """
     winner = trial_of(document, document["winner"])
     chosen = winner or trial_of(document, document["nearest"])
-    notes = _notes_on_time(document, chosen)
+    notes = _notes_on_time(document, chosen) + _notes_on_failed_rules(document)
     if winner is not None:
         notes += _notes_on_winner(winner)
         if winner["state"] == "judged":
@@ -220,6 +220,23 @@ def _notes_on_time(document: Mapping[str, Any], chosen: Mapping[str, Any] | None
             "there was no time to judge this model on all folds: it was judged on a part of the "
             "training rows, without intervals; the same command goes on from there"
         )
+    return notes
+
+
+def _notes_on_failed_rules(document: Mapping[str, Any]) -> list[str]:
+    """Say of each rule of decisions that no model could be judged under, why that is so."""
+    errors: dict[str, str] = {}
+    judged = set()
+    for trial in document["trials"]:
+        if trial["error"] is None:
+            judged.add(trial["decision"])
+        else:
+            errors.setdefault(trial["decision"], trial["error"])
+    notes = []
+    for decision, error in errors.items():
+        if decision not in judged:
+            name = decision.replace("_", " ")
+            notes.append(f"no model could be judged under the rule {name}: {error.rstrip('.')}")
     return notes
 
 

@@ -48,7 +48,7 @@ def test_a_cut_separates_neighbouring_values(
 def test_a_method_that_sql_cannot_express(publish: Any, method: str, target: str) -> None:
     model = load_model(publish(method, **SMALL[method]).bundle.folder / "model")
     with pytest.raises(
-        InputError, match=f"method {method} cannot be exported to {target}.*gbdt, reweigh.*qp-tree"
+        InputError, match=f"method {method} cannot be exported to {target}.*gbdt, lightgbm.*qp-tree"
     ):
         read_score(model, target)
 

@@ -29,6 +29,7 @@ MODELS: list[tuple[str, str, float | None, dict[str, Any]]] = [
     ("logistic", "isotonic", 0.6, {}),
     ("logistic", "sigmoid", None, {"born": "calendar"}),
     ("reweigh-logistic", "none", None, {}),
+    ("lightgbm", "beta", 0.4, {"n_estimators": 8, "n_jobs": 1}),
 ]
 
 

@@ -8,7 +8,12 @@ from typing import Any
 import pytest
 
 from evenhand.fairlib.tuning.study import Trial
-from evenhand.tasks.tuning.study_document import compromise, exit_code_of, study_document
+from evenhand.tasks.tuning.study_document import (
+    _notes_on_failed_rules,
+    compromise,
+    exit_code_of,
+    study_document,
+)
 
 
 def test_what_follows_from_the_standings_to_the_exit_code() -> None:
@@ -67,3 +72,17 @@ def test_the_page_counts_misses_by_the_confidence_reached() -> None:
     assert document["standings"][0]["chance"] == pytest.approx(0.8365, abs=1e-4)
     assert document["standings"][0]["kept_by"] == "value"
     assert (document["winner"], document["trials"][0]["miss"]) == ("0", 0.0)
+
+
+def test_a_rule_that_no_model_can_have_is_explained() -> None:
+    fewer = "1 of 4 groups have too few rows."
+    trials = [
+        {"decision": "job", "error": None},
+        {"decision": "balanced", "error": "too slow"},
+        {"decision": "balanced", "error": None},
+        {"decision": "equalized_odds by group", "error": fewer},
+    ]
+    assert _notes_on_failed_rules({"trials": trials}) == [
+        "no model could be judged under the rule equalized odds by group: "
+        "1 of 4 groups have too few rows"
+    ]

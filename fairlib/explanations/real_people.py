@@ -54,6 +54,8 @@ LOOK = 6
 TOLERANCE = 1e-9
 # The threshold of margins is known up to this much.
 SLACK = 1e-8
+# Significant digits of a shown person's numbers, the fewest that will do.
+ROUND_DIGITS = (2, 3, 4, 6)
 # Whole numbers that are values of their own; of more, trees read those between two splits as one.
 MOST_SINGLE = 5000
 MOST_WHOLE = 200_000
@@ -607,13 +609,35 @@ class _Search:
         return self._checked(picks, numbers)
 
     def _checked(self, picks: Sequence[int], numbers: Float) -> tuple[dict[str, Any], float] | None:
-        """What differs in a person, and the fair distance, as model and metric have them."""
+        """What differs in a person, and the fair distance, as model and metric have them.
+
+        Of numbers that are not whole, the roundest will do: 63 says more than 63.00738856856828.
+        """
+        exact = self._person(picks, numbers, None)
+        if exact is None:
+            return None
+        has_fraction = any(isinstance(value, float) for value in exact[0].values())
+        if has_fraction:
+            for digits in ROUND_DIGITS:
+                rounded = self._person(picks, numbers, digits)
+                if rounded is not None:
+                    return rounded
+        return exact
+
+    def _person(
+        self, picks: Sequence[int], numbers: Float, digits: int | None
+    ) -> tuple[dict[str, Any], float] | None:
+        """What differs in a person whose numbers have some significant digits, or all with None;
+        None if it is too far, or not decided otherwise.
+        """
         settings = self.settings
         other = dict(self.row)
         for column, pick in zip(self.columns, picks, strict=True):
             value = column.choices.values[pick]
             if pick and (column.low[pick] < column.high[pick]).any():
                 value = self._number(column.choices, float(numbers[column.choices.places[0]]))
+                if digits is not None and isinstance(value, float):
+                    value = self._rounded(column, pick, value, digits)
             if pick:
                 other[column.choices.column] = value
         encoded = settings.encoder.transform(frame_of([other], settings.encoder))
@@ -627,6 +651,22 @@ class _Search:
             if value != self.row[name]:
                 differs[name] = value
         return differs, float(distance[0])
+
+    def _rounded(self, column: Cells, pick: int, value: float, digits: int) -> float:
+        """The nearest number with some significant digits that is in the part of a column; the
+        number itself where none is.
+        """
+        item = self._fitted(column.choices.column)
+        unit = 10.0 ** (math.floor(math.log10(abs(value))) + 1 - digits) if value else 1.0
+        for number in (round(value / unit), math.ceil(value / unit), math.floor(value / unit)):
+            rounded = float(f"{number * unit:.{digits}g}")
+            encoded = (rounded - item.centre) / item.scale
+            if column.low[pick][0] <= encoded <= column.high[pick][0]:
+                return rounded
+        return value
+
+    def _fitted(self, column: str) -> FittedColumn:
+        return next(item for item in self.settings.encoder.fitted_ if item.name == column)
 
     def _is_otherwise(self, other: dict[str, Any], encoded: Float32) -> bool:
         """Whether the model itself decides otherwise about another person."""
@@ -642,7 +682,7 @@ class _Search:
     def _number(self, choices: Choices, encoded: float) -> Any:
         """The value of a number of the matrix, whole where the column has whole numbers."""
         settings = self.settings
-        item = next(item for item in settings.encoder.fitted_ if item.name == choices.column)
+        item = self._fitted(choices.column)
         number = encoded * item.scale + item.centre
         stated = settings.values.get(choices.column)
         if item.kind == "date":

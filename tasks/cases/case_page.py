@@ -141,9 +141,12 @@ def headline(case: Case) -> list[str]:
     """Say in sentences what was decided about a person, why, and what would have changed it."""
     decision = case["decision"]
     share = formats.percent(decision["probability_of_favourable"])
+    # cases of older versions do not have it
+    threshold = decision.get("threshold_of_favourable")
+    needed = "" if threshold is None else f", where {formats.percent(threshold)} are needed"
     sentences = [
         f"The decision is “{decision['shown']}”; the model gives “"
-        f"{decision['favourable_outcome']}” a probability of {share}."
+        f"{decision['favourable_outcome']}” a probability of {share}{needed}."
     ]
     principal = case["reasons"]["principal"]
     if principal:

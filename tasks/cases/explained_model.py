@@ -29,7 +29,7 @@ from evenhand.fairlib.explanations.ranked_reasons import (
 )
 from evenhand.fairlib.explanations.real_people import RealValues
 from evenhand.fairlib.explanations.recourse import Recourse, RecourseSearch
-from evenhand.fairlib.methods.decided import predictions_of
+from evenhand.fairlib.methods.decided import ThresholdRule, predictions_of
 from evenhand.fairlib.methods.reasons import mean_row
 from evenhand.tasks.cases.letter_texts import primary
 from evenhand.tasks.errors import InputError
@@ -247,7 +247,19 @@ class ExplainedModel:
             "probability_of_positive": probability,
             "probability_bits": float(probability).hex(),
             "probability_of_favourable": chance,
+            "threshold_of_favourable": self._threshold_of_favourable(),
         }
+
+    def _threshold_of_favourable(self) -> float | None:
+        """Probability of the favourable outcome that a person needs; None where no single number
+        decides.
+        """
+        rule = getattr(self.classifier, "rule", None)
+        if not isinstance(rule, ThresholdRule) or rule.threshold is None:
+            return None
+        if self.favourable == 1:
+            return float(rule.threshold)
+        return 1.0 - float(rule.threshold)
 
     def inputs(self, person: Person) -> dict[str, Any]:
         """The inputs that the model used, with their values, and the columns that it did not."""

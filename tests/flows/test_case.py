@@ -106,7 +106,11 @@ def test_a_case_says_reasons_recourse_comparables_and_inputs(desk: Desk) -> None
     for case in by_reason:
         total = sum(case["reasons"]["contributions"].values())
         assert len(case["reasons"]["principal"]) <= 4
-        assert total < 0 or case["decision"]["probability_of_favourable"] > 0.3
+        decision = case["decision"]
+        assert total < 0 or decision["probability_of_favourable"] > 0.3
+        assert decision["probability_of_favourable"] < decision["threshold_of_favourable"]
+        percent = f"{100 * decision['threshold_of_favourable']:.1f}%"
+        assert f"where {percent} are needed" in desk.page(case["case"])
     case = by_reason[0]
     page = desk.page(case["case"])
     assert case["reasons"]["principal"][0]["text"] in page

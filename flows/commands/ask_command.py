@@ -73,7 +73,7 @@ def _ask(name: str, interview: Interview, out: TextIO) -> None:
     # choices that are numbers are not numbered: an answer would be ambiguous
     numbered = not any(choice.lstrip("-").replace(".", "", 1).isdigit() for choice in choices)
     description = people_description(questionnaire.questions[name].description)
-    print(f"\n{name}: {description}" if description else f"\n{name}", file=out)
+    print(f"\n{name}: {description}".rstrip(" "), file=out)
     meanings = interview.agent.names.get(name, {})
     if choices:
         _print_choices(choices, meanings, numbered, out)

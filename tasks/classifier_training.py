@@ -289,7 +289,7 @@ class GivesUp:
         """Mean of the losses in the last steps before an end, at least of the last one."""
         steps, losses = np.array(self.losses).T
         until = losses[steps <= end]
-        count = np.count_nonzero(steps[steps <= end] > end - LATEST / self.pace)
+        count = int(np.count_nonzero(steps[steps <= end] > end - LATEST / self.pace))
         return float(until[-max(count, 1) :].mean())
 
 

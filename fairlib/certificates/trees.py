@@ -9,7 +9,7 @@ import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -33,6 +33,8 @@ BATCH = 4096
 CHUNK = 256
 # Entries of G below this share of a direction's length are rounding.
 NEGLIGIBLE = 1e-12
+# Fields of the kernels' arrays that everybody shares.
+SHARED = ("mixing", "spread", "sigma", "basis", "reads", "rest", "along")
 # Steps between float32 numbers near 1.
 STEP = 2.0**-23
 
@@ -448,32 +450,37 @@ class _Reach:
     moves: kernels.Moves
     own: Float  # shape (n, m): the features themselves
 
-    # fields that everybody shares
-    SHARED: ClassVar = ("mixing", "spread", "sigma", "basis", "reads", "rest", "along")
-
     def of_people(self, index: Index) -> tuple[kernels.Person, kernels.Moves]:
         """The arrays of some people."""
-        chosen = []
-        for arrays in (self.people, self.moves):
-            fields = {}
-            for name, values in arrays._asdict().items():
-                own = values if name in self.SHARED else values[index]
-                # one layout of all arrays: the kernels are compiled once
-                fields[name] = np.ascontiguousarray(own)
-            chosen.append(type(arrays)(**fields))
-        return chosen[0], chosen[1]
+        return _chosen(self.people, index), _chosen(self.moves, index)
 
     @classmethod
     def join(cls, parts: Sequence[_Reach]) -> _Reach:
         """That of all people of several parts."""
-        joined = []
-        for several in ([part.people for part in parts], [part.moves for part in parts]):
-            fields = several[0]._asdict()
-            for name in fields:
-                if name not in cls.SHARED:
-                    fields[name] = np.concatenate([getattr(arrays, name) for arrays in several])
-            joined.append(type(several[0])(**fields))
-        return cls(joined[0], joined[1], np.concatenate([part.own for part in parts]))
+        return cls(
+            _joined([part.people for part in parts]),
+            _joined([part.moves for part in parts]),
+            np.concatenate([part.own for part in parts]),
+        )
+
+
+def _chosen(arrays: Any, index: Index) -> Any:
+    """A kernel's arrays of some people."""
+    fields = {}
+    for name, values in arrays._asdict().items():
+        own = values if name in SHARED else values[index]
+        # one layout of all arrays: the kernels are compiled once
+        fields[name] = np.ascontiguousarray(own)
+    return type(arrays)(**fields)
+
+
+def _joined(parts: Sequence[Any]) -> Any:
+    """A kernel's arrays of all people of several parts."""
+    fields = parts[0]._asdict()
+    for name in fields:
+        if name not in SHARED:
+            fields[name] = np.concatenate([getattr(part, name) for part in parts])
+    return type(parts[0])(**fields)
 
 
 class _Side:

@@ -207,7 +207,7 @@ HEAD = """\
 ## Bounds on what a longer search could gain
 
 Searches of so many independent random settings, drawn from the distribution of a stored pool of judged settings for
-each table, and what ten times as many find. The last three tables are generated. To make so many judgements, boosting has 20 steps
+each table, and what ten times as many find. To make so many judgements, boosting has 20 steps
 and there are two folds. The objective is the largest gap in error rates, with balanced accuracy no worse than that of the job's
 model by more than .005.
 
@@ -216,6 +216,8 @@ model by more than .005.
 
 - Share: the bound on the share of better settings covers the share of the distribution, at the end of the search / at all of
   its lengths together (the goal is 95 %).
+- Where a bound on the gain is given for few searches only, as on hiring, it covers less often: the test that lets it pass cannot
+  tell the tail in all of them.
 - Bounded: searches of which a bound on the gain is given. Covered: of these, how often it is at least the gain of the
   longer search (the goal is 90 %). Gain and bound: their means.
 """

@@ -216,8 +216,8 @@ model by more than .005.
 
 - Share: the bound on the share of better settings covers the share of the distribution, at the end of the search / at all of
   its lengths together (the goal is 95 %).
-- Where a bound on the gain is given for few searches only, as on hiring, it covers less often: the test that lets it pass cannot
-  tell the tail in all of them.
+- Where a bound on the gain is given for few searches only, as on hiring, it covers less often: the check of the extreme-value
+  assumption refuses nearly all searches there, and the bounds of the few that pass it miss the goal.
 - Bounded: searches of which a bound on the gain is given. Covered: of these, how often it is at least the gain of the
   longer search (the goal is 90 %). Gain and bound: their means.
 """

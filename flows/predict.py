@@ -14,6 +14,7 @@ from evenhand.flows.workers import check_engine
 from evenhand.tasks.errors import InputError, without_secrets
 from evenhand.tasks.execution.store import Store
 from evenhand.tasks.filtering.predicting import PredictSettings, RowPredictor
+from evenhand.tasks.filtering.query_inputs import query_of
 from evenhand.tasks.filtering.summary import RunSummary
 from evenhand.tasks.registry.bundle import open_bundle, parse_address
 from evenhand.tasks.registry.client import tracking_uri
@@ -149,6 +150,11 @@ def _check_database(input: str, output: str, reasons: int) -> None:
                 f"--in-database needs a table, and {option} {without_secrets(address)} is none: "
                 "write URL#TABLE, or leave --in-database out."
             )
+    if query_of(input) is not None:
+        raise InputError(
+            "--in-database needs a table, and --input is a query: make it a view, or leave "
+            "--in-database out."
+        )
     if input.rpartition("#")[0] != output.rpartition("#")[0]:
         raise InputError(
             "--in-database needs input and output in one database: write the same URL in --input "

@@ -82,6 +82,8 @@ def judged_partition(file: InputFile, judge: Any, output: OutputFolder) -> Itera
     `NotCarriedOut` if the database fails.
     """
     table, engine = reflected(file.url)
+    if not isinstance(table, sa.Table):
+        raise InputError(f"--in-database needs a table, and no query: {LEAVE_OUT}.")
     dialect = DIALECTS.get(engine.dialect.name)
     if dialect is None:
         raise InputError(

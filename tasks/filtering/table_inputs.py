@@ -19,6 +19,7 @@ import pyarrow as pa
 
 from evenhand.tasks.errors import InputError, without_secrets
 from evenhand.tasks.filtering.filter_inputs import InputFile, Inputs
+from evenhand.tasks.filtering.query_inputs import queried, query_of
 from evenhand.tasks.sources.databases import open_database
 from evenhand.tasks.written_input import nearest
 
@@ -67,7 +68,8 @@ READERS: dict[type, Callable[[str], Any]] = {
 def list_partitions(
     location: str, settings: FileSettings, output: str | None, section: str
 ) -> Inputs:
-    """Find the partitions of the table ``URL#TABLE`` that the settings choose.
+    """Find the partitions of the table ``URL#TABLE``, or of the query ``URL#SELECT …``, that the
+    settings choose.
 
     Without ``partition_by`` the table is one partition. Raises `InputError` if there is no such
     table or column, it is the output, or a value of ``partitions`` cannot be compared.
@@ -79,7 +81,7 @@ def list_partitions(
             f"the output {without_secrets(location)} is the input: choose another table."
         )
     table, engine = reflected(location)
-    name = table.name
+    name = str(table.name)
     column = _column(table, settings.partition_by, section, "partition_by")
     watermark = _column(table, settings.watermark, section, "watermark")
     if column is None and settings.partitions is not None:
@@ -120,7 +122,9 @@ def list_partitions(
         )
     files = [_partition(location, name, column, tuple(row), section) for row in rows]
     files.sort(key=lambda file: file.name)
-    return Inputs(without_secrets(location), tuple(files), ())
+    query = query_of(location)
+    shown = location if query is None else f"{query[0]}#{name}"
+    return Inputs(without_secrets(shown), tuple(files), ())
 
 
 def _partition(
@@ -248,10 +252,15 @@ def partition_query(
     return re.sub(r"(?<![:\w\\]):(?=\w)", r"\\:", compiled)
 
 
-def reflected(location: str, option: str = "--input") -> tuple[sa.Table, sa.Engine]:
-    """Return a table with the columns that the database says, and the database's engine."""
+def reflected(location: str, option: str = "--input") -> tuple[sa.Table | sa.Subquery, sa.Engine]:
+    """Return a table with the columns that the database says, or a query, and the database's
+    engine.
+    """
     import sqlalchemy as sa
 
+    query = query_of(location)
+    if query is not None:
+        return queried(*query, option)
     connection, _, name = location.rpartition("#")
     address = without_secrets(location)
     if not connection or not name:
@@ -292,7 +301,7 @@ def _no_table(database: sa.Inspector, schema: str, table: str, shown: str) -> In
     )
 
 
-def _column(table: sa.Table, name: str | None, section: str, key: str) -> Any:
+def _column(table: sa.Table | sa.Subquery, name: str | None, section: str, key: str) -> Any:
     """Return a column of the table by its name; None without a name."""
     if name is None:
         return None

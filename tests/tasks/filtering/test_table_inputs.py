@@ -139,6 +139,34 @@ def test_a_wrong_table_is_one_line(
     assert words in line
 
 
+QUERY = "SELECT p.*, '12:30' AS noon FROM people p WHERE p.day >= '2026-11-02'"
+
+
+def test_a_query_is_read_by_partition(run: Warehouse, address: str) -> None:
+    assert counts(run(source=QUERY)) == (2, 0, 56)
+    assert len(set(rows_of(address))) == 56
+    assert counts(run(source=QUERY))[:2] == (0, 2)
+    other = run(source=QUERY.replace("-02", "-03"))
+    assert other.exit_code == 2
+    assert "#scored holds the rows of" in other.stderr
+    assert "SELECT" not in other.stderr
+
+
+@pytest.mark.parametrize(
+    ("query", "words"),
+    [
+        ("SELECT * FROM nowhere", "gets no answer"),
+        ("WITH x AS (DELETE FROM people RETURNING *) SELECT * FROM x", "must be one SELECT"),
+        ("SELECT * FROM people; DROP TABLE people", "must be one SELECT"),
+    ],
+)
+def test_a_wrong_query_is_one_line(run: Warehouse, query: str, words: str) -> None:
+    done = run(source=query)
+    assert done.exit_code == 2, done.stdout
+    (line,) = done.stderr.splitlines()
+    assert words in line
+
+
 def test_a_column_of_rows_is_no_partition(run: Warehouse, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(table_inputs, "MOST_PARTITIONS", 20)
     done = run(by="key")

@@ -147,7 +147,9 @@ SignedBy = Annotated[
 ]
 
 
-INPUT_TEXT = "File, folder or glob of Parquet or CSV; any URL; DATABASE#TABLE; or 'DATABASE#SELECT …'."
+INPUT_TEXT = (
+    "File, folder or glob of Parquet or CSV; any URL; DATABASE#TABLE; or 'DATABASE#SELECT …'."
+)
 PARTITION_TEXT = "Values A..B of the input table's column partition_by, such as days."
 SINCE_TEXT = "First value of the input table's column partition_by."
 TABLE_PARTITION_TEXT = "Values A..B of the table's column table.partition_by, such as days."

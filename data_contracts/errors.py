@@ -50,16 +50,26 @@ class Violation:
         """Return the violation as plain JSON types."""
         return {**asdict(self), "examples": list(self.examples)}
 
+    @property
+    def subject(self) -> str:
+        """What is wrong, in words."""
+        return "the table" if self.column is None else f"column '{self.column}'"
+
     def __str__(self) -> str:
-        subject = "the table" if self.column is None else f"column '{self.column}'"
+        subject = self.subject
         finding = self.found or f"{self.count} that fail"
         if self.examples:
             finding += f" (for example {', '.join(self.examples)})"
         return f"{subject}: expected {self.expectation}, found {finding}; {self.cure}"
 
 
+# Violations that a message names beside the first one.
+MOST_NAMED = 12
+
+
 class ContractViolation(ValueError):
-    """The data breaks its contract; the message names the first of the violations.
+    """The data breaks its contract; the message says what is wrong with the first violation, and
+    names the others.
 
     Parameters
     ----------
@@ -82,8 +92,23 @@ class ContractViolation(ValueError):
             plural = ""
             if more > 1:
                 plural = "s"
-            message += f" (and {more} more violation{plural})"
+            message += f" (and {more} more violation{plural}{self._others()})"
         super().__init__(" ".join(message.split()))
+
+    def _others(self) -> str:
+        """``: column 'job' (1 of 600 rows with another value), …`` of all but the first one."""
+        first, *others = self.violations
+        named = []
+        for violation in others:
+            if violation.subject == first.subject:
+                continue
+            found = f" ({violation.found})" if violation.found else ""
+            named.append(violation.subject + found)
+        if not named:
+            return ""
+        shown = ", ".join(named[:MOST_NAMED])
+        dots = ", …" if len(named) > MOST_NAMED else ""
+        return f": {shown}{dots}"
 
 
 # A column is taken for a misspelt one only if its name is at least so alike.

@@ -497,6 +497,17 @@ def test_a_table_that_breaks_the_contract_ends_as_in_a_run(
         assert file.is_dir() or SECRET_GROUP not in file.read_text()
 
 
+def test_unseen_categories_of_all_columns_are_in_one_line(desk: Desk) -> None:
+    table = desk.people(600, 7)
+    for column, value in (("sex", "X"), ("job", "baker")):
+        values = [value, *table[column].to_pylist()[1:]]
+        table = table.set_column(table.column_names.index(column), column, pa.array(values))
+    done = desk(CHAMPION, data=desk.put("unseen.csv", table))
+    assert (done.code, done.err.count("\n")) == (2, 1)
+    assert "column 'sex'" in done.err
+    assert "column 'job'" in done.err
+
+
 def test_junit_and_markdown_are_the_runs_own_files(desk: Desk) -> None:
     junit, markdown = desk.folder / "j.xml", desk.folder / "s.md"
     markdown.write_text("# Tests of the other job")

@@ -29,7 +29,7 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 COMPARATORS = "fairlib/methods/comparators"
 OPTIONAL = {
     "catboost": {"fairlib/methods/boosting_libraries.py"},
-    "deltalake": {"tasks/filtering/lake_inputs.py", "tasks/sources/lakes.py"},
+    "deltalake": {"tasks/sources/lakes.py"},
     "distributed": {"flows/workers.py"},
     "fairlearn": {f"{COMPARATORS}/{name}.py" for name in ("adversarial", "reduction")},
     "lightgbm": {"fairlib/methods/boosting_libraries.py"},

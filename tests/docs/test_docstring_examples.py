@@ -74,4 +74,10 @@ def test_every_estimator_has_an_example() -> None:
 
 
 # Not for use by themselves.
-BASES = ("Comparator", "GroupComparator", "AuditedNetwork", "SklearnClassifier")
+BASES = (
+    "Comparator",
+    "GroupComparator",
+    "AuditedNetwork",
+    "LibraryBoostingClassifier",
+    "SklearnClassifier",
+)

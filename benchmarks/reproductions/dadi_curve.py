@@ -1,11 +1,12 @@
 """Figure 2 of DADI at the printed settings: ``python -m benchmarks.reproductions.dadi_curve``.
 
 Six folds, 18 trade-offs, 20,000 iterations of joint training: about three minutes of one core each
-on Adult, five hours together. Every trained agent is kept in ``benchmarks/results``, so an
-interrupted command, or one in a fresh checkout, goes on where the last one ended; ``--minutes M``
-ends it after the agent that exceeds M minutes. ``--gamma G`` and ``--fold F`` measure agents of one
-trade-off or fold alone, ``--again`` those that are measured already, too. ``--table households``
-takes the generated table of 99 questions in place of the paper's second one.
+on Adult, five hours together. A fold is measured whole before the next one. Every trained agent is
+kept in ``benchmarks/results``, so an interrupted command, or one in a fresh checkout, goes on where
+the last one ended; ``--minutes M`` ends it after the agent that exceeds M minutes. ``--gamma G``
+and ``--fold F`` measure agents of one trade-off or fold alone, ``--again`` those that are measured
+already, too; commands on different folds may run at the same time. ``--table households`` takes the
+generated table of 99 questions in place of the paper's second one.
 """
 
 from __future__ import annotations
@@ -18,10 +19,19 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from filelock import FileLock
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from benchmarks.common import code_state, log, provenance, read_result, rounded, write_result
+from benchmarks.common import (
+    RESULTS,
+    code_state,
+    log,
+    provenance,
+    read_result,
+    rounded,
+    write_result,
+)
 from benchmarks.reproductions.dadi_paper import FOLDS, Table, adult, fit, measured, revealed, split
 from benchmarks.reproductions.households import kind_of, make_households
 from evenhand.fairlib.methods.dadi import DADIClassifier
@@ -35,7 +45,7 @@ PRINTED: dict[str, Any] = {
     "learning_rate": 5e-4,
     "trees_weight": 0,
 }
-# Trade-offs whose questions figure 3 shows; they are measured first.
+# Trade-offs whose questions figure 3 shows; of each fold they are measured first.
 SHOWN = (0.1, 0.5, 0.9)
 
 
@@ -55,10 +65,9 @@ TABLES: dict[str, tuple[str, Callable[[], Table]]] = {
 
 
 def order() -> list[tuple[int, float]]:
-    """Return folds and trade-offs: those of figure 3 in all folds, then the others by fold."""
-    shown = [(fold, gamma) for fold in range(FOLDS) for gamma in SHOWN]
+    """Return folds and trade-offs: fold after fold, of each the trade-offs of figure 3 first."""
     others = [gamma for gamma in GAMMAS if gamma not in SHOWN]
-    return shown + [(fold, gamma) for fold in range(FOLDS) for gamma in others]
+    return [(fold, gamma) for fold in range(FOLDS) for gamma in (*SHOWN, *others)]
 
 
 def measure(
@@ -143,9 +152,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     for number, (fold, gamma) in enumerate(order()):
         if chosen.gamma not in (None, gamma) or chosen.fold not in (None, fold + 1):
             continue
-        content = read_result(name)
-        folds = content.get("folds", {})
-        agents = folds.setdefault(str(fold), {})
+        with lock(chosen.table):
+            agents = read_result(name).get("folds", {}).get(str(fold), {})
         if str(gamma) in agents and not chosen.again:
             continue
         if time.monotonic() - started > 60 * chosen.minutes:
@@ -155,12 +163,33 @@ def main(arguments: Sequence[str] | None = None) -> None:
         )
         with threadpool_limits(1):
             agent = measure(table, fold, gamma)
-        agents[str(gamma)] = rounded(shortened(agent, chosen.table), 4)
-        is_whole = sum(map(len, folds.values())) == len(order())
-        command = f"python -m benchmarks.reproductions.dadi_curve --table {chosen.table}"
-        document = provenance(command)
+        keep(chosen.table, fold, rounded(shortened(agent, chosen.table), 4))
+
+
+def lock(table: str) -> FileLock:
+    """Return the lock of a table's file of results, which several processes read and write."""
+    RESULTS.mkdir(exist_ok=True)
+    return FileLock(RESULTS / f"{TABLES[table][0]}.json.lock")
+
+
+def keep(table: str, fold: int, agent: Mapping[str, Any]) -> None:
+    """Add an agent to those that the file of results has by now.
+
+    Parameters
+    ----------
+    table : str
+    fold : int
+    agent : mapping
+        As :func:`shortened` returns it.
+    """
+    name = TABLES[table][0]
+    with lock(table):
+        # another process may have measured another fold meanwhile
+        folds = read_result(name).get("folds", {})
+        folds.setdefault(str(fold), {})[str(agent["gamma"])] = dict(agent)
+        document = provenance(f"python -m benchmarks.reproductions.dadi_curve --table {table}")
         document |= {"settings": PRINTED, "folds": folds}
-        if is_whole:
+        if sum(map(len, folds.values())) == len(order()):
             document["whole"] = True
         write_result(name, document)
 

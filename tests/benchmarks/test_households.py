@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
 import numpy as np
 import pandas as pd
 import pytest
 
+from benchmarks import common
 from benchmarks.reproductions import dadi_curve
 from benchmarks.reproductions.dadi_paper import Table
 from benchmarks.reproductions.households import HOUSEHOLDS, kind_of, make_households
@@ -56,6 +61,29 @@ def test_an_agent_is_kept_as_short_as_the_pages_need_it() -> None:
     first = dadi_curve.shortened({**agent, "gamma": 0.1}, "adult")
     assert first["alone"] == {"age": {}}
     assert dadi_curve.shortened({**agent, "gamma": 0.05}, "adult")["selected"] == {}
+
+
+def test_folds_measured_at_the_same_time_are_all_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in (common, dadi_curve):
+        monkeypatch.setattr(module, "RESULTS", tmp_path)
+
+    def provenance(_: str) -> dict[str, str]:
+        # the other thread writes meanwhile, unless the file is locked
+        time.sleep(0.002)
+        return {}
+
+    monkeypatch.setattr(dadi_curve, "provenance", provenance)
+
+    def measure(fold: int) -> None:
+        for gamma in dadi_curve.GAMMAS:
+            dadi_curve.keep("adult", fold, {"gamma": gamma, "auc": 0.8})
+
+    with ThreadPoolExecutor(2) as pool:
+        list(pool.map(measure, range(2)))
+    folds = common.read_result("papers_dadi_printed")["folds"]
+    assert {fold: len(agents) for fold, agents in folds.items()} == {"0": 18, "1": 18}
 
 
 def test_shares_of_households_are_means_by_kind() -> None:

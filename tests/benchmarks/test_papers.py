@@ -161,11 +161,15 @@ def test_the_list_states_what_is_done(
     assert lines[0] == "budro: german budro: 1 of 10 splits"
 
 
-def test_the_agents_of_dadi_are_all_and_those_shown_come_first() -> None:
+def test_the_agents_of_dadi_come_fold_by_fold() -> None:
     agents = dadi_curve.order()
     assert len(agents) == len(set(agents)) == 6 * 18
-    assert [gamma for _, gamma in agents[:18]] == [0.1, 0.5, 0.9] * 6
-    assert agents[18:] == sorted(agents[18:])
+    assert [fold for fold, _ in agents] == sorted([0, 1, 2, 3, 4, 5] * 18)
+    # of each fold the trade-offs of figure 3 first
+    for fold in range(6):
+        mine = [gamma for _, gamma in agents[18 * fold : 18 * (fold + 1)]]
+        assert mine[:3] == [0.1, 0.5, 0.9]
+        assert mine[3:] == sorted(mine[3:])
 
 
 def test_without_time_what_is_missing_is_stated(

@@ -6,22 +6,26 @@ import json
 import math
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from evenhand.fairlib.arrays import Bool, Float, Float32, Int
 from evenhand.fairlib.execution import generator
 from evenhand.fairlib.methods.checkpoint import Checkpoint
+from evenhand.fairlib.methods.dadi import _attention_kernels as kernels
 from evenhand.fairlib.methods.dadi.decision_problem import Outcome, Problem
-from evenhand.fairlib.methods.dadi.network import (
+from evenhand.fairlib.methods.dadi.network import NetworkShape, SetNetwork, best_actions
+from evenhand.fairlib.methods.dadi.set_training import (
     Head,
     Memory,
-    NetworkShape,
-    Rows,
-    SetNetwork,
+    Pairs,
+    Readings,
     Sets,
-    best_actions,
+    add_encoder_gradient,
+    add_head_gradient,
+    read,
 )
 from evenhand.fairlib.methods.method_base import Callback
 
@@ -147,15 +151,19 @@ class Learner:
         self.steps = np.zeros((), np.int64)
 
     def step(
-        self, memory: Memory, sets: Sets, heads: Mapping[str, tuple[Head, Float32]], rate: float
+        self,
+        memory: Memory,
+        readings: Readings,
+        heads: Mapping[str, tuple[Head, Float32]],
+        rate: float,
     ) -> None:
         """Take a step of Adam, given the gradients of the outputs of heads of the first sets.
 
         Parameters
         ----------
         memory : Memory
-            Memory vectors that `sets` were read from.
-        sets : Sets
+            Memory vectors that the sets were read from.
+        readings : Readings
         heads : mapping of str to (Head, ndarray of float32)
             By name of the head, what it computed for the first of the sets, and the gradient of the
             loss by its outputs.
@@ -163,18 +171,25 @@ class Learner:
             Learning rate.
         """
         self.gradient[:] = 0.0
-        outer = np.zeros_like(sets.readings)
+        outer = np.zeros_like(readings.last)
         for name, (head, of_outputs) in heads.items():
-            of_readings = self.network.head_gradient(name, head, of_outputs, self.gradients)
+            of_readings = add_head_gradient(self.network, name, head, of_outputs, self.gradients)
             outer[: len(of_readings)] += of_readings
-        self.network.encoder_gradient(memory, sets, outer, self.gradients)
+        add_encoder_gradient(self.network, memory, readings, outer, self.gradients)
         self.steps += 1
-        self.mean += np.float32(1.0 - BETA1) * (self.gradient - self.mean)
-        self.square += np.float32(1.0 - BETA2) * (self.gradient**2 - self.square)
         # the corrections of both moments for their start at 0
         later = math.sqrt(1.0 - BETA2**self.steps)
         scale = np.float32(rate * later / (1.0 - BETA1**self.steps))
-        self.vector -= scale * self.mean / (np.sqrt(self.square) + np.float32(EPSILON * later))
+        kernels.adam(
+            self.vector,
+            self.gradient,
+            self.mean,
+            self.square,
+            np.float32(1.0 - BETA1),
+            np.float32(1.0 - BETA2),
+            scale,
+            np.float32(EPSILON * later),
+        )
 
 
 def pretrain(problem: Problem, config: DADIClassifier) -> Networks:
@@ -207,6 +222,7 @@ def pretrain(problem: Problem, config: DADIClassifier) -> Networks:
         for shape in network_shapes(config, problem)
     )
     learners = [Learner(network) for network in (predictor, adversary)]
+    pairs = Pairs.fit(problem.layout, problem.rows)
     for iteration in range(iterations(config, problem)[0]):
         # half of the batch is whole; a person of the other half lacks each group with probability p
         # ~ U(0, 1)
@@ -214,12 +230,11 @@ def pretrain(problem: Problem, config: DADIClassifier) -> Networks:
         known = np.tile(problem.allowed, (n, 1))
         dropped = random.random((n // 2, 1 + groups))
         known[n - n // 2 :] &= dropped[:, 1:] >= dropped[:, :1]
-        rows = problem.rows.take(people)
-        seen = problem.layout.known(rows, known)
+        sets = Sets.of_columns(pairs.of_person[people], known[:, problem.layout.group_of])
         for learner, outcome in zip(learners, (problem.label, problem.attribute), strict=True):
-            memory = learner.network.memory(rows)
-            sets = learner.network.read(memory, np.arange(n), seen)
-            head = learner.network.head("classify", sets.readings)
+            memory = Memory.of_pairs(learner.network, pairs, sets.members)
+            readings = read(learner.network, memory, sets)
+            head = Head.of_readings(learner.network, "classify", readings.last)
             losses, gradient = weighted_losses(head.outputs, outcome, people)
             if not math.isfinite(losses.sum()):
                 raise FloatingPointError(
@@ -227,9 +242,25 @@ def pretrain(problem: Problem, config: DADIClassifier) -> Networks:
                     "lower the learning rate."
                 )
             learner.step(
-                memory, sets, {"classify": (head, gradient / np.float32(n))}, config.learning_rate
+                memory,
+                readings,
+                {"classify": (head, gradient / np.float32(n))},
+                config.learning_rate,
             )
     return predictor, adversary
+
+
+class Episodes(NamedTuple):
+    """What a agents did in n steps, each with the person at hand or with the next one."""
+
+    slots: Int  # shape (n + 1, a): position of the person among those whom the agents may ask
+    known: Bool  # shape (n + 1, a, G): groups known of the person
+    action: Int  # shape (n, a)
+    greedy: Int  # shape (n + 1, a): action of the highest value
+    number: Int  # shape (n + 1, a): position of the state's set in `sets`
+    sets: Sets  # distinct ones, in the order in which they were met
+    readings: Readings  # the predictor's of each set
+    values: Head  # the policy's of each set
 
 
 class JointTraining:
@@ -248,6 +279,7 @@ class JointTraining:
     def __init__(self, problem: Problem, config: DADIClassifier, networks: Networks) -> None:
         self.problem = problem
         self.config = config
+        self.pairs = Pairs.fit(problem.layout, problem.rows)
         self.random = generator(config.random_state, "joint training")
         predictor, adversary = (network.copy() for network in networks)
         self.networks = predictor, adversary
@@ -307,65 +339,84 @@ class JointTraining:
             self.target = predictor.copy()
         # two people per agent: the one at hand, and the one of its next episode
         people = np.concatenate([self.person, self.random.integers(0, problem.label.code.size, n)])
-        rows = problem.rows.take(people)
-        memory = predictor.memory(rows)
-        slots, known, action, greedy, sets = self._episodes(rows, memory)
-        self.person = people[slots[-1]]
+        columns = self.pairs.of_person[people]
+        memory = Memory.of_pairs(predictor, self.pairs, columns)
+        episodes = self._episodes(columns, memory)
+        known = episodes.known
+        action = episodes.action
+        person = people[episodes.slots.ravel()]
+        self.person = people[episodes.slots[-1]]
         self.known = known[-1]
         # the losses of both classifiers on all known sets
-        slot = slots.ravel()
-        person = people[slots.ravel()]
-        seen = problem.layout.known(rows.take(slot), known.reshape(slot.size, -1))
-        theirs = adversary.memory(rows)
-        their_sets = adversary.read(theirs, slot, seen)
-        classes = predictor.head("classify", sets.readings)
-        guesses = adversary.head("classify", their_sets.readings)
-        label, d_label = weighted_losses(classes.outputs, problem.label, person)
-        attribute, d_attribute = weighted_losses(guesses.outputs, problem.attribute, person)
+        theirs = Memory.of_pairs(adversary, self.pairs, episodes.sets.members)
+        their_readings = read(adversary, theirs, episodes.sets)
+        classes = Head.of_readings(predictor, "classify", episodes.readings.last)
+        guesses = Head.of_readings(adversary, "classify", their_readings.last)
+        number = episodes.number.ravel()
+        label, d_label = weighted_losses(classes.outputs[number], problem.label, person)
+        attribute, d_attribute = weighted_losses(guesses.outputs[number], problem.attribute, person)
         # R(O) (equation 2); a question earns its change of R, the first one all of R, less the cost
-        R = ((1.0 - config.gamma) * attribute - config.gamma * label).reshape(slots.shape)
+        R = ((1.0 - config.gamma) * attribute - config.gamma * label).reshape(known.shape[:2])
         if not math.isfinite(R.sum()):
             raise self._not_finite("loss", self.iteration)
         ended = action == problem.allowed.size
         asked_counts = known[:-1].sum(axis=2)
         earned = np.where(ended, R[:-1], R[1:]) - np.where(asked_counts > 0, R[:-1], 0.0)
         reward = config.value_scale * (earned - np.append(problem.costs, 0.0)[action])
-        explored = action != greedy[: config.n_step]
+        explored = action != episodes.greedy[: config.n_step]
         used = _used_values(ended, explored)
-        expected = self._expected(rows, slots, seen, greedy, used)
+        expected = self._expected(episodes, used)
         returns = _returns(reward, expected, ended, explored)
         # one step on the mean losses and squared errors of all but the last sets
         learned = action.size
-        sets, their_sets = sets.first(learned), their_sets.first(learned)
-        values = predictor.head("policy", sets.readings)
-        of_action = np.arange(learned), action.ravel()
-        error = values.outputs[of_action] - returns.ravel()
-        d_values = np.zeros_like(values.outputs)
-        d_values[of_action] = 2.0 * config.value_weight * error
-        rate = self._learning_rate()
-        scale = np.float32(1.0 / learned)
-        mine = {
-            "classify": (classes.first(learned), d_label[:learned] * scale),
-            "policy": (values, d_values * scale),
-        }
-        other = {"classify": (guesses.first(learned), d_attribute[:learned] * scale)}
-        self._learners[0].step(memory, sets, mine, rate)
-        self._learners[1].step(theirs, their_sets, other, rate)
+        taken = action.ravel()
+        error = episodes.values.outputs[number[:learned], taken] - returns.ravel()
+        d_values = np.zeros((learned, problem.allowed.size + 1), np.float32)
+        d_values[np.arange(learned), taken] = 2.0 * config.value_weight * error
+        mine = {"classify": (classes, d_label[:learned]), "policy": (episodes.values, d_values)}
+        other = {"classify": (guesses, d_attribute[:learned])}
+        self._learn(0, memory, episodes.readings, mine, number[:learned])
+        self._learn(1, theirs, their_readings, other, number[:learned])
         means = label[:learned].mean(), attribute[:learned].mean(), np.square(error).mean()
         return np.array([*means, R[:-1][ended].sum(), asked_counts[ended].sum(), ended.sum()])
 
-    def _expected(self, rows: Rows, slots: Int, seen: Bool, greedy: Int, used: Bool) -> Float:
+    def _learn(
+        self,
+        learner: int,
+        memory: Memory,
+        readings: Readings,
+        heads: Mapping[str, tuple[Head, Float32]],
+        number: Int,
+    ) -> None:
+        """Take a step on the mean loss of some states, given its gradients by their outputs.
+
+        The sets are those of `readings` and `heads`; `number` is that of each state, and the states
+        have the first ones.
+        """
+        count = int(number.max()) + 1
+        of_sets = {}
+        for name, (head, by_state) in heads.items():
+            by_set = np.zeros((count, by_state.shape[1]), np.float32)
+            kernels.add_rows(by_state * np.float32(1.0 / number.size), number, by_set)
+            of_sets[name] = head.first(count), by_set
+        self._learners[learner].step(memory, readings.first(count), of_sets, self._learning_rate())
+
+    def _expected(self, episodes: Episodes, used: Bool) -> Float:
         """Values of states by double Q-learning: the target network's of the policy's best action.
 
         Only those of `used` states are computed, the others are 0: the target network reads fewer
-        than half of the states. All but `rows` and `seen` have a row for each step and one more.
+        than half of the states.
         """
+        number = episodes.number[used]
+        is_read = np.zeros(len(episodes.sets.starts) - 1, bool)
+        is_read[number] = True
+        some = episodes.sets.take(is_read)
+        memory = Memory.of_pairs(self.target, self.pairs, some.members)
+        readings = read(self.target, memory, some).last
+        outputs = Head.of_readings(self.target, "policy", readings).outputs
+        place = np.cumsum(is_read) - 1
         expected = np.zeros(used.shape)
-        some = used.ravel()
-        memory = self.target.memory(rows)
-        readings = self.target.read(memory, slots.ravel()[some], seen[some]).readings
-        outputs = self.target.head("policy", readings).outputs
-        expected[used] = outputs[np.arange(len(outputs)), greedy[used]]
+        expected[used] = outputs[place[number], episodes.greedy[used]]
         return expected
 
     def _learning_rate(self) -> float:
@@ -374,12 +425,10 @@ class JointTraining:
         late = max(0.0, 2.0 * (self.iteration / self.iterations) - 1.0)
         return config.learning_rate + (config.final_learning_rate - config.learning_rate) * late
 
-    def _episodes(self, rows: Rows, memory: Memory) -> tuple[Int, Bool, Int, Int, Sets]:
+    def _episodes(self, columns: NDArray[np.int32], memory: Memory) -> Episodes:
         """Let every agent ask or stop n times, from what is known of its person.
 
-        For the n + 1 times and all agents: the person's position among `rows`, and the known
-        groups. For n times the action, and for n + 1 times the one of the highest value, and the
-        sets that were read.
+        `columns` are the pairs of the people whom the agents may ask, first those at hand.
         """
         config = self.config
         problem = self.problem
@@ -389,17 +438,33 @@ class JointTraining:
         known = [self.known]
         actions: list[Int] = []
         greedy: list[Int] = []
+        numbers: dict[bytes, int] = {}
+        number: list[Int] = []
         sets: list[Sets] = []
+        readings: list[Readings] = []
+        values: list[Head] = []
         while True:
-            seen = problem.layout.known(rows.take(slots[-1]), known[-1])
-            sets.append(policy.read(memory, slots[-1], seen))
-            values = policy.head("policy", sets[-1].readings).outputs
+            seen = known[-1][:, problem.layout.group_of]
+            states = Sets.of_columns(columns[slots[-1]], seen)
+            its_number, is_new = states.numbered(numbers)
+            number.append(its_number)
+            sets.append(states.take(is_new))
+            readings.append(read(policy, memory, sets[-1]))
+            values.append(Head.of_readings(policy, "policy", readings[-1].last))
+            outputs = np.concatenate([part.outputs for part in values])[its_number]
             unanswered = problem.allowed & ~known[-1]
-            greedy.append(best_actions(values, unanswered))
+            greedy.append(best_actions(outputs, unanswered))
             if len(actions) == config.n_step:
-                action = np.stack(actions)
-                best = np.stack(greedy)
-                return np.stack(slots), np.stack(known), action, best, Sets.joined(sets)
+                return Episodes(
+                    slots=np.stack(slots),
+                    known=np.stack(known),
+                    action=np.stack(actions),
+                    greedy=np.stack(greedy),
+                    number=np.stack(number),
+                    sets=Sets.joined(sets),
+                    readings=Readings.joined(readings),
+                    values=Head.joined(values),
+                )
             action = self._explore(unanswered, greedy[-1])
             actions.append(action)
             # ask, or stop and take the next person
@@ -436,15 +501,15 @@ class JointTraining:
         """Compute outputs once more: every iteration computes its losses before its last step.
         FloatingPointError: an output is NaN or infinite.
         """
-        rows = self.problem.rows.take(slice(CHECKED_ROWS))
-        n = len(rows.own)
-        everything = np.ones((n, self.problem.allowed.size), bool)
+        pairs = self.pairs.of_person[:CHECKED_ROWS]
+        everything = np.ones((len(pairs), self.problem.layout.group_of.size), bool)
         for network in self.networks:
-            memory = network.memory(rows)
-            for groups in (everything, ~everything):
-                sets = network.read(memory, np.arange(n), self.problem.layout.known(rows, groups))
+            memory = Memory.of_pairs(network, self.pairs, pairs)
+            for known in (everything, ~everything):
+                readings = read(network, memory, Sets.of_columns(pairs, known)).last
                 for head in ("classify", "policy")[: 1 + bool(network.shape.actions)]:
-                    if not np.isfinite(network.head(head, sets.readings).outputs).all():
+                    outputs = Head.of_readings(network, head, readings).outputs
+                    if not np.isfinite(outputs).all():
                         raise self._not_finite("output", self.iteration)
 
     def state(self) -> dict[str, Any]:

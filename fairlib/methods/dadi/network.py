@@ -1,8 +1,6 @@
-"""The network that reads sets of known feature groups (appendix B): inputs, gradients, and its
-file.
+"""The network that reads sets of known feature groups (appendix B): inputs, outputs, and its file.
 
-Gradients are written out, because the networks are small: most of the time would be a library's
-calls.
+:mod:`.set_training` reads the sets in training, with their gradients.
 """
 
 from __future__ import annotations
@@ -52,78 +50,11 @@ class Rows(NamedTuple):
 class Memory(NamedTuple):
     """Memory vectors of n people, and those of t two-valued columns, which all people share."""
 
-    values: Float32  # shape (n, c)
-    # hidden layers of all vectors, those of the people first
-    hidden1: Float32
-    hidden2: Float32
     own: Float32  # shape (n, c, D)
     table: Float32  # shape (2 t, D): of the columns at their lower, then at their upper value
 
-
-class Step(NamedTuple):
-    """What one step of the processing block computed for n sets."""
-
-    inputs: Float32  # shape (n, 2 D): query and reading before
-    gates: Float32  # shape (n, 4 D): input, forget, output gate, candidate
-    before: Float32  # shape (n, D): cell
-    squashed: Float32  # shape (n, D): tanh of the cell after
-    query: Float32  # shape (n, D)
-    attention: Float32  # shape (n, 2 t + c)
-    reading: Float32  # shape (n, D)
-
-
-class Sets(NamedTuple):
-    """Sets of known memory vectors as the network read them."""
-
-    people: Int  # shape (n,): position in the memory
-    own: Float32  # shape (n, c, D)
-    table: Float32  # shape (2 t, D)
-    start: Float32  # shape (n, 2 t + c): weights of the first reading
-    steps: list[Step]
-
-    @classmethod
-    def joined(cls, parts: Sequence[Sets]) -> Sets:
-        """Sets of one memory, one after another.
-
-        Parameters
-        ----------
-        parts : sequence of Sets
-            At least one, all with the same number of steps.
-
-        Returns
-        -------
-        Sets
-        """
-        steps = zip(*(part.steps for part in parts), strict=True)
-        return cls(
-            people=np.concatenate([part.people for part in parts]),
-            own=np.concatenate([part.own for part in parts]),
-            table=parts[0].table,
-            start=np.concatenate([part.start for part in parts]),
-            steps=[Step(*map(np.concatenate, zip(*step, strict=True))) for step in steps],
-        )
-
-    def first(self, n: int) -> Sets:
-        """The first n of them.
-
-        Parameters
-        ----------
-        n : int
-
-        Returns
-        -------
-        Sets
-        """
-        steps = [Step(*(part[:n] for part in step)) for step in self.steps]
-        return Sets(self.people[:n], self.own[:n], self.table, self.start[:n], steps)
-
-    @property
-    def readings(self) -> Float32:
-        """The last readings, shape (n, D); of an empty set 0."""
-        return self.steps[-1].reading
-
     def weighted(self, weights: Float32) -> Float32:
-        """Weighted sums of the memory vectors.
+        """Weighted sums of everybody's memory vectors.
 
         Parameters
         ----------
@@ -138,7 +69,7 @@ class Sets(NamedTuple):
         return weights[:, :shared] @ self.table + mine
 
     def products(self, vectors: Float32) -> Float32:
-        """Inner products with the memory vectors.
+        """Inner products of everybody's memory vectors with one vector of each.
 
         Parameters
         ----------
@@ -150,28 +81,6 @@ class Sets(NamedTuple):
         """
         mine = np.matmul(self.own, vectors[:, :, None])[:, :, 0]
         return np.concatenate([vectors @ self.table.T, mine], axis=1)
-
-
-class Head(NamedTuple):
-    """Inputs, both hidden layers and outputs of a head."""
-
-    inputs: Float32
-    hidden1: Float32
-    hidden2: Float32
-    outputs: Float32
-
-    def first(self, n: int) -> Head:
-        """What was computed for the first n inputs.
-
-        Parameters
-        ----------
-        n : int
-
-        Returns
-        -------
-        Head
-        """
-        return Head(*(part[:n] for part in self))
 
 
 @dataclass(frozen=True)
@@ -430,67 +339,58 @@ class SetNetwork:
         first = (
             np.concatenate([own.reshape(n * c, value.size), table]) + self.parts["encoder.bias1"]
         )
-        hidden1, hidden2, vectors = self._layers("encoder", first)
+        vectors = self._layers("encoder", first)
         return Memory(
-            rows.own,
-            hidden1,
-            hidden2,
             vectors[: n * c].reshape(n, c, self.shape.memory),
             vectors[n * c :],
         )
 
-    def read(self, memory: Memory, people: Int, known: Bool) -> Sets:
+    def read(self, memory: Memory, known: Bool) -> Float32:
         """Read sets of known memory vectors.
 
         Parameters
         ----------
         memory : Memory
-        people : ndarray of int, shape (n,)
-            Place in the memory of the person of each set.
+            Of n people.
         known : ndarray of bool, shape (n, 2 t + c)
-            Memory vectors in each set.
+            Memory vectors in the set of each.
 
         Returns
         -------
-        Sets
+        ndarray of float32, shape (n, D)
+            The last readings; of an empty set 0.
         """
         lstm = self.parts["encoder.lstm"]
         bias = self.parts["encoder.lstm_bias"]
         width = self.shape.memory
         # r_0 is the mean of the known memory vectors
         mask = known.astype(np.float32)
-        start = mask / np.maximum(mask.sum(axis=1, keepdims=True), 1.0)
-        sets = Sets(people, memory.own[people], memory.table, start, [])
+        reading = memory.weighted(mask / np.maximum(mask.sum(axis=1, keepdims=True), 1.0))
         penalty = np.where(known, np.float32(0.0), np.float32(UNKNOWN))
         some = mask.max(axis=1, keepdims=True)
-        reading = sets.weighted(start)
         query = cell = np.zeros_like(reading)
         for _ in range(self.steps):
             # query q_t, the hidden state of an LSTM; sigmoid(x) = (1 + tanh(x / 2)) / 2 cannot
             # overflow
-            inputs = np.concatenate([query, reading], axis=1)
-            gates = inputs @ lstm + bias
+            gates = np.concatenate([query, reading], axis=1) @ lstm + bias
             gates[:, : 3 * width] *= 0.5
             np.tanh(gates, out=gates)
             gates[:, : 3 * width] *= 0.5
             gates[:, : 3 * width] += 0.5
-            enter, keep, leave, candidate = _quarters(gates)
-            before = cell
+            enter, keep, leave, candidate = np.split(gates, 4, axis=1)
             cell = keep * cell + enter * candidate
-            squashed = np.tanh(cell)
-            query = leave * squashed
+            query = leave * np.tanh(cell)
             # attention a_t over the known ones (equation 6), and the reading r_t = sum_j a_jt m_j
-            attention = sets.products(query)
+            attention = memory.products(query)
             attention += penalty
             attention -= attention.max(axis=1, keepdims=True)
             np.exp(attention, out=attention)
             attention *= some / attention.sum(axis=1, keepdims=True)
-            reading = sets.weighted(attention)
-            sets.steps.append(Step(inputs, gates, before, squashed, query, attention, reading))
-        return sets
+            reading = memory.weighted(attention)
+        return reading
 
-    def head(self, name: str, readings: Float32) -> Head:
-        """Apply a head to readings.
+    def head(self, name: str, readings: Float32) -> Float32:
+        """Outputs of a head for readings.
 
         Parameters
         ----------
@@ -499,140 +399,17 @@ class SetNetwork:
 
         Returns
         -------
-        Head
+        ndarray of float32, shape (n, outputs)
         """
         first = readings @ self.parts[f"{name}.weight1"] + self.parts[f"{name}.bias1"]
-        return Head(readings, *self._layers(name, first))
+        return self._layers(name, first)
 
-    def _layers(self, name: str, first: Float32) -> tuple[Float32, Float32, Float32]:
-        """Hidden layers and outputs of a perceptron, from what its first layer gives before the
-        ReLU.
-        """
-        hidden1: Float32 = np.maximum(first, 0.0, out=first)
-        hidden2: Float32 = hidden1 @ self.parts[f"{name}.weight2"] + self.parts[f"{name}.bias2"]
-        np.maximum(hidden2, 0.0, out=hidden2)
-        return (
-            hidden1,
-            hidden2,
-            hidden2 @ self.parts[f"{name}.weight3"] + self.parts[f"{name}.bias3"],
-        )
-
-    def _layers_gradient(
-        self,
-        name: str,
-        hidden1: Float32,
-        hidden2: Float32,
-        outer: Float32,
-        gradient: dict[str, Float32],
-    ) -> Float32:
-        """Add the gradients of a perceptron's later layers; the result is that before the first
-        ReLU.
-        """
-        for layer, inputs in ((3, hidden2), (2, hidden1)):
-            gradient[f"{name}.weight{layer}"] += inputs.T @ outer
-            gradient[f"{name}.bias{layer}"] += outer.sum(axis=0)
-            outer = (outer @ self.parts[f"{name}.weight{layer}"].T) * (inputs > 0)
-        gradient[f"{name}.bias1"] += outer.sum(axis=0)
-        return outer
-
-    def head_gradient(
-        self, name: str, head: Head, outer: Float32, gradient: dict[str, Float32]
-    ) -> Float32:
-        """Add a head's gradients, given that of its outputs.
-
-        Parameters
-        ----------
-        name : {"classify", "policy"}
-        head : Head
-            What :meth:`head` computed.
-        outer : ndarray of float32, shape (n, outputs)
-            Gradient of the loss by its outputs.
-        gradient : dict of str to ndarray of float32
-            By name of the part; those of the head are changed in place.
-
-        Returns
-        -------
-        ndarray of float32, shape (n, D)
-            Gradient of the loss by the readings.
-        """
-        first = self._layers_gradient(name, head.hidden1, head.hidden2, outer, gradient)
-        gradient[f"{name}.weight1"] += head.inputs.T @ first
-        return first @ self.parts[f"{name}.weight1"].T
-
-    def encoder_gradient(
-        self, memory: Memory, sets: Sets, outer: Float32, gradient: dict[str, Float32]
-    ) -> None:
-        """Add the encoder's gradients, given that of the readings.
-
-        Parameters
-        ----------
-        memory : Memory
-        sets : Sets
-            What :meth:`read` computed from it, n sets.
-        outer : ndarray of float32, shape (n, D)
-            Gradient of the loss by the last readings.
-        gradient : dict of str to ndarray of float32
-            By name of the part; those of the encoder are changed in place.
-        """
-        shared = len(memory.table)
-        width = self.shape.memory
-        table: Float32 = np.zeros_like(memory.table)
-        own: Float32 = np.zeros_like(sets.own)
-
-        def add(weights: Float32, vectors: Float32) -> None:
-            """Add gradients of memory vectors, through sums of products of weights and vectors.
-
-            Parameters
-            ----------
-            weights : ndarray of float32, shape (n, 2 t + c)
-            vectors : ndarray of float32, shape (n, D)
-            """
-            nonlocal table, own
-            table += weights[:, :shared].T @ vectors
-            own += weights[:, shared:, None] * vectors[:, None]
-
-        later_query = later_cell = np.zeros_like(outer)
-        for step in reversed(sets.steps):
-            # through r_t = sum_j a_jt m_j and the softmax: d_score_j = a_j (m_j - r) . d_r
-            mean = (outer * step.reading).sum(axis=1, keepdims=True)
-            d_scores = step.attention * (sets.products(outer) - mean)
-            add(step.attention, outer)
-            add(d_scores, step.query)
-            # through the LSTM's gates and cell
-            d_query = sets.weighted(d_scores) + later_query
-            enter, keep, leave, candidate = _quarters(step.gates)
-            d_cell = later_cell + d_query * leave * (1.0 - step.squashed**2)
-            d_gates = np.concatenate(
-                [
-                    d_cell * candidate * enter * (1.0 - enter),
-                    d_cell * step.before * keep * (1.0 - keep),
-                    d_query * step.squashed * leave * (1.0 - leave),
-                    d_cell * enter * (1.0 - candidate**2),
-                ],
-                axis=1,
-            )
-            gradient["encoder.lstm"] += step.inputs.T @ d_gates
-            gradient["encoder.lstm_bias"] += d_gates.sum(axis=0)
-            d_inputs = d_gates @ self.parts["encoder.lstm"].T
-            later_query = d_inputs[:, :width]
-            outer = d_inputs[:, width:]
-            later_cell = d_cell * keep
-        add(sets.start, outer)
-        # sum over the sets of every person, then through the reading block
-        n, c = memory.values.shape
-        of_person = (np.arange(n)[:, None] == sets.people).astype(np.float32)
-        mine = (of_person @ own.reshape(len(own), c * width)).reshape(n * c, width)
-        first = self._layers_gradient(
-            "encoder", memory.hidden1, memory.hidden2, np.concatenate([mine, table]), gradient
-        )
-        by_person = first[: n * c].reshape(n, c, first.shape[1])
-        by_table = first[n * c :]
-        gradient["encoder.value"] += self.layout.two_values @ by_table
-        gradient["encoder.value"] += memory.values.reshape(-1) @ first[: n * c]
-        gradient["encoder.column"][self.layout.own] += by_person.sum(axis=0)
-        gradient["encoder.column"][self.layout.two] += by_table.reshape(2, -1, first.shape[1]).sum(
-            axis=0
-        )
+    def _layers(self, name: str, first: Float32) -> Float32:
+        """Outputs of a perceptron, from what its first layer gives before the ReLU."""
+        hidden: Float32 = np.maximum(first, 0.0, out=first)
+        hidden = hidden @ self.parts[f"{name}.weight2"] + self.parts[f"{name}.bias2"]
+        np.maximum(hidden, 0.0, out=hidden)
+        return hidden @ self.parts[f"{name}.weight3"] + self.parts[f"{name}.bias3"]
 
     def outputs(self, head: str, X: Float32, known: Bool) -> Float32:
         """Outputs of a head for rows of a matrix.
@@ -651,9 +428,8 @@ class SetNetwork:
         outputs = []
         for part in _chunks(len(X)):
             rows = self.layout.rows(X[part])
-            everybody = np.arange(len(rows.own))
-            sets = self.read(self.memory(rows), everybody, self.layout.known(rows, known[part]))
-            outputs.append(self.head(head, sets.readings).outputs)
+            readings = self.read(self.memory(rows), self.layout.known(rows, known[part]))
+            outputs.append(self.head(head, readings))
         return np.concatenate(outputs)
 
     def acquire(
@@ -687,12 +463,9 @@ class SetNetwork:
             # one question to everybody whom the policy asked before
             for step in range(stop + 1):
                 at = people - part.start
-                readings = self.read(
-                    memory, at, self.layout.known(rows.take(at), known[people])
-                ).readings
-                action = best_actions(
-                    self.head("policy", readings).outputs, allowed & ~known[people]
-                )
+                asking = Memory(memory.own[at], memory.table)
+                readings = self.read(asking, self.layout.known(rows.take(at), known[people]))
+                action = best_actions(self.head("policy", readings), allowed & ~known[people])
                 asked = action < stop
                 people = people[asked]
                 action = action[asked]
@@ -752,12 +525,6 @@ class SetNetwork:
         for name, part in network.parts.items():
             part[...] = tensors[name]
         return network, description
-
-
-def _quarters(gates: Float32) -> tuple[Float32, ...]:
-    """Input, forget, output gate and candidate."""
-    width = gates.shape[1] // 4
-    return tuple(gates[:, k * width : (k + 1) * width] for k in range(4))
 
 
 def best_actions(values: Float32, open_groups: Bool) -> Int:

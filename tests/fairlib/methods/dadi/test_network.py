@@ -8,11 +8,13 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from scipy.special import expit, softmax
 from sklearn.base import clone
 from threadpoolctl import threadpool_limits
 from torch.func import functional_call
 
 from evenhand.fairlib.methods.dadi import DADIClassifier
+from evenhand.fairlib.methods.dadi import _attention_kernels as kernels
 from evenhand.fairlib.methods.dadi.agent_training import (
     JointTraining,
     Learner,
@@ -27,6 +29,7 @@ from evenhand.fairlib.methods.dadi.decision_problem import (
     label_outcome,
 )
 from evenhand.fairlib.methods.dadi.network import Layout, NetworkShape, SetNetwork
+from evenhand.fairlib.methods.dadi.set_training import Head, Memory, Pairs, Sets, read
 from tests.oracles.dadi_plain import (
     PlainDADI,
     PlainNetwork,
@@ -350,6 +353,53 @@ def test_attention_stands_scores_of_any_size() -> None:
     assert np.isfinite(logits).all()
 
 
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("size", [1.0, 10.0])
+def test_training_reads_sets_as_predictions_do(kind: str, size: float) -> None:
+    problem = _problem(kind)
+    shape = network_shapes(CONFIG, problem)[0]
+    network = SetNetwork(shape, _vector(shape), problem.layout, STEPS)
+    # with large memory vectors the gates saturate, and some attention underflows
+    network.parts["encoder.weight3"][:] *= size
+    known = _masks(120)
+    pairs = Pairs.fit(problem.layout, problem.rows)
+    sets = Sets.of_columns(pairs.of_person, known[:, problem.layout.group_of])
+    readings = read(network, Memory.of_pairs(network, pairs, sets.members), sets)
+    assert readings.weights[-1].max() > 0.5
+    for name in ("classify", "policy"):
+        outputs = Head.of_readings(network, name, readings.last).outputs
+        expected = network.outputs(name, dense_rows(problem), known)
+        np.testing.assert_allclose(outputs, expected, atol=1e-5 * np.abs(expected).max())
+
+
+@pytest.mark.parametrize("width", [1, 3, 8, 37])
+def test_compiled_tanh_and_softmax_are_exact_to_float32(width: int) -> None:
+    rng = np.random.default_rng(width)
+    vectors = (5.0 * rng.normal(size=(9, width))).astype(np.float32)
+    sizes = np.arange(10)
+    starts = np.append(0, sizes.cumsum()).astype(np.int32)
+    members = rng.integers(0, 9, starts[-1]).astype(np.int32)
+    gates = (4.0 * rng.normal(size=(10, 4 * width))).astype(np.float32)
+    inputs = gates.astype(np.float64)
+    before, cell, squashed, query, reading = np.ones((5, 10, width), np.float32)
+    weights = np.ones(starts[-1], np.float32)
+    bias = np.zeros(4 * width, np.float32)
+    kernels.step(
+        vectors, members, starts, gates, bias, before, cell, squashed, weights, query, reading
+    )
+    enter, keep, leave = np.split(expit(inputs[:, : 3 * width]), 3, axis=1)
+    after = keep + enter * np.tanh(inputs[:, 3 * width :])
+    np.testing.assert_allclose(cell, after, atol=1e-6)
+    np.testing.assert_allclose(query, leave * np.tanh(after), atol=1e-6)
+    assert (reading[0] == 0.0).all()
+    for i in range(1, 10):
+        mine = slice(starts[i], starts[i + 1])
+        rows = vectors[members[mine]].astype(np.float64)
+        attention = softmax(rows @ query[i].astype(np.float64))
+        np.testing.assert_allclose(weights[mine], attention, atol=1e-5)
+        np.testing.assert_allclose(reading[i], attention @ rows, atol=1e-4)
+
+
 def test_adam_steps_like_torchs() -> None:
     problem = _problem()
     shape = network_shapes(CONFIG, problem)[1]
@@ -357,16 +407,18 @@ def test_adam_steps_like_torchs() -> None:
     network = learner.network
     parameter = torch.nn.Parameter(torch.as_tensor(network.vector.astype(np.float64)))
     theirs = torch.optim.Adam([parameter], lr=0.01)
-    memory = network.memory(problem.rows)
-    sets = network.read(memory, np.arange(120), problem.layout.known(problem.rows, _masks(120)))
-    head = network.head("classify", sets.readings)
+    pairs = Pairs.fit(problem.layout, problem.rows)
+    sets = Sets.of_columns(pairs.of_person, _masks(120)[:, problem.layout.group_of])
+    memory = Memory.of_pairs(network, pairs, sets.members)
+    readings = read(network, memory, sets)
+    head = Head.of_readings(network, "classify", readings.last)
     rng = np.random.default_rng(1)
     for step in range(40):
         outer = (10.0 ** rng.uniform(-7, 3) * rng.normal(size=head.outputs.shape)).astype(
             np.float32
         )
         rate = 0.01 / (1 + step)
-        learner.step(memory, sets, {"classify": (head, outer)}, rate)
+        learner.step(memory, readings, {"classify": (head, outer)}, rate)
         parameter.grad = torch.as_tensor(learner.gradient.astype(np.float64))
         theirs.param_groups[0]["lr"] = rate
         theirs.step()

@@ -205,14 +205,47 @@ def dadi_points() -> Iterator[str]:
             interval = "" if value.error is None else f" ± {1.96 * value.error:.3f}"
             texts.append(f"{value.mean:.3f}{interval}")
         setting = "printed" if dadi_agents.is_printed(gamma) else "shortened"
-        texts += [str(len(dadi_agents.agents_of(gamma))), setting]
+        texts += [f"{len(dadi_agents.agents_of(gamma))} of {dadi_agents.FOLDS}", setting]
         yield f"| {gamma} | {' | '.join(texts)} |"
     yield ""
     yield f"Shortened: {dadi_agents.SHORT}. One row: `{paper_claims.DADI_COMMAND} --gamma 0.05`, with"
-    yield "`--again` if it is at the printed settings already.\n"
+    yield "`--again` if it is at the printed settings already. A trade-off of a single fold has no interval.\n"
+    yield from _dadi_iterations()
     front = ", ".join(f"{x:.3f} / {y:.3f}" for x, y in _front())
     yield f"The Pareto front, disparity / AUC: {front}.\n"
     yield from _households()
+
+
+def _dadi_iterations() -> Iterator[str]:
+    """Yield what 20,000 iterations change of agents that were measured with 8,000."""
+    if dadi_agents.difference("auc") is None:
+        yield "No agent is measured with both numbers of iterations yet: nothing says how far the shortened ones are off.\n"
+        return
+    yield "*Can the shortened agents be trusted?* Agents of the same fold, γ and seed with 20,000 iterations less those"
+    yield "with 8,000, which an earlier version of the code trained: mean difference ± its standard error over the pairs,"
+    yield "and that of the pair with the largest one.\n"
+    yield "| γ | pairs | AUC | disparity | questions asked |"
+    yield "|---|---|---|---|---|"
+    yield _iterations_row("all", dadi_agents.GAMMAS)
+    for gammas in (dadi_agents.EVEN_GAMMAS, dadi_agents.STEEP_GAMMAS):
+        if dadi_agents.difference("auc", gammas) is not None:
+            yield _iterations_row(f"{gammas[0]:g} to {gammas[-1]:g}", gammas)
+    yield ""
+    yield "Pairs of one fold share its training and test people, so the standard errors are rather too small.\n"
+
+
+def _iterations_row(words: str, gammas: Sequence[float]) -> str:
+    """Return the row of some trade-offs that have pairs of agents."""
+    texts = []
+    for name, digits in (("auc", 3), ("disparity", 3), ("asked", 2)):
+        change = dadi_agents.difference(name, gammas)
+        assert change is not None
+        error = "" if change.value.error is None else f" ± {change.value.error:.{digits}f}"
+        largest = f"{change.largest:+.{digits}f} at γ {change.largest_gamma:g}"
+        texts.append(f"{change.value.mean:+.{digits}f}{error} (largest: {largest})")
+        folds = "1 fold" if change.folds == 1 else f"{change.folds} folds"
+        pairs = f"{change.value.splits} of {folds}"
+    return f"| {words} | {pairs} | {' | '.join(texts)} |"
 
 
 def _households() -> Iterator[str]:

@@ -9,13 +9,16 @@ from __future__ import annotations
 import statistics
 from collections.abc import Mapping, Sequence
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from benchmarks.common import read_result
 from benchmarks.reproductions.printed_values import Measured, measured
 
 FOLDS = 6
 GAMMAS = tuple(round(0.05 * step, 2) for step in range(1, 19))
+# Trade-offs at which disparity hardly rises, and those at which it does.
+EVEN_GAMMAS = GAMMAS[:9]
+STEEP_GAMMAS = GAMMAS[9:]
 # The trade-offs of figure 3.
 SHOWN_GAMMAS = (0.1, 0.5, 0.9)
 SHORT = "8,000 of 20,000 iterations"
@@ -51,6 +54,46 @@ def shortened_agents() -> Mapping[float, Agents]:
             }
             found.setdefault(gamma, []).append(agent)
     return found
+
+
+class Difference(NamedTuple):
+    """What the remaining iterations change: printed settings less fewer iterations, in pairs."""
+
+    value: Measured  # over the pairs of agents of the same fold and trade-off
+    folds: int  # that the pairs are of
+    largest: float  # difference of a single pair that is farthest from 0
+    largest_gamma: float  # its trade-off
+
+
+def difference(name: str, gammas: Sequence[float] = GAMMAS) -> Difference | None:
+    """Compare the agents that are measured with both numbers of iterations.
+
+    Parameters
+    ----------
+    name : {"auc", "disparity", "asked"}
+    gammas : sequence of float
+        Trade-offs of which agents are compared.
+
+    Returns
+    -------
+    Difference or None
+        None where no fold and trade-off has both agents.
+    """
+    pairs = []
+    compared = set()
+    for fold, agents in read_result("papers_dadi_printed").get("folds", {}).items():
+        for agent in agents.values():
+            gamma = agent["gamma"]
+            # the short agents are of the first folds, one each
+            short = shortened_agents()[gamma][: int(fold) + 1]
+            if gamma in gammas and len(short) > int(fold):
+                pairs.append((agent[name] - short[int(fold)][name], gamma))
+                compared.add(fold)
+    if not pairs:
+        return None
+    largest, its_gamma = max(pairs, key=lambda pair: abs(pair[0]))
+    value = measured([change for change, _ in pairs])
+    return Difference(value, len(compared), largest, its_gamma)
 
 
 def is_printed(gamma: float) -> bool:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import pytest
 
 from benchmarks.page_generators import paper_figures
-from benchmarks.reproductions import dadi_paper
+from benchmarks.reproductions import dadi_agents, dadi_paper
 from evenhand.fairlib.datasets.generated import make_loans
 from evenhand.fairlib.methods.dadi.agent_training import weighted_losses
 
@@ -106,3 +107,57 @@ def test_chosen_margins_are_a_row_of_the_page(
     margins = ", ".join(["0"] * chosen)
     row = f"| chosen on the training people: {margins}{note} | 0.90 | 0.90 / 0.00 / 1.00 |"
     assert row in lines
+
+
+@pytest.fixture
+def two_folds(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Agents at the printed settings: three of the first fold, two of the second, one of the
+    last, each with so much more AUC and so many more questions than the shortened one.
+    """
+    short = dadi_agents.shortened_agents()
+    changes = {0: {0.1: 0.01, 0.5: 0.03, 0.9: -0.05}, 1: {0.1: 0.02, 0.5: 0.04}, 5: {0.1: 9.0}}
+    folds: dict[str, Any] = {}
+    for fold, by_gamma in changes.items():
+        for gamma, change in by_gamma.items():
+            agent = {"gamma": gamma, "disparity": 0.0, "adversary_auc": 0.6}
+            earlier = short[gamma][min(fold, 2)]
+            agent |= {name: earlier[name] + change for name in ("auc", "asked")}
+            agent["selected"] = {}
+            folds.setdefault(str(fold), {})[str(gamma)] = agent
+    read = dadi_agents.read_result
+
+    def patched(name: str) -> dict[str, Any]:
+        return {"folds": folds} if name == "papers_dadi_printed" else read(name)
+
+    monkeypatch.setattr(dadi_agents, "read_result", patched)
+    dadi_agents.printed_agents.cache_clear()
+    yield
+    dadi_agents.printed_agents.cache_clear()
+
+
+@pytest.mark.usefixtures("two_folds")
+def test_iterations_are_compared_in_pairs_of_fold_and_gamma() -> None:
+    change = dadi_agents.difference("auc")
+    # the last fold has no shortened agents
+    values = [0.01, 0.03, -0.05, 0.02, 0.04]
+    assert change is not None
+    assert change.value.mean == pytest.approx(np.mean(values))
+    assert change.value.error == pytest.approx(np.std(values, ddof=1) / np.sqrt(5))
+    assert (change.folds, change.largest_gamma) == (2, 0.9)
+    assert change.largest == pytest.approx(-0.05)
+    low = dadi_agents.difference("asked", dadi_agents.EVEN_GAMMAS)
+    assert low is not None
+    assert low.value.mean == pytest.approx(0.015)
+    assert dadi_agents.difference("auc", (0.7,)) is None
+
+
+@pytest.mark.usefixtures("two_folds")
+def test_the_page_states_folds_settings_and_differences() -> None:
+    text = "\n".join(paper_figures.dadi_points())
+    assert "6 of 108 agents at the printed settings" in text
+    rows = [line.strip("| ").split(" | ") for line in text.splitlines() if line.startswith("| ")]
+    by_gamma = {row[0]: row for row in rows}
+    assert by_gamma["0.1"][-2:] == ["3 of 6", "printed"]
+    assert by_gamma["0.15"][-2:] == ["3 of 6", "shortened"]
+    assert by_gamma["all"][1:3] == ["5 of 2 folds", "+0.010 ± 0.016 (largest: -0.050 at γ 0.9)"]
+    assert by_gamma["0.5 to 0.9"][1] == "3 of 2 folds"

@@ -2,9 +2,9 @@
 
 Parts: ``loans`` (appendix D), ``judged`` (agents of Adult, German and Bank by the protocol, beside
 the same features of everybody), ``speed`` (iterations of joint training, beside a plain rendering
-of the same loop). Seeds are kept one by one: an interrupted part goes on with the next, ``loans``
-starts again when it has all, and ``judged=JOB`` measures one job. Needs the raw files of these
-tables in EVENHAND_DATA.
+of the same loop). Seeds are kept one by one: an interrupted part goes on with the next. ``loans``
+first measures samples without a chosen margin, and starts again when all have one. ``judged=JOB``
+measures one job. Needs the raw files of these tables in EVENHAND_DATA.
 """
 
 from __future__ import annotations
@@ -228,9 +228,18 @@ def chosen_margin(gains: Mapping[float, Floats]) -> tuple[float, list[dict[str, 
 
 def loans_part(kept: dict[str, Any]) -> None:
     """Appendix D: which features are asked of which people, on samples of the table."""
-    if len(kept.setdefault("seeds", [])) == SEEDS:
-        kept["seeds"] = []
-    for seed in range(len(kept["seeds"]), SEEDS):
+    samples = kept.setdefault("seeds", [])
+    # older samples have no margin that was chosen on training people
+    missing = [seed for seed, sample in enumerate(samples) if "chosen" not in sample]
+    missing += range(len(samples), SEEDS)
+    if not missing:
+        samples.clear()
+        missing = list(range(SEEDS))
+    # samples that stay keep the commit that measured them
+    earlier = stored().get("loans", {})
+    for sample in samples:
+        sample.setdefault("git_commit", earlier.get("git_commit"))
+    for seed in missing:
         table = loans(seed)
         test, train = split(table, seed)[0]
         model = AgentWithAdversary(**LOANS, random_state=seed)
@@ -240,7 +249,8 @@ def loans_part(kept: dict[str, Any]) -> None:
         best, tried = chosen_margin({margin: model.gains(margin) for margin in LOANS_CHOICES})
         margins = [asked(model, table, test, margin) for margin in (*LOANS_MARGINS, best)]
         sample = {"margins": margins, "chosen": best, "tried": tried, "seconds": seconds}
-        kept["seeds"].append(rounded(sample, 6))
+        sample["git_commit"] = code_state()[0]
+        samples[seed : seed + 1] = [rounded(sample, 6)]
         save("loans", kept)
         log(f"loans {seed}", *[(row["selected"], row["x10_by_x9"]) for row in margins])
 

@@ -28,8 +28,12 @@ class StandIn:
         return np.zeros(2)
 
 
+OLD = {"chosen": "before"}
+
+
 @pytest.mark.parametrize(
-    ("kept", "measured"), [([], [0, 1, 2]), (["old"], [1, 2]), (["old"] * 3, [0, 1, 2])]
+    ("kept", "measured"),
+    [([], [0, 1, 2]), ([OLD], [1, 2]), ([OLD] * 3, [0, 1, 2]), ([OLD, {}, OLD], [1])],
 )
 def test_interrupted_parts_continue_and_complete_ones_restart(
     kept: list[Any], measured: list[int], monkeypatch: pytest.MonkeyPatch
@@ -45,12 +49,11 @@ def test_interrupted_parts_continue_and_complete_ones_restart(
     }
     for name, value in replaced.items():
         monkeypatch.setattr(dadi_paper, name, value)
-    content = {"seeds": list(kept)}
+    content = {"seeds": [dict(sample) for sample in kept]}
     dadi_paper.loans_part(content)
     assert seen == measured
-    assert [seed == "old" for seed in content["seeds"]] == [
-        seed not in measured for seed in range(3)
-    ]
+    before = [sample["chosen"] == "before" for sample in content["seeds"]]
+    assert before == [seed not in measured for seed in range(3)]
 
 
 def test_the_margin_of_the_largest_gain_is_chosen_by_hand() -> None:

@@ -10,7 +10,12 @@ from typing import Any
 from benchmarks.common import read_result
 from benchmarks.page_generators import sensei_paper_tables
 from benchmarks.page_generators.paper_tables import COMMAND, ours_text
-from benchmarks.reproductions import dadi_agents, measured_reasons, paper_claims
+from benchmarks.reproductions import (
+    dadi_agents,
+    measured_reasons,
+    paper_claims,
+    proxies_curves,
+)
 from benchmarks.reproductions.paper_cells import reason_of
 from benchmarks.reproductions.paper_claims import TEXT_METHODS, Answer, decimal, text_rows
 from benchmarks.reproductions.paper_results import measured_row, stored
@@ -303,7 +308,7 @@ def proxy_points(data: str) -> Callable[[], Iterator[str]]:
     )
 
     def lines() -> Iterator[str]:
-        splits = read_result("proxies")["curves"]["result"][data]["paper"][0]["seeds"]
+        splits = proxies_curves.read_curves()["result"][data]["paper"][0]["seeds"]
         yield f"Least mean imbalance of all points up to a disclosivity; {splits} of 20 splits:\n"
         yield f"| sample | proxy | {' | '.join(f'{limit:g}' for limit in limits)} |"
         yield f"|---|---|{'---|' * len(limits)}"

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from benchmarks.common import read_result
-from benchmarks.reproductions import dadi_agents, unseen_terms
+from benchmarks.reproductions import dadi_agents, proxies_curves, unseen_terms
 from benchmarks.reproductions.paper_results import measured_row, stored
 from benchmarks.reproductions.printed_values import Measured, measured
 from evenhand.fairlib.catalogue import better
@@ -612,13 +612,13 @@ def best_of_bars(values: Mapping[str, Sequence[float]], metric: str) -> Answer:
 
 def proxy_curve(data: str, method: str, part: str) -> list[list[float]]:
     """Return the points (disclosivity, imbalance) of a method in sample or out of sample."""
-    lines = read_result("proxies")["curves"]["result"][data]["lines"]
+    lines = proxies_curves.read_curves()["result"][data]["lines"]
     points: list[list[float]] = lines[method][part]
     return points
 
 
 def _proxy_splits(data: str) -> int:
-    rows = read_result("proxies")["curves"]["result"][data]["paper"]
+    rows = proxies_curves.read_curves()["result"][data]["paper"]
     return int(rows[0]["seeds"])
 
 
@@ -637,7 +637,7 @@ def bank_in_sample() -> Answer:
         max(least.values()) < 0.1,
         f"least imbalance: {words} (without a filter .252)",
         _proxy_basis("bank"),
-        f"{PROXIES_COMMAND} curves",
+        proxies_curves.COMMAND,
     )
 
 
@@ -652,19 +652,19 @@ def bank_out_of_sample() -> Answer:
         f"relaxed proxy: {decimal(early)} up to a disclosivity of .4, {decimal(late)} beyond; in "
         f"sample {decimal(in_sample)}",
         _proxy_basis("bank"),
-        f"{PROXIES_COMMAND} curves",
+        proxies_curves.COMMAND,
     )
 
 
 def adult_dominance() -> Answer:
     """Figure 2 of the proxies: which is best in sample."""
-    margins = read_result("proxies")["curves"]["result"]["adult"]["dominance"]["train"]["paper"]
+    margins = proxies_curves.read_curves()["result"]["adult"]["dominance"]["train"]["paper"]
     words = ", ".join(
         f"{name} by {decimal(item['margin'])} at a disclosivity of {decimal(item['at'], 2)}"
         for name, item in margins.items()
         if item["margin"] > 0.001
     )
-    held_out = read_result("proxies")["curves"]["result"]["adult"]["dominance"]["test"]["paper"]
+    held_out = proxies_curves.read_curves()["result"]["adult"]["dominance"]["test"]["paper"]
     words_held_out = ", ".join(
         f"{name} by {decimal(item['margin'])}"
         for name, item in held_out.items()
@@ -674,7 +674,7 @@ def adult_dominance() -> Answer:
         not words,
         f"others are better in sample: {words}; out of sample: {words_held_out}",
         _proxy_basis("adult"),
-        f"{PROXIES_COMMAND} curves",
+        proxies_curves.COMMAND,
     )
 
 
@@ -693,7 +693,7 @@ def _least_of_regressions(part: str, printed: float) -> Answer:
         smallest >= printed,
         words,
         _proxy_basis("adult"),
-        f"{PROXIES_COMMAND} curves",
+        proxies_curves.COMMAND,
         Measured(smallest, 0.0, 1),
     )
 
@@ -721,7 +721,7 @@ def adult_range() -> Answer:
         all(low < 0.1 and high > 0.65 for low, high in ranges.values()),
         words,
         _proxy_basis("adult"),
-        f"{PROXIES_COMMAND} curves",
+        proxies_curves.COMMAND,
     )
 
 

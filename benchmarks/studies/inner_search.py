@@ -17,7 +17,7 @@ import torch
 from threadpoolctl import threadpool_limits
 from torch import Tensor, nn
 
-from benchmarks.common import log, provenance, read_result, rounded, write_result
+from benchmarks.common import code_state, log, provenance, read_result, rounded, write_result
 from benchmarks.reproductions import decision_surfaces
 from benchmarks.reproductions.sensei_paper import adult_split
 from evenhand.fairlib.auditor.differentiable_model import as_differentiable
@@ -166,6 +166,7 @@ PARTS = {"square": square, "adult": adult}
 
 def main(names: Sequence[str]) -> None:
     """Measure the named parts (default: both)."""
+    code_state()
     content = read_result(RESULT)
     for name in names or PARTS:
         with threadpool_limits(1):

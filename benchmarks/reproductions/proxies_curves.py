@@ -38,6 +38,7 @@ from benchmarks.reproductions.proxies_paper import (
     shown_curves,
     summary,
 )
+from benchmarks.summaries import records_of
 from evenhand.fairlib.arrays import Float
 from evenhand.fairlib.proxies.proxy_base import BalancingProxy
 from evenhand.fairlib.proxies.proxy_groups import indicators_of
@@ -47,7 +48,7 @@ COMMAND = "python -m benchmarks.reproductions.proxies_curves"
 # minutes.
 CURVES: dict[str, dict[str, int]] = {
     "bank": {"comparators": SEEDS, "paper": SEEDS, "held-out": 2},
-    "adult": {"comparators": SEEDS, "paper": SEEDS, "held-out": 2, "fine": 2},
+    "adult": {"comparators": SEEDS, "paper": SEEDS, "fine": 2, "held-out": 2},
 }
 FAMILIES = ("comparators", *SETTINGS)
 # Families that the figures consist of.
@@ -260,11 +261,12 @@ def read_curves() -> dict[str, Any]:
     -------
     dict
         The latest provenance, and under ``result`` by table: the rows of each family of trees, the
-        points of the figure's lines, and the comparison of the methods. Empty before both tables
-        have a split of the figures' families.
+        points of the figure's lines, and the comparison of the methods. What has no split yet is
+        that of an earlier measurement, of which only means are kept, in ``proxies.json``.
     """
+    earlier: dict[str, Any] = read_result("proxies").get("curves", {})
     if not all(splits_kept(table, family) for table in CURVES for family in DRAWN):
-        return {}
+        return earlier
     result = {}
     origins: list[Mapping[str, Any]] = []
     for table in CURVES:
@@ -280,9 +282,19 @@ def read_curves() -> dict[str, Any]:
         curves["dominance"] = {
             part: {family: dominance(curves, family, part) for family in trees} for part in PARTS
         }
-        result[table] = shown_curves(curves)
+        result[table] = records_of(shown_curves(curves))
+        _keep_earlier(result[table], earlier.get("result", {}).get(table, {}))
     latest = max(origins, key=lambda origin: str(origin["measured"]))
     return {**latest, "result": result}
+
+
+def _keep_earlier(shown: dict[str, Any], earlier: Mapping[str, Any]) -> None:
+    """Add the families of an earlier measurement that have no split yet."""
+    for family in SETTINGS:
+        if family in earlier and family not in shown:
+            shown[family] = earlier[family]
+            for part in PARTS:
+                shown["dominance"][part][family] = earlier["dominance"][part][family]
 
 
 def _kept(table: str, family: str) -> dict[str, Any]:
@@ -298,14 +310,20 @@ def _splits(table: str, family: str) -> dict[str, Any]:
 
 
 def order() -> list[tuple[int, str, str]]:
-    """Return splits, tables and families in the order in which they are measured."""
-    return [
-        (seed, table, family)
-        for seed in range(SEEDS)
-        for table in CURVES
-        for family, seeds in CURVES[table].items()
-        if seed < seeds
-    ]
+    """Return splits, tables and families in the order in which they are measured.
+
+    The families that the figures consist of come first.
+    """
+    families = [(table, family) for table in CURVES for family in CURVES[table]]
+    drawn = [pair for pair in families if pair[1] in DRAWN]
+    others = [pair for pair in families if pair[1] not in DRAWN]
+    ordered = []
+    for group in (drawn, others):
+        for seed in range(SEEDS):
+            for table, family in group:
+                if seed < CURVES[table][family]:
+                    ordered.append((seed, table, family))
+    return ordered
 
 
 def measure(table: str, family: str, seed: int) -> None:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from benchmarks.common import read_result
-from benchmarks.reproductions import dadi_agents, proxies_curves, unseen_terms
+from benchmarks.reproductions import dadi_agents, proxies_curves, proxies_theory, unseen_terms
 from benchmarks.reproductions.paper_results import measured_row, stored
 from benchmarks.reproductions.printed_values import Measured, measured
 from evenhand.fairlib.catalogue import better
@@ -831,6 +831,73 @@ def adult_prior() -> Answer:
     )
 
 
+THEORY_FAMILIES = {"paper": "the paper's settings", "held-out": "leaves of at least 300 rows"}
+
+
+def _theory_basis() -> str:
+    return f"exact trees at α = .2 on Bank and .6 on Adult, {proxies_theory.splits_done()} of 20 splits"
+
+
+def progress_of_splits() -> Answer:
+    """Lemma 3 of the proxies."""
+    words = []
+    is_true = True
+    for family, settings in THEORY_FAMILIES.items():
+        splits = 0
+        meeting = 0
+        least = math.inf
+        for table in proxies_theory.POINTS:
+            trees = proxies_theory.trees_of(table, family)
+            splits += sum(trees["splits"])
+            meeting += sum(trees["meeting"])
+            least = min([least, *trees["progress"]])
+        needed = proxies_theory.SETTINGS[family]["progress"]
+        is_true = is_true and least >= needed - 1e-4
+        words.append(
+            f"{settings} (γ = {needed:g}): {meeting} of {splits} splits meet the first two "
+            f"conditions, and each shortens the distance by a share of at least {decimal(least)}"
+        )
+    return Answer(is_true, "; ".join(words), _theory_basis(), proxies_theory.COMMAND)
+
+
+def number_of_splits() -> Answer:
+    """Theorem 2 of the proxies."""
+    words = []
+    is_true = True
+    settings = proxies_theory.SETTINGS["paper"]
+    limit = proxies_theory.most_splits(settings["tolerance"], settings["progress"])
+    for table in proxies_theory.POINTS:
+        trees = proxies_theory.trees_of(table, "paper")
+        reached = [value for value in trees["train imbalance"] if value <= settings["tolerance"]]
+        is_true = is_true and max(trees["splits"]) <= limit
+        words.append(
+            f"{table}: at most {max(trees['splits'])} splits, {len(reached)} of "
+            f"{len(trees['splits'])} trees reach β"
+        )
+    return Answer(is_true, "; ".join(words), _theory_basis(), proxies_theory.COMMAND)
+
+
+def out_of_sample() -> Answer:
+    """Theorem 3 of the proxies."""
+    words = []
+    is_true = True
+    for family, settings in THEORY_FAMILIES.items():
+        for table in proxies_theory.POINTS:
+            trees = proxies_theory.trees_of(table, family)
+            promised = proxies_theory.promises(table, family)
+            disclosivity = max(trees["test disclosivity"])
+            imbalance = max(trees["test imbalance"])
+            is_true = is_true and disclosivity <= promised.disclosivity
+            is_true = is_true and imbalance <= promised.imbalance
+            words.append(
+                f"{table}, {settings}: at least {min(trees['rows']):.0f} rows a proxy group, so ε is "
+                f"at least {decimal(promised.epsilon, 2)}: disclosivity at most "
+                f"{decimal(disclosivity)} (promised {decimal(promised.disclosivity, 2)}), imbalance "
+                f"at most {decimal(imbalance)} (promised {decimal(promised.imbalance, 1)})"
+            )
+    return Answer(is_true, "; ".join(words), _theory_basis(), proxies_theory.COMMAND)
+
+
 # ------------------------------------------------------------------------- SenSeI, unseen terms
 
 
@@ -906,6 +973,9 @@ ANSWERS: dict[str, Callable[[], Answer]] = {
     "adult three groups": adult_three_groups,
     "adult certain": adult_certain,
     "adult prior": adult_prior,
+    "lemma 3 progress": progress_of_splits,
+    "theorem 2 splits": number_of_splits,
+    "theorem 3 out of sample": out_of_sample,
 }
 
 

@@ -37,6 +37,7 @@ from benchmarks.reproductions import (
     proxies_curves,
     proxies_differences,
     proxies_paper,
+    proxies_theory,
     sensei_budget,
 )
 from benchmarks.reproductions.paper_results import add_split, measure_split, splits_done
@@ -195,6 +196,10 @@ PARTS: dict[str, tuple[Part, ...]] = {
             *("figures 1 and 2", "proxies_trees_bank", "families"),
             lambda minutes: proxies_curves.main(["--minutes", str(minutes)]),
             count=proxies_curves.count,
+        ),
+        Part(
+            *("theorems", "papers_proxies_theory", "rows", lambda _: proxies_theory.main([])),
+            count=lambda: (proxies_theory.splits_done(), proxies_paper.SEEDS),
         ),
     ),
 }

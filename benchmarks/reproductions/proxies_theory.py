@@ -13,6 +13,7 @@ import argparse
 import math
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from threadpoolctl import threadpool_limits
@@ -241,6 +242,56 @@ def splits_done() -> int:
     return min(
         len(columns["splits"]) for families in rows.values() for columns in families.values()
     )
+
+
+def trees_of(table: str, family: str) -> dict[str, list[float]]:
+    """Return what is measured of the trees of a family, one entry a split.
+
+    Raises
+    ------
+    KeyError
+        If nothing is measured.
+    """
+    columns: dict[str, list[float]] = read_result(RESULT)["rows"][table][family]
+    return columns
+
+
+@dataclass(frozen=True)
+class Promise:
+    """What theorem 3 promises of a family of trees out of sample.
+
+    Parameters
+    ----------
+    epsilon : float
+        The slack that the smallest proxy group of all trees allows, at least.
+    disclosivity, imbalance : float
+    """
+
+    epsilon: float
+    disclosivity: float
+    imbalance: float
+
+
+def promises(table: str, family: str) -> Promise:
+    """Return theorem 3 for the smallest proxy group of a family's trees.
+
+    Parameters
+    ----------
+    table, family : str
+
+    Returns
+    -------
+    Promise
+        Its imbalance in sample is the largest of the trees, where that is above the tolerance.
+    """
+    trees = trees_of(table, family)
+    settings = SETTINGS[family]
+    tolerance = max([settings["tolerance"], *trees["train imbalance"]])
+    splits = most_splits(tolerance, settings["progress"])
+    groups = int(trees["groups"][0])
+    epsilon = slack(min(trees["rows"]), int(min(trees["columns"])), groups, splits)
+    disclosivity, imbalance = bounds(POINTS[table], tolerance, epsilon, groups, splits)
+    return Promise(epsilon, disclosivity, imbalance)
 
 
 if __name__ == "__main__":

@@ -171,7 +171,10 @@ def adult() -> dict[str, Any]:
 
 
 def trained() -> list[dict[str, Any]]:
-    """Networks on Adult by budget and number of steps: certificate, accuracy and milliseconds."""
+    """Networks on Adult by budget and number of steps: certificate, accuracy, λ, and cost.
+
+    λ is the mean of the last hundred mini-batches, milliseconds are those of a mini-batch.
+    """
     store = Store()
     columns: dict[tuple[float, int], dict[str, list[float]]] = {}
     for seed in range(SPLITS):
@@ -190,6 +193,7 @@ def trained() -> list[dict[str, Any]]:
                 values = {
                     "certificate": float(certificate.values[0]),
                     "balanced_accuracy": statistics.fmean(rates),
+                    "multiplier": statistics.fmean(model.history_["multiplier"][-100:]),
                     "milliseconds": spent,
                 }
                 log("trained", seed, budget, steps, values)

@@ -226,7 +226,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             _print_list(papers)
             sys.stdout.flush()
         except BrokenPipeError:  # the reader of our output, such as `head`, has closed it
-            sys.stdout = open(os.devnull, "w")  # noqa: SIM115 - it is flushed at the end
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     rows = {paper: _wanted(paper, chosen.row) for paper in papers}
     if chosen.row and not any(rows.values()):

@@ -737,7 +737,7 @@ def bank_uniform() -> Answer:
     return Answer(
         max(moves) < 0.001,
         f"largest change of a share {decimal(max(moves), 4)}",
-        "5 splits",
+        f"{_shares()['splits']} splits",
         f"{PROXIES_COMMAND} shares",
     )
 

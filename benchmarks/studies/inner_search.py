@@ -55,7 +55,7 @@ REPEATS = 5
 # Networks that are trained with each number of steps: budgets, splits, and certified people.
 TRAINED_STEPS = (2, 5, 10)
 BUDGETS = (0.01, 0.1, 1.0)
-SPLITS = 3
+SPLITS = 2
 CERTIFIED = 1000
 
 

@@ -687,11 +687,19 @@ def _regressions(part: str) -> dict[str, float]:
 
 def _least_of_regressions(part: str, printed: float) -> Answer:
     least = _regressions(part)
-    words = ", ".join(f"{name} {decimal(value)}" for name, value in least.items())
+    words = []
+    for name, value in least.items():
+        points = proxy_curve("adult", name, part)
+        disclosivity, unmixed = points[0]
+        _, mixed = points[1]
+        words.append(
+            f"{name} {decimal(value)}; unmixed, at a disclosivity of {decimal(disclosivity, 2)}, "
+            f"{decimal(unmixed)}, mixed with a tenth of the base rates {decimal(mixed)}"
+        )
     smallest = min(least.values())
     return Answer(
         smallest >= printed,
-        words,
+        "; ".join(words),
         _proxy_basis("adult"),
         proxies_curves.COMMAND,
         Measured(smallest, 0.0, 1),

@@ -689,12 +689,10 @@ def _least_of_regressions(part: str, printed: float) -> Answer:
     least = _regressions(part)
     words = []
     for name, value in least.items():
-        points = proxy_curve("adult", name, part)
-        disclosivity, unmixed = points[0]
-        _, mixed = points[1]
+        unmixed, *mixed = proxy_curve("adult", name, part)
         words.append(
-            f"{name} {decimal(value)}; unmixed, at a disclosivity of {decimal(disclosivity, 2)}, "
-            f"{decimal(unmixed)}, mixed with a tenth of the base rates {decimal(mixed)}"
+            f"{name} {decimal(value)}, without the unmixed point (a disclosivity of "
+            f"{decimal(unmixed[0], 2)}) {decimal(min(point[1] for point in mixed))}"
         )
     smallest = min(least.values())
     return Answer(

@@ -261,8 +261,8 @@ def read_curves() -> dict[str, Any]:
     -------
     dict
         The latest provenance, and under ``result`` by table: the rows of each family of trees, the
-        points of the figure's lines, and the comparison of the methods. What has no split yet is
-        that of an earlier measurement, of which only means are kept, in ``proxies.json``.
+        points of the figure's lines, and the comparison of the methods. A family of ours that lacks
+        splits is that of an earlier measurement, of which only means are kept, in ``proxies.json``.
     """
     earlier: dict[str, Any] = read_result("proxies").get("curves", {})
     if not all(splits_kept(table, family) for table in CURVES for family in DRAWN):
@@ -271,7 +271,9 @@ def read_curves() -> dict[str, Any]:
     origins: list[Mapping[str, Any]] = []
     for table in CURVES:
         curves: dict[str, Any] = {}
-        for family in CURVES[table]:
+        for family, wanted in CURVES[table].items():
+            if family not in DRAWN and splits_kept(table, family) < wanted:
+                continue
             points = []
             for record in _splits(table, family).values():
                 points += points_of(record["values"], table, family)
@@ -289,7 +291,7 @@ def read_curves() -> dict[str, Any]:
 
 
 def _keep_earlier(shown: dict[str, Any], earlier: Mapping[str, Any]) -> None:
-    """Add the families of an earlier measurement that have no split yet."""
+    """Add the families of an earlier measurement that still lack splits."""
     for family in SETTINGS:
         if family in earlier and family not in shown:
             shown[family] = earlier[family]

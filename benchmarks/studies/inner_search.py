@@ -55,8 +55,8 @@ REPEATS = 5
 # Networks that are trained with each number of steps: budgets, splits, and certified people.
 TRAINED_STEPS = (2, 5, 10)
 BUDGETS = (0.01, 0.1, 1.0)
-SPLITS = 2
-CERTIFIED = 1000
+SPLITS = 3
+CERTIFIED = 300
 
 
 def totals(
@@ -173,12 +173,13 @@ def adult() -> dict[str, Any]:
 def trained() -> list[dict[str, Any]]:
     """Networks on Adult by budget and number of steps: certificate, accuracy, λ, and cost.
 
-    λ is the mean of the last hundred mini-batches, milliseconds are those of a mini-batch.
+    λ is the mean of the last hundred mini-batches, milliseconds are those of a mini-batch. What the
+    results have of a split is not measured again; each split is written when it is whole.
     """
-    store = Store()
-    columns: dict[tuple[float, int], dict[str, list[float]]] = {}
-    for seed in range(SPLITS):
-        train, test, metric, _ = adult_split(store, seed)
+    rows: list[dict[str, Any]] = read_result(RESULT).get("trained", {}).get("result", [])
+    columns = {(row["perturbation_budget"], row["full_steps"]): row for row in rows}
+    for seed in range(len(rows[0]["certificate"]) if rows else 0, SPLITS):
+        train, test, metric, _ = adult_split(Store(), seed)
         for budget in BUDGETS:
             for steps in TRAINED_STEPS:
                 settings = {**ADULT, "perturbation_budget": budget, "full_steps": steps}
@@ -197,28 +198,30 @@ def trained() -> list[dict[str, Any]]:
                     "milliseconds": spent,
                 }
                 log("trained", seed, budget, steps, values)
+                setting = {"perturbation_budget": budget, "full_steps": steps}
+                row = columns.setdefault((budget, steps), setting)
                 for name, value in values.items():
-                    columns.setdefault((budget, steps), {}).setdefault(name, []).append(value)
-    return [
-        {"perturbation_budget": budget, "full_steps": steps, **values}
-        for (budget, steps), values in columns.items()
-    ]
+                    row.setdefault(name, []).append(round(value, 6))
+        keep("trained", list(columns.values()))
+    return list(columns.values())
 
 
 PARTS = {"square": square, "adult": adult, "trained": trained}
 
 
+def keep(name: str, measured: Any) -> None:
+    """Write a part next to the others, with its provenance."""
+    origin = provenance(f"python -m benchmarks.studies.inner_search {name}")
+    write_result(RESULT, read_result(RESULT) | {name: {**origin, "result": measured}})
+
+
 def main(names: Sequence[str]) -> None:
     """Measure the named parts (default: all)."""
     code_state()
-    content = read_result(RESULT)
     for name in names or PARTS:
         with threadpool_limits(1):
             torch.set_num_threads(1)
-            measured = rounded(PARTS[name](), 4)
-        origin = provenance(f"python -m benchmarks.studies.inner_search {name}")
-        content[name] = {**origin, "result": measured}
-        write_result(RESULT, content)
+            keep(name, rounded(PARTS[name](), 6))
 
 
 if __name__ == "__main__":

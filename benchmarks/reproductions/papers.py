@@ -157,6 +157,11 @@ PARTS: dict[str, tuple[Part, ...]] = {
             count=_entries("papers_sensei_budget", "rows", 1, len(sensei_budget.CANDIDATES)),
         ),
         Part("search", "inner_search", "adult", lambda _: inner_search.main(["adult"])),
+        Part(
+            *("search, trained networks", "inner_search", "trained"),
+            lambda _: inner_search.main(["trained"]),
+            count=lambda: (inner_search.splits_done(), inner_search.SPLITS),
+        ),
         Part("terms", "unseen_terms", "whole", _terms("tweets")),
         Part("terms of templates", "unseen_terms", "whole templates", _terms("templates")),
     ),

@@ -170,6 +170,12 @@ def adult() -> dict[str, Any]:
     return result
 
 
+def splits_done() -> int:
+    """Return on how many splits networks are trained with each number of steps."""
+    rows = read_result(RESULT).get("trained", {}).get("result", [])
+    return len(rows[0]["certificate"]) if rows else 0
+
+
 def trained() -> list[dict[str, Any]]:
     """Networks on Adult by budget and number of steps: certificate, accuracy, λ, and cost.
 
@@ -178,7 +184,7 @@ def trained() -> list[dict[str, Any]]:
     """
     rows: list[dict[str, Any]] = read_result(RESULT).get("trained", {}).get("result", [])
     columns = {(row["perturbation_budget"], row["full_steps"]): row for row in rows}
-    for seed in range(len(rows[0]["certificate"]) if rows else 0, SPLITS):
+    for seed in range(splits_done(), SPLITS):
         train, test, metric, _ = adult_split(Store(), seed)
         for budget in BUDGETS:
             for steps in TRAINED_STEPS:

@@ -91,6 +91,8 @@ bench: $(VENV)/.installed-dev
 	$(BIN)/python -m benchmarks.studies.search_strength
 	$(BIN)/python -m benchmarks.studies.bound_training
 	$(BIN)/python -m benchmarks.reproductions.proxies_paper
+	$(BIN)/python -m benchmarks.reproductions.proxies_curves
+	$(BIN)/python -m benchmarks.reproductions.proxies_theory
 	$(BIN)/python -m benchmarks.studies.judged_proxies
 	$(BIN)/python -m benchmarks.studies.sentence_methods
 	$(BIN)/python -m benchmarks.studies.sentence_bounds

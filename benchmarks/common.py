@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import datetime
 import json
+import math
 import os
 import platform
 import re
 import sys
-from collections.abc import Callable, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import cache
 from html import escape
 from pathlib import Path
@@ -31,6 +34,36 @@ MERGED_LEVELS = 3
 # A limit that no accuracy reaches: the pipeline measures benchmark models, but never publishes
 # them.
 NEVER = {"accuracy": {"min": 2.0}}
+
+
+class OutOfTime(Exception):
+    """A result was written after the end of :func:`time_limit`; it is kept."""
+
+
+class _Clock:
+    """When the measurements in progress must end, in seconds of the monotonic clock."""
+
+    end = math.inf
+
+
+@contextmanager
+def time_limit(end: float) -> Iterator[None]:
+    """End what runs in the block after the first unit that exceeds a time.
+
+    A measurement writes its results after every unit. :func:`write_result` raises
+    :class:`OutOfTime` once it has written one after `end`.
+
+    Parameters
+    ----------
+    end : float
+        In seconds, as :func:`time.monotonic` counts them.
+    """
+    before = _Clock.end
+    _Clock.end = min(end, before)
+    try:
+        yield
+    finally:
+        _Clock.end = before
 
 
 def provenance(command: str) -> dict[str, Any]:
@@ -73,16 +106,23 @@ def write_result(
     With `summarise` this file has the summary alone, and the whole result is in
     ``benchmarks/results/whole/NAME.json``, which git ignores. Entries of an earlier summary that
     the new one lacks stay, since a checkout has no whole results: remove the file to start anew.
+
+    Raises
+    ------
+    OutOfTime
+        After writing, if the end of :func:`time_limit` has passed.
     """
     RESULTS.mkdir(exist_ok=True)
     path = RESULTS / f"{name}.json"
     if summarise is None:
         path.write_text(text_of(content))
-        return
-    whole_path(name).parent.mkdir(exist_ok=True)
-    whole_path(name).write_text(text_of(content))
-    earlier = json.loads(path.read_text()) if path.is_file() else {}
-    path.write_text(text_of(merged(earlier, summarise(content), MERGED_LEVELS)))
+    else:
+        whole_path(name).parent.mkdir(exist_ok=True)
+        whole_path(name).write_text(text_of(content))
+        earlier = json.loads(path.read_text()) if path.is_file() else {}
+        path.write_text(text_of(merged(earlier, summarise(content), MERGED_LEVELS)))
+    if time.monotonic() > _Clock.end:
+        raise OutOfTime(name)
 
 
 def whole_path(name: str) -> Path:

@@ -22,6 +22,7 @@ from benchmarks.page_generators import (
     tuning_page,
     untuned_page,
 )
+from benchmarks.reproductions import proxies_curves
 from benchmarks.reproductions.printed_tables import format_row, verdict
 from benchmarks.studies import (
     alternative_bounds,
@@ -73,6 +74,7 @@ def main() -> None:
     budro = read_result("budro")
     sensei = read_result("sensei")
     others = {"judged": read_result("proxies_judged"), "filtering": read_result("filtering")}
+    others["curves"] = proxies_curves.read_curves()
     proxies = read_result("proxies") | {name: found for name, found in others.items() if found}
     proxies_page.write(proxies, DOCS)
     dadi = read_result("dadi")

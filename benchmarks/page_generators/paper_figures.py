@@ -10,7 +10,12 @@ from typing import Any
 from benchmarks.common import read_result
 from benchmarks.page_generators import sensei_paper_tables
 from benchmarks.page_generators.paper_tables import COMMAND, ours_text
-from benchmarks.reproductions import dadi_agents, measured_reasons, paper_claims
+from benchmarks.reproductions import (
+    dadi_agents,
+    measured_reasons,
+    paper_claims,
+    proxies_curves,
+)
 from benchmarks.reproductions.paper_cells import reason_of
 from benchmarks.reproductions.paper_claims import TEXT_METHODS, Answer, decimal, text_rows
 from benchmarks.reproductions.paper_results import measured_row, stored
@@ -130,6 +135,7 @@ def budro_points(axis: str) -> Iterator[str]:
     yield f"| point | splits | {' | '.join(names)} |"
     yield f"|---|---|{'---|' * len(names)}"
     axis_key = "perturbation_budget" if axis == "budget" else "scale_pos_weight"
+    last = ""
     for key, entry in stored("budro")["rows"].items():
         if not key.startswith("adult curve of ") or axis_key not in key:
             continue
@@ -137,7 +143,9 @@ def budro_points(axis: str) -> Iterator[str]:
         values = [measured_row(entry, name) for name in names]
         texts = [decimal(value.mean) if value else "" for value in values]
         yield f"| {title} | {entry['splits']} | {' | '.join(texts)} |"
+        last = key
     yield ""
+    yield f"One point: `{COMMAND} budro --row '{last}'`.\n"
 
 
 def german_differences() -> Iterator[str]:
@@ -165,13 +173,16 @@ def sensei_points() -> Iterator[str]:
     yield "Adult, our job, over ρ (the paper has no such figure):\n"
     yield f"| point | splits | {' | '.join(names)} |"
     yield f"|---|---|{'---|' * len(names)}"
+    last = ""
     for key, entry in stored("sensei")["rows"].items():
         if key.startswith("adult curve of "):
             values = [measured_row(entry, name) for name in names]
             texts = [decimal(value.mean) if value else "" for value in values]
             title = key.rpartition(", ")[2].replace("rho", "ρ =")
             yield f"| {title} | {entry['splits']} | {' | '.join(texts)} |"
+            last = key
     yield ""
+    yield f"One point: `{COMMAND} sensei --row '{last}'`.\n"
 
 
 def text_table(table: str) -> Callable[[], Iterator[str]]:
@@ -336,7 +347,7 @@ def proxy_points(data: str) -> Callable[[], Iterator[str]]:
     )
 
     def lines() -> Iterator[str]:
-        splits = read_result("proxies")["curves"]["result"][data]["paper"][0]["seeds"]
+        splits = proxies_curves.read_curves()["result"][data]["paper"][0]["seeds"]
         yield f"Least mean imbalance of all points up to a disclosivity; {splits} of 20 splits:\n"
         yield f"| sample | proxy | {' | '.join(f'{limit:g}' for limit in limits)} |"
         yield f"|---|---|{'---|' * len(limits)}"
@@ -356,15 +367,18 @@ def _least(points: Sequence[Sequence[float]], limit: float) -> str:
 
 
 def proxy_shares() -> Iterator[str]:
-    """Yield the groups' shares on Bank before and after filtering, out of sample."""
+    """Yield the groups' shares on Bank before and after filtering, in and out of sample."""
     shares = read_result("proxies")["shares"]["result"]
-    yield "Shares out of sample, means of 5 splits (relaxed proxy, leaves of at least 300 rows):\n"
-    yield "| job | before | α = 0 | α = 0.1 | α = 0.2 |"
-    yield "|---|---|---|---|---|"
+    limits = ("0.0", "0.1", "0.2")
+    yield f"Relaxed proxy at the printed settings, means of {shares['splits']} splits:\n"
+    yield "| job | in sample: before | α = 0 | 0.1 | 0.2 | out of sample: before | α = 0 | 0.1 | 0.2 |"
+    yield "|---|---|---|---|---|---|---|---|---|"
     for number, group in enumerate(shares["groups"]):
-        after = [decimal(shares[alpha]["test"]["after"][number]) for alpha in ("0.0", "0.1", "0.2")]
-        before = decimal(shares["0.0"]["test"]["before"][number])
-        yield f"| {group} | {before} | {' | '.join(after)} |"
+        texts = []
+        for part in ("train", "test"):
+            texts.append(decimal(shares["0.0"][part]["before"][number]))
+            texts += [decimal(shares[limit][part]["after"][number]) for limit in limits]
+        yield f"| {group} | {' | '.join(texts)} |"
     yield ""
 
 

@@ -92,7 +92,10 @@ def _item(paper: str, content: Mapping[str, Any], item: Mapping[str, Any]) -> It
     if item.get("stand_in"):
         yield f"Substitute tables: {item['stand_in']}.\n"
     if item.get("note"):
-        yield f"{item['note']}\n"
+        # a long note is kept as a list of its parts
+        note = item["note"]
+        words = note if isinstance(note, str) else " ".join(note)
+        yield f"{words}\n"
     if kind == "results":
         yield from _results(paper, content, item)
     elif kind == "settings":

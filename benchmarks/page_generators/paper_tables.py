@@ -162,7 +162,9 @@ def _row(
         )
         is_far = abs(comparison.difference) > 2 * (comparison.error or 0.0)
         reason = reason_of(paper, f"{item['data']} {name} {metric}")
-        if is_far and reason and reason not in notes and "better" not in comparison.words:
+        is_worse = is_far and "better" not in comparison.words
+        # the reasons are those of the row at the printed settings
+        if is_printed and is_worse and reason and reason not in notes:
             notes.append(reason)
     yield ""
     for reason in notes:

@@ -211,12 +211,11 @@ def draw_curves(found: Mapping[str, Any]) -> str:
 
 def shares(found: Mapping[str, Any]) -> str:
     """Group shares on Bank before and after."""
-    limits = [key for key in found if key != "groups"]
+    limits = _limits(found)
     lines = [
-        "### Group shares before and after\n\nFigure 3 of the paper: Bank, relaxed trees with "
-        "leaves of at "
-        "least 300 rows, means over the splits, held-out rows; equal shares would be "
-        f"{1 / len(found['groups']):.3f}.\n",
+        "### Group shares before and after\n\nFigure 3 of the paper: Bank, relaxed trees at "
+        f"the paper's settings, means over {found['splits']} splits, held-out rows; equal shares "
+        f"would be {1 / len(found['groups']):.3f}.\n",
         f"![Shares of the jobs before and after filtering]({SHARES})\n",
         f"| job | before | {' | '.join(f'after, α = {limit}' for limit in limits)} |",
         f"|---|---|{'---|' * len(limits)}",
@@ -227,9 +226,13 @@ def shares(found: Mapping[str, Any]) -> str:
     return "\n".join(lines) + "\n"
 
 
+def _limits(found: Mapping[str, Any]) -> list[str]:
+    return [key for key in found if key not in ("groups", "splits")]
+
+
 def draw_shares(found: Mapping[str, Any]) -> str:
     """Shares before and after for each limit, on held-out rows, beside equal shares."""
-    limits = [key for key in found if key != "groups"]
+    limits = _limits(found)
     rows = [
         {
             "column": f"α = {limit}",

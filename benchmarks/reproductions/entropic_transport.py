@@ -19,7 +19,15 @@ import numpy as np
 from scipy.optimize import brentq
 from threadpoolctl import threadpool_limits
 
-from benchmarks.common import log, provenance, read_result, rounded, run_unpublished, write_result
+from benchmarks.common import (
+    code_state,
+    log,
+    provenance,
+    read_result,
+    rounded,
+    run_unpublished,
+    write_result,
+)
 from benchmarks.reproductions.paper_rows import row_of
 from evenhand.fairlib.arrays import Float
 from evenhand.fairlib.distances.metric_kinds import load_metric
@@ -274,6 +282,7 @@ def compare(points: Float, labels: Any, table: Float, budget: float) -> dict[str
 
 def main(names: Sequence[str]) -> None:
     """Measure the named tables (default: those that the results lack)."""
+    code_state()
     content = read_result(RESULT)
     rows = content.get("rows", {})
     for data in names or [data for data in TABLES if data not in rows]:

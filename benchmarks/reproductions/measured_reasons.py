@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from benchmarks.common import read_result
-from benchmarks.reproductions import dadi_agents, paper_claims
+from benchmarks.reproductions import dadi_agents, paper_claims, proxies_curves
 from benchmarks.reproductions.paper_claims import GAPS, SENSR, decimal
 from benchmarks.reproductions.paper_results import measured_row, stored
 from benchmarks.reproductions.paper_rows import SENSEI_DIFFERENCES
@@ -333,7 +333,7 @@ FAMILIES = {
 
 def adult_dominance() -> Trials:
     """By how much another method is better than the relaxed proxy in sample."""
-    margins = read_result("proxies")["curves"]["result"]["adult"]["dominance"]["train"]
+    margins = proxies_curves.read_curves()["result"]["adult"]["dominance"]["train"]
     trials = []
     for family, words in FAMILIES.items():
         worst = max(margins[family], key=lambda name: margins[family][name]["margin"])
@@ -345,7 +345,7 @@ def adult_dominance() -> Trials:
                 largest["margin"] <= EQUAL_MARGIN,
             )
         )
-    return Trials(tuple(trials), f"{paper_claims.PROXIES_COMMAND} curves")
+    return Trials(tuple(trials), proxies_curves.COMMAND)
 
 
 def adult_three_groups() -> Trials:

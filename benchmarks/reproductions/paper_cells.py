@@ -103,10 +103,15 @@ def is_close(comparison: Comparison) -> bool:
 
 
 def cells(paper: str) -> Iterator[Cell]:
-    """Yield every cell of a paper once; rows that repeat another table's are left out."""
+    """Yield every cell of a paper once.
+
+    Rows that repeat another table's are left out, and theorems, which are no measurement.
+    """
     content = read_paper(paper)
     items = {item["id"]: item for item in content["items"]}
     for item in content["items"]:
+        if item["kind"] == "theory":
+            continue
         if item["kind"] == "results" and not item.get("copied"):
             repeated = items[item["repeats"]]["rows"] if "repeats" in item else {}
             yield from _result_cells(paper, content, item, repeated)

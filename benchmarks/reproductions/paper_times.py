@@ -13,7 +13,7 @@ from typing import Any
 
 from threadpoolctl import threadpool_limits
 
-from benchmarks.common import log, provenance, read_result, rounded, write_result
+from benchmarks.common import code_state, log, provenance, read_result, rounded, write_result
 from benchmarks.reproductions.paper_rows import row_of
 from evenhand.fairlib.distances.sensitive_subspace import SensitiveSubspace
 from evenhand.fairlib.methods.budro import BudroClassifier
@@ -63,6 +63,7 @@ def measure(data: str) -> dict[str, Any]:
 
 def main(names: Sequence[str]) -> None:
     """Measure the named tables (default: those that the results lack)."""
+    code_state()
     content = read_result(RESULT)
     rows = content.get("rows", {})
     missing = [data for data in STEPS if data not in rows]

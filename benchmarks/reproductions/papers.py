@@ -5,8 +5,10 @@ splits that ``benchmarks/results/papers_PAPER.json`` lacks, so an interrupted co
 it ended. ``--list`` prints the keys. Papers: dadi, sensei, faias, budro, proxies. Rows that are
 restored from an earlier commit count as measured; ``--again`` measures them, too, and keeps the
 earlier ones until the new ones have as many splits. A table that is absent or damaged, and a
-measurement that fails, is reported in one line, and the others go on. ``--minutes M`` begins
-nothing more after M minutes; with 0 it states what is missing, and writes the pages.
+measurement that fails, is reported in one line, and the others go on. ``--minutes M`` ends after
+the split, agent or other unit that exceeds M minutes, and keeps it; with 0 nothing is measured. The
+pages are written, and the last lines say what is missing: of each figure and row, how many units
+are done of all.
 """
 
 from __future__ import annotations
@@ -17,10 +19,11 @@ import os
 import sys
 import time
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
-from benchmarks.common import code_state, log, read_result
+from benchmarks.common import OutOfTime, code_state, log, read_result, time_limit
 from benchmarks.page_generators import paper_pages
 from benchmarks.reproductions import (
     dadi_curve,
@@ -31,8 +34,10 @@ from benchmarks.reproductions import (
     german_differences,
     paper_surfaces,
     paper_times,
+    proxies_curves,
     proxies_differences,
     proxies_paper,
+    proxies_theory,
     sensei_budget,
 )
 from benchmarks.reproductions.paper_results import add_split, measure_split, splits_done
@@ -59,18 +64,58 @@ class Part:
     result, key : str
         The file of its results, and what that has when nothing is missing.
     measure : callable
-        Gets the minutes that are left, which those of many hours keep.
+        Gets the minutes that are left. It writes its results after every unit, and is ended after
+        the one that exceeds them.
+    count : callable, optional
+        Returns how many units are done, and of how many. Without it the part is one unit.
     """
 
     name: str
     result: str
     key: str
     measure: Callable[[float], None]
+    count: Callable[[], tuple[int, int]] | None = None
+
+    @property
+    def progress(self) -> tuple[int, int]:
+        """Units that are done, and all units."""
+        if self.count is not None:
+            return self.count()
+        return int(bool(read_result(self.result).get(self.key))), 1
 
     @property
     def is_done(self) -> bool:
         """Whether the results have it."""
-        return bool(read_result(self.result).get(self.key))
+        done, units = self.progress
+        return done >= units
+
+
+def _entries(result: str, key: str, depth: int, units: int) -> Callable[[], tuple[int, int]]:
+    """Return the counter of the entries of a result, so many containers deep."""
+
+    def count() -> tuple[int, int]:
+        content: Any = read_result(result).get(key, {})
+        return _entries_of(content, depth), units
+
+    return count
+
+
+def _entries_of(content: Any, depth: int) -> int:
+    if depth == 1:
+        return len(content)
+    inner = content.values() if isinstance(content, dict) else content
+    return sum(_entries_of(item, depth - 1) for item in inner)
+
+
+def _german_splits() -> tuple[int, int]:
+    rows = read_result("papers_german").get("rows", {})
+    done = len(next(iter(rows.values()))[german_differences.METRICS[0]]) if rows else 0
+    return done, german_differences.SPLITS
+
+
+def _loans_samples() -> tuple[int, int]:
+    samples = read_result("dadi").get("loans", {}).get("result", {}).get("seeds", [])
+    return len(samples), dadi_paper.SEEDS
 
 
 def _proxies(name: str) -> Part:
@@ -85,35 +130,81 @@ def _terms(table: str) -> Callable[[float], None]:
     return lambda _: unseen_terms.main(["--table", table])
 
 
+# Agents and trees that are measured with single differences, and FAIAS with other thresholds.
+DADI_DIFFERENCES = len(dadi_differences.VARIANTS) * len(dadi_differences.SHOWN)
+PROXIES_DIFFERENCES = len(proxies_differences.VARIANTS) * proxies_differences.SPLITS
+FAIAS_THRESHOLDS = len(faias_thresholds.VARIANTS) * faias_thresholds.SPLITS
 PARTS: dict[str, tuple[Part, ...]] = {
     "budro": (
         Part("two clusters", "papers_surfaces", "budro", lambda _: paper_surfaces.main(["budro"])),
-        Part("German differences", "papers_german", "whole", german_differences.main),
-        Part("table 10", "papers_times", "whole", lambda _: paper_times.main([])),
-        Part("solvers", "papers_entropic", "whole", lambda _: entropic_transport.main([])),
+        Part(
+            *("German differences", "papers_german", "whole", german_differences.main),
+            count=_german_splits,
+        ),
+        Part(
+            *("table 10", "papers_times", "whole", lambda _: paper_times.main([])),
+            count=_entries("papers_times", "rows", 1, len(paper_times.STEPS)),
+        ),
+        Part(
+            *("solvers", "papers_entropic", "whole", lambda _: entropic_transport.main([])),
+            count=_entries("papers_entropic", "rows", 1, len(entropic_transport.TABLES)),
+        ),
     ),
     "sensei": (
         Part("surfaces", "papers_surfaces", "sensei", lambda _: paper_surfaces.main(["sensei"])),
-        Part("budget", "papers_sensei_budget", "whole", lambda _: sensei_budget.main()),
+        Part(
+            *("budget", "papers_sensei_budget", "whole", lambda _: sensei_budget.main()),
+            count=_entries("papers_sensei_budget", "rows", 1, len(sensei_budget.CANDIDATES)),
+        ),
         Part("search", "inner_search", "adult", lambda _: inner_search.main(["adult"])),
+        Part(
+            *("search, trained networks", "inner_search", "trained"),
+            lambda _: inner_search.main(["trained"]),
+            count=lambda: (inner_search.splits_done(), inner_search.SPLITS),
+        ),
         Part("terms", "unseen_terms", "whole", _terms("tweets")),
         Part("terms of templates", "unseen_terms", "whole templates", _terms("templates")),
     ),
     "dadi": (
-        Part("loans", "dadi", "loans", lambda _: dadi_paper.main(["loans"])),
-        Part("figure 2", "papers_dadi_printed", "whole", _agents("adult")),
+        Part(
+            *("loans", "dadi", "loans", lambda _: dadi_paper.main(["loans"])),
+            count=_loans_samples,
+        ),
+        Part(
+            *("figure 2", "papers_dadi_printed", "whole", _agents("adult")),
+            count=_entries("papers_dadi_printed", "folds", 2, len(dadi_curve.order())),
+        ),
         Part(
             *("figure 3, differences", "papers_dadi_differences", "whole"),
             dadi_differences.main,
+            count=_entries("papers_dadi_differences", "rows", 2, DADI_DIFFERENCES),
         ),
-        Part("households", "papers_dadi_households", "whole", _agents("households")),
+        Part(
+            *("households", "papers_dadi_households", "whole", _agents("households")),
+            count=_entries("papers_dadi_households", "folds", 2, len(dadi_curve.order())),
+        ),
     ),
-    "faias": (Part("thresholds", "papers_faias_thresholds", "whole", faias_thresholds.main),),
+    "faias": (
+        Part(
+            *("thresholds", "papers_faias_thresholds", "whole", faias_thresholds.main),
+            count=_entries("papers_faias_thresholds", "rows", 2, FAIAS_THRESHOLDS),
+        ),
+    ),
     "proxies": (
-        *(_proxies(name) for name in ("points", "curves", "shares", "compositions")),
+        *(_proxies(name) for name in ("points", "shares", "compositions")),
         Part(
             *("figure 4, differences", "papers_proxies_differences", "whole"),
             proxies_differences.main,
+            count=_entries("papers_proxies_differences", "rows", 2, PROXIES_DIFFERENCES),
+        ),
+        Part(
+            *("figures 1 and 2", "proxies_trees_bank", "families"),
+            lambda minutes: proxies_curves.main(["--minutes", str(minutes)]),
+            count=proxies_curves.count,
+        ),
+        Part(
+            *("theorems", "papers_proxies_theory", "rows", lambda _: proxies_theory.main([])),
+            count=lambda: (proxies_theory.splits_done(), proxies_paper.SEEDS),
         ),
     ),
 }
@@ -136,7 +227,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"no paper {unknown[0]!r}: {', '.join(PAPERS)}", file=sys.stderr)
         return 2
     if chosen.list:
-        _print_list(papers)
+        try:
+            _print_list(papers)
+            sys.stdout.flush()
+        except BrokenPipeError:  # the reader of our output, such as `head`, has closed it
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     rows = {paper: _wanted(paper, chosen.row) for paper in papers}
     if chosen.row and not any(rows.values()):
@@ -153,7 +248,40 @@ def main(arguments: Sequence[str] | None = None) -> int:
             run.measure_row(paper, row, chosen.splits or row.splits)
     if not chosen.quick:
         paper_pages.main()
+        for line in closing_lines(rows, chosen):
+            log(line)
     return run.exit_code
+
+
+def closing_lines(rows: Mapping[str, Sequence[PaperRow]], chosen: argparse.Namespace) -> list[str]:
+    """Return one line for each figure and row that is not whole, and one of the whole papers.
+
+    Parameters
+    ----------
+    rows : mapping of str to sequence of PaperRow
+        By paper.
+    chosen : argparse.Namespace
+        The options: with ``row`` figures are left out, ``splits`` are enough of a row.
+    """
+    lines = []
+    whole = []
+    for paper, rows_of_paper in rows.items():
+        missing = []
+        for part in PARTS.get(paper, ()) if not chosen.row else ():
+            done, units = part.progress
+            if done < units:
+                missing.append(f"missing: {paper}: {part.name}: {done} of {units} done")
+        for row in rows_of_paper:
+            done = splits_done(paper, row, is_again=chosen.again)
+            wanted = chosen.splits or row.splits
+            if done < wanted:
+                missing.append(f"missing: {paper}: {row.key}: {done} of {wanted} splits done")
+        lines += missing
+        if not missing:
+            whole.append(paper)
+    if whole:
+        lines.append(f"nothing is missing of {', '.join(whole)}")
+    return lines
 
 
 def _print_list(papers: Sequence[str]) -> None:
@@ -174,7 +302,7 @@ class Run:
     store
         Where the runs are kept.
     minutes
-        After so many nothing more begins.
+        What exceeds so many ends after its unit, and nothing more begins.
     is_quick
         True: a few steps of one split, and nothing is kept.
     is_again
@@ -205,7 +333,6 @@ class Run:
             first, splits = 0, 1
         for seed in range(first, splits):
             if not self.is_in_time:
-                log(f"{paper}: {row.key}: {splits - seed} of {splits} splits are missing")
                 return
             log(f"{paper}: {row.key}: split {seed + 1} of {splits}")
             try:
@@ -226,18 +353,17 @@ class Run:
             if part.is_done:
                 continue
             if not self.is_in_time:
-                log(f"{paper}: {part.name} is missing")
-                continue
+                return
             log(f"{paper}: {part.name}")
             try:
-                part.measure((self.end - time.monotonic()) / 60)
+                with time_limit(self.end):
+                    part.measure((self.end - time.monotonic()) / 60)
+            except OutOfTime:
+                return
             except (InputError, FileNotFoundError) as error:
                 self._leave_out(paper, part.name, error)
             except Exception as error:  # noqa: BLE001 - hours of other figures follow
                 self._report_failure(paper, part.name, error)
-            else:
-                if not part.is_done:
-                    log(f"{paper}: {part.name} is not finished: the same command goes on with it")
 
     def _leave_out(self, paper: str, name: str, error: Exception) -> None:
         self.exit_code = self.exit_code or ABSENT

@@ -1,10 +1,10 @@
 """Balanced filtering (Deng et al. 2023): ``python -m benchmarks.reproductions.proxies_paper [PART ...]``.
 
-Parts: ``points`` (one limit of each table, all seeds), ``curves`` (figures 1 and 2), ``equal``
-(comparators beside a tree of the same disclosivity), ``shares`` (figure 3), ``compositions``
-(figure 4), ``solvers`` (game against program), ``grid`` (seconds of a whole grid), ``support``
-(what the sample is worth to a learner). All but the last have ``support: 0``, the paper's plan.
-Needs the raw files of Adult and Bank in EVENHAND_DATA.
+Parts: ``points`` (one limit of each table, all seeds), ``equal`` (comparators beside a tree of the
+same disclosivity), ``shares`` (figure 3), ``compositions`` (figure 4), ``solvers`` (game against
+program), ``grid`` (seconds of a whole grid), ``support`` (what the sample is worth to a learner).
+All but the last have ``support: 0``, the paper's plan. Figures 1 and 2 have a command of their own:
+:mod:`.proxies_curves`. Needs the raw files of Adult and Bank in EVENHAND_DATA.
 """
 
 from __future__ import annotations
@@ -26,17 +26,21 @@ from sklearn.model_selection import train_test_split
 
 from benchmarks.common import log, provenance, raw_files, read_whole, rounded, write_result
 from benchmarks.summaries import by_column, only, shown_alike
+from evenhand.fairlib.arrays import Float, Float32
 from evenhand.fairlib.datasets.recipes import ADULT_COLUMNS
 from evenhand.fairlib.execution import available_cores
+from evenhand.fairlib.methods.method_base import Callback
 from evenhand.fairlib.methods.registry import PROXIES, proxy_class
 from evenhand.fairlib.preprocessing.encoder import ColumnSpec, TableEncoder
+from evenhand.fairlib.proxies.graph import SplittingGraph
 from evenhand.fairlib.proxies.proxy_base import BalancingProxy
 from evenhand.fairlib.proxies.proxy_evaluation import measure_proxy
 from evenhand.fairlib.proxies.tree import ProxyTree
+from evenhand.fairlib.proxies.tree_builder import TreeBuilder
 from tests.oracles.proxy_game import GameTree
 from tests.oracles.remixed_proxy import remixed
 
-SEEDS, CURVE_SEEDS = 20, 5
+SEEDS = 20
 ALPHAS = [round(0.05 * step, 2) for step in range(21)]
 COARSE = [0.0, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0]  # where a tree takes seconds
 MIXINGS = [round(0.1 * step, 1) for step in range(11)]
@@ -48,14 +52,10 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "fine": {"progress": 0.01, "tolerance": 0.01, "min_leaf": 1},
     "held-out": {"progress": 0.02, "tolerance": 0.05, "min_leaf": 300},
 }
-# Families of the curves on each table, with their seeds: on Bank, with 12 groups, a fine tree takes
-# minutes.
-CURVES: dict[str, dict[str, int]] = {
-    "bank": {"paper": CURVE_SEEDS, "held-out": 2, "comparators": CURVE_SEEDS},
-    "adult": {"paper": CURVE_SEEDS, "fine": 2, "held-out": 2, "comparators": CURVE_SEEDS},
-}
 # The limit of each table that the paper discusses.
 POINTS = {"bank": 0.2, "adult": 0.6}
+# Limits of figure 3.
+SHARED = (0.0, 0.1, 0.2)
 # Limits of figure 4; .6 is shown on the page of proxies.
 COMPOSED = (0.0, 0.6, 0.82, 0.97)
 TREES = ("proxy", "relaxed-proxy")
@@ -161,15 +161,36 @@ def fitted(
             for mixing in MIXINGS:
                 yield method, mixing, seconds, remixed(proxy, mixing)
         return
-    limits = ALPHAS if family == "paper" else COARSE
-    if family in POINT_FAMILIES:
-        limits = [POINTS[table]]
     setting = SETTINGS[family.removeprefix(POINT)]
     for method in TREES:
-        for alpha in limits:
+        for alpha in limits_of(table, family):
             started = time.perf_counter()
-            proxy = split.fit(method, alpha=alpha, **setting)
+            arguments = {**PROXIES[method].fixed, "alpha": alpha, **setting}
+            proxy = split.fitted(MeasuredTree(**arguments))
             yield method, alpha, time.perf_counter() - started, proxy
+
+
+def limits_of(table: str, family: str) -> list[float]:
+    """Limits of the disclosivity at which a family of trees is measured."""
+    if family in POINT_FAMILIES:
+        return [POINTS[table]]
+    return ALPHAS if family == "paper" else COARSE
+
+
+class MeasuredTree(ProxyTree):
+    """A proxy tree that does not search for the least limit that allows a split.
+
+    The search takes longer than a tree, and no figure shows its result.
+    """
+
+    def _fit_graph(
+        self, rows: Float32, indicators: Float, callback: Callback | None
+    ) -> SplittingGraph:
+        builder = TreeBuilder(rows, indicators, self.target_, self)
+        builder.grow(callback)
+        self.distances_ = builder.distances
+        self.least_alpha_ = None
+        return builder.graph()
 
 
 def one_seed(task: tuple[str, int, str]) -> list[dict[str, Any]]:
@@ -210,10 +231,13 @@ def summary(points: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     for method, knob in keys:
         mine = [point for point in points if (point["method"], point["knob"]) == (method, knob)]
         row: dict[str, Any] = {"method": method, "knob": knob, "seeds": len(mine)}
-        row["leaves"] = float(np.mean([point["leaves"] for point in mine]))
-        row["residual"] = float(np.mean([point["residual"] for point in mine]))
+        for name in ("leaves", "residual"):
+            if name in mine[0]:
+                row[name] = float(np.mean([point[name] for point in mine]))
         for part in ("train", "test"):
-            row[part] = {name: _mean([point[part][name] for point in mine]) for name in MEASURES}
+            row[part] = {
+                name: _mean([point[part][name] for point in mine]) for name in mine[0][part]
+            }
         row["train"]["disclosivity_largest"] = max(point["train"]["disclosivity"] for point in mine)
         found.append(row)
     return found
@@ -234,22 +258,6 @@ def points() -> dict[str, Any]:
             found.setdefault(table, {})[family.removeprefix(POINT)] = summary(
                 [point for part in parts for point in part]
             )
-    return found
-
-
-def curves() -> dict[str, Any]:
-    """Disclosivity against imbalance of all methods (figures 1 and 2)."""
-    found: dict[str, Any] = {}
-    for table, families in CURVES.items():
-        for family, seeds in families.items():
-            parts = in_parallel([(table, seed, family) for seed in range(seeds)])
-            points = [point for part in parts for point in part]
-            found.setdefault(table, {})[family] = {"points": summary(points)}
-        trees = [family for family in families if family in SETTINGS]
-        found[table]["dominance"] = {
-            part: {family: dominance(found[table], family, part) for family in trees}
-            for part in ("train", "test")
-        }
     return found
 
 
@@ -315,28 +323,35 @@ def _beside(seed: int) -> list[dict[str, Any]]:
 
 
 def shares() -> dict[str, Any]:
-    """Group shares on Bank before and after, for three limits (figure 3)."""
-    found: dict[str, Any] = {}
-    for seed in range(CURVE_SEEDS):
+    """Group shares on Bank before and after, for three limits (figure 3).
+
+    Returns
+    -------
+    dict
+        ``groups``, their names; ``splits``, how many; and by limit, for both parts, the mean shares
+        ``before`` and ``after``.
+    """
+    sums: dict[float, dict[str, NDArray[np.float64]]] = {}
+    names: list[str] = []
+    for seed in range(SEEDS):
         split = Split("bank", seed)
-        for alpha in (0.0, 0.1, 0.2):
-            proxy = split.fit("relaxed-proxy", alpha=alpha, **SETTINGS["held-out"])
+        for alpha in SHARED:
+            arguments = {**PROXIES["relaxed-proxy"].fixed, "alpha": alpha, **SETTINGS["paper"]}
+            proxy = split.fitted(MeasuredTree(**arguments))
+            names = proxy.group_names_[split.attribute]
+            of_limit = sums.setdefault(alpha, {})
             for part, X, groups in zip(("train", "test"), split.X, split.groups, strict=True):
                 measured = measure_proxy(proxy, X, {split.attribute: groups}, draws=0)
-                found.setdefault(str(alpha), {}).setdefault(part, []).append(
-                    [measured.base_rates, measured.shares]
-                )
-            found["groups"] = proxy.group_names_[split.attribute]
-    for alpha, parts in found.items():
-        if alpha != "groups":
-            found[alpha] = {
-                part: {
-                    name: np.mean(pairs, axis=0)[at].round(4).tolist()
-                    for at, name in enumerate(("before", "after"))
-                }
-                for part, pairs in parts.items()
-            }
-    return found
+                pair = np.array([measured.base_rates, measured.shares])
+                of_limit[part] = of_limit.get(part, 0.0) + pair
+        log("bank", seed, "shares done")
+    result: dict[str, Any] = {"groups": names, "splits": SEEDS}
+    for alpha, parts in sums.items():
+        result[str(alpha)] = {}
+        for part, pairs in parts.items():
+            before, after = (pairs / SEEDS).round(4).tolist()
+            result[str(alpha)][part] = {"before": before, "after": after}
+    return result
 
 
 def compositions() -> dict[str, Any]:
@@ -481,7 +496,6 @@ def _part_of_grid(task: tuple[str, str, Sequence[float]]) -> None:
 NAME = "proxies"
 PARTS: dict[str, Callable[[], dict[str, Any]]] = {
     "points": points,
-    "curves": curves,
     "equal": equal_disclosivity,
     "shares": shares,
     "compositions": compositions,
@@ -513,8 +527,6 @@ def summarise(content: Mapping[str, Any]) -> dict[str, Any]:
             table: {family: shown_rows(rows) for family, rows in families.items()}
             for table, families in tables.items()
         },
-        "curves": lambda tables: {table: shown_curves(found) for table, found in tables.items()},
-        "shares": shown_shares,
         "equal": shown_at_equal_disclosivity,
         "solvers": shown_solvers,
         "support": shown_support,
@@ -554,12 +566,6 @@ def shown_curves(families: Mapping[str, Any]) -> dict[str, Any]:
         for part, pairs in line.items():
             pairs.append([point[part]["disclosivity"][0], point[part]["imbalance"][0]])
     return summary_of | {"lines": lines, "dominance": rounded(families["dominance"], 4)}
-
-
-def shown_shares(found: Mapping[str, Any]) -> dict[str, Any]:
-    """Shares of the groups on held-out rows."""
-    limits = {limit: {"test": item["test"]} for limit, item in found.items() if limit != "groups"}
-    return {"groups": found["groups"], **limits}
 
 
 def shown_at_equal_disclosivity(found: Mapping[str, Any]) -> dict[str, Any]:

@@ -13,7 +13,8 @@ be measured on its test people.
 
 A model whose best balanced accuracy on the test people is below .52, or whose probabilities have a
 standard deviation below .02, is degenerate: it is counted, and not averaged. What is in the file of
-results is not run again.
+results is not run again. A checkout has the means over the seeds alone, to which no seed can be
+added: a table that has them is left as it is, and ``--again`` measures it anew.
 """
 
 from __future__ import annotations
@@ -30,7 +31,14 @@ from typing import Any
 import numpy as np
 from scipy.stats import t as students_t
 
-from benchmarks.common import log, provenance, read_whole, rounded, write_result
+from benchmarks.common import (
+    log,
+    provenance,
+    read_result,
+    read_whole,
+    rounded,
+    write_result,
+)
 from benchmarks.protocol import choosing_seed, inner_folds, selection_people
 from benchmarks.studies.judged_methods import (
     CASES,
@@ -443,15 +451,45 @@ def signed(value: float) -> str:
     return f"{value:+.3f}".replace("-", "−")
 
 
+def cases_to_measure(names: Sequence[str], is_again: bool) -> list[str]:
+    """Return the cases whose measured seeds are all there, or that are measured anew.
+
+    Parameters
+    ----------
+    names : sequence of str
+    is_again : bool
+        True: also those of which only the means over the seeds are kept.
+
+    Returns
+    -------
+    list of str
+    """
+    runs = read_whole(NAME, {"cases": {}})["cases"]
+    means = read_result(NAME).get("cases", {})
+    cases = []
+    for name in names:
+        has_means_alone = name in means and not runs.get(name, {}).get("seeds")
+        if has_means_alone and not is_again:
+            log(
+                f"{name}: {means[name]['seeds']} seeds, of which only means are kept: "
+                "--again measures them anew"
+            )
+        else:
+            cases.append(name)
+    return cases
+
+
 def main() -> None:
     """Measure what the file of results lacks, seed by seed."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--cases", nargs="*", default=list(CASES), choices=list(CASES))
     parser.add_argument("--seeds", type=int, default=SEEDS)
+    parser.add_argument("--again", action="store_true")
     chosen = parser.parse_args()
     store = Store(os.environ.get("EVENHAND_STORE"))
+    cases = cases_to_measure(chosen.cases, chosen.again)
     for seed in range(chosen.seeds):
-        for name in chosen.cases:
+        for name in cases:
             content = read_whole(NAME, {"cases": {}})
             runs = content["cases"].setdefault(name, {"seeds": {}})["seeds"]
             if seed < CASES[name].first or str(seed) in runs:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import ttest_rel
 
+from benchmarks import common
 from benchmarks.page_generators import fronts_section
 from benchmarks.studies import method_fronts
 from benchmarks.studies.method_fronts import (
@@ -163,3 +165,18 @@ def test_quantiles_are_thresholds_of_close_probabilities() -> None:
     values = method_fronts.thresholds("budro", Held(), "sex")  # type: ignore[arg-type]
     assert len(values) == method_fronts.QUANTILES
     assert 0.4995 < min(values) < max(values) < 0.5005
+
+
+def test_means_without_their_seeds_are_not_overwritten(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("benchmarks.common.RESULTS", tmp_path)
+    names = ["German, trees", "COMPAS, networks"]
+    common.write_result(method_fronts.NAME, {"cases": {"German, trees": {"seeds": 7}}})
+    assert method_fronts.cases_to_measure(names, is_again=False) == ["COMPAS, networks"]
+    assert "German, trees: 7 seeds" in capsys.readouterr().err
+    assert method_fronts.cases_to_measure(names, is_again=True) == names
+    # with the whole results a measurement goes on
+    whole = {"cases": {"German, trees": {"seeds": {"3": {}}}}}
+    common.write_result(method_fronts.NAME, whole, lambda content: {"cases": {}})
+    assert method_fronts.cases_to_measure(names, is_again=False) == names

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -183,9 +186,56 @@ def test_without_time_what_is_missing_is_stated(
     monkeypatch.setattr(papers.paper_pages, "main", lambda: pages.append("written"))
     assert papers.main(["--minutes", "0"]) == 0
     assert (measured, pages) == ([], ["written"])
-    lines = capsys.readouterr().err.splitlines()
-    assert lines[0] == "dadi: a figure is missing"
-    assert lines[1:] == [f"budro: {row.key}: 10 of 10 splits are missing" for row in ROWS]
+    assert capsys.readouterr().err.splitlines() == [
+        "missing: dadi: a figure: 0 of 1 done",
+        *(f"missing: budro: {row.key}: 0 of 10 splits done" for row in ROWS),
+        "nothing is missing of sensei, faias, proxies",
+    ]
+
+
+def test_a_figure_ends_after_the_unit_that_exceeds_the_time(
+    measured: list[tuple[str, int]],
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def measure(minutes: float) -> None:
+        for unit in range(3):
+            measured.append(("unit", unit))
+            if unit == 1:
+                time.sleep(0.05)
+            paper_results.write_result("figures", {"rows": {str(n): 1 for n in range(unit + 1)}})
+
+    def count() -> tuple[int, int]:
+        return len(paper_results.read_result("figures").get("rows", {})), 3
+
+    part = papers.Part("a figure", "figures", "rows", measure, count)
+    monkeypatch.setattr(papers, "PARTS", {"dadi": (part,)})
+    assert papers.main(["dadi", "--minutes", str(0.04 / 60)]) == 0
+    assert measured == [("unit", 0), ("unit", 1)]
+    assert capsys.readouterr().err.splitlines()[-1] == "missing: dadi: a figure: 2 of 3 done"
+    papers.main(["dadi"])
+    assert part.is_done
+    assert capsys.readouterr().err.splitlines()[-1] == "nothing is missing of dadi"
+
+
+def test_every_figure_counts_its_units() -> None:
+    for parts in papers.PARTS.values():
+        for part in parts:
+            done, units = part.progress
+            assert 0 <= done <= units, part.name
+
+
+def test_a_closed_reader_of_the_list_is_no_error(
+    measured: list[tuple[str, int]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    with os.fdopen(writer, "w") as pipe:
+        monkeypatch.setattr(sys, "stdout", pipe)
+        assert papers.main(["--list"]) == 0
+        # what is left is written to nowhere when the process ends
+        pipe.write("more")
+        pipe.flush()
 
 
 def test_a_finished_part_is_not_measured_again(

@@ -60,8 +60,9 @@ def job(folder: Path) -> None:
     with contextlib.redirect_stdout(sys.stderr):
         init(
             str(folder / "adult.csv"), source.label, source.sensitive, source.positive, None, "adult", "gbdt",
-            folder, True, use_sensitive=True, sql=None, connection=None, text=None,
-            terms=None, as_json=False,
+            folder, True, use_sensitive=True, sql=None, connection=None, as_json=False, text=None,
+            terms=None, encoding=None, decimal=None, dates=None, ignore=None, sheet=None,
+            join_spellings=False,
         )  # fmt: skip
 
 

@@ -722,6 +722,8 @@ def plan_of_rows(plan: TunePlan, rows: int) -> Plan:
             without_sensitive.append(Candidate(DEFAULT, method, arguments))
     # the learners without mitigation, with thresholds by group: the surest answer within limits
     quick.sort(key=lambda item: METHODS[item.method or job_method].plain != item.method)
+    if rows < LARGE_TABLE:
+        quick += _cautious(quick, plan.methods)
     quick += without_sensitive
     if job_method in QUICK_METHODS:
         fixed = [*controls, *as_it_is, *quick, *slow]
@@ -744,6 +746,26 @@ def plan_of_rows(plan: TunePlan, rows: int) -> Plan:
         plan.tune.sampler,
         is_champion,
     )
+
+
+def _cautious(
+    defaults: Sequence[Candidate], methods: Mapping[str, spaces.Space]
+) -> list[Candidate]:
+    """Return the candidates of learners without mitigation with the strong regularisation that is
+    worth trying on a small table, where the space has it.
+    """
+    candidates = []
+    for candidate in defaults:
+        method = candidate.method or ""
+        space = methods[method]
+        changed = method_class(method).cautious
+        is_plain = METHODS[method].plain == method
+        if not is_plain or not changed:
+            continue
+        if all(key in space and space[key].holds(value) for key, value in changed.items()):
+            arguments = {**candidate.arguments, **changed}
+            candidates.append(Candidate(DEFAULT, method, arguments))
+    return candidates
 
 
 def parts_of(rows: int) -> list[int]:

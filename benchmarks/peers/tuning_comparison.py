@@ -5,7 +5,8 @@ CPU time.
     ...]
 
 writes ``results/tuning.json``: one entry a table, split and system. What is in the file is not run
-again. The environments of the peers are made below FOLDER with the pins of
+again. With another ``--result`` the file keeps what was handed over in each cell, so that a fresh
+checkout goes on from it. The environments of the peers are made below FOLDER with the pins of
 ``peers/requirements-NAME.txt``, and the rows are kept there while the benchmark runs. Every system
 runs in one process with one thread, one after another.
 
@@ -40,7 +41,7 @@ import shutil
 import subprocess
 import sys
 import venv
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import SimpleNamespace
@@ -48,7 +49,16 @@ from typing import Any, Literal
 
 import yaml
 
-from benchmarks.common import log, provenance, read_whole, rounded, whole_path, write_result
+from benchmarks.common import (
+    log,
+    provenance,
+    read_result,
+    read_whole,
+    rounded,
+    whole_path,
+    write_result,
+)
+from benchmarks.page_generators.short_tuning import compact, whole_of
 from benchmarks.page_generators.tuning_page import summarise
 from benchmarks.peers.exchange import CRITERIA, cell_name, cells, cpu_seconds, write_rows
 from benchmarks.peers.exchange import Rows as ExchangedRows
@@ -128,7 +138,14 @@ def main() -> None:
         table, split = given.one[0], int(given.one[1])
         print(json.dumps(ours(table, split, given.seconds, work)))
         return
-    content = read_whole(given.result, {"seconds": given.seconds, "results": {}})
+    keep: Callable[[Mapping[str, Any]], dict[str, Any]] = compact
+    empty: dict[str, Any] = {"seconds": given.seconds, "results": {}}
+    if given.result == NAME:
+        keep = summarise
+    elif "cells" in read_result(given.result):
+        # what an earlier checkout measured
+        empty = whole_of(read_result(given.result))
+    content = read_whole(given.result, empty)
     if content["seconds"] != given.seconds:
         sys.exit(
             f"{whole_path(given.result)} has searches of {content['seconds']:g} s: give --seconds or another --result."
@@ -151,7 +168,7 @@ def main() -> None:
                 content |= provenance("python -m benchmarks.peers.tuning_comparison") | {
                     "peers": versions(work)
                 }
-                write_result(given.result, content, summarise)
+                write_result(given.result, content, keep)
 
 
 def measured(system: str, table: str, split: int, seconds: float, work: Path) -> dict[str, Any]:

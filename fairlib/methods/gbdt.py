@@ -315,9 +315,7 @@ class GBDTClassifier(Method):
         models = []
         for booster, (trained, _) in zip(search.boosters, folds, strict=True):
             model = copy.copy(fitted)
-            model.booster_ = between_values(
-                booster[: search.steps], people.data[trained], runs
-            )
+            model.booster_ = between_values(booster[: search.steps], people.data[trained], runs)
             if model.categories_:
                 model.booster_.set_attr(categories=json.dumps(model.categories_))
             models.append(model)

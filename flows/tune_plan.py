@@ -685,7 +685,12 @@ def decision_of(plan: TunePlan, name: str, tolerance: float | None) -> DecisionR
     criterion, _, attribute = name.partition(" by ")
     rounded = round(tolerance or 0.0, 4)
     equal = Equal.model_validate(
-        {"criterion": criterion, "tolerance": rounded, "attribute": attribute}
+        {
+            "criterion": criterion,
+            "tolerance": rounded,
+            "attribute": attribute,
+            "smoothing": "auto",
+        }
     )
     if job_rule.costs is not None:
         return DecisionRule(costs=job_rule.costs, equal=equal)

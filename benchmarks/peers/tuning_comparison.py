@@ -259,7 +259,8 @@ def _initialised(table: str, folder: Path) -> dict[str, Any]:
         source.read(Store(str(folder / "store"))).to_csv(rows, index=False)
         with contextlib.redirect_stdout(sys.stderr):
             init(
-                str(rows), source.label, source.sensitive, source.positive, None, table, "gbdt", folder, True,
+                str(rows), source.label, source.sensitive, positive=source.positive, favourable=None,
+                identifier=None, name=table, method="gbdt", folder=folder, force=True,
                 use_sensitive=True, sql=None, connection=None, as_json=False, text=None, terms=None,
                 encoding=None, decimal=None, dates=None, ignore=None, sheet=None, join_spellings=False,
             )  # fmt: skip

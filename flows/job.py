@@ -321,6 +321,11 @@ class Equal(Section):
     """Sensitive column of the groups; default: the only one. It is needed wherever decisions are
     made.
     """
+    smoothing: Annotated[float, Field(ge=0, le=1)] | Literal["auto"] = 0.0
+    """On few rows: share by which calibrated probabilities count in place of labels when the
+    thresholds are chosen, so that these do not follow single people; `auto` is 2000 / (2000 +
+    rows). `tolerance` is then about these shares.
+    """
 
 
 class DecisionRule(Section):

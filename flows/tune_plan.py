@@ -685,7 +685,12 @@ def decision_of(plan: TunePlan, name: str, tolerance: float | None) -> DecisionR
     criterion, _, attribute = name.partition(" by ")
     rounded = round(tolerance or 0.0, 4)
     equal = Equal.model_validate(
-        {"criterion": criterion, "tolerance": rounded, "attribute": attribute}
+        {
+            "criterion": criterion,
+            "tolerance": rounded,
+            "attribute": attribute,
+            "smoothing": "auto",
+        }
     )
     if job_rule.costs is not None:
         return DecisionRule(costs=job_rule.costs, equal=equal)
@@ -722,6 +727,8 @@ def plan_of_rows(plan: TunePlan, rows: int) -> Plan:
             without_sensitive.append(Candidate(DEFAULT, method, arguments))
     # the learners without mitigation, with thresholds by group: the surest answer within limits
     quick.sort(key=lambda item: METHODS[item.method or job_method].plain != item.method)
+    if rows < LARGE_TABLE:
+        quick += _cautious(quick, plan.methods)
     quick += without_sensitive
     if job_method in QUICK_METHODS:
         fixed = [*controls, *as_it_is, *quick, *slow]
@@ -744,6 +751,26 @@ def plan_of_rows(plan: TunePlan, rows: int) -> Plan:
         plan.tune.sampler,
         is_champion,
     )
+
+
+def _cautious(
+    defaults: Sequence[Candidate], methods: Mapping[str, spaces.Space]
+) -> list[Candidate]:
+    """Return the candidates of learners without mitigation with the strong regularisation that is
+    worth trying on a small table, where the space has it.
+    """
+    candidates = []
+    for candidate in defaults:
+        method = candidate.method or ""
+        space = methods[method]
+        changed = method_class(method).cautious
+        is_plain = METHODS[method].plain == method
+        if not is_plain or not changed:
+            continue
+        if all(key in space and space[key].holds(value) for key, value in changed.items()):
+            arguments = {**candidate.arguments, **changed}
+            candidates.append(Candidate(DEFAULT, method, arguments))
+    return candidates
 
 
 def parts_of(rows: int) -> list[int]:

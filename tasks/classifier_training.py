@@ -4,12 +4,13 @@ trained on.
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 import pyarrow as pa
@@ -31,6 +32,19 @@ from evenhand.tasks.execution.step import Report
 # Share of the training rows that a method without validation rows of its own is not trained on,
 # once, to calibrate its probabilities.
 HELD_OUT = 0.15
+
+
+@runtime_checkable
+class FitsFolds(Protocol):
+    """A method that trains a model for each fold with the same number of steps."""
+
+    def may_fit_folds(self, y: Int) -> bool:
+        """Whether `fit_folds` trains as `fit` does, on rows of these labels."""
+
+    def fit_folds(
+        self, X: Float32, y: Int, fold: Int, *, sensitive_features: Any, sample_weight: Any
+    ) -> list[Any]:
+        """Models of the rows of all other folds, one for each fold."""
 
 
 @dataclass(frozen=True)
@@ -105,8 +119,35 @@ class Learner:
             options["feature_groups"] = dict(feature_groups)
         groups = {name: values[chosen] for name, values in self.groups.items()}
         model = self._unfitted(data, chosen)
-        try:
+        with self._training_errors(data):
             model.fit(X, data.y[chosen], sensitive_features=groups, callback=progress, **options)
+        return model
+
+    def fit_folds(self, data: Dataset, fold: Int) -> list[Any] | None:
+        """Train a model on the rows of all other folds for each fold, shape (n,), with the same
+        number of steps; None for a method that chooses this number otherwise.
+
+        Raises as :meth:`fit`.
+        """
+        model = self._unfitted(data, slice(None))
+        if not isinstance(model, FitsFolds) or not model.may_fit_folds(data.y):
+            return None
+        models: list[Any]
+        with self._training_errors(data):
+            models = model.fit_folds(
+                data.X,
+                data.y,
+                fold,
+                sensitive_features=self.groups,
+                sample_weight=self.weights,
+            )
+        return models
+
+    @contextlib.contextmanager
+    def _training_errors(self, data: Dataset) -> Iterator[None]:
+        """Raise errors of a training as errors of the job."""
+        try:
+            yield
         except FloatingPointError as error:
             raise NotCarriedOut(f"training with {self.spec.name} failed: {error}") from None
         except (ValueError, TypeError) as error:
@@ -115,7 +156,6 @@ class Learner:
                 reason = f"failed with the bins of trees in files ({error}): run again."
                 raise NotCarriedOut(f"training with {self.spec.name} {reason}") from None
             raise InputError(f"method {self.spec.name}: {error}") from None
-        return model
 
     def _unfitted(self, data: Dataset, chosen: Any) -> Any:
         """The method with the attributes that are set before ``fit``."""

@@ -168,6 +168,7 @@ def _by_group(
         tolerance=equal["tolerance"],
         **costs,
         favourable=parameters.get("favourable", 1),
+        smoothing=equal.get("smoothing", 0.0),
     )
     criterion = equal["criterion"].replace("_", " ")
     bins = None

@@ -18,6 +18,7 @@ from benchmarks.page_generators import (
     operations_page,
     proxies_page,
     sensei_page,
+    short_tuning,
     split_page,
     tuning_page,
     untuned_page,
@@ -29,6 +30,7 @@ from benchmarks.studies import (
     judged_methods,
     membership_study,
     method_fronts,
+    smoothed_thresholds,
     tune_first_answer,
     tune_under_load,
     tuned_jobs,
@@ -87,7 +89,8 @@ def main() -> None:
     untuned += untuned_page.sections(read_result("untuned"), _provenance)
     untuned += membership_study.sections(read_result("membership"), _provenance)
     untuned += tuning_page.sections(read_result("tuning"), _provenance)
-    untuned += tuning_page.short_sections(read_result("tuning_30s"), _provenance)
+    untuned += short_tuning.short_sections(read_result("tuning_30s"), _provenance)
+    untuned += smoothed_thresholds.sections(read_result("smoothed_thresholds"), _provenance)
     untuned += tuned_jobs.sections(read_result("tuned_jobs"), _provenance)
     untuned += tuned_limits.sections(read_result("tuned_limits"), _provenance)
     untuned += tune_first_answer.sections(read_result("tune_first_answer"), _provenance)

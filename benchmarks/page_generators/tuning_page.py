@@ -315,49 +315,6 @@ def sections(content: Content, provenance: Callable[[Any], str]) -> list[str]:
     return parts
 
 
-SHORT_HEAD = """\
-## Thirty seconds beside other tools
-
-As above with 30 CPU seconds a search, at the present state of the code. Ahead and behind: cells (a criterion and a limit) in which
-both hand over a candidate and the balanced accuracy on test rows, a mean over splits, differs by more than .01. Of one split that
-is noise to a large part: on 200 test rows its standard error is about .03.
-"""
-# Tables, splits and limits of the whole protocol.
-PROTOCOL = (13, 5, 4)
-
-
-def short_sections(content: Content, provenance: Callable[[Any], str]) -> list[str]:
-    """The counts of cells by table and tool, from a summary; nothing without results."""
-    if not content:
-        return []
-    tables: Tables = content["tables"]
-    rows = []
-    splits = 0
-    for table, found in tables.items():
-        splits += found["splits"]
-        for peer in found["compared"]:
-            cells = compared_with({table: found}, peer)
-            differences = [cell.difference for cell in cells if cell.difference is not None]
-            if peer in CELLS or not differences:
-                continue
-            ahead = sum(difference > TOLERATED for difference in differences)
-            behind = sum(difference < -TOLERATED for difference in differences)
-            row = [table, str(found["splits"]), NAMES[peer], str(len(differences)), str(ahead)]
-            row += [str(behind), f"{fmean(differences):+.3f}"]
-            rows.append(f"| {' | '.join(row)} |")
-    whole = PROTOCOL[0] * PROTOCOL[1]
-    done = f"Run so far: {splits} of {whole} pairs of table and split, at three of {PROTOCOL[2]} limits.\n"
-    return [
-        SHORT_HEAD,
-        done,
-        provenance(content),
-        "| table | splits | tool | cells | ahead | behind | mean difference |",
-        "|---|---|---|---|---|---|---|",
-        *rows,
-        "",
-    ]
-
-
 def compared_with(tables: Tables, name: str) -> list[Compared]:
     """Our search beside another in the cells of a summary."""
     cells = []

@@ -5,7 +5,8 @@ CPU time.
     ...]
 
 writes ``results/tuning.json``: one entry a table, split and system. What is in the file is not run
-again. The environments of the peers are made below FOLDER with the pins of
+again. With another ``--result`` the file keeps what was handed over in each cell, so that a fresh
+checkout goes on from it. The environments of the peers are made below FOLDER with the pins of
 ``peers/requirements-NAME.txt``, and the rows are kept there while the benchmark runs. Every system
 runs in one process with one thread, one after another.
 
@@ -40,7 +41,7 @@ import shutil
 import subprocess
 import sys
 import venv
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import SimpleNamespace
@@ -48,7 +49,16 @@ from typing import Any, Literal
 
 import yaml
 
-from benchmarks.common import log, provenance, read_whole, rounded, whole_path, write_result
+from benchmarks.common import (
+    log,
+    provenance,
+    read_result,
+    read_whole,
+    rounded,
+    whole_path,
+    write_result,
+)
+from benchmarks.page_generators.short_tuning import compact, whole_of
 from benchmarks.page_generators.tuning_page import summarise
 from benchmarks.peers.exchange import CRITERIA, cell_name, cells, cpu_seconds, write_rows
 from benchmarks.peers.exchange import Rows as ExchangedRows
@@ -57,6 +67,7 @@ from evenhand.fairlib.execution import derive_seed
 from evenhand.fairlib.methods.row_groups import fold_of_rows
 from evenhand.fairlib.preprocessing.counterfactuals import encoded_copies
 from evenhand.fairlib.preprocessing.encoder import TableEncoder
+from evenhand.fairlib.tuning.budget import Budget
 from evenhand.fairlib.tuning.study import Aim, Limit, Trial, best, nearest
 from evenhand.flows.commands.init_command import init
 from evenhand.flows.engine import DirectEngine, Steps
@@ -77,8 +88,11 @@ PEERS = ("fairgbm", "error_parity", "fairlearn", "aequitas", "aif360")
 OURS = "evenhand"
 SPLITS = 5
 SECONDS = 300.0
-# A process that takes so many times its CPU time, and five minutes, is stopped.
-PATIENCE = 4
+# A process that takes so many times its CPU time, and five minutes, is stopped: on a busy machine
+# it gets a part of a core.
+PATIENCE = 20
+# The shortest search of `tune`.
+LEAST_CPU_MINUTES = 0.25
 BALANCED_ACCURACY = "balanced_accuracy"
 ONE_THREAD = {f"{name}_NUM_THREADS": "1" for name in ("OMP", "OPENBLAS", "MKL", "NUMEXPR", "NUMBA")}
 
@@ -124,7 +138,14 @@ def main() -> None:
         table, split = given.one[0], int(given.one[1])
         print(json.dumps(ours(table, split, given.seconds, work)))
         return
-    content = read_whole(given.result, {"seconds": given.seconds, "results": {}})
+    keep: Callable[[Mapping[str, Any]], dict[str, Any]] = compact
+    empty: dict[str, Any] = {"seconds": given.seconds, "results": {}}
+    if given.result == NAME:
+        keep = summarise
+    elif "cells" in read_result(given.result):
+        # what an earlier checkout measured
+        empty = whole_of(read_result(given.result))
+    content = read_whole(given.result, empty)
     if content["seconds"] != given.seconds:
         sys.exit(
             f"{whole_path(given.result)} has searches of {content['seconds']:g} s: give --seconds or another --result."
@@ -147,7 +168,7 @@ def main() -> None:
                 content |= provenance("python -m benchmarks.peers.tuning_comparison") | {
                     "peers": versions(work)
                 }
-                write_result(given.result, content, summarise)
+                write_result(given.result, content, keep)
 
 
 def measured(system: str, table: str, split: int, seconds: float, work: Path) -> dict[str, Any]:
@@ -238,8 +259,10 @@ def _initialised(table: str, folder: Path) -> dict[str, Any]:
         source.read(Store(str(folder / "store"))).to_csv(rows, index=False)
         with contextlib.redirect_stdout(sys.stderr):
             init(
-                str(rows), source.label, source.sensitive, source.positive, None, table, "gbdt", folder, True,
-                use_sensitive=True, sql=None, connection=None, text=None, terms=None, as_json=False,
+                str(rows), source.label, source.sensitive, positive=source.positive, favourable=None,
+                identifier=None, name=table, method="gbdt", folder=folder, force=True,
+                use_sensitive=True, sql=None, connection=None, as_json=False, text=None, terms=None,
+                encoding=None, decimal=None, dates=None, ignore=None, sheet=None, join_spellings=False,
             )  # fmt: skip
     return {
         key: value
@@ -287,6 +310,15 @@ class Spent(Exception):
     """The CPU time of a search is spent."""
 
 
+class SearchBudget(Budget):
+    """Time of the search alone: nothing is kept for the last training, as of the peers."""
+
+    @property
+    def search_left(self) -> float:
+        """Seconds until the search has to end."""
+        return self.left
+
+
 def ours(table: str, split: int, seconds: float, work: Path) -> dict[str, Any]:
     """Search with `tune`, and measure the trials chosen for each cell, by both bounds, on the test
     rows.
@@ -303,7 +335,8 @@ def ours(table: str, split: int, seconds: float, work: Path) -> dict[str, Any]:
         ],
         "minimize": [f"{name}.{attribute}" for name in criteria if name != "consistency"],
         "workers": 1,
-        "trials": 10**6,
+        # what is searched in a short time is not what is searched in hours
+        "cpu_minutes": max(seconds / 60.0, LEAST_CPU_MINUTES),
         "confidence": 0.975,
     }
     path = job_file(table, split, work)
@@ -313,9 +346,11 @@ def ours(table: str, split: int, seconds: float, work: Path) -> dict[str, Any]:
     steps = Steps(store, DirectEngine(store))
     prepare(plan.resolved, steps)  # the peers get prepared rows, too
     begun = cpu_seconds()
+    # in CPU seconds, also what models are expected to take
+    budget = SearchBudget(seconds, clock=lambda: cpu_seconds() - begun)
 
     def spend(*given: Any) -> None:
-        if cpu_seconds() - begun >= seconds:
+        if budget.left <= 0:
             raise Spent
 
     rows = Rows.read(plan, steps)
@@ -323,7 +358,7 @@ def ours(table: str, split: int, seconds: float, work: Path) -> dict[str, Any]:
     with study.held():
         study.create(rows.plan, rows.identity)
         with contextlib.suppress(Spent):
-            search(plan, rows, study, store, spend)
+            search(plan, rows, study, store, spend, budget=budget)
         spent = cpu_seconds() - begun
         trials = study.trials()
     test = read_dataset(store.fetch(steps.output("preprocess", "test")))

@@ -59,9 +59,10 @@ def job(folder: Path) -> None:
     source.read(Store(str(folder / "tables"))).to_csv(folder / "adult.csv", index=False)
     with contextlib.redirect_stdout(sys.stderr):
         init(
-            str(folder / "adult.csv"), source.label, source.sensitive, source.positive, None, "adult", "gbdt",
-            folder, True, use_sensitive=True, sql=None, connection=None, text=None,
-            terms=None, as_json=False,
+            str(folder / "adult.csv"), source.label, source.sensitive, positive=source.positive,
+            favourable=None, identifier=None, name="adult", method="gbdt", folder=folder, force=True,
+            use_sensitive=True, sql=None, connection=None, as_json=False, text=None, terms=None,
+            encoding=None, decimal=None, dates=None, ignore=None, sheet=None, join_spellings=False,
         )  # fmt: skip
 
 

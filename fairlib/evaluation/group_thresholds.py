@@ -36,6 +36,9 @@ ABOVE_EVERY_SCORE = 2.0
 LEAST_WEIGHT = 1e-9
 """Smaller weights are rounding of the solver."""
 
+SMOOTHED_ROWS = 2000.0
+"""Rows from which on labels count more than probabilities where the smoothing is ``"auto"``."""
+
 
 @dataclass(frozen=True)
 class GroupThresholds:
@@ -160,7 +163,7 @@ class RocHull(NamedTuple):
     tpr: Float
 
 
-def roc_hull(probability: Float, label: Int) -> RocHull:
+def roc_hull(probability: Float, label: Int | Float) -> RocHull:
     """Upper convex hull of the ROC curve of probabilities in [0, 1], shape (n,), of labels 0 and 1.
 
     Thresholds are halfway between two neighbouring probabilities; the first is
@@ -170,8 +173,8 @@ def roc_hull(probability: Float, label: Int) -> RocHull:
     ----------
     probability : ndarray of float64, shape (n,)
         Probabilities of label 1, in [0, 1].
-    label : ndarray of int64, shape (n,)
-        Labels, 0 or 1.
+    label : ndarray of int64 or float64, shape (n,)
+        Labels, 0 or 1; or numbers between them, which count in part for either.
 
     Returns
     -------
@@ -179,8 +182,8 @@ def roc_hull(probability: Float, label: Int) -> RocHull:
         The vertices, thresholds falling.
     """
     values, place = np.unique(probability, return_inverse=True)
-    positives = np.bincount(place, weights=label == 1)[::-1]
-    negatives = np.bincount(place, weights=label == 0)[::-1]
+    positives = np.bincount(place, weights=label)[::-1]
+    negatives = np.bincount(place, weights=1 - label)[::-1]
     tp = np.concatenate([[0.0], np.cumsum(positives)])
     fp = np.concatenate([[0.0], np.cumsum(negatives)])
     falling = values[::-1]
@@ -191,8 +194,8 @@ def roc_hull(probability: Float, label: Int) -> RocHull:
     thresholds = np.concatenate([[ABOVE_EVERY_SCORE], middle, [0.0]])
     vertices = np.arange(len(tp))
     while True:
-        # a point on or below the line between its neighbours is no vertex; counts are whole, so
-        # this is exact
+        # a point on or below the line between its neighbours is no vertex; this is exact where
+        # counts are whole
         x = fp[vertices]
         y = tp[vertices]
         above = (x[1:-1] - x[:-2]) * (y[2:] - y[:-2]) < (x[2:] - x[:-2]) * (y[1:-1] - y[:-2])
@@ -217,6 +220,7 @@ def fit_group_thresholds(
     false_positive: float = 1.0,
     false_negative: float = 1.0,
     favourable: int = 1,
+    smoothing: float | Literal["auto"] = 0.0,
 ) -> GroupThresholds:
     r"""Choose the randomised thresholds of least expected cost whose rates differ little between
     groups.
@@ -231,6 +235,12 @@ def fit_group_thresholds(
     be tried: moved onto it, with FPR held fixed (for demographic parity the selection rate), they
     cost no more and no difference of a limited rate grows. With a tolerance of 1 or more, every
     group gets its own thresholds of least cost.
+
+    The thresholds of few rows follow the labels of single people. With a smoothing :math:`s`, a row
+    of label :math:`y` and probability :math:`p` counts as :math:`(1 - s) y + s p` rows of label 1,
+    and as so many less than one of label 0: the ROC curves are shrunk to those that the calibrated
+    probabilities have. Differences on these rows may then be larger than the tolerance, and are no
+    larger on new ones.
 
     Parameters
     ----------
@@ -255,6 +265,8 @@ def fit_group_thresholds(
         Label, 1 or 0, that is the good outcome for a person: equal opportunity limits the
         differences of the share of its people who are predicted so, for label 0 :math:`1 -
         \mathrm{FPR}`.
+    smoothing : float or "auto", default 0.0
+        :math:`s`, from 0 to 1. ``"auto"`` is :math:`2000 / (2000 + n)`.
 
     Returns
     -------
@@ -292,14 +304,19 @@ def fit_group_thresholds(
             f"{attribute!r}: {short} of {len(names)} groups lack rows of one label, so their error "
             "rates are unknown; merge them with other groups or use more rows."
         )
-    hulls = [roc_hull(rows.score[code == k], rows.y_true[code == k]) for k in range(len(names))]
+    weight = rows.y_true.astype(np.float64)
+    share = _smoothing_of(smoothing, rows.n)
+    if share:
+        weight = (1.0 - share) * weight + share * rows.score
+    hulls = [roc_hull(rows.score[code == k], weight[code == k]) for k in range(len(names))]
     rates: list[dict[str, Float]] = []
     prices: list[Float] = []  # of every vertex, as cost per person of all groups
-    for hull, (negative, positive) in zip(hulls, counts, strict=True):
-        selection = (negative * hull.fpr + positive * hull.tpr) / (negative + positive)
-        rates.append({"fpr": hull.fpr, "tpr": hull.tpr, "selection": selection})
-        errors = false_positive * negative * hull.fpr + false_negative * positive * (1.0 - hull.tpr)
-        prices.append(errors / rows.n)
+    costs = (false_positive, false_negative)
+    for k, hull in enumerate(hulls):
+        positive = float(weight[code == k].sum())
+        negative = float(counts[k].sum()) - positive
+        rates.append(_rates_of(hull.fpr, hull.tpr, negative, positive))
+        prices.append(_prices_of(hull.fpr, hull.tpr, negative, positive, costs) / rows.n)
     limited = LIMITED[criterion]
     if criterion == "equal_opportunity" and favourable == 0:
         limited = ("fpr",)
@@ -307,6 +324,14 @@ def fit_group_thresholds(
     for rates_of_group in rates:
         limited_rates.append([rates_of_group[name] for name in limited])
     mixtures = _solve(prices, limited_rates, tolerance)
+    if share:
+        # what is stated of these rows follows from their labels
+        for k, hull in enumerate(hulls):
+            here = code == k
+            negative, positive = (float(count) for count in counts[k])
+            fpr, tpr = _rates_at(hull.thresholds, rows.score[here], rows.y_true[here])
+            rates[k] = _rates_of(fpr, tpr, negative, positive)
+            prices[k] = _prices_of(fpr, tpr, negative, positive, costs) / rows.n
     thresholds = {}
     mixed_rates = {}
     for k, name in enumerate(names):
@@ -323,6 +348,39 @@ def fit_group_thresholds(
         cost=float(sum(weights @ price for weights, price in zip(mixtures, prices, strict=True))),
         cost_without_limit=float(sum(price.min() for price in prices)),
     )
+
+
+def _smoothing_of(smoothing: float | str, rows: int) -> float:
+    """Share of the probabilities in what a row counts for."""
+    if smoothing == "auto":
+        return SMOOTHED_ROWS / (SMOOTHED_ROWS + rows)
+    if isinstance(smoothing, str) or not 0 <= smoothing <= 1:
+        raise ValueError(f"smoothing: got {smoothing!r}, expected 'auto' or a number from 0 to 1.")
+    return float(smoothing)
+
+
+def _rates_of(fpr: Float, tpr: Float, negative: float, positive: float) -> dict[str, Float]:
+    """The rates that may be limited, of thresholds for so many rows of each label."""
+    selection = (negative * fpr + positive * tpr) / (negative + positive)
+    return {"fpr": fpr, "tpr": tpr, "selection": selection}
+
+
+def _prices_of(
+    fpr: Float, tpr: Float, negative: float, positive: float, costs: tuple[float, float]
+) -> Float:
+    """Cost of the errors with each threshold, for false positives and false negatives."""
+    false_positive, false_negative = costs
+    return false_positive * negative * fpr + false_negative * positive * (1.0 - tpr)
+
+
+def _rates_at(thresholds: Float, probability: Float, label: Int) -> tuple[Float, Float]:
+    """False and true positive rates of thresholds on rows."""
+    rates = []
+    for value in (0, 1):
+        ordered = np.sort(probability[label == value])
+        below = np.searchsorted(ordered, thresholds, side="left")
+        rates.append(1.0 - below / len(ordered))
+    return rates[0], rates[1]
 
 
 def _check_settings(

@@ -288,6 +288,21 @@ class BudroClassifier(AdaptedInputs, GBDTClassifier):
         if budget is not None:
             self.perturbation_budget_ = float(budget)
 
+    def may_fit_folds(self, y: ArrayLike) -> bool:
+        """Return whether `fit_folds` trains as `fit` does: it has no adversary.
+
+        Parameters
+        ----------
+        y : array-like, shape (n,)
+            Labels of the training rows.
+
+        Returns
+        -------
+        bool
+            False.
+        """
+        return False
+
     def plain(self, n_rows: int) -> Method:
         """Plain boosting with the same trees and steps: the baseline of the adversary's effect.
 

@@ -21,6 +21,11 @@ SMALLEST = 1e-6
 LEAST_LIKELY = float(np.finfo(np.float64).eps)
 # Isotonic regression of fewer rows follows single people.
 LEAST_ISOTONIC = 1000
+# Newton's method for two coefficients needs about ten steps. It ends where a step would lower the
+# loss by no more than this a row (nats), or where even a small part of a step lowers nothing.
+NEWTON_STEPS = 100
+NEWTON_TOLERANCE = 1e-15
+LEAST_NEWTON_STEP = 1e-6
 
 
 @dataclass(frozen=True)
@@ -195,21 +200,42 @@ def _fit(kind: Kind, p: Float, y: Int, shift: float) -> Calibration:
 
 
 def _fit_sigmoid(z: Float, y: Int) -> tuple[float, float]:
-    """Coefficients (a, b) of Platt's sigmoid of log-odds."""
-    from sklearn.calibration import CalibratedClassifierCV
-    from sklearn.frozen import FrozenEstimator
-    from sklearn.linear_model import LogisticRegression
+    """Coefficients (a, b) of Platt's sigmoid of log-odds, by Newton's method.
 
-    # the scores themselves, as a classifier that needs no fit
-    scores = LogisticRegression()
-    scores.classes_ = np.array([0, 1])
-    scores.coef_ = np.ones((1, 1))
-    scores.intercept_ = np.zeros(1)
-    classifier = CalibratedClassifierCV(FrozenEstimator(scores), method="sigmoid")
-    classifier.fit(z[:, None], y)
-    sigmoid = classifier.calibrated_classifiers_[0].calibrators[0]
-    # scikit-learn writes the sigmoid of -(a z + b)
-    return -float(sigmoid.a_), -float(sigmoid.b_)
+    His targets are a little inside 0 and 1 (Platt 2000, section 2.2), so the minimum is finite. The
+    loss is convex; a step that does not make it smaller is halved.
+    """
+    positive = float(y.sum())
+    negative = float(len(y)) - positive
+    target = np.where(y > 0, (positive + 1.0) / (positive + 2.0), 1.0 / (negative + 2.0))
+    features = np.stack([z, np.ones_like(z)])
+    coefficients = np.array([0.0, np.log((positive + 1.0) / (negative + 1.0))])
+    loss = _target_loss(coefficients @ features, target)
+    for _ in range(NEWTON_STEPS):
+        p = expit(coefficients @ features)
+        gradient = features @ (p - target)
+        curvature = (features * (p * (1.0 - p))) @ features.T
+        # equal log-odds of all rows have no slope
+        step = np.linalg.lstsq(curvature, gradient, rcond=None)[0]
+        if float(gradient @ step) <= NEWTON_TOLERANCE * len(z):
+            break
+        size = 1.0
+        while size > LEAST_NEWTON_STEP:
+            moved = coefficients - size * step
+            moved_loss = _target_loss(moved @ features, target)
+            if moved_loss < loss:
+                break
+            size /= 2.0
+        if moved_loss >= loss:
+            break
+        coefficients = moved
+        loss = moved_loss
+    return float(coefficients[0]), float(coefficients[1])
+
+
+def _target_loss(log_odds: Float, target: Float) -> float:
+    """Sum of the cross entropies (nats) of targets in [0, 1]."""
+    return float((np.logaddexp(0.0, log_odds) - target * log_odds).sum())
 
 
 def _fit_beta(z: Float, y: Int) -> tuple[float, float, float]:

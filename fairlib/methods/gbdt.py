@@ -4,6 +4,7 @@ methods.
 
 from __future__ import annotations
 
+import copy
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -154,6 +155,7 @@ class GBDTClassifier(Method):
         "reg_lambda": Real(0.1, 1000.0, log=True),
         "min_child_weight": Real(0.5, 100.0, log=True),
     }
+    cautious: ClassVar[Mapping[str, Any]] = {"max_depth": 2, "reg_lambda": 50.0}
     # held-out rows of each class, without which a large table is cross-validated
     _least_held_out: ClassVar[int] = 50
 
@@ -209,15 +211,11 @@ class GBDTClassifier(Method):
             For a parameter out of its range; categorical columns, where the method takes none; no
             sensitive features, where the method needs them.
         """
-        data, codes, weights = self._begin_fit(X, y, sample_weight)
-        sensitive_features = with_columns_of(X, sensitive_features)
-        rows, weights = self._prepare(data, codes, sensitive_features, weights)
-        importance = self._class_weights(codes, weights)
-        parameters = self._booster_parameters(codes, weights, importance)
-        if len(importance) > 2 and self.balance_classes:
-            weights = importance[codes] * (1.0 if weights is None else weights)
-        people, runs = self._tree_rows(rows, codes, weights)
-        choice = self._choose_steps(people, parameters, importance, callback)
+        people, runs, parameters, importance = self._begin_boosting(
+            X, y, sensitive_features, sample_weight
+        )
+        folds = [] if self.n_iter_no_change is None else self._folds(people.codes)
+        choice = self._choose_steps(people, parameters, importance, folds, callback)
         self.validation_ = choice.validation
         self.best_step_ = choice.steps
         booster = choice.booster
@@ -231,6 +229,113 @@ class GBDTClassifier(Method):
             self.booster_.set_attr(categories=json.dumps(self.categories_))
         self.prior_shift_ = prior_shift(importance)
         return self
+
+    def may_fit_folds(self, y: ArrayLike) -> bool:
+        """Return whether `fit_folds` trains as `fit` does, which cross-validates then.
+
+        Parameters
+        ----------
+        y : array-like, shape (n,)
+            Labels of the training rows.
+
+        Returns
+        -------
+        bool
+            True for small tables, unless a share of the rows or no search is asked for.
+        """
+        if self.n_iter_no_change is None or self.validation_fraction is not None:
+            return False
+        counts = np.unique(np.asarray(y), return_counts=True)[1]
+        return bool(counts.min() > 1) and not self._holds_out(counts)
+
+    def fit_folds(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        fold: ArrayLike,
+        *,
+        sensitive_features: Any = None,
+        sample_weight: ArrayLike | None = None,
+    ) -> list[Self]:
+        """Train one model for each fold, on the rows of all other folds.
+
+        All of them have the same number of steps and the same growth of trees: those with which the
+        folds together have the lowest loss. So each training row is boosted once for each other
+        fold, and not once more in a cross-validation within them. This is what `fit` does to choose
+        the number of steps where it cross-validates.
+
+        Parameters
+        ----------
+        X : array-like, shape (n, d)
+            Training rows.
+        y : array-like, shape (n,)
+            Labels.
+        fold : array-like of int, shape (n,)
+            Number of each row's fold, from 0 on.
+        sensitive_features : mapping, DataFrame, Series or array of n rows
+            As in `fit`.
+        sample_weight : array-like, shape (n,), or None
+            As in `fit`.
+
+        Returns
+        -------
+        list of Self
+            Fitted estimators, one for each fold in their order; this one stays as it is.
+
+        Raises
+        ------
+        ValueError
+            As `fit`; and without a search for the number of steps.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> rng = np.random.default_rng(0)
+        >>> X = rng.normal(size=(200, 2))
+        >>> y = (X[:, 0] + rng.normal(size=200) > 0).astype(int)
+        >>> fold = np.arange(200) % 4
+        >>> models = GBDTClassifier(random_state=0).fit_folds(X, y, fold)
+        >>> len(models), len({model.best_step_ for model in models})
+        (4, 1)
+        """
+        if self.n_iter_no_change is None:
+            self._refuse("n_iter_no_change", "a whole number, as folds share the number of steps")
+        numbers = np.asarray(fold, dtype=np.int64)
+        fitted = copy.copy(self)
+        people, runs, parameters, importance = fitted._begin_boosting(
+            X, y, sensitive_features, sample_weight
+        )
+        folds: list[Fold] = []
+        for number in range(int(numbers.max()) + 1):
+            folds.append((np.flatnonzero(numbers != number), np.flatnonzero(numbers == number)))
+        search = fitted._search_steps(people, parameters, importance, folds, None).best
+        fitted.prior_shift_ = prior_shift(importance)
+        fitted.validation_ = None
+        fitted.best_step_ = search.steps
+        models = []
+        for booster, (trained, _) in zip(search.boosters, folds, strict=True):
+            model = copy.copy(fitted)
+            model.booster_ = between_values(booster[: search.steps], people.data[trained], runs)
+            if model.categories_:
+                model.booster_.set_attr(categories=json.dumps(model.categories_))
+            models.append(model)
+        return models
+
+    def _begin_boosting(
+        self, X: ArrayLike, y: ArrayLike, sensitive_features: Any, sample_weight: ArrayLike | None
+    ) -> tuple[TreeRows, OneHotRuns | None, dict[str, Any], Float]:
+        """Check the input, and return the rows of the trees, their joined columns, XGBoost's
+        parameters, and the weights of the classes.
+        """
+        data, codes, weights = self._begin_fit(X, y, sample_weight)
+        sensitive_features = with_columns_of(X, sensitive_features)
+        rows, weights = self._prepare(data, codes, sensitive_features, weights)
+        importance = self._class_weights(codes, weights)
+        parameters = self._booster_parameters(codes, weights, importance)
+        if len(importance) > 2 and self.balance_classes:
+            weights = importance[codes] * (1.0 if weights is None else weights)
+        people, runs = self._tree_rows(rows, codes, weights)
+        return people, runs, parameters, importance
 
     def _boost(
         self, people: TreeRows, parameters: dict[str, Any], steps: int, callback: Callback | None
@@ -454,13 +559,29 @@ class GBDTClassifier(Method):
         people: TreeRows,
         parameters: dict[str, Any],
         importance: Float,
+        folds: Sequence[Fold],
         callback: Callback | None,
     ) -> _Choice:
         """Choose the growth of a tree and the number of steps on held-out rows, if any."""
-        growths = self._growths(people.data)
-        folds = [] if self.n_iter_no_change is None else self._folds(people.codes)
         if not folds:
-            return _Choice(growths[-1], self.n_steps, None, None)
+            return _Choice(self._growths(people.data)[-1], self.n_steps, None, None)
+        growth, best = self._search_steps(people, parameters, importance, folds, callback)
+        judged = np.concatenate([held_out for _, held_out in folds])
+        order = np.argsort(judged)
+        booster = best.boosters[0][: best.steps] if len(folds) == 1 else None
+        validation = validation_of(judged[order], best.margins[order])
+        return _Choice(growth, best.steps, validation, booster)
+
+    def _search_steps(
+        self,
+        people: TreeRows,
+        parameters: dict[str, Any],
+        importance: Float,
+        folds: Sequence[Fold],
+        callback: Callback | None,
+    ) -> _Searched:
+        """Boost the folds with each growth of a tree, and return the best growth and its search."""
+        growths = self._growths(people.data)
         threads = parameters["nthread"]
         matrices = []
         for train_rows, held_out in folds:
@@ -484,11 +605,7 @@ class GBDTClassifier(Method):
                 search.advance()
                 enough = callback is not None and bool(callback(done + search.step, total, {}))
         number = min(range(len(searches)), key=lambda k: searches[k].loss)
-        best = searches[number]
-        order = np.argsort(judged)
-        booster = best.boosters[0][: best.steps] if len(folds) == 1 else None
-        validation = validation_of(judged[order], best.margins[order])
-        return _Choice(growths[number], best.steps, validation, booster)
+        return _Searched(growths[number], searches[number])
 
     def _is_finished(self, search: _Search) -> bool:
         """Whether all steps are taken, or too many without a better one."""
@@ -499,8 +616,7 @@ class GBDTClassifier(Method):
         """Training and held-out rows; none if a class has a single row and no share is given."""
         counts = np.bincount(codes)
         share = self.validation_fraction
-        enough_held_out = counts.min() * HELD_OUT >= self._least_held_out
-        if share is None and len(codes) >= LARGE_TABLE and enough_held_out:
+        if share is None and self._holds_out(counts):
             share = HELD_OUT
         if share is None:
             return self._cross_validation(codes, len(counts))
@@ -511,6 +627,11 @@ class GBDTClassifier(Method):
                 f"validation_fraction {share!r} of {len(codes)} rows cannot hold every class "
                 "on both sides."
             ) from None
+
+    def _holds_out(self, counts: Int) -> bool:
+        """Whether a share of the rows is held out, of a table with so many rows of each class."""
+        enough_held_out = counts.min() * HELD_OUT >= self._least_held_out
+        return bool(counts.sum() >= LARGE_TABLE and enough_held_out)
 
     def _cross_validation(self, codes: Int, classes: int) -> list[Fold]:
         """Folds with all classes, of whole people; none if a class has a single person."""
@@ -619,6 +740,13 @@ class _Search:
             self.loss = loss
             self.steps = self.step
             self.margins = joined
+
+
+class _Searched(NamedTuple):
+    """The growth of a tree with the lowest loss, and the boosting of the folds with it."""
+
+    growth: dict[str, Any]
+    best: _Search
 
 
 def validation_of(rows: Int, margins: NDArray[Any]) -> Validation:

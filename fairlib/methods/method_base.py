@@ -163,6 +163,8 @@ class Method(  # type: ignore[misc]
     takes_missing: ClassVar[bool] = False
     # what `evenhand tune` tries, by parameter
     space: ClassVar[Space] = {}
+    # parameters of a strongly regularised model, which a search tries first on a small table
+    cautious: ClassVar[Mapping[str, Any]] = {}
     people: Int | None = None
     judge: Judge | None = None
     starts_from: Method | None = None

@@ -17,7 +17,7 @@ from evenhand.fairlib.distances.metric_base import Metric
 from evenhand.fairlib.distances.metric_kinds import fitted_metric, load_metric
 from evenhand.fairlib.execution import generator
 from evenhand.fairlib.mapped import mapped_file
-from evenhand.fairlib.methods.adapted_inputs import AdaptedInputs
+from evenhand.fairlib.methods.adapted_inputs import AdaptedInputs, adapts
 from evenhand.fairlib.methods.gbdt import GBDTClassifier
 from evenhand.fairlib.methods.method_base import Callback
 from evenhand.fairlib.methods.one_hot import OneHotRuns
@@ -253,6 +253,21 @@ class ProjectedGBDTClassifier(AdaptedInputs, GBDTClassifier):
                 "can be read from X. Leave it at 1."
             )
         return self._project(X), weights
+
+    def may_fit_folds(self, y: ArrayLike) -> bool:
+        """Return whether `fit_folds` trains as `fit` does.
+
+        Parameters
+        ----------
+        y : array-like, shape (n,)
+            Labels of the training rows.
+
+        Returns
+        -------
+        bool
+            False with adapted columns: the search for the number of steps has no errors in them.
+        """
+        return super().may_fit_folds(y) and not adapts(self.metric)
 
     def _strength(self) -> float:
         return self.strength

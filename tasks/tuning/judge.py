@@ -23,7 +23,7 @@ from evenhand.fairlib.methods.registry import method_class
 from evenhand.fairlib.methods.row_groups import fold_of_rows, joint_cells
 from evenhand.fairlib.preprocessing.counterfactuals import encoded_copies
 from evenhand.fairlib.tuning.unseen_rows import HalfChoice, unseen_quantiles
-from evenhand.tasks.classifier_training import HeldOut, control_learner
+from evenhand.tasks.classifier_training import HeldOut, Learner, control_learner
 from evenhand.tasks.decision_rules import (
     calibrated_on,
     calibration_for_share,
@@ -83,13 +83,19 @@ def judge(context: StepContext) -> StepResult:
     rows = []
     # many small fits take several times as long on more threads than there are cores
     with threadpool_limits(1, user_api="blas"):
+        models = None
+        if not is_part:
+            models = _trained_folds(context, data, fold)
         for number in range(folds):
             trained = np.flatnonzero(fold != number)
             held = np.flatnonzero(fold == number)
             if is_part:
                 trained = _part_of(data, trained, divisor, rung)
                 held = _part_of(data, held, divisor // FEWER_STEPS, rung)
-            predicted.append(predictions(context, data.take(trained), data.take(held)))
+            if models is None:
+                predicted.append(predictions(context, data.take(trained), data.take(held)))
+            else:
+                predicted.append(predictions_of(context, models[number], data.take(held)))
             rows.append(held)
             context.progress(number + 1, parameters["folds"], {})
         data = data.take(np.concatenate(rows))
@@ -263,6 +269,13 @@ def predictions(
     hidden = _hidden_columns(parameters, data)
     changed = {} if as_run else _shorter(parameters)
     model = _trained(context, data.with_zeros_in(hidden), changed)
+    return predictions_of(context, model, held)
+
+
+def predictions_of(context: StepContext, model: Any, held: Dataset) -> Predictions:
+    """Predict the rows `held` and their copies by a trained model."""
+    parameters = context.parameters
+    hidden = _hidden_columns(parameters, held)
     held = held.with_zeros_in(hidden)
     measure = parameters["measure"]
     encoder: Any = None
@@ -326,14 +339,31 @@ def _exchanges(
 
 def _trained(context: StepContext, data: Dataset, changed: Mapping[str, Any]) -> Any:
     """A model of the rows, with some of the method's arguments `changed`."""
-    parameters = context.parameters
-    if parameters["kind"] == MAJORITY:
+    if context.parameters["kind"] == MAJORITY:
         return Majority(tuple(np.bincount(data.y, minlength=2) / len(data.y)))
+    return _learner(context, data, changed).fit(data)
+
+
+def _trained_folds(context: StepContext, data: Dataset, fold: Int) -> list[Any] | None:
+    """Models of the rows of all other folds, one for each fold; None where each model is to be
+    trained for itself.
+
+    They share the number of steps, which is chosen on the rows of all folds. It is one number, so
+    what these rows show of the models is hardly too good; a choice within each fold would take six
+    times as long.
+    """
+    if context.parameters["kind"] == MAJORITY:
+        return None
+    data = data.with_zeros_in(_hidden_columns(context.parameters, data))
+    return _learner(context, data, {}).fit_folds(data, fold)
+
+
+def _learner(context: StepContext, data: Dataset, changed: Mapping[str, Any]) -> Learner:
+    """The learner of a candidate or a control, with some of the method's arguments `changed`."""
+    parameters = context.parameters
     if parameters["kind"] in CONTROLS:
-        learner = control_learner(parameters, len(data.y))
-    else:
-        learner = learner_of(context, data, changed)
-    return learner.fit(data)
+        return control_learner(parameters, len(data.y))
+    return learner_of(context, data, changed)
 
 
 def _shorter(parameters: Mapping[str, Any]) -> dict[str, Any]:
@@ -477,7 +507,7 @@ def decided(
             if not _is_undecided(parameters, rule):
                 kind = _calibration_kind(parameters, rule)
                 if kind not in calibrations:
-                    settings = {**parameters, "calibration": kind}
+                    settings = {**parameters, "calibration": _of_one_kind(kind, held)}
                     calibrations[kind] = [calibrated_on(settings, rows)[0] for rows in held]
                 for rows, fitted in zip(held, calibrations[kind], strict=True):
                     calibration = calibration_for_share({**parameters, **rule}, rows, fitted)
@@ -487,6 +517,20 @@ def decided(
         except (InputError, ValueError) as error:
             results.append(str(error))
     return results
+
+
+def _of_one_kind(kind: str, held: Sequence[HeldOut]) -> str:
+    """Kind of calibration of all parts: where it is to be chosen, it is chosen once on the rows of
+    all parts, as this takes longer than the judgement of a quick model.
+    """
+    if kind != "auto" or len(held) < 2:
+        return kind
+    rows, first = np.unique(np.concatenate([part.rows for part in held]), return_index=True)
+    label = np.concatenate([part.label for part in held])[first]
+    probability = np.concatenate([part.probability for part in held])[first]
+    everybody = HeldOut(rows, label, probability, held[0].shift)
+    chosen: str = calibrated_on({"calibration": kind}, everybody)[0].kind
+    return chosen
 
 
 def _under(

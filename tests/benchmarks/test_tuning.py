@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from benchmarks.page_generators import tuning_page
+from benchmarks.page_generators import short_tuning, tuning_page
 from benchmarks.peers import exchange
 from benchmarks.peers.tuning_comparison import choose_trial
 from benchmarks.studies import tune_first_answer
@@ -269,6 +269,43 @@ def test_kept_limits_are_counted_where_validation_kept_them() -> None:
     theirs = [_entry(0.8, 0.05), _entry(0.8, 0.051), _entry(0.8, 0.0, within=False)]
     content = _content([_entry(0.8)] * 3, theirs)
     assert tuning_page.kept(content["results"], "fairgbm") == (1, 2)
+
+
+def _searched(accuracy: float, *, within: bool = True) -> dict[str, Any]:
+    """An entry of one search with all that is kept of it."""
+    entry = _entry(accuracy, 0.0345, within=within)
+    del entry["cells_interval"]
+    return entry | {"drawn": 3, "cpu_seconds": 30.04, "cells_auto": entry["cells"]}
+
+
+def test_a_short_search_goes_on_from_what_is_kept() -> None:
+    content = _content([_searched(0.7)], [_searched(0.8, within=False)])
+    content["results"]["adult"]["0"]["fairlearn"] = {"error": "stopped"}
+    kept = short_tuning.compact(content)
+    again = short_tuning.whole_of(json.loads(json.dumps(kept)))
+    assert short_tuning.compact(again) == kept
+    entries = again["results"]["adult"]["0"]
+    assert entries["fairlearn"] == {"error": "stopped"}
+    assert not entries["fairgbm"]["cells"]["gap_max@0.05"]["within"]
+    cell = entries["evenhand"]["cells"]["gap_max@0.05"]
+    expected = {"balanced_accuracy": pytest.approx(0.7), "gap_max": pytest.approx(0.0345)}
+    assert cell == {"within": True, "test": expected}
+
+
+@pytest.mark.parametrize(
+    ("shift", "verdict", "far"),
+    # the differences have a standard error of .01 over five splits
+    [(0.011, "ahead", 0), (0.009, "tied", 0), (-0.009, "tied", 0), (-0.011, "behind", 1)],
+)
+def test_short_searches_tie_within_an_error(shift: float, verdict: str, far: int) -> None:
+    off = 0.01 * 5**0.5  # with two of each sign and a 0 it is the standard deviation
+    ours = [_searched(0.7 + shift + sign * off) for sign in (-1, 1, -1, 1, 0)]
+    content = _content(ours, [_searched(0.7)] * 5)
+    (cell,) = short_tuning.compared(content["results"], "fairgbm")
+    assert (cell.verdict, cell.is_far_behind) == (verdict, bool(far))
+    assert cell.error == pytest.approx(0.01)
+    page = "\n".join(short_tuning.short_sections(short_tuning.compact(content), lambda result: ""))
+    assert f"In {far} of 1 cells" in page
 
 
 def test_hypervolume_by_hand_and_by_counting() -> None:

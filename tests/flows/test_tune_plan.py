@@ -21,9 +21,16 @@ from evenhand.flows.cli import app
 from evenhand.flows.job import LearnedByEvidence, SubspaceMetric
 from evenhand.flows.job_file import load_job
 from evenhand.flows.resolved_job import resolve
-from evenhand.flows.tune_plan import LEAVE_OUT, METRIC, make_plan, tuned_job, unjudged_text
+from evenhand.flows.tune_plan import (
+    LEAVE_OUT,
+    METRIC,
+    make_plan,
+    plan_of_rows,
+    tuned_job,
+    unjudged_text,
+)
 from evenhand.tasks.errors import InputError
-from evenhand.tasks.tuning.trial_search import JOB, Candidate
+from evenhand.tasks.tuning.trial_search import DEFAULT, JOB, Candidate
 from tests.flows.people import Bench, predict
 
 SMALL = {"n_steps": 4, "max_depth": 2, "n_iter_no_change": None, "n_jobs": 1}
@@ -298,6 +305,24 @@ def test_no_other_metric_is_searched_where_it_cannot_be(reading: Bench) -> None:
 
 def test_without_sensitive_inputs_there_is_nothing_to_leave_out(bench: Bench) -> None:
     assert all(LEAVE_OUT not in space for space in make_plan(str(bench.write())).methods.values())
+
+
+def test_small_tables_get_strongly_regularised_models(bench: Bench) -> None:
+    bench.job["method"] = "gbdt"
+    bench.job["tune"] = {"methods": ["gbdt", "logistic", "reweigh"]}
+
+    def defaults(rows: int) -> list[tuple[str | None, Any, Any]]:
+        plan = plan_of_rows(make_plan(str(bench.write())), rows)
+        names = ("max_depth", "C")
+        candidates = [item for item in plan.fixed if item.kind == DEFAULT]
+        return [(one.method, *map(one.arguments.get, names)) for one in candidates]
+
+    few = [("gbdt", None, None), ("logistic", None, 1.0), ("reweigh", None, None)]
+    assert defaults(100_000) == few
+    assert defaults(800) == [*few, ("gbdt", 2, None), ("logistic", None, 0.01)]
+    # not where the job's space does not have them
+    bench.job["tune"]["space"] = {"logistic": {"C": [0.1, 10.0]}}
+    assert defaults(800)[len(few) :] == [("gbdt", 2, None)]
 
 
 def test_consistency_brings_a_method_for_it(reading: Bench) -> None:

@@ -2,6 +2,7 @@
 
 # Annotations are evaluated here for the same reason as in `comparators.base`.
 
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, ClassVar
 
@@ -134,6 +135,7 @@ class LogisticClassifier(Comparator):
     """
 
     space: ClassVar[Space] = {"C": Real(0.001, 100.0, log=True)}
+    cautious: ClassVar[Mapping[str, Any]] = {"C": 0.01}
 
     C: float = 1.0
     max_iter: int = 1000

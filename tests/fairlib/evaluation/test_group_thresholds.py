@@ -253,6 +253,42 @@ def test_decisions_have_the_rates_of_the_fit() -> None:
     assert any(len(mixture) > 1 for mixture in rule.thresholds.values())
 
 
+def test_smoothed_labels_are_those_rows_in_part() -> None:
+    """Each row is as several rows: of its own label, and of the labels by its probability."""
+    rows = people(300, 6, groups=2, decimals=1)
+    probability, label, group = rows
+    share = 0.5
+    rule = fit_group_thresholds(*rows, attribute="g", tolerance=0.05, smoothing=share)
+    of_ten = np.round(10 * probability).astype(int)
+    expected_labels = np.arange(10)[None] < of_ten[:, None]
+    repeated = np.concatenate([np.tile(label[:, None], 10), expected_labels], axis=1)
+    expected = fit_group_thresholds(
+        np.repeat(probability, 20),
+        repeated.ravel().astype(int),
+        np.repeat(group, 20),
+        attribute="g",
+        tolerance=0.05,
+    )
+    for name, mixture in expected.thresholds.items():
+        assert_allclose(rule.thresholds[name], mixture, atol=1e-7)
+    many = (np.repeat(probability, 200), np.repeat(label, 200), np.repeat(group, 200))
+    found = measured(rule, many, np.random.default_rng(0).random(60_000))
+    for name, rates in rule.rates.items():
+        assert rates["n"] == (group == name).sum()
+        assert found[name] == pytest.approx(
+            (rates["fpr"], rates["tpr"], rates["selection"]), abs=0.02
+        )
+
+
+def test_labels_count_for_more_the_more_rows_there_are() -> None:
+    rows = people(500, 7)
+    given: dict[str, Any] = {"attribute": "g", "tolerance": 0.05}
+    auto = fit_group_thresholds(*rows, **given, smoothing="auto")
+    assert auto == fit_group_thresholds(*rows, **given, smoothing=2000 / 2500)
+    assert auto != fit_group_thresholds(*rows, **given)
+    assert fit_group_thresholds(*rows, **given) == fit_group_thresholds(*rows, **given, smoothing=0)
+
+
 def test_a_decision_rises_with_the_probability() -> None:
     """It depends on the person alone."""
     rule = GroupThresholds(
@@ -306,6 +342,8 @@ def test_unknown_group_is_named_by_its_attribute() -> None:
         ({"criterion": "parity"}, "criterion: got 'parity'"),
         ({"tolerance": -0.1}, "tolerance: got -0.1"),
         ({"tolerance": float("nan")}, "tolerance: got nan"),
+        ({"smoothing": 1.5}, "smoothing: got 1.5"),
+        ({"smoothing": "much"}, "smoothing: got 'much'"),
         ({"false_positive": -1.0}, "costs: expected"),
         ({"false_positive": 0.0, "false_negative": 0.0}, "costs: expected"),
         ({"probability": [0.1, 1.2, 0.3, 0.4]}, "score: 1 of 4 values lie outside"),

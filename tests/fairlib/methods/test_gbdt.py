@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 from typing import Any
 
@@ -9,7 +10,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from evenhand.fairlib.methods.budro import BudroClassifier
 from evenhand.fairlib.methods.gbdt import LEAVES, GBDTClassifier
+from evenhand.fairlib.methods.preprocessed_gbdt import ReweighedGBDTClassifier
 
 People = Callable[..., tuple[NDArray[Any], NDArray[Any], NDArray[Any]]]
 # Depth-wise growth from one half for a given number of steps, as in the papers.
@@ -96,3 +99,33 @@ def test_a_tie_goes_to_the_first_class(monkeypatch: pytest.MonkeyPatch) -> None:
     )
     assert list(model.predict(np.zeros((3, 1)))) == ["no", "no", "yes"]
     np.testing.assert_allclose(model.predict_proba(np.zeros((3, 1)))[:, 0], [0.501, 0.5, 0.499])
+
+
+def test_folds_are_trained_as_in_the_choice_of_steps(people: People) -> None:
+    X, y, _ = people(300)
+    X = np.clip(np.round(X), -1, 1)  # every value is in every fold, so thresholds are the same
+    model = GBDTClassifier(n_steps=40, random_state=0, n_jobs=1)
+    fitted = copy.deepcopy(model).fit(X, y)
+    fold = np.empty(len(y), dtype=int)
+    for number, (_, held_out) in enumerate(model._cross_validation(y, 2)):
+        fold[held_out] = number
+    models = model.fit_folds(X, y, fold)
+    assert {one.best_step_ for one in models} == {fitted.best_step_}
+    assert not hasattr(model, "booster_")
+    for number, one in enumerate(models):
+        held_out = np.flatnonzero(fold == number)
+        expected = fitted.validation_.probability[held_out]
+        np.testing.assert_allclose(one.predict_proba(X[held_out]), expected, atol=1e-6)
+    with pytest.raises(ValueError, match="n_iter_no_change"):
+        GBDTClassifier(n_iter_no_change=None).fit_folds(X, y, fold)
+
+
+def test_folds_are_for_methods_that_cross_validate() -> None:
+    small = np.tile([0, 1], 200)
+    large = np.tile([0, 1], 3000)
+    assert GBDTClassifier().may_fit_folds(small)
+    assert ReweighedGBDTClassifier().may_fit_folds(small)
+    assert not GBDTClassifier().may_fit_folds(large)
+    assert not GBDTClassifier(validation_fraction=0.2).may_fit_folds(small)
+    assert not GBDTClassifier(n_iter_no_change=None).may_fit_folds(small)
+    assert not BudroClassifier().may_fit_folds(small)

@@ -443,20 +443,24 @@ def test_the_first_rung_has_a_third_of_the_steps(
     from evenhand.fairlib.methods.gbdt import GBDTClassifier
 
     steps: list[int] = []
-    fit = GBDTClassifier.fit
 
-    def recorded(self: Any, *given: Any, **options: Any) -> Any:
-        steps.append(self.n_steps)
-        return fit(self, *given, **options)
+    def recording(fit: Any) -> Any:
+        def recorded(self: Any, *given: Any, **options: Any) -> Any:
+            steps.append(self.n_steps)
+            return fit(self, *given, **options)
 
-    monkeypatch.setattr(GBDTClassifier, "fit", recorded)
+        return recorded
+
+    monkeypatch.setattr(GBDTClassifier, "fit", recording(GBDTClassifier.fit))
+    monkeypatch.setattr(GBDTClassifier, "fit_folds", recording(GBDTClassifier.fit_folds))
     settings: dict[str, Any] = {
         "method": "gbdt",
         "arguments": {"n_steps": 10, "max_depth": 2, "n_jobs": 1},
     }
     judged(tmp_path, part=3, **settings)
     judged(tmp_path, part=1, **settings)
-    assert steps == [4, 10, 10, 10]
+    # the models of all folds are trained together
+    assert steps == [4, 10]
     del settings["arguments"][
         "n_steps"
     ]  # the method's default, of which early stopping uses a part

@@ -1,0 +1,321 @@
+"""The part of docs/benchmarks/tuning.md about searches of thirty seconds, and the file of results
+that it is made from: by table, split and system what was handed over in each cell.
+
+The file has all that a later run adds to, as a checkout has no whole results.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import fmean
+from typing import Any
+
+from benchmarks.page_generators.tuning_page import (
+    BALANCED_ACCURACY,
+    BY_DEFAULT,
+    NAMES,
+    OURS,
+    SHORT,
+    TOLERATED,
+    Splits,
+    accuracies,
+    grid,
+    kept,
+)
+from benchmarks.peers.exchange import LIMITS, cell_name, cells
+from benchmarks.summaries import standard_error
+
+PEERS = ("error_parity", "fairgbm", "fairlearn")
+CELL_NAMES = [cell_name(criterion, limit) for criterion, limit in cells()]
+CRITERION_OF = dict(zip(CELL_NAMES, [criterion for criterion, _ in cells()], strict=True))
+# Shares are kept as whole numbers of this unit.
+UNIT = 1e-4
+# Tables and splits of the whole protocol, and its limits; those that were not run yet are missing.
+PROTOCOL = (13, 5, 4)
+# The goal: no peer is ahead by more than TOLERATED in more than this share of the cells.
+MOST_BEHIND = 0.05
+MOST_SHOWN = 12
+
+Content = Mapping[str, Any]
+
+
+# the file of results
+
+
+def compact(content: Content) -> dict[str, Any]:
+    """What is kept of whole results: a line or two for each table, split and system.
+
+    Of each cell that is the balanced accuracy and the criterion on the test rows, in units of 1e-4;
+    less one instead of the accuracy where no candidate was within the limit on validation rows.
+    """
+    results: dict[str, Any] = {}
+    for table, splits in content["results"].items():
+        results[table] = {}
+        for split, entries in splits.items():
+            rows: dict[str, Any] = {}
+            for system, entry in entries.items():
+                rows |= _rows_of(system, entry)
+            results[table][split] = rows
+    others = {key: item for key, item in content.items() if key not in ("results", "peers")}
+    return {**others, "cells": CELL_NAMES, "results": results}
+
+
+def _rows_of(system: str, entry: Mapping[str, Any]) -> dict[str, Any]:
+    if "error" in entry:
+        return {system: {"error": str(entry["error"])[:80]}}
+    spent = {
+        "candidates": entry["candidates"],
+        "drawn": entry["drawn"],
+        "cpu_seconds": round(entry["cpu_seconds"], 1),
+    }
+    rows = {system: spent | {"cells": _numbers(entry["cells"])}}
+    if system == OURS:
+        rows[BY_DEFAULT] = {"cells": _numbers(entry["cells_auto"])}
+    return rows
+
+
+def _numbers(found: Mapping[str, Any]) -> list[int | None]:
+    """Balanced accuracy and criterion of each cell, one after another; None where it was not
+    measured.
+    """
+    numbers: list[int | None] = []
+    for cell in CELL_NAMES:
+        if cell not in found:
+            numbers += [None, None]
+            continue
+        test = found[cell]["test"]
+        accuracy = _in_units(test[BALANCED_ACCURACY])
+        if not found[cell]["within"]:
+            accuracy = -1
+        numbers += [accuracy, _in_units(test[CRITERION_OF[cell]])]
+    return numbers
+
+
+def _in_units(share: float | None) -> int | None:
+    if share is None:
+        return None
+    return round(share / UNIT)
+
+
+def whole_of(summary: Content) -> dict[str, Any]:
+    """Make entries as a run makes them from what was kept of them."""
+    results: dict[str, Any] = {}
+    for table, splits in summary["results"].items():
+        results[table] = {}
+        for split, rows in splits.items():
+            entries = {}
+            for system, row in rows.items():
+                if system != BY_DEFAULT:
+                    entries[system] = _entry_of(row)
+            if BY_DEFAULT in rows:
+                entries[OURS]["cells_auto"] = _cells_of(rows[BY_DEFAULT]["cells"])
+            results[table][split] = entries
+    return {**summary, "results": results}
+
+
+def _entry_of(row: Mapping[str, Any]) -> dict[str, Any]:
+    if "error" in row:
+        return dict(row)
+    return {**row, "cells": _cells_of(row["cells"])}
+
+
+def _cells_of(numbers: Sequence[int | None]) -> dict[str, Any]:
+    found = {}
+    pairs = zip(numbers[::2], numbers[1::2], strict=True)
+    for cell, (accuracy, value) in zip(CELL_NAMES, pairs, strict=True):
+        if accuracy is None:
+            continue
+        test = {
+            BALANCED_ACCURACY: accuracy * UNIT,
+            CRITERION_OF[cell]: None if value is None else value * UNIT,
+        }
+        found[cell] = {"within": accuracy >= 0, "test": test}
+    return found
+
+
+# the comparison
+
+
+@dataclass(frozen=True)
+class Cell:
+    """Ours compared with a peer in a cell: the mean difference over the splits in which both hand
+    over a candidate, and its standard error; None of a single split.
+    """
+
+    table: str
+    criterion: str
+    limit: float
+    peer: str
+    splits: int
+    difference: float
+    error: float | None
+
+    @property
+    def verdict(self) -> str:
+        """Who is ahead by more than a standard error; empty of a single split."""
+        if self.error is None:
+            return ""
+        if abs(self.difference) <= self.error:
+            return "tied"
+        return "ahead" if self.difference > 0 else "behind"
+
+    @property
+    def is_far_behind(self) -> bool:
+        """Whether the peer is ahead by more than is tolerated, and by more than chance."""
+        return self.verdict == "behind" and self.difference < -TOLERATED
+
+
+def compared(results: Mapping[str, Splits], peer: str) -> Iterator[Cell]:
+    """Each cell in which ours and a peer hand over a candidate in at least one split."""
+    for table, every in results.items():
+        splits = {}
+        for split, entries in every.items():
+            if "cells" in entries.get(OURS, {}) and "cells" in entries.get(peer, {}):
+                splits[split] = entries
+        for criterion, limit in grid(splits):
+            cell = cell_name(criterion, limit)
+            pairs = zip(accuracies(splits, OURS, cell), accuracies(splits, peer, cell), strict=True)
+            differences = [a - b for a, b in pairs if a is not None and b is not None]
+            if not differences:
+                continue
+            error = standard_error(differences) if len(differences) > 1 else None
+            yield Cell(table, criterion, limit, peer, len(differences), fmean(differences), error)
+
+
+def means(results: Mapping[str, Splits]) -> dict[str, float]:
+    """Mean balanced accuracy of each system over the tables, splits and cells in which all of them
+    hand over a candidate.
+    """
+    systems = [OURS, *PEERS]
+    values: dict[str, list[float]] = {name: [] for name in systems}
+    for every in results.values():
+        splits = {}
+        for split, entries in every.items():
+            if all("cells" in entries.get(name, {}) for name in systems):
+                splits[split] = entries
+        for criterion, limit in grid(splits):
+            rows = [accuracies(splits, name, cell_name(criterion, limit)) for name in systems]
+            for by_system in zip(*rows, strict=True):
+                if None in by_system:
+                    continue
+                for name, value in zip(systems, by_system, strict=True):
+                    values[name].append(value or 0.0)
+    return {name: fmean(found) for name, found in values.items() if found}
+
+
+# the page
+
+HEAD = """\
+## Thirty seconds beside other tools
+
+As above with 30 CPU seconds a search, at the present state of the code. A cell is a table, a criterion and a limit (.02, .05, .1);
+its difference is the mean, over the splits in which both hand over a candidate, of the balanced accuracy of `tune` on test rows
+less that of the other tool. It is tied within one standard error over the splits. The goal: in at most 5 % of the cells another
+tool is ahead by more than .01 and by more than a standard error, and `tune` is ahead of the best mean of another tool.
+"""
+
+
+def short_sections(summary: Content, provenance: Callable[[Any], str]) -> list[str]:
+    """The counts of cells by table and tool, and the goal; nothing without results."""
+    if not summary:
+        return []
+    results: Mapping[str, Splits] = whole_of(summary)["results"]
+    every = [cell for peer in PEERS for cell in compared(results, peer)]
+    parts = [HEAD, _done(results), provenance(summary)]
+    parts += [
+        "| table | splits | tool | cells | ahead | tied | behind | behind by more than .01 | mean difference |",
+        "|---|---|---|---|---|---|---|---|---|",
+    ]
+    for table in results:
+        for peer in PEERS:
+            rows = [cell for cell in every if (cell.table, cell.peer) == (table, peer)]
+            if rows:
+                parts.append(_row(table, peer, rows))
+    for peer in PEERS:
+        rows = [cell for cell in every if cell.peer == peer]
+        if rows:
+            parts.append(_row("all", peer, rows))
+    return [*parts, "", *_goal(results, every), *_searches(results), ""]
+
+
+def _done(results: Mapping[str, Splits]) -> str:
+    done = 0
+    for splits in results.values():
+        for entries in splits.values():
+            done += all("cells" in entries.get(name, {}) for name in (OURS, *PEERS))
+    tables, splits_of_each, limits = PROTOCOL
+    return (
+        f"Run so far: {done} of {tables * splits_of_each} pairs of table and split, at "
+        f"{len(LIMITS)} of {limits} limits.\n"
+    )
+
+
+def _row(table: str, peer: str, cells: Sequence[Cell]) -> str:
+    verdicts = [cell.verdict for cell in cells]
+    splits = max(cell.splits for cell in cells)
+    columns = [table, str(splits), NAMES[peer], str(len(cells))]
+    columns += [str(verdicts.count(word)) for word in ("ahead", "tied", "behind")]
+    columns.append(str(sum(cell.is_far_behind for cell in cells)))
+    columns.append(_signed(fmean(cell.difference for cell in cells)))
+    return f"| {' | '.join(columns)} |"
+
+
+def _signed(value: float) -> str:
+    return f"{value:+.3f}".replace("-", "−")
+
+
+def _goal(results: Mapping[str, Splits], every: Sequence[Cell]) -> list[str]:
+    """In how many cells any peer is far ahead, the means, and the worst cells."""
+    by_cell: dict[tuple[str, str, float], list[Cell]] = {}
+    for cell in every:
+        if cell.verdict:
+            by_cell.setdefault((cell.table, cell.criterion, cell.limit), []).append(cell)
+    parts = []
+    if by_cell:
+        far = sum(any(cell.is_far_behind for cell in rows) for rows in by_cell.values())
+        share = far / len(by_cell)
+        state = "reached" if share <= MOST_BEHIND else "missed"
+        parts.append(
+            f"In {far} of {len(by_cell)} cells ({share:.0%}) another tool is ahead by more than .01: "
+            f"the goal of at most {MOST_BEHIND:.0%} is {state}."
+        )
+    averages = means(results)
+    if averages:
+        peers = {name: value for name, value in averages.items() if name != OURS}
+        best = max(peers, key=lambda name: peers[name])
+        parts.append(
+            f"Mean balanced accuracy where all hand over a candidate: `tune` {averages[OURS]:.4f}, "
+            f"the best other tool {peers[best]:.4f} ({NAMES[best]})."
+        )
+    shares = []
+    for system in (OURS, BY_DEFAULT, *PEERS):
+        within, count = kept(results, system)
+        if count:
+            shares.append(f"{NAMES[system]} {within / count:.0%} of {count}")
+    parts.append(f"Limits kept on test rows: {', '.join(shares)}.\n")
+    worst = sorted((cell for cell in every if cell.is_far_behind), key=lambda cell: cell.difference)
+    for cell in worst[:MOST_SHOWN]:
+        name = f"{cell.table}, {SHORT[cell.criterion]} {cell.limit:g}, {NAMES[cell.peer]}"
+        parts.append(f"- {name}: {_signed(cell.difference)} (standard error {cell.error:.3f})")
+    return [*parts, ""]
+
+
+def _searches(results: Mapping[str, Splits]) -> list[str]:
+    """How many candidates were judged in how many CPU seconds, and what failed."""
+    texts = []
+    failed = []
+    for system in (OURS, *PEERS):
+        rows = []
+        for table, splits in results.items():
+            for split, entries in splits.items():
+                entry = entries.get(system, {})
+                if "error" in entry:
+                    failed.append(f"- {table}, split {split}, {NAMES[system]}: {entry['error']}")
+                elif "cells" in entry:
+                    rows.append(entry)
+        if rows:
+            candidates = fmean(row["candidates"] for row in rows)
+            most = max(row["cpu_seconds"] for row in rows)
+            texts.append(f"{NAMES[system]} {candidates:.0f} (at most {most:.0f} CPU s)")
+    return [f"Mean number of candidates: {', '.join(texts)}.\n", *failed]

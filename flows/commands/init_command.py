@@ -33,6 +33,7 @@ from evenhand.data_contracts.spellings import find_spellings, joined
 from evenhand.data_contracts.values import sample_rows
 from evenhand.fairlib.escaping import terminal_text
 from evenhand.fairlib.methods.registry import PROXIES, MethodSpec
+from evenhand.fairlib.outcome_words import outcome_in_words
 from evenhand.flows import starter_job
 from evenhand.flows.classifier_jobs import check_labels
 from evenhand.flows.commands.terminal import exact_stdout, print_table
@@ -616,7 +617,8 @@ def _document(
         positive = f"{label.name} has {len(label.classes)} classes"
         favourable = None
     else:
-        positive = f"positive means {label.name} = {in_words(label.outcome.positive)}"
+        meaning = outcome_in_words(label.name, in_words(label.outcome.positive))
+        positive = f"positive means {meaning}"
         favourable = _favourable(label)
     groups = {}
     for column in contract.sensitive:
@@ -654,7 +656,7 @@ def _column_document(column: Column) -> dict[str, Any]:
 def _favourable(label: Column) -> str:
     """Say which outcome is favourable and why, or that nothing states it and what to do."""
     outcome = describe_outcome(label)
-    favourable = f"{outcome['column']} = {outcome['favourable']}"
+    favourable = outcome_in_words(outcome["column"], outcome["favourable"])
     cure = "VALUE"
     guess = guess_favourable(label.name, label.allowed or ())
     if label.at_least is not None:

@@ -143,6 +143,28 @@ def favourable_in_words(label: Column, names: Mapping[str, str] = MappingProxyTy
     return text
 
 
+def positive_meaning(column: str, value: str) -> str:
+    """Say what the positive label means.
+
+    Parameters
+    ----------
+    column : str
+        Name of the label's column.
+    value : str
+        Its positive value as text.
+
+    Returns
+    -------
+    str
+
+    Examples
+    --------
+    >>> positive_meaning("credit_risk", "good")
+    'positive means credit_risk = good'
+    """
+    return f"positive means {outcome_in_words(column, value)}"
+
+
 def favourable_not_stated(label: Column) -> str:
     """Say that a contract does not name the favourable outcome, which one was taken, and the cure.
 

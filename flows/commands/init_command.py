@@ -19,7 +19,12 @@ import pyarrow.compute as pc
 from evenhand.data_contracts.arrow import MISSING_GROUP, bin_names, coerce, known_groups
 from evenhand.data_contracts.contract_yaml import to_yaml
 from evenhand.data_contracts.errors import ContractError
-from evenhand.data_contracts.favourable import describe_outcome, guess_favourable, guess_side
+from evenhand.data_contracts.favourable import (
+    describe_outcome,
+    guess_favourable,
+    guess_side,
+    positive_meaning,
+)
 from evenhand.data_contracts.inference import (
     FEWEST_UNITS,
     LEAST_PEOPLE,
@@ -617,8 +622,7 @@ def _document(
         positive = f"{label.name} has {len(label.classes)} classes"
         favourable = None
     else:
-        meaning = outcome_in_words(label.name, in_words(label.outcome.positive))
-        positive = f"positive means {meaning}"
+        positive = positive_meaning(label.name, in_words(label.outcome.positive))
         favourable = _favourable(label)
     groups = {}
     for column in contract.sensitive:

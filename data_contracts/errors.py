@@ -63,7 +63,7 @@ class Violation:
         return f"{subject}: expected {self.expectation}, found {finding}; {self.cure}"
 
 
-# Violations that a message names beside the first one.
+# Violations that a message names after the first one.
 MOST_NAMED = 12
 
 
@@ -97,18 +97,18 @@ class ContractViolation(ValueError):
 
     def _others(self) -> str:
         """``: column 'job' (1 of 600 rows with another value), …`` of all but the first one."""
-        first, *others = self.violations
-        named = []
-        for violation in others:
+        first, *further = self.violations
+        descriptions = []
+        for violation in further:
             if violation.subject == first.subject:
                 continue
-            found = f" ({violation.found})" if violation.found else ""
-            named.append(violation.subject + found)
-        if not named:
+            found_instead = f" ({violation.found})" if violation.found else ""
+            descriptions.append(violation.subject + found_instead)
+        if not descriptions:
             return ""
-        shown = ", ".join(named[:MOST_NAMED])
-        dots = ", …" if len(named) > MOST_NAMED else ""
-        return f": {shown}{dots}"
+        listed = ", ".join(descriptions[:MOST_NAMED])
+        dots = ", …" if len(descriptions) > MOST_NAMED else ""
+        return f": {listed}{dots}"
 
 
 # A column is taken for a misspelt one only if its name is at least so alike.

@@ -12,7 +12,7 @@ from types import MappingProxyType
 from typing import Any
 
 from evenhand.data_contracts.column import Column, Value, value_text
-from evenhand.fairlib.outcome_words import favourable_by_words
+from evenhand.fairlib.outcome_words import favourable_by_words, outcome_in_words
 
 
 @dataclass(frozen=True)
@@ -137,10 +137,32 @@ def favourable_in_words(label: Column, names: Mapping[str, str] = MappingProxyTy
         adverse = names.get(outcome["adverse"], outcome["adverse"])
         return f"any value of {label.name} but {adverse}"
     value = names.get(outcome["favourable"], outcome["favourable"])
-    text = f"{label.name} = {value}"
+    text = outcome_in_words(label.name, value)
     if not outcome["stated"]:
         text += " (taken, because the contract does not say)"
     return text
+
+
+def positive_meaning(column: str, value: str) -> str:
+    """Say what the positive label means.
+
+    Parameters
+    ----------
+    column : str
+        Name of the label's column.
+    value : str
+        Its positive value as text.
+
+    Returns
+    -------
+    str
+
+    Examples
+    --------
+    >>> positive_meaning("credit_risk", "good")
+    'positive means credit_risk = good'
+    """
+    return f"positive means {outcome_in_words(column, value)}"
 
 
 def favourable_not_stated(label: Column) -> str:
@@ -159,7 +181,7 @@ def favourable_not_stated(label: Column) -> str:
     choice = "..."
     if label.at_least is not None:
         choice = "at-least or below"
-    assumed = f"{label.name} = {_text_of(label.outcome.positive)}"
+    assumed = outcome_in_words(label.name, _text_of(label.outcome.positive))
     return (
         f"the contract does not say which outcome of {label.name} is favourable: selection rates "
         f"and impact ratios are of {assumed}; to state it, give the label "

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from evenhand.data_contracts.arrow import converted_text, reaches
 from evenhand.data_contracts.column import SIDES, Column
 from evenhand.data_contracts.errors import ContractError, did_you_mean
-from evenhand.data_contracts.favourable import guess_favourable, guess_side
+from evenhand.data_contracts.favourable import guess_favourable, guess_side, positive_meaning
 from evenhand.data_contracts.model import INFERRED, MOST_CLASSES, Contract
 from evenhand.data_contracts.roles import MAX_CATEGORIES, Outcome, describe_feature
 from evenhand.data_contracts.values import Values, read_values, sample_rows, whole_numbers, words_of
@@ -491,7 +491,8 @@ def label_column(
         chosen = match_value("positive", positive, allowed, f"label column '{name}'")
         reason = "as asked"
     share = f"{counts[chosen] / rows:.0%} of rows"
-    text = f"Outcome to predict: positive means {name} = {in_words(chosen)} ({reason}; {share})."
+    meaning = positive_meaning(name, in_words(chosen))
+    text = f"Outcome to predict: {meaning} ({reason}; {share})."
     return Column(
         name,
         values.kind,
@@ -540,10 +541,8 @@ def _threshold_column(values: Values, positive: Any, favourable: Any, at_least: 
         values.name, values.kind, True, role="label", favourable=favourable, at_least=at_least
     )
     share = pc.mean(reaches(values.data, at_least).cast(pa.float64())).as_py()
-    text = (
-        f"Outcome to predict: positive means {values.name} = {column.outcome.positive} (as asked; "
-        f"{share:.0%} of rows)."
-    )
+    meaning = positive_meaning(values.name, str(column.outcome.positive))
+    text = f"Outcome to predict: {meaning} (as asked; {share:.0%} of rows)."
     return replace(column, description=text)
 
 

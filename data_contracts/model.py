@@ -299,7 +299,7 @@ class Contract:
 
     def without_legitimate(self) -> Contract:
         """Return a copy that marks no column as legitimate: only fair metrics depend on it, and a
-        job tells them.
+        job states them.
         """
         columns = tuple(replace(column, legitimate=None) for column in self.columns)
         return replace(self, columns=columns)

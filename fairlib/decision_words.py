@@ -1,4 +1,4 @@
-"""How a decision is named, and said to the person whom it is about, in English and German.
+"""How a decision is named, and stated to the person whom it is about, in English and German.
 
 A label may be a word (``approved``), or 1 and 0 under a column's name (``was_hired``), or a code
 that says nothing to anybody (``A2``). A letter says "You were not hired." of the first two kinds,
@@ -174,25 +174,25 @@ subject='person')
     parts = _parts_of(shown)
     if parts is None:
         return SaidDecision(_answered_in(language, shown))
-    known = _known_participle(parts.participle)
-    if known is None:
+    listed = _known_participle(parts.participle)
+    if listed is None:
         return SaidDecision(shown)
-    participle = known.in_language(language)
+    participle = listed.in_language(language)
     negation = _negation_in(language) if parts.is_negated else ""
-    named = " ".join(word for word in (negation, participle) if word)
+    phrase = " ".join(word for word in (negation, participle) if word)
     if not parts.subject:
-        subject = "person" if known.is_about_person else "application"
-        return SaidDecision(named, participle, parts.is_negated, subject)
+        subject = "person" if listed.is_about_person else "application"
+        return SaidDecision(phrase, participle, parts.is_negated, subject)
     is_of_language = parts.participle == participle
     if not is_of_language:
         return SaidDecision("")
-    if not known.is_about_person:
+    if not listed.is_about_person:
         return SaidDecision(shown, participle, parts.is_negated, parts.subject)
     return SaidDecision(shown)
 
 
 def is_code(column: str, shown: str) -> bool:
-    """Say whether the name of a decision tells a person nothing.
+    """Say whether the name of a decision means nothing to a person.
 
     Parameters
     ----------
@@ -215,11 +215,11 @@ def is_code(column: str, shown: str) -> bool:
     text = shown.strip().lower()
     if _CODE.fullmatch(text) or text in AFFIRMATIONS or text in DENIALS:
         return True
-    named, colon, answer = text.rpartition(": ")
-    if not colon or answer not in ANSWERS or named != column.replace("_", " ").lower():
+    subject, colon, answer = text.rpartition(": ")
+    if not colon or answer not in ANSWERS or subject != column.replace("_", " ").lower():
         return False
-    last = named.split()[-1] if named else ""
-    return last in _NAMES_OF_NOTHING or bool(_CODE.fullmatch(named))
+    last = subject.split()[-1] if subject else ""
+    return last in _NAMES_OF_NOTHING or bool(_CODE.fullmatch(subject))
 
 
 def is_negation(shown: str, other: str) -> bool:
@@ -295,7 +295,7 @@ def _parts_of(text: str) -> _Parts | None:
 
 
 def _is_participle(words: str) -> bool:
-    if any(words == known.german for known in PARTICIPLES):
+    if any(words == entry.german for entry in PARTICIPLES):
         return True
     parts = words.split()
     if parts[-1] in _PARTICLES:
@@ -304,7 +304,7 @@ def _is_participle(words: str) -> bool:
 
 
 def _is_german(participle: str) -> bool:
-    return any(participle == known.german for known in PARTICIPLES)
+    return any(participle == entry.german for entry in PARTICIPLES)
 
 
 def _negation_of(participle: str) -> str:
@@ -316,8 +316,8 @@ def _negation_in(language: str) -> str:
 
 
 def _known_participle(word: str) -> Participle | None:
-    for known in PARTICIPLES:
+    for entry in PARTICIPLES:
         # several English words stand for one German one: the first is the plainest
-        if word in (known.english, known.german):
-            return known
+        if word in (entry.english, entry.german):
+            return entry
     return None

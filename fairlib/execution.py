@@ -196,7 +196,7 @@ def sample_rows(n: int, most: int, rng: np.random.Generator) -> Int:
     ndarray of int64, shape (min(n, most),)
         Ascending positions.
     """
-    import numpy as np  # imported lazily: whoever only reports progress needs none of it
+    import numpy as np  # imported lazily: reporting progress needs none of it
 
     if n <= most:
         return np.arange(n)

@@ -149,12 +149,46 @@ PARTICIPLES = ("ed", "paid", "chosen", "taken", "sold", "given")
 SHORT_PARTICIPLES = ("won", "sent", "let")
 """Whole words that follow "are": "consent" is none."""
 
+COMPARISONS = ("<", ">", "=", "at least ", "below ")
+"""Starts of values that are comparisons: >50K."""
+
 
 class WordedOutcome(NamedTuple):
     """Which of two values words name as the favourable outcome."""
 
     place: int  # 0 or 1: position of the favourable value
     reason: str  # such as ``'denied' reads as an adverse outcome``
+
+
+def outcome_in_words(column: str, value: object) -> str:
+    """Write a column's value for readers.
+
+    Parameters
+    ----------
+    column : str
+        Name of the column.
+    value : object
+        One of its values, or the value's name.
+
+    Returns
+    -------
+    str
+        ``credit_risk = good``; but ``income >50K``, whose value is a comparison, and ``hired``, a
+        value with its column's name.
+
+    Examples
+    --------
+    >>> outcome_in_words("credit_risk", "good"), outcome_in_words("hired", "Hired")
+    ('credit_risk = good', 'Hired')
+    """
+    text = str(value)
+    if isinstance(value, bool):
+        text = text.lower()  # as contracts write it
+    if text.replace("_", " ").lower() == column.replace("_", " ").lower():
+        return text
+    if text.startswith(COMPARISONS):
+        return f"{column} {text}"
+    return f"{column} = {text}"
 
 
 def favourable_by_words(name: str, texts: Sequence[str]) -> WordedOutcome | None:

@@ -11,6 +11,7 @@ from typing import Any
 
 from evenhand.fairlib.catalogue import group_metrics, names_of
 from evenhand.fairlib.evaluation.gates import Gate
+from evenhand.fairlib.outcome_words import outcome_in_words
 from evenhand.flows.data_source import DataSource, parse_data
 from evenhand.flows.engine import Engine, Steps, Verdict, recorded_verdict
 from evenhand.flows.evaluate import fill_verdict, write_reports
@@ -337,9 +338,10 @@ def _described(plan: AuditPlan, content: str) -> dict[str, Any]:
 def _favourable_note(outcome: Mapping[str, Any]) -> str:
     """Say which outcome selection rates are of, and why."""
     if outcome["favourable"] is None:
-        favourable = f"any but {outcome['column']} = {outcome['adverse']}"
+        adverse = outcome_in_words(outcome["column"], outcome["adverse"])
+        favourable = f"any but {adverse}"
     else:
-        favourable = f"{outcome['column']} = {outcome['favourable']}"
+        favourable = outcome_in_words(outcome["column"], outcome["favourable"])
     if outcome["stated"]:
         return f"the favourable outcome is {favourable} ({outcome['reason']})"
     return f"{outcome['reason']}, so {favourable} was taken; to state another, give --favourable"

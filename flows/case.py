@@ -141,14 +141,14 @@ def make_cases(options: CaseOptions, store: Store, cases: CaseStore) -> Iterator
                 for person, is_positive in zip(people, positive.tolist(), strict=True)
                 if model.is_adverse(is_positive)
             ]
-        wanted = _wanted(options, model, store)
+        reasons_wanted = _wanted(options, model, store)
         alternatives = _equally_good(model.bundle, store)
         made: list[str] = []
         for start in range(0, len(people), BLOCK):
             block = people[start : start + BLOCK]
             contents = [
                 _content(options, model, person, parts) | {"alternatives": alternatives}
-                for person, parts in zip(block, model.explain(block, wanted), strict=True)
+                for person, parts in zip(block, model.explain(block, reasons_wanted), strict=True)
             ]
             with cases.writing():
                 made += [cases.add(content, _pages(content, options)) for content in contents]
@@ -190,17 +190,17 @@ def _as_pdf(page: str) -> bytes:
 def _say_missing_texts(model: ExplainedModel, options: CaseOptions) -> None:
     """Say on stderr which texts are in another language than the one asked for."""
     language = options.language
-    lacking = []
+    untranslated = []
     if options.with_letter and primary(language) not in LANGUAGES:
         written = " and ".join(LANGUAGES)
-        lacking.append(f"the letter is in English, since it is written in {written} only")
+        untranslated.append(f"the letter is in English, since it is written in {written} only")
     if model.lacks_texts(language):
-        lacking.append(
+        untranslated.append(
             "the reasons are in English or the columns' names, since adverseReason of "
             "the contract has no such text"
         )
-    if lacking:
-        sys.stderr.write(f"evenhand: --language {language}: {'; '.join(lacking)}.\n")
+    if untranslated:
+        sys.stderr.write(f"evenhand: --language {language}: {'; '.join(untranslated)}.\n")
 
 
 def _chosen(people: Sequence[Person], row: str, table: str) -> Person:

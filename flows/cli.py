@@ -147,9 +147,13 @@ SignedBy = Annotated[
 ]
 
 
-INPUT_TEXT = (
-    "File, folder or glob of Parquet or CSV; any URL; DATABASE#TABLE; or 'DATABASE#SELECT …'."
-)
+Rows = Annotated[
+    str | None,
+    typer.Argument(
+        help="File, folder or glob of Parquet or CSV; any URL; DATABASE#TABLE; or "
+        "'DATABASE#SELECT …'."
+    ),
+]
 PARTITION_TEXT = "Values A..B of the input table's column partition_by, such as days."
 SINCE_TEXT = "First value of the input table's column partition_by."
 TABLE_PARTITION_TEXT = "Values A..B of the table's column table.partition_by, such as days."
@@ -402,7 +406,8 @@ def tune(
 @command("filter", "as_json", "store_url", "direct", name="filter", reads="filter")
 def run_filter(
     job: str = typer.Argument(..., help="Job whose published proxy decides, such as bank-proxy."),
-    input_url: str = option("--input", INPUT_TEXT, ...),
+    rows: Rows = None,
+    input_url: str | None = option("--input", "The rows, as an option instead."),
     output_url: str = option("--output", "Folder, URL, or DATABASE#TABLE for the sample.", ...),
     partition: str | None = option("--partition", PARTITION_TEXT),
     since: str | None = option("--since", SINCE_TEXT),
@@ -416,7 +421,8 @@ def run_filter(
 @command("filter", "as_json", "store_url", "direct", reads="predict")
 def predict(
     model: Model,
-    input_url: str = option("--input", INPUT_TEXT, ...),
+    rows: Rows = None,
+    input_url: str | None = option("--input", "The rows, as an option instead."),
     output_url: str = option(
         "--output", "Folder, URL, or DATABASE#TABLE for rows and predictions.", ...
     ),

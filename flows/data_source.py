@@ -106,10 +106,10 @@ def parse_data(data: str, overrides: Sequence[str]) -> DataSource:
     source = checked_section(TableSource, "table", {"name": name, "path": path, **table})
     checked = checked_section(Evaluate, "evaluate", evaluate)
     settings = {key: checked[key] for key in evaluate}
-    shown = path or name
+    address = path or name
     if is_database(data):
-        shown = data
-    return DataSource(source, without_secrets(shown), settings, seed)
+        address = data
+    return DataSource(source, without_secrets(address), settings, seed)
 
 
 def parse_measurement(overrides: Sequence[str]) -> dict[str, Any]:

@@ -43,8 +43,8 @@ StepOutcome = tuple[StepRecord, bool]
 """A step's record, and whether it was found in the cache."""
 
 
-# Steps whose counts do not tell when they end: a training stops where it no longer improves, and
-# the parts of a measurement take unequal times. Estimates by their counts were several times
+# Steps whose end does not follow from their counts: a training stops where it no longer improves,
+# and the parts of a measurement take unequal times. Estimates by their counts were several times
 # too long.
 WITHOUT_ESTIMATE = frozenset(
     ("fair_metric", "controls", "train", "decide", "membership", "evaluate", "learn_proxy")

@@ -18,6 +18,7 @@ from evenhand.data_contracts.odcs import load_contract
 from evenhand.fairlib.evaluation.gates import Gate
 from evenhand.fairlib.evaluation.group_selection import left_out_notes
 from evenhand.fairlib.methods.registry import METHODS
+from evenhand.fairlib.outcome_words import outcome_in_words
 from evenhand.flows.data_source import DataSource, parse_data, with_forms
 from evenhand.flows.engine import (
     EXIT_OF_VERDICT,
@@ -27,7 +28,13 @@ from evenhand.flows.engine import (
     Verdict,
     recorded_verdict,
 )
-from evenhand.flows.run import group_findings, ingest, overall_rates, reading_notes
+from evenhand.flows.run import (
+    group_findings,
+    ingest,
+    overall_rates,
+    reading_notes,
+    unknown_columns_notes,
+)
 from evenhand.tasks.errors import InputError, input_errors, waits_for_service
 from evenhand.tasks.evaluating.limits import check_evaluation_gates, judge, read_limits
 from evenhand.tasks.evaluating.summaries import junit_of_decision, markdown_of_evaluation
@@ -56,6 +63,7 @@ from evenhand.tasks.registry.policy_terms import (
 from evenhand.tasks.registry.policy_traces import refuse_without_policy
 from evenhand.tasks.registry.row_digests import RECORD, digest_of_rows, key_file, read_key
 from evenhand.tasks.registry.row_overlap import TrainingOverlap, needed_key, overlap
+from evenhand.tasks.sources.row_group_blocks import columns_of_raw, unknown_columns
 
 SAME_TABLE = (
     "was trained on rows of this table: its metrics here are better than on people who are new to "
@@ -107,6 +115,7 @@ class Evaluation:
     seed: int
     documents: dict[str, Any] = field(default_factory=dict)
     decision: dict[str, Any] = field(default_factory=dict)
+    ignored_columns: list[str] = field(default_factory=list)  # the contract does not know them
     unmet: str | None = None  # why the model's policy does not accept it
 
     @property
@@ -249,7 +258,7 @@ def _same_label(model: Bundle, baseline: Bundle) -> None:
 def _label_in_words(label: Column) -> str:
     if label.classes:
         return f"one of {len(label.classes)} classes of {label.name}"
-    return f"{label.name} = {label.positive!r}"
+    return outcome_in_words(label.name, label.positive)
 
 
 def _same_contract(model: Bundle, other: Contract, whose: str) -> None:
@@ -278,7 +287,13 @@ def _measure(evaluation: Evaluation, scratch: Path) -> None:
     if checked_by.rules_observed:
         # what nobody stated sets rows aside and does not refuse a table
         checked_by = replace(checked_by, on_violation="quarantine")
-    steps("contract", {"contract": checked_by.to_dict()}, {"raw": steps.output("ingest", "raw")})
+    raw = steps.output("ingest", "raw")
+    evaluation.ignored_columns = _ignored_columns(steps.store.fetch(raw), model.contract)
+    checking: dict[str, Any] = {"contract": checked_by.to_dict()}
+    if evaluation.ignored_columns:
+        # a key of its own only where there are such: the others share the cache of runs
+        checking["ignored_columns"] = evaluation.ignored_columns
+    steps("contract", checking, {"raw": raw})
     inputs = {"checked": steps.output("contract", "checked")}
     modules = set()
     for name, bundle in evaluation.bundles.items():
@@ -297,6 +312,17 @@ def _measure(evaluation: Evaluation, scratch: Path) -> None:
     evaluation.documents = documents
     if gates:
         evaluation.documents = documents | {"decision": decision}
+
+
+def _ignored_columns(raw: Path, contract: Contract) -> list[str]:
+    """Names of a table's columns that its contract does not know; none if the check has more to say
+    about columns: one is missing, perhaps renamed, or one is there twice.
+    """
+    names = columns_of_raw(raw)
+    declared = {column.name for column in contract.columns}
+    if not declared <= set(names) or len(names) > len(set(names)):
+        return []
+    return unknown_columns(raw, contract)
 
 
 def stored(store: Store, bundle: Bundle, copy: Path) -> Artifact:
@@ -322,6 +348,7 @@ def _fill(verdict: Verdict, evaluation: Evaluation) -> None:
             "differences": documents["comparison"]["differences"],
         }
     verdict.notes += reading_notes(evaluation.steps)
+    verdict.notes += unknown_columns_notes(evaluation.ignored_columns)
     verdict.notes += _notes_on("model", model, evaluation.fingerprint)
     if baseline is not None:
         verdict.notes += _notes_on("baseline", baseline, evaluation.fingerprint)

@@ -103,9 +103,9 @@ def add_artifacts(
         rows = _metric_rows(verdict)
     run_id = verdict.run_id
     wait_for_server()
-    shown = plain_texts(rows)
+    rows_as_text = plain_texts(rows)
     create_table_artifact(
-        table=shown, key=artifact_key(name, table), description=f"Numbers of {run_id}"
+        table=rows_as_text, key=artifact_key(name, table), description=f"Numbers of {run_id}"
     )
     create_markdown_artifact(
         markdown=text, key=artifact_key(name, summary), description=f"Summary of {run_id}"

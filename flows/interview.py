@@ -45,10 +45,10 @@ class Agent:
         its name.
         """
         text = value_text(value)
-        named = self.names.get(name, {}).get(text)
-        if named is None and name and name == self.label:
+        value_name = self.names.get(name, {}).get(text)
+        if value_name is None and name and name == self.label:
             return decision_words(name, text)
-        return named or text
+        return value_name or text
 
 
 @dataclass

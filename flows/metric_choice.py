@@ -185,7 +185,7 @@ def _learned(
     )
     if hidden and spec.needs_metric:
         closing = _unreadable(hidden)
-    stays = (
+    kept_anyway = (
         "legitimate lists columns whose differences between groups may count, such as experience"
     )
     section: dict[str, Any] = {"kind": "learned"}
@@ -195,7 +195,7 @@ def _learned(
         comments.append(f"differences explained by {listed} stay (legitimate in the contract)")
     else:
         section["legitimate"] = []
-        comments.append(stays)
+        comments.append(kept_anyway)
     if not spec.needs_metric:
         return MetricChoice(section, comments, COUNTERPARTS, [*sentences, closing])
     gates: dict[str, Any] = dict(COUNTERPARTS)

@@ -22,7 +22,7 @@ from evenhand.flows.engine import (
     recorded_verdict,
 )
 from evenhand.flows.evaluate import stored
-from evenhand.flows.run import ingest, reading_notes
+from evenhand.flows.run import ingest, reading_notes, unknown_columns_notes
 from evenhand.tasks.errors import InputError
 from evenhand.tasks.evaluating.drift_limits import (
     check_drift_gates,
@@ -32,6 +32,7 @@ from evenhand.tasks.evaluating.drift_limits import (
 from evenhand.tasks.evaluating.limits import read_limits
 from evenhand.tasks.execution.store import Store
 from evenhand.tasks.registry.bundle import Bundle, open_bundle, parse_address
+from evenhand.tasks.sources.row_group_blocks import unknown_columns
 
 DEFAULT_GATES = "default gates: no gates were given"
 SAME_TABLE = "the model was trained on rows of this table: there is no drift"
@@ -88,6 +89,8 @@ def execute(plan: MonitorPlan, store: Store, run_id: str, engine: Engine) -> Ver
         verdict.rates = _rates(documents["drift"], bundle)
         verdict.model = bundle.described()
         verdict.notes += reading_notes(steps)
+        raw = store.fetch(steps.output("ingest", "raw"))
+        verdict.notes += unknown_columns_notes(unknown_columns(raw, bundle.contract))
         verdict.notes += bundle.notes
         if plan.gates is None:
             verdict.notes.append(DEFAULT_GATES)

@@ -61,9 +61,9 @@ def deployment_fault(name: str, variables: Mapping[str, Any], pool: Pool) -> str
     cure = "name a pool of that type in its work_pool, and deploy it again"
     for kind, keys in OF_TYPE.items():
         if kind != pool.type and set(keys) & set(unknown):
-            shown = ", ".join(key for key in unknown if key in keys)
+            misplaced = ", ".join(key for key in unknown if key in keys)
             return (
-                f"the deployment {name} is for a pool of type {kind} ({shown}), and its pool "
+                f"the deployment {name} is for a pool of type {kind} ({misplaced}), and its pool "
                 f"{pool.name!r} is of type {pool.type}: {cure} (`prefect work-pool create NAME "
                 f"--type {kind}`)."
             )

@@ -13,6 +13,7 @@ import yaml
 
 from evenhand.data_contracts.favourable import favourable_in_words
 from evenhand.fairlib.methods.registry import TFIDF
+from evenhand.fairlib.outcome_words import outcome_in_words
 from evenhand.flows.engine import (
     EXIT_OF_VERDICT,
     Engine,
@@ -316,6 +317,18 @@ def reading_notes(steps: Steps) -> list[str]:
     return notes
 
 
+def unknown_columns_notes(names: Sequence[str]) -> list[str]:
+    """Return a sentence on columns of a table that are ignored because the contract lacks them."""
+    if not names:
+        return []
+    # imported lazily: most runs have no such column
+    from evenhand.tasks.pages.formats import plural, shortlist
+
+    quoted = [f"'{name}'" for name in names]
+    counted = plural(len(names), "column")
+    return [f"ignored {counted} that the contract does not know: {shortlist(quoted)}"]
+
+
 def _stated_forms(source: Mapping[str, Any]) -> dict[str, Any]:
     """Return the keys on the form of a table's text that are given.
 
@@ -569,7 +582,7 @@ def _table_facts(resolved: ResolvedJob, steps: Steps) -> dict[str, Any]:
         from evenhand.tasks.pages.value_names import label_name
 
         positive = label_name(resolved.value_names, label.name, label.outcome.positive)
-        facts["positive"] = f"{label.name} = {positive}"
+        facts["positive"] = outcome_in_words(label.name, positive)
         value_names = resolved.value_names.get(label.name, {})
         facts["favourable"] = favourable_in_words(label, value_names)
     return facts

@@ -103,15 +103,15 @@ def missed_share(
     where a threshold keeps it, or no share is wanted.
     """
     decision = parameters["decision"]
-    wanted = decision["rate"]
-    if wanted is None and decision["costs"] is None and decision["threshold"] == "observed":
-        wanted = float(held.label.mean())
-    if wanted is None or decision["equal"]:
+    target_rate = decision["rate"]
+    if target_rate is None and decision["costs"] is None and decision["threshold"] == "observed":
+        target_rate = float(held.label.mean())
+    if target_rate is None or decision["equal"]:
         return None
-    _, nearest = nearest_share(calibration(held.probability), wanted)
-    if abs(nearest - wanted) <= QUOTA_TOLERANCE + 1.0 / len(held.label):
+    _, nearest = nearest_share(calibration(held.probability), target_rate)
+    if abs(nearest - target_rate) <= QUOTA_TOLERANCE + 1.0 / len(held.label):
         return None
-    return {"wanted": wanted, "nearest": nearest}
+    return {"wanted": target_rate, "nearest": nearest}
 
 
 def share_warning(missed: Mapping[str, float]) -> str:

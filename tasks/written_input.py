@@ -198,13 +198,13 @@ def listed_metrics(names: Sequence[str]) -> str:
     """Names of metrics for a message; of a label with many values two recalls stand for all."""
     recalls = [name for name in names if name.startswith("recall.")]
     hidden = set(recalls[2:]) if len(recalls) > MOST_RECALLS else set()
-    shown = []
+    texts = []
     for name in names:
         if name not in hidden:
-            shown.append(name)
+            texts.append(name)
         elif name == recalls[2]:
-            shown.append(f"recall of {len(hidden)} more labels")
-    return ", ".join(shown)
+            texts.append(f"recall of {len(hidden)} more labels")
+    return ", ".join(texts)
 
 
 def nearest_file(path: Path) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -42,6 +43,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=runs_flows)
 
 
+def session_folder(config: pytest.Config) -> Path:
+    """A folder that all workers of xdist share, and that ends with the session's others."""
+    folder: Path = config._tmp_path_factory.getbasetemp()  # type: ignore[attr-defined]
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        folder = folder.parent
+    return folder
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Iterator[Any]:
     """Remember steps in the tests that use `flow_environment`, but for those that use
@@ -57,7 +66,7 @@ def pytest_runtest_protocol(item: pytest.Item) -> Iterator[Any]:
 
     stash = item.session.stash
     if REMEMBERED not in stash:
-        stash[REMEMBERED] = Remembered(item.config._tmp_path_factory.mktemp("remembered"))  # type: ignore[attr-defined]
+        stash[REMEMBERED] = Remembered(session_folder(item.config) / "remembered")
     with pytest.MonkeyPatch.context() as patch:
         if "monkeypatch" not in getattr(item, "fixturenames", ()):
             for module in (evenhand.flows.engine, evenhand.flows.tune_search):

@@ -468,9 +468,9 @@ def _chosen(arrays: Any, index: Index) -> Any:
     """A kernel's arrays of some people."""
     fields = {}
     for name, values in arrays._asdict().items():
-        own = values if name in SHARED else values[index]
+        of_people = values if name in SHARED else values[index]
         # one layout of all arrays: the kernels are compiled once
-        fields[name] = np.ascontiguousarray(own)
+        fields[name] = np.ascontiguousarray(of_people)
     return type(arrays)(**fields)
 
 

@@ -240,27 +240,27 @@ def group_reader(
     if not len(positions):
         return None
     columns = list(positions)
-    known = codes >= 0
+    has_group = codes >= 0
     values = [rows[codes == group][:, columns].mean(axis=0).tolist() for group in range(len(names))]
     if all(is_binary(rows[:, j]) for j in columns):
         levels = levels_of(rows, columns)
         counts = np.zeros((len(columns) + 1, len(names)))
-        np.add.at(counts, (levels[known], codes[known]), 1)
+        np.add.at(counts, (levels[has_group], codes[has_group]), 1)
         level_groups = np.where(counts.sum(axis=1) > 0, counts.argmax(axis=1), -1)
         reader = GroupReader(columns, level_groups.tolist(), [], [], values)
         encodings = np.concatenate([np.eye(len(columns)), np.zeros((1, len(columns)))])
         for group in range(len(names)):
             reader.values[group] = encodings[counts[:, group].argmax()].tolist()
     else:
-        first = rows[known, columns[0]]
+        first = rows[has_group, columns[0]]
         order = np.argsort([value[0] for value in values])
         cuts = []
         for lower, upper in zip(order[:-1], order[1:], strict=True):
-            below = first[codes[known] == lower].max()
-            above = first[codes[known] == upper].min()
+            below = first[codes[has_group] == lower].max()
+            above = first[codes[has_group] == upper].min()
             cuts.append(roundest_between(float(below), float(above)))
         reader = GroupReader(columns, [], sorted(cuts), order.tolist(), values)
-    if np.mean(reader.read(rows)[known] == codes[known]) < READABLE:
+    if np.mean(reader.read(rows)[has_group] == codes[has_group]) < READABLE:
         return None
     return reader
 

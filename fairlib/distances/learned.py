@@ -185,18 +185,18 @@ class LearnedMetric(Metric):
 
     def _read_columns(self, width: int) -> dict[str, list[int]]:
         """Columns of the matrix by table column; sets those that are sensitive and legitimate."""
-        named = self._columns_by_name()
+        columns_by_name = self._columns_by_name()
         self._sensitive = {}
         for name, items in (self.sensitive or {}).items():
-            self._sensitive[name] = positions_of(items, named, "sensitive")
-        self._legitimate = positions_of(self.legitimate, named, "legitimate")
-        if self.feature_groups is None and named:
-            return dict(named)
+            self._sensitive[name] = positions_of(items, columns_by_name, "sensitive")
+        self._legitimate = positions_of(self.legitimate, columns_by_name, "legitimate")
+        if self.feature_groups is None and columns_by_name:
+            return dict(columns_by_name)
         groups = None
         if self.feature_groups is not None:
             groups = {}
             for name, items in self.feature_groups.items():
-                groups[name] = positions_of(items, named, "feature_groups")
+                groups[name] = positions_of(items, columns_by_name, "feature_groups")
         return table_columns(groups, width)
 
     def _check_columns(self, width: int, attributes: Mapping[str, Any]) -> None:
@@ -209,10 +209,10 @@ class LearnedMetric(Metric):
                 )
             if any(not 0 <= j < width for j in positions):
                 raise ValueError(f"sensitive must hold columns of X, 0 to {width - 1}.")
-            both = sorted({*positions} & {*self._legitimate})
-            if both:
+            in_both = sorted({*positions} & {*self._legitimate})
+            if in_both:
                 raise ValueError(
-                    f"legitimate has column {both[0]}, which holds the sensitive attribute "
+                    f"legitimate has column {in_both[0]}, which holds the sensitive attribute "
                     f"{name!r}: leave it out of one."
                 )
         if any(not 0 <= j < width for j in self._legitimate):
@@ -251,8 +251,8 @@ class LearnedMetric(Metric):
             sizes = [len(group) for group in groups]
             adaptation = choice.adaptation(sizes, with_removed=True)
             cells = int(np.prod(sizes))
-            known = codes >= 0
-            adaptation.fit(rows[known], codes[known], cells)
+            has_group = codes >= 0
+            adaptation.fit(rows[has_group], codes[has_group], cells)
             stages.append(Stage(names, groups, readers, adaptation))
             uniforms = self._uniforms(len(rows), adaptation)
             rows = adaptation.counterparts(rows, codes, adaptation.reference_, uniforms)
@@ -271,16 +271,16 @@ class LearnedMetric(Metric):
         """
         width = data.shape[1]
         units = np.eye(width)[:, self.removed_]
-        rest = [j for j in range(width) if j not in self.removed_]
+        remaining = [j for j in range(width) if j not in self.removed_]
         copies = self._training_copies(data, coded)
-        differences = [copy[:, rest] for copy in copies]
-        part = data[:, rest]
-        if not rest or not any((copy != part).any() for copy in differences):
+        differences = [copy[:, remaining] for copy in copies]
+        part = data[:, remaining]
+        if not remaining or not any((copy != part).any() for copy in differences):
             return units
         face = FACE(explained_variance=self.explained_variance)
         face.fit(part, counterfactuals=differences)
         directions = np.zeros((width, face.basis_.shape[1]))
-        directions[rest] = face.basis_
+        directions[remaining] = face.basis_
         return np.concatenate([units, directions], axis=1)
 
     def _training_copies(
@@ -532,9 +532,9 @@ def rows_of_groups(
     for groups in codes:
         for group in range(int(groups.max()) + 1):
             missing = least - int((is_drawn & (groups == group)).sum())
-            others = np.flatnonzero(~is_drawn & (groups == group))
+            not_drawn = np.flatnonzero(~is_drawn & (groups == group))
             if missing > 0:
-                is_drawn[rng.permutation(others)[:missing]] = True
+                is_drawn[rng.permutation(not_drawn)[:missing]] = True
     return np.flatnonzero(is_drawn)
 
 
@@ -619,11 +619,11 @@ def partial(
     place = np.arange(len(rows)) * 0.6180339887498949 % 1.0
     if draw is not None:
         place = np.full(len(rows), (draw + 0.5) / draws)
-    stays = np.flatnonzero(place >= strength)
+    unmoved = np.flatnonzero(place >= strength)
     moves = np.flatnonzero(place < strength)
     for column in adaptation.columns_:
         if column.kind in DRAWN:
             positions = np.asarray(column.positions)
-            result[stays[:, None], positions] = rows[stays[:, None], positions]
+            result[unmoved[:, None], positions] = rows[unmoved[:, None], positions]
             result[moves[:, None], positions] = mapped[moves[:, None], positions]
     return result

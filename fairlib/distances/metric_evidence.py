@@ -145,10 +145,13 @@ class Choice:
             source_codes = combined_codes([learned[number] for number in numbers], sizes)
             codes = combined_codes([evidence.codes[number][use] for number in numbers], sizes)
             adaptation = self.adaptation(sizes)
-            known = source_codes >= 0
+            has_group = source_codes >= 0
             cells = int(np.prod(sizes))
             adaptation.fit(
-                sources[known], source_codes[known], cells, kinds=self._shown_kinds(part, learn)
+                sources[has_group],
+                source_codes[has_group],
+                cells,
+                kinds=self._shown_kinds(part, learn),
             )
             if len(learn) == len(evidence.rows):
                 self.shown[self._state(), tuple(part)] = adaptation.kinds_
@@ -226,11 +229,11 @@ class Choice:
         if beyond_legitimate:
             legitimate = [columns.index(j) for j in self.given if j in columns]
         for number, codes in enumerate(self.evidence.codes):
-            known = codes[use] >= 0
-            part = rows[known][:, columns]
+            has_group = codes[use] >= 0
+            part = rows[has_group][:, columns]
             if legitimate:
                 part = without_explained(part, legitimate)
-            result.append(self._measured_leak(number, part, codes[use][known]))
+            result.append(self._measured_leak(number, part, codes[use][has_group]))
         return result
 
     def _measured_leak(self, number: int, rows: Float, codes: Index) -> AttributeLeak:
@@ -425,9 +428,9 @@ def without_explained(rows: Float, given: list[int]) -> Float:
     ndarray of float, shape (n, d - len(given))
     """
     inputs = np.concatenate([np.ones((len(rows), 1)), rows[:, given]], axis=1)
-    rest = np.delete(rows, given, axis=1)
-    fitted, *_ = np.linalg.lstsq(inputs, rest, rcond=None)
-    return np.asarray(rest - inputs @ fitted)
+    remaining = np.delete(rows, given, axis=1)
+    fitted, *_ = np.linalg.lstsq(inputs, remaining, rcond=None)
+    return np.asarray(remaining - inputs @ fitted)
 
 
 def label_losses(rows: Float, labels: Index, seed: int) -> Float:

@@ -155,11 +155,11 @@ def slopes_are_alike(errors: Float, shared_errors: Float, n_groups: int, slopes:
 
     extra = (n_groups - 1) * slopes
     degrees = len(errors) - n_groups * (slopes + 1)
-    rest = float(errors @ errors)
-    rise = max(float(shared_errors @ shared_errors) - rest, 0.0)
-    if rest <= 1e-18 * max(float(shared_errors @ shared_errors), 1e-300) or degrees <= 0:
+    squared_errors = float(errors @ errors)
+    rise = max(float(shared_errors @ shared_errors) - squared_errors, 0.0)
+    if squared_errors <= 1e-18 * max(float(shared_errors @ shared_errors), 1e-300) or degrees <= 0:
         return rise <= 0.0
-    statistic = rise / extra / (rest / degrees)
+    statistic = rise / extra / (squared_errors / degrees)
     return bool(f.sf(statistic, extra, degrees) >= SIMPLER)
 
 

@@ -90,9 +90,7 @@ def read_target(
     for name, column in columns.items():
         _check_present(name, column)
     title = _title(y_true, predictions)
-    label_names = dict((value_names or {}).get(title, {}))
-    if columns and all(pd.api.types.is_bool_dtype(column) for column in columns.values()):
-        label_names = {0: "false", 1: "true"} | label_names
+    label_names = _label_names(columns, (value_names or {}).get(title, {}))
     columns = {name: _plain(column) for name, column in columns.items()}
     if _are_probabilities(columns, scores):
         # probabilities in the place of predictions
@@ -106,11 +104,7 @@ def read_target(
         values = [0, 1]
     _check_one_type(columns, values)
     if len(values) > 2:
-        if positive is not None:
-            raise ValueError(
-                f"positive: got {positive!r}, but there are {len(values)} labels, of which none "
-                "is positive; leave it out, or pass favourable"
-            )
+        _refuse_positive(positive, values)
         return _classes(columns, predictions, scores, values, title, favourable)
     return _two_labels(
         columns,
@@ -121,6 +115,24 @@ def read_target(
         (positive, favourable),
         threshold,
     )
+
+
+def _label_names(
+    columns: Mapping[str, pd.Series], value_names: Mapping[Any, str]
+) -> dict[Any, str]:
+    """Names of labels by value; booleans, which are read as 0 and 1, are named as such."""
+    if columns and all(pd.api.types.is_bool_dtype(column) for column in columns.values()):
+        return {0: "false", 1: "true"} | dict(value_names)
+    return dict(value_names)
+
+
+def _refuse_positive(positive: Any, values: list[Any]) -> None:
+    """Refuse a positive value of more than two labels."""
+    if positive is not None:
+        raise ValueError(
+            f"positive: got {positive!r}, but there are {len(values)} labels, of which none "
+            "is positive; leave it out, or pass favourable"
+        )
 
 
 def _title(y_true: pd.Series | None, predictions: Mapping[str, pd.Series]) -> str:

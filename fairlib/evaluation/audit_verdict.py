@@ -17,7 +17,7 @@ from evenhand.fairlib.evaluation.group_tables import (
     ModelTables,
     left_out_words,
 )
-from evenhand.fairlib.outcome_words import is_participle
+from evenhand.fairlib.outcome_words import is_participle, outcome_in_words
 
 FOUR_FIFTHS = 0.8
 """A smaller impact ratio counts as evidence of adverse impact (29 CFR 1607.4 D)."""
@@ -463,7 +463,7 @@ def _notes(target: Target) -> list[str]:
     if target.kind == "two labels" and not target.is_stated:
         outcome = target.favourable_name
         if target.column:
-            outcome = f"{target.column} = {outcome}"
+            outcome = outcome_in_words(target.column, outcome)
         why = f" ({target.reason})" if target.reason else ""
         notes.append(
             f"{NOTE}{outcome} is taken as the favourable outcome{why}; `favourable` states another."

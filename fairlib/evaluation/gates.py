@@ -405,7 +405,7 @@ def _with_groups(gate: Gate, kind: Kind, result: GateResult, evaluation: Evaluat
     for name in unmeasured:
         absent = {"group": name, "n": 0, "fewest": 0, "reason": "absent"}
         counted.append(left_out.get(name, absent))
-    # imported lazily: whoever only reads gates needs no numeric library
+    # imported lazily: reading gates alone needs no numeric library
     from evenhand.fairlib.evaluation.group_selection import left_out_text
 
     text = (

@@ -226,33 +226,19 @@ def audit_predictions(
         sample_weight=sample_weight,
         people=people,
     )
-    columns = sensitive_columns(sensitive_features)
-    groups = {str(name): _groups(column) for name, column in columns.items()}
-    if not groups:
-        raise ValueError(
-            "sensitive_features: got no column, expected at least one; name whose groups to compare"
-        )
-    model: Any = prediction if callable(prediction) else None
-    if model is not None and features is None:
-        raise ValueError("features: got none, expected the rows for the model that is called")
-    predicted: Any = prediction if model is None else model(features)
-    score = scores_of(predicted)
-    decision_rule = _DecisionRule.of(threshold, score)
-    decisions = decision_rule(score)
-    consistent: dict[str, Bool] = {}
-    if model is not None and features is not None:
-        consistent = _consistency(model, features, groups, decision_rule, decisions)
-    is_scored = bool(np.any((score != 0) & (score != 1)))
+    groups = _groups_by_attribute(sensitive_features)
+    decided = _decided(prediction, features, groups, threshold)
+    is_scored = bool(np.any((decided.score != 0) & (decided.score != 1)))
     is_labelled = label is not None
-    labels = np.zeros(len(score), dtype=np.int64)
+    labels = np.zeros(len(decided.score), dtype=np.int64)
     if label is not None:
         labels = _labels(label, positive)
     outcomes = Outcomes(
         y_true=labels,
-        y_pred=decisions,
-        score=score,
+        y_pred=decided.decisions,
+        score=decided.score,
         sensitive=groups,
-        consistent=consistent,
+        consistent=decided.consistent,
         people=None if people is None else np.asarray(people),
         favourable=1 if favourable is None or favourable == positive else 0,
     )
@@ -285,6 +271,46 @@ def audit_predictions(
         histograms = score_histograms(outcomes, min_cell=min_cell)
     audited = replace(evaluation, metrics=metrics, settings=settings, groups=compared)
     return PredictionAudit(audited, histograms, curves)
+
+
+class _Decided(NamedTuple):
+    """Scores of n rows, the decisions by them, and whose decision no other value of an attribute
+    changes.
+    """
+
+    score: Float
+    decisions: Int
+    consistent: dict[str, Bool]  # by attribute; only of a model that can be asked
+
+
+def _decided(
+    prediction: ArrayLike | Predictor,
+    features: pd.DataFrame | None,
+    groups: Mapping[str, Any],
+    threshold: float | Literal["median"],
+) -> _Decided:
+    """The predictions, given or asked of a model, and its decisions on copies of everybody."""
+    if not callable(prediction):
+        score = scores_of(prediction)
+        return _Decided(score, _DecisionRule.of(threshold, score)(score), {})
+    if features is None:
+        raise ValueError("features: got none, expected the rows for the model that is called")
+    score = scores_of(prediction(features))
+    decision_rule = _DecisionRule.of(threshold, score)
+    decisions = decision_rule(score)
+    consistent = _consistency(prediction, features, groups, decision_rule, decisions)
+    return _Decided(score, decisions, consistent)
+
+
+def _groups_by_attribute(sensitive_features: Any) -> dict[str, Any]:
+    """The group of every row, by attribute; there must be an attribute."""
+    columns = sensitive_columns(sensitive_features)
+    groups = {str(name): _groups(column) for name, column in columns.items()}
+    if not groups:
+        raise ValueError(
+            "sensitive_features: got no column, expected at least one; name whose groups to compare"
+        )
+    return groups
 
 
 def _renamed(sensitive: Any, sensitive_features: Any) -> Any:

@@ -707,7 +707,7 @@ class ModelMargins:
         choices : list of Choices
             Values of the columns that have several.
         sign : {1, -1}
-            1 where large margins are sought.
+            1 where large margins are searched for.
 
         Returns
         -------

@@ -288,17 +288,17 @@ class RealPeopleSearch:
         ends: tuple[Float, Float],
     ) -> Cells:
         """Numbers within reach, and the missing value, if it is."""
-        own = row[item.name]
+        own_value = row[item.name]
         low, high = _stated_ends(item, stated, ends)
-        cells = Cells.of_single(item.name, places, [own], own_row[None])
+        cells = Cells.of_single(item.name, places, [own_value], own_row[None])
         moves = bool(ends[0][0] < ends[1][0])
         has_indicator = len(places) > 1
-        if has_indicator and own is None:
+        if has_indicator and own_value is None:
             moves = bool(ends[0][1] <= 0.0)
         if moves and low <= high:
             intervals = self._intervals(item, stated, low, high, int(places[0]))
-            cells = cells.joined(intervals, own=None if own is None else float(own_row[0]))
-        if has_indicator and stated.optional and own is not None and ends[1][1] >= 1.0:
+            cells = cells.joined(intervals, own=None if own_value is None else float(own_row[0]))
+        if has_indicator and stated.optional and own_value is not None and ends[1][1] >= 1.0:
             without = frame_of([{**row, item.name: None}], self.encoder)
             cells = cells.with_missing(self.encoder.transform(without)[:, places])
         return cells
@@ -404,19 +404,19 @@ class Cells:
 
     def joined(self, intervals: Intervals, own: float | None) -> Cells:
         """With intervals of the first place, without those that are the person's own number."""
-        kept = np.ones(len(intervals.low), dtype=np.bool_)
+        differs = np.ones(len(intervals.low), dtype=np.bool_)
         if own is not None:
-            kept = (intervals.low != own) | (intervals.high != own)
-        low = np.zeros((int(kept.sum()), self.low.shape[1]), dtype=np.float32)
+            differs = (intervals.low != own) | (intervals.high != own)
+        low = np.zeros((int(differs.sum()), self.low.shape[1]), dtype=np.float32)
         high = low.copy()
-        low[:, 0] = intervals.low[kept]
-        high[:, 0] = intervals.high[kept]
+        low[:, 0] = intervals.low[differs]
+        high[:, 0] = intervals.high[differs]
         nearest = low.copy()
         if own is not None:
             nearest[:, 0] = np.clip(np.float32(own), low[:, 0], high[:, 0])
         # the nearest first
         order = np.argsort(np.abs(nearest[:, 0] - np.float32(own or 0.0)), kind="stable")
-        places = np.flatnonzero(kept)[order].tolist()
+        places = np.flatnonzero(differs)[order].tolist()
         choices = self.choices
         values = [*choices.values, *[intervals.values[place] for place in places]]
         encoded = np.concatenate([choices.encoded, nearest[order]])
@@ -631,7 +631,7 @@ class _Search:
         None if it is too far, or not decided otherwise.
         """
         settings = self.settings
-        other = dict(self.row)
+        other_row = dict(self.row)
         for column, pick in zip(self.columns, picks, strict=True):
             value = column.choices.values[pick]
             if pick and (column.low[pick] < column.high[pick]).any():
@@ -639,15 +639,15 @@ class _Search:
                 if digits is not None and isinstance(value, float):
                     value = self._rounded(column, pick, value, digits)
             if pick:
-                other[column.choices.column] = value
-        encoded = settings.encoder.transform(frame_of([other], settings.encoder))
+                other_row[column.choices.column] = value
+        encoded = settings.encoder.transform(frame_of([other_row], settings.encoder))
         distance = settings.metric.distance(self.x[None], np.asarray(encoded, dtype=np.float64))
         if float(distance[0]) > settings.farthest:
             return None
-        if not self._is_otherwise(other, encoded):
+        if not self._is_otherwise(other_row, encoded):
             return None
         differs = {}
-        for name, value in other.items():
+        for name, value in other_row.items():
             if value != self.row[name]:
                 differs[name] = value
         return differs, float(distance[0])

@@ -229,15 +229,17 @@ def lightgbm_tree(structure: dict[str, Any]) -> TreeNodes:
     nodes = TreeNodes()
     waiting = [(0, structure)]
     while waiting:
-        node, found = waiting.pop()
-        if "leaf_value" in found:
+        node, content = waiting.pop()
+        if "leaf_value" in content:
             # a tree of a single leaf does not say how many rows it has
-            nodes.set_leaf(node, found["leaf_value"], found.get("leaf_count", 0.0))
+            nodes.set_leaf(node, content["leaf_value"], content.get("leaf_count", 0.0))
             continue
-        threshold = above(found["threshold"])
-        left, right = nodes.split(node, found["split_feature"], threshold, found["internal_count"])
-        waiting.append((left, found["left_child"]))
-        waiting.append((right, found["right_child"]))
+        threshold = above(content["threshold"])
+        left, right = nodes.split(
+            node, content["split_feature"], threshold, content["internal_count"]
+        )
+        waiting.append((left, content["left_child"]))
+        waiting.append((right, content["right_child"]))
     return nodes
 
 

@@ -58,7 +58,7 @@ def contributions(
     base = getattr(model, "base", model)
     spec = spec_of_class(type(base))
     if not spec.gives_reasons:
-        names = ", ".join(other.name for other in METHODS.values() if other.gives_reasons)
+        names = ", ".join(method.name for method in METHODS.values() if method.gives_reasons)
         raise ValueError(f"the method {spec.name} gives no reasons; these do: {names}.")
     if spec.has_trees:
         by_column = base.log_odds_by_column(X)[:, :-1].astype(np.float64)

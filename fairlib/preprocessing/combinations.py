@@ -280,7 +280,7 @@ def _fewest(
     if len(names) > LARGEST_COMBINATION:
         return None
     for name in names:
-        remaining = [other for other in names if other != name]
+        remaining = [column for column in names if column != name]
         if remaining and 1.0 - fit(remaining)[0] < NEEDED * (1.0 - score):
             return None
     return Combination(tuple(names), form, score)

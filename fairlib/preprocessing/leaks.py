@@ -487,7 +487,7 @@ def _members(combination: Combination, kind: str, attribute: str | None) -> list
     auc = combination.score if kind == "combined" else None
     suspects = []
     for name in combination.columns:
-        partners = tuple(other for other in combination.columns if other != name)
+        partners = tuple(column for column in combination.columns if column != name)
         member_kind = kind if partners else "sensitive"
         suspects.append(Suspect(name, member_kind, auc, attribute, partners, combination.form))
     return suspects

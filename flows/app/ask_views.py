@@ -108,7 +108,9 @@ def delete_interview(session: Session) -> None:
 def begin_screen(agent: Agent, name: str, version: str) -> Screen:
     """What will be asked, and what becomes of the answers."""
     questions = agent.questionnaire.questions
-    attributes = formats.join([_spoken(each) for each in agent.questionnaire.model.attributes_])
+    attributes = formats.join(
+        [_spoken(attribute) for attribute in agent.questionnaire.model.attributes_]
+    )
     lead = [
         f"The model asks at most {formats.plural(len(questions), 'question')}, one at a time, and "
         f"stops when another answer would reveal more about {attributes} than it would help.",
@@ -187,10 +189,13 @@ def end_screen(interview: Interview) -> Screen:
     positive = agent.shown(agent.label, agent.questionnaire.label_values[1])
     decision = agent.shown(agent.label, result["prediction"])
     share = formats.percent(result["probability"])
-    asked = formats.plural(len(result["asked"]), "question")
-    ended = f"The model stopped after {asked}."
+    questions_asked = formats.plural(len(result["asked"]), "question")
+    ended = f"The model stopped after {questions_asked}."
     if result["stopped"]:
-        ended = f"The interview was stopped after {asked}, before the model would have stopped."
+        ended = (
+            f"The interview was stopped after {questions_asked}, before the model would have "
+            "stopped."
+        )
     lead = [
         f"The decision is “{decision}” ({_spoken(agent.label)}); the model gives “{positive}” a "
         f"probability of {share}.",

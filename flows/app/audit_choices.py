@@ -81,15 +81,15 @@ def columns_of(document: Mapping[str, Any]) -> list[TableColumn]:
 def guesses(columns: Sequence[TableColumn]) -> dict[str, str]:
     """What the fields of the form begin with."""
     values = {}
-    taken: set[str] = set()
+    columns_in_use: set[str] = set()
     prediction = _guessed_prediction(columns)
     if prediction is not None:
         values["prediction"] = prediction.name
-        taken.add(prediction.name)
+        columns_in_use.add(prediction.name)
     for column in _named(columns, GROUPS):
         values[f"{SENSITIVE}{column.name}"] = "yes"
-        taken.add(column.name)
-    label = _guessed_label([column for column in columns if column.name not in taken])
+        columns_in_use.add(column.name)
+    label = _guessed_label([column for column in columns if column.name not in columns_in_use])
     if label is not None:
         values["label"] = label.name
     judged = label or prediction
@@ -125,7 +125,7 @@ def _guessed_label(columns: Sequence[TableColumn]) -> TableColumn | None:
 
 def _guessed_outcome(judged: TableColumn) -> dict[str, str]:
     """The favourable and the positive value of the column that is judged, where words or codes
-    tell them.
+    name them.
     """
     values = {}
     outcome = favourable_by_words(judged.name, judged.values)
@@ -139,10 +139,12 @@ def _guessed_outcome(judged: TableColumn) -> dict[str, str]:
 
 def _named(columns: Sequence[TableColumn], words: Sequence[str]) -> list[TableColumn]:
     """Columns with one of some words in their name, in the order of the words."""
-    found = []
+    matching = []
     for word in words:
-        found += [column for column in columns if word in column.words() and column not in found]
-    return found
+        matching += [
+            column for column in columns if word in column.words() and column not in matching
+        ]
+    return matching
 
 
 def value_choice(column: str, value: str) -> str:
@@ -173,8 +175,8 @@ def chosen_options(
         choice = fields.get(name, "")
         if choice:
             options[name], problems[name] = _chosen_value(choice, label or prediction)
-    given = {name: text for name, text in options.items() if text}
-    return given, {name: text for name, text in problems.items() if text}
+    stated = {name: text for name, text in options.items() if text}
+    return stated, {name: text for name, text in problems.items() if text}
 
 
 def _problem_of_prediction(prediction: str, names: Sequence[str]) -> str:

@@ -138,14 +138,14 @@ def _case_page(
     values: Mapping[str, str] | None = None,
 ) -> Response:
     """The page of a case, perhaps with what is wrong with a form that was sent."""
-    shown = case_screen(_cases(settings, session), case)
+    screen = case_screen(_cases(settings, session), case)
     page = render(
         "case.html.j2",
         settings,
         session,
-        screen=shown.screen,
-        details=shown.details,
-        inputs=shown.inputs,
+        screen=screen.screen,
+        details=screen.details,
+        inputs=screen.inputs,
         case=case,
         may_change=settings.allow_changes,
         notice=notice,

@@ -56,21 +56,21 @@ def comparison_screen(
     if first == second:
         raise InputError(f"version {first} is compared with itself: choose another one.")
     one = _evaluation(chain, first)
-    other = _evaluation(chain, second)
+    second_evaluation = _evaluation(chain, second)
     versions = (first, second)
     paired: Paired | None = None
     try:
-        of_both = pairs.of(one.content, other.content)
+        of_both = pairs.of(one.content, second_evaluation.content)
         lead = [_on_same_rows(of_both)]
         paired = of_both
     except NotPaired as reason:
         lead = [_not_paired(str(reason), name, versions)]
-    tables = _tables(chain, one.content, other.content, paired, versions)
+    tables = _tables(chain, one.content, second_evaluation.content, paired, versions)
     lead += [sentence for sentence, _ in tables.values() if sentence]
-    sections = [_versions(uri, chain, (one, other), versions)]
+    sections = [_versions(uri, chain, (one, second_evaluation), versions)]
     for title, (_, section) in tables.items():
         sections.append(Section(title.lower(), title, [section]))
-    terms = _differing_terms(one.content, other.content, versions)
+    terms = _differing_terms(one.content, second_evaluation.content, versions)
     if terms is not None:
         sections.append(terms)
     title = f"{name}: version {first} and version {second}"
@@ -170,7 +170,7 @@ def _tables(
             compared.append(_compared(metric, values, difference, versions))
         if not compared:
             continue
-        rows = [list(each.row) for each in compared]
+        rows = [list(comparison.row) for comparison in compared]
         if limits:
             for metric, row in zip(chosen, rows, strict=True):
                 row.append(limits_in_words(limits[metric]) if metric in limits else lack("nothing"))
@@ -194,7 +194,7 @@ def _count(title: str, compared: Sequence[Compared], versions: Sequence[str]) ->
     """In how many metrics each version is better, beyond chance."""
     parts = []
     for place, version in enumerate(versions):
-        count = sum(each.better == place for each in compared)
+        count = sum(comparison.better == place for comparison in compared)
         if count:
             parts.append(f"version {version} is better in {count}")
     text = formats.join(parts) or "no difference is significant"

@@ -58,14 +58,14 @@ def models_screen(uri: str, find: str = "", page: int = 1) -> ModelsScreen:
     changed = {model.name: model.last_updated_timestamp or 0 for model in registered}
     find = " ".join(find.split())[:LONGEST_SEARCH]
     words = find.lower().split()
-    found = [model for model in models if all(word in model.name.lower() for word in words)]
-    last_page = max(1, -(-len(found) // MODELS_OF_A_PAGE))
+    matching = [model for model in models if all(word in model.name.lower() for word in words)]
+    last_page = max(1, -(-len(matching) // MODELS_OF_A_PAGE))
     page = min(max(1, page), last_page)
     first = (page - 1) * MODELS_OF_A_PAGE
-    shown = found[first : first + MODELS_OF_A_PAGE]
+    models_of_page = matching[first : first + MODELS_OF_A_PAGE]
     sections = []
-    if shown:
-        rows = [_row(model, changed) for model in shown]
+    if models_of_page:
+        rows = [_row(model, changed) for model in models_of_page]
         table = Table(
             "Models of this registry, and their versions in use",
             ["Model", "Champion", "Challenger", "Last change (UTC)"],
@@ -73,9 +73,11 @@ def models_screen(uri: str, find: str = "", page: int = 1) -> ModelsScreen:
         )
         title = "Models found" if find else "All models"
         sections.append(Section("models", title, [table]))
-    lead = [_lead(len(found), len(models), find)]
+    lead = [_lead(len(matching), len(models), find)]
     if last_page > 1:
-        lead.append(f"Page {page} of {last_page}: {shown[0].name} to {shown[-1].name}.")
+        lead.append(
+            f"Page {page} of {last_page}: {models_of_page[0].name} to {models_of_page[-1].name}."
+        )
     return ModelsScreen(
         Screen("Models", lead, sections),
         find=find,
@@ -124,8 +126,8 @@ def _neighbours(find: str, page: int, last_page: int) -> list[tuple[str, str]]:
 
 
 def _address(find: str, page: int) -> str:
-    asked = {"find": find} if find else {}
-    return f"/?{urlencode({**asked, 'page': page})}"
+    query = {"find": find} if find else {}
+    return f"/?{urlencode({**query, 'page': page})}"
 
 
 def _row(model: Any, changed: Mapping[str, int]) -> list[Value]:

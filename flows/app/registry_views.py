@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
+from evenhand.fairlib.outcome_words import outcome_in_words
 from evenhand.tasks.errors import InputError
 from evenhand.tasks.pages import formats
 from evenhand.tasks.pages.page_model import Block, Cell, Section, Table, Value
@@ -165,7 +166,7 @@ def newest_evaluation(chain: Chain, version: str) -> Record | None:
 
 
 def verdict_cell(evaluation: Record | None) -> Cell:
-    """What the gates of an evaluation said, and when it was measured."""
+    """The verdict of an evaluation's gates, and when it was measured."""
     if evaluation is None:
         return lack("not evaluated")
     verdict = str(evaluation.content.get("verdict"))
@@ -301,23 +302,23 @@ def version_screen(uri: str, name: str, version: str) -> VersionScreen:
 
 def _dated(text: str) -> str:
     """A sentence whose times are written as those of the tables are."""
-    shown = ISO_MOMENT.sub(lambda moment: short_date(formats.moment(moment.group(0))), text)
-    return formats.sentence(shown)
+    sentence = ISO_MOMENT.sub(lambda moment: short_date(formats.moment(moment.group(0))), text)
+    return formats.sentence(sentence)
 
 
 def _first_comparison(chain: Chain, version: str) -> dict[str, str]:
     """The version that a version is compared with first: the champion, or else the one before."""
     evaluated = [number for number in versions_of(chain) if chain.of("evaluation", number)]
     champion = chain.aliases.get(CHAMPION)
-    others = [number for number in evaluated if number != version]
-    if version not in evaluated or not others:
+    other_versions = [number for number in evaluated if number != version]
+    if version not in evaluated or not other_versions:
         return {}
-    if champion in others:
+    if champion in other_versions:
         return {"compared_with": champion, "compared_as": f"the champion, version {champion}"}
     waiting = chain.aliases.get(WAITING)
-    if waiting in others:
+    if waiting in other_versions:
         return {"compared_with": waiting, "compared_as": f"the challenger, version {waiting}"}
-    return {"compared_with": others[0], "compared_as": f"version {others[0]}"}
+    return {"compared_with": other_versions[0], "compared_as": f"version {other_versions[0]}"}
 
 
 def _asks(chain: Chain, version: str) -> bool:
@@ -370,7 +371,11 @@ def _how_measured(evaluation: Record) -> str:
         text += f", on the data `{str(fingerprint)[:12]}`"
     outcome = content.get("favourable") or {}
     if outcome:
-        text += f"; favourable: {outcome['column']} = {outcome['favourable']}"
+        favourable = outcome_in_words(outcome["column"], outcome["favourable"])
+        if outcome["favourable"] is None:
+            adverse = outcome_in_words(outcome["column"], outcome["adverse"])
+            favourable = f"any but {adverse}"
+        text += f"; favourable: {favourable}"
     return f"{text}."
 
 

@@ -229,15 +229,15 @@ def _add_screens(app: FastAPI) -> None:
     def models(settings: In, session: InSession, find: str = "", page: str = "1") -> Response:
         """All models, or those whose names have some words."""
         number = int(page) if page.isascii() and page.isdigit() and len(page) < 7 else 1
-        shown = models_views.models_screen(settings.registry, find, number)
+        screen = models_views.models_screen(settings.registry, find, number)
         text = render(
             "models.html.j2",
             settings,
             session,
-            screen=shown.screen,
-            find=shown.find,
-            is_searched=shown.is_searched,
-            pages=shown.pages,
+            screen=screen.screen,
+            find=screen.find,
+            is_searched=screen.is_searched,
+            pages=screen.pages,
         )
         return HTMLResponse(text)
 

@@ -142,7 +142,7 @@ class Sessions:
         """Whether a session goes on: its person has not signed out, and its time is not over."""
         with self._lock:
             self._forget_ended(time.monotonic())
-            return any(each is session for each in self._sessions.values())
+            return any(open_session is session for open_session in self._sessions.values())
 
     def _forget_ended(self, now: float) -> None:
         """Delete the sessions that have ended, with what was kept in them."""

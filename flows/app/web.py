@@ -159,7 +159,7 @@ def render(template: str, settings: AppSettings, session: Session | None, **valu
         # tables of more than two columns are cards on a phone
         "stacked": True,
     }
-    # texts of people, and of whoever writes records, have no characters that reorder the page
+    # texts of people, and of authors of records, have no characters that reorder the page
     return plain_text(templates().get_template(template).render({**everywhere, **values}))
 
 
@@ -188,8 +188,10 @@ def with_way_back(page: str, address: str, words: str) -> str:
         "<style>.way-back{font:1rem/1.5 system-ui,sans-serif;max-width:48.5rem;margin:0 auto;"
         "padding:1rem 1.5rem 0}@media print{.way-back{display:none}}</style></head>"
     )
-    link, stop, rest = words.partition(".")
-    line = f'<body>\n<p class="way-back"><a href="{escape(address)}">{link}</a>{stop}{rest}</p>'
+    link, stop, more_text = words.partition(".")
+    line = (
+        f'<body>\n<p class="way-back"><a href="{escape(address)}">{link}</a>{stop}{more_text}</p>'
+    )
     return page.replace("</head>", style, 1).replace("<body>", line, 1)
 
 

@@ -79,7 +79,7 @@ class _SlowSteps(progress.Progress):
 
 
 class _TimeLeft(progress.TimeRemainingColumn):
-    """The time left, of steps whose counts tell when they end."""
+    """The time left, of steps whose end follows from their counts."""
 
     def render(self, task: progress.Task) -> Text:
         """Return the text of one row."""

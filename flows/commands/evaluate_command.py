@@ -327,7 +327,7 @@ def _print_audit(metrics: Mapping[str, Any], audited: Mapping[str, Any]) -> None
 def _print_values(rows: Sequence[Mapping[str, Any]]) -> None:
     """Print every metric of every group, a table for each attribute."""
     attributes = dict.fromkeys(row["attribute"] for row in rows if row["attribute"])
-    shown = list(dict.fromkeys(row["metric"] for row in rows))
+    metrics = list(dict.fromkeys(row["metric"] for row in rows))
     for attribute in attributes:
         names = list(rows[0])
         controls = names[names.index("attribute") + 1 : names.index("group")]
@@ -336,9 +336,9 @@ def _print_values(rows: Sequence[Mapping[str, Any]]) -> None:
             if row["attribute"] == attribute:
                 key = tuple(str(row[name]) for name in ("group", *controls))
                 lines.setdefault(key, {})[row["metric"]] = _value_text(row)
-        table = [[attribute, *controls, *shown]]
+        table = [[attribute, *controls, *metrics]]
         for key, values in lines.items():
-            table.append([f"  {key[0]}", *key[1:], *(values.get(name, "") for name in shown)])
+            table.append([f"  {key[0]}", *key[1:], *(values.get(name, "") for name in metrics)])
         terminal.print_table(table, "  ")
         print()
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from evenhand.flows.commands.terminal import Verb, print_end, run_verb
 from evenhand.flows.engine import Engine, Verdict
-from evenhand.tasks.errors import InputError
+from evenhand.tasks.errors import InputError, without_secrets
 from evenhand.tasks.execution.store import Store
 from evenhand.tasks.registry.bundle import parse_address
 from evenhand.tasks.sources.databases import is_database
@@ -21,7 +21,8 @@ INTERRUPTED = "interrupted: run again with the same output, the finished parts a
 
 def run_filter(
     job: str,
-    input_url: str,
+    rows: str | None,
+    input_url: str | None,
     output_url: str,
     partition: str | None,
     since: str | None,
@@ -31,7 +32,7 @@ def run_filter(
     """Filter, and print the result."""
     arguments = {
         "job": job,
-        "input": input_url,
+        "input": _one_input("filter", rows, input_url),
         "output": output_url,
         "overrides": [*(overrides or ()), *partition_overrides("filter", partition, since)],
     }
@@ -40,7 +41,8 @@ def run_filter(
 
 def predict(
     model: str,
-    input_url: str,
+    rows: str | None,
+    input_url: str | None,
     output_url: str,
     partition: str | None,
     since: str | None,
@@ -56,13 +58,25 @@ def predict(
         chosen.append("predict.in_database=true")
     arguments = {
         "model": model,
-        "input": input_url,
+        "input": _one_input("predict", rows, input_url),
         "output": output_url,
         "overrides": chosen,
         "reasons": reasons,
         "adverse": adverse,
     }
     return _run("predict", "plan_prediction", arguments, common)
+
+
+def _one_input(verb: str, rows: str | None, input_url: str | None) -> str:
+    """Return where the rows are: the second argument, or the option; refuse both and neither."""
+    if rows is not None and input_url is not None:
+        raise InputError(
+            f"the rows are given twice, as {without_secrets(rows)} and by --input: leave one out."
+        )
+    address = rows if rows is not None else input_url
+    if address is None:
+        raise InputError(f"the rows are missing: `evenhand {verb} … ROWS --output …` names them.")
+    return address
 
 
 def partition_overrides(section: str, partition: str | None, since: str | None) -> list[str]:

@@ -19,7 +19,12 @@ import pyarrow.compute as pc
 from evenhand.data_contracts.arrow import MISSING_GROUP, bin_names, coerce, known_groups
 from evenhand.data_contracts.contract_yaml import to_yaml
 from evenhand.data_contracts.errors import ContractError
-from evenhand.data_contracts.favourable import describe_outcome, guess_favourable, guess_side
+from evenhand.data_contracts.favourable import (
+    describe_outcome,
+    guess_favourable,
+    guess_side,
+    positive_meaning,
+)
 from evenhand.data_contracts.inference import (
     FEWEST_UNITS,
     LEAST_PEOPLE,
@@ -33,6 +38,7 @@ from evenhand.data_contracts.spellings import find_spellings, joined
 from evenhand.data_contracts.values import sample_rows
 from evenhand.fairlib.escaping import terminal_text
 from evenhand.fairlib.methods.registry import PROXIES, MethodSpec
+from evenhand.fairlib.outcome_words import outcome_in_words
 from evenhand.flows import starter_job
 from evenhand.flows.classifier_jobs import check_labels
 from evenhand.flows.commands.terminal import exact_stdout, print_table
@@ -616,7 +622,7 @@ def _document(
         positive = f"{label.name} has {len(label.classes)} classes"
         favourable = None
     else:
-        positive = f"positive means {label.name} = {in_words(label.outcome.positive)}"
+        positive = positive_meaning(label.name, in_words(label.outcome.positive))
         favourable = _favourable(label)
     groups = {}
     for column in contract.sensitive:
@@ -654,7 +660,7 @@ def _column_document(column: Column) -> dict[str, Any]:
 def _favourable(label: Column) -> str:
     """Say which outcome is favourable and why, or that nothing states it and what to do."""
     outcome = describe_outcome(label)
-    favourable = f"{outcome['column']} = {outcome['favourable']}"
+    favourable = outcome_in_words(outcome["column"], outcome["favourable"])
     cure = "VALUE"
     guess = guess_favourable(label.name, label.allowed or ())
     if label.at_least is not None:

@@ -175,15 +175,15 @@ def refuse(
     with signing_with(key):
         registry, name, version = _version(model, store_url)
         made = policy.refuse(registry, name, version, reason)
-    kept = _aliases_of(registry, name, version)
+    aliases = _aliases_of(registry, name, version)
     if as_json:
-        print(json.dumps(redacted({"name": name, "record": _row(made), "aliases": kept})))
+        print(json.dumps(redacted({"name": name, "record": _row(made), "aliases": aliases})))
         return
     print(
         f"record {made.number}: {made.who} refuses {name} version {version}: "
         f"{made.content['reason']}"
     )
-    for alias in kept:
+    for alias in aliases:
         print(
             f"it is still {alias}: a refusal keeps it from getting an alias and takes none away; "
             f"`evenhand promote {name}/VERSION --alias {alias}` replaces it"

@@ -468,7 +468,7 @@ class ProgressLines:
 
     def line(self) -> str:
         """Return the present line: each running step with its share, and the time left, or spent
-        where the share does not tell when the step ends.
+        where the step's end does not follow from its share.
         """
         if self._text is not None:
             return self._text()

@@ -56,13 +56,13 @@ def letter(case: Case) -> str:
 
 def _in_other_languages(case: Case, texts: LetterTexts) -> list[str]:
     """The principal reasons whose text is in another language than the letter, or in none."""
-    others = []
+    other_pages = []
     for reason in case["reasons"]["principal"]:
         # a column's name in words passes for English; cases of earlier releases do not say it
         language = reason.get("language", texts.language) or FALLBACK
         if primary(language) != texts.language:
-            others.append(str(reason["text"]))
-    return others
+            other_pages.append(str(reason["text"]))
+    return other_pages
 
 
 @cache
@@ -120,12 +120,12 @@ def _front(case: Case) -> Front:
 def _title(decision: Mapping[str, Any]) -> str:
     """The decision, such as ``credit: bad``; a value such as ``hired`` says it alone."""
     label = str(decision["label"]).replace("_", " ")
-    shown = str(decision["shown"])
-    own_words = [word for word in shown.lower().split() if word not in NEGATIONS]
-    says_it_alone = shown.lower().startswith(label.lower())
+    decision_shown = str(decision["shown"])
+    own_words = [word for word in decision_shown.lower().split() if word not in NEGATIONS]
+    says_it_alone = decision_shown.lower().startswith(label.lower())
     if says_it_alone or set(own_words) <= set(label.lower().split()):
-        return shown
-    return f"{label}: {shown}"
+        return decision_shown
+    return f"{label}: {decision_shown}"
 
 
 def _stated(decision: Mapping[str, Any]) -> str:

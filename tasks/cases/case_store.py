@@ -379,9 +379,9 @@ class CaseStore:
         for name, digest in pages.items():
             if self._digest(folder, str(name)) != digest:
                 faults.append(f"{name} of the case {case} was changed after record {record.number}")
-        known = {CASE, SALT, *pages}
+        names = {CASE, SALT, *pages}
         for path in sorted(folder.iterdir()):
-            if path.name not in known:
+            if path.name not in names:
                 faults.append(f"{path.name} of the case {case} is in no record")
         return faults
 

@@ -532,8 +532,8 @@ class ExplainedModel:
         if value is None:
             return "missing"
         text = value_text(value)
-        named = self.names.get(self.label.name, {}).get(text)
-        return named or decision_words(self.label.name, text)
+        value_name = self.names.get(self.label.name, {}).get(text)
+        return value_name or decision_words(self.label.name, text)
 
     def shown(self, name: str, value: Any) -> str:
         """A value as people read it, by the contract's names of values."""

@@ -64,10 +64,10 @@ class LetterTexts:
 
     def heading_of(self, decision: Mapping[str, Any]) -> str:
         """The letter's heading: the decision, if its name says something to people."""
-        said = self._said(decision)
-        if not said.shown:
+        wording = self._said(decision)
+        if not wording.shown:
             return self.plain_heading
-        return self.heading.format(shown=said.shown)
+        return self.heading.format(shown=wording.shown)
 
     def sentences_of(self, decision: Mapping[str, Any]) -> list[str]:
         """What was decided, in one or two sentences that say it once.
@@ -75,13 +75,13 @@ class LetterTexts:
         A decision that is a code is not shown: the letter says whether it is in the person's
         favour.
         """
-        said = self._said(decision)
-        if said.participle:
-            return [self._sentence_of(said)]
+        wording = self._said(decision)
+        if wording.participle:
+            return [self._sentence_of(wording)]
         favourable = bool(decision["favourable"])
-        if not said.shown:
+        if not wording.shown:
             return [self.in_favour if favourable else self.not_in_favour]
-        sentences = [self.decision.format(shown=said.shown)]
+        sentences = [self.decision.format(shown=wording.shown)]
         other = str(decision["favourable_outcome"])
         is_said = is_negation(str(decision["shown"]), other) or is_code(_label(decision), other)
         if not favourable and not is_said:
@@ -91,19 +91,19 @@ class LetterTexts:
     def _said(self, decision: Mapping[str, Any]) -> SaidDecision:
         return said_decision(_label(decision), str(decision["shown"]), self.language)
 
-    def _sentence_of(self, said: SaidDecision) -> str:
+    def _sentence_of(self, wording: SaidDecision) -> str:
         forms = {
             ("person", False): self.of_person,
             ("person", True): self.not_of_person,
             ("application", False): self.of_application,
             ("application", True): self.not_of_application,
         }
-        other = self.not_of_subject if said.is_negated else self.of_subject
-        form = forms.get((said.subject, said.is_negated), other)
-        subject = said.subject
+        other_form = self.not_of_subject if wording.is_negated else self.of_subject
+        form = forms.get((wording.subject, wording.is_negated), other_form)
+        subject = wording.subject
         if form.startswith("{subject}"):
             subject = subject[:1].upper() + subject[1:]
-        return form.format(subject=subject, participle=said.participle)
+        return form.format(subject=subject, participle=wording.participle)
 
 
 def _label(decision: Mapping[str, Any]) -> str:

@@ -59,10 +59,10 @@ def _what_is_left(metric: Metric, model: Any, data: Dataset, legitimate: Sequenc
         return rows
     inputs = data.X[:, positions].astype(np.float64)
     joined = np.concatenate([inputs, rows], axis=1)
-    rest = without_explained(joined, list(range(len(positions))))
+    unexplained = without_explained(joined, list(range(len(positions))))
     # of an explained column rounding errors are left, from which trees read its values
-    rest[:, rest.std(axis=0) <= EXPLAINED * rows.std(axis=0)] = 0.0
-    return rest
+    unexplained[:, unexplained.std(axis=0) <= EXPLAINED * rows.std(axis=0)] = 0.0
+    return unexplained
 
 
 def published_metric(model: Any) -> LearnedMetric | None:
@@ -150,6 +150,6 @@ def _leak(rows: Float, groups: Any, predictors: tuple[Predictor, ...]) -> Metric
         return MetricValue.insufficient(
             f"{len(large)} of {is_group.sum()} groups have {LEAST_ROWS} test rows; two are needed"
         )
-    kept = np.isin(codes, large)
-    leak = attribute_leak(rows[kept], groups[kept], predictors=predictors)
+    in_large_group = np.isin(codes, large)
+    leak = attribute_leak(rows[in_large_group], groups[in_large_group], predictors=predictors)
     return MetricValue(leak.auc, leak.low, leak.high)

@@ -273,7 +273,7 @@ class BatchCheck:
 
         `first_row` is the number of the file's rows before the batch. Row 1 follows the header.
         """
-        named = []
+        descriptions = []
         for violation, places in zip(self.violations, self.places, strict=True):
             numbers = [str(first_row + place + 1) for place in places]
             more = violation.count - len(places)
@@ -286,8 +286,8 @@ class BatchCheck:
             if violation.count > 1:
                 noun = "rows"
             place_text = f": {noun} {words} of the file, counted after its header"
-            named.append(replace(violation, found=violation.found + place_text))
-        return named
+            descriptions.append(replace(violation, found=violation.found + place_text))
+        return descriptions
 
 
 def check_features(values: Mapping[str, pa.Array], model: FileModel) -> BatchCheck:

@@ -132,15 +132,15 @@ def _pushed(
     judge: RowPredictor,
 ) -> Pushed:
     """Count the rows that the query decided about, and stream the others."""
-    columns = [sa.Column(each, table.c[each].type) for each in names]
-    for each in (*COLUMNS[:2], DECIDED):
-        columns.append(sa.Column(each))
+    columns = [sa.Column(column, table.c[column].type) for column in names]
+    for column in (*COLUMNS[:2], DECIDED):
+        columns.append(sa.Column(column))
     judged = sa.Table(name, sa.MetaData(), *columns)
     rows, masses = _tallies(opened, judged, judge)
-    schema = pa.schema([(each, arrow_type(table.c[each])) for each in names])
-    others = sa.select(*(judged.c[each] for each in names)).where(sa.not_(judged.c[DECIDED]))
-    stream = Stream(streamed(opened, others, schema, file), left_out, schema)
-    added = [pa.field(each, kind) for each, kind in judge.added.items()]
+    schema = pa.schema([(column, arrow_type(table.c[column])) for column in names])
+    unjudged = sa.select(*(judged.c[column] for column in names)).where(sa.not_(judged.c[DECIDED]))
+    stream = Stream(streamed(opened, unjudged, schema, file), left_out, schema)
+    added = [pa.field(column, kind) for column, kind in judge.added.items()]
     return Pushed(
         connection=opened,
         judged=judged,

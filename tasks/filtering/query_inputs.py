@@ -16,7 +16,7 @@ from evenhand.tasks.sources.queries import check_query
 if TYPE_CHECKING:
     import sqlalchemy as sa
 
-# Rows that tell the types of a query's columns: a database names no types that all drivers give.
+# Rows that show the types of a query's columns: a database names no types that all drivers give.
 TYPED_ROWS = 1000
 _QUERY = re.compile(r"(?P<connection>[^#]+)#\s*(?P<sql>(?:SELECT|WITH)\s.+)", re.DOTALL | re.I)
 # A colon before a word would be a parameter.
@@ -25,10 +25,10 @@ _COLON = re.compile(r"(?<![:\w\\]):(?=\w)")
 
 def query_of(location: str) -> tuple[str, str] | None:
     """The address of the database and the query of ``URL#SELECT …``; None for a table."""
-    found = _QUERY.fullmatch(location.strip())
-    if found is None:
+    match = _QUERY.fullmatch(location.strip())
+    if match is None:
         return None
-    return found["connection"], found["sql"].rstrip("; \n")
+    return match["connection"], match["sql"].rstrip("; \n")
 
 
 def queried(connection: str, sql: str, option: str) -> tuple[sa.Subquery, sa.Engine]:

@@ -328,7 +328,7 @@ def _read_csv(file: InputFile, judge: Judge, files: ExitStack) -> Stream:
 def _refuse_ambiguous_names(names: Sequence[str], judge: Judge, file: str) -> None:
     """Raise `InputError` where two columns have the name of one that the model reads.
 
-    Where the model's table had such columns too, the second one's number tells them apart.
+    Where the model's table had such columns too, the second one's number distinguishes them.
     """
     read = {column.name for column in judge.model.contract.columns}
     for name in names_twice(names):

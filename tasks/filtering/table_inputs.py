@@ -123,8 +123,8 @@ def list_partitions(
     files = [_partition(location, name, column, tuple(row), section) for row in rows]
     files.sort(key=lambda file: file.name)
     written = query_of(location)
-    shown = location if written is None else f"{written[0]}#{name}"
-    return Inputs(without_secrets(shown), tuple(files), ())
+    address = location if written is None else f"{written[0]}#{name}"
+    return Inputs(without_secrets(address), tuple(files), ())
 
 
 def _partition(

@@ -125,11 +125,11 @@ def gain_sentence(controls: Mapping[str, Json], described: str) -> str:
     if worse:
         text += f", and it is **worse** in {formats.shortlist(worse)}"
     text += _certificates(controls[best])
-    others = [_other_control(name, controls, metrics) for name in names[1:]]
-    if others:
+    sentences = [_other_control(name, controls, metrics) for name in names[1:]]
+    if sentences:
         # with their figures they are too long for a list
-        is_long = any("," in other for other in others)
-        listed = "; nor over ".join(others) if is_long else formats.join(others)
+        is_long = any("," in other for other in sentences)
+        listed = "; nor over ".join(sentences) if is_long else formats.join(sentences)
         text += f". Nor does it over {listed}"
     return f"{text}."
 

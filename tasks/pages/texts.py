@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 from evenhand.fairlib.catalogue import is_intersection, spoken, title
 from evenhand.fairlib.evaluation.group_selection import NAMED, is_missing, left_out_text
 from evenhand.fairlib.methods.registry import METHODS, PROXIES
+from evenhand.fairlib.outcome_words import outcome_in_words
 from evenhand.tasks.evaluating.favoured_groups import LEAST_DIFFERENCE, named_rates
 from evenhand.tasks.pages import formats
 from evenhand.tasks.pages.label_shares import shares_sentence
@@ -152,10 +153,10 @@ def outcome_value(settings: Json) -> str:
     if not outcome:
         return "the positive label"
     if outcome["favourable"] is None:
-        return f"other than {_value_of(outcome['column'], outcome['adverse'])}"
+        return f"other than {outcome_in_words(outcome['column'], outcome['adverse'])}"
     if outcome.get("name"):
         return f"“{outcome['name']}”"
-    return _value_of(outcome["column"], outcome["favourable"])
+    return outcome_in_words(outcome["column"], outcome["favourable"])
 
 
 def adverse_value(settings: Json) -> str:
@@ -167,18 +168,7 @@ def adverse_value(settings: Json) -> str:
         return f"other than {outcome_value(settings)}"
     if outcome.get("adverse_name"):
         return f"“{outcome['adverse_name']}”"
-    return _value_of(outcome["column"], outcome["adverse"])
-
-
-def _value_of(column: str, value: object) -> str:
-    """A column's value: ``credit = good``, but ``income >50K``, whose value is a comparison, and
-    ``hired``, a name that says it all.
-    """
-    if str(value).lower() == column.replace("_", " ").lower():
-        return str(value)
-    if str(value).startswith(("<", ">", "=")):
-        return f"{column} {value}"
-    return f"{column} = {value}"
+    return outcome_in_words(outcome["column"], outcome["adverse"])
 
 
 def positive_means(settings: Json) -> str:
@@ -186,7 +176,7 @@ def positive_means(settings: Json) -> str:
     outcome = settings.get("outcome")
     if not outcome or outcome["code"] == 1 or outcome["adverse"] is None:
         return ""
-    return f", where positive means {_value_of(outcome['column'], outcome['adverse'])}"
+    return f", where positive means {outcome_in_words(outcome['column'], outcome['adverse'])}"
 
 
 def positive_label(metrics: Json) -> str:
@@ -199,7 +189,7 @@ def positive_label(metrics: Json) -> str:
         value = outcome["favourable"]
     if value is None:
         return f"positive value of {outcome['column']}"
-    return _value_of(outcome["column"], value)
+    return outcome_in_words(outcome["column"], value)
 
 
 def overall_rates(metrics: Json) -> str:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from evenhand.fairlib.file_digests import BUNDLE, LIST, model_faults, sha256_of_file
+from evenhand.fairlib.outcome_words import outcome_in_words
 from evenhand.tasks.errors import InputError, unusable, without_secrets
 from evenhand.tasks.execution.store import Store, sha256_of_path
 from evenhand.tasks.registry.client import (
@@ -128,7 +129,7 @@ def find_version(registry: str, address: ModelAddress) -> Published:
 def _not_published(registry: str, name: str, missing: str) -> InputError:
     """Say which models, or which versions of the model, there are."""
     names, versions = registered(registry, name)
-    names = [each for each in names if not each.startswith(CHAIN)]
+    names = [model_name for model_name in names if not model_name.startswith(CHAIN)]
     if versions:
         listed = ", ".join(versions)
         return InputError(
@@ -182,9 +183,7 @@ class Bundle:
         label = self.label
         names = self.value_names.get(label["name"], {})
         positive = names.get(str(label["positive"]), label["positive"])
-        if isinstance(positive, bool):
-            positive = str(positive).lower()  # as runs and contracts write it
-        return f"{label['name']} = {positive}"
+        return outcome_in_words(label["name"], positive)
 
     def require_two_labels(self, verb: str) -> None:
         """Raise `InputError` for a model of more than two labels, which a command does not take."""

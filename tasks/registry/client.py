@@ -559,7 +559,7 @@ def current_aliases(uri: str, names: Sequence[str]) -> dict[str, dict[str, str]]
 
 @contextmanager
 def without_kept_answers() -> Iterator[None]:
-    """Ask the registry itself in this block: whoever can write to the store can change kept
+    """Ask the registry itself in this block: anybody who can write to the store can change kept
     answers.
     """
     token = _uses_kept_answers.set(False)

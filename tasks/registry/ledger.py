@@ -187,9 +187,11 @@ class Chain:
         versions = {version}
         published = self.of("version")
         for key in ("content", "model"):
-            own = {record.content.get(key) for record in published if _is_of(record, version)}
+            own_values = {
+                record.content.get(key) for record in published if _is_of(record, version)
+            }
             for record in published:
-                if record.content.get(key) and record.content[key] in own:
+                if record.content.get(key) and record.content[key] in own_values:
                     versions.add(record.content["version"])
         return versions
 

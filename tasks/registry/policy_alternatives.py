@@ -39,12 +39,12 @@ def alternative_rules(
     if metric is not None:
         with input_errors(f"--alternative-metric {metric!r}: ", end="."):
             better(metric)
-    kept = list(no_worse or NO_WORSE)
-    for text in kept:
+    limits = list(no_worse or NO_WORSE)
+    for text in limits:
         name, _ = read_no_worse(text, "--alternative-no-worse")
         with input_errors(f"--alternative-no-worse {text!r}: ", end="."):
             better(name)
-    return {"gap": gap, "metric": metric, "models": models or MODELS, "no_worse": kept}
+    return {"gap": gap, "metric": metric, "models": models or MODELS, "no_worse": limits}
 
 
 def alternative_in_words(rules: Mapping[str, Any]) -> str:

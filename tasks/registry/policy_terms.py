@@ -21,6 +21,7 @@ from evenhand.data_contracts.arrow import MISSING_GROUP, coerce, group_labels
 from evenhand.data_contracts.column import Column
 from evenhand.data_contracts.favourable import describe_outcome
 from evenhand.data_contracts.model import Contract
+from evenhand.fairlib.outcome_words import outcome_in_words
 from evenhand.tasks.execution.fingerprint import library_versions
 from evenhand.tasks.registry.row_digests import BITS, KEYED
 from evenhand.tasks.written_input import as_number, parse_yaml
@@ -353,7 +354,7 @@ def _other_outcome(terms: Terms, evaluation: Mapping[str, Any]) -> str | None:
     pinned = terms.favourable
     if pinned is None or evaluation.get("favourable") == pinned:
         return None
-    favourable = f"{pinned['column']} = {pinned['favourable']}"
+    favourable = outcome_in_words(pinned["column"], pinned["favourable"])
     if pinned["favourable"] is None:
         favourable = f"any value of {pinned['column']} but {pinned['adverse']}"
     return f"another outcome counts as favourable in it than the policy pins ({favourable})"

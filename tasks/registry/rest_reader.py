@@ -171,8 +171,8 @@ class RestReader:
 
     def listed(self, path: str) -> list[Mapping[str, Any]]:
         """Return what the server says of the files and folders in one of its folders."""
-        found = json.loads(self._get(f"{ARTIFACTS}?{urlencode({'path': path})}"))
-        return list(found.get("files", ()))
+        answer = json.loads(self._get(f"{ARTIFACTS}?{urlencode({'path': path})}"))
+        return list(answer.get("files", ()))
 
     def content(self, path: str) -> bytes:
         """Return the bytes of a file that the server serves."""

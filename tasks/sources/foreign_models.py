@@ -94,6 +94,33 @@ def load_predictor(path: Path, label: Column | None, positive: Any) -> Predictor
     return call
 
 
+def load_value_predictor(path: Path) -> Predictor:
+    """Load a model that gives one of several classes a row, or a quantity.
+
+    `path` is as that of :func:`load_predictor`. Of an MLflow model with a column ``prediction``,
+    such as a published one of ours, that column is taken. Raises `InputError` if the model cannot
+    be loaded; the predictor raises it if the rows do not fit the model, or it does not give one
+    value a row.
+    """
+    with _refused("the model cannot be loaded"), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # MLflow warns of its own type hints
+        predict = _onnx_values(path) if path.is_file() else _mlflow_values(path)
+
+    def call(rows: pd.DataFrame) -> NDArray[Any]:
+        with _refused("the model cannot predict these rows"):
+            values = np.asarray(predict(rows))
+        if values.ndim == 2 and values.shape[1] == 1:
+            values = values.ravel()
+        if values.shape != (len(rows),):
+            raise InputError(
+                "the model does not give one value for each row: write its predictions into a "
+                "column of the table, and name it with --prediction."
+            )
+        return values
+
+    return call
+
+
 def _label_words(label: Column | None) -> set[str]:
     """The label's values as text."""
     if label is None:
@@ -123,7 +150,10 @@ def positive_class(classes: Sequence[Any], label: Column | None, positive: Any) 
     """
     names = np.asarray(classes).tolist()
     if len(names) != 2:
-        raise InputError(f"the model has {len(names)} classes, expected two.")
+        raise InputError(
+            f"the model has {len(names)} classes: name the column of true classes with --label, "
+            "and leave --positive and --at-least out."
+        )
     coded = set(names) == {0, 1}
     if label is None:
         allowed = {positive} - {None}
@@ -155,31 +185,50 @@ def _chosen(rows: pd.DataFrame, names: Sequence[str]) -> pd.DataFrame:
     return rows[list(names)]
 
 
-def _mlflow(folder: Path, column: Callable[[Sequence[Any]], int]) -> Predictor:
+class Signature(NamedTuple):
+    """Columns that an MLflow model says it reads; None where it names none."""
+
+    columns: list[str] | None
+    required: set[str]
+
+    def select(self, rows: pd.DataFrame) -> pd.DataFrame:
+        """The columns of rows that the model reads, as far as they are there."""
+        if self.columns is None:
+            return rows
+        return _chosen(
+            rows, [name for name in self.columns if name in rows or name in self.required]
+        )
+
+
+def _open_mlflow(folder: Path) -> tuple[Any, Signature]:
+    """An MLflow model's description, and the columns that it reads."""
     import mlflow
 
     if not (folder / "MLmodel").is_file():
         raise InputError("the folder is no MLflow model: it has no file MLmodel.")
     saved = mlflow.models.Model.load(str(folder))
     schema = saved.get_input_schema()
-    signed: list[str] | None = None
-    required: set[str] = set()
-    if schema is not None and schema.has_input_names():
-        signed = schema.input_names()
-        required = set(schema.required_input_names())
+    if schema is None or not schema.has_input_names():
+        return saved, Signature(None, set())
+    return saved, Signature(schema.input_names(), set(schema.required_input_names()))
+
+
+def _mlflow(folder: Path, column: Callable[[Sequence[Any]], int]) -> Predictor:
+    """Probabilities of an MLflow model, where it has them, else its predictions."""
+    import mlflow
+
+    saved, signature = _open_mlflow(folder)
     for library in sorted(set(LIBRARIES) & set(saved.flavors)):
         model = importlib.import_module(f"mlflow.{library}").load_model(str(folder))
         if not hasattr(model, "predict_proba"):
             continue
-        features = getattr(model, "feature_names_in_", signed)
+        features = getattr(model, "feature_names_in_", signature.columns)
         return _probabilities_of(model, column(model.classes_), features)
 
     general = mlflow.pyfunc.load_model(str(folder))
 
     def predict(rows: pd.DataFrame) -> Any:
-        if signed is not None:
-            rows = _chosen(rows, [name for name in signed if name in rows or name in required])
-        predicted = general.predict(rows)
+        predicted = general.predict(signature.select(rows))
         names = getattr(predicted, "columns", ())
         if PROBABILITY not in names:
             return predicted
@@ -188,6 +237,28 @@ def _mlflow(folder: Path, column: Callable[[Sequence[Any]], int]) -> Predictor:
             return probability
         decisions = predicted[DECISION].astype(str).to_numpy()
         return Decided(probability, decisions == str(_positive_decision(probability, decisions)))
+
+    return predict
+
+
+def _mlflow_values(folder: Path) -> Predictor:
+    """Predictions of an MLflow model, by its own object where a library has one."""
+    import mlflow
+
+    saved, signature = _open_mlflow(folder)
+    for library in sorted(set(LIBRARIES) & set(saved.flavors)):
+        model = importlib.import_module(f"mlflow.{library}").load_model(str(folder))
+        features = getattr(model, "feature_names_in_", signature.columns)
+        if hasattr(model, "predict") and features is not None:
+            return lambda rows: model.predict(_chosen(rows, features))
+
+    general = mlflow.pyfunc.load_model(str(folder))
+
+    def predict(rows: pd.DataFrame) -> Any:
+        predicted = general.predict(signature.select(rows))
+        if DECISION in getattr(predicted, "columns", ()):
+            return predicted[DECISION]
+        return predicted
 
     return predict
 
@@ -221,11 +292,9 @@ def _two(probability: Any) -> NDArray[Any]:
     return np.stack([1.0 - positive, positive], axis=1)
 
 
-def _onnx(path: Path, column: Callable[[Sequence[Any]], int], words: set[str]) -> Predictor:
-    """One input of all columns in their order, or one input a column; probabilities where it gives
-    them.
-
-    `words` are the label's values as text.
+def _onnx_outputs(path: Path) -> Callable[[pd.DataFrame], dict[str, Any]]:
+    """Run an ONNX file, with one input of all columns in their order, or one input a column; its
+    outputs by name, in their order.
     """
     try:
         from onnxruntime import InferenceSession
@@ -236,7 +305,7 @@ def _onnx(path: Path, column: Callable[[Sequence[Any]], int], words: set[str]) -
     session = InferenceSession(path.read_bytes())
     inputs = session.get_inputs()
 
-    def predict(rows: pd.DataFrame) -> Any:
+    def run(rows: pd.DataFrame) -> dict[str, Any]:
         if len(inputs) == 1 and inputs[0].name not in rows:
             tensors = {inputs[0].name: rows.to_numpy(dtype=_type(inputs[0].type))}
         else:
@@ -244,7 +313,32 @@ def _onnx(path: Path, column: Callable[[Sequence[Any]], int], words: set[str]) -
             tensors = {node.name: _tensor(chosen[node.name], node) for node in inputs}
         outputs = session.run(None, tensors)
         output_names = [node.name for node in session.get_outputs()]
-        by_name = dict(zip(output_names, outputs, strict=True))
+        return dict(zip(output_names, outputs, strict=True))
+
+    return run
+
+
+def _onnx_values(path: Path) -> Predictor:
+    """The first output of an ONNX file, which has the predictions; ours has them by name."""
+    run = _onnx_outputs(path)
+
+    def predict(rows: pd.DataFrame) -> Any:
+        by_name = run(rows)
+        return by_name.get(DECISION, next(iter(by_name.values())))
+
+    return predict
+
+
+def _onnx(path: Path, column: Callable[[Sequence[Any]], int], words: set[str]) -> Predictor:
+    """Probabilities where an ONNX file gives them, else its predictions.
+
+    `words` are the label's values as text.
+    """
+    run = _onnx_outputs(path)
+
+    def predict(rows: pd.DataFrame) -> Any:
+        by_name = run(rows)
+        outputs = list(by_name.values())
         values = by_name.get(PROBABILITY, outputs[-1])
         if isinstance(values, list):  # scikit-learn's converter gives one mapping of classes a row
             classes = list(values[0])

@@ -85,8 +85,8 @@ def _metadata_in_bucket(url: str) -> list[str]:
 
     filesystem, path = fsspec.core.url_to_fs(f"{url}/metadata")
     filesystem.invalidate_cache(path)
-    found = filesystem.glob(f"{path}/*{METADATA}")
-    return [str(filesystem.unstrip_protocol(entry)) for entry in sorted(found)]
+    metadata_files = filesystem.glob(f"{path}/*{METADATA}")
+    return [str(filesystem.unstrip_protocol(entry)) for entry in sorted(metadata_files)]
 
 
 def _of_environment(names: tuple[str, ...]) -> str | None:

@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 import pyarrow.dataset
 import pyarrow.parquet as pq
 
+from evenhand.data_contracts.model import Contract
 from evenhand.data_contracts.spellings import Spellings, find_spellings
 from evenhand.tasks.errors import InputError
 
@@ -34,6 +35,12 @@ def group_blocks(group: pyarrow.dataset.Fragment, schema: pa.Schema) -> Iterator
 def columns_of_raw(raw: Path) -> list[str]:
     """Names of the columns of a raw table: a Parquet file, or of many rows a folder of such."""
     return list(pyarrow.dataset.dataset(raw, format="parquet").schema.names)
+
+
+def unknown_columns(raw: Path, contract: Contract) -> list[str]:
+    """Names of a raw table's columns that a contract does not know."""
+    declared = {column.name for column in contract.columns}
+    return [name for name in columns_of_raw(raw) if name not in declared]
 
 
 def spellings_of_raw(raw: Path, columns: Sequence[str]) -> Spellings:

@@ -35,12 +35,15 @@ def contract(context: StepContext) -> StepResult:
     """Write the rows that meet the contract and the check's result; with quarantine also the other
     rows.
 
+    Parameters are the ``contract`` and, optionally, ``ignored_columns``, which are left out unread.
     Blocks that a check against this contract kept whole are not read again.
     """
     declared = Contract.from_dict(context.parameters["contract"])
     raw = StoredTable(context.inputs["raw"])
     folder = context.workdir
-    unsigned = _large_unsigned(raw)
+    ignored = context.parameters.get("ignored_columns", ())
+    names_read = [name for name in raw.column_names if name not in ignored]
+    unsigned = _large_unsigned(raw, names_read)
     typed = StoredTable(folder / "checked")
     places = raw.places()
     made_of = []
@@ -52,7 +55,7 @@ def contract(context: StepContext) -> StepResult:
     def read(names: Sequence[str] | None) -> Iterator[pa.Table | Scan]:
         if names is not None:
             return typed.blocks(names)
-        write = partial(_typed, typed.path, declared, unsigned)
+        write = partial(_typed, typed.path, declared, unsigned, names_read if ignored else None)
         units = list(zip(places, earlier, strict=True))
         return fitting(in_units(write, units, context.execution), declared)
 
@@ -79,11 +82,13 @@ def contract(context: StepContext) -> StepResult:
     return StepResult(outputs, facts, parts)
 
 
-def _large_unsigned(raw: StoredTable) -> list[str]:
-    """Columns with numbers that only the unsigned type holds, which then all blocks have."""
+def _large_unsigned(raw: StoredTable, wanted: Sequence[str]) -> list[str]:
+    """Wanted columns with numbers that only the unsigned type holds, which then all blocks have."""
     names = []
     for field in raw.schema:
-        if field.type == pa.uint64() and (pc.max(raw[field.name]).as_py() or 0) >= 2**63:
+        if field.name not in wanted or field.type != pa.uint64():
+            continue
+        if (pc.max(raw[field.name]).as_py() or 0) >= 2**63:
             names.append(field.name)
     return names
 
@@ -104,11 +109,13 @@ def _typed(
     folder: Path,
     contract: Contract,
     unsigned: Sequence[str],
+    wanted: Sequence[str] | None,
     unit: tuple[Block, tuple[Path, str] | None],
 ) -> tuple[Scan | None, Unfit]:
     """Write a block of the raw table with the contract's types, and read it for the check.
 
-    The block comes with its file in an earlier result, or None.
+    The block is read with all columns, or the wanted ones. It comes with its file in
+    an earlier result, or None.
     """
     place, earlier = unit
     name = f"{place.number:06d}.parquet"
@@ -116,7 +123,7 @@ def _typed(
         noted = noted_scan(folder / name, contract.columns)
         if noted is not None:
             return noted, Unfit(len(noted.bad))
-    table, unfit = coerce_batch(place.read(), contract, unsigned)
+    table, unfit = coerce_batch(place.read(wanted), contract, unsigned)
     if unfit.counts:
         return None, unfit
     block_scan = scan(table, contract.columns, contract)

@@ -46,7 +46,7 @@ from evenhand.tasks.evaluating.group_audits import (
     within_controls,
 )
 from evenhand.tasks.execution.step import StepContext, StepResult
-from evenhand.tasks.sources.foreign_models import Decided, load_predictor
+from evenhand.tasks.sources.foreign_models import Decided, load_predictor, load_value_predictor
 from evenhand.tasks.sources.plain_forms import refuse_unread_numbers
 from evenhand.tasks.sources.row_group_blocks import columns_of_raw
 from evenhand.tasks.steps.preprocess_step import column_specs
@@ -54,6 +54,10 @@ from evenhand.tasks.written_input import check_columns
 
 if TYPE_CHECKING:
     from evenhand.data_contracts.column import Column
+
+
+# Name of a model's predictions where columns of predictions have their own.
+MODEL = "model"
 
 
 def measure_predictions(context: StepContext) -> StepResult:
@@ -83,10 +87,10 @@ def measure_predictions(context: StepContext) -> StepResult:
     kind = _kind(table, parameters)
     if kind == "two labels":
         return _measure_decisions(context, table, people)
-    if "model" in context.inputs or parameters["features"]:
+    if parameters["features"]:
         raise InputError(
-            f"the label {parameters['label']!r} has more than two values: --model and --features "
-            "need one of two; give columns of predictions."
+            f"the label {parameters['label']!r} has more than two values: --features needs one of "
+            "two; leave it out."
         )
     return _measure_others(context, table, people, kind)
 
@@ -162,14 +166,18 @@ def _measure_others(
     if parameters["label"]:
         label = _plain_column(table, parameters["label"], kind)
     predicted = {}
-    for name in (parameters["prediction"], *parameters["compared_with"]):
-        predicted[name] = _plain_column(table, name, kind)
+    if "model" in context.inputs:
+        model = MODEL
+        predicted[model] = _values_of_model(context.inputs["model"], table, parameters, kind)
+    else:
+        model = parameters["prediction"]
+        for name in (model, *parameters["compared_with"]):
+            predicted[name] = _plain_column(table, name, kind)
     metrics = None
     if kind == "classes" and label is not None:
         _check_classes(label, predicted)
         classes = sorted({str(value) for value in pd.unique(label)})
         metrics = [*OF_CLASSES, *(f"recall.{name}" for name in classes)]
-    model = parameters["prediction"]
     with input_errors("predictions: ", ValueError, ContractError):
         audits = within_controls(
             people, partial(audit, label, predicted, metrics=metrics, **settings_of(parameters))
@@ -179,6 +187,15 @@ def _measure_others(
     outputs = context.write_json("metrics", measured)
     outputs |= context.write_json("audit", document_of(audits, model))
     return StepResult(outputs, {"rows": measured["n"], "label": {}, "outcome": None})
+
+
+def _values_of_model(
+    path: Path, table: pa.Table, parameters: Mapping[str, Any], kind: str
+) -> pd.Series:
+    """Classes or quantities that a foreign model predicts from all columns but the label."""
+    rows = table.drop_columns([parameters["label"]]).to_pandas()
+    values = load_value_predictor(path)(rows)
+    return _plain_column(pa.table({MODEL: pa.array(values)}), MODEL, kind)
 
 
 def _check_classes(label: pd.Series, predicted: Mapping[str, pd.Series]) -> None:
@@ -229,9 +246,9 @@ def _measure_decisions(
         arguments["points"] = partial(_points, table, parameters, sensitive)
     with input_errors("", ContractError):
         outcome = _outcome(parameters, described, table)
-        others = {}
+        compared = {}
         for name in parameters["compared_with"]:
-            others[name] = _scores(table[name], name, described, parameters["positive"])
+            compared[name] = _scores(table[name], name, described, parameters["positive"])
     del table
     threshold, own_decisions = _decision_threshold(parameters, arguments["prediction"])
     with input_errors("predictions: ", ValueError, ContractError):
@@ -250,9 +267,9 @@ def _measure_decisions(
         predicted = arguments["prediction"]
         if isinstance(predicted, RememberedModel):
             predicted = predicted.first
-        model = parameters["prediction"] or "model"
+        model = parameters["prediction"] or MODEL
         chosen = {**parameters, "threshold": threshold}
-        audits = _audit_by_group({model: predicted, **others}, label, outcome, people, chosen)
+        audits = _audit_by_group({model: predicted, **compared}, label, outcome, people, chosen)
     settings = {**measured.evaluation.settings, "outcome": outcome}
     evaluation = replace(measured.evaluation, settings=settings)
     outputs = context.write_json("metrics", evaluation.to_json())

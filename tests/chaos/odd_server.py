@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import gzip
 import http.server
 import random
@@ -33,7 +34,12 @@ KINDS = (
 )
 # An endless answer is one that goes on for longer than any table that is read here.
 ENDLESS_BYTES = 200 << 20
-BOMB = gzip.compress(bytes(200 << 20), 9)
+
+
+@functools.cache
+def bomb() -> bytes:
+    """Much text in a small file; made when it is asked for, since that takes a second."""
+    return gzip.compress(bytes(200 << 20), 9)
 
 
 class Answers(http.server.BaseHTTPRequestHandler):
@@ -97,7 +103,7 @@ class Answers(http.server.BaseHTTPRequestHandler):
             self.send_header("X" * chance.choice((10, 9000)), "y" * 70_000)
         elif kind == "gzip bomb":
             self.send_header("Content-Encoding", "gzip")
-            body = BOMB
+            body = bomb()
         elif kind == "wrong ranges":
             self.send_header("Accept-Ranges", "bytes")
             self.send_header("Content-Length", str(len(body)))

@@ -295,7 +295,7 @@ def test_many_numbers_are_offered_a_threshold():
         _incomes(incomes)
     label = _incomes(incomes, at_least=100000).label
     assert (label.at_least, label.logical_type, label.favourable) == (100000, "number", None)
-    assert "positive means income = at least 100,000 (as asked; 50% of rows)" in label.description
+    assert "positive means income at least 100,000 (as asked; 50% of rows)" in label.description
 
 
 # where most numbers are equal, a proposal still has rows on both sides

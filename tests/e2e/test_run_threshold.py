@@ -58,7 +58,7 @@ def place(tmp_path: Path, registry: Path, monkeypatch: pytest.MonkeyPatch) -> Pa
 def test_every_verb_knows_the_two_outcomes(place: Path) -> None:
     begun = command(*INIT, "--at-least", 50000, "--favourable", "at-least")
     assert begun.exit_code == 0, begun.stderr
-    assert "favourable outcome: income = at least 50,000 (as asked)" in begun.stdout
+    assert "favourable outcome: income at least 50,000 (as asked)" in begun.stdout
     contract = load_contract("people.contract.yaml")
     assert (contract.label.at_least, contract.label.favourable) == (50000, "at-least")
     # one column, or two together, from which the income follows

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from evenhand.fairlib.outcome_words import favourable_by_words, tone_of
+from evenhand.fairlib.outcome_words import favourable_by_words, outcome_in_words, tone_of
 
 
 @pytest.mark.parametrize(
@@ -43,3 +43,21 @@ def test_two_values(name: str, texts: list[str], place: int | None) -> None:
 )
 def test_tone(text: str, tone: int) -> None:
     assert tone_of(text) == tone
+
+
+@pytest.mark.parametrize(
+    ("column", "value", "text"),
+    [
+        ("credit_risk", "good", "credit_risk = good"),
+        ("hired", 1, "hired = 1"),
+        ("hired", True, "hired = true"),
+        ("hired", "hired", "hired"),
+        ("Loan_Granted", "loan granted", "loan granted"),
+        ("loan_granted", "LOAN_GRANTED", "LOAN_GRANTED"),
+        ("income", ">50K", "income >50K"),
+        ("income", "at least 50,000", "income at least 50,000"),
+        ("job", "belower", "job = belower"),
+    ],
+)
+def test_an_outcome_is_named_once(column: str, value: object, text: str) -> None:
+    assert outcome_in_words(column, value) == text

@@ -7,6 +7,7 @@ import dataclasses
 import functools
 import html
 import json
+import os
 import pickle
 import shutil
 from pathlib import Path
@@ -18,6 +19,7 @@ import evenhand.data_contracts.table_check
 import evenhand.tasks.pages.build
 from evenhand.tasks.execution.step import Step, StepContext, StepResult, run_step
 
+RESULT = "remembered.json"
 draw_chart = evenhand.tasks.pages.build._svg
 run_suite = evenhand.data_contracts.table_check.run_suite
 # Typer makes it anew for every call of a command, from the signatures of all
@@ -29,13 +31,13 @@ class Remembered:
     What steps gave in this session, by their keys, which hold all that they depend on; checks;
     drawn charts.
 
-    A step that another test has run is not computed again. It counts as run all the same: its
+    A step that another test has run, in whichever worker of xdist, is not computed again. It counts as run all the same: its
     outputs are put into the test's own store, its record is written, and it is not called cached.
     Publications change a registry, so they are never remembered."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.steps: dict[tuple[str, str], StepResult] = {}
+        folder.mkdir(exist_ok=True)
         self.checked: dict[bytes, Any] = {}
         self.drawn: set[str] = set()
 
@@ -49,24 +51,37 @@ class Remembered:
     def result(self, step: Step, key: str, context: StepContext) -> StepResult:
         """Compute the outputs, or copy them into the step's working folder."""
         folder = self.folder / f"{step.name}-{key}"
-        if (step.name, key) not in self.steps:
-            found = step.run(context)
-            copied = {
-                name: (folder / path.name, kind) for name, (path, kind) in found.outputs.items()
-            }
-            folder.mkdir()
-            for name, (path, _) in found.outputs.items():
-                copy_path(path, copied[name][0])
-            self.steps[step.name, key] = StepResult(copied, copy.deepcopy(found.facts))
-            return found
-        known = self.steps[step.name, key]
-        outputs = {
-            name: (context.workdir / path.name, kind)
-            for name, (path, kind) in known.outputs.items()
+        if not folder.is_dir():
+            computed = step.run(context)
+            self._keep(computed, folder)
+            return computed
+        content = json.loads((folder / RESULT).read_text())
+        outputs = {}
+        for name, (file, kind) in content["outputs"].items():
+            outputs[name] = (context.workdir / file, kind)
+            copy_path(folder / file, context.workdir / file)
+        return StepResult(outputs, content["facts"])
+
+    def _keep(self, result: StepResult, folder: Path) -> None:
+        """Copy outputs and facts into a folder, which is there as a whole or not at all: another
+        worker of xdist may keep the same step's.
+        """
+        content = {
+            "outputs": {name: (path.name, kind) for name, (path, kind) in result.outputs.items()},
+            "facts": result.facts,
         }
-        for name, (path, _) in outputs.items():
-            copy_path(known.outputs[name][0], path)
-        return StepResult(outputs, copy.deepcopy(known.facts))
+        text = json.dumps(content)
+        # a fact that JSON changes, such as a tuple, would be another one where it is read
+        assert json.loads(text)["facts"] == result.facts, folder.name
+        unfinished = folder.with_name(f"{folder.name}.{os.getpid()}")
+        unfinished.mkdir()
+        (unfinished / RESULT).write_text(text)
+        for path, _ in result.outputs.values():
+            copy_path(path, unfinished / path.name)
+        try:
+            unfinished.rename(folder)
+        except OSError:  # the other worker was faster
+            shutil.rmtree(unfinished)
 
     def run_suite(
         self, frame: Any, rules: Any, name: str = "contract", *, callback: Any = None

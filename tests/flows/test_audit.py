@@ -17,7 +17,7 @@ import pandas as pd
 import pytest
 from onnx import TensorProto, helper, save
 from sklearn.compose import make_column_transformer
-from sklearn.linear_model import LogisticRegression
+from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder
 from sklearn.tree import DecisionTreeClassifier
@@ -273,6 +273,37 @@ def test_the_positive_class_is_found_by_its_name(
     assert (code, "name the positive one with --positive" in err) == (2, True)
     code, _, err = audit("--model", "theirs", "--label", "race", "--sensitive", "gender")
     assert code == 2
+
+
+@pytest.mark.filterwarnings("ignore:.*type hint")
+def test_a_model_of_several_classes_or_of_quantities(
+    audit: Audit, table: pd.DataFrame, tmp_path: Path
+) -> None:
+    table["grade"] = pd.qcut(table["skill"], 3, labels=["low", "middle", "high"]).astype(str)
+    table["pay"] = (table["skill"] * 1000).round(1)
+    table.to_csv(tmp_path / "predictions.csv", index=False)
+    flags = ["--sensitive", "gender", "--set", "evaluate.draws=50"]
+    found = {}
+    for label, model in (
+        ("grade", DecisionTreeClassifier(max_depth=2)),
+        ("pay", LinearRegression()),
+    ):
+        model.fit(table[["score", "skill"]], table[label])
+        table["predicted"] = model.predict(table[["score", "skill"]])
+        table.to_csv(tmp_path / "predictions.csv", index=False)
+        folder = f"theirs-{label}"
+        mlflow.sklearn.save_model(
+            model, tmp_path / folder, pip_requirements=[], serialization_format="cloudpickle"
+        )
+        code, of_model, err = audit("--model", folder, "--label", label, *flags)
+        assert code == 0, err
+        _, of_column, _ = audit("--prediction", "predicted", "--label", label, *flags)
+        assert of_model["metrics"] == of_column["metrics"]
+        found[label] = of_model["metrics"]
+    assert "recall.middle" in found["grade"]
+    code, _, err = audit("--model", "theirs-grade", *flags)
+    assert (code, err.count("\n")) == (2, 1)
+    assert "the model has 3 classes: name the column of true classes with --label" in err
 
 
 @pytest.mark.filterwarnings("ignore:.*type hint")

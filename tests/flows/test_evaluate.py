@@ -7,6 +7,7 @@ from __future__ import annotations
 import contextlib
 import copy
 import hashlib
+import html
 import json
 import os
 import re
@@ -390,7 +391,12 @@ REFUSED: list[tuple[str, str, dict[str, Any], str]] = [
         {"--baseline": "people-edited"},
         "raise the version",
     ),
-    ("other label", CHAMPION, {"--baseline": "people-opposite"}, "'yes'.*'no'.*the same label"),
+    (
+        "other label",
+        CHAMPION,
+        {"--baseline": "people-opposite"},
+        "paid = yes.*paid = no.*the same label",
+    ),
     ("proxy as baseline", CHAMPION, {"--baseline": "people-proxy"}, "balancing proxy"),
     (
         "no baseline",
@@ -495,6 +501,29 @@ def test_a_table_that_breaks_the_contract_ends_as_in_a_run(
         assert SECRET_GROUP not in text
     for file in (desk.store / "runs").rglob("*"):
         assert file.is_dir() or SECRET_GROUP not in file.read_text()
+
+
+def test_columns_that_the_contract_lacks_are_ignored_and_named(desk: Desk) -> None:
+    table = desk.people(600, 7)
+    alone = desk.json(CHAMPION, data=desk.put(table=table))
+    more = table.append_column("batch", pa.array([SECRET_GROUP] * 600))
+    more = more.append_column("id64", pa.array([2**64 - 1] * 600, pa.uint64()))
+    pq.write_table(more, desk.folder / "more.parquet")
+    verdict = desk.json(CHAMPION, data="more.parquet")
+    assert verdict["metrics"] == alone["metrics"]
+    note = "ignored 2 columns that the contract does not know: 'batch' and 'id64'"
+    assert note in verdict["notes"]
+    page = html.unescape(Path(verdict["artifacts"]["report"]).read_text())
+    assert f"{note.capitalize()}." in page
+    assert not [text for text in alone["notes"] if "ignored" in text]
+
+
+def test_a_renamed_column_is_not_ignored(desk: Desk) -> None:
+    table = desk.people(600, 7)
+    renamed = table.rename_columns({"income": "incomes"})
+    done = desk(CHAMPION, data=desk.put("renamed.csv", renamed))
+    assert (done.code, done.out) == (2, "")
+    assert "rename column 'incomes' to it" in done.err
 
 
 def test_unseen_categories_of_all_columns_are_in_one_line(desk: Desk) -> None:

@@ -161,6 +161,7 @@ def test_a_person_reads_the_count_of_kept_rows_and_the_place(
     code = run_filter(
         str(desk.job),
         str(desk.input),
+        None,
         str(desk.output),
         partition=None,
         since=None,

@@ -180,6 +180,15 @@ def test_a_batch_without_label_and_sensitive_columns(watch: Watch) -> None:
     assert "the batch has no values of this attribute" in lacking.out
 
 
+def test_columns_that_the_contract_lacks_are_named(watch: Watch) -> None:
+    batch = Path(watch.batch())
+    head, *lines = batch.read_text().splitlines()
+    rows = [f'{head},"note"', *(f'{line},"x"' for line in lines)]
+    (batch.parent / "more.csv").write_text("\n".join(rows))
+    verdict = watch(str(batch.parent / "more.csv"), "--json").json
+    assert "ignored 1 column that the contract does not know: 'note'" in verdict["notes"]
+
+
 def test_too_few_rows_are_no_evidence(watch: Watch) -> None:
     done = watch(watch.batch("few.csv", rows=25))
     assert done.code == 3

@@ -49,7 +49,6 @@ def run(store: Path, model: str, source: Path, output: Path, *arguments: str) ->
     given = [
         "predict",
         model,
-        "--input",
         str(source),
         "--output",
         str(output),

@@ -214,16 +214,16 @@ def _followed(predictor: nn.Module, learning_rate: float, adversary_weight: floa
     from torch import optim
 
     gradients: dict[Any, list[Any]] = {weights: [] for weights in predictor.parameters()}
-    for weights, seen in gradients.items():
+    for weights, recorded in gradients.items():
         # called for the predictor's loss, then for the adversary's
-        weights.register_hook(lambda gradient, seen=seen: seen.append(gradient.clone()))
+        weights.register_hook(lambda gradient, recorded=recorded: recorded.append(gradient.clone()))
 
     class Followed(optim.Adam):
         def step(self, closure: Any = None) -> Any:
-            for weights, seen in gradients.items():
-                own, adverse = seen
-                weights.grad = followed_gradient(own, adverse, adversary_weight)
-                seen.clear()
+            for weights, recorded in gradients.items():
+                of_predictor, adverse = recorded
+                weights.grad = followed_gradient(of_predictor, adverse, adversary_weight)
+                recorded.clear()
             return super().step(closure)
 
     return lambda model: Followed(model.parameters(), lr=learning_rate)

@@ -229,16 +229,18 @@ class FAIASClassifier(Method):
             x = torch.from_numpy(data[train])
             labels = torch.from_numpy(codes[train])
             random = torch.Generator().manual_seed(derive_seed(self.random_state, "batches"))
-            own = None if weights is None else weights[train] / weights[train].mean()
-            own = None if own is None else torch.tensor(own, dtype=torch.float32)
-            trainer = Trainer(self, players, x, labels, random, own)
+            row_weights = None if weights is None else weights[train] / weights[train].mean()
+            row_weights = (
+                None if row_weights is None else torch.tensor(row_weights, dtype=torch.float32)
+            )
+            trainer = Trainer(self, players, x, labels, random, row_weights)
 
             def _score() -> tuple[float, float]:
-                found = players.mean_over_selections(self._levels, data[held])
+                mean = players.mean_over_selections(self._levels, data[held])
                 if self.validation_criterion == "balanced_accuracy":
-                    return score_of(found, codes[held])
+                    return score_of(mean, codes[held])
                 held_weights = None if weights is None else weights[held]
-                return log_loss_of(found, codes[held], trainer.class_weights, held_weights)
+                return log_loss_of(mean, codes[held], trainer.class_weights, held_weights)
 
             self.history_ = trainer.run(_score if len(held) else None, callback, stored)
         with torch.no_grad():

@@ -301,7 +301,7 @@ def rows_of(X: Any, y: Any, weights: Any, *others: Any) -> tuple[Any, Any, Any]:
         raise ValueError(
             "the DataLoader gives labels and weights itself: leave out y and sample_weight."
         )
-    has_others = any(other is not None for other in others)
+    has_others = any(values is not None for values in others)
     if has_others and not isinstance(_sampler_of(X), SequentialSampler):
         raise ValueError(
             "a DataLoader together with further values by row must give its rows in order: no "

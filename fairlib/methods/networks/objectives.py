@@ -279,8 +279,8 @@ class Robustness(MeanLoss):
         -------
         SearchObjective
         """
-        own = batch.row_loss is not log_loss
-        return RowObjective(batch.row_loss, batch.labels) if own else LogLoss(batch.labels)
+        has_own_loss = batch.row_loss is not log_loss
+        return RowObjective(batch.row_loss, batch.labels) if has_own_loss else LogLoss(batch.labels)
 
     def criterion(self, network: nn.Module, batch: Batch, shift: Tensor) -> float:
         r"""As :meth:`MeanLoss.criterion`: the dual objective, at the current multiplier.
@@ -456,8 +456,8 @@ class SetInvariance(Robustness):
         SearchObjective
         """
         outputs = model.logits(batch.x)
-        own = self.distance is not logit_distance
-        return RowObjective(self.distance, outputs) if own else LogitDistance(outputs)
+        has_own_distance = self.distance is not logit_distance
+        return RowObjective(self.distance, outputs) if has_own_distance else LogitDistance(outputs)
 
     def value(self, network: nn.Module, batch: Batch, found: WorstCase, shift: Tensor) -> float:
         """Give the objective without its multiplier's part: the loss at the rows themselves, plus

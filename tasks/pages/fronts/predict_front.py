@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from evenhand.fairlib.outcome_words import outcome_in_words
 from evenhand.tasks.pages import formats, texts
 from evenhand.tasks.pages.fronts.filter_front import file_blocks, files_by
 from evenhand.tasks.pages.page_model import Block, Cell, Documents, Front, Section, Table
@@ -44,12 +45,13 @@ def _headline(documents: Documents) -> list[str]:
             f"The output has {formats.plural(rows, 'row')} with predictions of {label['name']}."
         ]
     positive = label_name(run["value_names"], label["name"], label["positive"])
+    outcome = outcome_in_words(label["name"], positive)
     share = formats.percent(summary["expected_out"] / rows)
     then = formats.percent(tested["predicted_positive"] / tested["n"]) if tested else "not known"
     return [
         f"The output has {formats.plural(rows, 'row')} with predictions; {share} of them are "
-        f"“{label['name']} = {positive}” (test rows of the training: {then}). A large difference "
-        "is a reason to measure drift with the command evenhand monitor."
+        f"“{outcome}” (test rows of the training: {then}). A large difference is a reason to "
+        "measure drift with the command evenhand monitor."
     ]
 
 

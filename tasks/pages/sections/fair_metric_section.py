@@ -71,11 +71,11 @@ def summary(report: Json) -> str:
     if report["label_auc"] is not None:
         before, after = report["label_auc"]
         share = taken_share(report)
-        taken = f"{share:.0%} of the label’s signal is taken"
+        loss = f"{share:.0%} of the label’s signal is taken"
         if share < 0.005:
-            taken = "nothing of the label’s signal is taken"
+            loss = "nothing of the label’s signal is taken"
         sentences.append(
-            f"The AUC of the label from the columns goes from {before:.2f} to {after:.2f}: {taken}."
+            f"The AUC of the label from the columns goes from {before:.2f} to {after:.2f}: {loss}."
         )
     return " ".join(sentences)
 

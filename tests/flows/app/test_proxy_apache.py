@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import shutil
 import subprocess
-import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,15 +14,10 @@ from urllib.parse import urlsplit
 
 import httpx
 import pytest
-import uvicorn
 
-from evenhand.flows.app.proxy import GROUPS_HEADER, NAME_HEADER, SECRET_HEADER, read_proxy
-from evenhand.flows.app.server import build_app
-from evenhand.flows.app.sessions import Sessions
-from evenhand.flows.app.web import AppSettings
-from evenhand.flows.commands.app_command import listen
-from evenhand.tasks.execution.store import Store
+from evenhand.flows.app.proxy import GROUPS_HEADER, NAME_HEADER, SECRET_HEADER
 from tests.flows.app.oidc_provider import CLIENT_SECRET, FORGER, OidcProvider, provider_running
+from tests.flows.app.proxied_app import SITE, app_running, certified, free_port
 from tests.flows.app.test_proxy import ROOT, SECRET, written
 from tests.flows.app.test_server import readable
 
@@ -36,7 +30,6 @@ pytestmark = [
         reason="needs apache2, libapache2-mod-auth-openidc and openssl",
     ),
 ]
-SITE = "models.example.org"
 LOADED = ("mpm_event", "authz_core", "authz_user", "authn_core", "headers", "reqtimeout", "proxy")
 LOADED += ("proxy_http", "ssl", "socache_shmcb", "auth_openidc", "alias", "env")
 
@@ -86,39 +79,21 @@ def person(site: Site) -> Iterator[httpx.Client]:
 def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     """Start the provider, the app and Apache."""
     folder = tmp_path_factory.mktemp("site")
-    listener, free = listen("127.0.0.1", 0), listen("127.0.0.1", 0)
-    app_port, apache_port = listener.getsockname()[1], free.getsockname()[1]
-    free.close()
-    settings = AppSettings(
-        registry=f"sqlite:///{folder}/mlflow.db",
-        store=Store(str(folder / "store")),
-        sessions=Sessions({}),
-        hosts=frozenset({SITE}),
-        proxy=read_proxy(written(folder, addresses=["127.0.0.1"])),
-        secure=True,
-    )
-    config = uvicorn.Config(build_app(settings), log_level="critical", lifespan="off", ws="none")
-    server = uvicorn.Server(config)
-    thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
-    thread.start()
-    with provider_running() as provider:
+    apache_port = free_port()
+    proxy_file = written(folder, addresses=["127.0.0.1"])
+    with app_running(folder, proxy_file) as app_port, provider_running() as provider:
         apache = start_apache(folder, apache_port, app_port, provider)
         try:
             yield Site(apache_port, app_port, provider)
         finally:
             apache.terminate()
             apache.wait(20)
-            server.should_exit = True
-            thread.join()
 
 
 def start_apache(
     folder: Path, port: int, app_port: int, provider: OidcProvider
 ) -> subprocess.Popen[bytes]:
-    certificate, key = folder / "site.pem", folder / "site.key"
-    command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "1"]
-    command += ["-subj", f"/CN={SITE}", "-keyout", str(key), "-out", str(certificate)]
-    subprocess.run(command, check=True, capture_output=True)
+    certificate, key = certified(folder)
     (folder / "secret.conf").write_text(f'RequestHeader set {SECRET_HEADER} "{SECRET}"\n')
     (folder / "oidc.conf").write_text(
         f'OIDCClientSecret "{CLIENT_SECRET}"\nOIDCCryptoPassphrase "{"p" * 40}"\n'

@@ -13,14 +13,9 @@ from typing import Any
 
 import httpx
 import pytest
-import uvicorn
 
-from evenhand.flows.app.proxy import NAME_HEADER, SECRET_HEADER, read_proxy
-from evenhand.flows.app.server import build_app
-from evenhand.flows.app.sessions import Sessions
-from evenhand.flows.app.web import AppSettings
-from evenhand.flows.commands.app_command import listen
-from evenhand.tasks.execution.store import Store
+from evenhand.flows.app.proxy import NAME_HEADER, SECRET_HEADER
+from tests.flows.app.proxied_app import SITE, app_running, certified, free_port
 from tests.flows.app.test_proxy import ROOT, SECRET, written
 from tests.flows.app.test_server import readable
 
@@ -30,7 +25,6 @@ pytestmark = [
         not (shutil.which("nginx") and shutil.which("openssl")), reason="needs nginx and openssl"
     ),
 ]
-SITE = "models.example.org"
 
 
 class Provider(http.server.BaseHTTPRequestHandler):
@@ -54,42 +48,26 @@ def ports(tmp_path: Path) -> Iterator[dict[str, int]]:
     """Start the provider, the app and nginx; give their ports."""
     provider = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Provider)
     threading.Thread(target=provider.serve_forever, daemon=True).start()
-    listener, free = listen("127.0.0.1", 0), listen("127.0.0.1", 0)
-    ports = {
-        "provider": provider.server_address[1],
-        "app": listener.getsockname()[1],
-        "nginx": free.getsockname()[1],
-    }
-    free.close()
-    settings = AppSettings(
-        registry=f"sqlite:///{tmp_path}/mlflow.db",
-        store=Store(str(tmp_path / "store")),
-        sessions=Sessions({}),
-        hosts=frozenset({SITE}),
-        proxy=read_proxy(written(tmp_path)),
-        secure=True,
-    )
-    config = uvicorn.Config(build_app(settings), log_level="critical", lifespan="off", ws="none")
-    server = uvicorn.Server(config)
-    thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
-    thread.start()
-    nginx = start_nginx(tmp_path, ports)
     try:
-        yield ports
+        with app_running(tmp_path, written(tmp_path)) as app_port:
+            ports = {
+                "provider": provider.server_address[1],
+                "app": app_port,
+                "nginx": free_port(),
+            }
+            nginx = start_nginx(tmp_path, ports)
+            try:
+                yield ports
+            finally:
+                nginx.terminate()
+                nginx.wait(20)
     finally:
-        nginx.terminate()
-        nginx.wait(20)
-        server.should_exit = True
-        thread.join()
         provider.shutdown()
         provider.server_close()
 
 
 def start_nginx(folder: Path, ports: dict[str, int]) -> subprocess.Popen[bytes]:
-    certificate, key = folder / "site.pem", folder / "site.key"
-    command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "1"]
-    command += ["-subj", f"/CN={SITE}", "-keyout", str(key), "-out", str(certificate)]
-    subprocess.run(command, check=True, capture_output=True)
+    certificate, key = certified(folder)
     (folder / "secret.conf").write_text(f'proxy_set_header {SECRET_HEADER} "{SECRET}";\n')
     site = (ROOT / "deploy" / "app" / "nginx.conf").read_text()
     for before, after in {

@@ -83,6 +83,18 @@ def test_a_wrong_setting_is_refused_before_a_run_begins(
     assert not (asked.store / "runs").exists()
 
 
+@pytest.mark.parametrize("verb", ["filter", "predict"])
+def test_rows_are_named_once(verb: str) -> None:
+    twice = CliRunner().invoke(app, [verb, "people", "a", "--input", "b", "--output", "out"])
+    assert (twice.exit_code, twice.stdout) == (2, "")
+    assert twice.stderr == (
+        "evenhand: the rows are given twice, as a and by --input: leave one out.\n"
+    )
+    never = CliRunner().invoke(app, [verb, "people", "--output", "out", "--json"])
+    assert never.exit_code == 2
+    assert f"`evenhand {verb} … ROWS --output …`" in json.loads(never.stdout)["error"]
+
+
 def test_no_such_job_is_refused(asked: Any) -> None:
     refused(asked, "'bank-proxi'", "did you mean 'bank-proxy'", job="bank-proxi")
 

@@ -468,6 +468,10 @@ def test_a_page_loads_and_runs_nothing(name: str) -> None:
         '<p onclick="x()">a</p>',
         '<a href="https://example.org">a</a>',
         '<a href="//example.org">a</a>',
+        '<video src="film.mp4"></video>',
+        '<input type="image" src="a.png">',
+        '<picture><source srcset="a.png"></picture>',
+        '<button formaction="send">a</button>',
         '<a href=" JavaScript:x()">a</a>',
         '<svg><rect fill="url(https://example.org#a)"></rect></svg>',
         "<style>@import 'a.css';</style>",
@@ -482,6 +486,10 @@ def test_what_would_load_or_run_is_noticed(added: str) -> None:
         assert_loads_nothing(html.replace("</main>", f"{added}</main>"))
 
 
+# Attributes whose file, which lies next to the page, a browser loads or sends to.
+LOADING = {"src", "srcset", "action", "formaction", "data", "poster", "background"}
+
+
 def assert_loads_nothing(html: str) -> None:
     root = read(html)
     (main,) = root.all("main")
@@ -493,7 +501,8 @@ def assert_loads_nothing(html: str) -> None:
     for node in root.walk():
         for name, value in node.attrs.items():
             assert not name.startswith("on")
-            if name in {"src", "href", "action", "xlink:href", "srcset", "data"}:
+            assert name not in LOADING
+            if name in {"href", "xlink:href"}:
                 assert not re.match(r"\s*([a-z][a-z0-9+.-]*:|//)", value or "", re.IGNORECASE)
     for reference in re.findall(r"url\(([^)]*)\)", html):
         assert re.fullmatch(r"#[\w-]+", reference)

@@ -12,8 +12,9 @@ from benchmarks.reproductions import unseen_terms
 from benchmarks.reproductions.paper_claims import decimal
 from benchmarks.reproductions.paper_results import measured_row, stored
 from benchmarks.reproductions.paper_rows import ROWS
+from benchmarks.reproductions.printed_values import measured
 from benchmarks.reproductions.sensei_budget import INDEPENDENT_SPLIT, chosen
-from benchmarks.reproductions.unseen_terms import MEASURES, PRINTED_MODELS, RESULTS
+from benchmarks.reproductions.unseen_terms import MEASURES, PRINTED_MODELS, RESULTS, WIDE
 
 BUDGET_METRICS = (
     *("balanced_accuracy", "consistency.spouse", "consistency.gender_race"),
@@ -66,6 +67,25 @@ def own_rows() -> Iterator[str]:
     yield ""
 
 
+DIFFERENCES = "unseen_terms_differences"
+WIDTH_MODELS = ("nn", "clp 5", "sensei 5")
+WIDTH_MEASURES = {
+    "balanced_accuracy": "balanced accuracy",
+    "consistency.known": "consistency: known",
+    "consistency.unseen": "unseen",
+    "deviation.known": "CTF score: known",
+    "deviation.unseen": "unseen",
+}
+TUNED_MEASURES = {
+    "balanced_accuracy": "balanced accuracy",
+    "consistency.all": "consistency: all",
+    "consistency.known": "known",
+    "consistency.unseen": "unseen",
+    "deviation.all": "CTF score: all",
+    "deviation.known": "known",
+    "deviation.unseen": "unseen",
+    "accuracy_parity": "accuracy parity",
+}
 # What the figures call the two measures.
 KINDS = {
     "consistency": "share of sentences that keep their decision with all terms (consistency)",
@@ -179,6 +199,81 @@ def _mean(table: str, model: str, name: str) -> float:
 def _difference(value: unseen_terms.Difference) -> str:
     sign = "+" if value.mean >= 0 else "−"
     return f"{sign}{decimal(abs(value.mean))} ± {decimal(value.error)}"
+
+
+def width_section() -> Iterator[str]:
+    """Yield the models with the printed hidden width beside those with ours."""
+    rows = read_result(DIFFERENCES).get("rows", {}).get(WIDE, {})
+    if not rows:
+        return
+    seeds = list(rows)
+    yield "## A hidden width of 2,000\n"
+    yield f"Tweets, {_splits_text(len(seeds))}, ρ = 5; the network of the tables above has 100 hidden units. *Difference* is 2,000 less"
+    yield "100 units, paired by split, ± its standard error:\n"
+    yield "| method | units | " + " | ".join(WIDTH_MEASURES.values()) + " | CPU seconds |"
+    yield f"|---|---|{'---|' * len(WIDTH_MEASURES)}---|"
+    for model in WIDTH_MODELS:
+        title = PRINTED_MODELS[model]
+        wide = [rows[seed]["models"][model] for seed in seeds]
+        narrow = [_record("tweets", seed, model) for seed in seeds]
+        for units, records in (("100", narrow), ("2,000", wide)):
+            texts = [
+                ours_text(measured([record[name] for record in records])) for name in WIDTH_MEASURES
+            ]
+            seconds = statistics.fmean(record["seconds"] for record in records)
+            yield f"| {title} | {units} | {' | '.join(texts)} | {seconds:.0f} |"
+        cells = []
+        for name in WIDTH_MEASURES:
+            pairs = zip(wide, narrow, strict=True)
+            value = measured([own[name] - other[name] for own, other in pairs])
+            cells.append(_difference(unseen_terms.Difference(value.mean, value.error or 0.0)))
+        yield f"| {title} | difference | {' | '.join(cells)} | |"
+    yield ""
+    command = "python -m benchmarks.studies.unseen_terms_differences"
+    yield f"`{command} --only '{WIDE}'`\n"
+
+
+def _record(table: str, seed: str, model: str) -> Mapping[str, Any]:
+    """The measures of a model on one split."""
+    records: Sequence[Mapping[str, Any]] = unseen_terms.splits_of(table)[seed]["models"]
+    return next(record for record in records if record["model"] == model)
+
+
+def _splits_text(count: int) -> str:
+    return f"{count} split" if count == 1 else f"{count} splits"
+
+
+def tuned_section() -> Iterator[str]:
+    """Yield the models on vectors of a fine-tuned encoder."""
+    content = read_result("unseen_terms_tuned")
+    if not content:
+        return
+    tuning = content["tuning"]
+    rows = content["rows"]
+    first = next(iter(rows.values()))
+    yield "## A fine-tuned encoder\n"
+    yield "The paper's vectors are of BERT (base, uncased), fine-tuned on other comments; no hub of models can be reached here, and"
+    yield f"the weights of MiniLM come with a package. Its {tuning['layers']} layers were trained on the labels of {tuning['sentences']:,} training tweets"
+    yield f"({tuning['epochs']} pass), all tweets were encoded again, and the networks trained as above. **This is one split, {first['sentences']} measured"
+    yield "sentences, and not the paper's BERT**:\n"
+    yield f"| encoder | method | {' | '.join(TUNED_MEASURES.values())} |"
+    yield f"|---|---|{'---|' * len(TUNED_MEASURES)}"
+    for encoder, entry in rows.items():
+        for model, title in PRINTED_MODELS.items():
+            if model in entry["models"]:
+                texts = [decimal(entry["models"][model][name]) for name in TUNED_MEASURES]
+                yield f"| {encoder} | {title} | {' | '.join(texts)} |"
+    yield ""
+    for encoder, entry in rows.items():
+        words = []
+        for name in ("consistency.unseen", "deviation.unseen"):
+            value = unseen_terms.Difference(*entry["paired"][name])
+            words.append(f"{name} {_difference(value)} ({unseen_terms.verdict(value, name)})")
+        yield f"- SenSeI less CLP, encoder {encoder}, paired by sentence: {'; '.join(words)}."
+    if "fine-tuned" in rows:
+        seconds = rows["fine-tuned"]["tuning_seconds"]
+        yield f"- The fine-tuning took {seconds:.0f} CPU seconds on one core."
+    yield "\n`HF_HUB_OFFLINE=1 python -m benchmarks.studies.unseen_terms_tuned`, with `benchmarks/studies/requirements-minilm.txt`\n"
 
 
 def search_section() -> Iterator[str]:

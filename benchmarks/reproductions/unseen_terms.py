@@ -13,6 +13,8 @@ from benchmarks.reproductions.printed_values import Measured, measured
 
 RESULTS = {"tweets": "unseen_terms", "templates": "unseen_terms_templates"}
 COMMAND = "python -m benchmarks.studies.unseen_terms --table"
+# The variation with the printed hidden width.
+WIDE = "2,000 hidden units, as printed"
 # Models in the order of the paper's table, and what they are called; ρ is 5 as printed.
 PRINTED_MODELS = {
     "nn": "baseline",

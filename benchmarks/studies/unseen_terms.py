@@ -29,6 +29,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow.parquet as pq
 import torch
 from threadpoolctl import threadpool_limits
 
@@ -72,8 +73,9 @@ RHOS = (1.0, 5.0, 20.0)
 KNOWN = 25
 DIRECTIONS = 25
 TEST_SHARE = 0.3
-# Test sentences with a term; each is encoded with every term.
-SENTENCES = 500
+# Sentences with a term that are encoded with every term, once for all splits: those that a split
+# holds out are measured, and of the others the metric is learned.
+POOL = 500
 HALF = 0.5
 SPLITS = 10
 TRAINING: dict[str, Any] = {
@@ -184,7 +186,7 @@ def split_of(
     seed: int,
     *,
     known_count: int = KNOWN,
-    most: int = SENTENCES,
+    pool_size: int = POOL,
     changes: Sequence[str] = (),
 ) -> Split:
     """Prepare a split of a table of sentences.
@@ -198,8 +200,8 @@ def split_of(
         Of the split, and of the known terms.
     known_count
         Number of terms that training knows; those that are measured as known or unseen stay.
-    most
-        Number of measured test sentences.
+    pool_size
+        Number of sentences of the table that are encoded with every term.
     changes
         Further options of the job, such as another encoder.
     """
@@ -224,20 +226,30 @@ def split_of(
     if known_count != KNOWN:
         of_training = context(known_terms(everything, seed, known_count))
     (every,) = terms_of(context(everything).parameters).values()
-    sentences = sentences_of(of_training, test, every.column)
-    mentions = Mentions.find(sentences, every, most, seed)
-    moved = list(mentions.copies(encoder, test.X[mentions.rows]))
+    pool = pool_rows(every, checked["checked"], pool_size)
+    measured = np.flatnonzero(np.isin(test.rows, pool))
+    of_pool = test.take(measured)
+    mentions = Mentions.find(sentences_of(of_training, of_pool, every.column), every, pool_size, 0)
+    moved = list(mentions.copies(encoder, of_pool.X[mentions.rows]))
     places = {term: place for place, term in enumerate(everything)}
     copies = {
         "known": [moved[places[term]] for term in known],
         "unseen": [moved[places[term]] for term in unseen],
     }
     groups = {}
+    sentences = sentences_of(of_training, test, every.column)
     for group, terms in GROUPS.items():
         groups[group] = Terms(every.column, (terms,)).versions_of(sentences) >= 0
     pairs = copies_to_pair(of_training, train, encoder, seed)
-    learned = copies_to_learn(of_training, train, encoder)
-    return Split(train, test, pairs, learned, mentions.rows, copies, groups)
+    to_learn = train.take(np.flatnonzero(np.isin(train.rows, pool)))
+    learned = copies_to_learn(of_training, to_learn, encoder)
+    return Split(train, test, pairs, learned, measured[mentions.rows], copies, groups)
+
+
+def pool_rows(terms: Terms, table: Path, size: int) -> Any:
+    """Draw the rows of a table whose sentences are encoded with every term, at most `size`."""
+    sentences = pq.read_table(table, columns=[terms.column])[terms.column].to_pylist()
+    return Mentions.find(sentences, terms, size, seed=0).rows
 
 
 def metric_of(split: Split, settings: Settings) -> Metric:

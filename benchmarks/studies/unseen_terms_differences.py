@@ -21,6 +21,7 @@ import torch
 from threadpoolctl import threadpool_limits
 
 from benchmarks.common import code_state, log, provenance, read_result, rounded, write_result
+from benchmarks.reproductions.unseen_terms import WIDE
 from benchmarks.studies.unseen_terms import (
     DIRECTIONS,
     KNOWN,
@@ -79,7 +80,6 @@ class Variation:
         )
 
 
-WIDE = "2,000 hidden units, as printed"
 VARIATIONS: dict[str, Variation] = {
     WIDE: Variation(training={"hidden": (2000,)}),
     "free directions within the middle half of the training rows": Variation(quantile=0.25),

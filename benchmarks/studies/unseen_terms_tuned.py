@@ -56,8 +56,8 @@ SEED = 0
 TUNED_SENTENCES = 4_000
 EPOCHS = 1
 LAYERS = 6
-# Measured test sentences with a term.
-SENTENCES = 200
+# Tweets with a term that are encoded with every term; those that the split holds out are measured.
+POOL = 500
 AS_IT_IS = "as it is"
 TUNED = "fine-tuned"
 MODELS = (
@@ -117,7 +117,7 @@ def tune(store: Store, folder: Path, count: int) -> float:
 def measure(store: Store, encoder: str) -> dict[str, Any]:
     """Train and judge the models on the vectors of an encoder."""
     changes = [f"text.encoder={encoder}"]
-    split = split_of(store, TABLE, SEED, most=SENTENCES, changes=changes)
+    split = split_of(store, TABLE, SEED, pool_size=POOL, changes=changes)
     settings = Settings()
     metric = metric_of(split, settings)
     by_method = {}

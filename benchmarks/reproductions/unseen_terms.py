@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -91,12 +91,21 @@ def model_value(table: str, model: str, measure: str) -> Measured:
 
 
 def difference(table: str, rho: str, name: str) -> Difference:
-    """Return SenSeI less CLP at a weight.
+    """Return SenSeI less CLP at a weight, as :func:`mean_of_pairs`."""
+    return mean_of_pairs([split["paired"][rho][name] for split in splits_of(table).values()])
+
+
+def mean_of_pairs(pairs: Sequence[Sequence[float]]) -> Difference:
+    """Return the mean difference of some splits.
 
     The standard error is that of the sentences of all splits, or, if it is larger, that of the
     splits' differences.
+
+    Parameters
+    ----------
+    pairs
+        Of each split the mean difference and its standard error, over sentences.
     """
-    pairs = [split["paired"][rho][name] for split in splits_of(table).values()]
     differences = [mean for mean, _ in pairs]
     of_sentences = math.sqrt(sum(error**2 for _, error in pairs)) / len(pairs)
     of_splits = measured(differences).error or 0.0

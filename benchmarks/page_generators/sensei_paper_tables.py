@@ -92,7 +92,7 @@ KINDS = {
     "deviation": "mean standard deviation of the probability over the terms (CTF score)",
 }
 SETTING = (
-    "30 % of the sentences are held out, 25 of 50 terms are known in training, mini-batches have equal "
+    "30 % of the sentences are held out, 25 of 50 terms are known in training, ρ is 5, mini-batches have equal "
     "classes, and decisions are at one half, as printed; the network has 100 units in place of 2,000 "
     "([below](#a-hidden-width-of-2000)), and the vectors are of MiniLM as it is "
     "([fine-tuned](#a-fine-tuned-encoder))."
@@ -106,11 +106,13 @@ def measured_terms() -> list[str]:
 
 def models_table() -> Iterator[str]:
     """Yield the methods of table 1 on the substitute tables, with half of the terms unseen."""
-    for table in measured_terms():
+    tables = measured_terms()
+    if tables:
+        yield f"{SETTING} *Consistency* and *CTF score* are over all 50 terms, as printed; *parity* is"
+        yield "the standard deviation over nine groups of sentences with terms of one identity.\n"
+    for table in tables:
         count = unseen_terms.splits(table)
-        yield f"{table.capitalize()}, {count} split{'s' if count > 1 else ''}, at ρ = 5 as printed. {SETTING}"
-        yield "*Consistency* and *CTF score* are over all 50 terms, as printed; *parity* is the standard deviation over nine groups"
-        yield "of sentences with terms of one identity:\n"
+        yield f"{table.capitalize()}, {_splits_text(count)}:\n"
         yield f"| method | {' | '.join(MEASURES.values())} | consistency: known | unseen | CTF score: known | unseen |"
         yield f"|---|{'---|' * len(MEASURES)}---|---|---|---|"
         more = ("consistency.known", "consistency.unseen", "deviation.known", "deviation.unseen")
@@ -150,7 +152,7 @@ def terms_table(kind: str) -> Iterator[str]:
 def _terms_of_table(table: str, kind: str) -> Iterator[str]:
     count = unseen_terms.splits(table)
     first = next(iter(unseen_terms.splits_of(table).values()))
-    yield f"{table.capitalize()}, {count} split{'s' if count > 1 else ''} of up to {first['sentences']} measured test sentences; {KINDS[kind]}. *Difference* is"
+    yield f"{table.capitalize()}, {_splits_text(count)} with about {first['sentences']} measured test sentences each; {KINDS[kind]}. *Difference* is"
     yield "that of SenSeI less CLP at the same ρ, paired by sentence, ± its standard error:\n"
     yield "| ρ | balanced accuracy: CLP | SenSeI | known terms: CLP | SenSeI | difference | unseen terms: CLP | SenSeI | difference |"
     yield "|---|---|---|---|---|---|---|---|---|"
@@ -166,7 +168,7 @@ def _terms_of_table(table: str, kind: str) -> Iterator[str]:
                 cells.append(_difference(unseen_terms.difference(table, rho, name)))
         yield f"| {rho} | {' | '.join(cells)} |"
     yield ""
-    yield f"{answer_in_words(table, kind)} {SETTING} `{unseen_terms.COMMAND} {table}`\n"
+    yield f"{answer_in_words(table, kind)} Settings: those of [table 1](#table-1). `{unseen_terms.COMMAND} {table}`\n"
 
 
 def answer_in_words(table: str, kind: str) -> str:

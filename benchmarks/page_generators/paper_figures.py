@@ -180,13 +180,13 @@ def text_table(table: str) -> Callable[[], Iterator[str]]:
     def lines() -> Iterator[str]:
         rows = text_rows(table)
         names = list(next(iter(rows.values())))
-        splits = next(iter(next(iter(rows.values())).values())).splits
-        yield f"On {table}, {splits} splits; the printed numbers are not in our copy:\n"
-        yield f"| method | {' | '.join(names)} |"
-        yield f"|---|{'---|' * len(names)}"
+        yield f"On {table}; the printed numbers are not in our copy:\n"
+        yield f"| method | splits | {' | '.join(names)} |"
+        yield f"|---|---|{'---|' * len(names)}"
         for method, row in rows.items():
             texts = [ours_text(row[name]) if name in row else "" for name in names]
-            yield f"| {TEXT_METHODS.get(method, method)} | {' | '.join(texts)} |"
+            splits = next(iter(row.values())).splits
+            yield f"| {TEXT_METHODS.get(method, method)} | {splits} | {' | '.join(texts)} |"
         yield ""
         yield f"`{paper_claims.TEXT_COMMAND} {table}`\n"
 

@@ -400,7 +400,8 @@ def _bios_basis(rows: Mapping[str, Mapping[str, Measured]]) -> str:
 def bios_fairness() -> Answer:
     """Table 2 of SenSeI."""
     rows = text_rows("bios")
-    difference = rows[PURE]["consistency.gender"].mean - rows["clp"]["consistency.gender"].mean
+    consistencies = [rows[method]["consistency.gender"].mean for method in (PURE, "clp")]
+    difference = consistencies[0] - consistencies[1]
     return Answer(
         abs(difference) < ALIKE,
         _text_words(rows, BIOS_FAIRNESS),

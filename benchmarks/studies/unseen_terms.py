@@ -247,9 +247,15 @@ def split_of(
 
 
 def pool_rows(terms: Terms, table: Path, size: int) -> Any:
-    """Draw the rows of a table whose sentences are encoded with every term, at most `size`."""
+    """Draw the rows of a table whose sentences are encoded with every term, at most `size`.
+
+    A smaller pool is a part of that of the size `POOL`.
+    """
     sentences = pq.read_table(table, columns=[terms.column])[terms.column].to_pylist()
-    return Mentions.find(sentences, terms, size, seed=0).rows
+    rows = Mentions.find(sentences, terms, max(size, POOL), seed=0).rows
+    if len(rows) > size:
+        rows = np.sort(generator(0, "pool").choice(rows, size, replace=False))
+    return rows
 
 
 def metric_of(split: Split, settings: Settings) -> Metric:

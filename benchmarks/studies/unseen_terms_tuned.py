@@ -53,11 +53,11 @@ TABLE = "tweets"
 COLUMN = "comment"
 SEED = 0
 # Training tweets on whose labels the encoder is trained, and passes over them.
-TUNED_SENTENCES = 4_000
+TUNED_SENTENCES = 2_000
 EPOCHS = 1
 LAYERS = 6
 # Tweets with a term that are encoded with every term; those that the split holds out are measured.
-POOL = 500
+POOL = 300
 AS_IT_IS = "as it is"
 TUNED = "fine-tuned"
 MODELS = (

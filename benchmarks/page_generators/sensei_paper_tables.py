@@ -256,8 +256,8 @@ def tuned_section() -> Iterator[str]:
     yield "## A fine-tuned encoder\n"
     yield "The paper's vectors are of BERT (base, uncased), fine-tuned on other comments; no hub of models can be reached here, and"
     yield f"the weights of MiniLM come with a package. Its {tuning['layers']} layers were trained on the labels of {tuning['sentences']:,} training tweets"
-    yield f"({tuning['epochs']} pass), all tweets were encoded again, and the networks trained as above. **This is one split, {first['sentences']} measured"
-    yield "sentences, and not the paper's BERT**:\n"
+    yield f"({tuning['epochs']} pass), and the networks trained on {first['training']:,} tweets of split 1, a part, as above. **This is one split, {first['sentences']}"
+    yield "measured sentences, and not the paper's BERT**:\n"
     yield f"| encoder | method | {' | '.join(TUNED_MEASURES.values())} |"
     yield f"|---|---|{'---|' * len(TUNED_MEASURES)}"
     for encoder, entry in rows.items():

@@ -23,8 +23,8 @@ import importlib.util
 import os
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -169,11 +169,24 @@ def known_terms(names: Sequence[str], seed: int, count: int = KNOWN) -> list[str
     return [names[position] for position in sorted(drawn.tolist())]
 
 
-def prepared(
-    store: Store, table: str, seed: int, changes: Sequence[str] = ()
-) -> tuple[ResolvedJob, Steps]:
+def part_of(data: Dataset, share: float, kept: Any) -> Dataset:
+    """Draw a share of the rows of a dataset, and take those of the table's rows `kept`, too."""
+    is_drawn = generator(0, "part").random(len(data.y)) < share
+    return data.take(np.flatnonzero(is_drawn | np.isin(data.rows, kept)))
+
+
+def encoded_again(context: StepContext, data: Dataset, column: str, encoder: Any) -> Dataset:
+    """Replace the vectors of a column of sentences by those of another encoder."""
+    sentences = [str(sentence) for sentence in sentences_of(context, data, column)]
+    vectors = encoder.encode_sentences(column, sentences)
+    X = np.array(data.X)
+    X[:, encoder.groups_[column][: vectors.shape[1]]] = vectors
+    return replace(data, X=X)
+
+
+def prepared(store: Store, table: str, seed: int) -> tuple[ResolvedJob, Steps]:
     """Run the steps of a job up to its encoded rows."""
-    options = [f"seed={seed}", f"split.test={TEST_SHARE}", *changes]
+    options = [f"seed={seed}", f"split.test={TEST_SHARE}"]
     job = resolve(*load_job(f"{table}-sensei", options))
     steps = Steps(store, DirectEngine(store))
     prepare(job, steps)
@@ -187,7 +200,8 @@ def split_of(
     *,
     known_count: int = KNOWN,
     pool_size: int = POOL,
-    changes: Sequence[str] = (),
+    part: float = 1.0,
+    other_encoder: Callable[[TableEncoder, str, Sequence[str]], Any] | None = None,
 ) -> Split:
     """Prepare a split of a table of sentences.
 
@@ -202,14 +216,17 @@ def split_of(
         Number of terms that training knows; those that are measured as known or unseen stay.
     pool_size
         Number of sentences of the table that are encoded with every term.
-    changes
-        Further options of the job, such as another encoder.
+    part
+        Share of the training and of the test rows that is used, besides the pool's.
+    other_encoder
+        From the table's encoder, the column and the training sentences: what has ``groups_`` and
+        ``encode_sentences`` of the table's encoder, in its place. None: the table's.
     """
-    job, steps = prepared(store, table, seed, changes)
+    job, steps = prepared(store, table, seed)
     train, test = (
         read_dataset(store.fetch(steps.output("preprocess", name))) for name in ("train", "test")
     )
-    encoder = TableEncoder.load(store.fetch(steps.output("preprocess", "encoder")))
+    encoder: Any = TableEncoder.load(store.fetch(steps.output("preprocess", "encoder")))
     encoder.cache = vectors_folder()
     (name, written), *_ = job.job.evaluate.model_dump()["terms"].items()
     everything = [term for group in written["terms"] for term in group]
@@ -222,11 +239,20 @@ def split_of(
         parameters = {"terms": {name: swap}, "seed": seed, "counterfactuals": {}}
         return StepContext(parameters, checked, Path(store.local), lambda *progress: None)
 
+    (every,) = terms_of(context(everything).parameters).values()
+    pool = pool_rows(every, checked["checked"], pool_size)
+    if part < 1.0:
+        train, test = (part_of(data, part, pool) for data in (train, test))
+    if other_encoder is not None:
+        column = written["column"]
+        sentences = sentences_of(context(known), train, column)
+        encoder = other_encoder(encoder, column, [str(sentence) for sentence in sentences])
+        train, test = (
+            encoded_again(context(known), data, column, encoder) for data in (train, test)
+        )
     of_training = context(known)
     if known_count != KNOWN:
         of_training = context(known_terms(everything, seed, known_count))
-    (every,) = terms_of(context(everything).parameters).values()
-    pool = pool_rows(every, checked["checked"], pool_size)
     measured = np.flatnonzero(np.isin(test.rows, pool))
     of_pool = test.take(measured)
     mentions = Mentions.find(sentences_of(of_training, of_pool, every.column), every, pool_size, 0)

@@ -394,7 +394,8 @@ ALIKE = 0.01
 
 
 def _bios_basis(rows: Mapping[str, Mapping[str, Measured]]) -> str:
-    return f"generated biographies, {rows[PURE]['balanced_accuracy'].splits} splits, ρ = 5"
+    count = rows[PURE]["balanced_accuracy"].splits
+    return f"generated biographies, {count} split{'s' if count > 1 else ''}, ρ = 5"
 
 
 def bios_fairness() -> Answer:

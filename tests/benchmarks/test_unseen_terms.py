@@ -12,6 +12,7 @@ from benchmarks.reproductions import paper_claims, unseen_terms
 from benchmarks.studies import unseen_terms as study
 from benchmarks.studies.unseen_terms import KNOWN, deviations, known_terms, paired
 from evenhand.tasks.errors import InputError
+from evenhand.tasks.execution.dataset import Dataset
 
 
 def test_deviations_by_hand() -> None:
@@ -110,6 +111,41 @@ def test_no_group_of_accuracy_parity_shares_a_term() -> None:
     terms = [term for group in study.GROUPS.values() for term in group]
     assert len(study.GROUPS) == 9
     assert len(terms) == len(set(terms))
+
+
+def dataset(count: int) -> Dataset:
+    """Rows of three columns that are alike but in the first one."""
+    X = np.zeros((count, 3), dtype=np.float32)
+    X[:, 0] = np.linspace(-1.0, 1.0, count)
+    return Dataset(
+        X=X,
+        y=np.arange(count) % 2,
+        rows=np.arange(count) * 2,
+        names=["a", "b", "c"],
+        groups={"text": [0, 1, 2]},
+        sensitive={},
+        numbers={},
+    )
+
+
+def test_a_part_has_the_rows_that_are_kept() -> None:
+    data = dataset(1000)
+    part = study.part_of(data, 0.1, kept=[0, 500, 501, 1998])
+    assert {0, 500, 1998} <= set(part.rows.tolist()) <= set(data.rows.tolist())
+    assert 60 < len(part.y) < 150
+    np.testing.assert_array_equal(part.X, data.X[part.rows // 2])
+
+
+def test_a_quantile_narrows_the_range_of_the_free_directions() -> None:
+    data = dataset(101)
+    copies = [data.X + np.array([0.5, 0.0, 0.0], dtype=np.float32)]
+    split = study.Split(data, data, copies, (data.X, copies), data.rows, {}, {})
+    whole = study.metric_of(split, study.Settings(directions=1))
+    half = study.metric_of(split, study.Settings(directions=1, quantile=0.25))
+    assert whole.feature_bounds_.free_low[0] <= -1.0
+    assert whole.feature_bounds_.free_high[0] >= 1.0
+    ends = [half.feature_bounds_.free_low[0], half.feature_bounds_.free_high[0]]
+    assert ends == pytest.approx([-0.5, 0.5])
 
 
 def test_other_weights_do_not_stand_for_missing_ones() -> None:

@@ -64,6 +64,12 @@ def splits(table: str) -> int:
     return len(splits_of(table))
 
 
+def earlier(table: str) -> str:
+    """Return what differs in an earlier measurement, in a sentence; empty of one by the command."""
+    text: str = read_result(RESULTS[table]).get("earlier", "")
+    return text
+
+
 def rhos(table: str) -> list[str]:
     """Return the weights that every split has, the smallest first."""
     shared = set.intersection(*(set(split["paired"]) for split in splits_of(table).values()))

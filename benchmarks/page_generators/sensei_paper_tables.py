@@ -208,10 +208,12 @@ def _difference(value: unseen_terms.Difference) -> str:
 def width_section() -> Iterator[str]:
     """Yield the models with the printed hidden width beside those with ours."""
     rows = read_result(DIFFERENCES).get("rows", {}).get(WIDE, {})
-    if not rows:
-        return
     seeds = list(rows)
+    command = f"`python -m benchmarks.studies.unseen_terms_differences --only '{WIDE}'`"
     yield "## A hidden width of 2,000\n"
+    if not rows:
+        yield f"Not measured yet: {command}.\n"
+        return
     yield f"Tweets, {_splits_text(len(seeds))}, ρ = 5; the network of the tables above has 100 hidden units. *Difference* is 2,000 less"
     yield "100 units, paired by split, ± its standard error:\n"
     yield "| method | units | " + " | ".join(WIDTH_MEASURES.values()) + " | CPU seconds |"
@@ -233,8 +235,7 @@ def width_section() -> Iterator[str]:
             cells.append(_difference(unseen_terms.Difference(value.mean, value.error or 0.0)))
         yield f"| {title} | difference | {' | '.join(cells)} | |"
     yield ""
-    command = "python -m benchmarks.studies.unseen_terms_differences"
-    yield f"`{command} --only '{WIDE}'`\n"
+    yield f"{command}\n"
 
 
 def _record(table: str, seed: str, model: str) -> Mapping[str, Any]:
@@ -250,12 +251,18 @@ def _splits_text(count: int) -> str:
 def tuned_section() -> Iterator[str]:
     """Yield the models on vectors of a fine-tuned encoder."""
     content = read_result("unseen_terms_tuned")
+    command = (
+        "`HF_HUB_OFFLINE=1 python -m benchmarks.studies.unseen_terms_tuned`, with "
+        "`benchmarks/studies/requirements-minilm.txt`"
+    )
+    yield "## A fine-tuned encoder\n"
     if not content:
+        yield "The paper's vectors are of BERT (base, uncased), fine-tuned on other comments; no hub of models can be reached here. MiniLM,"
+        yield f"fine-tuned, is not measured yet: {command}.\n"
         return
     tuning = content["tuning"]
     rows = content["rows"]
     first = next(iter(rows.values()))
-    yield "## A fine-tuned encoder\n"
     yield "The paper's vectors are of BERT (base, uncased), fine-tuned on other comments; no hub of models can be reached here, and"
     yield f"the weights of MiniLM come with a package. Its {tuning['layers']} layers were trained on the labels of {tuning['sentences']:,} training tweets"
     yield f"({tuning['epochs']} pass), and the networks trained on {first['training']:,} tweets of split 1, a part, as above. **This is one split, {first['sentences']}"
@@ -277,7 +284,7 @@ def tuned_section() -> Iterator[str]:
     if "fine-tuned" in rows:
         seconds = rows["fine-tuned"]["tuning_seconds"]
         yield f"- The fine-tuning took {seconds:.0f} CPU seconds on one core."
-    yield "\n`HF_HUB_OFFLINE=1 python -m benchmarks.studies.unseen_terms_tuned`, with `benchmarks/studies/requirements-minilm.txt`\n"
+    yield f"\n{command}\n"
 
 
 def search_section() -> Iterator[str]:

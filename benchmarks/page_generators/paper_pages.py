@@ -60,6 +60,8 @@ def _lines(paper: str, content: Mapping[str, Any]) -> Iterator[str]:
         yield f"*{item['title']}.*\n"
         yield from _item(paper, content, item)
     if paper == "sensei":
+        yield from sensei_paper_tables.width_section()
+        yield from sensei_paper_tables.tuned_section()
         yield from sensei_paper_tables.search_section()
     yield from _origins(paper)
 

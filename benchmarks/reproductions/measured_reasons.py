@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from benchmarks.common import read_result
-from benchmarks.reproductions import dadi_agents, paper_claims, proxies_curves
+from benchmarks.reproductions import dadi_agents, paper_claims, proxies_curves, unseen_terms
 from benchmarks.reproductions.paper_claims import GAPS, SENSR, decimal
 from benchmarks.reproductions.paper_results import measured_row, stored
 from benchmarks.reproductions.paper_rows import SENSEI_DIFFERENCES
@@ -147,6 +147,55 @@ def _gaps_trial(name: str, entry: Mapping[str, Any]) -> Trial:
         f"{texts} ({decimal(accuracy)}{note})",
         within and accuracy >= DEGENERATE,
     )
+
+
+TERMS_COMMAND = "python -m benchmarks.studies.unseen_terms_differences"
+AS_IN_THE_FIGURE = "as in the figure"
+
+
+def unseen_terms_trials(measure: str) -> Callable[[], Trials]:
+    """Return the maker of the trials of SenSeI less CLP on unseen terms at ρ = 5.
+
+    Parameters
+    ----------
+    measure : {"consistency", "deviation"}
+    """
+
+    def trials() -> Trials:
+        name = f"{measure}.unseen"
+        sign = unseen_terms.sign_of(measure)
+        found = []
+        for title, splits in _terms_variations().items():
+            value = unseen_terms.mean_of_pairs([split["paired"][name] for split in splits.values()])
+            accuracies = []
+            for model in ("clp 5", "sensei 5"):
+                values = [split["models"][model]["balanced_accuracy"] for split in splits.values()]
+                accuracies.append(decimal(statistics.fmean(values)))
+            count = len(splits)
+            shown = (
+                f"{value.mean:+.3f} ± {value.error:.3f} ({' / '.join(accuracies)}; {count} splits)"
+            )
+            is_better = sign * value.mean > value.error
+            is_degenerate = float(accuracies[1]) < DEGENERATE
+            found.append(
+                Trial(title, shown.replace("1 splits", "1 split"), is_better and not is_degenerate)
+            )
+        column = "SenSeI less CLP (balanced accuracy of CLP / SenSeI)"
+        return Trials(tuple(found), TERMS_COMMAND, column)
+
+    return trials
+
+
+def _terms_variations() -> dict[str, Mapping[str, Any]]:
+    """Splits of each variation; of the figure itself those that variations have, too."""
+    variations = read_result("unseen_terms_differences").get("rows", {})
+    measured_seeds = {seed for splits in variations.values() for seed in splits}
+    unchanged = {}
+    for seed, split in read_result(unseen_terms.RESULTS["tweets"]).get("splits", {}).items():
+        if seed in measured_seeds:
+            records = {record["model"]: record for record in split["models"]}
+            unchanged[seed] = {"models": records, "paired": split["paired"]["5"]}
+    return {AS_IN_THE_FIGURE: unchanged, **variations} if unchanged else {}
 
 
 # ------------------------------------------------------------------------------------------- FAIAS
@@ -380,6 +429,8 @@ def adult_certain() -> Trials:
 MAKERS: dict[tuple[str, str], Callable[[], Trials]] = {
     ("budro", "adult budro consistency.gender_race"): budro_consistency,
     ("sensei", "table 3 gaps"): sensei_gaps,
+    ("sensei", "figure 2 toxic"): unseen_terms_trials("consistency"),
+    ("sensei", "figure 4"): unseen_terms_trials("deviation"),
     ("faias", "bank balanced_accuracy"): faias("bank", "balanced_accuracy"),
     ("faias", "bank theil_index"): faias("bank", "theil_index"),
     ("faias", "german theil_index"): faias("german", "theil_index"),

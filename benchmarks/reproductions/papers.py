@@ -43,7 +43,12 @@ from benchmarks.reproductions import (
 from benchmarks.reproductions.paper_results import add_split, measure_split, splits_done
 from benchmarks.reproductions.paper_rows import PaperRow, rows_of
 from benchmarks.reproductions.printed_values import PAPERS
-from benchmarks.studies import inner_search, unseen_terms
+from benchmarks.studies import (
+    inner_search,
+    unseen_terms,
+    unseen_terms_differences,
+    unseen_terms_tuned,
+)
 from evenhand.tasks.errors import InputError
 from evenhand.tasks.execution.store import Store
 
@@ -163,7 +168,15 @@ PARTS: dict[str, tuple[Part, ...]] = {
             count=lambda: (inner_search.splits_done(), inner_search.SPLITS),
         ),
         Part("terms", "unseen_terms", "whole", _terms("tweets")),
-        Part("terms of templates", "unseen_terms", "whole templates", _terms("templates")),
+        Part("terms of templates", "unseen_terms_templates", "whole", _terms("templates")),
+        Part(
+            *("terms, differences", "unseen_terms_differences", "whole"),
+            lambda _: unseen_terms_differences.main([]),
+        ),
+        Part(
+            *("terms, fine-tuned encoder", "unseen_terms_tuned", "whole"),
+            lambda _: unseen_terms_tuned.main([]),
+        ),
     ),
     "dadi": (
         Part(

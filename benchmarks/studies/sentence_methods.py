@@ -82,6 +82,8 @@ TITLES = {
 FIXED: dict[str, Any] = {"perturbation_budget": 0.01, "full_steps": 0}
 TRAINING: dict[str, Any] = {"n_steps": 2000, "batch_size": 256, "learning_rate": 0.001}
 CLP = f"method={json.dumps({'name': 'clp', 'rho': 100, **TRAINING})}"
+SENSR_SETTINGS = {"name": "sensr", "perturbation_budget": 0.01, "full_steps": 2}
+SENSR = f"method={json.dumps(SENSR_SETTINGS | TRAINING)}"
 AUGMENTED = f"method={json.dumps({'name': 'clp', 'rho': 0, 'augmentation': 1, **TRAINING})}"
 # Splits that share a choice, and the balanced accuracy that a choice may cost.
 GROUP, TOLERANCE = 5, 0.01
@@ -115,6 +117,7 @@ METHODS: dict[str, tuple[str, list[str]]] = {
     "augmentation": ("nn", [AUGMENTED]),
     # the paper's: without a weight of pairs, which the shipped jobs have
     "sensei-pure": ("sensei", ["method.pair_weight=0", "method.rho=5", "method.full_steps=2"]),
+    "sensr": ("sensei", [SENSR]),
 }
 # a network against an adversary that predicts whether a sentence has a term
 ADVERSARIAL = "adversarial"

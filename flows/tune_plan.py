@@ -42,6 +42,13 @@ from evenhand.flows.tune_alternatives import (
     provisional,
     with_champion,
 )
+from evenhand.flows.tune_proofs import (
+    is_certificate,
+    is_screening,
+    proof_limit,
+    refuse_unproved_method,
+    screening_limit,
+)
 from evenhand.flows.workers import check_engine
 from evenhand.tasks.errors import InputError, input_errors
 from evenhand.tasks.tuning.trial_search import DEFAULT, FIRST_PART, JOB, Candidate, Plan, Rule
@@ -109,6 +116,14 @@ class TunePlan:
     rules: Sequence[Rule]  # rules of decisions that every model is judged under
     target: Path  # file of the tuned job
     alternative: Alternative | None = None  # to which model an alternative is looked for
+    # limits on proved certificates; those of the aim are on what is found
+    proofs: Sequence[Limit] = ()
+
+    @property
+    def promised(self) -> list[Limit]:
+        """The limits that were given, with proved ends of certificates."""
+        measured = [limit for limit in self.aim.limits if not is_screening(limit)]
+        return [*measured, *self.proofs]
 
     @property
     def tune(self) -> Tune:
@@ -220,14 +235,15 @@ def make_plan(
         )
     with input_errors(f"job {job.name}: tune: ", InputError):
         aim = _aim(resolved, alternative)
-        variants = _variants(resolved, aim)
+        proofs = _proofs(resolved, alternative)
+        variants = _variants(resolved, aim, proofs)
         methods = {method: _space(resolved, variants[method]) for method in variants}
         # the job as it is is judged too, also where its method is not searched
         variants.setdefault(resolved.method, resolved)
-        rules = _rules(resolved, aim)
+        rules = _rules(resolved, aim, proofs)
     if target.exists() and not force:
         raise InputError(f"{target} exists: give --force to overwrite it, or move it away.")
-    return TunePlan(resolved, aim, variants, methods, rules, target, alternative)
+    return TunePlan(resolved, aim, variants, methods, rules, target, alternative, proofs)
 
 
 def _target(name: str, job: Job) -> Path:
@@ -253,6 +269,9 @@ def _aim(resolved: ResolvedJob, alternative: Alternative | None) -> Aim:
     for text in tune.where:
         with input_errors(end="."):
             limits.append(parse_limit(text))
+        if is_certificate(limits[-1].metric):
+            limits[-1] = screening_limit(proof_limit(resolved, limits[-1]))
+            continue
         _check_metric(resolved, f"the limit {text!r} names", limits[-1].metric)
     if tune.prefer is not None:
         _check_metric(resolved, "prefer names", tune.prefer)
@@ -268,6 +287,18 @@ def _aim(resolved: ResolvedJob, alternative: Alternative | None) -> Aim:
     if alternative is not None:
         return provisional(aim, alternative)
     return aim
+
+
+def _proofs(resolved: ResolvedJob, alternative: Alternative | None) -> list[Limit]:
+    """Return the limits on proved certificates."""
+    proofs = []
+    for text in resolved.job.tune.where:
+        limit = parse_limit(text)
+        if is_certificate(limit.metric):
+            proofs.append(proof_limit(resolved, limit))
+    if proofs and alternative is not None:
+        raise InputError(f"a search for alternatives has no limit such as '{proofs[0]}'.")
+    return proofs
 
 
 def _check_alternative(
@@ -330,13 +361,20 @@ def _check_metric(resolved: ResolvedJob, where: str, name: str) -> None:
         better(name)
 
 
-def _variants(resolved: ResolvedJob, aim: Aim) -> dict[str, ResolvedJob]:
-    """Resolve the job with each method; of the default methods, those that it can have."""
+def _variants(resolved: ResolvedJob, aim: Aim, proofs: Sequence[Limit]) -> dict[str, ResolvedJob]:
+    """Resolve the job with each method; of the default methods, those that it can have, and that
+    have the proofs.
+    """
     job = resolved.job
     variants: dict[str, ResolvedJob] = {}
     for name in dict.fromkeys(job.tune.methods or _default_methods(resolved, aim)):
         if name not in METHODS:
             raise not_known("method", name, [*METHODS])
+        obstacle = refuse_unproved_method(name, proofs)
+        if obstacle is not None:
+            if job.tune.methods is not None:
+                raise InputError(f"methods: {obstacle}.")
+            continue
         if name == resolved.method:
             variants[name] = resolved
             continue
@@ -346,12 +384,17 @@ def _variants(resolved: ResolvedJob, aim: Aim) -> dict[str, ResolvedJob]:
         except InputError as error:
             if job.tune.methods is not None:
                 raise InputError(str(error).removeprefix(f"job {job.name}: ")) from None
+    if not variants:
+        raise InputError(
+            "no searched method has the certificates that limits are on: give --method sensei."
+        )
     return variants
 
 
 def _default_methods(resolved: ResolvedJob, aim: Aim) -> list[str]:
     """Return the methods that are searched where the job names none: its own one comes first."""
-    copies_agree = any(metric.startswith(("consistency.", "token_gap")) for metric in aim.metrics)
+    agreeing = ("consistency.", "token_gap", "certificate.")
+    copies_agree = any(metric.startswith(agreeing) for metric in aim.metrics)
     if resolved.contract.label.classes and METHODS[resolved.method].plain == "nn":
         defaults = [resolved.method]
         consistent = CONSISTENT_NETWORKS
@@ -526,14 +569,15 @@ def _ends(dimension: spaces.Dimension) -> Sequence[Any]:
     return (dimension.low, dimension.high)
 
 
-def _rules(resolved: ResolvedJob, aim: Aim) -> list[Rule]:
+def _rules(resolved: ResolvedJob, aim: Aim, proofs: Sequence[Limit] = ()) -> list[Rule]:
     """Return the rules of decisions that every model is judged under.
 
     In addition to the job's own: the balanced threshold where balanced accuracy is an objective or
     limited, the one of fewest errors where accuracy is, and thresholds by group for each metric of
     groups among objectives and limits. The threshold that keeps the observed share is tried where
     the job names it. With more than two labels everybody gets the most probable one: that is the
-    only rule. Calibrations are tried where a metric or the job's threshold depends on them.
+    only rule. Calibrations are tried where a metric or the job's threshold depends on them. With
+    limits on `proofs` there are no thresholds by group, of which nothing is proved.
     """
     job_space = resolved.job.tune.space
     if resolved.contract.label.classes:
@@ -552,7 +596,8 @@ def _rules(resolved: ResolvedJob, aim: Aim) -> list[Rule]:
             rules[name] = [Rule(name)]
     tolerances = _tolerances(job_space)
     fixed_threshold = isinstance(decision.threshold, float | int)
-    if decision.rate is None and decision.equal is None and not fixed_threshold:
+    takes_group_rules = decision.rate is None and decision.equal is None and not fixed_threshold
+    if takes_group_rules and not proofs:
         for rule in _group_rules(resolved, aim, tolerances):
             rules.setdefault(rule.decision, []).append(rule)
     chosen = _chosen_rules(rules, job_space)
@@ -920,12 +965,15 @@ def tuned_text(
 ) -> str:
     """Write the tuned job as YAML; its description ends with the caveats.
 
-    That of a compromise has the limits as gates, so that a run does not publish a model that misses
-    one of them.
+    Limits on proved certificates are its gates. That of a compromise has all limits as gates, so
+    that a run does not publish a model that misses one of them.
     """
     job = tuned_job(plan, winner, rows)
+    gate_limits = list(plan.proofs)
     if is_compromise:
-        job = job.model_copy(update={"gates": limits_as_gates(job, plan.aim.limits)})
+        gate_limits = plan.promised
+    if gate_limits:
+        job = job.model_copy(update={"gates": limits_as_gates(job, gate_limits)})
     if caveats:
         described = job.description.strip()
         if described and not described.endswith((".", "!", "?")):

@@ -74,16 +74,21 @@ JUDGING = (
 FINISHING_OF_CHOSEN = 1.0
 FINISHING_OF_MEASURING = 6.0
 MOST_OF_THE_TIME = 0.5
+# A proof, for more people and with more effort than the search that screens trials, takes so many
+# times as long as the judgement that has this search.
+PROVING_OF_CHOSEN = 20.0
 STUDIES = "studies"
 # Methods whose first models show whether limits on performance can be met.
 FIRST_METHODS = ("gbdt", "logistic")
 
 
-def finishing_seconds(trials: Sequence[Trial], chosen: Trial | None, budget: Budget) -> float:
+def finishing_seconds(
+    trials: Sequence[Trial], chosen: Trial | None, budget: Budget, *, is_proved: bool = False
+) -> float:
     """Return how many seconds are kept for what follows the search, by what judgements took.
 
     An answer that was judged on a part of the rows only is improved before it is measured on test
-    rows.
+    rows. One that `is_proved` takes longer.
     """
     if chosen is None:
         return -LATE_S
@@ -94,6 +99,8 @@ def finishing_seconds(trials: Sequence[Trial], chosen: Trial | None, budget: Bud
     ]
     measuring_s = max(measuring, default=1.0)
     expected_s = FINISHING_OF_CHOSEN * chosen.seconds + FINISHING_OF_MEASURING * measuring_s
+    if is_proved:
+        expected_s += PROVING_OF_CHOSEN * chosen.seconds
     return budget.writing + min(expected_s, MOST_OF_THE_TIME * budget.total)
 
 
@@ -176,7 +183,7 @@ def _learned_metrics(plan: TunePlan, steps: Steps, train: Artifact) -> dict[str,
     """
     resolved = plan.resolved
     kinds: list[str] = []
-    if resolved.job.evaluate.adapted:
+    if resolved.job.evaluate.adapted or plan.proofs:
         kinds.append(resolved.job.fair_metric.kind)
     for space in plan.methods.values():
         if METRIC in space:
@@ -487,7 +494,8 @@ class _AfterTrial:
         if chosen is not None and self.on_best is not None and chosen != self.prepared:
             self.prepared = chosen
             self.on_best(trials)
-        budget.reserve = finishing_seconds(trials, chosen, budget)
+        is_proved = bool(self.plan.proofs)
+        budget.reserve = finishing_seconds(trials, chosen, budget, is_proved=is_proved)
         models = {trial.model for trial in trials}
         if not within(self.plan.aim.by_value, trials) and len(models) < len(self.rows.plan.fixed):
             # the models before the search come first: most limits are kept by one of them
@@ -603,6 +611,9 @@ def judging(
     measure = _measuring(plan)
     if measure.get("adapted"):
         inputs["adapting"] = rows.metrics[job.fair_metric.kind]
+    if plan.proofs:
+        inputs["screening"] = rows.metrics[job.fair_metric.kind]
+        parameters["certificate"] = job.evaluate.certificate.model_dump()
     if measure["counterfactuals"] or measure["terms"]:
         inputs["encoder"] = rows.encoder
     if measure["terms"]:

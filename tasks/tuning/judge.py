@@ -17,8 +17,8 @@ from evenhand.fairlib.arrays import Bool, Float, Float32, Int
 from evenhand.fairlib.distances.metric_kinds import load_metric
 from evenhand.fairlib.evaluation.evaluate import Evaluation, evaluate
 from evenhand.fairlib.evaluation.outcomes import Outcomes
-from evenhand.fairlib.execution import derive_seed, generator
-from evenhand.fairlib.methods.decided import GroupRule, ThresholdRule
+from evenhand.fairlib.execution import derive_seed, generator, sample_rows
+from evenhand.fairlib.methods.decided import DecidedModel, GroupRule, ThresholdRule
 from evenhand.fairlib.methods.registry import method_class
 from evenhand.fairlib.methods.row_groups import fold_of_rows, joint_cells
 from evenhand.fairlib.preprocessing.counterfactuals import encoded_copies
@@ -48,6 +48,8 @@ FEWER_STEPS = 3
 DIVISIONS = 10
 # Sentences of all folds whose copies are predicted: every trial predicts one of each per term.
 MAX_JUDGED = 600
+# People for whom comparable points with another output are searched in each judgement.
+SCREENED_PEOPLE = 50
 
 
 def judge(context: StepContext) -> StepResult:
@@ -63,12 +65,13 @@ def judge(context: StepContext) -> StepResult:
     has an ``error`` instead.
 
     The inputs are the ``train`` rows, the fair ``metric`` for methods that use one, the metric
-    ``adapting`` that makes adapted copies, the ``encoder`` for other counterfactual copies, and the
-    ``checked`` table for those of sentences. Parameters are those of the steps `train` and
-    `decide`, with a list of ``rules`` (``decision`` and ``attribute``) for the decision, and
-    ``kind`` (a control's name, or another), ``leave_out`` (sensitive columns that the model does
-    not see), ``folds``, ``part``, and ``measure`` with the
-    settings of the evaluation.
+    ``adapting`` that makes adapted copies, the metric ``screening`` that certificates are about,
+    the ``encoder`` for other counterfactual copies, and the ``checked`` table for those of
+    sentences. Parameters are those of the steps `train` and `decide`, with a list of ``rules``
+    (``decision`` and ``attribute``) for the decision, and ``kind`` (a control's name, or another),
+    ``leave_out`` (sensitive columns that the model does not see), ``folds``, ``part``, ``measure``
+    with the settings of the evaluation, and with limits on certificates their ``certificate``
+    (``budget``).
     """
     parameters = context.parameters
     data = read_dataset(context.inputs["train"])
@@ -81,6 +84,7 @@ def judge(context: StepContext) -> StepResult:
     folds = 1 if is_part else parameters["folds"]
     predicted = []
     rows = []
+    searched = None
     # many small fits take several times as long on more threads than there are cores
     with threadpool_limits(1, user_api="blas"):
         for number in range(folds):
@@ -89,13 +93,18 @@ def judge(context: StepContext) -> StepResult:
             if is_part:
                 trained = _part_of(data, trained, divisor, rung)
                 held = _part_of(data, held, divisor // FEWER_STEPS, rung)
-            predicted.append(predictions(context, data.take(trained), data.take(held)))
+            model = trained_model(context, data.take(trained))
+            if number == 0 and "certificate" in parameters:
+                searched = search_of_certificates(context, model, data.take(held))
+            predicted.append(predicted_by(context, model, data.take(held)))
             rows.append(held)
             context.progress(number + 1, parameters["folds"], {})
         data = data.take(np.concatenate(rows))
         part = fold_of_rows(cells_of(data), 2, rung, data.people) if is_part else np.sort(fold)
         results = cross_decided(parameters, data, Predictions.concatenate(predicted), part)
     content: dict[str, Any] = {"rules": measured(parameters, data, results), "rows": len(data.y)}
+    if searched is not None:
+        add_found_ends(content["rules"], searched, results)
     if parameters.get("decisions") and not is_part:
         content["decisions"] = packed_decisions(results, np.concatenate(rows))
     return StepResult(context.write_json("judged", content))
@@ -127,6 +136,64 @@ def _part_of(data: Dataset, rows: Int, divisor: int, seed: int) -> Int:
     if divisor <= 1:
         return rows
     return rows[fold_of_rows(cells_of(data)[rows], divisor, seed) == 0]
+
+
+@dataclass(frozen=True, eq=False)
+class CertificateSearch:
+    """What comparable points were found for some held-out people of one fold's model."""
+
+    model: Any
+    rings: Any  # `RingsWithin`; None if the model has no certificate
+    labels: Int
+
+
+def search_of_certificates(context: StepContext, model: Any, held: Dataset) -> CertificateSearch:
+    """Search comparable points with another output, for a few held-out people; little is proved."""
+    # imported lazily: it compiles kernels, and few searches have such limits
+    from evenhand.fairlib.certificates.networks import NotProvedError
+    from evenhand.fairlib.certificates.proof import rings_within
+
+    parameters = context.parameters
+    if not (hasattr(model, "booster_") or hasattr(model, "network_")):
+        return CertificateSearch(model, None, held.y)
+    rng = generator(parameters["fold_seed"], "screening")
+    people = sample_rows(len(held.y), SCREENED_PEOPLE, rng)
+    hidden = _hidden_columns(parameters, held)
+    metric = load_metric(context.inputs["screening"])
+    budget = parameters["certificate"]["budget"]
+    rows = held.with_zeros_in(hidden).X[people]
+    try:
+        rings = rings_within(model, rows, metric, budget, parts=0)
+    except NotProvedError:
+        rings = None
+    return CertificateSearch(model, rings, held.y[people])
+
+
+def add_found_ends(
+    content: Sequence[dict[str, Any]], searched: CertificateSearch, results: Sequence[Judged | str]
+) -> None:
+    """Add ``certificate.*.found`` to the metrics of each rule; those that are not known are left
+    out.
+
+    The points are those of the first fold's model, with the calibration and the rule that decide
+    its rows.
+    """
+    if searched.rings is None:
+        return
+    from evenhand.fairlib.certificates.proof import proof_of
+
+    for row, decisions in zip(content, results, strict=True):
+        if isinstance(decisions, str):
+            continue
+        model = searched.model
+        if decisions.chosen:
+            calibration, rule = decisions.chosen[0]
+            model = DecidedModel(model, calibration, rule)
+        proof = proof_of(model, searched.rings, y=searched.labels)
+        for name, interval in proof.intervals.items():
+            value = float(interval.found)
+            if np.isfinite(value):
+                row["metrics"][f"{name}.found"] = {"value": value, "low": None, "high": None}
 
 
 def cells_of(data: Dataset) -> Int:
@@ -259,10 +326,21 @@ def predictions(
 
     The training is shortened unless it is to be `as_run`, like that of a run.
     """
+    return predicted_by(context, trained_model(context, data, as_run=as_run), held)
+
+
+def trained_model(context: StepContext, data: Dataset, *, as_run: bool = False) -> Any:
+    """Train a model on the rows; the training is shortened unless it is to be `as_run`."""
     parameters = context.parameters
     hidden = _hidden_columns(parameters, data)
     changed = {} if as_run else _shorter(parameters)
-    model = _trained(context, data.with_zeros_in(hidden), changed)
+    return _trained(context, data.with_zeros_in(hidden), changed)
+
+
+def predicted_by(context: StepContext, model: Any, held: Dataset) -> Predictions:
+    """Predict the rows `held` and their copies."""
+    parameters = context.parameters
+    hidden = _hidden_columns(parameters, held)
     held = held.with_zeros_in(hidden)
     measure = parameters["measure"]
     encoder: Any = None
@@ -359,6 +437,8 @@ class Judged(Decisions):
 
     moves: Mapping[str, Moves] = field(default_factory=dict)
     half_choices: Sequence[HalfChoice] = ()  # of thresholds by group
+    # calibration and rule of each part of the rows; none where the model itself decides
+    chosen: Sequence[tuple[Any, Any]] = ()
 
 
 def cross_decided(
@@ -511,7 +591,7 @@ def _under(
         same = (decided_copies == labels[0, exchanged.rows]).all(axis=0)
         moved = np.stack([moved_to(copy, score[0, exchanged.rows]) for copy in copies], axis=1)
         moves[name] = Moves(exchanged.rows, exchanged.own, exchanged.versions, moved, same)
-    return Judged(score[0], labels[0], consistent, found.asked, moves)
+    return Judged(score[0], labels[0], consistent, found.asked, moves, chosen=chosen)
 
 
 def _decide(

@@ -255,7 +255,7 @@ def _searched(
     """
     with contextlib.ExitStack() as stack:
         try:
-            prepare(plan.resolved, steps)
+            prepare(plan.resolved, steps, with_profile=False)
             rows = Rows.read(plan, steps)
             if plan.alternative is not None:
                 progress.stage = "judging the champion"

@@ -10,6 +10,7 @@ import math
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,7 @@ from evenhand.fairlib.tuning.study import (
     parse_limit,
 )
 from evenhand.flows import classifier_jobs as classifier
+from evenhand.flows.checked_job import answer_by_code
 from evenhand.flows.job import (
     DecisionRule,
     Equal,
@@ -45,6 +47,7 @@ from evenhand.flows.tune_alternatives import (
 from evenhand.flows.tune_proofs import (
     is_certificate,
     is_screening,
+    needs_one_rule,
     proof_limit,
     refuse_unproved_method,
     screening_limit,
@@ -74,6 +77,8 @@ PROBABILITY_METRICS = ("log_loss", "log_loss_gain", "brier", "ece", "calibration
 MINUTES = 20.0
 LARGE_TABLE = 5000
 SMALLEST_PART = 10_000
+# The first look at a model is on so many rows at least.
+FIRST_ROWS = 1500
 FOLDS = 5
 FEW_FOLDS = 3
 BALANCED = "balanced"
@@ -246,6 +251,26 @@ def make_plan(
     return TunePlan(resolved, aim, variants, methods, rules, target, alternative, proofs)
 
 
+def check_aim(name: str, overrides: Sequence[str] = ()) -> str | None:
+    """Return what is wrong with the objectives and limits of a search; None where they are right,
+    or something else is wrong before them.
+    """
+    try:
+        job, folder = load_job(name, overrides)
+        resolved = resolve(job, folder)
+    except InputError:
+        # the plan of the search says so, with what it knows of the command
+        return None
+    if resolved.is_proxy or job.tune.alternative_to is not None:
+        return None
+    try:
+        with input_errors(f"job {job.name}: tune: ", InputError):
+            _aim(resolved, None)
+    except InputError as error:
+        return str(error)
+    return None
+
+
 def _target(name: str, job: Job) -> Path:
     """Return the file of the tuned job: next to the job's file, or here for a shipped job."""
     path = job_path(name)
@@ -410,7 +435,7 @@ def _space(resolved: ResolvedJob, variant: ResolvedJob) -> spaces.Space:
     """Return a method's space, restricted or widened by the job; defaults are the job's own
     values.
     """
-    space = spaces.space_of(method_class(variant.method))
+    space = _declared_space(variant.method)
     for key, value in variant.arguments.items():
         if key in space:
             space[key] = spaces.with_default(_without_default(space[key]), value)
@@ -431,6 +456,22 @@ def _space(resolved: ResolvedJob, variant: ResolvedJob) -> spaces.Space:
     if variant.method in job_space:
         _restrict(space, resolved, variant, hidden)
     return space
+
+
+def _declared_space(method: str) -> spaces.Space:
+    """Return the space that a method declares.
+
+    Its class is imported only where its code is new here: the numeric libraries take a large part
+    of a short time.
+    """
+    modules = [METHODS[method].module, spaces.__name__]
+    answer = answer_by_code(["space", method], modules, partial(_look_at_space, method))
+    return spaces.from_json(answer)
+
+
+def _look_at_space(method: str) -> list[Any]:
+    """Import a method's class for its space."""
+    return spaces.to_json(spaces.space_of(method_class(method)))
 
 
 def _check_space_keys(job_space: Mapping[str, Any]) -> None:
@@ -577,7 +618,8 @@ def _rules(resolved: ResolvedJob, aim: Aim, proofs: Sequence[Limit] = ()) -> lis
     groups among objectives and limits. The threshold that keeps the observed share is tried where
     the job names it. With more than two labels everybody gets the most probable one: that is the
     only rule. Calibrations are tried where a metric or the job's threshold depends on them. With
-    limits on `proofs` there are no thresholds by group, of which nothing is proved.
+    limits on `proofs` that depend on decisions there are no thresholds by group, of which nothing
+    is proved.
     """
     job_space = resolved.job.tune.space
     if resolved.contract.label.classes:
@@ -597,7 +639,7 @@ def _rules(resolved: ResolvedJob, aim: Aim, proofs: Sequence[Limit] = ()) -> lis
     tolerances = _tolerances(job_space)
     fixed_threshold = isinstance(decision.threshold, float | int)
     takes_group_rules = decision.rate is None and decision.equal is None and not fixed_threshold
-    if takes_group_rules and not proofs:
+    if takes_group_rules and not any(map(needs_one_rule, proofs)):
         for rule in _group_rules(resolved, aim, tolerances):
             rules.setdefault(rule.decision, []).append(rule)
     chosen = _chosen_rules(rules, job_space)
@@ -788,6 +830,7 @@ def plan_of_rows(plan: TunePlan, rows: int) -> Plan:
         parts_of(rows),
         plan.tune.sampler,
         is_champion,
+        first_part_of(rows),
     )
 
 
@@ -803,6 +846,16 @@ def parts_of(rows: int) -> list[int]:
         parts.insert(0, divisor)
         divisor *= FIRST_PART
     return parts
+
+
+def first_part_of(rows: int) -> int:
+    """Return by what the training rows are divided for the very first look at a model: on a busy
+    machine it is the only one.
+    """
+    divisor = FIRST_PART
+    while rows / (FIRST_PART * divisor) >= FIRST_ROWS:
+        divisor *= FIRST_PART
+    return divisor
 
 
 def _hidden_choice(space: spaces.Space) -> Sequence[str]:

@@ -85,6 +85,11 @@ def is_screening(limit: Limit) -> bool:
     return is_certificate(limit.metric) and limit.metric.endswith(FOUND_END)
 
 
+def needs_one_rule(limit: Limit) -> bool:
+    """Whether nothing is proved of a certificate where decisions depend on a group."""
+    return limit.metric != DIF + PROVED_END
+
+
 def refuse_unproved_method(name: str, limits: Sequence[Limit]) -> str | None:
     """Say why a method's models have no proof of these limits; None if they have one."""
     spec = METHODS[name]
@@ -293,7 +298,7 @@ def _attempt(plan: TunePlan, trial: Trial, rows: int, engine: Engine, store: Sto
     """Train a trial on all training rows, and prove it for some of them."""
     resolved = plan.tuned(trial, rows)
     steps = Steps(store, engine)
-    prepare(resolved, steps)
+    prepare(resolved, steps, with_profile=False)
     model, train = classifier.train_to_decide(resolved, steps)
     evaluate = resolved.job.evaluate
     assert evaluate.certificate is not None, "limits on certificates need it"

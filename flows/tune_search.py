@@ -45,7 +45,6 @@ from evenhand.tasks.execution.dataset import read_dataset
 from evenhand.tasks.execution.fingerprint import environment, now
 from evenhand.tasks.execution.step import Report, Step, listen, run_step, step_key
 from evenhand.tasks.execution.store import Artifact, Store
-from evenhand.tasks.pages.build import write_page
 from evenhand.tasks.tuning.study_document import study_document
 from evenhand.tasks.tuning.trial_search import SCORES, Candidate, Judge, Plan, Rule, Study
 
@@ -132,7 +131,7 @@ class Rows:
     def read(cls, plan: TunePlan, steps: Steps) -> Rows:
         """Run the steps that all trials share, and check that the rows suffice for the folds."""
         # imported lazily: `--status` needs no numeric library
-        from evenhand.tasks.tuning.judge import check_folds
+        from evenhand.tasks.tuning.folds import check_folds
 
         train, _ = classifier.training_rows(plan.resolved, steps)
         training = {
@@ -533,6 +532,9 @@ def write_study_page(store: Store, document: dict[str, Any]) -> None:
     """Write the page of a study as far as it is, and its address as ``report`` into the
     document.
     """
+    # imported lazily: the first answer comes before any page, and workers write none
+    from evenhand.tasks.pages.build import write_page
+
     name = document["study"]
     run = {"id": name, "created": now(), "environment": environment(), "files": [], "made": []}
     page = write_page("tune", {"tuning": document, "run": run}, store)

@@ -49,11 +49,6 @@ def tune(
     if deadline is not None and not show_status:
         deadline.prepare(unplanned_answer(job, given.get("where") or (), force=force))
         check_what_is_asked(given)
-    # only now: on a busy machine these imports take a large part of a short time
-    from evenhand.flows.commands.terminal import Verb, run_verb
-    from evenhand.flows.tune import execute
-    from evenhand.flows.tune_plan import make_plan
-
     chosen = list(overrides or ())
     for key, value in given.items():
         if value not in (None, []):
@@ -62,6 +57,12 @@ def tune(
         chosen.append(f"seed={seed}")
     if show_status:
         return _show_status(job, chosen, store_url, as_json=as_json)
+    # only now: on a busy machine these imports take a large part of a short time
+    if deadline is not None:
+        check_names(job, chosen)
+    from evenhand.flows.commands.terminal import Verb, run_verb
+    from evenhand.flows.tune import execute
+    from evenhand.flows.tune_plan import make_plan
 
     def plan() -> Verb:
         planned = make_plan(job, chosen, force=force, store_url=store_url)
@@ -100,6 +101,19 @@ def check_what_is_asked(given: Mapping[str, Any]) -> None:
             for name in given.get(key) or ():
                 if better(name) != way:
                     raise InputError(f"{key} {name}: of this metric {better(name)} is better")
+
+
+def check_names(job: str, overrides: Sequence[str]) -> None:
+    """Refuse metrics that the job does not have, before the search and its imports.
+
+    Other faults of the job are found by the plan of the search.
+    """
+    from evenhand.flows.tune_plan import check_aim
+    from evenhand.tasks.errors import InputError
+
+    fault = check_aim(job, overrides)
+    if fault is not None:
+        raise InputError(fault)
 
 
 def _deadline(

@@ -39,6 +39,7 @@ from evenhand.tasks.execution.dataset import Dataset, read_dataset
 from evenhand.tasks.execution.step import StepContext, StepResult
 from evenhand.tasks.sentence_rows import Mentions, no_mention, read_encoder, sentences_of, terms_of
 from evenhand.tasks.steps.train_step import adapted_copies, learner_of
+from evenhand.tasks.tuning.folds import check_folds
 from evenhand.tasks.tuning.trial_search import SCORES
 
 # A judgement on a part of the rows has one in so many of the training steps of a method. It
@@ -199,18 +200,6 @@ def add_found_ends(
 def cells_of(data: Dataset) -> Int:
     """Cell of label and sensitive groups of every row, by which folds are stratified."""
     return joint_cells(data.y, data.sensitive.values())
-
-
-def check_folds(data: Dataset, folds: int) -> None:
-    """Raise InputError unless every fold gets rows of both labels, and leaves some to be trained
-    on.
-    """
-    least = int(np.bincount(data.y, minlength=2).min())
-    if least < 2 * folds:
-        raise InputError(
-            f"the training rows have {least} people of the rarer label, and {folds} folds need at "
-            f"least {2 * folds}: collect more rows, or set tune.folds lower."
-        )
 
 
 # what a model predicts

@@ -2,9 +2,9 @@
 
     python -m benchmarks.studies.tune_interrupted [--runs N] [--minutes M] [--command PATH]
 
-The command runs on German with an empty store and is interrupted at a random moment, by SIGINT and
-SIGTERM in turn, as its own process group without the worker processes. A run is right if it ends
-with exit code 4 soon, if the tuned job is there whenever a line said that there is a best so far,
+The command runs on German and is interrupted at a random moment, by SIGINT and SIGTERM in turn; its
+worker processes are not. Every second pair of runs goes on with the study of those before, the
+others have an empty store. A run is right if it ends with exit code 4 soon, if the tuned job is there whenever a line said that there is a best so far,
 if that file is a job that can be read, and if no unfinished file and no process is left.
 """
 
@@ -43,24 +43,29 @@ def main() -> None:
     parser.add_argument("--command", default=str(Path(sys.executable).parent / "evenhand"))
     options = parser.parse_args()
     rows: list[dict[str, Any]] = list(read_result(NAME).get("rows", []))
-    for number in range(len(rows), options.runs):
-        moment = float(generator(number, "interrupted").uniform(0.2, 58.0 * options.minutes))
-        name = list(SIGNALS)[number % 2]
-        rows.append({"signal": name, "after": moment})
-        rows[-1] |= interrupted(options.command, options.minutes, moment, SIGNALS[name])
-        log(rows[-1])
-        content = {"rows": rounded(rows), "summary": rounded(summary_of(rows))}
-        write_result(NAME, content | provenance(COMMAND))
+    with tempfile.TemporaryDirectory() as kept:
+        for number in range(len(rows), options.runs):
+            moment = float(generator(number, "interrupted").uniform(0.2, 58.0 * options.minutes))
+            name = list(SIGNALS)[number % 2]
+            goes_on = number // 2 % 2 == 1
+            store = kept if goes_on else None
+            rows.append({"signal": name, "after": moment, "goes_on": goes_on})
+            rows[-1] |= interrupted(options.command, options.minutes, moment, SIGNALS[name], store)
+            log(rows[-1])
+            content = {"rows": rounded(rows), "summary": rounded(summary_of(rows))}
+            write_result(NAME, content | provenance(COMMAND))
 
 
-def interrupted(command: str, minutes: float, moment: float, number: int) -> dict[str, Any]:
+def interrupted(
+    command: str, minutes: float, moment: float, number: int, store: str | None
+) -> dict[str, Any]:
     """Run the command, interrupt it, and return what it left."""
     with tempfile.TemporaryDirectory() as folder:
         arguments = [command, "tune", JOB, "--minutes", f"{minutes:g}", "--where", LIMIT]
         output = Path(folder, "stderr")
         with output.open("w") as stream:
             process = subprocess.Popen(
-                [*arguments, "--store", f"{folder}/store"],
+                [*arguments, "--store", store or f"{folder}/store"],
                 cwd=folder,
                 stdout=subprocess.DEVNULL,
                 stderr=stream,
@@ -150,7 +155,8 @@ def summary_of(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 HEAD = """\
 ## Interrupted at random moments
 
-`evenhand tune german-gbdt --minutes 1` with one limit and an empty store, interrupted by SIGINT or SIGTERM at a random moment.
+`evenhand tune german-gbdt --minutes 1` with one limit, interrupted by SIGINT or SIGTERM at a random moment; half of the runs with an
+empty store, half go on with the study of the others.
 A run is right if it ends with exit code 4, has written the best so far if there was one, as a whole job, and leaves no unfinished
 file and no process.
 """

@@ -81,9 +81,12 @@ def parse_no_worse(text: str) -> NoWorse:
 
 
 def with_champion(
-    job: Job, folder: str, store_url: str | None
+    job: Job, folder: str, store_url: str | None, given: str = ""
 ) -> tuple[Job, str, Alternative | None]:
     """Return the job whose model is the champion, with the search of this one; and its folder.
+
+    `given` is the name or the file by which the user named this job: the same name is this job,
+    with its overrides.
 
     A published model is looked up in the registry of the store at `store_url`, and the searched job
     must have trained it. The champion's job must be of the same table and contract. Raises
@@ -105,7 +108,7 @@ def with_champion(
         )
     champion = job
     champion_folder = folder
-    if name != job.name:
+    if name not in (job.name, given):
         with input_errors(f"alternative_to {name!r} cannot be loaded: ", InputError):
             champion, champion_folder = load_job(name)
     searched = resolve(job, folder)

@@ -223,7 +223,7 @@ def make_plan(
     check_engine(job.tune, "tune")
     with input_errors(f"job {job.name}: tune: ", InputError):
         target = _target(name, job)
-        job, folder, alternative = with_champion(job, folder, store_url)
+        job, folder, alternative = with_champion(job, folder, store_url, name)
     if job.tune.engine == "dask" and job.tune.cpu_minutes is not None:
         raise InputError(
             "tune.cpu_minutes counts the processes of this machine, and tune.engine is dask: use "

@@ -473,6 +473,16 @@ def train_and_measure(resolved: CheckedJob, steps: Steps) -> Measured:
     return Measured(steps.output("evaluate", "metrics"), proxy=proxy, notes=notes)
 
 
+def train_to_decide(resolved: CheckedJob, steps: Steps) -> tuple[Artifact, Artifact]:
+    """Run the steps of :func:`train_and_measure` up to the decision rule, and learn the fair
+    metric; return the model and the training rows.
+    """
+    train, _ = training_rows(resolved, steps)
+    place = place_of(resolved, steps)
+    learn_metric(resolved, steps, train)
+    return _train_and_decide(resolved, steps, train, place), train
+
+
 def _train_and_decide(
     resolved: CheckedJob, steps: Steps, train: Artifact, place: Place
 ) -> Artifact:

@@ -218,9 +218,11 @@ def run_to_gate(resolved: ResolvedJob, steps: Steps) -> GatedRun:
     return GatedRun(sources, measured, decision)
 
 
-def prepare(resolved: ResolvedJob, steps: Steps) -> dict[str, str]:
+def prepare(resolved: ResolvedJob, steps: Steps, *, with_profile: bool = True) -> dict[str, str]:
     """Run the steps up to the training rows' profile; return the sha256 of each of the table's
     files.
+
+    A search trains its first models before that: without the profile.
     """
     job = resolved.job
     has_text = any(column.is_text for column in resolved.contract.features)
@@ -249,6 +251,8 @@ def prepare(resolved: ResolvedJob, steps: Steps) -> dict[str, str]:
         tuned = encoder_folder(job, steps)
         split["text"] = {**split["text"], "encoder": tuned, "digest": encoder_digest(tuned)}
     steps("preprocess", split, checked)
+    if not with_profile:
+        return sources
     # counts of the training rows are published, so that drift can be measured later
     steps(
         "profile",

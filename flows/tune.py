@@ -42,6 +42,7 @@ from evenhand.flows.tune_alternatives import (
 )
 from evenhand.flows.tune_deadline import Deadline, PreparedAnswer, write_whole
 from evenhand.flows.tune_plan import TunePlan, old_spellings, tuned_text, unjudged_text
+from evenhand.flows.tune_proofs import INTERRUPTED, NO_TIME, Proofs, proved_answer
 from evenhand.flows.tune_search import (
     LATE_S,
     STUDIES,
@@ -157,12 +158,10 @@ def execute(
             verdict.exit_code = 3
             verdict.error = nothing_judged(trials)
         else:
-            if interruption is None:
-                with described(progress.line):
-                    progress.stage = "measuring the answer on the test rows"
-                    interruption = _measure_in_time(
-                        plan, chosen, rows, document, verdict, engine, store, budget=budget
-                    )
+            with described(progress.line):
+                chosen, interruption = _prove_and_measure(
+                    searched, chosen, document, verdict, engine, store, progress
+                )
             _write_job(plan, chosen, rows, document, verdict, interruption, deadline)
             _add_certificate(searched, store, document, held)
             if "alternative" in document:
@@ -256,7 +255,7 @@ def _searched(
     """
     with contextlib.ExitStack() as stack:
         try:
-            prepare(plan.resolved, steps)
+            prepare(plan.resolved, steps, with_profile=False)
             rows = Rows.read(plan, steps)
             if plan.alternative is not None:
                 progress.stage = "judging the champion"
@@ -426,6 +425,8 @@ def _prepare_best(
     chosen = answer(plan.aim, trials, plan.tune.prefer)
     assert chosen is not None, "there is another answer"
     document["unmeasured"] = UNMEASURED.format("time ended")
+    if plan.proofs:
+        Proofs(plan.proofs, chosen, reason=NO_TIME).add_to(document)
     message = f"the {plan.time_limit} ended: the best so far is in {plan.target}, without a page."
     text = _job_text(plan, chosen, rows, document)
     deadline.prepare(PreparedAnswer(plan.target, text, exit_code_of(document), message))
@@ -507,6 +508,58 @@ def _workers_within(
         yield pool, steps_until(lambda: budget.search_left <= 0, pool_of, store)
 
 
+def _prove_and_measure(
+    searched: Searched,
+    chosen: Trial,
+    document: dict[str, Any],
+    verdict: Verdict,
+    engine: Engine,
+    store: Store,
+    progress: SearchProgress,
+) -> tuple[Trial, BaseException | None]:
+    """Prove the answer where there are limits on proved certificates, and measure it on the test
+    rows; return it, and the exception of an interruption.
+    """
+    plan = searched.plan
+    budget = progress.budget
+    budget.reserve = budget.writing
+    interruption = searched.interruption
+    if plan.proofs:
+        progress.stage = "proving the answer"
+        try:
+            chosen = _prove(searched, document, engine, store)
+        except BaseException as error:
+            if not is_interrupt(error):
+                raise
+            interruption = error
+            Proofs(plan.proofs, chosen, reason=INTERRUPTED).add_to(document)
+    if interruption is None:
+        progress.stage = "measuring the answer on the test rows"
+        interruption = _measure_in_time(
+            plan, chosen, searched.rows, document, verdict, engine, store, budget=budget
+        )
+    return chosen, interruption
+
+
+def _prove(searched: Searched, document: dict[str, Any], engine: Engine, store: Store) -> Trial:
+    """Prove the best trials until one keeps the limits on certificates; return the answer, and put
+    how it stands to them into the document.
+    """
+    plan = searched.plan
+    rows = searched.rows
+    is_interrupted = searched.interruption is not None
+    proofs = proved_answer(
+        plan, searched.trials, rows.count, engine, store, is_interrupted=is_interrupted
+    )
+    study = searched.study.folder.name
+    # how the trial that was proved stands to the other limits
+    changed = study_document(rows.identity, plan.tune.prefer, study, searched.trials, proofs.trial)
+    for key in ("winner", "standings", "within_limits"):
+        document[key] = changed[key]
+    proofs.add_to(document)
+    return proofs.trial
+
+
 def _measure_in_time(
     plan: TunePlan,
     chosen: Trial,
@@ -523,7 +576,6 @@ def _measure_in_time(
 
     Returns the exception of an interruption before the measurement, if there was one.
     """
-    budget.reserve = budget.writing
     try:
         steps = _measure(plan, chosen, rows, document, verdict, engine, store)
     except OutOfTime:

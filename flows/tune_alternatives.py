@@ -5,6 +5,7 @@ search shows about models that it did not try.
 from __future__ import annotations
 
 import json
+import math
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -80,9 +81,12 @@ def parse_no_worse(text: str) -> NoWorse:
 
 
 def with_champion(
-    job: Job, folder: str, store_url: str | None
+    job: Job, folder: str, store_url: str | None, given: str = ""
 ) -> tuple[Job, str, Alternative | None]:
     """Return the job whose model is the champion, with the search of this one; and its folder.
+
+    `given` is the name or the file by which the user named this job: the same name is this job,
+    with its overrides.
 
     A published model is looked up in the registry of the store at `store_url`, and the searched job
     must have trained it. The champion's job must be of the same table and contract. Raises
@@ -104,7 +108,7 @@ def with_champion(
         )
     champion = job
     champion_folder = folder
-    if name != job.name:
+    if name not in (job.name, given):
         with input_errors(f"alternative_to {name!r} cannot be loaded: ", InputError):
             champion, champion_folder = load_job(name)
     searched = resolve(job, folder)
@@ -209,11 +213,11 @@ def certificate(
     value = champion.metrics[metric]["value"]
     best_value = best.metrics[metric]["value"]
     merits = merits_of(aim.by_value, trials, stream)
-    gain = gain_bound(merits, sign * best_value, LONGER, level=GAIN_LEVEL, seed=seed)
-    bound = gain.gain
     end = describe(metric)[0].domain[0 if sign < 0 else 1]
-    if bound is not None and end is not None:
-        bound = min(bound, abs(best_value - end))
+    most = math.inf
+    if end is not None:
+        most = abs(best_value - end)
+    gain = gain_bound(merits, sign * best_value, LONGER, most=most, level=GAIN_LEVEL, seed=seed)
     judged = [trial for trial in trials if trial.state == "judged"]
     return {
         "to": alternative.to,
@@ -235,7 +239,8 @@ def certificate(
         "share_bound": share_bound(len(stream), SHARE_LEVEL),
         "longer": LONGER,
         "gain_level": GAIN_LEVEL,
-        "gain_bound": bound,
+        "gain_bound": gain.gain,
+        "gain_possible": most if math.isfinite(most) else None,
         "gain_reason": gain.reason,
         "tail": gain.tail,
         "shape": gain.shape,

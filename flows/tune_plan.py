@@ -10,6 +10,7 @@ import math
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,7 @@ from evenhand.fairlib.tuning.study import (
     parse_limit,
 )
 from evenhand.flows import classifier_jobs as classifier
+from evenhand.flows.checked_job import answer_by_code
 from evenhand.flows.job import (
     DecisionRule,
     Equal,
@@ -41,6 +43,14 @@ from evenhand.flows.tune_alternatives import (
     objectives_of,
     provisional,
     with_champion,
+)
+from evenhand.flows.tune_proofs import (
+    is_certificate,
+    is_screening,
+    needs_one_rule,
+    proof_limit,
+    refuse_unproved_method,
+    screening_limit,
 )
 from evenhand.flows.workers import check_engine
 from evenhand.tasks.errors import InputError, input_errors
@@ -67,6 +77,8 @@ PROBABILITY_METRICS = ("log_loss", "log_loss_gain", "brier", "ece", "calibration
 MINUTES = 20.0
 LARGE_TABLE = 5000
 SMALLEST_PART = 10_000
+# The first look at a model is on so many rows at least.
+FIRST_ROWS = 1500
 FOLDS = 5
 FEW_FOLDS = 3
 BALANCED = "balanced"
@@ -109,6 +121,14 @@ class TunePlan:
     rules: Sequence[Rule]  # rules of decisions that every model is judged under
     target: Path  # file of the tuned job
     alternative: Alternative | None = None  # to which model an alternative is looked for
+    # limits on proved certificates; those of the aim are on what is found
+    proofs: Sequence[Limit] = ()
+
+    @property
+    def promised(self) -> list[Limit]:
+        """The limits that were given, with proved ends of certificates."""
+        measured = [limit for limit in self.aim.limits if not is_screening(limit)]
+        return [*measured, *self.proofs]
 
     @property
     def tune(self) -> Tune:
@@ -203,7 +223,7 @@ def make_plan(
     check_engine(job.tune, "tune")
     with input_errors(f"job {job.name}: tune: ", InputError):
         target = _target(name, job)
-        job, folder, alternative = with_champion(job, folder, store_url)
+        job, folder, alternative = with_champion(job, folder, store_url, name)
     if job.tune.engine == "dask" and job.tune.cpu_minutes is not None:
         raise InputError(
             "tune.cpu_minutes counts the processes of this machine, and tune.engine is dask: use "
@@ -220,14 +240,35 @@ def make_plan(
         )
     with input_errors(f"job {job.name}: tune: ", InputError):
         aim = _aim(resolved, alternative)
-        variants = _variants(resolved, aim)
+        proofs = _proofs(resolved, alternative)
+        variants = _variants(resolved, aim, proofs)
         methods = {method: _space(resolved, variants[method]) for method in variants}
         # the job as it is is judged too, also where its method is not searched
         variants.setdefault(resolved.method, resolved)
-        rules = _rules(resolved, aim)
+        rules = _rules(resolved, aim, proofs)
     if target.exists() and not force:
         raise InputError(f"{target} exists: give --force to overwrite it, or move it away.")
-    return TunePlan(resolved, aim, variants, methods, rules, target, alternative)
+    return TunePlan(resolved, aim, variants, methods, rules, target, alternative, proofs)
+
+
+def check_aim(name: str, overrides: Sequence[str] = ()) -> str | None:
+    """Return what is wrong with the objectives and limits of a search; None where they are right,
+    or something else is wrong before them.
+    """
+    try:
+        job, folder = load_job(name, overrides)
+        resolved = resolve(job, folder)
+    except InputError:
+        # the plan of the search says so, with what it knows of the command
+        return None
+    if resolved.is_proxy or job.tune.alternative_to is not None:
+        return None
+    try:
+        with input_errors(f"job {job.name}: tune: ", InputError):
+            _aim(resolved, None)
+    except InputError as error:
+        return str(error)
+    return None
 
 
 def _target(name: str, job: Job) -> Path:
@@ -253,6 +294,9 @@ def _aim(resolved: ResolvedJob, alternative: Alternative | None) -> Aim:
     for text in tune.where:
         with input_errors(end="."):
             limits.append(parse_limit(text))
+        if is_certificate(limits[-1].metric):
+            limits[-1] = screening_limit(proof_limit(resolved, limits[-1]))
+            continue
         _check_metric(resolved, f"the limit {text!r} names", limits[-1].metric)
     if tune.prefer is not None:
         _check_metric(resolved, "prefer names", tune.prefer)
@@ -268,6 +312,18 @@ def _aim(resolved: ResolvedJob, alternative: Alternative | None) -> Aim:
     if alternative is not None:
         return provisional(aim, alternative)
     return aim
+
+
+def _proofs(resolved: ResolvedJob, alternative: Alternative | None) -> list[Limit]:
+    """Return the limits on proved certificates."""
+    proofs = []
+    for text in resolved.job.tune.where:
+        limit = parse_limit(text)
+        if is_certificate(limit.metric):
+            proofs.append(proof_limit(resolved, limit))
+    if proofs and alternative is not None:
+        raise InputError(f"a search for alternatives has no limit such as '{proofs[0]}'.")
+    return proofs
 
 
 def _check_alternative(
@@ -330,13 +386,20 @@ def _check_metric(resolved: ResolvedJob, where: str, name: str) -> None:
         better(name)
 
 
-def _variants(resolved: ResolvedJob, aim: Aim) -> dict[str, ResolvedJob]:
-    """Resolve the job with each method; of the default methods, those that it can have."""
+def _variants(resolved: ResolvedJob, aim: Aim, proofs: Sequence[Limit]) -> dict[str, ResolvedJob]:
+    """Resolve the job with each method; of the default methods, those that it can have, and that
+    have the proofs.
+    """
     job = resolved.job
     variants: dict[str, ResolvedJob] = {}
     for name in dict.fromkeys(job.tune.methods or _default_methods(resolved, aim)):
         if name not in METHODS:
             raise not_known("method", name, [*METHODS])
+        obstacle = refuse_unproved_method(name, proofs)
+        if obstacle is not None:
+            if job.tune.methods is not None:
+                raise InputError(f"methods: {obstacle}.")
+            continue
         if name == resolved.method:
             variants[name] = resolved
             continue
@@ -346,12 +409,17 @@ def _variants(resolved: ResolvedJob, aim: Aim) -> dict[str, ResolvedJob]:
         except InputError as error:
             if job.tune.methods is not None:
                 raise InputError(str(error).removeprefix(f"job {job.name}: ")) from None
+    if not variants:
+        raise InputError(
+            "no searched method has the certificates that limits are on: give --method sensei."
+        )
     return variants
 
 
 def _default_methods(resolved: ResolvedJob, aim: Aim) -> list[str]:
     """Return the methods that are searched where the job names none: its own one comes first."""
-    copies_agree = any(metric.startswith(("consistency.", "token_gap")) for metric in aim.metrics)
+    agreeing = ("consistency.", "token_gap", "certificate.")
+    copies_agree = any(metric.startswith(agreeing) for metric in aim.metrics)
     if resolved.contract.label.classes and METHODS[resolved.method].plain == "nn":
         defaults = [resolved.method]
         consistent = CONSISTENT_NETWORKS
@@ -367,7 +435,7 @@ def _space(resolved: ResolvedJob, variant: ResolvedJob) -> spaces.Space:
     """Return a method's space, restricted or widened by the job; defaults are the job's own
     values.
     """
-    space = spaces.space_of(method_class(variant.method))
+    space = _declared_space(variant.method)
     for key, value in variant.arguments.items():
         if key in space:
             space[key] = spaces.with_default(_without_default(space[key]), value)
@@ -388,6 +456,22 @@ def _space(resolved: ResolvedJob, variant: ResolvedJob) -> spaces.Space:
     if variant.method in job_space:
         _restrict(space, resolved, variant, hidden)
     return space
+
+
+def _declared_space(method: str) -> spaces.Space:
+    """Return the space that a method declares.
+
+    Its class is imported only where its code is new here: the numeric libraries take a large part
+    of a short time.
+    """
+    modules = [METHODS[method].module, spaces.__name__]
+    answer = answer_by_code(["space", method], modules, partial(_look_at_space, method))
+    return spaces.from_json(answer)
+
+
+def _look_at_space(method: str) -> list[Any]:
+    """Import a method's class for its space."""
+    return spaces.to_json(spaces.space_of(method_class(method)))
 
 
 def _check_space_keys(job_space: Mapping[str, Any]) -> None:
@@ -526,14 +610,16 @@ def _ends(dimension: spaces.Dimension) -> Sequence[Any]:
     return (dimension.low, dimension.high)
 
 
-def _rules(resolved: ResolvedJob, aim: Aim) -> list[Rule]:
+def _rules(resolved: ResolvedJob, aim: Aim, proofs: Sequence[Limit] = ()) -> list[Rule]:
     """Return the rules of decisions that every model is judged under.
 
     In addition to the job's own: the balanced threshold where balanced accuracy is an objective or
     limited, the one of fewest errors where accuracy is, and thresholds by group for each metric of
     groups among objectives and limits. The threshold that keeps the observed share is tried where
     the job names it. With more than two labels everybody gets the most probable one: that is the
-    only rule. Calibrations are tried where a metric or the job's threshold depends on them.
+    only rule. Calibrations are tried where a metric or the job's threshold depends on them. With
+    limits on `proofs` that depend on decisions there are no thresholds by group, of which nothing
+    is proved.
     """
     job_space = resolved.job.tune.space
     if resolved.contract.label.classes:
@@ -552,7 +638,8 @@ def _rules(resolved: ResolvedJob, aim: Aim) -> list[Rule]:
             rules[name] = [Rule(name)]
     tolerances = _tolerances(job_space)
     fixed_threshold = isinstance(decision.threshold, float | int)
-    if decision.rate is None and decision.equal is None and not fixed_threshold:
+    takes_group_rules = decision.rate is None and decision.equal is None and not fixed_threshold
+    if takes_group_rules and not any(map(needs_one_rule, proofs)):
         for rule in _group_rules(resolved, aim, tolerances):
             rules.setdefault(rule.decision, []).append(rule)
     chosen = _chosen_rules(rules, job_space)
@@ -750,6 +837,7 @@ def plan_of_rows(plan: TunePlan, rows: int) -> Plan:
         parts_of(rows),
         plan.tune.sampler,
         is_champion,
+        first_part_of(rows),
     )
 
 
@@ -785,6 +873,16 @@ def parts_of(rows: int) -> list[int]:
         parts.insert(0, divisor)
         divisor *= FIRST_PART
     return parts
+
+
+def first_part_of(rows: int) -> int:
+    """Return by what the training rows are divided for the very first look at a model: on a busy
+    machine it is the only one.
+    """
+    divisor = FIRST_PART
+    while rows / (FIRST_PART * divisor) >= FIRST_ROWS:
+        divisor *= FIRST_PART
+    return divisor
 
 
 def _hidden_choice(space: spaces.Space) -> Sequence[str]:
@@ -947,12 +1045,15 @@ def tuned_text(
 ) -> str:
     """Write the tuned job as YAML; its description ends with the caveats.
 
-    That of a compromise has the limits as gates, so that a run does not publish a model that misses
-    one of them.
+    Limits on proved certificates are its gates. That of a compromise has all limits as gates, so
+    that a run does not publish a model that misses one of them.
     """
     job = tuned_job(plan, winner, rows)
+    gate_limits = list(plan.proofs)
     if is_compromise:
-        job = job.model_copy(update={"gates": limits_as_gates(job, plan.aim.limits)})
+        gate_limits = plan.promised
+    if gate_limits:
+        job = job.model_copy(update={"gates": limits_as_gates(job, gate_limits)})
     if caveats:
         described = job.description.strip()
         if described and not described.endswith((".", "!", "?")):

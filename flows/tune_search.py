@@ -45,7 +45,6 @@ from evenhand.tasks.execution.dataset import read_dataset
 from evenhand.tasks.execution.fingerprint import environment, now
 from evenhand.tasks.execution.step import Report, Step, listen, run_step, step_key
 from evenhand.tasks.execution.store import Artifact, Store
-from evenhand.tasks.pages.build import write_page
 from evenhand.tasks.tuning.study_document import study_document
 from evenhand.tasks.tuning.trial_search import SCORES, Candidate, Judge, Plan, Rule, Study
 
@@ -74,16 +73,21 @@ JUDGING = (
 FINISHING_OF_CHOSEN = 1.0
 FINISHING_OF_MEASURING = 6.0
 MOST_OF_THE_TIME = 0.5
+# A proof, for more people and with more effort than the search that screens trials, takes so many
+# times as long as the judgement that has this search.
+PROVING_OF_CHOSEN = 20.0
 STUDIES = "studies"
 # Methods whose first models show whether limits on performance can be met.
 FIRST_METHODS = ("gbdt", "logistic")
 
 
-def finishing_seconds(trials: Sequence[Trial], chosen: Trial | None, budget: Budget) -> float:
+def finishing_seconds(
+    trials: Sequence[Trial], chosen: Trial | None, budget: Budget, *, is_proved: bool = False
+) -> float:
     """Return how many seconds are kept for what follows the search, by what judgements took.
 
     An answer that was judged on a part of the rows only is improved before it is measured on test
-    rows.
+    rows. One that `is_proved` takes longer.
     """
     if chosen is None:
         return -LATE_S
@@ -94,6 +98,8 @@ def finishing_seconds(trials: Sequence[Trial], chosen: Trial | None, budget: Bud
     ]
     measuring_s = max(measuring, default=1.0)
     expected_s = FINISHING_OF_CHOSEN * chosen.seconds + FINISHING_OF_MEASURING * measuring_s
+    if is_proved:
+        expected_s += PROVING_OF_CHOSEN * chosen.seconds
     return budget.writing + min(expected_s, MOST_OF_THE_TIME * budget.total)
 
 
@@ -125,7 +131,7 @@ class Rows:
     def read(cls, plan: TunePlan, steps: Steps) -> Rows:
         """Run the steps that all trials share, and check that the rows suffice for the folds."""
         # imported lazily: `--status` needs no numeric library
-        from evenhand.tasks.tuning.judge import check_folds
+        from evenhand.tasks.tuning.folds import check_folds
 
         train, _ = classifier.training_rows(plan.resolved, steps)
         training = {
@@ -176,7 +182,7 @@ def _learned_metrics(plan: TunePlan, steps: Steps, train: Artifact) -> dict[str,
     """
     resolved = plan.resolved
     kinds: list[str] = []
-    if resolved.job.evaluate.adapted:
+    if resolved.job.evaluate.adapted or plan.proofs:
         kinds.append(resolved.job.fair_metric.kind)
     for space in plan.methods.values():
         if METRIC in space:
@@ -487,7 +493,8 @@ class _AfterTrial:
         if chosen is not None and self.on_best is not None and chosen != self.prepared:
             self.prepared = chosen
             self.on_best(trials)
-        budget.reserve = finishing_seconds(trials, chosen, budget)
+        is_proved = bool(self.plan.proofs)
+        budget.reserve = finishing_seconds(trials, chosen, budget, is_proved=is_proved)
         models = {trial.model for trial in trials}
         if not within(self.plan.aim.by_value, trials) and len(models) < len(self.rows.plan.fixed):
             # the models before the search come first: most limits are kept by one of them
@@ -525,6 +532,9 @@ def write_study_page(store: Store, document: dict[str, Any]) -> None:
     """Write the page of a study as far as it is, and its address as ``report`` into the
     document.
     """
+    # imported lazily: the first answer comes before any page, and workers write none
+    from evenhand.tasks.pages.build import write_page
+
     name = document["study"]
     run = {"id": name, "created": now(), "environment": environment(), "files": [], "made": []}
     page = write_page("tune", {"tuning": document, "run": run}, store)
@@ -603,6 +613,9 @@ def judging(
     measure = _measuring(plan)
     if measure.get("adapted"):
         inputs["adapting"] = rows.metrics[job.fair_metric.kind]
+    if plan.proofs:
+        inputs["screening"] = rows.metrics[job.fair_metric.kind]
+        parameters["certificate"] = job.evaluate.certificate.model_dump()
     if measure["counterfactuals"] or measure["terms"]:
         inputs["encoder"] = rows.encoder
     if measure["terms"]:

@@ -32,6 +32,7 @@ from benchmarks.studies import (
     method_fronts,
     smoothed_thresholds,
     tune_first_answer,
+    tune_interrupted,
     tune_under_load,
     tuned_jobs,
     tuned_limits,
@@ -95,6 +96,7 @@ def main() -> None:
     untuned += tuned_limits.sections(read_result("tuned_limits"), _provenance)
     untuned += tune_first_answer.sections(read_result("tune_first_answer"), _provenance)
     untuned += tune_under_load.sections(read_result("tune_under_load"), _provenance)
+    untuned += tune_interrupted.sections(read_result("tune_interrupted"), _provenance)
     untuned += alternative_bounds.sections(read_result("alternative_bounds"), _provenance)
     operations = untuned + operations_page.sections(
         read_result("evaluate"), read_result("services"), read_result("latency"), _provenance

@@ -10,8 +10,9 @@ the shorter search; also at all of its lengths together. The bound on the gain i
 least what the longer search gains.
 
 A judgement is made cheap: boosting of 20 steps without a search for their number, and logistic
-regression, on two folds, with three rules of decisions. The pools are kept in ``results/whole``,
-which is not in the repository, and a run goes on with them. Three tables are generated.
+regression, on two folds, with three rules of decisions. It takes about 0.06 CPU seconds. The pools
+are kept in ``results/alternative_pools.json``, and a run goes on with them. Three tables are
+generated.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from typing import Any
 import numpy as np
 from filelock import FileLock
 
-from benchmarks.common import log, provenance, read_whole, rounded, whole_path, write_result
+from benchmarks.common import RESULTS, log, provenance, rounded, write_result
 from benchmarks.studies.tune_under_load import ODD_TABLES, write_odd_tables
 from evenhand.fairlib.arrays import Float
 from evenhand.fairlib.execution import generator
@@ -55,21 +56,25 @@ CHEAP = (
     "evaluate.draws=0",
     "evaluate.counterfactuals={}",
 )
+# A calibration that is chosen takes most of a judgement.
+GENERATED = ("calibration=none",)
 # Job, and further settings that make a judgement cheap; those of the last three are generated.
 TABLES: Mapping[str, Sequence[str]] = {
     "german-gbdt": (),
     "hiring-gbdt": ("table.rows=800",),
     "loans-gbdt": ("table.rows=800",),
     "compas-gbdt": (),
-    "few-rows": (),
-    "two-attributes": (),
-    "tiny-group": (),
+    "few-rows": GENERATED,
+    "two-attributes": GENERATED,
+    "tiny-group": GENERATED,
 }
-POOLS = "alternative_pools"
+POOLS = RESULTS / "alternative_pools.json"
+# Merits are kept with so many digits.
+DIGITS = 5
 # Smaller pools are not drawn from.
 SMALLEST_POOL = 500
 # So many settings are judged between two writings of the pools.
-WRITTEN_AFTER = 25
+WRITTEN_AFTER = 50
 LENGTHS = (50, 100, 200, 400)
 LONGER = 10.0
 
@@ -87,7 +92,7 @@ def main() -> None:
         write_odd_tables(Path(folder), [name for name in options.tables if name in ODD_TABLES])
         for table in options.tables:
             enlarge(table, Path(folder), options.settings, until)
-    pools: dict[str, list[float | None]] = read_whole(POOLS, {})
+    pools = read_pools()
     rows = []
     sizes = {}
     for table in TABLES:
@@ -109,13 +114,14 @@ def enlarge(table: str, folder: Path, settings: int, until: float) -> None:
 
     The pool has the merit of each, and None for one that is worse than the job's own model.
     """
-    values = list(read_whole(POOLS, {}).get(table, ()))
+    values = list(read_pools().get(table, ()))
     if len(values) >= settings or time.monotonic() > until:
         return
     job = table
     if table in ODD_TABLES:
         job = str(folder / f"{table}.yaml")
-    overrides = [*CHEAP, *TABLES[table], f"tune.alternative_to={job}"]
+    # the job's name, and not its path: the champion has the overrides too
+    overrides = [*CHEAP, *TABLES[table], f"tune.alternative_to={table}"]
     store = Store(f"{folder}/{table}-store")
     plan = make_plan(job, overrides, force=True)
     steps = Steps(store, DirectEngine(store))
@@ -134,7 +140,7 @@ def enlarge(table: str, folder: Path, settings: int, until: float) -> None:
             if "metrics" in result:
                 trials.append(Trial(place, RANDOM, "judged", rule=rule, metrics=result["metrics"]))
         merit = float(merits_of(aim, trials, [place])[0])
-        values.append(round(merit, 6) if np.isfinite(merit) else None)
+        values.append(round(merit, DIGITS) if np.isfinite(merit) else None)
         is_over = time.monotonic() > until
         if len(values) % WRITTEN_AFTER == 0 or len(values) == settings or is_over:
             write_pool(table, values)
@@ -142,14 +148,25 @@ def enlarge(table: str, folder: Path, settings: int, until: float) -> None:
             return
 
 
+def read_pools() -> dict[str, list[float | None]]:
+    """Return the merits of the settings that were judged so far, by table."""
+    if not POOLS.is_file():
+        return {}
+    pools: dict[str, list[float | None]] = json.loads(POOLS.read_text())
+    return pools
+
+
 def write_pool(table: str, values: Sequence[float | None]) -> None:
-    """Write a table's pool; those of other tables may grow in other processes meanwhile."""
-    path = whole_path(POOLS)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with FileLock(f"{path}.lock"):
-        pools = read_whole(POOLS, {})
+    """Write a table's pool, one line a table; those of other tables may grow in other processes
+    meanwhile.
+    """
+    with FileLock(Path(tempfile.gettempdir(), "alternative-pools.lock")):
+        pools = read_pools()
         pools[table] = list(values)
-        path.write_text(json.dumps(pools))
+        lines = [f" {json.dumps(name)}: {json.dumps(pools[name])}" for name in sorted(pools)]
+        unfinished = POOLS.with_suffix(".unfinished")
+        unfinished.write_text("{\n" + ",\n".join(lines) + "\n}\n")
+        unfinished.replace(POOLS)
     log(table, len(values))
 
 
@@ -174,16 +191,15 @@ def coverage(merits: Float, length: int, draws: int) -> dict[str, Any]:
         if not np.isfinite(values).any():
             continue
         best = float(np.nanmax(values))
-        bound = gain_bound(values, best, LONGER, seed=number)
+        # a gap is never below 0
+        bound = gain_bound(values, best, LONGER, most=abs(best), seed=number)
         if bound.gain is None:
             continue
         further = merits_at(rng.random(int((LONGER - 1) * length)), worse, pool)
         gain = max(0.0, float(np.nanmax(further)) - best)
-        # a gap is never below 0
-        limit = min(bound.gain, abs(best))
         gains.append(gain)
-        bounds.append(limit)
-        covered += gain <= limit + 1e-12
+        bounds.append(bound.gain)
+        covered += gain <= bound.gain + 1e-12
     return {
         "length": length,
         "draws": draws,
@@ -216,9 +232,8 @@ model by more than .005.
 
 - Share: the bound on the share of better settings covers the share of the distribution, at the end of the search / at all of
   its lengths together (the goal is 95 %).
-- Where a bound on the gain is given for few searches only, as on hiring, it covers less often: the check of the extreme-value
-  assumption refuses nearly all searches there, and the bounds of the few that pass it miss the goal.
-- Bounded: searches of which a bound on the gain is given. Covered: of these, how often it is at least the gain of the
+- Bounded: searches of which a bound on the gain is given: of the others the largest values do not have the assumed
+  distribution. A search that found a gap of 0 has nothing to gain, and its bound is 0. Covered: of these, how often it is at least the gain of the
   longer search (the goal is 90 %). Gain and bound: their means.
 """
 

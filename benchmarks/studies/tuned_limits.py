@@ -26,6 +26,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from benchmarks.common import log, provenance, read_result, rounded, write_result
+from benchmarks.summaries import by_column
 from evenhand.fairlib.arrays import Bool, Int
 from evenhand.fairlib.evaluation.evaluate import evaluate
 from evenhand.fairlib.evaluation.outcomes import Outcomes
@@ -122,8 +123,9 @@ def main() -> None:
         for of_split, of_alternatives in study_table(table, missing):
             rows += of_split
             alternatives += of_alternatives
-            content = {"rows": rounded(rows), "summary": rounded(summary_of(rows)), "notes": NOTES}
-            content["alternatives"] = rounded(alternatives)
+            content = {"rows": by_column(rounded(rows)), "notes": NOTES}
+            content["summary"] = rounded(summary_of(rows))
+            content["alternatives"] = by_column(rounded(alternatives))
             content["utility"] = rounded(utility_of(alternatives))
             write_result(NAME, content | provenance(COMMAND))
             if time.process_time() > options.seconds:

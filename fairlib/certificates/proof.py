@@ -106,6 +106,70 @@ def prove(
     >>> 0 <= interval.found <= interval.proved <= 1
     True
     """
+    try:
+        rings = rings_within(model, X, metric, budget, parts=parts, seed=seed, callback=callback)
+    except NotProvedError as error:
+        reasons = dict.fromkeys(NAMES, f"not proved: {error}")
+        return Proof(len(np.asarray(X)), float(np.sqrt(budget)), reasons=reasons)
+    return proof_of(model, rings, y=y)
+
+
+@dataclass(frozen=True)
+class RingsWithin:
+    """How far outputs of a model may move within rising distances from people, without a rule of
+    decisions.
+    """
+
+    people: int
+    budget: float
+    radii: list[float]
+    rings: list[measures.Ring]
+    is_trees: bool
+
+    @property
+    def radius(self) -> float:
+        """Fair distance of the ball of each person."""
+        return float(np.sqrt(self.budget))
+
+
+def rings_within(
+    model: Any,
+    X: ArrayLike,
+    metric: Metric,
+    budget: float,
+    *,
+    parts: int = 40,
+    seed: int = 0,
+    callback: Progress | None = None,
+) -> RingsWithin:
+    """Search and bound the outputs of a fitted classifier; a calibration and a rule are not used.
+
+    Parameters
+    ----------
+    model : fitted classifier
+        As for :func:`prove`.
+    X : array-like, shape (n, d)
+        Encoded rows of people.
+    metric : Metric
+        Fitted fair metric.
+    budget : float
+        Mean squared fair distance.
+    parts : int, default 40
+        Effort.
+    seed : int, default 0
+        Seed of the search.
+    callback : callable, optional
+        ``callback(done, total)``, in groups of people.
+
+    Returns
+    -------
+    RingsWithin
+
+    Raises
+    ------
+    NotProvedError
+        If the model has parts that the proof does not cover.
+    """
     is_trees = hasattr(model, "booster_")
     x = np.asarray(X, dtype=np.float64)
     radius = float(np.sqrt(budget))
@@ -133,15 +197,33 @@ def prove(
             callback(len(done), len(groups))
         return rings
 
-    try:
-        # the bounds of trees have threads of their own
-        several = map_in_threads(1 if is_trees else available_cores(), _rings_of, groups)
-    except NotProvedError as error:
-        return Proof(len(x), radius, reasons=dict.fromkeys(NAMES, f"not proved: {error}"))
-    rings = [measures.Ring.join(same) for same in zip(*several, strict=True)]
-    proof = Proof(len(x), radius)
+    # the bounds of trees have threads of their own
+    several = map_in_threads(1 if is_trees else available_cores(), _rings_of, groups)
+    joined = [measures.Ring.join(same) for same in zip(*several, strict=True)]
+    return RingsWithin(len(x), budget, radii, joined, is_trees)
+
+
+def proof_of(model: Any, within: RingsWithin, *, y: ArrayLike | None = None) -> Proof:
+    """Prove certificates of a model under its calibration and rule, by rings of the same model.
+
+    Parameters
+    ----------
+    model : fitted classifier
+        That of the rings, possibly with a calibration and a decision rule.
+    within : RingsWithin
+        Result of :func:`rings_within`.
+    y : array-like, shape (n,), optional
+        Labels, 0 or 1, for the rise of the loss.
+
+    Returns
+    -------
+    Proof
+    """
+    budget = within.budget
+    rings = within.rings
+    proof = Proof(within.people, within.radius)
     margins = rings
-    if not is_trees:
+    if not within.is_trees:
         mean_bounds = measures.mean_change(rings, measures.squared_gain, measures.squared_found)
         dif = {"certificate.dif": _within(budget, mean_bounds)}
         proof = replace(proof, intervals=dif, hulls=mean_bounds[1])
@@ -150,8 +232,8 @@ def prove(
         score, threshold = _score_and_threshold(model)
     except NotProvedError as error:
         return replace(proof, reasons=dict.fromkeys(NAMES[1:], f"not proved: {error}"))
-    proved_radii, found_radii = measures.decision_radii(margins[: len(radii)], threshold)
-    ball = margins[radii.index(radius)]
+    proved_radii, found_radii = measures.decision_radii(margins[: len(within.radii)], threshold)
+    ball = margins[within.radii.index(within.radius)]
     median = measures.Interval(float(np.median(found_radii)), float(np.median(proved_radii)))
     intervals = {
         **proof.intervals,
@@ -163,7 +245,7 @@ def prove(
         rise = partial(measures.loss_rise, score=score, y=np.asarray(y))
         mean_bounds = measures.mean_change(margins, rise, lambda ring: rise(ring.own, ring.found))
         intervals["certificate.loss"] = _within(budget, mean_bounds)
-    unchanged = float((proved_radii >= radius * (1.0 - 1e-9)).mean())
+    unchanged = float((proved_radii >= within.radius * (1.0 - 1e-9)).mean())
     return replace(proof, intervals=intervals, unchanged=unchanged)
 
 

@@ -161,11 +161,15 @@ class GroupRule:
         ndarray of float, shape (n,)
             In [0, 1); equal rows have equal numbers.
         """
+        from evenhand.fairlib.proxies.byte_hash import LONGEST_INTEGER, byte_uniforms
+
+        rows = np.ascontiguousarray(X, dtype=np.float32)
+        if rows.shape[1] * rows.itemsize > LONGEST_INTEGER:
+            return byte_uniforms(rows.view(np.uint8), "row", self.seed)
         import pyarrow as pa
 
         from evenhand.fairlib.proxies.hash_uniform import hash_uniforms
 
-        rows = np.ascontiguousarray(X, dtype=np.float32)
         key = pa.FixedSizeBinaryArray.from_buffers(
             pa.binary(rows.shape[1] * 4), len(rows), [None, pa.py_buffer(rows.tobytes())]
         )

@@ -41,6 +41,13 @@ ERRORS = (0.0, 0.5, 1.0, 1.5, 2.0, 2.5, 3.0)
 FACTORS = (1.0, 1.5, 2.0, 3.0, 5.0, 10.0, 30.0, 100.0)
 # The shape is taken as above 0 if it is by more than so many standard errors.
 LARGEST_T = 1.64
+# With a smaller shape most of the largest values are near the end of the fitted distribution: its
+# density grows without bound there, and the errors of the estimates are unknown.
+LEAST_SHAPE = -1.0
+PILED_UP = "the largest values pile up at one value"
+# A distribution without gaps has no value twice. Two settings may be the same model; a value that
+# more than three of the largest have is an atom, which a Pareto distribution has not.
+MOST_ALIKE = 3
 TOO_HEAVY = "the largest values are spread wider than those of a bounded metric"
 
 
@@ -172,7 +179,13 @@ class GainBound:
 
 
 def gain_bound(
-    merits: Float, best: float, times: float = 10.0, *, level: float = 0.9, seed: int = 0
+    merits: Float,
+    best: float,
+    times: float = 10.0,
+    *,
+    most: float = math.inf,
+    level: float = 0.9,
+    seed: int = 0,
 ) -> GainBound:
     r"""Bound what a search that is so many times as long could gain.
 
@@ -181,7 +194,11 @@ def gain_bound(
     most distributions [1]_. That is an assumption, and so is :math:`\xi \le 0`: metrics are
     bounded, and so their tails are no heavier than exponential ones. The first is tested by the
     Cramér-von-Mises distance with simulated tails, and the second by the estimate; a tail that
-    fails gives no bound. The parameters are estimated as in [2]_.
+    fails gives no bound. Neither does one of which more than three of the 25 largest merits are
+    equal, as that distribution is continuous, nor one whose :math:`\xi` is below -1 by more than
+    the estimates of simulated tails with -1 are. Then the density grows without bound towards the
+    largest possible value: the merits pile up at one value, and maximum-likelihood estimates have
+    no known errors [3]_. The parameters are estimated as in [2]_.
 
     The bound is a quantile of the largest of the further settings, for a shape that is larger than
     its estimate by a number of standard errors :math:`(1 + \xi) / \sqrt k`, at most 0, and a scale
@@ -197,6 +214,9 @@ def gain_bound(
         Merit of the best setting that any search found.
     times : float
         Length of the longer search over that of the stream.
+    most : float
+        Largest gain that is possible at all: the distance from the best merit to the end of the
+        metric's domain. At 0 there is nothing to gain, whatever the distribution.
     level : float
         Chance that the bound covers the gain, if the assumption holds.
     seed : int
@@ -212,7 +232,11 @@ def gain_bound(
        Statistics 3 (1975).
     .. [2] J. Zhang and M. A. Stephens, "A new and efficient estimation method for the generalized
        Pareto distribution", Technometrics 51 (2009).
+    .. [3] R. L. Smith, "Maximum likelihood estimation in a class of nonregular cases", Biometrika
+       72 (1985).
     """
+    if most <= 0.0:
+        return GainBound(0.0)
     counted = np.sort(merits[np.isfinite(merits)])[::-1]
     size = int(min(max(LEAST_TAIL, TAIL_SHARE * len(counted)), MOST_TAIL))
     if len(counted) < LEAST_COUNTED:
@@ -220,12 +244,16 @@ def gain_bound(
         return GainBound(None, reason)
     excesses = counted[:size] - counted[size]
     excesses = excesses[excesses > 0.0]
-    if len(excesses) < LEAST_TAIL // 2 or len(np.unique(excesses)) < len(excesses) / 2:
+    _, alike = np.unique(counted[:LEAST_TAIL], return_counts=True)
+    too_few = len(excesses) < LEAST_TAIL // 2 or len(np.unique(excesses)) < len(excesses) / 2
+    if too_few or alike.max() > MOST_ALIKE:
         return GainBound(None, "too many of the best settings are equal", len(excesses))
     shape, scale = (float(value[0]) for value in _pareto_fits(excesses[None, :]))
     if shape > LARGEST_T * _standard_error(shape, len(excesses)):
         return GainBound(None, TOO_HEAVY, len(excesses), shape)
     rng = generator(seed, "further-search")
+    if _is_piled_up(shape, len(excesses), rng):
+        return GainBound(None, PILED_UP, len(excesses), shape)
     simulated = _pareto_quantiles(rng.random((SIMULATIONS, len(excesses))), shape, scale)
     shapes, scales = _pareto_fits(simulated)
     distances = _fit_distances(simulated, shapes, scales)
@@ -237,8 +265,17 @@ def gain_bound(
     further = (times - 1.0) * len(excesses)
     caution = _sufficient_caution(rng, excesses, shape, further, (1.0 + level) / 2)
     bound = float(_upper_quantiles(excesses[None, :], np.array([shape]), *caution)[0])
-    gain = max(0.0, float(counted[size]) + bound - best)
+    gain = min(max(0.0, float(counted[size]) + bound - best), most)
     return GainBound(gain, "", len(excesses), shape, p_value)
+
+
+def _is_piled_up(shape: float, size: int, rng: np.random.Generator) -> bool:
+    """Whether an estimate from so many excesses is too small for tails with the least shape."""
+    if shape >= LEAST_SHAPE:
+        return False
+    uniform = _pareto_quantiles(rng.random((SIMULATIONS, size)), LEAST_SHAPE, 1.0)
+    estimates, _ = _pareto_fits(uniform)
+    return shape < float(np.quantile(estimates, LEAST_P))
 
 
 def _sufficient_caution(

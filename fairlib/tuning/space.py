@@ -202,6 +202,53 @@ def space_of(cls: type) -> dict[str, Dimension]:
     return {name: with_default(item, parameters[name].default) for name, item in declared.items()}
 
 
+def to_json(space: Space) -> list[Any]:
+    """Write a space as plain JSON, if the values of its choices are.
+
+    Parameters
+    ----------
+    space : mapping of str to dimension
+
+    Returns
+    -------
+    list
+        Of each dimension its name, its kind and its fields.
+    """
+    rows: list[Any] = []
+    for name, dimension in space.items():
+        fields = dict(vars(dimension))
+        if isinstance(dimension, Choice):
+            fields["values"] = list(dimension.values)
+        rows.append([name, type(dimension).__name__, fields])
+    return rows
+
+
+def from_json(rows: Sequence[Any]) -> dict[str, Dimension]:
+    """Read what :func:`to_json` wrote.
+
+    Parameters
+    ----------
+    rows : list
+
+    Returns
+    -------
+    dict of str to dimension
+
+    Examples
+    --------
+    >>> from_json(to_json({"depth": Whole(2, 6, default=3)}))
+    {'depth': Whole(low=2, high=6, log=False, default=3)}
+    """
+    kinds = {"Real": Real, "Whole": Whole, "Choice": Choice}
+    space: dict[str, Dimension] = {}
+    for name, kind, fields in rows:
+        if kind == "Choice":
+            space[name] = Choice(tuple(fields["values"]), fields["default"])
+        else:
+            space[name] = kinds[kind](**fields)
+    return space
+
+
 def with_default(dimension: Dimension, value: Any) -> Dimension:
     """Give a dimension the default `value` unless it declares its own.
 

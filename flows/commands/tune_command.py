@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import math
 import os
+import signal
 import sys
+import threading
 import time
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
 LONGEST_START_S = 60.0
 # The job's key refuses less.
 SHORTEST_MINUTES = 0.5
+INTERRUPTS = (signal.SIGINT, signal.SIGTERM)
 INTERRUPTED = "interrupted: run the same command again, the finished trials are kept."
 
 
@@ -47,24 +50,23 @@ def tune(
     cpu_before = 0.0 if age_s > 0.0 else None
     deadline = _deadline(began, age_s, given.get("minutes"), as_json=as_json, direct=direct)
     if deadline is not None and not show_status:
+        end_at_interrupts(as_json=as_json)
         deadline.prepare(unplanned_answer(job, given.get("where") or (), force=force))
         check_what_is_asked(given)
+    chosen = _all_overrides(overrides or (), given, seed)
+    if show_status:
+        return _show_status(job, chosen, store_url, as_json=as_json)
     # only now: on a busy machine these imports take a large part of a short time
+    if deadline is not None:
+        check_names(job, chosen)
     from evenhand.flows.commands.terminal import Verb, run_verb
     from evenhand.flows.tune import execute
     from evenhand.flows.tune_plan import make_plan
 
-    chosen = list(overrides or ())
-    for key, value in given.items():
-        if value not in (None, []):
-            chosen.append(f"tune.{key}={json.dumps(value)}")
-    if seed is not None:
-        chosen.append(f"seed={seed}")
-    if show_status:
-        return _show_status(job, chosen, store_url, as_json=as_json)
-
     def plan() -> Verb:
         planned = make_plan(job, chosen, force=force, store_url=store_url)
+        if deadline is not None:
+            raise_at_interrupts()
         if deadline is not None and math.isfinite(planned.seconds):
             deadline.arm(began + planned.seconds)
         arguments = {"job": job, "overrides": chosen, "force": force, "started": began_at}
@@ -81,6 +83,49 @@ def tune(
     if deadline is not None:
         deadline.disarm()
     return ended.finish(lambda verdict, seconds: _print(verdict, study, seconds), document)
+
+
+def _all_overrides(
+    overrides: Sequence[str], given: Mapping[str, Any], seed: int | None
+) -> list[str]:
+    """Return the overrides of a job, with the options as overrides of its section `tune`."""
+    chosen = list(overrides)
+    for key, value in given.items():
+        if value not in (None, []):
+            chosen.append(f"tune.{key}={json.dumps(value)}")
+    if seed is not None:
+        chosen.append(f"seed={seed}")
+    return chosen
+
+
+def end_at_interrupts(*, as_json: bool) -> None:
+    """Let Ctrl-C and SIGTERM end this process at once, as long as it has written nothing.
+
+    Compiled libraries swallow the exception of an interrupt that comes while they are imported.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        return
+
+    def end(*_: object) -> None:
+        message = "interrupted: run again."
+        if as_json:
+            os.write(1, (json.dumps({"error": message}) + "\n").encode())
+        os.write(2, f"evenhand: {message}\n".encode())
+        os._exit(4)
+
+    for number in INTERRUPTS:
+        # a shell lets its background commands ignore SIGINT
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, end)
+
+
+def raise_at_interrupts() -> None:
+    """Let both raise KeyboardInterrupt from now on, so that the best so far is written."""
+    if threading.current_thread() is not threading.main_thread():
+        return
+    for number in INTERRUPTS:
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, signal.default_int_handler)
 
 
 def check_what_is_asked(given: Mapping[str, Any]) -> None:
@@ -100,6 +145,19 @@ def check_what_is_asked(given: Mapping[str, Any]) -> None:
             for name in given.get(key) or ():
                 if better(name) != way:
                     raise InputError(f"{key} {name}: of this metric {better(name)} is better")
+
+
+def check_names(job: str, overrides: Sequence[str]) -> None:
+    """Refuse metrics that the job does not have, before the search and its imports.
+
+    Other faults of the job are found by the plan of the search.
+    """
+    from evenhand.flows.tune_plan import check_aim
+    from evenhand.tasks.errors import InputError
+
+    fault = check_aim(job, overrides)
+    if fault is not None:
+        raise InputError(fault)
 
 
 def _deadline(

@@ -38,10 +38,16 @@ def bound_sentences(content: Mapping[str, Any]) -> list[str]:
         f"({percent(level)} confidence, by {content['random']} independent random settings)"
     ]
     if content["gain_bound"] is None:
+        possible = ""
+        if content.get("gain_possible") is not None:
+            # studies of older versions lack it
+            possible = f", at most {content['gain_possible']:.3g}, which no model can exceed"
         sentences.append(
-            f"how much a search {content['longer']:g} times as long could gain is not known: "
-            f"{content['gain_reason']}"
+            f"how much a search {content['longer']:g} times as long could gain is not known"
+            f"{possible}: {content['gain_reason']}"
         )
+    elif content.get("gain_possible") == 0:
+        sentences.append(f"no search can gain: {content['metric']} cannot be better")
     else:
         sentences.append(
             f"a search {content['longer']:g} times as long would gain at most "

@@ -17,8 +17,8 @@ from evenhand.fairlib.arrays import Bool, Float, Float32, Int
 from evenhand.fairlib.distances.metric_kinds import load_metric
 from evenhand.fairlib.evaluation.evaluate import Evaluation, evaluate
 from evenhand.fairlib.evaluation.outcomes import Outcomes
-from evenhand.fairlib.execution import derive_seed, generator
-from evenhand.fairlib.methods.decided import GroupRule, ThresholdRule
+from evenhand.fairlib.execution import derive_seed, generator, sample_rows
+from evenhand.fairlib.methods.decided import DecidedModel, GroupRule, ThresholdRule
 from evenhand.fairlib.methods.registry import method_class
 from evenhand.fairlib.methods.row_groups import fold_of_rows, joint_cells
 from evenhand.fairlib.preprocessing.counterfactuals import encoded_copies
@@ -39,6 +39,7 @@ from evenhand.tasks.execution.dataset import Dataset, read_dataset
 from evenhand.tasks.execution.step import StepContext, StepResult
 from evenhand.tasks.sentence_rows import Mentions, no_mention, read_encoder, sentences_of, terms_of
 from evenhand.tasks.steps.train_step import adapted_copies, learner_of
+from evenhand.tasks.tuning.folds import check_folds
 from evenhand.tasks.tuning.trial_search import SCORES
 
 # A judgement on a part of the rows has one in so many of the training steps of a method. It
@@ -48,6 +49,8 @@ FEWER_STEPS = 3
 DIVISIONS = 10
 # Sentences of all folds whose copies are predicted: every trial predicts one of each per term.
 MAX_JUDGED = 600
+# People for whom comparable points with another output are searched in each judgement.
+SCREENED_PEOPLE = 50
 
 
 def judge(context: StepContext) -> StepResult:
@@ -63,12 +66,13 @@ def judge(context: StepContext) -> StepResult:
     has an ``error`` instead.
 
     The inputs are the ``train`` rows, the fair ``metric`` for methods that use one, the metric
-    ``adapting`` that makes adapted copies, the ``encoder`` for other counterfactual copies, and the
-    ``checked`` table for those of sentences. Parameters are those of the steps `train` and
-    `decide`, with a list of ``rules`` (``decision`` and ``attribute``) for the decision, and
-    ``kind`` (a control's name, or another), ``leave_out`` (sensitive columns that the model does
-    not see), ``folds``, ``part``, and ``measure`` with the
-    settings of the evaluation.
+    ``adapting`` that makes adapted copies, the metric ``screening`` that certificates are about,
+    the ``encoder`` for other counterfactual copies, and the ``checked`` table for those of
+    sentences. Parameters are those of the steps `train` and `decide`, with a list of ``rules``
+    (``decision`` and ``attribute``) for the decision, and ``kind`` (a control's name, or another),
+    ``leave_out`` (sensitive columns that the model does not see), ``folds``, ``part``, ``measure``
+    with the settings of the evaluation, and with limits on certificates their ``certificate``
+    (``budget``).
     """
     parameters = context.parameters
     data = read_dataset(context.inputs["train"])
@@ -81,6 +85,7 @@ def judge(context: StepContext) -> StepResult:
     folds = 1 if is_part else parameters["folds"]
     predicted = []
     rows = []
+    searched = None
     # many small fits take several times as long on more threads than there are cores
     with threadpool_limits(1, user_api="blas"):
         models = None
@@ -93,15 +98,20 @@ def judge(context: StepContext) -> StepResult:
                 trained = _part_of(data, trained, divisor, rung)
                 held = _part_of(data, held, divisor // FEWER_STEPS, rung)
             if models is None:
-                predicted.append(predictions(context, data.take(trained), data.take(held)))
+                model = trained_model(context, data.take(trained))
             else:
-                predicted.append(predictions_of(context, models[number], data.take(held)))
+                model = models[number]
+            if number == 0 and "certificate" in parameters:
+                searched = search_of_certificates(context, model, data.take(held))
+            predicted.append(predictions_of(context, model, data.take(held)))
             rows.append(held)
             context.progress(number + 1, parameters["folds"], {})
         data = data.take(np.concatenate(rows))
         part = fold_of_rows(cells_of(data), 2, rung, data.people) if is_part else np.sort(fold)
         results = cross_decided(parameters, data, Predictions.concatenate(predicted), part)
     content: dict[str, Any] = {"rules": measured(parameters, data, results), "rows": len(data.y)}
+    if searched is not None:
+        add_found_ends(content["rules"], searched, results)
     if parameters.get("decisions") and not is_part:
         content["decisions"] = packed_decisions(results, np.concatenate(rows))
     return StepResult(context.write_json("judged", content))
@@ -135,21 +145,67 @@ def _part_of(data: Dataset, rows: Int, divisor: int, seed: int) -> Int:
     return rows[fold_of_rows(cells_of(data)[rows], divisor, seed) == 0]
 
 
+@dataclass(frozen=True, eq=False)
+class CertificateSearch:
+    """What comparable points were found for some held-out people of one fold's model."""
+
+    model: Any
+    rings: Any  # `RingsWithin`; None if the model has no certificate
+    labels: Int
+
+
+def search_of_certificates(context: StepContext, model: Any, held: Dataset) -> CertificateSearch:
+    """Search comparable points with another output, for a few held-out people; little is proved."""
+    # imported lazily: it compiles kernels, and few searches have such limits
+    from evenhand.fairlib.certificates.networks import NotProvedError
+    from evenhand.fairlib.certificates.proof import rings_within
+
+    parameters = context.parameters
+    if not (hasattr(model, "booster_") or hasattr(model, "network_")):
+        return CertificateSearch(model, None, held.y)
+    rng = generator(parameters["fold_seed"], "screening")
+    people = sample_rows(len(held.y), SCREENED_PEOPLE, rng)
+    hidden = _hidden_columns(parameters, held)
+    metric = load_metric(context.inputs["screening"])
+    budget = parameters["certificate"]["budget"]
+    rows = held.with_zeros_in(hidden).X[people]
+    try:
+        rings = rings_within(model, rows, metric, budget, parts=0)
+    except NotProvedError:
+        rings = None
+    return CertificateSearch(model, rings, held.y[people])
+
+
+def add_found_ends(
+    content: Sequence[dict[str, Any]], searched: CertificateSearch, results: Sequence[Judged | str]
+) -> None:
+    """Add ``certificate.*.found`` to the metrics of each rule; those that are not known are left
+    out.
+
+    The points are those of the first fold's model, with the calibration and the rule that decide
+    its rows.
+    """
+    if searched.rings is None:
+        return
+    from evenhand.fairlib.certificates.proof import proof_of
+
+    for row, decisions in zip(content, results, strict=True):
+        if isinstance(decisions, str):
+            continue
+        model = searched.model
+        if decisions.chosen:
+            calibration, rule = decisions.chosen[0]
+            model = DecidedModel(model, calibration, rule)
+        proof = proof_of(model, searched.rings, y=searched.labels)
+        for name, interval in proof.intervals.items():
+            value = float(interval.found)
+            if np.isfinite(value):
+                row["metrics"][f"{name}.found"] = {"value": value, "low": None, "high": None}
+
+
 def cells_of(data: Dataset) -> Int:
     """Cell of label and sensitive groups of every row, by which folds are stratified."""
     return joint_cells(data.y, data.sensitive.values())
-
-
-def check_folds(data: Dataset, folds: int) -> None:
-    """Raise InputError unless every fold gets rows of both labels, and leaves some to be trained
-    on.
-    """
-    least = int(np.bincount(data.y, minlength=2).min())
-    if least < 2 * folds:
-        raise InputError(
-            f"the training rows have {least} people of the rarer label, and {folds} folds need at "
-            f"least {2 * folds}: collect more rows, or set tune.folds lower."
-        )
 
 
 # what a model predicts
@@ -265,11 +321,15 @@ def predictions(
 
     The training is shortened unless it is to be `as_run`, like that of a run.
     """
+    return predictions_of(context, trained_model(context, data, as_run=as_run), held)
+
+
+def trained_model(context: StepContext, data: Dataset, *, as_run: bool = False) -> Any:
+    """Train a model on the rows; the training is shortened unless it is to be `as_run`."""
     parameters = context.parameters
     hidden = _hidden_columns(parameters, data)
     changed = {} if as_run else _shorter(parameters)
-    model = _trained(context, data.with_zeros_in(hidden), changed)
-    return predictions_of(context, model, held)
+    return _trained(context, data.with_zeros_in(hidden), changed)
 
 
 def predictions_of(context: StepContext, model: Any, held: Dataset) -> Predictions:
@@ -389,6 +449,8 @@ class Judged(Decisions):
 
     moves: Mapping[str, Moves] = field(default_factory=dict)
     half_choices: Sequence[HalfChoice] = ()  # of thresholds by group
+    # calibration and rule of each part of the rows; none where the model itself decides
+    chosen: Sequence[tuple[Any, Any]] = ()
 
 
 def cross_decided(
@@ -555,7 +617,7 @@ def _under(
         same = (decided_copies == labels[0, exchanged.rows]).all(axis=0)
         moved = np.stack([moved_to(copy, score[0, exchanged.rows]) for copy in copies], axis=1)
         moves[name] = Moves(exchanged.rows, exchanged.own, exchanged.versions, moved, same)
-    return Judged(score[0], labels[0], consistent, found.asked, moves)
+    return Judged(score[0], labels[0], consistent, found.asked, moves, chosen=chosen)
 
 
 def _decide(

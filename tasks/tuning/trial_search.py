@@ -78,6 +78,8 @@ class Plan:
     sampler: str = "tpe"
     # whether every second model is one of a stream of independent random settings
     has_stream: bool = False
+    # by which the rows are divided for the very first look at a model
+    first_part: int = 3
 
     def rules(self, candidate: Candidate) -> Sequence[Rule]:
         """Rules that a model is judged under; a control has the job's alone."""
@@ -183,6 +185,8 @@ STUDY = "study"
 FACTOR = 4.0
 # Part of the rows of the first look at a model, of a table that is not divided further.
 FIRST_PART = 3
+# A thread that waits for the first result looks at the time so often.
+LOOK_EVERY_S = 0.25
 # Random models before the search learns from those that were judged.
 STARTUP = 16
 # Constraint of a trial that failed: worse than missing a limit on shares by all that is possible.
@@ -499,9 +503,33 @@ class _Search:
     # held by the thread that reads or writes the study
     guard: threading.Lock = field(default_factory=threading.Lock)
     stopped: threading.Event = field(default_factory=threading.Event)
+    # set when there is a first result: until then one thread works, as the start of another worker
+    # takes a second of CPU time from it
+    has_result: threading.Event = field(default_factory=threading.Event)
+    has_begun: bool = False
 
     def work(self) -> None:
         """Judge one model after another until no further one starts."""
+        with self.guard:
+            is_first = not self.has_begun
+            self.has_begun = True
+            if self.study.finished() or not self.budget.is_limited:
+                self.has_result.set()
+        try:
+            if not is_first:
+                self._await_first_result()
+            self._work()
+        finally:
+            self.has_result.set()
+
+    def _await_first_result(self) -> None:
+        """Wait until there is a result, or no time for any."""
+        while not self.has_result.wait(LOOK_EVERY_S):
+            if self.stopped.is_set() or self.budget.search_left <= 0:
+                return
+
+    def _work(self) -> None:
+        """Judge one model after another."""
         while not self.stopped.is_set():
             trial = self._next_trial()
             if trial is None:
@@ -526,6 +554,7 @@ class _Search:
 
     def _show(self) -> None:
         """Pass the trials that an answer is chosen from to the caller."""
+        self.has_result.set()
         if self.on_trial is not None:
             with self.guard:
                 self.on_trial(self.study.answered(self.plan.aim))
@@ -592,6 +621,8 @@ class _Search:
         started = time.perf_counter()
         try:
             part = max(self.plan.parts, default=FIRST_PART)
+            if not self.has_result.is_set():
+                part = max(part, self.plan.first_part)
             judged = self.pace.timed(self.judge, candidate, rules, part=part)
             results = _checked(self.plan.aim, rules, judged)
         except OutOfTime:

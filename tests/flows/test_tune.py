@@ -611,7 +611,7 @@ WRONG = {
     "out of range": (["--where", "auc >= 1.2"], "cannot be met: the metric is between 0 and 1"),
     "the wrong way": (["--maximize", "gap_max.sex"], "of this metric lower is better"),
     "twice": (["--maximize", "auc", "--maximize", "auc"], "an objective is given twice"),
-    "a certificate": (["--where", "certificate.flips <= 0.1"], "which is not measured in a search"),
+    "a certificate": (["--where", "certificate.flips <= 0.1"], "are on proved ends"),
     "membership": (
         ["--where", "membership_auc <= 0.6", "--set", "evaluate.membership.shadows=4"],
         "'membership_auc', which is not measured in a search",

@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 
 from evenhand.fairlib.tuning.study import Aim, Limit, Trial
 from evenhand.flows.cli import app
+from evenhand.flows.job_file import load_job
 from evenhand.flows.tune_alternatives import (
     Alternative,
     NoWorse,
@@ -26,6 +27,7 @@ from evenhand.flows.tune_alternatives import (
     parse_no_worse,
     provisional,
     record_content,
+    with_champion,
 )
 from evenhand.tasks.errors import InputError
 from evenhand.tasks.registry.ledger import Record
@@ -66,6 +68,14 @@ def test_what_an_alternative_keeps_is_read() -> None:
 def test_another_form_gets_one_line(text: str) -> None:
     with pytest.raises(InputError, match="is not of the form METRIC by NUMBER"):
         parse_no_worse(text)
+
+
+def test_an_alternative_to_the_job_itself_has_its_overrides() -> None:
+    job, folder = load_job("german-gbdt", ["seed=7", "tune.alternative_to=people.yaml"])
+    champion, _, alternative = with_champion(job, folder, None, "people.yaml")
+    assert champion.seed == 7
+    assert alternative is not None
+    assert alternative.to == "people.yaml"
 
 
 def test_limits_follow_from_what_the_champion_has() -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import subprocess
 import sys
 import time
@@ -11,7 +13,12 @@ from typing import Any
 
 import pytest
 
-from evenhand.flows.commands.tune_command import check_what_is_asked
+from evenhand.flows.commands.tune_command import (
+    INTERRUPTS,
+    check_what_is_asked,
+    end_at_interrupts,
+    raise_at_interrupts,
+)
 from evenhand.flows.job_file import load_job
 from evenhand.flows.tune_deadline import (
     GRACE_S,
@@ -22,6 +29,7 @@ from evenhand.flows.tune_deadline import (
     unplanned_answer,
     write_whole,
 )
+from evenhand.flows.tune_plan import check_aim, first_part_of
 from evenhand.tasks.errors import InputError
 
 # A process that never ends by itself; its prepared answer is written a moment after its start.
@@ -155,3 +163,44 @@ def test_what_cannot_be_asked_is_said_early(given: dict[str, Any], words: str) -
     with pytest.raises(InputError, match=words) as caught:
         check_what_is_asked(given)
     assert "\n" not in str(caught.value)
+
+
+def test_an_interrupt_before_the_search_ends_at_once(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """An exception would be swallowed by libraries that are imported then."""
+    before = {number: signal.getsignal(number) for number in INTERRUPTS}
+    codes: list[int] = []
+    monkeypatch.setattr(os, "_exit", codes.append)
+    try:
+        end_at_interrupts(as_json=True)
+        for number in INTERRUPTS:
+            signal.raise_signal(number)
+        raise_at_interrupts()
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGTERM)
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+    assert codes == [4, 4]
+    captured = capfd.readouterr()
+    assert captured.out == '{"error": "interrupted: run again."}\n' * 2
+    assert captured.err == "evenhand: interrupted: run again.\n" * 2
+
+
+def test_unknown_metrics_are_refused_without_a_model() -> None:
+    fault = check_aim("german-gbdt", ['tune.where=["gap_max.nobody <= 0.1"]'])
+    assert fault is not None
+    assert "names 'gap_max.nobody', no metric of this job" in fault
+    assert check_aim("german-gbdt", ['tune.where=["gap_max.age <= 0.1"]']) is None
+    # the plan of the search says what is wrong with the job
+    assert check_aim("no-such-job") is None
+
+
+def test_the_first_look_is_at_a_few_thousand_rows() -> None:
+    assert {rows: first_part_of(rows) for rows in (300, 14_000, 34_000, 400_000)} == {
+        300: 3,
+        14_000: 9,
+        34_000: 9,
+        400_000: 243,
+    }

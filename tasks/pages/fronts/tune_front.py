@@ -30,6 +30,7 @@ MOST_ROWS = 100
 STATES = {"judged": "Judged", "pruned": "Ended early", "failed": "Failed"}
 # By what evidence a limit is kept, for readers.
 EVIDENCE = {
+    "proof": "proved for the training rows",
     "chance": "kept",
     "value": "kept by the value; not shown to hold",
     None: "missed",

@@ -16,6 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
+from evenhand.fairlib.proxies.byte_hash import byte_uniforms
 from evenhand.fairlib.proxies.hash_uniform import hash_uniforms, sha256_uniforms
 
 G, MASK = 0x9E3779B97F4A7C15, 2**64 - 1
@@ -269,3 +270,18 @@ def test_numbers_of_the_sha256_are_those_of_its_digits() -> None:
     texts = ["3|a=x|b=7", "3|a=y|b=(missing)"]
     expected = [int(hashlib.sha256(text.encode()).hexdigest()[:13], 16) / 2**52 for text in texts]
     assert sha256_uniforms(rows, ["b", "a"], 3).tolist() == expected
+
+
+@pytest.mark.parametrize("width", [21, 24, 40, 399])
+def test_rows_of_bytes_have_the_same_numbers(width: int) -> None:
+    rows = np.random.default_rng(width).integers(0, 256, (50, width), dtype=np.uint8)
+    column = pa.FixedSizeBinaryArray.from_buffers(
+        pa.binary(width), len(rows), [None, pa.py_buffer(rows.tobytes())]
+    )
+    expected = hash_uniforms(pa.table({"row": column}), ["row"], 2**64 + 7)
+    assert byte_uniforms(rows, "row", 2**64 + 7).tolist() == expected.tolist()
+
+
+def test_short_rows_may_be_numbers() -> None:
+    with pytest.raises(ValueError, match="expected more than 20"):
+        byte_uniforms(np.zeros((1, 20), dtype=np.uint8), "row", 0)

@@ -8,6 +8,7 @@ import pytest
 from evenhand.fairlib.execution import generator
 from evenhand.fairlib.tuning import further_search
 from evenhand.fairlib.tuning.further_search import (
+    PILED_UP,
     failure_chance,
     gain_bound,
     multiplicity,
@@ -85,6 +86,23 @@ def test_few_or_equal_settings_have_no_bound() -> None:
     assert gain_bound(few, 1.0).reason == "20 random settings are as good, and 50 are needed"
     equal = np.round(rng.random(400), 1)
     assert "equal" in gain_bound(equal, 1.0).reason
+
+
+def test_settings_that_pile_up_have_no_bound() -> None:
+    merits = np.random.default_rng(0).random(300)
+    merits[:4] = merits.max() + 0.001
+    assert "equal" in gain_bound(merits, merits.max()).reason
+    # most of the largest values are just below 1
+    piled = 1.0 - np.random.default_rng(0).random(300) ** 3
+    assert gain_bound(piled, piled.max()).reason == PILED_UP
+
+
+def test_no_more_can_be_gained_than_is_possible() -> None:
+    merits = np.random.default_rng(0).random(300)
+    best = float(merits.max())
+    assert gain_bound(merits, best, most=1e-6).gain == 1e-6
+    # the best value is perfect: whatever the distribution
+    assert gain_bound(np.full(10, best), best, most=0.0).gain == 0.0
 
 
 def test_a_better_answer_of_the_search_leaves_less_to_gain() -> None:

@@ -525,6 +525,27 @@ def test_an_interrupt_ends_running_models_and_they_run_again(tmp_path: Path) -> 
         assert facts_of(again.trials()) == facts_of(searched(tmp_path / "other", 4))
 
 
+def test_one_worker_computes_until_there_is_a_result(tmp_path: Path) -> None:
+    """The start of another one takes CPU time from the first answer."""
+    events: list[str] = []
+
+    def noted(candidate: Candidate, rules: Sequence[Rule], part: int) -> Judged:
+        events.append("begin")
+        # another thread would begin meanwhile
+        time.sleep(0.05)
+        events.append("end")
+        return judge(candidate, rules, part)
+
+    study, plan = Study(tmp_path), plan_of()
+    with study.held():
+        study.create(plan, IDENTITY)
+        limits: dict[str, Any] = {"until": math.inf, "most": 6, "workers": 2}
+        study.search(plan, noted, budget=Budget(1000.0, time.monotonic()), **limits)
+    assert events[:2] == ["begin", "end"]
+    # then both work
+    assert "begin begin" in " ".join(events)
+
+
 def test_no_time_is_left_for_a_search_but_the_controls_run(tmp_path: Path) -> None:
     study, plan = Study(tmp_path), plan_of()
     with study.held():

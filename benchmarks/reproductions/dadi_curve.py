@@ -188,7 +188,7 @@ def keep(table: str, fold: int, agent: Mapping[str, Any]) -> None:
         folds = read_result(name).get("folds", {})
         folds.setdefault(str(fold), {})[str(agent["gamma"])] = dict(agent)
         document = provenance(f"python -m benchmarks.reproductions.dadi_curve --table {table}")
-        document |= {"settings": PRINTED, "folds": folds}
+        document |= {"settings": PRINTED, "folds": dict(sorted(folds.items()))}
         if sum(map(len, folds.values())) == len(order()):
             document["whole"] = True
         write_result(name, document)

@@ -162,5 +162,9 @@ def test_the_page_states_folds_settings_and_differences() -> None:
     by_gamma = {row[0]: row for row in rows}
     assert by_gamma["0.1"][-2:] == ["3 of 6", "printed"]
     assert by_gamma["0.15"][-2:] == ["3 of 6", "shortened"]
-    assert by_gamma["all"][1:3] == ["5 of 2 folds", "+0.010 ± 0.016 (largest: -0.050 at γ 0.9)"]
-    assert by_gamma["0.5 to 0.9"][1] == "3 of 2 folds"
+    assert by_gamma["pairs"][1:4] == ["5 of 2 folds", "2 of 2 folds", "3 of 2 folds"]
+    assert by_gamma["AUC"][1] == "+0.010 ± 0.016"
+    assert by_gamma["AUC"][4] == "-0.050 at γ 0.9"
+    assert by_gamma["disparity"][3].startswith("-0.")
+    # of the disparity alone, which is 0 after more iterations
+    assert "beyond two standard errors: disparity." in text

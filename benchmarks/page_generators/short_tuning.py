@@ -13,7 +13,6 @@ from typing import Any
 
 from benchmarks.page_generators.tuning_page import (
     BALANCED_ACCURACY,
-    BY_DEFAULT,
     NAMES,
     OURS,
     SHORT,
@@ -55,24 +54,21 @@ def compact(content: Content) -> dict[str, Any]:
         for split, entries in splits.items():
             rows: dict[str, Any] = {}
             for system, entry in entries.items():
-                rows |= _rows_of(system, entry)
+                rows[system] = _row_of(entry)
             results[table][split] = rows
     others = {key: item for key, item in content.items() if key not in ("results", "peers")}
     return {**others, "cells": CELL_NAMES, "results": results}
 
 
-def _rows_of(system: str, entry: Mapping[str, Any]) -> dict[str, Any]:
+def _row_of(entry: Mapping[str, Any]) -> dict[str, Any]:
     if "error" in entry:
-        return {system: {"error": str(entry["error"])[:80]}}
-    spent = {
+        return {"error": str(entry["error"])[:80]}
+    return {
         "candidates": entry["candidates"],
         "drawn": entry["drawn"],
         "cpu_seconds": round(entry["cpu_seconds"], 1),
+        "cells": _numbers(entry["cells"]),
     }
-    rows = {system: spent | {"cells": _numbers(entry["cells"])}}
-    if system == OURS:
-        rows[BY_DEFAULT] = {"cells": _numbers(entry["cells_auto"])}
-    return rows
 
 
 def _numbers(found: Mapping[str, Any]) -> list[int | None]:
@@ -106,10 +102,7 @@ def whole_of(summary: Content) -> dict[str, Any]:
         for split, rows in splits.items():
             entries = {}
             for system, row in rows.items():
-                if system != BY_DEFAULT:
-                    entries[system] = _entry_of(row)
-            if BY_DEFAULT in rows:
-                entries[OURS]["cells_auto"] = _cells_of(rows[BY_DEFAULT]["cells"])
+                entries[system] = _entry_of(row)
             results[table][split] = entries
     return {**summary, "results": results}
 
@@ -289,11 +282,13 @@ def _goal(results: Mapping[str, Splits], every: Sequence[Cell]) -> list[str]:
             f"the best other tool {peers[best]:.4f} ({NAMES[best]})."
         )
     shares = []
-    for system in (OURS, BY_DEFAULT, *PEERS):
+    for system in (OURS, *PEERS):
         within, count = kept(results, system)
         if count:
             shares.append(f"{NAMES[system]} {within / count:.0%} of {count}")
-    parts.append(f"Limits kept on test rows: {', '.join(shares)}.\n")
+    parts.append(
+        f"Limits kept on test rows, where the values of validation rows decide: {', '.join(shares)}.\n"
+    )
     worst = sorted((cell for cell in every if cell.is_far_behind), key=lambda cell: cell.difference)
     for cell in worst[:MOST_SHOWN]:
         name = f"{cell.table}, {SHORT[cell.criterion]} {cell.limit:g}, {NAMES[cell.peer]}"

@@ -87,6 +87,7 @@ TOPICS = (
         (
             "Tuning compared with other tools",
             "Thirty seconds beside other tools",
+            "Thresholds by group on few rows",
             "Shipped jobs of BuDRO, SenSeI and FAIAS compared with tuned ones",
             "Limits on unseen rows",
             "The first answer",

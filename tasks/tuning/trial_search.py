@@ -407,23 +407,25 @@ class Study:
         """Begin the next model."""
         if plan.has_stream:
             self._extend_stream(plan)
-        self._study.sampler = self._sampler(plan)
+        self._study.sampler = self._sampler(plan, len(self._items()))
         return self._study.ask()
 
     def _reopened(self, item: Any, plan: Plan) -> Any:
         """Continue a model that was begun by a search that ended."""
-        self._study.sampler = self._sampler(plan)
+        self._study.sampler = self._sampler(plan, item.number)
         return optuna_quietly().trial.Trial(self._study, item._trial_id)
 
     def _begun(self) -> int:
         """Return the number of models that are finished or running."""
         return sum(item.state.name != "WAITING" for item in self._items())
 
-    def _sampler(self, plan: Plan) -> Any:
-        """Build the sampler of the next trial: seeded by its place, as if no process had been
-        killed.
+    def _sampler(self, plan: Plan, number: int) -> Any:
+        """Build the sampler of a trial: seeded by its number, as if no process had been killed.
+
+        Models that are judged at a time, or that are open, get others each: not by the number of
+        those that ended.
         """
-        seed = derive_seed(plan.seed, plan.sampler, str(len(self.finished())))
+        seed = derive_seed(plan.seed, plan.sampler, str(number))
         if plan.sampler != "tpe":
             return genetic_sampler(plan, seed)
         tpe = optuna_quietly().samplers.TPESampler

@@ -166,6 +166,32 @@ def test_a_study_killed_again_and_again_ends_as_one_that_was_not(
     assert facts_of(searched(folder, 40)) == facts_of(whole)
 
 
+def test_models_judged_at_a_time_are_not_the_same(tmp_path: Path) -> None:
+    both_run = threading.Barrier(2, timeout=30)
+    settings: list[Any] = []
+
+    def together(candidate: Candidate, rules: Sequence[Rule], part: int) -> Judged:
+        settings.append(candidate.arguments.get("x"))
+        both_run.wait()
+        return judge(candidate, rules, part)
+
+    plan = replace(plan_of(fixed=[]), methods={"a": SPACE["a"]})
+    searched(tmp_path, 6, plan, judge=together, workers=2)
+    assert len(set(settings)) == len(settings) == 6
+
+
+def test_models_that_have_no_time_are_not_drawn_again(tmp_path: Path) -> None:
+    settings: list[Any] = []
+
+    def too_long(candidate: Candidate, rules: Sequence[Rule], part: int) -> Judged:
+        settings.append(candidate.arguments.get("x"))
+        raise OutOfTime
+
+    plan = replace(plan_of(fixed=[]), methods={"a": SPACE["a"]})
+    searched(tmp_path, 4, plan, judge=too_long)
+    assert len(set(settings)) == len(settings) == 4
+
+
 def test_a_line_that_a_killed_process_did_not_finish_is_dropped(tmp_path: Path) -> None:
     before = searched(tmp_path, 6)
     journal = tmp_path / "journal.log"

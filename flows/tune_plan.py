@@ -1040,6 +1040,7 @@ def tuned_text(
         f"# Found by `evenhand tune` on folds of the training rows: trial {winner.number} of the "
         "study\n"
     )
-    head += comment(f"{tuned['study']}, for {plan.aim}.")
+    asked = replace(plan.aim, limits=tuple(plan.promised))
+    head += comment(f"{tuned['study']}, for {asked}.")
     head += "".join(map(comment, caveats))
     return head + dump_plainly(content)

@@ -458,7 +458,7 @@ def _space(resolved: ResolvedJob, variant: ResolvedJob) -> spaces.Space:
     return space
 
 
-def _declared_space(method: str) -> spaces.Space:
+def _declared_space(method: str) -> dict[str, spaces.Dimension]:
     """Return the space that a method declares.
 
     Its class is imported only where its code is new here: the numeric libraries take a large part

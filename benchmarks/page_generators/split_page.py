@@ -91,6 +91,7 @@ TOPICS = (
             "Limits on unseen rows",
             "The first answer",
             "Time kept on a busy machine",
+            "Interrupted at random moments",
             "Bounds on what a longer search could gain",
         ),
     ),

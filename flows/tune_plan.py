@@ -458,7 +458,7 @@ def _space(resolved: ResolvedJob, variant: ResolvedJob) -> spaces.Space:
     return space
 
 
-def _declared_space(method: str) -> spaces.Space:
+def _declared_space(method: str) -> dict[str, spaces.Dimension]:
     """Return the space that a method declares.
 
     Its class is imported only where its code is new here: the numeric libraries take a large part
@@ -1067,6 +1067,7 @@ def tuned_text(
         f"# Found by `evenhand tune` on folds of the training rows: trial {winner.number} of the "
         "study\n"
     )
-    head += comment(f"{tuned['study']}, for {plan.aim}.")
+    asked = replace(plan.aim, limits=tuple(plan.promised))
+    head += comment(f"{tuned['study']}, for {asked}.")
     head += "".join(map(comment, caveats))
     return head + dump_plainly(content)

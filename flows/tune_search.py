@@ -613,7 +613,7 @@ def judging(
     measure = _measuring(plan)
     if measure.get("adapted"):
         inputs["adapting"] = rows.metrics[job.fair_metric.kind]
-    if plan.proofs:
+    if plan.proofs and job.evaluate.certificate is not None:
         inputs["screening"] = rows.metrics[job.fair_metric.kind]
         parameters["certificate"] = job.evaluate.certificate.model_dump()
     if measure["counterfactuals"] or measure["terms"]:

@@ -92,6 +92,7 @@ TOPICS = (
             "Limits on unseen rows",
             "The first answer",
             "Time kept on a busy machine",
+            "Interrupted at random moments",
             "Bounds on what a longer search could gain",
         ),
     ),

@@ -54,6 +54,8 @@ from evenhand.tasks.execution.store import Store
 
 # What tells that a file of a table is not there, in the words of the library.
 WHERE = "set EVENHAND_DATA to the folder that has the publishers' files (docs/how-to/own-table.md)"
+# So begins an error of a job, which is not that of a table.
+JOB = "job "
 # Exit codes: a table is absent or damaged; something else went wrong.
 ABSENT = 2
 FAILED = 1
@@ -351,8 +353,11 @@ class Run:
             try:
                 values = measure_split(self.store, row, seed, is_quick=self.is_quick)
             except (InputError, FileNotFoundError) as error:
-                self.absent.add(row.data)
-                self._leave_out(paper, row.data, error)
+                if str(error).startswith(JOB):
+                    self._report_failure(paper, row.key, error)
+                else:
+                    self.absent.add(row.data)
+                    self._leave_out(paper, row.data, error)
                 return
             except Exception as error:  # noqa: BLE001 - hours of other rows follow
                 self._report_failure(paper, row.key, error)

@@ -12,9 +12,11 @@ from typing import Any
 import pytest
 
 from benchmarks.reproductions import dadi_curve, paper_results, papers, proxies_paper
+from benchmarks.reproductions.paper_rows import ROWS as ROWS_OF_TABLES
 from benchmarks.reproductions.paper_rows import PaperRow, row_of
 from benchmarks.studies import unseen_terms
 from evenhand.flows.job_file import load_job
+from evenhand.flows.resolved_job import resolve
 from evenhand.tasks.errors import InputError
 
 ROWS = (PaperRow("german", "budro", "german-budro"), PaperRow("adult", "budro", "adult-budro"))
@@ -287,3 +289,24 @@ def test_agents_of_one_trade_off_are_measured_alone(
     dadi_curve.main(["--gamma", "0.2", "--fold", "3", "--again"])
     folds = json.loads((tmp_path / "agents.json").read_text())["folds"]
     assert [folds[str(fold)]["0.2"]["auc"] for fold in range(6)] == [2, 3, 7, 4, 5, 6]
+
+
+def test_a_wrong_option_of_a_row_is_not_an_absent_table(
+    measured: list[tuple[str, int]],
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def measure(store: Any, row: PaperRow, seed: int, *, is_quick: bool = False) -> Any:
+        raise InputError(f"job {row.job}: unknown key 'method.n_step'.")
+
+    monkeypatch.setattr(papers, "measure_split", measure)
+    assert papers.main(["budro", "--row", "german budro", "--splits", "1"]) == 1
+    error = capsys.readouterr().err
+    assert "german budro failed" in error
+    assert "EVENHAND_DATA" not in error
+
+
+def test_every_row_has_a_job_that_takes_its_options() -> None:
+    for row in [row for rows in ROWS_OF_TABLES.values() for row in rows]:
+        job, folder = load_job(row.job, [*row.changes, paper_results.quick_change(row)])
+        assert resolve(job, folder).job.method, row.key

@@ -215,8 +215,11 @@ def width_section() -> Iterator[str]:
     if not rows:
         yield f"Not measured yet: {command}.\n"
         return
+    error = "paired by split, ± its standard error"
+    if len(seeds) == 1:
+        error = "of one split, so without a standard error"
     yield f"Tweets, {_splits_text(len(seeds))}, ρ = 5; the network of the tables above has 100 hidden units. *Difference* is 2,000 less"
-    yield "100 units, paired by split, ± its standard error:\n"
+    yield f"100 units, {error}:\n"
     yield "| method | units | " + " | ".join(WIDTH_MEASURES.values()) + " | CPU seconds |"
     yield f"|---|---|{'---|' * len(WIDTH_MEASURES)}---|"
     for model in WIDTH_MODELS:
@@ -233,7 +236,10 @@ def width_section() -> Iterator[str]:
         for name in WIDTH_MEASURES:
             pairs = zip(wide, narrow, strict=True)
             value = measured([own[name] - other[name] for own, other in pairs])
-            cells.append(_difference(unseen_terms.Difference(value.mean, value.error or 0.0)))
+            if value.error is None:
+                cells.append(f"{value.mean:+.3f}".replace("-", "−"))
+            else:
+                cells.append(_difference(unseen_terms.Difference(value.mean, value.error)))
         yield f"| {title} | difference | {' | '.join(cells)} | |"
     yield ""
     yield f"{command}\n"

@@ -18,7 +18,6 @@ generated.
 from __future__ import annotations
 
 import argparse
-import json
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -28,8 +27,9 @@ from typing import Any
 import numpy as np
 from filelock import FileLock
 
-from benchmarks.common import RESULTS, log, provenance, rounded, write_result
+from benchmarks.common import RESULTS, log, provenance, read_result, rounded, write_result
 from benchmarks.studies.tune_under_load import ODD_TABLES, write_odd_tables
+from benchmarks.summaries import text_of
 from evenhand.fairlib.arrays import Float
 from evenhand.fairlib.execution import generator
 from evenhand.fairlib.tuning.budget import Budget
@@ -68,7 +68,7 @@ TABLES: Mapping[str, Sequence[str]] = {
     "two-attributes": GENERATED,
     "tiny-group": GENERATED,
 }
-POOLS = RESULTS / "alternative_pools.json"
+POOLS = "alternative_pools"
 # Merits are kept with so many digits.
 DIGITS = 5
 # Smaller pools are not drawn from.
@@ -150,23 +150,22 @@ def enlarge(table: str, folder: Path, settings: int, until: float) -> None:
 
 def read_pools() -> dict[str, list[float | None]]:
     """Return the merits of the settings that were judged so far, by table."""
-    if not POOLS.is_file():
-        return {}
-    pools: dict[str, list[float | None]] = json.loads(POOLS.read_text())
+    pools: dict[str, list[float | None]] = read_result(POOLS).get("pools", {})
     return pools
 
 
 def write_pool(table: str, values: Sequence[float | None]) -> None:
-    """Write a table's pool, one line a table; those of other tables may grow in other processes
-    meanwhile.
+    """Write a table's pool; those of other tables may grow in other processes meanwhile.
+
+    A process that is killed leaves a whole file.
     """
+    path = RESULTS / f"{POOLS}.json"
     with FileLock(Path(tempfile.gettempdir(), "alternative-pools.lock")):
         pools = read_pools()
         pools[table] = list(values)
-        lines = [f" {json.dumps(name)}: {json.dumps(pools[name])}" for name in sorted(pools)]
-        unfinished = POOLS.with_suffix(".unfinished")
-        unfinished.write_text("{\n" + ",\n".join(lines) + "\n}\n")
-        unfinished.replace(POOLS)
+        unfinished = path.with_suffix(".unfinished")
+        unfinished.write_text(text_of({"pools": pools} | provenance(COMMAND)))
+        unfinished.replace(path)
     log(table, len(values))
 
 

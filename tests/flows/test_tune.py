@@ -491,7 +491,7 @@ def test_an_interruption_before_any_model_writes_nothing(
 def test_a_table_not_read_in_time_gets_one_line_with_the_cure(
     searching: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def too_late(*_: Any) -> Any:
+    def too_late(*_: Any, **__: Any) -> Any:
         raise OutOfTime("the time for this work is up.")
 
     monkeypatch.setattr(tuning, "prepare", too_late)

@@ -309,7 +309,8 @@ def _attempt(plan: TunePlan, trial: Trial, rows: int, engine: Engine, store: Sto
         "seed": resolved.job.seed,
     }
     metric = steps.output("fair_metric", "metric")
-    steps("prove", parameters, {"model": model, "train": train, "metric": metric})
+    inputs = {"model": model, "train": train, "metric": metric}
+    steps("prove", parameters, inputs, modules=resolved.modules)
     content = steps.read("prove", "proof")
     values: dict[str, float | None] = {}
     miss = 0.0

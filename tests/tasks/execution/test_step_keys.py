@@ -185,9 +185,17 @@ def files(roots: dict[str, list[str]]) -> dict[str, set[str]]:
 
 
 # steps that import the method's module by name
-OF_THE_METHOD = {"train", "membership", "controls", "evaluate", "publish"}
+OF_THE_METHOD = {"train", "membership", "controls", "evaluate", "prove", "publish"}
 # steps that decide or load a model, and so need the rules
-DECIDING = {"decide", "controls", "evaluate", "measure_model", "measure_drift", "publish"}
+DECIDING = {
+    "decide",
+    "controls",
+    "evaluate",
+    "prove",
+    "measure_model",
+    "measure_drift",
+    "publish",
+}
 ENCODERS_USERS = {
     "tune_encoder",
     "preprocess",

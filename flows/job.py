@@ -324,7 +324,7 @@ class Equal(Section):
     smoothing: Annotated[float, Field(ge=0, le=1)] | Literal["auto"] = 0.0
     """On few rows: share by which calibrated probabilities count in place of labels when the
     thresholds are chosen, so that these do not follow single people; `auto` is 2000 / (2000 +
-    rows). `tolerance` is then about these shares.
+    rows) up to 5,000 rows, and 0 with more. `tolerance` is then about these shares.
     """
 
 

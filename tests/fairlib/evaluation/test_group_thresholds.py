@@ -287,6 +287,10 @@ def test_labels_count_for_more_the_more_rows_there_are() -> None:
     assert auto == fit_group_thresholds(*rows, **given, smoothing=2000 / 2500)
     assert auto != fit_group_thresholds(*rows, **given)
     assert fit_group_thresholds(*rows, **given) == fit_group_thresholds(*rows, **given, smoothing=0)
+    many = people(5001, 7)
+    by_labels = fit_group_thresholds(*many, **given)
+    assert fit_group_thresholds(*many, **given, smoothing="auto") == by_labels
+    assert fit_group_thresholds(*many, **given, smoothing=0.5) != by_labels
 
 
 def test_a_decision_rises_with_the_probability() -> None:

@@ -202,7 +202,7 @@ def means(results: Mapping[str, Splits]) -> dict[str, float]:
 HEAD = """\
 ## Thirty seconds beside other tools
 
-As above with 30 CPU seconds a search, at the present state of the code. A cell is a table, a criterion and a limit (.02, .05, .1);
+As above with 30 CPU seconds a search. A cell is a table, a criterion and a limit (.02, .05, .1);
 its difference is the mean, over the splits in which both hand over a candidate, of the balanced accuracy of `tune` on test rows
 less that of the other tool. It is tied within one standard error over the splits. The goal: in at most 5 % of the cells another
 tool is ahead by more than .01 and by more than a standard error, and `tune` is ahead of the best mean of another tool.
@@ -215,7 +215,7 @@ def short_sections(summary: Content, provenance: Callable[[Any], str]) -> list[s
         return []
     results: Mapping[str, Splits] = whole_of(summary)["results"]
     every = [cell for peer in PEERS for cell in compared(results, peer)]
-    parts = [HEAD, _done(results), provenance(summary)]
+    parts = [HEAD, _done(results), provenance(summary), _commits(summary)]
     parts += [
         "| table | splits | tool | cells | ahead | tied | behind | behind by more than .01 | mean difference |",
         "|---|---|---|---|---|---|---|---|---|",
@@ -241,6 +241,14 @@ def _done(results: Mapping[str, Splits]) -> str:
     return (
         f"Run so far: {done} of {tables * splits_of_each} pairs of table and split, at "
         f"{len(LIMITS)} of {limits} limits.\n"
+    )
+
+
+def _commits(summary: Content) -> str:
+    """Name the states of the code, of which a result of several runs has several."""
+    return (
+        f"Measured at {', '.join(summary['commits'])}: searches of `tune` that are in the file are "
+        "not repeated when the code changes.\n"
     )
 
 

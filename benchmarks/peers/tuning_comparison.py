@@ -168,6 +168,8 @@ def main() -> None:
                 content |= provenance("python -m benchmarks.peers.tuning_comparison") | {
                     "peers": versions(work)
                 }
+                commits = {*content.get("commits", ()), str(content["git_commit"])[:8]}
+                content["commits"] = sorted(commits)
                 write_result(given.result, content, keep)
 
 

@@ -23,6 +23,14 @@ KINDS = {
     "blind": "without the sensitive columns",
     "job": "the job as it is",
 }
+# Controls of the tuned job, in the order of their table.
+TUNED_JOBS_CONTROLS = {
+    "majority": KINDS["majority"],
+    "plain": KINDS["plain"],
+    "blind": KINDS["blind"],
+    "leave_out": "without sensitive columns and proxy features",
+    "reweigh": "on rows reweighed by group and label",
+}
 NEEDS = ("tuning",)
 # A chart has so many marks that are not on the front, and a table so many trials.
 MOST_MARKS = 150
@@ -196,7 +204,7 @@ def build(documents: Documents) -> Iterator[Section]:
 
 
 def _compared(study: Json, chosen: Json) -> list[Block]:
-    """A table of validation and test, and one of the controls on the validation rows."""
+    """Tables of validation and test: of the chosen trial, and of the controls."""
     name = interval_name(study)
     test = study["test"]
     metrics = metrics_of(study)
@@ -217,11 +225,11 @@ def _compared(study: Json, chosen: Json) -> list[Block]:
             row += [estimate_cell(on_test), _difference(on_test, on_validation)]
         rows.append(row)
     table = Table("Validation and test of the chosen trial", columns, rows)
-    return [text, table, *_control_table(study)]
+    return [text, table, *_controls_of_search(study), *_controls_of_tuned_job(study, chosen)]
 
 
-def _control_table(study: Json) -> list[Table]:
-    """A table of the controls; none where no control was judged."""
+def _controls_of_search(study: Json) -> list[Block]:
+    """A table of the controls on the validation rows; none where no control was judged."""
     controls = [
         trial for trial in study["trials"] if is_fixed(trial) and trial["state"] == "judged"
     ]
@@ -229,11 +237,34 @@ def _control_table(study: Json) -> list[Table]:
         return []
     rows = []
     for name in metrics_of(study):
-        cells = [_control(study, control, name) for control in controls]
+        cells = [_or_lack(_value(control, name), "not measured") for control in controls]
         rows.append([metric_cell(name), *cells])
     head = [formats.sentence(KINDS[control["kind"]]) for control in controls]
-    caption = "The controls: validation, and below it the test rows"
+    caption = "The controls of the search, on the validation rows"
     return [Table(caption, ["Metric", *head], rows)]
+
+
+def _controls_of_tuned_job(study: Json, chosen: Json) -> list[Block]:
+    """A table of the controls that the tuned job is measured beside on the test rows, which are
+    other models than those of the search; nothing where there is none.
+    """
+    measured = study["test_controls"]
+    kinds = [kind for kind in TUNED_JOBS_CONTROLS if kind in measured]
+    if not kinds:
+        return []
+    text = (
+        "On the test rows the tuned job stands beside controls of its own. They have the learner "
+        "and the settings of the chosen trial, where those of the search have the job's."
+    )
+    left_out = chosen["arguments"].get("leave_out", ())
+    if left_out:
+        text += f" As the tuned job leaves out {', '.join(left_out)}, none of them sees it."
+    rows = []
+    for name in metrics_of(study):
+        cells = [_or_lack(measured[kind].get(name), "not measured") for kind in kinds]
+        rows.append([metric_cell(name), *cells])
+    head = [formats.sentence(TUNED_JOBS_CONTROLS[kind]) for kind in kinds]
+    return [text, Table("The controls of the tuned job, on the test rows", ["Metric", *head], rows)]
 
 
 def _limits(study: Json) -> list[Block]:
@@ -281,16 +312,6 @@ def _value(trial: Json, metric: str) -> float | None:
     """A metric of a trial, which may have no number of it."""
     value: float | None = (trial["metrics"].get(metric) or {}).get("value")
     return value
-
-
-def _control(study: Json, trial: Json, metric: str) -> Cell:
-    on_validation = _value(trial, metric)
-    if on_validation is None:
-        return lack("not measured")
-    on_test = study["test_controls"].get(trial["kind"], {}).get(metric)
-    if on_test is None:
-        return Cell(formats.number(on_validation))
-    return Cell(formats.number(on_validation), (f"test {formats.number(on_test)}",))
 
 
 def _repeats(study: Json) -> list[Block]:

@@ -185,7 +185,7 @@ def test_the_job_under_other_rules_is_no_control() -> None:
     for place in range(1, 6):
         rule = {"decision": "equalized_odds by sex", "tolerance": place / 100}
         trials.append(trial(f"6.{place}", "job", (0.7, 0.15), **rule))
-    table = tables(documents)["The controls: validation, and below it the test rows"]
+    table = tables(documents)["The controls of the search, on the validation rows"]
     names = [
         "The majority-class baseline",
         "Without mitigation",
@@ -198,6 +198,23 @@ def test_the_job_under_other_rules_is_no_control() -> None:
         block for section in sections for block in section.blocks if isinstance(block, Chart)
     )
     assert [row["label"] for row in chart.data["rows"]].count("job") == 1
+
+
+def test_controls_of_the_search_and_of_the_tuned_job_are_apart() -> None:
+    """They are other models, so no row has values of both."""
+    documents = tune_documents()
+    study = documents["tuning"]
+    study["test_controls"]["reweigh"] = {"balanced_accuracy": 0.73, "gap_max.sex": 0.09}
+    study["trials"][3]["arguments"] = {"leave_out": ["sex"]}
+    of_search = tables(documents)["The controls of the search, on the validation rows"]
+    assert [row[1:4] for row in of_search.rows] == [[0.5, 0.78, 0.76], [0.0, 0.3, 0.2]]
+    of_job = tables(documents)["The controls of the tuned job, on the test rows"]
+    assert of_job.columns[1:] == ["Without mitigation", "On rows reweighed by group and label"]
+    assert [row[1:] for row in of_job.rows] == [[0.77, 0.73], [0.28, 0.09]]
+    page = write_page("tune", documents)
+    assert "As the tuned job leaves out sex, none of them sees it." in page
+    study["trials"][3]["arguments"] = {}
+    assert "As the tuned job leaves out" not in write_page("tune", documents)
 
 
 def test_the_best_trials_say_whose_model_they_have() -> None:

@@ -104,6 +104,17 @@ def test_a_found_end_beyond_the_limit_needs_no_proof() -> None:
     assert "a search found 0.3" in proofs.standings()[0]["text"]
 
 
+def test_the_nearest_proof_so_far_decides_what_is_hopeless() -> None:
+    """Of two proofs of a method, 1.1 and 2 times what was found: .17 may still be proved."""
+    attempts = [
+        Attempt(judged(7, 0.9, 0.18), 50, {SCORE.metric: 0.36}, 0.16),
+        Attempt(judged(8, 0.9, 0.2), 50, {SCORE.metric: 0.22}, 0.02),
+    ]
+    trials = [judged(1, 0.8, 0.19), judged(2, 0.7, 0.17)]
+    # .19 times 1.1 is above the limit
+    assert [trial.model for trial in candidates(AIM, trials, None, attempts)] == [2, 1]
+
+
 REFUSED = {
     "without a budget": ({}, "certificate.score.proved", "<=", "add evaluate.certificate.budget"),
     "what was found": ({"budget": 0.1}, "certificate.score.found", "<=", "are on proved ends"),

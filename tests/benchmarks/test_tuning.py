@@ -236,7 +236,7 @@ def _entry(accuracy: float, gap: float = 0.01, *, within: bool = True) -> dict[s
 def _content(ours: list[dict[str, Any]], theirs: list[dict[str, Any]]) -> dict[str, Any]:
     pairs = enumerate(zip(ours, theirs, strict=True))
     splits = {str(split): {"evenhand": a, "fairgbm": b} for split, (a, b) in pairs}
-    return {"seconds": 5.0, "results": {"adult": splits}}
+    return {"seconds": 5.0, "commits": ["0a1b2c3d"], "results": {"adult": splits}}
 
 
 @pytest.mark.parametrize(
@@ -306,6 +306,7 @@ def test_short_searches_tie_within_an_error(shift: float, verdict: str, far: int
     assert cell.error == pytest.approx(0.01)
     page = "\n".join(short_tuning.short_sections(short_tuning.compact(content), lambda result: ""))
     assert f"In {far} of 1 cells" in page
+    assert "Measured at 0a1b2c3d" in page
 
 
 def test_hypervolume_by_hand_and_by_counting() -> None:

@@ -254,11 +254,13 @@ def _controls_of_tuned_job(study: Json, chosen: Json) -> list[Block]:
         return []
     text = (
         "On the test rows the tuned job stands beside controls of its own. They have the learner "
-        "and the settings of the chosen trial, where those of the search have the job's."
+        "and the settings of the chosen trial, and those of the search have the job's."
     )
     left_out = chosen["arguments"].get("leave_out", ())
     if left_out:
         text += f" As the tuned job leaves out {', '.join(left_out)}, none of them sees it."
+    elif chosen["kind"] == "blind":
+        text += " As the tuned job leaves out the sensitive columns, none of them sees these."
     rows = []
     for name in metrics_of(study):
         cells = [_or_lack(measured[kind].get(name), "not measured") for kind in kinds]

@@ -215,6 +215,8 @@ def test_controls_of_the_search_and_of_the_tuned_job_are_apart() -> None:
     assert "As the tuned job leaves out sex, none of them sees it." in page
     study["trials"][3]["arguments"] = {}
     assert "As the tuned job leaves out" not in write_page("tune", documents)
+    study["trials"][3]["kind"] = "blind"
+    assert "leaves out the sensitive columns" in write_page("tune", documents)
 
 
 def test_the_best_trials_say_whose_model_they_have() -> None:

@@ -21,6 +21,8 @@ DEADLINE_S = 10.0
 MOST_CONNECTIONS = 32
 MOST_HEADERS = 64
 LOCAL_NAMES = ("127.0.0.1", "localhost")
+# A thread that answers, or ends, a connection is called this and the server's port.
+THREAD_NAME = "evenhand metrics"
 
 
 class Answer(NamedTuple):
@@ -67,12 +69,18 @@ class MetricsServer(HTTPServer):
         if not self._free.acquire(blocking=False):
             self.shutdown_request(request)
             return
-        arguments = (request, client_address)
-        threading.Thread(target=self._answer, args=arguments, daemon=True).start()
+        answering = threading.Thread(
+            target=self._answer,
+            args=(request, client_address),
+            name=f"{THREAD_NAME} {self.server_port}",
+            daemon=True,
+        )
+        answering.start()
 
     def _answer(self, request: socket.socket, client_address: Any) -> None:
         # a client that sends a byte now and then would never exceed the time of one read
         deadline = threading.Timer(self.deadline_s, _cut, (request,))
+        deadline.name = threading.current_thread().name
         deadline.daemon = True
         deadline.start()
         try:

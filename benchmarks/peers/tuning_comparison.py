@@ -47,6 +47,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, Literal
 
+import pandas as pd
 import yaml
 
 from benchmarks.common import (
@@ -63,6 +64,8 @@ from benchmarks.page_generators.tuning_page import summarise
 from benchmarks.peers.exchange import CRITERIA, cell_name, cells, cpu_seconds, write_rows
 from benchmarks.peers.exchange import Rows as ExchangedRows
 from benchmarks.studies import untuned_tables
+from benchmarks.studies.tune_under_load import ODD_TABLES, odd_table
+from evenhand.fairlib.datasets.generated import make_loans
 from evenhand.fairlib.execution import derive_seed
 from evenhand.fairlib.methods.row_groups import fold_of_rows
 from evenhand.fairlib.preprocessing.counterfactuals import encoded_copies
@@ -116,7 +119,46 @@ TABLES = {
     "bank": Table("age_group", {"table": "bank-age"}),
     "census": Table("sex", {"table": "census"}, is_input=False),
     "hiring": Table("gender", {"table": "hiring"}),
-    "benefits": Table("sex"),  # `init` writes its contract
+    # `init` writes the contracts of these
+    "benefits": Table("sex"),
+    "repayments": Table("group"),
+    "mostly-positive": Table("group"),
+    "rare-positive": Table("group"),
+    "few-rows": Table("group"),
+    "many-columns": Table("group"),
+    "two-attributes": Table("group"),
+}
+
+
+def _repayments(store: Store) -> pd.DataFrame:
+    """The generated loans of 10,000 people."""
+    return make_loans(10_000, seed=3)
+
+
+def _odd(name: str) -> untuned_tables.Untuned:
+    """A generated table by its rows, columns, shares of groups and of positives."""
+    rows, columns, shares, positives = ODD_TABLES.get(name, (20_000, 10, (0.8, 0.2), 0.05))
+
+    def read(store: Store) -> pd.DataFrame:
+        return odd_table(name, rows, columns, shares, positives)
+
+    return untuned_tables.Untuned(read, "label", "yes", ("group",))
+
+
+# What `init` gets of the generated tables.
+GENERATED = {
+    "benefits": untuned_tables.TABLES["benefits"],
+    "repayments": untuned_tables.Untuned(_repayments, "repaid", "1", ("group",)),
+    **{
+        name: _odd(name)
+        for name in (
+            "mostly-positive",
+            "rare-positive",
+            "few-rows",
+            "many-columns",
+            "two-attributes",
+        )
+    },
 }
 
 
@@ -255,7 +297,7 @@ def job_file(table: str, split: int, work: Path) -> Path:
 
 def _initialised(table: str, folder: Path) -> dict[str, Any]:
     """Keys of the job that `init` writes for a generated table."""
-    path, source = folder / f"{table}.yaml", untuned_tables.TABLES[table]
+    path, source = folder / f"{table}.yaml", GENERATED[table]
     if not path.is_file():
         rows = folder / f"{table}.csv"
         source.read(Store(str(folder / "store"))).to_csv(rows, index=False)

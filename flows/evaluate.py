@@ -40,6 +40,7 @@ from evenhand.tasks.evaluating.limits import check_evaluation_gates, judge, read
 from evenhand.tasks.evaluating.summaries import junit_of_decision, markdown_of_evaluation
 from evenhand.tasks.execution.fingerprint import code_digest, now
 from evenhand.tasks.execution.store import Artifact, Store
+from evenhand.tasks.pages.formats import plural, shortlist
 from evenhand.tasks.registry.bundle import Bundle, open_bundle, parse_address
 from evenhand.tasks.registry.client import registry_client, tracking_uri
 from evenhand.tasks.registry.ledger import (
@@ -116,6 +117,8 @@ class Evaluation:
     documents: dict[str, Any] = field(default_factory=dict)
     decision: dict[str, Any] = field(default_factory=dict)
     ignored_columns: list[str] = field(default_factory=list)  # the contract does not know them
+    # of the contract, ids and ignored ones that the table lacks
+    unneeded_columns: list[str] = field(default_factory=list)
     unmet: str | None = None  # why the model's policy does not accept it
 
     @property
@@ -288,7 +291,13 @@ def _measure(evaluation: Evaluation, scratch: Path) -> None:
         # what nobody stated sets rows aside and does not refuse a table
         checked_by = replace(checked_by, on_violation="quarantine")
     raw = steps.output("ingest", "raw")
-    evaluation.ignored_columns = _ignored_columns(steps.store.fetch(raw), model.contract)
+    raw_table = steps.store.fetch(raw)
+    evaluation.unneeded_columns = _unneeded_columns(raw_table, checked_by)
+    needed = [
+        column for column in checked_by.columns if column.name not in evaluation.unneeded_columns
+    ]
+    checked_by = replace(checked_by, columns=tuple(needed))
+    evaluation.ignored_columns = _ignored_columns(raw_table, checked_by)
     checking: dict[str, Any] = {"contract": checked_by.to_dict()}
     if evaluation.ignored_columns:
         # a key of its own only where there are such: the others share the cache of runs
@@ -312,6 +321,22 @@ def _measure(evaluation: Evaluation, scratch: Path) -> None:
     evaluation.documents = documents
     if gates:
         evaluation.documents = documents | {"decision": decision}
+
+
+def _unneeded_columns(raw: Path, contract: Contract) -> list[str]:
+    """Names of a contract's columns that a table lacks and that no model is measured by."""
+    present = set(columns_of_raw(raw))
+    unused = [column for column in contract.columns if column.role in ("id", "ignore")]
+    return [column.name for column in unused if column.name not in present]
+
+
+def _unneeded_columns_notes(names: Sequence[str]) -> list[str]:
+    """Return a sentence on columns that a table lacks and that are not missed."""
+    if not names:
+        return []
+    quoted = [f"'{name}'" for name in names]
+    counted = plural(len(names), "column")
+    return [f"measured without {counted} that no model reads: {shortlist(quoted)}"]
 
 
 def _ignored_columns(raw: Path, contract: Contract) -> list[str]:
@@ -349,6 +374,7 @@ def _fill(verdict: Verdict, evaluation: Evaluation) -> None:
         }
     verdict.notes += reading_notes(evaluation.steps)
     verdict.notes += unknown_columns_notes(evaluation.ignored_columns)
+    verdict.notes += _unneeded_columns_notes(evaluation.unneeded_columns)
     verdict.notes += _notes_on("model", model, evaluation.fingerprint)
     if baseline is not None:
         verdict.notes += _notes_on("baseline", baseline, evaluation.fingerprint)

@@ -518,6 +518,20 @@ def test_columns_that_the_contract_lacks_are_ignored_and_named(desk: Desk) -> No
     assert not [text for text in alone["notes"] if "ignored" in text]
 
 
+def test_ids_and_ignored_columns_may_be_absent(desk: Desk) -> None:
+    table = desk.people(600, 7)
+    whole = desk.json(CHAMPION, data=desk.put(table=table))
+    assert table.column_names[0] == "key"
+    verdict = desk.json(CHAMPION, data=desk.put("no-key.csv", table.drop_columns(["key"])))
+    assert verdict["metrics"] == whole["metrics"]
+    assert "measured without 1 column that no model reads: 'key'" in verdict["notes"]
+    assert not [text for text in whole["notes"] if "measured without" in text]
+    # a column of another name beside it is ignored as ever
+    renamed = desk.json(CHAMPION, data=desk.put("other.csv", table.rename_columns({"key": "k"})))
+    assert renamed["metrics"] == whole["metrics"]
+    assert "ignored 1 column that the contract does not know: 'k'" in renamed["notes"]
+
+
 def test_a_renamed_column_is_not_ignored(desk: Desk) -> None:
     table = desk.people(600, 7)
     renamed = table.rename_columns({"income": "incomes"})

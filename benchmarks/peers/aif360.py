@@ -13,7 +13,15 @@ from aif360.datasets import BinaryLabelDataset
 from numpy.typing import NDArray
 from xgboost import XGBClassifier
 
-from benchmarks.peers.exchange import Decide, Rows, Settings, run, scored, xgboost_settings
+from benchmarks.peers.exchange import (
+    Decide,
+    Rows,
+    Settings,
+    run,
+    scored,
+    threads,
+    xgboost_settings,
+)
 
 
 def draw(rng: np.random.Generator) -> Settings:
@@ -23,7 +31,7 @@ def draw(rng: np.random.Generator) -> Settings:
 
 def train(settings: Settings, fit: Rows, held: Rows) -> Iterator[tuple[Settings, Decide]]:
     """Train one model on weighted rows, with the balanced threshold."""
-    model = XGBClassifier(n_jobs=1, tree_method="hist", **settings)
+    model = XGBClassifier(n_jobs=threads(), tree_method="hist", **settings)
     model.fit(fit.X, fit.y, sample_weight=weights(fit))
     yield {}, scored(lambda X: model.predict_proba(X)[:, 1], held)
 

@@ -23,6 +23,7 @@ from benchmarks.peers.exchange import (
     remembered,
     run,
     scored,
+    threads,
     xgboost_settings,
 )
 
@@ -44,9 +45,9 @@ def train(settings: Settings, fit: Rows, held: Rows) -> Iterator[tuple[Settings,
     given = {key: value for key, value in settings.items() if key != "library"}
     model: Any
     if settings["library"] == "lightgbm":
-        model = LGBMClassifier(n_jobs=1, verbose=-1, **given)
+        model = LGBMClassifier(n_jobs=threads(), verbose=-1, **given)
     else:
-        model = XGBClassifier(n_jobs=1, tree_method="hist", **given)
+        model = XGBClassifier(n_jobs=threads(), tree_method="hist", **given)
     model.fit(fit.X, fit.y)
 
     score = remembered(lambda X: model.predict_proba(X)[:, 1])

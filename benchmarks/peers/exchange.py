@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import resource
 import signal
 import time
@@ -311,21 +312,28 @@ def cell_name(criterion: str, limit: float) -> str:
 
 @dataclass
 class Clock:
-    """CPU seconds of this process and its children that count as search."""
+    """Seconds that count as search: of the CPUs for this process and its children, or of the wall
+    clock.
+    """
 
     seconds: float
+    of_wall: bool = False
     spent: float = 0.0
 
     def __enter__(self) -> Clock:
-        self._begun = cpu_seconds()
+        self._begun = self._now()
         left = max(OVERRUN * self.seconds - self.spent, 0.01)
-        signal.signal(signal.SIGPROF, _stop)
-        signal.setitimer(signal.ITIMER_PROF, left)
+        self._timer = signal.ITIMER_REAL if self.of_wall else signal.ITIMER_PROF
+        signal.signal(signal.SIGALRM if self.of_wall else signal.SIGPROF, _stop)
+        signal.setitimer(self._timer, left)
         return self
 
     def __exit__(self, *error: object) -> None:
-        signal.setitimer(signal.ITIMER_PROF, 0)
-        self.spent += cpu_seconds() - self._begun
+        signal.setitimer(self._timer, 0)
+        self.spent += self._now() - self._begun
+
+    def _now(self) -> float:
+        return time.monotonic() if self.of_wall else cpu_seconds()
 
 
 def _stop(number: int, frame: FrameType | None) -> None:
@@ -338,6 +346,11 @@ def cpu_seconds() -> float:
     return time.process_time() + children.ru_utime + children.ru_stime
 
 
+def threads() -> int:
+    """Threads that a peer's library may use: all cores, unless the environment says fewer."""
+    return int(os.environ.get("OMP_NUM_THREADS") or 0) or os.cpu_count() or 1
+
+
 Train = Callable[[Settings, Rows, Rows], Iterator[tuple[Settings, Decide]]]
 """``train(settings, fit, held)``: decision rules with their own settings, of one or several models.
 """
@@ -346,7 +359,7 @@ Train = Callable[[Settings, Rows, Rows], Iterator[tuple[Settings, Decide]]]
 def run(
     draw: Callable[[np.random.Generator], Settings], train: Train, *, again: bool = True
 ) -> None:
-    """Command line of a peer: search for some CPU seconds, and write all candidates and the chosen
+    """Command line of a peer: search for some seconds, and write all candidates and the chosen
     ones.
 
     `again` says whether the chosen candidates are trained again on more rows; see :func:`search`.
@@ -356,10 +369,12 @@ def run(
     parser.add_argument("--seconds", type=float, required=True)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--clock", choices=("cpu", "wall"), default="cpu")
     given = parser.parse_args()
+    clock = Clock(given.seconds, of_wall=given.clock == "wall")
     warnings.simplefilter("ignore")  # of other people's code, thousands of times
     rows, test = read_rows(given.data)
-    found = search(draw, train, rows, test, seconds=given.seconds, seed=given.seed, again=again)
+    found = search(draw, train, rows, test, clock=clock, seed=given.seed, again=again)
     part = given.out.with_suffix(".part")
     part.write_text(json.dumps(found) + "\n")
     part.replace(given.out)
@@ -371,12 +386,12 @@ def search(
     rows: Rows,
     test: Rows,
     *,
-    seconds: float,
+    clock: Clock,
     seed: int,
     again: bool = True,
 ) -> dict[str, Any]:
-    """Train random settings until the CPU time is spent, and with `again` the chosen candidates on
-    more rows.
+    """Train random settings until the clock's time is spent, and with `again` the chosen candidates
+    on more rows.
 
     The time is that of training, of choosing thresholds and of validation. What a candidate does on
     the test rows is measured off the clock, as are the last trainings: their fit rows are those of
@@ -384,11 +399,11 @@ def search(
     """
     rng = np.random.default_rng([seed, 1])
     fit, held, validation = split(rows, seed)
-    clock, drawn = Clock(seconds), 0
+    drawn = 0
     candidates: list[dict[str, Any]] = []
     errors: Counter[str] = Counter()
     try:
-        while clock.spent < seconds:
+        while clock.spent < clock.seconds:
             settings = draw(rng)
             drawn += 1
             with clock:
@@ -410,9 +425,9 @@ def search(
                 for own, decide, metrics in found
             ]
     except TimeIsUp:
-        errors[f"stopped at {OVERRUN:g} times the CPU time"] += 1
+        errors[f"stopped at {OVERRUN:g} times the time"] += 1
     return {
-        "cpu_seconds": clock.spent,
+        "cpu_seconds": clock.spent,  # or of the wall clock
         "drawn": drawn,
         "errors": dict(errors.most_common(5)),
         "failed": errors.total(),

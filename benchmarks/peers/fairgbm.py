@@ -10,7 +10,16 @@ from typing import Any
 import numpy as np
 from fairgbm import FairGBMClassifier
 
-from benchmarks.peers.exchange import LIMITS, Decide, Rows, Settings, lightgbm_settings, run, scored
+from benchmarks.peers.exchange import (
+    LIMITS,
+    Decide,
+    Rows,
+    Settings,
+    lightgbm_settings,
+    run,
+    scored,
+    threads,
+)
 
 
 def draw(rng: np.random.Generator) -> Settings:
@@ -30,7 +39,7 @@ def draw(rng: np.random.Generator) -> Settings:
 
 def train(settings: Settings, fit: Rows, held: Rows) -> Iterator[tuple[Settings, Decide]]:
     """Train one model, with the balanced threshold."""
-    model: Any = FairGBMClassifier(n_jobs=1, **settings)
+    model: Any = FairGBMClassifier(n_jobs=threads(), **settings)
     model.fit(fit.X, fit.y, constraint_group=fit.group)
     yield {}, scored(lambda X: model.predict_proba(X)[:, -1], held)
 

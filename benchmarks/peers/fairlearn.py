@@ -23,6 +23,7 @@ from benchmarks.peers.exchange import (
     balanced_costs,
     run,
     scored,
+    threads,
     xgboost_settings,
 )
 
@@ -52,7 +53,7 @@ def train(settings: Settings, fit: Rows, held: Rows) -> Iterator[tuple[Settings,
     error is 1 less the balanced accuracy. GridSearch gives several models; each is a candidate,
     with the balanced threshold.
     """
-    booster = XGBClassifier(n_jobs=1, tree_method="hist", **settings["booster"])
+    booster = XGBClassifier(n_jobs=threads(), tree_method="hist", **settings["booster"])
     constraint = CONSTRAINTS[settings["constraint"]]
     if settings["reduction"] == "GridSearch":
         search = GridSearch(booster, constraint(), grid_size=GRID_SIZE)

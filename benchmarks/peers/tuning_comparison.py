@@ -1,5 +1,5 @@
 """`evenhand tune` beside searches with other tools: what each hands over at a limit, after equal
-CPU time.
+time.
 
     python -m benchmarks.peers.tuning_comparison --environments FOLDER [--tables T ...] [--splits N ...] [--systems S
     ...]
@@ -7,8 +7,10 @@ CPU time.
 writes ``results/tuning.json``: one entry a table, split and system. What is in the file is not run
 again. With another ``--result`` the file keeps what was handed over in each cell, so that a fresh
 checkout goes on from it. The environments of the peers are made below FOLDER with the pins of
-``peers/requirements-NAME.txt``, and the rows are kept there while the benchmark runs. Every system
-runs in one process with one thread, one after another.
+``peers/requirements-NAME.txt``, and the rows are kept there while the benchmark runs. The systems
+run one after another. Seconds are of the CPU, and every system has one process with one thread;
+with ``--clock wall`` they are of the wall clock, `tune` has a worker on each core and the others'
+libraries as many threads. An idle machine is needed then. What is imported does not count.
 
 Rows. Five splits of each table (the job's own, 80/20, its seed 0 to 4), encoded by our steps. Peers
 get the encoded rows and split the training rows 60/20/20: to train on, to choose thresholds on, to
@@ -24,7 +26,7 @@ fourth is the default of `tune`.
 Last training. The winner of `tune` is trained on all training rows. So the chosen candidates of a
 peer are trained again too, on their rows to train and to validate on, and then measured on the test
 rows. FairGBM's and Aequitas' are not: FairGBM's training is not stable, and the model that was
-validated is better. Neither takes part in the CPU time. A candidate that is being trained when the
+validated is better. Neither takes part in the time. A candidate that is being trained when the
 time is up may end; a peer's is stopped at twice the time.
 
 A flip overwrites the columns of the model, not the recorded group: thresholds by group stay those
@@ -40,8 +42,10 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 import venv
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import SimpleNamespace
@@ -78,7 +82,8 @@ from evenhand.flows.job_file import load_job
 from evenhand.flows.resolved_job import resolve
 from evenhand.flows.run import prepare
 from evenhand.flows.tune_plan import CONFIDENCE_OF_BOUND, TunePlan, make_plan
-from evenhand.flows.tune_search import STUDIES, Rows, judging, search
+from evenhand.flows.tune_search import JUDGING, STUDIES, Rows, judging, search
+from evenhand.flows.workers import Pool, cores, make_pool
 from evenhand.tasks.classifier_training import HeldOut
 from evenhand.tasks.execution.dataset import Dataset, read_dataset
 from evenhand.tasks.execution.store import Store
@@ -95,9 +100,12 @@ SECONDS = 300.0
 # it gets a part of a core.
 PATIENCE = 20
 # The shortest search of `tune`.
-LEAST_CPU_MINUTES = 0.25
+LEAST_MINUTES = 0.5
 BALANCED_ACCURACY = "balanced_accuracy"
-ONE_THREAD = {f"{name}_NUM_THREADS": "1" for name in ("OMP", "OPENBLAS", "MKL", "NUMEXPR", "NUMBA")}
+CLOCKS = ("cpu", "wall")
+THREAD_LIMITS = tuple(
+    f"{name}_NUM_THREADS" for name in ("OMP", "OPENBLAS", "MKL", "NUMEXPR", "NUMBA")
+)
 
 
 @dataclass(frozen=True)
@@ -169,6 +177,7 @@ def main() -> None:
     parser.add_argument("--splits", nargs="*", type=int, default=list(range(SPLITS)))
     parser.add_argument("--systems", nargs="*", default=[OURS, *PEERS], choices=[OURS, *PEERS])
     parser.add_argument("--seconds", type=float, default=SECONDS)
+    parser.add_argument("--clock", choices=CLOCKS, default="cpu", help="what the seconds are of")
     parser.add_argument("--environments", type=Path, required=True)
     parser.add_argument("--result", default=NAME, help="name of the file of results")
     parser.add_argument(
@@ -178,10 +187,10 @@ def main() -> None:
     work = given.environments.resolve()
     if given.one:
         table, split = given.one[0], int(given.one[1])
-        print(json.dumps(ours(table, split, given.seconds, work)))
+        print(json.dumps(ours(table, split, given.seconds, work, given.clock)))
         return
     keep: Callable[[Mapping[str, Any]], dict[str, Any]] = compact
-    empty: dict[str, Any] = {"seconds": given.seconds, "results": {}}
+    empty: dict[str, Any] = {"seconds": given.seconds, "clock": given.clock, "results": {}}
     if given.result == NAME:
         keep = summarise
     elif "cells" in read_result(given.result):
@@ -192,6 +201,10 @@ def main() -> None:
         sys.exit(
             f"{whole_path(given.result)} has searches of {content['seconds']:g} s: give --seconds or another --result."
         )
+    if content.get("clock", "cpu") != given.clock:
+        sys.exit(
+            f"{whole_path(given.result)} has seconds of another clock: give --clock or another --result."
+        )
     for table in given.tables:
         for split in map(str, given.splits):
             entries = content["results"].setdefault(table, {}).setdefault(split, {})
@@ -199,7 +212,8 @@ def main() -> None:
                 if "cells" in entries.get(system, {}):
                     continue
                 log(table, split, system)
-                entries[system] = rounded(measured(system, table, int(split), given.seconds, work))
+                found = measured(system, table, int(split), given.seconds, work, clock=given.clock)
+                entries[system] = rounded(found)
                 log(
                     " ",
                     *(
@@ -215,7 +229,9 @@ def main() -> None:
                 write_result(given.result, content, keep)
 
 
-def measured(system: str, table: str, split: int, seconds: float, work: Path) -> dict[str, Any]:
+def measured(
+    system: str, table: str, split: int, seconds: float, work: Path, *, clock: str
+) -> dict[str, Any]:
     """Run one system in a process of its own; an entry of the file of results."""
     if system == OURS:
         command = [
@@ -233,9 +249,15 @@ def measured(system: str, table: str, split: int, seconds: float, work: Path) ->
         command = [str(environment(work, system)), "-m", f"benchmarks.peers.{system}"]
         command += [str(exchanged(table, split, work)), "--seconds", str(seconds)]
         command += ["--seed", str(split), "--out", str(out)]
+    command += ["--clock", clock]
+    environ = dict(os.environ)
+    for name in THREAD_LIMITS:
+        environ.pop(name, None)
+    if clock == "cpu":
+        environ |= dict.fromkeys(THREAD_LIMITS, "1")
     try:
         done = subprocess.run(
-            command, cwd=ROOT, env=os.environ | ONE_THREAD, capture_output=True, text=True, check=False,
+            command, cwd=ROOT, env=environ, capture_output=True, text=True, check=False,
             timeout=PATIENCE * seconds + 300,
         )  # fmt: skip
     except subprocess.TimeoutExpired as error:  # code of a library that catches the signal
@@ -363,7 +385,18 @@ class SearchBudget(Budget):
         return self.left
 
 
-def ours(table: str, split: int, seconds: float, work: Path) -> dict[str, Any]:
+@contextlib.contextmanager
+def ready_workers(plan: TunePlan) -> Iterator[Pool]:
+    """Start a worker on each core, and wait until all have imported what they need."""
+    count = len(cores())
+    with make_pool(plan.tune, count, JUDGING, count) as pool:
+        with ThreadPoolExecutor(count) as threads:
+            # as many calls at a time as there are workers
+            list(threads.map(lambda _: pool.run(os.getpid), range(count)))
+        yield pool
+
+
+def ours(table: str, split: int, seconds: float, work: Path, clock: str) -> dict[str, Any]:
     """Search with `tune`, and measure the trials chosen for each cell, by both bounds, on the test
     rows.
     """
@@ -378,32 +411,39 @@ def ours(table: str, split: int, seconds: float, work: Path) -> dict[str, Any]:
             *(f"{name}.{attribute}" for name in criteria if name == "consistency"),
         ],
         "minimize": [f"{name}.{attribute}" for name in criteria if name != "consistency"],
-        "workers": 1,
-        # what is searched in a short time is not what is searched in hours
-        "cpu_minutes": max(seconds / 60.0, LEAST_CPU_MINUTES),
         "confidence": 0.975,
     }
+    # what is searched in a short time is not what is searched in hours
+    minutes = max(seconds / 60.0, LEAST_MINUTES)
+    if clock == "wall":
+        aims |= {"workers": len(cores()), "minutes": minutes}
+    else:
+        aims |= {"workers": 1, "cpu_minutes": minutes}
     path = job_file(table, split, work)
     plan = make_plan(
         str(path), [f"tune.{key}={json.dumps(value)}" for key, value in aims.items()], force=True
     )
     steps = Steps(store, DirectEngine(store))
     prepare(plan.resolved, steps)  # the peers get prepared rows, too
-    begun = cpu_seconds()
-    # in CPU seconds, also what models are expected to take
-    budget = SearchBudget(seconds, clock=lambda: cpu_seconds() - begun)
-
-    def spend(*given: Any) -> None:
-        if budget.left <= 0:
-            raise Spent
-
     rows = Rows.read(plan, steps)
     study = Study(Path(store.local, STUDIES, NAME))
-    with study.held():
+    with study.held(), contextlib.ExitStack() as stack:
         study.create(rows.plan, rows.identity)
+        pool = stack.enter_context(ready_workers(plan)) if clock == "wall" else None
+        now = time.monotonic if clock == "wall" else cpu_seconds
+        begun = now()
+        # in seconds of the same clock, also what models are expected to take
+        budget = SearchBudget(seconds, clock=lambda: now() - begun)
+
+        def spend(*given: Any) -> None:
+            if budget.left <= 0:
+                raise Spent
+
         with contextlib.suppress(Spent):
-            search(plan, rows, study, store, spend, budget=budget)
-        spent = cpu_seconds() - begun
+            search(plan, rows, study, store, spend, pool=pool, budget=budget)
+        spent = now() - begun
+        if pool is not None:
+            pool.close(kill=True)
         trials = study.trials()
     test = read_dataset(store.fetch(steps.output("preprocess", "test")))
     tested = Tested(plan, rows, store, test, attribute)

@@ -5,6 +5,7 @@ and time.
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 from typing import Any
 
@@ -169,7 +170,12 @@ def test_a_search_trains_on_its_rows_and_chooses_by_validation(tmp_path: Path) -
         yield {"rule": 0}, lambda X, group: (X[:, 1] > settings["shift"]).astype(int)
 
     found = exchange.search(
-        lambda rng: {"shift": float(rng.uniform(-1, 2))}, learn, train, test, seconds=0.3, seed=0
+        lambda rng: {"shift": float(rng.uniform(-1, 2))},
+        learn,
+        train,
+        test,
+        clock=exchange.Clock(0.3),
+        seed=0,
     )
     assert found["drawn"] == len(found["candidates"]) + found["failed"]
     assert found["errors"] == {"ValueError: too far": found["failed"]}
@@ -201,24 +207,40 @@ def test_chosen_candidates_are_retrained_only_on_request() -> None:
     fit, _, validation = exchange.split(train, 0)
     for again, rows in ((False, len(fit.y)), (True, len(fit.y) + len(validation.y))):
         found = exchange.search(
-            lambda rng: {}, learn, train, test, seconds=0.01, seed=0, again=again
+            lambda rng: {}, learn, train, test, clock=exchange.Clock(0.01), seed=0, again=again
         )
         expected = exchange.group_metrics(test.y, test.X[:, 1] > rows / 100, test.group)
         assert found["cells"][exchange.FREE]["test"] == expected | {"consistency": 1.0}
 
 
-def test_a_candidate_that_takes_too_long_is_stopped() -> None:
+@pytest.mark.parametrize("of_wall", [False, True])
+def test_a_candidate_that_takes_too_long_is_stopped(*, of_wall: bool) -> None:
     rows = _rows(np.random.default_rng(5), 60)
 
     def learn(settings: exchange.Settings, fit: exchange.Rows, held: exchange.Rows) -> Any:
         while True:
-            sum(range(1000))
+            if of_wall:
+                time.sleep(0.01)  # takes no CPU time
+            else:
+                sum(range(1000))
         yield {}, None
 
-    found = exchange.search(lambda rng: {}, learn, rows, rows, seconds=0.05, seed=0)
+    clock = exchange.Clock(0.05, of_wall=of_wall)
+    found = exchange.search(lambda rng: {}, learn, rows, rows, clock=clock, seed=0)
     assert found["candidates"] == []
     assert found["cells"] == {}
-    assert found["errors"] == {"stopped at 2 times the CPU time": 1}
+    assert found["errors"] == {"stopped at 2 times the time": 1}
+
+
+def test_waiting_counts_on_the_wall_clock_alone() -> None:
+    of_cpus = exchange.Clock(60.0)
+    of_wall = exchange.Clock(60.0, of_wall=True)
+    with of_cpus:
+        time.sleep(0.2)
+    with of_wall:
+        time.sleep(0.2)
+    assert of_cpus.spent < 0.15
+    assert of_wall.spent >= 0.2
 
 
 # the page

@@ -310,7 +310,7 @@ def _against_champion(
             "job: give the job the table that it was trained on."
         )
     judge = judge_in(plan, rows, store, pool, budget)
-    result = judge(champion, rows.plan.rules(champion), ALL)[0]
+    result = judge(champion, rows.plan.rules(champion), ALL).results[0]
     if "error" in result:
         raise InputError(f"alternative_to {plan.alternative.to!r}: {result['error']}")
     aim = against_champion(plan.aim, plan.alternative, rounded_metrics(result["metrics"]))

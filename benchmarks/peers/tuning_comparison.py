@@ -358,9 +358,13 @@ class SearchBudget(Budget):
     """Time of the search alone: nothing is kept for the last training, as of the peers."""
 
     @property
-    def search_left(self) -> float:
-        """Seconds until the search has to end."""
-        return self.left
+    def reserve(self) -> float:  # type: ignore[override]
+        """Seconds that are kept at the end."""
+        return 0.0
+
+    @reserve.setter
+    def reserve(self, seconds: float) -> None:
+        """Keep nothing, whatever the search asks for."""
 
 
 def ours(table: str, split: int, seconds: float, work: Path) -> dict[str, Any]:
@@ -391,7 +395,7 @@ def ours(table: str, split: int, seconds: float, work: Path) -> dict[str, Any]:
     prepare(plan.resolved, steps)  # the peers get prepared rows, too
     begun = cpu_seconds()
     # in CPU seconds, also what models are expected to take
-    budget = SearchBudget(seconds, clock=lambda: cpu_seconds() - begun)
+    budget = SearchBudget(cpu_seconds=seconds, cpu_clock=lambda: cpu_seconds() - begun)
 
     def spend(*given: Any) -> None:
         if budget.left <= 0:

@@ -157,9 +157,16 @@ def compromise(document: Mapping[str, Any], target: Path) -> str:
         misses = [row["text"] for row in document["standings"] if row["kept_by"] != "chance"]
         advice = f"; no trial reaches --confidence {document['confidence']:g}"
     return (
-        f"none of {count} trials is within the limits: the best compromise, number "
+        f"{_none_of(count)} within the limits: the best compromise, number "
         f"{document['nearest']}, is in {target}; {'; '.join(misses)}{advice}."
     )
+
+
+def _none_of(count: int) -> str:
+    """Begin a sentence on none of so many trials."""
+    if count == 1:
+        return "the only trial is not"
+    return f"none of {count} trials is"
 
 
 def interrupted_answer(target: Path) -> str:

@@ -37,7 +37,7 @@ def test_the_compromise_has_its_value_and_its_intervals_end() -> None:
     document = document_of_limit(ends, 0.2, 0.9)
     line = compromise(document, Path("people.tuned.yaml"))
     assert line == (
-        "none of 1 trials is within the limits: the best compromise, number 3, is in "
+        "the only trial is not within the limits: the best compromise, number 3, is in "
         "people.tuned.yaml; "
         "gap_max.sex <= 0.2: kept by the value, not shown to hold (value 0.1, "
         "P(gap_max.sex <= 0.2) = .69 on unseen rows); no trial reaches --confidence 0.9."

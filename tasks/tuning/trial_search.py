@@ -579,6 +579,10 @@ class _Search:
 
         Returns whether it was reported: a stopped model stays open, and is run again.
         """
+        # not among what is caught below: an error of the caller's, such as a limit that this look
+        # shows to be out of reach, ends the search
+        if not self._has_time_after_first_look(trial, candidate):
+            return False
         started = time.perf_counter()
         try:
             judgement, goes_on = self._judgement(trial, candidate)
@@ -614,12 +618,20 @@ class _Search:
                     return judgement, False
             if not self.pace.admits(candidate, part=ALL):
                 raise OutOfTime
-        elif self.pace.wants_first_look(candidate) and not self._has_answer():
-            self._look_first(trial, candidate)
-            self._show()
-            if not self.pace.admits(candidate, part=ALL):
-                raise OutOfTime
         return self.pace.timed(self.judge, candidate, rules, part=ALL), True
+
+    def _has_time_after_first_look(self, trial: Any, candidate: Candidate) -> bool:
+        """Judge a model on a part of the rows, where it is the first look at it that is wanted, and
+        show it; return whether there is time for all folds.
+        """
+        if not self.pace.wants_first_look(candidate) or self._has_answer():
+            return True
+        try:
+            self._look_first(trial, candidate)
+        except OutOfTime:
+            return False
+        self._show()
+        return self.pace.admits(candidate, part=ALL)
 
     def _has_answer(self) -> bool:
         """Whether a trial keeps all limits by its value, be it that of a part of the rows."""

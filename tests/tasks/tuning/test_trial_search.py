@@ -725,6 +725,19 @@ def test_a_model_out_of_time_stays_open_with_its_first_look(
     assert "partial" not in {trial.state for trial in again.answered(plan.aim)}
 
 
+def test_an_error_of_the_caller_at_a_first_look_ends_the_search(tmp_path: Path) -> None:
+    """Such as a limit out of reach: it is no failure of the model."""
+    timed = Timed(1000.0)
+    plan = plan_of(aim=Aim(("accuracy",), (Limit("accuracy", ">=", 0.99),)))
+
+    def refuse(trials: list[Trial]) -> None:
+        if any(trial.state == "partial" for trial in trials):
+            raise InputError("out of reach")
+
+    with pytest.raises(InputError, match="out of reach"):
+        search_in(tmp_path, timed, plan, on_trial=refuse)
+
+
 def test_the_start_of_a_process_is_no_part_of_a_judgement(tmp_path: Path) -> None:
     """Other models are expected to take twice the longest judgement, not twice the start."""
     timed = Timed(100.0)

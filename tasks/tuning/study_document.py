@@ -17,6 +17,7 @@ from evenhand.fairlib.tuning.study import (
     costs,
     front,
     nearest,
+    probability_text,
     settled,
     shown_chance,
     standings,
@@ -269,10 +270,10 @@ def _notes_on_evidence(document: Mapping[str, Any]) -> list[str]:
         return []
     chances = []
     for row in document["standings"]:
-        chance = "not known"
-        if row["chance"] is not None:
-            chance = shown_chance(row["chance"])
-        chances.append(f"P({row['limit']}) = {chance}")
+        if row["chance"] is None:
+            chances.append(f"P({row['limit']}) is not known")
+        else:
+            chances.append(probability_text(row["limit"], row["chance"]))
     return [
         f"no trial keeps the limits on unseen rows with a chance of {shown_chance(CONFIDENCE)} and "
         f"loses at most {MOST_COST:g} of {document['prefer']} for it, which more rows would allow "

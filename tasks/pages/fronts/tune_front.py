@@ -430,7 +430,9 @@ def _marks(
             ordinary.append(i)
         marks.append(mark(trial["kind"] if fixed else "", kind, *ends))
     left_out = set(ordinary) - set(formats.evenly(ordinary, MOST_MARKS))
-    return [drawn for i, drawn in enumerate(marks) if i not in left_out]
+    shown = [drawn for i, drawn in enumerate(marks) if i not in left_out]
+    # the winner last, above a trial that decides the same
+    return sorted(shown, key=lambda drawn: drawn["kind"] == "best")
 
 
 def _drawable(study: Json, x: str, y: str) -> list[Json]:

@@ -135,6 +135,8 @@ def test_the_chart_marks_the_front_the_winner_and_the_controls() -> None:
         (0.12, 0.7): ("", "other"),
     }
     assert chart.data["x_limits"] == [0.2]
+    # the winner is above a trial that decides the same
+    assert chart.data["rows"][-1]["kind"] == "best"
 
 
 @pytest.mark.parametrize(

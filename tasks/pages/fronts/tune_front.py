@@ -54,9 +54,6 @@ def front(documents: Documents) -> Front:
     """Build the front; a study without a trial within the limits is marked as a compromise."""
     run = documents["run"]
     study = documents["tuning"]
-    badge = ("refused", "\u2715", "Nothing is within the limits: a compromise")
-    if study["winner"] is not None:
-        badge = ("passed", "\u2713", "A model is within the limits")
     subject = f"{study['job']}: {study['aim']}"
     meta = [f"Job {study['job']}", f"study {study['study']}"]
     return Front(
@@ -65,9 +62,29 @@ def front(documents: Documents) -> Front:
         meta=meta,
         headline=headline(study),
         created=run["created"],
-        badge=badge,
+        badge=_badge(study),
         verdict_place=0,
     )
+
+
+def _badge(study: Json) -> tuple[str, str, str]:
+    """Say whether the answer is within the limits: a tick only where that is shown, and the test
+    rows do not contradict it.
+    """
+    if study["winner"] is None:
+        return ("refused", "\u2715", "Nothing is within the limits: a compromise")
+    test = study["test"] or {}
+    measured = []
+    for limit in study["limits"]:
+        if (test.get(limit["metric"]) or {}).get("value") is not None:
+            measured.append(limit)
+    if not all(holds(limit, test) for limit in measured):
+        text = "Within the limits on validation rows, not on the test rows"
+        return ("insufficient_evidence", "\u2013", text)
+    if any(row["kept_by"] == "value" for row in study["standings"]):
+        text = "Within the limits by the values, not shown to hold"
+        return ("insufficient_evidence", "\u2013", text)
+    return ("passed", "\u2713", "A model is within the limits")
 
 
 def headline(study: Json) -> list[str]:

@@ -40,6 +40,29 @@ def test_the_front_names_the_winner_and_its_number_on_test_rows() -> None:
     ]
 
 
+def test_a_tick_is_for_limits_that_are_shown_to_hold() -> None:
+    """Not where the value alone keeps one, nor where the test rows miss one."""
+    documents = tune_documents()
+    study = documents["tuning"]
+    study["standings"] = [standing("chance", 0.1, 0.15)]
+    assert front(documents).badge == ("passed", "\u2713", "A model is within the limits")
+    study["standings"] = [standing("value", 0.1, 0.3)]
+    assert front(documents).badge == (
+        "insufficient_evidence",
+        "\u2013",
+        "Within the limits by the values, not shown to hold",
+    )
+    study["test"]["gap_max.sex"] = {"value": 0.25, "low": 0.1, "high": 0.4}
+    assert front(documents).badge == (
+        "insufficient_evidence",
+        "\u2013",
+        "Within the limits on validation rows, not on the test rows",
+    )
+    study["test"]["gap_max.sex"] = {"value": None, "low": None, "high": None}
+    study["standings"] = []
+    assert front(documents).badge == ("passed", "\u2713", "A model is within the limits")
+
+
 def test_without_a_winner_the_best_compromise_is_shown() -> None:
     """The page says what it misses."""
     documents = tune_documents(winner=None)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import shutil
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -77,6 +79,30 @@ def searching(publishing: Bench) -> Bench:
         "space": {"reweigh": SMALL, "tolerance": 0.02},
     }
     return publishing
+
+
+def test_the_page_is_written_under_the_line_of_the_search(
+    searching: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else the line is that of a step, whose time left is not that of the command."""
+    lines: list[str] = []
+    shown: list[Callable[[], str]] = []
+    write_study = tuning._write_study
+
+    @contextlib.contextmanager
+    def described(text: Callable[[], str]) -> Iterator[None]:
+        shown.append(text)
+        yield
+        shown.pop()
+
+    def write(*given: Any) -> None:
+        lines.extend(text() for text in shown)
+        write_study(*given)
+
+    monkeypatch.setattr(tuning, "described", described)
+    monkeypatch.setattr(tuning, "_write_study", write)
+    tune(searching, "--trials", "4", "--method", "logistic")
+    assert [line.partition(";")[0] for line in lines] == ["tune  writing the page"]
 
 
 def test_a_tuned_job_publishes_with_its_study_in_provenance(searching: Bench) -> None:

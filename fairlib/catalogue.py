@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 from typing import Any, Literal
 
 TOKEN_METRICS = ("token_gap", "token_gap_p95", "subgroup_auc_min", "bpsn_auc_min", "bnsp_auc_min")
@@ -1242,11 +1243,33 @@ def better(name: str) -> Direction:
     """
     way = direction(name)
     if way is None:
-        raise ValueError(
-            f"metric: got {name!r}, which has no direction; `evenhand metrics` lists those that "
-            "have one"
-        )
+        raise ValueError(f"metric: got {name!r}, {_why_no_direction(name)}")
     return way
+
+
+def _why_no_direction(name: str) -> str:
+    """Say that a metric is not known, with the nearest name, or that it only informs."""
+    try:
+        describe(name)
+    except KeyError:
+        nearest = _nearest_name(name)
+        guess = ""
+        if nearest:
+            guess = f" (did you mean {nearest!r}?)"
+        return f"which is not known{guess}; `evenhand metrics` lists the names"
+    return "which has no direction; `evenhand metrics` lists those that have one"
+
+
+def _nearest_name(name: str) -> str:
+    """Return the known name that is nearest to an unknown one; empty if none is near."""
+    stem, _, subject = name.partition(".")
+    for close in get_close_matches(stem, [*_BARE, *_WITH_SUBJECT], n=1):
+        if close in _BARE:
+            return close
+        if subject:
+            return f"{close}.{subject}"
+        return _WITH_SUBJECT[close].pattern
+    return ""
 
 
 def better_or_worse(name: str, change: float) -> str:

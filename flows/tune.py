@@ -163,13 +163,16 @@ def execute(
                     searched, chosen, document, verdict, engine, store, progress
                 )
             _write_job(plan, chosen, rows, document, verdict, interruption, deadline)
-            _add_certificate(searched, store, document, held)
+        progress.stage = "writing the page"
+        with described(progress.line):
+            if chosen is not None:
+                _add_certificate(searched, store, document, held)
             if "alternative" in document:
                 documents["alternative"] = document["alternative"]
                 _judge_gap(document["alternative"], verdict)
                 _record_alternative(document, store)
-        document["seconds"] = round(budget.spent, 1)
-        _write_study(plan, documents, store, verdict)
+            document["seconds"] = round(budget.spent, 1)
+            _write_study(plan, documents, store, verdict)
     if prefect and interruption is not None:
         # the flow run is cancelled, not completed
         raise interruption
@@ -310,7 +313,7 @@ def _against_champion(
             "job: give the job the table that it was trained on."
         )
     judge = judge_in(plan, rows, store, pool, budget)
-    result = judge(champion, rows.plan.rules(champion), ALL)[0]
+    result = judge(champion, rows.plan.rules(champion), ALL).results[0]
     if "error" in result:
         raise InputError(f"alternative_to {plan.alternative.to!r}: {result['error']}")
     aim = against_champion(plan.aim, plan.alternative, rounded_metrics(result["metrics"]))

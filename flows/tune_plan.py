@@ -157,9 +157,9 @@ class TunePlan:
         """The limits of time, for messages: ``20 minutes``."""
         limits = []
         if math.isfinite(self.seconds):
-            limits.append(f"{self.seconds / 60:g} minutes")
+            limits.append(_minutes_text(self.seconds / 60, "minute"))
         if self.tune.cpu_minutes is not None:
-            limits.append(f"{self.tune.cpu_minutes:g} CPU minutes")
+            limits.append(_minutes_text(self.tune.cpu_minutes, "CPU minute"))
         return " or ".join(limits)
 
     def searches(self, has_trials: bool) -> bool:
@@ -249,6 +249,13 @@ def make_plan(
     if target.exists() and not force:
         raise InputError(f"{target} exists: give --force to overwrite it, or move it away.")
     return TunePlan(resolved, aim, variants, methods, rules, target, alternative, proofs)
+
+
+def _minutes_text(number: float, noun: str) -> str:
+    """Return a number of minutes with its noun: ``1 minute``, ``0.5 minutes``."""
+    if number == 1.0:
+        return f"1 {noun}"
+    return f"{number:g} {noun}s"
 
 
 def check_aim(name: str, overrides: Sequence[str] = ()) -> str | None:

@@ -46,7 +46,15 @@ from evenhand.tasks.execution.fingerprint import environment, now
 from evenhand.tasks.execution.step import Report, Step, listen, run_step, step_key
 from evenhand.tasks.execution.store import Artifact, Store
 from evenhand.tasks.tuning.study_document import study_document
-from evenhand.tasks.tuning.trial_search import SCORES, Candidate, Judge, Plan, Rule, Study
+from evenhand.tasks.tuning.trial_search import (
+    SCORES,
+    Candidate,
+    Judge,
+    Judgement,
+    Plan,
+    Rule,
+    Study,
+)
 
 JUDGE = Step("judge", home="tuning.judge")
 # A page of the search is written after an improvement, at most so often.
@@ -68,8 +76,8 @@ JUDGING = (
     "xgboost",
 )
 # What follows the search is expected to take so many times as long as the judgement of the chosen
-# model, and of the majority-class baseline, which is nearly all measuring; of the whole time at
-# most a part.
+# model, and of the majority-class baseline, which is nearly all measuring, and the start of a
+# process, as those that still judge at the end are killed; of the whole time at most a part.
 FINISHING_OF_CHOSEN = 1.0
 FINISHING_OF_MEASURING = 6.0
 MOST_OF_THE_TIME = 0.5
@@ -98,6 +106,7 @@ def finishing_seconds(
     ]
     measuring_s = max(measuring, default=1.0)
     expected_s = FINISHING_OF_CHOSEN * chosen.seconds + FINISHING_OF_MEASURING * measuring_s
+    expected_s += budget.start_seconds
     if is_proved:
         expected_s += PROVING_OF_CHOSEN * chosen.seconds
     return budget.writing + min(expected_s, MOST_OF_THE_TIME * budget.total)
@@ -310,19 +319,17 @@ def judge_in(plan: TunePlan, rows: Rows, store: Store, pool: Pool | None, limit:
     limit.
     """
 
-    def judge(
-        candidate: Candidate, rules: Sequence[Rule], part: int
-    ) -> Sequence[Mapping[str, Any]]:
+    def judge(candidate: Candidate, rules: Sequence[Rule], part: int) -> Judgement:
         parameters, inputs = judging(plan, rows, candidate, rules, part=part)
         arguments = (store.url, parameters, inputs, _modules(plan, candidate))
-        results: Sequence[Mapping[str, Any]]
+        judgement: Judgement
         if pool is None:
-            results = judged(*arguments)
+            judgement = judged(*arguments)
         elif limit.is_limited:
-            results = pool.run_until(lambda: limit.search_left <= 0, judged, *arguments)
+            judgement = pool.run_until(lambda: limit.search_left <= 0, judged, *arguments)
         else:
-            results = pool.run(judged, *arguments)
-        return results
+            judgement = pool.run(judged, *arguments)
+        return judgement
 
     return judge
 
@@ -571,16 +578,22 @@ def judged(
     parameters: Mapping[str, Any],
     inputs: Mapping[str, Artifact],
     modules: Sequence[str],
-) -> Sequence[Mapping[str, Any]]:
-    """Return the results of a candidate by rule, from the cache if it was judged before."""
+) -> Judgement:
+    """Judge a candidate, or take its results from the cache if it was judged before.
+
+    The durations are measured here, in the process that judges: for its caller the start of that
+    process counts too.
+    """
+    started = time.perf_counter()
+    cpu_before = time.process_time()
     store = Store(store_url)
     with listen(None):
         record, _ = run_step(
             store, JUDGE, step_key(JUDGE, parameters, inputs, modules), parameters, inputs
         )
     content = json.loads(store.fetch(record.outputs["judged"]).read_text())
-    results: Sequence[Mapping[str, Any]] = content["rules"]
-    return results
+    seconds = time.perf_counter() - started
+    return Judgement(content["rules"], seconds, time.process_time() - cpu_before)
 
 
 def judging(

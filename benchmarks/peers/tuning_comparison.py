@@ -380,9 +380,13 @@ class SearchBudget(Budget):
     """Time of the search alone: nothing is kept for the last training, as of the peers."""
 
     @property
-    def search_left(self) -> float:
-        """Seconds until the search has to end."""
-        return self.left
+    def reserve(self) -> float:  # type: ignore[override]
+        """Seconds that are kept at the end."""
+        return 0.0
+
+    @reserve.setter
+    def reserve(self, seconds: float) -> None:
+        """Keep nothing, whatever the search asks for."""
 
 
 @contextlib.contextmanager
@@ -433,7 +437,10 @@ def ours(table: str, split: int, seconds: float, work: Path, clock: str) -> dict
         now = time.monotonic if clock == "wall" else cpu_seconds
         begun = now()
         # in seconds of the same clock, also what models are expected to take
-        budget = SearchBudget(seconds, clock=lambda: now() - begun)
+        if clock == "wall":
+            budget = SearchBudget(seconds, started=begun, workers=len(cores()))
+        else:
+            budget = SearchBudget(cpu_seconds=seconds, cpu_clock=lambda: cpu_seconds() - begun)
 
         def spend(*given: Any) -> None:
             if budget.left <= 0:

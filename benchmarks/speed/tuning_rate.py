@@ -18,6 +18,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +32,7 @@ from evenhand.flows.run import prepare
 from evenhand.flows.tune_plan import make_plan
 from evenhand.flows.tune_search import STUDIES, Rows
 from evenhand.tasks.execution.store import Store
-from evenhand.tasks.tuning.trial_search import Candidate, Rule, Study
+from evenhand.tasks.tuning.trial_search import Candidate, Judgement, Rule, Study
 
 START = "from evenhand.flows.cli import main; main()"
 LIMIT = "gap_max.sex <= 0.1"
@@ -118,13 +119,15 @@ def opened(folder: Path, trials: int) -> dict[str, Any]:
     study, random = Study(Path(store.local, STUDIES, "large")), np.random.default_rng(0)
     names = plan.resolved.known_metrics
 
-    def judge(candidate: Candidate, rules: list[Rule], first: bool) -> list[dict[str, Any]]:
+    def judge(candidate: Candidate, rules: Sequence[Rule], part: int) -> Judgement:
         drawn = random.uniform(0.3, 0.6, (len(rules), len(names), 3))
-        return [
-            {"metrics": {name: dict(zip(("low", "value", "high"), sorted(ends), strict=True))
-                         for name, ends in zip(names, row.tolist(), strict=True)}}
-            for row in drawn
-        ]  # fmt: skip
+        results = []
+        for row in drawn.tolist():
+            metrics = {}
+            for name, ends in zip(names, row, strict=True):
+                metrics[name] = dict(zip(("low", "value", "high"), sorted(ends), strict=True))
+            results.append({"metrics": metrics})
+        return Judgement(results)
 
     with study.held():
         study.create(rows.plan, rows.identity)

@@ -129,12 +129,12 @@ def enlarge(table: str, folder: Path, settings: int, until: float) -> None:
     rows = Rows.read(plan, steps)
     judge = judge_in(plan, rows, store, None, Budget())
     champion = Candidate(JOB)
-    metrics = judge(champion, rows.plan.rules(champion), ALL)[0]["metrics"]
+    metrics = judge(champion, rows.plan.rules(champion), ALL).results[0]["metrics"]
     assert plan.alternative is not None
     aim = against_champion(plan.aim, plan.alternative, metrics)
     for place in range(len(values), settings):
         candidate = random_candidate(rows.plan, place)
-        results = judge(candidate, rows.plan.rules(candidate), ALL)
+        results = judge(candidate, rows.plan.rules(candidate), ALL).results
         trials = []
         for rule, result in enumerate(results):
             if "metrics" in result:

@@ -355,7 +355,8 @@ def check_limits(limits: Sequence[Limit]) -> None:
     Raises
     ------
     ValueError
-        If a limit is outside what the metric can be, or contradicts another.
+        If a limit is outside what the metric can be, contradicts another, or asks for a worse
+        metric.
     """
     for limit in limits:
         low, high = describe(limit.metric)[0].domain
@@ -366,6 +367,14 @@ def check_limits(limits: Sequence[Limit]) -> None:
             are_opposite = (limit.sign, second.sign) == (">=", "<=")
             if second.metric == limit.metric and are_opposite and limit.value > second.value:
                 raise ValueError(f"{limit} contradicts {second}")
+    # last: of two limits that contradict each other, one asks for a worse metric
+    for limit in limits:
+        sign = "<=" if better(limit.metric) == "lower" else ">="
+        if limit.sign != sign:
+            raise ValueError(
+                f"{limit} asks for a worse metric: of {limit.metric} {better(limit.metric)} is "
+                f"better, so write {sign}"
+            )
 
 
 def beats(aim: Aim, one: Estimates, other: Estimates) -> bool:
@@ -770,7 +779,7 @@ class Standing:
             return f"{self.limit}: not enough evidence for the metric"
         numbers = f"value {self.value:.3g}"
         if self.chance is not None:
-            numbers += f", P({self.limit}) = {shown_chance(self.chance)} on unseen rows"
+            numbers += f", {probability_text(self.limit, self.chance)} on unseen rows"
         if self.kept_by is None:
             return f"{self.limit}: missed by {self.missed_by:.3g} ({numbers})"
         if self.kept_by == "value":
@@ -800,6 +809,33 @@ def shown_chance(chance: float) -> str:
     if chance < 0.005:
         return "below .01"
     return f"{chance:.2f}".removeprefix("0")
+
+
+def probability_text(limit: Limit | str, chance: float) -> str:
+    """Write the chance of keeping a limit as a probability.
+
+    Parameters
+    ----------
+    limit : Limit or str
+    chance : float
+        From 0 to 1.
+
+    Returns
+    -------
+    str
+
+    Examples
+    --------
+    >>> probability_text("auc >= 0.7", 0.97), probability_text("auc >= 0.7", 0.0)
+    ('P(auc >= 0.7) = .97', 'P(auc >= 0.7) < .01')
+    """
+    shown = shown_chance(chance)
+    sign = "="
+    for word, inequality in (("above ", ">"), ("below ", "<")):
+        if shown.startswith(word):
+            shown = shown.removeprefix(word)
+            sign = inequality
+    return f"P({limit}) {sign} {shown}"
 
 
 def standings(aim: Aim, metrics: Estimates) -> list[Standing]:

@@ -230,12 +230,14 @@ def _print_study(document: Mapping[str, Any]) -> None:
     """Print the numbers of trials, the winner or the nearest trial with its metrics, and what
     limits cost.
     """
-    from evenhand.tasks.pages.fronts.tune_front import trial_of
+    from evenhand.tasks.pages.formats import plural
+    from evenhand.tasks.pages.fronts.tune_front import states_of, trial_of
 
     states = [trial["state"] for trial in document["trials"]]
-    counts = ", ".join(f"{states.count(state)} {state}" for state in ("judged", "pruned", "failed"))
+    counts = ", ".join(f"{states.count(state)} {state}" for state in states_of(document))
     models = len({trial["model"] for trial in document["trials"]})
-    print(f"study     {document['study']}: {models} models, {len(states)} trials ({counts})")
+    numbers = f"{plural(models, 'model')}, {plural(len(states), 'trial')}"
+    print(f"study     {document['study']}: {numbers} ({counts})")
     winner = trial_of(document, document["winner"])
     nearest = trial_of(document, document["nearest"])
     if winner is not None:
@@ -270,12 +272,10 @@ def _print_trial(document: Mapping[str, Any], trial: Mapping[str, Any]) -> None:
     for standing in document["standings"]:
         print(f"  {standing['text']}")
     for cost in document["costs"]:
-        with_limit = _value(cost["with"])
-        without_limit = _value(cost["without"])
-        by_value = _value(cost["by_value"])
         print(
-            f"  the best {document['prefer']} is {with_limit} within {cost['limit']}, "
-            f"{without_limit} without this limit, and {by_value} if its value alone decided"
+            f"  cost of {cost['limit']}, by the best {document['prefer']}: "
+            f"{_best_of(cost['with'])} within all limits, {_best_of(cost['without'])} without "
+            f"this one, {_best_of(cost['by_value'])} if the values alone decided"
         )
     print()
 
@@ -290,7 +290,8 @@ def alternative_lines(document: Mapping[str, Any]) -> list[str]:
     return [found_sentence(content), *bound_sentences(content)]
 
 
-def _value(value: float | None) -> str:
+def _best_of(value: float | None) -> str:
+    """Return the best value of some trials, or that there are none."""
     if value is None:
-        return "none"
+        return "no trial"
     return f"{value:.3f}"

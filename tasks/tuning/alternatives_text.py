@@ -32,11 +32,7 @@ def bound_sentences(content: Mapping[str, Any]) -> list[str]:
     """Say what further search of the space could still gain, and of how many models decisions
     depend.
     """
-    level = content["share_level"]
-    sentences = [
-        f"at most {percent(content['share_bound'])} of all settings of this space are better "
-        f"({percent(level)} confidence, by {content['random']} independent random settings)"
-    ]
+    sentences = [_share_sentence(content)]
     if content["gain_bound"] is None:
         possible = ""
         if content.get("gain_possible") is not None:
@@ -66,6 +62,20 @@ def bound_sentences(content: Mapping[str, Any]) -> list[str]:
     return sentences
 
 
+def _share_sentence(content: Mapping[str, Any]) -> str:
+    """Bound the share of better settings, where there are random ones to bound it by."""
+    if content["random"] == 0:
+        return (
+            "how many settings of this space are better is not known: there was no time for an "
+            "independent random one"
+        )
+    return (
+        f"at most {percent(content['share_bound'])} of all settings of this space are better "
+        f"({percent(content['share_level'])} confidence, by {content['random']} independent random "
+        "settings)"
+    )
+
+
 def _held_sentence(content: Mapping[str, Any]) -> str:
     """Say which alternative keeps its utility on unseen rows."""
     held = content.get("held")
@@ -81,5 +91,7 @@ def _held_sentence(content: Mapping[str, Any]) -> str:
 
 
 def percent(share: float) -> str:
-    """Write a share as a percentage with two significant digits."""
+    """Write a share as a percentage with two significant digits; 100% for all."""
+    if share >= 0.1:
+        return f"{100 * share:.0f}%"
     return f"{100 * share:.2g}%"

@@ -17,6 +17,7 @@ from evenhand.fairlib.tuning.study import (
     costs,
     front,
     nearest,
+    probability_text,
     settled,
     shown_chance,
     standings,
@@ -157,9 +158,16 @@ def compromise(document: Mapping[str, Any], target: Path) -> str:
         misses = [row["text"] for row in document["standings"] if row["kept_by"] != "chance"]
         advice = f"; no trial reaches --confidence {document['confidence']:g}"
     return (
-        f"none of {count} trials is within the limits: the best compromise, number "
+        f"{_none_of(count)} within the limits: the best compromise, number "
         f"{document['nearest']}, is in {target}; {'; '.join(misses)}{advice}."
     )
+
+
+def _none_of(count: int) -> str:
+    """Begin a sentence on none of so many trials."""
+    if count == 1:
+        return "the only trial is not"
+    return f"none of {count} trials is"
 
 
 def interrupted_answer(target: Path) -> str:
@@ -210,7 +218,7 @@ def notes_of(document: Mapping[str, Any]) -> list[str]:
         notes += _notes_on_winner(winner)
         if winner["state"] == "judged":
             notes += _notes_on_evidence(document)
-    return notes + _notes_on_test(document)
+    return notes + _notes_on_test(document) + _notes_on_gates(document)
 
 
 def _notes_on_time(document: Mapping[str, Any], chosen: Mapping[str, Any] | None) -> list[str]:
@@ -262,14 +270,39 @@ def _notes_on_evidence(document: Mapping[str, Any]) -> list[str]:
         return []
     chances = []
     for row in document["standings"]:
-        chance = "not known"
-        if row["chance"] is not None:
-            chance = shown_chance(row["chance"])
-        chances.append(f"P({row['limit']}) = {chance}")
+        if row["chance"] is None:
+            chances.append(f"P({row['limit']}) is not known")
+        else:
+            chances.append(probability_text(row["limit"], row["chance"]))
     return [
         f"no trial keeps the limits on unseen rows with a chance of {shown_chance(CONFIDENCE)} and "
         f"loses at most {MOST_COST:g} of {document['prefer']} for it, which more rows would allow "
         f"(--confidence {CONFIDENCE:g} ignores the loss): of the winner {', '.join(chances)}"
+    ]
+
+
+def _notes_on_gates(document: Mapping[str, Any]) -> list[str]:
+    """Say that limits are no gates, where an answer within them may miss them on the test rows."""
+    if not document["within_limits"]:
+        return []
+    evidence = {row["limit"]: row["kept_by"] for row in document["standings"]}
+    measured = document["test"] or {}
+    gates = []
+    for limit in document["limits"]:
+        kept_by = evidence.get(limit["text"])
+        if kept_by in (None, "proof"):
+            # what screens trials for a proof is no limit of the user's; a proved one is a gate
+            continue
+        value = measured.get(limit["metric"], {}).get("value")
+        is_missed = value is not None and not holds(limit, measured)
+        if is_missed or kept_by == "value":
+            key = "min" if limit["sign"] == ">=" else "max"
+            gates.append(f"{limit['metric']}: {{{key}: {limit['value']:g}}}")
+    if not gates:
+        return []
+    return [
+        f"only a compromise has its limits as gates: write `{', '.join(gates)}` under gates of the "
+        "tuned job, and `evenhand run` publishes no model that misses it on the test rows"
     ]
 
 

@@ -12,7 +12,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -55,9 +55,22 @@ class Candidate:
     arguments: Mapping[str, Any] = field(default_factory=dict)
 
 
-Judge = Callable[[Candidate, Sequence[Rule], int], Sequence[Mapping[str, Any]]]
-"""``judge(candidate, rules, part)``: by rule ``metrics`` or ``error``; on all folds where the part
-is 1, and else on one fold by a model of the rows divided by it.
+@dataclass(frozen=True)
+class Judgement:
+    """How good a model is: by rule ``metrics`` or ``error``, and how long it took to judge.
+
+    The seconds are those of the judgement itself: the start of its process, which imports
+    libraries, is not among them. None where they were not measured.
+    """
+
+    results: Sequence[Mapping[str, Any]]
+    seconds: float | None = None
+    cpu_seconds: float | None = None
+
+
+Judge = Callable[[Candidate, Sequence[Rule], int], Judgement]
+"""``judge(candidate, rules, part)``: on all folds where the part is 1, and else on one fold by a
+model of the rows divided by it.
 """
 ALL = 1
 
@@ -566,28 +579,30 @@ class _Search:
 
         Returns whether it was reported: a stopped model stays open, and is run again.
         """
+        # not among what is caught below: an error of the caller's, such as a limit that this look
+        # shows to be out of reach, ends the search
+        if not self._has_time_after_first_look(trial, candidate):
+            return False
         started = time.perf_counter()
         try:
-            results, goes_on = self._results(trial, candidate)
+            judgement, goes_on = self._judgement(trial, candidate)
         except OutOfTime:
             return False
         except Exception as caught:  # noqa: BLE001 - the other models go on
             if self.stopped.is_set():
                 return False
-            results = [{"error": _reason(caught)}]
+            judgement = Judgement([{"error": _reason(caught)}], time.perf_counter() - started)
             goes_on = True
-        seconds = time.perf_counter() - started
         rules = self.plan.rules(candidate)
         with self.guard:
-            checked = _checked(self.plan.aim, rules, results)
+            checked = _checked(self.plan.aim, rules, judgement.results)
+            seconds = judgement.seconds or 0.0
             self.study._tell(trial, candidate, checked, self.plan, seconds, kept=goes_on)
         return True
 
-    def _results(
-        self, trial: Any, candidate: Candidate
-    ) -> tuple[Sequence[Mapping[str, Any]], bool]:
-        """Judge a model on all folds, where its first rung is good enough; return the results by
-        rule, and whether it was.
+    def _judgement(self, trial: Any, candidate: Candidate) -> tuple[Judgement, bool]:
+        """Judge a model on all folds, where its first rung is good enough; return the judgement,
+        and whether it was.
 
         Raises `OutOfTime` if it would not end in time.
         """
@@ -596,19 +611,27 @@ class _Search:
             for part in self.plan.parts:
                 if not self.pace.admits(candidate, part=part):
                     raise OutOfTime
-                results = self.pace.timed(self.judge, candidate, rules, part=part)
+                judgement = self.pace.timed(self.judge, candidate, rules, part=part)
                 with self.guard:
-                    goes_on = self.study._passes_rung(trial, results, self.plan.aim, part)
+                    goes_on = self.study._passes_rung(trial, judgement.results, self.plan.aim, part)
                 if not goes_on:
-                    return results, False
-            if not self.pace.admits(candidate, part=ALL):
-                raise OutOfTime
-        elif self.pace.wants_first_look(candidate) and not self._has_answer():
-            self._look_first(trial, candidate)
-            self._show()
+                    return judgement, False
             if not self.pace.admits(candidate, part=ALL):
                 raise OutOfTime
         return self.pace.timed(self.judge, candidate, rules, part=ALL), True
+
+    def _has_time_after_first_look(self, trial: Any, candidate: Candidate) -> bool:
+        """Judge a model on a part of the rows, where it is the first look at it that is wanted, and
+        show it; return whether there is time for all folds.
+        """
+        if not self.pace.wants_first_look(candidate) or self._has_answer():
+            return True
+        try:
+            self._look_first(trial, candidate)
+        except OutOfTime:
+            return False
+        self._show()
+        return self.pace.admits(candidate, part=ALL)
 
     def _has_answer(self) -> bool:
         """Whether a trial keeps all limits by its value, be it that of a part of the rows."""
@@ -620,20 +643,18 @@ class _Search:
         more.
         """
         rules = self.plan.rules(candidate)
-        started = time.perf_counter()
         try:
             part = max(self.plan.parts, default=FIRST_PART)
             if not self.has_result.is_set():
                 part = max(part, self.plan.first_part)
-            judged = self.pace.timed(self.judge, candidate, rules, part=part)
-            results = _checked(self.plan.aim, rules, judged)
+            judgement = self.pace.timed(self.judge, candidate, rules, part=part)
+            results = _checked(self.plan.aim, rules, judgement.results)
         except OutOfTime:
             raise
         except Exception:  # noqa: BLE001 - all folds may have what a part of the rows lacks
             return
         with self.guard:
-            seconds = time.perf_counter() - started
-            _describe(trial, candidate, results, seconds, "partial")
+            _describe(trial, candidate, results, judgement.seconds or 0.0, "partial")
 
 
 def _on_threads(
@@ -711,15 +732,22 @@ class _Pace:
 
     def timed(
         self, judge: Judge, candidate: Candidate, rules: Sequence[Rule], *, part: int
-    ) -> Sequence[Mapping[str, Any]]:
-        """Judge a model, and keep how long that took."""
+    ) -> Judgement:
+        """Judge a model, and keep how long that took; return a judgement with its seconds."""
         clock = self._budget.clock
         started = clock()
-        results = judge(candidate, rules, part)
+        judgement = judge(candidate, rules, part)
+        call_seconds = clock() - started
+        seconds = call_seconds
+        if judgement.seconds is not None:
+            seconds = judgement.seconds
+            # the rest of the call is the start of the process, where it was a new one
+            starts = (self._budget.start_seconds, call_seconds - seconds)
+            self._budget.start_seconds = max(starts)
         work = _work(candidate, part)
-        self._budget.record(work, clock() - started)
+        self._budget.record(work, seconds, judgement.cpu_seconds)
         self._once.pop(work.name, None)
-        return results
+        return replace(judgement, seconds=seconds)
 
 
 def _work(candidate: Candidate, part: int) -> Work:

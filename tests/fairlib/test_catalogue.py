@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 
 import pytest
 
@@ -78,6 +79,24 @@ def test_directions() -> None:
     assert direction("no_such") is None
     with pytest.raises(ValueError, match="no direction"):
         better("imbalance_before")
+
+
+@pytest.mark.parametrize(
+    ("name", "nearest"),
+    [
+        ("balanced_acuracy", "balanced_accuracy"),
+        ("gap_max", "gap_max.<attr>"),
+        ("equal_opportunity.sex", "equal_opportunity_difference.sex"),
+        ("accuracy.sex", "accuracy"),
+    ],
+)
+def test_the_nearest_name_of_an_unknown_metric_is_given(name: str, nearest: str) -> None:
+    with pytest.raises(
+        ValueError, match=rf"is not known \(did you mean {re.escape(repr(nearest))}"
+    ):
+        better(name)
+    with pytest.raises(ValueError, match="'zzz', which is not known; "):
+        better("zzz")
 
 
 def test_no_second_list_of_metrics_or_methods() -> None:

@@ -307,6 +307,19 @@ def test_without_sensitive_inputs_there_is_nothing_to_leave_out(bench: Bench) ->
     assert all(LEAVE_OUT not in space for space in make_plan(str(bench.write())).methods.values())
 
 
+@pytest.mark.parametrize(
+    ("tune", "text"),
+    [
+        ({"minutes": 1}, "1 minute"),
+        ({"minutes": 0.5, "cpu_minutes": 1}, "0.5 minutes or 1 CPU minute"),
+        ({"minutes": 5, "cpu_minutes": 9}, "5 minutes or 9 CPU minutes"),
+    ],
+)
+def test_one_minute_is_not_several(bench: Bench, tune: dict[str, float], text: str) -> None:
+    bench.job["tune"] = tune
+    assert make_plan(str(bench.write())).time_limit == text
+
+
 def test_small_tables_get_strongly_regularised_models(bench: Bench) -> None:
     bench.job["method"] = "gbdt"
     bench.job["tune"] = {"methods": ["gbdt", "logistic", "reweigh"]}

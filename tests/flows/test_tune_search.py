@@ -2,11 +2,24 @@
 
 from __future__ import annotations
 
+import json
+import time
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
 import pytest
 
 from evenhand.fairlib.tuning.budget import Budget
 from evenhand.fairlib.tuning.study import Aim, Limit, Trial
-from evenhand.flows.tune_search import SearchProgress, finishing_seconds, writing_seconds
+from evenhand.flows import tune_search
+from evenhand.flows.tune_search import (
+    SearchProgress,
+    finishing_seconds,
+    judged,
+    writing_seconds,
+)
+from evenhand.tasks.execution.store import Store
 
 
 def test_the_reserve_follows_from_what_judgements_took() -> None:
@@ -19,11 +32,34 @@ def test_the_reserve_follows_from_what_judgements_took() -> None:
     assert finishing_seconds([quick], quick, budget) == 5.0
     assert finishing_seconds([majority, judged], judged, budget) == 5.0 + 8.0 + 12.0
     assert finishing_seconds([majority, slow], slow, budget) == 5.0 + 50.0
+    budget.start_seconds = 3.0
+    assert finishing_seconds([majority, judged], judged, budget) == 5.0 + 8.0 + 12.0 + 3.0
 
 
 @pytest.mark.parametrize(("slowness", "seconds"), [(1.0, 4.0), (5.0, 10.0), (50.0, 25.0)])
 def test_a_busy_machine_gets_more_time_for_writing(slowness: float, seconds: float) -> None:
     assert writing_seconds(slowness, Budget(100.0)) == seconds
+
+
+def test_a_judgement_says_how_long_it_took(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both in wall-clock seconds, and in CPU seconds, which waiting does not take."""
+    store = Store(str(tmp_path / "store"))
+    content: dict[str, Any] = {"rules": [{"metrics": {}}]}
+    file = tmp_path / "judged.json"
+    file.write_text(json.dumps(content))
+    artifact = store.put(file, "judged")
+
+    def slow_step(*_: Any) -> Any:
+        time.sleep(0.2)
+        return SimpleNamespace(outputs={"judged": artifact}), 0.0
+
+    monkeypatch.setattr(tune_search, "run_step", slow_step)
+    judgement = judged(store.url, {}, {}, [])
+    assert judgement.results == content["rules"]
+    assert judgement.seconds is not None
+    assert judgement.cpu_seconds is not None
+    assert judgement.seconds >= 0.2
+    assert judgement.cpu_seconds < 0.15
 
 
 def test_the_first_answer_and_the_first_within_limits_are_timed() -> None:

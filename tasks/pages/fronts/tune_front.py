@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -36,6 +37,8 @@ NEEDS = ("tuning",)
 MOST_MARKS = 150
 MOST_ROWS = 100
 STATES = {"judged": "Judged", "pruned": "Ended early", "failed": "Failed"}
+# Trials of models that had no time for all folds; most searches have none.
+PARTIAL = {"partial": "On a part of the rows"}
 # By what evidence a limit is kept, for readers.
 EVIDENCE = {
     "proof": "proved for the training rows",
@@ -51,9 +54,6 @@ def front(documents: Documents) -> Front:
     """Build the front; a study without a trial within the limits is marked as a compromise."""
     run = documents["run"]
     study = documents["tuning"]
-    badge = ("refused", "\u2715", "Nothing is within the limits: a compromise")
-    if study["winner"] is not None:
-        badge = ("passed", "\u2713", "A model is within the limits")
     subject = f"{study['job']}: {study['aim']}"
     meta = [f"Job {study['job']}", f"study {study['study']}"]
     return Front(
@@ -62,9 +62,29 @@ def front(documents: Documents) -> Front:
         meta=meta,
         headline=headline(study),
         created=run["created"],
-        badge=badge,
+        badge=_badge(study),
         verdict_place=0,
     )
+
+
+def _badge(study: Json) -> tuple[str, str, str]:
+    """Say whether the answer is within the limits: a tick only where that is shown, and the test
+    rows do not contradict it.
+    """
+    if study["winner"] is None:
+        return ("refused", "\u2715", "Nothing is within the limits: a compromise")
+    test = study["test"] or {}
+    measured = []
+    for limit in study["limits"]:
+        if (test.get(limit["metric"]) or {}).get("value") is not None:
+            measured.append(limit)
+    if not all(holds(limit, test) for limit in measured):
+        text = "Within the limits on validation rows, not on the test rows"
+        return ("insufficient_evidence", "\u2013", text)
+    if any(row["kept_by"] == "value" for row in study["standings"]):
+        text = "Within the limits by the values, not shown to hold"
+        return ("insufficient_evidence", "\u2013", text)
+    return ("passed", "\u2713", "A model is within the limits")
 
 
 def headline(study: Json) -> list[str]:
@@ -72,10 +92,11 @@ def headline(study: Json) -> list[str]:
     trials = study["trials"]
     models = [trial for trial in trials if trial["rule"] == 0]
     judged = sum(trial["state"] == "judged" for trial in models)
+    were = "was" if judged == 1 else "were"
     tried = (
         f"{formats.plural(len(models), 'model')} of {formats.join(study['methods'])}; {judged} "
-        "were judged on all folds of the training rows. With their rules of decisions these are "
-        f"{len(trials):,} trials."
+        f"{were} judged on all folds of the training rows. With the rules of decisions there "
+        f"{'is' if len(trials) == 1 else 'are'} {formats.plural(len(trials), 'trial')}."
     )
     sentences: list[str] = []
     winner = trial_of(study, study["winner"])
@@ -83,8 +104,14 @@ def headline(study: Json) -> list[str]:
         sentences += _compromise(study)
     else:
         sentences += _winner(study, winner)
-    notes = [f"{formats.sentence(note)}." for note in study["notes"]]
+    # the page has the names of commands in quotation marks, the terminal in backticks
+    notes = [f"{formats.sentence(quoted(note))}." for note in study["notes"]]
     return [*sentences, *notes, tried]
+
+
+def quoted(text: str) -> str:
+    """Replace the backticks about code by quotation marks."""
+    return re.sub("`([^`]*)`", "“\\1”", text)
 
 
 def _compromise(study: Json) -> list[str]:
@@ -94,7 +121,7 @@ def _compromise(study: Json) -> list[str]:
         return []
     misses = [row["text"] for row in study["standings"] if row["kept_by"] in (None, "value")]
     return [
-        f"None is within the limits. The best compromise is {nearest['label']}: "
+        f"No trial is within the limits. The best compromise is {nearest['label']}: "
         f"{'; '.join(misses)}.",
         "Its job is written, and says so in its description.",
     ]
@@ -209,13 +236,18 @@ def _compared(study: Json, chosen: Json) -> list[Block]:
     test = study["test"]
     metrics = metrics_of(study)
     text = (
-        f"**{formats.sentence(chosen['label'])}**. The validation numbers are of training rows, "
-        "each predicted by a model that was not trained on it. The trial was chosen by them, so "
-        "they tend to be too good: the difference to the test rows shows by how much here."
+        f"The trial is **{chosen['label']}**. The validation numbers are of training rows, each "
+        "predicted by a model that was not trained on it. The trial was chosen by them, so they "
+        "tend to be too good"
     )
     columns = ["Metric", f"Validation ({name})"]
+    caption = "Validation of the chosen trial"
     if test:
+        text += ": the difference to the test rows shows by how much here."
         columns += [f"Test ({name})", "Test less validation"]
+        caption = "Validation and test of the chosen trial"
+    else:
+        text += ". It was not measured on the test rows."
     rows = []
     for metric in metrics:
         on_validation = chosen["metrics"].get(metric)
@@ -224,7 +256,7 @@ def _compared(study: Json, chosen: Json) -> list[Block]:
             on_test = test.get(metric)
             row += [estimate_cell(on_test), _difference(on_test, on_validation)]
         rows.append(row)
-    table = Table("Validation and test of the chosen trial", columns, rows)
+    table = Table(caption, columns, rows)
     return [text, table, *_controls_of_search(study), *_controls_of_tuned_job(study, chosen)]
 
 
@@ -415,7 +447,9 @@ def _marks(
             ordinary.append(i)
         marks.append(mark(trial["kind"] if fixed else "", kind, *ends))
     left_out = set(ordinary) - set(formats.evenly(ordinary, MOST_MARKS))
-    return [drawn for i, drawn in enumerate(marks) if i not in left_out]
+    shown = [drawn for i, drawn in enumerate(marks) if i not in left_out]
+    # the winner last, above a trial that decides the same
+    return sorted(shown, key=lambda drawn: drawn["kind"] == "best")
 
 
 def _drawable(study: Json, x: str, y: str) -> list[Json]:
@@ -439,6 +473,13 @@ def _limits_of(study: Json, metric: str) -> list[float]:
     return [limit["value"] for limit in study["limits"] if limit["metric"] == metric]
 
 
+def states_of(study: Json) -> dict[str, str]:
+    """Return the states that trials are counted by, with their names."""
+    if any(trial["state"] == "partial" for trial in study["trials"]):
+        return STATES | PARTIAL
+    return STATES
+
+
 def _by_method(study: Json) -> list[Block]:
     """How many trials of each method and rule ended how, and the best of each within the limits."""
     name = study["prefer"]
@@ -447,6 +488,7 @@ def _by_method(study: Json) -> list[Block]:
         if trial["method"] is not None:
             groups.setdefault((trial["method"], trial["decision"]), []).append(trial)
     best = max if better(name) == "higher" else min
+    shown_states = states_of(study)
     rows: list[list[Any]] = []
     for (method, decision), trials in groups.items():
         states = Counter(trial["state"] for trial in trials)
@@ -456,9 +498,14 @@ def _by_method(study: Json) -> list[Block]:
             value = _value(trial, name)
             if trial["state"] == "judged" and trial["miss"] == 0 and value is not None:
                 values.append(value)
-        counts = [states[state] for state in STATES]
+        counts = [states[state] for state in shown_states]
         rows.append([method, rule, *counts, known(best(values, default=None), why="none")])
-    columns = ["Method", "Decisions", *STATES.values(), f"Best {title(name)} within the limits"]
+    columns = [
+        "Method",
+        "Decisions",
+        *shown_states.values(),
+        f"Best {title(name)} within the limits",
+    ]
     table = Table("Trials by method and rule of decisions", columns, rows)
     if not study["halving"]:
         return [table]

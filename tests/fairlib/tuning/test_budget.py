@@ -97,6 +97,52 @@ def test_cpu_seconds_are_shared_by_the_workers() -> None:
     assert alone.left == 20.0
 
 
+def test_cpu_seconds_are_compared_with_cpu_seconds() -> None:
+    """On a busy machine a work of 12 s takes 4 CPU seconds; 10 of them are left for a worker."""
+    budget = Budget(cpu_seconds=40.0, cpu_clock=lambda: 20.0, workers=2)
+    budget.record(Work("gbdt"), 12.0, cpu_seconds=4.0)
+    assert (budget.expected(Work("gbdt")), budget.expected_cpu(Work("gbdt"))) == (12.0, 4.0)
+    assert budget.admits(Work("gbdt"))
+    # another kind takes twice as many
+    assert budget.admits(Work("logistic"), extra=1.9)
+    assert not budget.admits(Work("logistic"), extra=2.1)
+    budget.record(Work("gbdt"), 12.0, cpu_seconds=12.0)
+    assert not budget.admits(Work("gbdt"))
+
+
+def test_seconds_are_compared_with_seconds() -> None:
+    """There are enough CPU seconds, but on a busy machine they take too long."""
+    clock = Clock()
+    budget = Budget(60.0, 0.0, clock, cpu_seconds=100.0, cpu_clock=lambda: 20.0)
+    budget.record(Work("gbdt"), 12.0, cpu_seconds=4.0)
+    clock.now = 47.9
+    assert budget.admits(Work("gbdt"))
+    clock.now = 48.1
+    assert not budget.admits(Work("gbdt"))
+
+
+def test_cpu_seconds_last_longer_on_a_busy_machine() -> None:
+    budget = Budget(cpu_seconds=40.0, cpu_clock=lambda: 20.0, workers=2)
+    assert (budget.total, budget.left) == (20.0, 10.0)
+    budget.record(Work("gbdt"), 12.0, cpu_seconds=3.0)
+    assert (budget.total, budget.left) == (80.0, 40.0)
+    # results of the cache take no CPU time
+    cached = Budget(cpu_seconds=40.0, cpu_clock=lambda: 20.0)
+    cached.record(Work("gbdt"), 1.0, cpu_seconds=0.0)
+    assert cached.left == 400.0
+
+
+def test_cpu_seconds_are_kept_for_one_process() -> None:
+    """Many workers share the rest: what follows the search does not take all of them."""
+    budget = Budget(cpu_seconds=120.0, cpu_clock=lambda: 20.0, workers=16, reserve=20.0)
+    assert budget.search_left == 5.0
+    budget.record(Work("gbdt"), 4.0, cpu_seconds=2.0)
+    # in 20 s this process gets 10 CPU seconds
+    assert budget.search_left == 90.0 / 16.0 / 0.5
+    assert budget.admits(Work("gbdt"), extra=3.5)
+    assert not budget.admits(Work("gbdt"), extra=3.7)
+
+
 def test_cpu_seconds_are_those_of_all_processes() -> None:
     """A child that computes adds its seconds while it runs and after it has ended."""
     before = cpu_seconds_of_processes()

@@ -193,12 +193,14 @@ def test_a_trial_nearer_to_the_limits_is_ahead() -> None:
         ([("auc", ">=", 0.9), ("auc", "<=", 0.8)], "auc >= 0.9 contradicts auc <= 0.8"),
         ([("auc", "<=", 0.8), ("auc", ">=", 0.9)], "auc >= 0.9 contradicts auc <= 0.8"),
         ([("gap_max.sex", "<=", -0.1)], "cannot be met: the metric is between 0 and 1"),
+        ([("gap_max.sex", ">=", 0.1)], "of gap_max.sex lower is better, so write <="),
+        ([("auc", "<=", 0.8)], "of auc higher is better, so write >="),
     ],
 )
 def test_limits_that_cannot_hold_are_refused(limits: list[Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         check_limits([Limit(*limit) for limit in limits])
-    check_limits([Limit("auc", ">=", 0.8), Limit("auc", "<=", 0.8), Limit("log_loss", "<=", 5.0)])
+    check_limits([Limit("auc", ">=", 0.8), Limit("auc", ">=", 0.9), Limit("log_loss", "<=", 5.0)])
 
 
 NAMES = st.sampled_from(["accuracy", "consistency.a b", "gap_max.sex&race", "certificate.drf"])

@@ -8,7 +8,9 @@ import time
 
 import pytest
 
+from evenhand.fairlib.tuning.study import Trial
 from evenhand.flows.commands import tune_command
+from evenhand.tasks.tuning.study_document import study_document
 
 CODE = (
     "import sys, time; time.sleep(0.3); sys.argv[0] = sys.argv[1];"
@@ -30,3 +32,29 @@ def test_time_is_counted_from_the_start_of_the_process() -> None:
 def test_the_age_of_another_program_does_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "argv", ["/usr/bin/pytest"])
     assert tune_command.process_age() == 0.0
+
+
+def test_counts_add_up_and_a_cost_says_that_no_trial_is_within(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    metrics = {"auc": {"value": 0.7}, "gap_max.sex": {"value": 0.3}}
+    trials = [Trial(0, "default", "partial", method="gbdt", metrics=metrics)]
+    aim = {
+        "objectives": ["auc"],
+        "limits": [{"metric": "gap_max.sex", "sign": "<=", "value": 0.1}],
+        "confidence": None,
+    }
+    identity = {
+        **dict.fromkeys(("job", "methods", "decisions", "halving")),
+        "level": 0.95,
+        "aim": aim,
+    }
+    tune_command._print_study(study_document(identity, None, "a-study", trials))
+    printed = capsys.readouterr().out
+    assert printed.startswith(
+        "study     a-study: 1 model, 1 trial (0 judged, 0 pruned, 0 failed, 1 partial)\n"
+    )
+    assert (
+        "  cost of gap_max.sex <= 0.1, by the best auc: no trial within all limits, 0.700 without "
+        "this one, no trial if the values alone decided\n" in printed
+    )

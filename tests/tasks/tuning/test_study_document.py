@@ -12,6 +12,7 @@ from evenhand.tasks.tuning.study_document import (
     _notes_on_failed_rules,
     compromise,
     exit_code_of,
+    notes_of,
     study_document,
 )
 
@@ -37,7 +38,7 @@ def test_the_compromise_has_its_value_and_its_intervals_end() -> None:
     document = document_of_limit(ends, 0.2, 0.9)
     line = compromise(document, Path("people.tuned.yaml"))
     assert line == (
-        "none of 1 trials is within the limits: the best compromise, number 3, is in "
+        "the only trial is not within the limits: the best compromise, number 3, is in "
         "people.tuned.yaml; "
         "gap_max.sex <= 0.2: kept by the value, not shown to hold (value 0.1, "
         "P(gap_max.sex <= 0.2) = .69 on unseen rows); no trial reaches --confidence 0.9."
@@ -47,6 +48,25 @@ def test_the_compromise_has_its_value_and_its_intervals_end() -> None:
         "gap_max.sex <= 0.05: missed by 0.05 (value 0.1, P(gap_max.sex <= 0.05) = .40 on unseen "
         "rows)." in compromise(missed, Path("people.tuned.yaml"))
     )
+
+
+def test_a_limit_that_may_be_missed_is_offered_as_a_gate() -> None:
+    """Of an answer within the limits: a compromise has them as gates."""
+    ends = {"value": 0.1, "low": 0.05, "high": 0.45, "below": 0.0, "above": 0.5}
+    gate = (
+        "only a compromise has its limits as gates: write `gap_max.sex: {max: 0.11}` under gates "
+        "of the tuned job, and `evenhand run` publishes no model that misses it on the test rows"
+    )
+    by_value = document_of_limit(ends, 0.11, None)
+    assert by_value["within_limits"]
+    assert notes_of(by_value)[-1] == gate
+    shown = document_of_limit(ends, 0.6, None)
+    assert not any("as gates" in note for note in notes_of(shown))
+    shown["test"] = {"gap_max.sex": {"value": 0.7}}
+    assert notes_of(shown)[-1] == gate.replace("0.11", "0.6")
+    nearest = document_of_limit(ends, 0.05, None)
+    assert not nearest["within_limits"]
+    assert not any("as gates" in note for note in notes_of(nearest))
 
 
 def document_of_limit(

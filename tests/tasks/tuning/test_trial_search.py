@@ -13,7 +13,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -30,6 +30,7 @@ from evenhand.tasks.tuning.trial_search import (
     JOB,
     STARTUP,
     Candidate,
+    Judgement,
     Plan,
     Rule,
     Study,
@@ -48,7 +49,6 @@ FIXED = [*CONTROLS, Candidate(DEFAULT, "a", {"x": 0.5, "size": (1,)})]
 BY_SEX = "equalized_odds by sex"
 BY_GROUP = [Rule(BY_SEX, tolerance) for tolerance in (0.0, 0.02, 0.05, 0.1)]
 RULES = [Rule(), Rule("balanced"), *BY_GROUP]
-Judged = Sequence[Mapping[str, Any]]
 
 
 def plan_of(
@@ -63,7 +63,7 @@ def plan_of(
     return Plan(aim or limited, SPACE, rules, fixed, 7, (3,) if halving else (), sampler)
 
 
-def judge(candidate: Candidate, rules: Sequence[Rule], part: int) -> Judged:
+def judge(candidate: Candidate, rules: Sequence[Rule], part: int) -> Judgement:
     """
     The nearer x is to 0.3, the better; the gap is x; method b is bad.
 
@@ -78,7 +78,7 @@ def judge(candidate: Candidate, rules: Sequence[Rule], part: int) -> Judged:
         else:
             loss, gap = 0.2 * (0.3 - rule.tolerance), min(x, rule.tolerance)
         found.append({"metrics": {"accuracy": numbers(value - loss), "gap_max.sex": numbers(gap)}})
-    return found
+    return Judgement(found)
 
 
 def numbers(value: float) -> dict[str, float]:
@@ -170,7 +170,7 @@ def test_models_judged_at_a_time_are_not_the_same(tmp_path: Path) -> None:
     both_run = threading.Barrier(2, timeout=30)
     settings: list[Any] = []
 
-    def together(candidate: Candidate, rules: Sequence[Rule], part: int) -> Judged:
+    def together(candidate: Candidate, rules: Sequence[Rule], part: int) -> Judgement:
         settings.append(candidate.arguments.get("x"))
         both_run.wait()
         return judge(candidate, rules, part)
@@ -183,7 +183,7 @@ def test_models_judged_at_a_time_are_not_the_same(tmp_path: Path) -> None:
 def test_models_that_have_no_time_are_not_drawn_again(tmp_path: Path) -> None:
     settings: list[Any] = []
 
-    def too_long(candidate: Candidate, rules: Sequence[Rule], part: int) -> Judged:
+    def too_long(candidate: Candidate, rules: Sequence[Rule], part: int) -> Judgement:
         settings.append(candidate.arguments.get("x"))
         raise OutOfTime
 
@@ -228,7 +228,7 @@ def rules_of(trials: list[Trial]) -> dict[int, list[Rule]]:
 def test_each_model_has_a_trial_for_each_rule_and_trains_once(tmp_path: Path) -> None:
     calls: list[list[Rule]] = []
 
-    def counted(candidate: Candidate, rules: Sequence[Rule], part: int) -> Judged:
+    def counted(candidate: Candidate, rules: Sequence[Rule], part: int) -> Judgement:
         calls.append(list(rules))
         return judge(candidate, rules, part)
 
@@ -247,7 +247,7 @@ def test_each_model_has_a_trial_for_each_rule_and_trains_once(tmp_path: Path) ->
         same = ("kind", "method", "arguments", "seconds")
         assert [getattr(trial, name) for name in same] == [getattr(own, name) for name in same]
         candidate = Candidate(trial.kind, trial.method, trial.arguments)
-        (found,) = judge(candidate, [Rule(trial.decision, trial.tolerance)], 1)
+        (found,) = judge(candidate, [Rule(trial.decision, trial.tolerance)], 1).results
         assert trial.metrics == {
             name: {key: pytest.approx(value, abs=1e-6) for key, value in metric.items()}
             for name, metric in found["metrics"].items()
@@ -366,7 +366,7 @@ def test_a_model_that_ended_untold_is_judged_again(
     """Its process ended before the study had the result."""
     plan, calls = plan_of(rules=RULES), list[Candidate]()
 
-    def counted(candidate: Candidate, rules: Sequence[Rule], part: int) -> Judged:
+    def counted(candidate: Candidate, rules: Sequence[Rule], part: int) -> Judgement:
         calls.append(candidate)
         return judge(candidate, rules, part)
 
@@ -390,12 +390,14 @@ def test_a_model_that_ended_untold_is_judged_again(
 
 
 def test_a_rule_that_fails_leaves_the_others_of_its_model(tmp_path: Path) -> None:
-    def failing(candidate: Candidate, rules: Sequence[Rule], part: int) -> Judged:
-        found = judge(candidate, rules, part)
-        return [
-            {"error": "too few rows"} if rule.tolerance is not None else result
-            for rule, result in zip(rules, found, strict=True)
-        ]
+    def failing(candidate: Candidate, rules: Sequence[Rule], part: int) -> Judgement:
+        found = judge(candidate, rules, part).results
+        return Judgement(
+            [
+                {"error": "too few rows"} if rule.tolerance is not None else result
+                for rule, result in zip(rules, found, strict=True)
+            ]
+        )
 
     rules = [*BY_GROUP, Rule(), Rule("balanced")]
     trials = searched(tmp_path, 20, plan_of(rules=rules, halving=True), judge=failing)
@@ -416,14 +418,16 @@ def test_a_model_is_kept_by_its_best_rule(tmp_path: Path) -> None:
     pruned.
     """
 
-    def other(candidate: Candidate, rules: Sequence[Rule], part: int) -> Judged:
+    def other(candidate: Candidate, rules: Sequence[Rule], part: int) -> Judgement:
         if candidate.method != "b":
             return judge(candidate, rules, part)
         values = [0.95 if rule.tolerance == 0.1 else 0.1 for rule in rules]
-        return [
-            {"metrics": {"accuracy": numbers(value), "gap_max.sex": numbers(0.1)}}
-            for value in values
-        ]
+        return Judgement(
+            [
+                {"metrics": {"accuracy": numbers(value), "gap_max.sex": numbers(0.1)}}
+                for value in values
+            ]
+        )
 
     trials = searched(tmp_path, 40, plan_of(rules=RULES, halving=True), judge=other)
     found = [trial for trial in trials if trial.kind == "search"]
@@ -450,12 +454,14 @@ def test_a_study_that_is_being_searched_is_not_searched_twice(tmp_path: Path) ->
 
 
 def test_a_trial_that_cannot_be_judged_fails_alone_and_says_why(tmp_path: Path) -> None:
-    def failing(candidate: Candidate, rules: Sequence[Rule], part: int) -> Judged:
+    def failing(candidate: Candidate, rules: Sequence[Rule], part: int) -> Judgement:
         if candidate.method == "b":
             raise InputError("method b: too few rows")
         if candidate.kind == "plain":
             raise KeyError("somebody's value")
-        return [{"metrics": {}}] if candidate.kind == "blind" else judge(candidate, rules, part)
+        if candidate.kind == "blind":
+            return Judgement([{"metrics": {}}])
+        return judge(candidate, rules, part)
 
     trials = searched(tmp_path, 40, judge=failing)
     errors = [trial.error for trial in trials]
@@ -476,7 +482,7 @@ def test_the_search_avoids_failures_beyond_the_limits_too(
 ) -> None:
     """Nothing is within the limits."""
 
-    def failing(candidate: Candidate, rules: Sequence[Rule], part: int) -> Judged:
+    def failing(candidate: Candidate, rules: Sequence[Rule], part: int) -> Judgement:
         if candidate.method == "b":
             raise InputError("method b: too few rows")
         return judge(candidate, rules, part)
@@ -490,7 +496,7 @@ def test_bad_trials_are_pruned_on_the_first_rung_only(tmp_path: Path) -> None:
     """Fixed trials are never pruned."""
     calls: list[tuple[str, int]] = []
 
-    def counted(candidate: Candidate, rules: Sequence[Rule], part: int) -> Judged:
+    def counted(candidate: Candidate, rules: Sequence[Rule], part: int) -> Judgement:
         calls.append((candidate.kind, part))
         return judge(candidate, rules, part)
 
@@ -528,7 +534,7 @@ def test_an_interrupt_ends_running_models_and_they_run_again(tmp_path: Path) -> 
     """Two threads: one waits in its model when the other is interrupted."""
     waiting, ended = threading.Event(), threading.Event()
 
-    def interrupted(candidate: Candidate, rules: Sequence[Rule], part: int) -> Judged:
+    def interrupted(candidate: Candidate, rules: Sequence[Rule], part: int) -> Judgement:
         if candidate.kind == "blind":
             assert waiting.wait(10)
             raise KeyboardInterrupt
@@ -555,7 +561,7 @@ def test_one_worker_computes_until_there_is_a_result(tmp_path: Path) -> None:
     """The start of another one takes CPU time from the first answer."""
     events: list[str] = []
 
-    def noted(candidate: Candidate, rules: Sequence[Rule], part: int) -> Judged:
+    def noted(candidate: Candidate, rules: Sequence[Rule], part: int) -> Judgement:
         events.append("begin")
         # another thread would begin meanwhile
         time.sleep(0.05)
@@ -629,7 +635,7 @@ class Timed:
         self.calls: list[tuple[str, str | None, int]] = []
         self.budget = Budget(seconds, clock=lambda: self.now, **budget)
 
-    def __call__(self, candidate: Candidate, rules: Sequence[Rule], part: int) -> Judged:
+    def __call__(self, candidate: Candidate, rules: Sequence[Rule], part: int) -> Judgement:
         takes = self.slow.get(candidate.method, 5.0) / (10.0 if part > 1 else 1.0)
         if self.now + takes > self.seconds - self.budget.reserve:
             # as a process that is killed when the time is up
@@ -719,6 +725,38 @@ def test_a_model_out_of_time_stays_open_with_its_first_look(
     assert "partial" not in {trial.state for trial in again.answered(plan.aim)}
 
 
+def test_an_error_of_the_caller_at_a_first_look_ends_the_search(tmp_path: Path) -> None:
+    """Such as a limit out of reach: it is no failure of the model."""
+    timed = Timed(1000.0)
+    plan = plan_of(aim=Aim(("accuracy",), (Limit("accuracy", ">=", 0.99),)))
+
+    def refuse(trials: list[Trial]) -> None:
+        if any(trial.state == "partial" for trial in trials):
+            raise InputError("out of reach")
+
+    with pytest.raises(InputError, match="out of reach"):
+        search_in(tmp_path, timed, plan, on_trial=refuse)
+
+
+def test_the_start_of_a_process_is_no_part_of_a_judgement(tmp_path: Path) -> None:
+    """Other models are expected to take twice the longest judgement, not twice the start."""
+    timed = Timed(100.0)
+
+    def with_slow_start(candidate: Candidate, rules: Sequence[Rule], part: int) -> Judgement:
+        if candidate.kind == "majority":
+            timed.now += 50.0
+            return replace(judge(candidate, rules, part), seconds=2.0, cpu_seconds=1.0)
+        return timed(candidate, rules, part)
+
+    study = Study(tmp_path)
+    with study.held():
+        study.create(plan_of(), IDENTITY)
+        study.search(plan_of(), with_slow_start, until=math.inf, most=1000, budget=timed.budget)
+    assert study.trials()[0].seconds == 2.0
+    assert timed.budget.start_seconds == 48.0
+    assert "a" in {method for _, method, _ in timed.calls}
+
+
 def test_without_time_for_rung_two_only_the_first_is_judged(tmp_path: Path) -> None:
     timed = Timed(100.0)
     plan = plan_of(halving=True)
@@ -756,9 +794,7 @@ def test_the_stream_ends_at_its_first_unfinished_model(tmp_path: Path) -> None:
     places = [place for place in range(1, 9) if random_candidate(plan, place).method == "a"]
     slow = random_candidate(plan, places[0])
 
-    def with_a_slow_one(
-        candidate: Candidate, rules: Sequence[Rule], part: int
-    ) -> Sequence[Mapping[str, Any]]:
+    def with_a_slow_one(candidate: Candidate, rules: Sequence[Rule], part: int) -> Judgement:
         if candidate.kind == "random" and candidate.arguments.get("x") == slow.arguments["x"]:
             raise OutOfTime("the time for this work is up.")
         return judge(candidate, rules, part)

@@ -35,9 +35,32 @@ def test_the_front_names_the_winner_and_its_number_on_test_rows() -> None:
         "0.780).",
         "On the test rows “gap_max.sex <= 0.2” held too.",
         "The blind control does no worse.",
-        "6 models of gbdt and reweigh; 5 were judged on all folds of the training rows. With their "
-        "rules of decisions these are 8 trials.",
+        "6 models of gbdt and reweigh; 5 were judged on all folds of the training rows. With the "
+        "rules of decisions there are 8 trials.",
     ]
+
+
+def test_a_tick_is_for_limits_that_are_shown_to_hold() -> None:
+    """Not where the value alone keeps one, nor where the test rows miss one."""
+    documents = tune_documents()
+    study = documents["tuning"]
+    study["standings"] = [standing("chance", 0.1, 0.15)]
+    assert front(documents).badge == ("passed", "\u2713", "A model is within the limits")
+    study["standings"] = [standing("value", 0.1, 0.3)]
+    assert front(documents).badge == (
+        "insufficient_evidence",
+        "\u2013",
+        "Within the limits by the values, not shown to hold",
+    )
+    study["test"]["gap_max.sex"] = {"value": 0.25, "low": 0.1, "high": 0.4}
+    assert front(documents).badge == (
+        "insufficient_evidence",
+        "\u2013",
+        "Within the limits on validation rows, not on the test rows",
+    )
+    study["test"]["gap_max.sex"] = {"value": None, "low": None, "high": None}
+    study["standings"] = []
+    assert front(documents).badge == ("passed", "\u2713", "A model is within the limits")
 
 
 def test_without_a_winner_the_best_compromise_is_shown() -> None:
@@ -48,7 +71,7 @@ def test_without_a_winner_the_best_compromise_is_shown() -> None:
     assert found.badge is not None
     assert found.badge[0] == "refused"
     assert found.headline[0].startswith(
-        "None is within the limits. The best compromise is reweigh (eta=0.1"
+        "No trial is within the limits. The best compromise is reweigh (eta=0.1"
     )
     assert found.headline[0].endswith(": gap_max.sex <= 0.2: value 0.25.")
     assert "The best compromise" in write_page("tune", documents)
@@ -135,6 +158,8 @@ def test_the_chart_marks_the_front_the_winner_and_the_controls() -> None:
         (0.12, 0.7): ("", "other"),
     }
     assert chart.data["x_limits"] == [0.2]
+    # the winner is above a trial that decides the same
+    assert chart.data["rows"][-1]["kind"] == "best"
 
 
 @pytest.mark.parametrize(
@@ -228,6 +253,31 @@ def test_the_best_trials_say_whose_model_they_have() -> None:
     assert rows["4.1"] == ("gbdt (eta=0.05), equalized odds by sex within 0.03", "model of 4")
 
 
+def test_one_partial_trial_is_told_as_one() -> None:
+    """The page of a search that had no time for all folds, nor for the test rows."""
+    documents = tune_documents()
+    study = documents["tuning"]
+    study["trials"] = [row for row in study["trials"] if row["number"] == "3"]
+    study["trials"][0]["state"] = "partial"
+    study["test"] = None
+    study["repeats"] = []
+    study["notes"] = ["the time ended: `evenhand run` measures it"]
+    assert front(documents).headline[-2:] == [
+        "The time ended: “evenhand run” measures it.",
+        "1 model of gbdt and reweigh; 0 were judged on all folds of the training rows. With the "
+        "rules of decisions there is 1 trial.",
+    ]
+    by_method = tables(documents)["Trials by method and rule of decisions"]
+    counts = dict(zip(map(str, by_method.columns), by_method.rows[0], strict=True))
+    assert (counts["Judged"], counts["On a part of the rows"]) == (0, 1)
+    page = write_page("tune", documents)
+    assert "The trial is <strong>reweigh (eta=0.1" in page
+    assert "It was not measured on the test rows." in page
+    assert "the difference to the test rows" not in page
+    study["trials"][0]["state"] = "judged"
+    assert "; 1 was judged on all folds" in front(documents).headline[-1]
+
+
 def test_two_thousand_trials_give_a_small_page() -> None:
     documents = tune_documents(more=2000, rules=8)
     page = write_page("tune", documents)
@@ -235,9 +285,9 @@ def test_two_thousand_trials_give_a_small_page() -> None:
     assert "The best 100 of 2,006 trials" in page
     assert (
         "256 models of gbdt and reweigh; 255 were judged on all folds of the training rows. With "
-        "their" in page
+        "the" in page
     )
-    assert "rules of decisions these are 2,008 trials." in page
+    assert "rules of decisions there are 2,008 trials." in page
     # a row for each method and rule, however many tolerances it was tried with
     table = tables(documents)["Trials by method and rule of decisions"]
     assert [(row[0], row[1], row[2]) for row in table.rows] == [

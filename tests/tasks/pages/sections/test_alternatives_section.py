@@ -64,6 +64,10 @@ def test_what_was_found_and_both_bounds_are_said() -> None:
         "number 7, with gap_max.sex 0.1, is no worse on unseen rows with a chance of .93"
     )
     assert share.startswith("at most 31% of all settings of this space are better (95% confidence")
+    none = bound_sentences(CONTENT | {"random": 0, "share_bound": 1.0})[1]
+    assert none.startswith("how many settings of this space are better is not known: ")
+    few = bound_sentences(CONTENT | {"random": 1, "share_bound": 0.996})[1]
+    assert few.startswith("at most 100% of all settings of this space")
     assert "would gain at most 0.01 of gap_max.sex" in gain
     assert people.startswith("149 settings are as good; at least one of them decides otherwise")
 

@@ -16,7 +16,8 @@ LONGEST_CELL = 60
 LIST_ITEM = re.compile(r"^(\s*)([-*+]|\d+[.)])(\s+)")
 # What begins a list, a heading or a quotation where it stands first in a line.
 MARKER_INSIDE = re.compile(r" (?=(?:[-+*#>|=]|\d+[.)])(?: |$))")
-CODE_SPAN = re.compile(r"`[^`\n]{1,100}`")
+# A command that fills a line whole stays in it, too.
+CODE_SPAN = re.compile(r"`[^`\n]{1,136}`")
 KEPT_SPACE = "\x00"
 
 Rows = Sequence[Sequence[str]]

@@ -12,6 +12,7 @@ from benchmarks.page_generators import sensei_paper_tables
 from benchmarks.page_generators.paper_tables import COMMAND, ours_text
 from benchmarks.reproductions import (
     dadi_agents,
+    dadi_pretrained,
     measured_reasons,
     paper_claims,
     proxies_curves,
@@ -60,6 +61,8 @@ def _measured_words(paper: str, name: str, result: Answer) -> str:
 
 def verdict(result: Answer) -> str:
     """Return in words whether a statement is true of ours."""
+    if result.holds and result.is_better:
+        return "**Better than printed**"
     if result.holds and result.only_within_errors:
         return "**True of ours within two standard errors, not by the means**"
     return "**True of ours**" if result.holds else "**Not true of ours**"
@@ -93,7 +96,10 @@ def _bars(paper: str, item: Mapping[str, Any]) -> Iterator[str]:
         yield ""
         labels = {f"{data} {metric}": f"{metric} of {data}" for metric in metrics}
         yield from measured_reasons.tables(paper, labels)
-    yield from _ablations(item["bars"]["data"])
+    if item["id"] == "figure 20":
+        yield from _ablations(item["bars"]["data"])
+    else:
+        yield "The ablations are under [figure 20](#figure-20), with these measures.\n"
     first = item["bars"]["data"][0]
     yield f"All rows: `{COMMAND} faias`. One row: `{COMMAND} faias --row '{first} faias'`, of the"
     yield f"ablations `--row '{first} faias, all selected, our job'`. The methods of AIF360:"
@@ -162,6 +168,14 @@ def german_differences() -> Iterator[str]:
         texts = [ours_text(measured(values)) for values in columns.values()]
         yield f"| {name} | {' | '.join(texts)} |"
     yield ""
+    later = read_result("papers_german").get("later", {})
+    if later:
+        yield f"The printed settings on {len(next(iter(later.values())))} later splits, mean ± standard error:"
+        parts = []
+        for name, values in later.items():
+            value = measured(values)
+            parts.append(f"{name} {decimal(value.mean)} ± {decimal(value.error or 0.0)}")
+        yield f"{', '.join(parts)}.\n"
     yield "`python -m benchmarks.reproductions.german_differences`\n"
 
 
@@ -231,6 +245,13 @@ def dadi_points() -> Iterator[str]:
     yield from _dadi_iterations()
     front = ", ".join(f"{x:.3f} / {y:.3f}" for x, y in _front())
     yield f"The Pareto front, disparity / AUC: {front}.\n"
+    folds = dadi_pretrained.splits_of("adult")
+    parts = [
+        f"{name} {ours_text(measured([fold[name] for fold in folds]))}"
+        for name in ("auc", "disparity")
+    ]
+    yield "The squares of the figure, the pretrained classifier with all features and without an agent:"
+    yield f"{' and '.join(parts).replace('auc', 'AUC')} ({len(folds)} folds; `{dadi_pretrained.COMMAND}`).\n"
     yield from _households()
 
 
@@ -315,21 +336,46 @@ def _front() -> list[tuple[float, float]]:
 
 def dadi_features() -> Iterator[str]:
     """Yield the AUC of each feature of Adult alone, and how often it is asked."""
-    agents = dadi_agents.pretrained()
     shown = dadi_agents.SHOWN_GAMMAS
-    yield f"Adult. Single features: {dadi_agents.pretrained_basis()}. Questions: {dadi_agents.basis(shown)}:\n"
-    yield "| feature | classifier's AUC alone | adversary's AUC alone | asked at γ .1 | .5 | .9 |"
+    yield f"Adult. AUCs: {paper_claims.PRETRAINED_BASIS}. Questions: {dadi_agents.basis(shown)}:\n"
+    yield "| feature | classifier's AUC | adversary's AUC | asked at γ .1 | .5 | .9 |"
     yield "|---|---|---|---|---|---|"
-    for feature in agents[0]["alone"]:
-        pairs = [dadi_agents.alone(agent, feature) for agent in agents]
-        means = [statistics.fmean(pair[number] for pair in pairs) for number in range(2)]
-        shares = [f"{dadi_agents.selected(feature, gamma):.0%}" for gamma in shown]
-        yield f"| {feature} | {means[0]:.3f} | {means[1]:.3f} | {' | '.join(shares)} |"
+    for feature, aucs in _pretrained_aucs("adult"):
+        shares = [""] * len(shown)
+        if feature != ALL_FEATURES:
+            shares = [f"{dadi_agents.selected(feature, gamma):.0%}" for gamma in shown]
+        yield f"| {feature} | {' | '.join(aucs)} | {' | '.join(shares)} |"
     yield ""
+    yield f"The AUCs: `{dadi_pretrained.COMMAND}`. The questions: `{paper_claims.DADI_COMMAND}`.\n"
+
+
+ALL_FEATURES = "all features"
+
+
+def _pretrained_aucs(table: str) -> Iterator[tuple[str, list[str]]]:
+    """Yield both AUCs of all features, then of each alone, of the pretrained networks."""
+    splits = dadi_pretrained.splits_of(table)
+    kinds = ("classifier_auc", "adversary_auc")
+    for feature in (ALL_FEATURES, *splits[0]["alone"]):
+        texts = []
+        for kind in kinds:
+            values = []
+            for split in splits:
+                pair = split["all"] if feature == ALL_FEATURES else split["alone"][feature]
+                values.append(pair[kind])
+            texts.append(ours_text(measured(values)))
+        yield feature, texts
 
 
 def loans_table() -> Iterator[str]:
-    """Yield which features of the loans are asked: without a margin, and with chosen ones."""
+    """Yield what features of the loans tell alone, and which are asked, by margin."""
+    yield f"AUC from all features and from each alone, {dadi_pretrained.SPLITS['loans']} samples, after"
+    yield f"2,000 iterations of pretraining (`{dadi_pretrained.COMMAND}`):\n"
+    yield "| feature | classifier's AUC | adversary's AUC |"
+    yield "|---|---|---|"
+    for feature, aucs in _pretrained_aucs("loans"):
+        yield f"| {feature} | {' | '.join(aucs)} |"
+    yield ""
     samples = read_result("dadi")["loans"]["result"]["seeds"]
     features = list(samples[0]["margins"][0]["selected"])
     yield f"Share of the test people who are asked, means of {len(samples)} samples:\n"

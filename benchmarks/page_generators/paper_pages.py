@@ -35,7 +35,11 @@ How to read it: *printed* is the paper's mean ± standard deviation over its spl
 difference is ours less printed, ± the standard error of that difference. Of the paper's own method a difference beyond
 one standard error is *better by* or *worse by*; of a baseline it is *higher by* or *lower by*, because there closeness is
 what counts. Standard errors treat the splits as independent, although their training rows overlap. *Plain* and *blind*
-are our [baselines](../glossary.md#baselines-and-comparison) on the same splits.
+are our [baselines](../glossary.md#baselines-and-comparison) on the same splits. A statement that a paper makes of a figure
+is *true of ours*, *true of ours within two standard errors, not by the means*, or *not true of ours*; a number
+of ours that is better by more than two standard errors is *better than printed*. The command beside it measures ours
+again, where the results lack it: of a row that is whole with `--again`, of other results once their file in
+`benchmarks/results` is away.
 """
 
 
@@ -174,11 +178,13 @@ def index() -> str:
     lines.append(f"| all | {' | '.join(str(number) for number in total)} |")
     lines += [
         "",
-        f"{total[1] / total[0]:.0%} of the printed cells have ours next to them, and {total[3] / total[2]:.0%} of those on a",
+        f"{total[1]} of the {total[0]} printed cells have ours next to them, and {total[3] / total[2]:.0%} of those on a",
         "paper's own method are within two standard errors, better, or true of ours. A cell is a printed number",
-        "or a statement that the paper makes of a figure; rows that another table repeats count once. What is",
-        "measured on a substitute for a table that cannot be had is shown, but not counted as of its own method, true or not. Every",
-        "other cell has a reason on its page, and of a paper's own method a table of what single differences do to it.",
+        "or a statement that the paper makes of a figure; rows that another table repeats count once, and numbers that are",
+        "absent from our copies (most of those of SenSeI) do not count. What is measured on a substitute for a table that",
+        "cannot be had is shown, but not counted as of its own method, true or not; nor are networks before any agent and",
+        "comparators. Every other cell of a paper's own method has a reason on its page, and a table of what single",
+        "differences do to it. Theorems and lemmas are not counted.",
         f"Of {every.numbers} numbers in tables of results {every.on_all_splits} are",
         "measured on all printed splits; every row states on how many.\n",
         "## Where each table and figure is\n",
@@ -195,7 +201,7 @@ def index() -> str:
         "    make papers                        # hours; an interrupted command goes on where it ended",
         "    make papers PAPERS=budro           # one paper",
         "    python -m benchmarks.reproductions.papers --list",
-        "    python -m benchmarks.reproductions.papers budro --row 'german budro'",
+        "    python -m benchmarks.reproductions.papers budro --row 'german budro' --again",
         "    python -m benchmarks.reproductions.papers budro --again     # restored rows, too",
         "    python -m benchmarks.reproductions.papers --minutes 0       # what is missing",
     ]

@@ -316,9 +316,13 @@ def search_section() -> Iterator[str]:
         yield "`python -m benchmarks.studies.inner_search trained`.\n"
 
 
+def _steps_title(count: str) -> str:
+    return f"{count} step" if count == "1" else f"{count} steps"
+
+
 def _search_rows(title: str, networks: Mapping[str, Any]) -> Iterator[str]:
     steps = list(next(iter(networks.values()))[0]["share"])
-    yield f"| {title} | λ | supremum | {' | '.join(f'{n} steps' for n in steps)} | ms, 2 / 5 / 10 steps |"
+    yield f"| {title} | λ | supremum | {' | '.join(_steps_title(n) for n in steps)} | ms, 2 / 5 / 10 steps |"
     yield f"|---|---|---|{'---|' * len(steps)}---|"
     for network, rows in networks.items():
         for row in rows:

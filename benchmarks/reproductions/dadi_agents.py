@@ -135,23 +135,3 @@ def selected(feature: str, gamma: float, agents: Agents | None = None) -> float:
     """Return the mean share of people who are asked for a feature at a trade-off."""
     chosen = agents_of(gamma) if agents is None else agents
     return statistics.fmean(agent["selected"][feature] for agent in chosen)
-
-
-def pretrained() -> Agents:
-    """Return one agent a fold that has the AUCs of single features, which are of no trade-off."""
-    first = [agent for agent in printed_agents().get(SHOWN_GAMMAS[0], ()) if "alone" in agent]
-    return first or shortened_agents()[GAMMAS[0]]
-
-
-def pretrained_basis() -> str:
-    """Return in words what those were measured on."""
-    setting = PRINTED if is_printed(SHOWN_GAMMAS[0]) else SHORT
-    return f"{len(pretrained())} of {FOLDS} folds, {setting}"
-
-
-def alone(agent: Mapping[str, Any], feature: str) -> tuple[float, float]:
-    """Return the AUC of the classifier and of the adversary from a single feature."""
-    pair = agent["alone"][feature]
-    if isinstance(pair, dict):
-        return pair["classifier_auc"], pair["adversary_auc"]
-    return pair[0], pair[1]

@@ -2,7 +2,8 @@
 
 ``benchmarks/results/papers_PAPER.json`` has ``rows`` by key, each with the name of its origin, and the
 ``origins``: command, commit, machine and versions. A row without ``changes`` is restored from an
-earlier commit. Its new measurement is among ``begun`` until it has as many splits.
+earlier commit. Its new measurement, and that of a whole row that is measured once more, is among
+``begun`` until it has as many splits.
 """
 
 from __future__ import annotations
@@ -103,6 +104,19 @@ def splits_done(paper: str, row: PaperRow, *, is_again: bool = False) -> int:
     return splits if entry.get("changes") == list(row.changes) else 0
 
 
+def splits_anew(paper: str, row: PaperRow) -> int:
+    """Return how many splits of a row's next measurement there are; of one that goes on, its own."""
+    if not _is_whole(entry_of(paper, row), row):
+        return splits_done(paper, row, is_again=True)
+    begun = stored(home_of(paper, row))["begun"].get(row.key, {})
+    splits: int = begun.get("splits", 0)
+    return splits if begun.get("changes") == list(row.changes) else 0
+
+
+def _is_whole(entry: Mapping[str, Any] | None, row: PaperRow) -> bool:
+    return entry is not None and entry["splits"] >= row.splits
+
+
 def measure_split(
     store: Store, row: PaperRow, seed: int, *, is_quick: bool = False
 ) -> dict[str, dict[str, float]]:
@@ -162,16 +176,23 @@ def _of_kinds(values: Mapping[str, float], kinds: Sequence[str]) -> dict[str, fl
     return {name: value for name, value in values.items() if name.partition(".")[0] in kinds}
 
 
-def add_split(paper: str, row: PaperRow, values: Mapping[str, Mapping[str, float]]) -> None:
+def add_split(
+    paper: str,
+    row: PaperRow,
+    values: Mapping[str, Mapping[str, float]],
+    *,
+    is_anew: bool = False,
+) -> None:
     """Add one more split of a row to the results.
 
-    A row that was measured with other changes begins anew. So does a restored one, which stays
-    until the new one has as many splits.
+    A row that was measured with other changes begins anew. So does a restored one, and with
+    ``is_anew`` a whole one, which stay until the new one has as many splits.
     """
     earlier = entry_of(paper, row) or {"splits": 0, "changes": []}
     home = home_of(paper, row)
     content = stored(home)
-    place = "begun" if is_restored(earlier) else "rows"
+    stays = is_restored(earlier) or (is_anew and _is_whole(earlier, row))
+    place = "begun" if stays else "rows"
     entry = content[place].get(row.key, {})
     if entry.get("changes") != list(row.changes):
         entry = {"changes": list(row.changes), "splits": 0}

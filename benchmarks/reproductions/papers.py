@@ -3,8 +3,8 @@
 ``python -m benchmarks.reproductions.papers [PAPER ...] [--row KEY ...] [--splits N]`` measures the
 splits that ``benchmarks/results/papers_PAPER.json`` lacks, so an interrupted command goes on where
 it ended. ``--list`` prints the keys. Papers: dadi, sensei, faias, budro, proxies. Rows that are
-restored from an earlier commit count as measured; ``--again`` measures them, too, and keeps the
-earlier ones until the new ones have as many splits. A table that is absent or damaged, and a
+restored from an earlier commit count as measured; ``--again`` measures them, too, and with ``--row``
+also a row that is whole; the earlier one is kept until the new one has as many splits. A table that is absent or damaged, and a
 measurement that fails, is reported in one line, and the others go on. ``--minutes M`` ends after
 the split, agent or other unit that exceeds M minutes, and keeps it; with 0 nothing is measured. The
 pages are written, and the last lines say what is missing: of each figure and row, how many units
@@ -29,6 +29,8 @@ from benchmarks.reproductions import (
     dadi_curve,
     dadi_differences,
     dadi_paper,
+    dadi_pretrained,
+    dadi_theory,
     entropic_transport,
     faias_thresholds,
     german_differences,
@@ -40,7 +42,12 @@ from benchmarks.reproductions import (
     proxies_theory,
     sensei_budget,
 )
-from benchmarks.reproductions.paper_results import add_split, measure_split, splits_done
+from benchmarks.reproductions.paper_results import (
+    add_split,
+    measure_split,
+    splits_anew,
+    splits_done,
+)
 from benchmarks.reproductions.paper_rows import PaperRow, rows_of
 from benchmarks.reproductions.printed_values import PAPERS
 from benchmarks.studies import (
@@ -116,8 +123,10 @@ def _entries_of(content: Any, depth: int) -> int:
 
 def _german_splits() -> tuple[int, int]:
     rows = read_result("papers_german").get("rows", {})
-    done = len(next(iter(rows.values()))[german_differences.METRICS[0]]) if rows else 0
-    return done, german_differences.SPLITS
+    first = german_differences.METRICS[0]
+    done = len(next(iter(rows.values()))[first]) if rows else 0
+    done += len(german_differences.later_splits().get(first, ()))
+    return done, german_differences.SPLITS + german_differences.LATER
 
 
 def _loans_samples() -> tuple[int, int]:
@@ -186,6 +195,14 @@ PARTS: dict[str, tuple[Part, ...]] = {
             count=_loans_samples,
         ),
         Part(
+            *("pretrained networks", "papers_dadi_pretrained", "rows"),
+            lambda _: dadi_pretrained.main([]),
+            count=_entries(
+                "papers_dadi_pretrained", "rows", 2, sum(dadi_pretrained.SPLITS.values())
+            ),
+        ),
+        Part("theorem 1", "papers_dadi_theory", "rows", lambda _: dadi_theory.main([])),
+        Part(
             *("figure 2", "papers_dadi_printed", "whole", _agents("adult")),
             count=_entries("papers_dadi_printed", "folds", 2, len(dadi_curve.order())),
         ),
@@ -232,7 +249,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--row", nargs="*", help="keys of rows (--list prints them)")
     parser.add_argument("--splits", type=int, help="at most so many splits of a row")
     parser.add_argument("--minutes", type=float, default=math.inf, help="begin no more after M")
-    parser.add_argument("--again", action="store_true", help="measure restored rows anew")
+    parser.add_argument(
+        "--again", action="store_true", help="measure restored rows anew, and those of --row"
+    )
     parser.add_argument("--quick", action="store_true", help="run a few steps and keep nothing")
     parser.add_argument("--list", action="store_true", help="print the keys of all rows")
     chosen = parser.parse_args(arguments)
@@ -253,7 +272,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"no row {chosen.row[0]!r}: --list prints the keys", file=sys.stderr)
         return 2
     code_state()
-    run = Run(Store(os.environ.get("EVENHAND_STORE")), chosen.minutes, chosen.quick, chosen.again)
+    run = Run(
+        Store(os.environ.get("EVENHAND_STORE")),
+        chosen.minutes,
+        chosen.quick,
+        chosen.again,
+        is_named=bool(chosen.row),
+    )
     for paper in papers:
         if not chosen.row and not chosen.quick:
             run.measure_parts(paper)
@@ -322,15 +347,23 @@ class Run:
         True: a few steps of one split, and nothing is kept.
     is_again
         True: restored rows count for nothing.
+    is_named
+        True: the rows are named, and `is_again` is of whole ones, too.
     """
 
     def __init__(
-        self, store: Store, minutes: float, is_quick: bool = False, is_again: bool = False
+        self,
+        store: Store,
+        minutes: float,
+        is_quick: bool = False,
+        is_again: bool = False,
+        is_named: bool = False,
     ) -> None:
         self.store = store
         self.end = time.monotonic() + 60 * minutes
         self.is_quick = is_quick
         self.is_again = is_again
+        self.is_anew = is_again and is_named
         self.absent: set[str] = set()
         self.exit_code = 0
 
@@ -344,6 +377,8 @@ class Run:
         if row.data in self.absent:
             return
         first = splits_done(paper, row, is_again=self.is_again)
+        if self.is_anew:
+            first = splits_anew(paper, row)
         if self.is_quick:
             first, splits = 0, 1
         for seed in range(first, splits):
@@ -363,7 +398,7 @@ class Run:
                 self._report_failure(paper, row.key, error)
                 return
             if not self.is_quick:
-                add_split(paper, row, values)
+                add_split(paper, row, values, is_anew=self.is_anew)
 
     def measure_parts(self, paper: str) -> None:
         """Measure the figures of a paper that have commands of their own."""

@@ -206,12 +206,64 @@ def test_a_statement_that_holds_within_errors_only_says_so() -> None:
     exact = paper_claims.Answer(True, "", "", "")
     barely = paper_claims.Answer(True, "", "", "", only_within_errors=True)
     missed = paper_claims.Answer(False, "", "", "", only_within_errors=True)
-    words = [paper_figures.verdict(answer) for answer in (exact, barely, missed)]
+    better = paper_claims.Answer(True, "", "", "", is_better=True)
+    words = [paper_figures.verdict(answer) for answer in (exact, barely, missed, better)]
     assert words == [
         "**True of ours**",
         "**True of ours within two standard errors, not by the means**",
         "**Not true of ours**",
+        "**Better than printed**",
     ]
+
+
+def test_a_best_bar_that_is_behind_is_best_within_errors_only() -> None:
+    ahead = {"faias": [0.8, 0.9], "other": [0.7, 0.8]}
+    behind = {"faias": [0.7, 0.9], "other": [0.8, 0.85]}
+    results = [paper_claims.best_of_bars(bars, "accuracy") for bars in (ahead, behind)]
+    assert [result.holds for result in results] == [True, True]
+    assert [result.only_within_errors for result in results] == [False, True]
+
+
+def test_a_printed_auc_is_missed_on_either_side() -> None:
+    near = Measured(0.872, 0.0, 1)
+    words = []
+    for value in (near, Measured(0.93, 0.01, 4), Measured(0.81, 0.01, 4), Measured(0.88, 0.02, 4)):
+        words.append(paper_figures.verdict(paper_claims._printed_auc(value, 0.87)))
+    assert words == [
+        "**True of ours**",
+        "**Not true of ours**",
+        "**Not true of ours**",
+        "**True of ours within two standard errors, not by the means**",
+    ]
+
+
+def test_a_trade_off_falls_in_both() -> None:
+    falling = [
+        {"balanced_accuracy": 0.8 - 0.1 * step, "gap_rms.sex": 0.2 - 0.05 * step}
+        for step in range(3)
+    ]
+    assert paper_claims.falls(falling)
+    assert not paper_claims.falls(falling[::-1])
+    wider = [point | {"gap_rms.sex": -point["gap_rms.sex"]} for point in falling]
+    assert not paper_claims.falls(wider)
+
+
+def test_the_front_has_the_smallest_gap_of_each_accuracy() -> None:
+    points = [
+        {"balanced_accuracy": accuracy, "gap_rms.sex": gap}
+        for accuracy, gap in ((0.80, 0.10), (0.82, 0.09), (0.81, 0.20), (0.84, 0.15))
+    ]
+    kept = paper_claims.front(points)
+    assert kept == [points[1], points[3]]
+    gaps = [point["gap_rms.sex"] for point in kept]
+    assert paper_claims.interpolate(0.83, [0.82, 0.84], gaps) == pytest.approx(0.12)
+
+
+def test_imbalances_are_the_least_up_to_a_disclosivity() -> None:
+    found = paper_claims.least_imbalances([[0.0, 0.5], [0.5, 0.2], [0.8, 0.3]])
+    assert (found[0], found[10], found[-1]) == (0.5, 0.2, 0.2)
+    assert paper_claims.is_printed_order({"relaxed-proxy": 0.1, "qp-tree": 0.2, "proxy": 0.3})
+    assert not paper_claims.is_printed_order({"relaxed-proxy": 0.1, "proxy": 0.2, "qp-tree": 0.3})
 
 
 def test_every_own_cell_that_differs_has_measured_trials() -> None:

@@ -122,6 +122,25 @@ def test_a_restored_row_stays_until_it_is_measured_again(
     assert paper_results.splits_done("budro", row, is_again=True) == 2
 
 
+def test_a_whole_row_is_measured_once_more_if_it_is_named(
+    measured: list[tuple[str, int]],
+) -> None:
+    row = ROWS[0]
+    whole = {"changes": [], "splits": 10, "method": {"accuracy": [0.7] * 10}, "origin": "old"}
+    paper_results.write_result("papers_budro", {"rows": {row.key: whole}})
+    named = ["budro", "--row", row.key]
+    assert papers.main(named) == 0
+    assert papers.main(["budro", "--splits", "10", "--again"]) == 2  # Adult is absent
+    assert measured == []
+    assert papers.main([*named, "--again", "--splits", "4"]) == 0
+    assert paper_results.stored("budro")["rows"][row.key] == whole
+    assert papers.main([*named, "--again"]) == 0
+    assert [seed for _, seed in measured] == list(range(10))
+    entry = paper_results.stored("budro")["rows"][row.key]
+    assert (entry["splits"], entry["method"]) == (10, {"accuracy": [0.5] * 10})
+    assert paper_results.stored("budro")["begun"] == {}
+
+
 def test_a_restored_row_with_too_few_splits_is_measured(measured: list[tuple[str, int]]) -> None:
     restored = {"means": {"accuracy": [0.7, 0.1]}, "splits": 2, "origin": "old"}
     paper_results.write_result("papers_budro", {"rows": {"german budro": restored}})

@@ -355,13 +355,12 @@ class JointTraining:
         number = episodes.number.ravel()
         label, d_label = weighted_losses(classes.outputs[number], problem.label, person)
         attribute, d_attribute = weighted_losses(guesses.outputs[number], problem.attribute, person)
-        # R(O) (equation 2); a question earns its change of R, the first one all of R, less the cost
-        R = ((1.0 - config.gamma) * attribute - config.gamma * label).reshape(known.shape[:2])
+        R = worth_of_stopping(label, attribute, config.gamma).reshape(known.shape[:2])
         if not math.isfinite(R.sum()):
             raise self._not_finite("loss", self.iteration)
         ended = action == problem.allowed.size
         asked_counts = known[:-1].sum(axis=2)
-        earned = np.where(ended, R[:-1], R[1:]) - np.where(asked_counts > 0, R[:-1], 0.0)
+        earned = step_rewards(R, ended, asked_counts)
         reward = config.value_scale * (earned - np.append(problem.costs, 0.0)[action])
         explored = action != episodes.greedy[: config.n_step]
         used = _used_values(ended, explored)
@@ -608,6 +607,47 @@ def train(
             checkpoint.save(joint.state() | {"pretrained": pretrained_vectors, "history": history})
     joint.check()
     return pretrained, joint.networks, history
+
+
+def worth_of_stopping(label: Float, attribute: Float, gamma: float) -> Float:
+    r"""Return :math:`R(O) = -\gamma L_C + (1 - \gamma) L_A` (equation 2) of each set.
+
+    Parameters
+    ----------
+    label, attribute : ndarray of float, shape (n,)
+        Losses of classifier and adversary that know the sets.
+    gamma : float
+
+    Returns
+    -------
+    ndarray of float, shape (n,)
+        In nats.
+    """
+    worth: Float = (1.0 - gamma) * attribute - gamma * label
+    return worth
+
+
+def step_rewards(worth: Float, ended: Bool, asked: Int) -> Float:
+    """Return what each action earns: its change of R, the first one of a person all of R.
+
+    So the rewards of a person's actions, of which the last is to stop, sum to R of the last set.
+
+    Parameters
+    ----------
+    worth : ndarray of float, shape (n + 1, a)
+        R of the sets before the first and after each of n actions.
+    ended : ndarray of bool, shape (n, a)
+        Whether the action was to stop.
+    asked : ndarray of int, shape (n, a)
+        How many groups were known before it.
+
+    Returns
+    -------
+    ndarray of float, shape (n, a)
+        In nats, without the costs of asking.
+    """
+    reached = np.where(ended, worth[:-1], worth[1:])
+    return reached - np.where(asked > 0, worth[:-1], 0.0)
 
 
 def _used_values(ended: Bool, explored: Bool) -> Bool:

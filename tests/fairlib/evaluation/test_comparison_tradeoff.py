@@ -53,16 +53,39 @@ def test_every_metric_of_a_proxy_has_a_direction_but_two() -> None:
     assert undirected == ["imbalance_before", "imbalance_reduction.possible"]
 
 
+@pytest.mark.parametrize("name", ["imbalance_before", "imbalance_reduction.possible"])
+def test_a_metric_to_compare_with_has_no_direction(name: str) -> None:
+    with pytest.raises(ValueError, match="no direction"):
+        better(name)
+
+
 @pytest.mark.parametrize(
-    "name",
+    ("name", "nearest"),
     [
-        *("", "acuracy", "gapmax.sex", "difference", "loss", "xgap_max"),
-        *("imbalance_before", "imbalance_after", "disclosivity_x", "keptt"),
+        ("", None),
+        ("acuracy", "accuracy"),
+        ("gapmax.sex", "gap_max.sex"),
+        ("keptt", "kept"),
+        ("xgap_max", "gap_max.<attr>"),
+        ("zzz", None),
     ],
 )
-def test_a_metric_to_compare_with_has_no_direction(name: str) -> None:
-    """A metric of no known kind has none either."""
-    with pytest.raises(ValueError, match="no direction"):
+def test_an_unknown_metric_is_told_from_one_without_direction(
+    name: str, nearest: str | None
+) -> None:
+    with pytest.raises(ValueError, match="not known") as caught:
+        better(name)
+    message = str(caught.value)
+    assert message.startswith(f"metric: got {name!r}, ")
+    if nearest is None:
+        assert "did you mean" not in message
+    else:
+        assert f"(did you mean {nearest!r}?)" in message
+
+
+@pytest.mark.parametrize("name", ["difference", "loss", "imbalance_after", "disclosivity_x"])
+def test_a_metric_of_no_known_kind_is_refused(name: str) -> None:
+    with pytest.raises(ValueError, match="not known"):
         better(name)
 
 

@@ -27,6 +27,7 @@ from benchmarks.reproductions import proxies_curves
 from benchmarks.reproductions.printed_tables import format_row, verdict
 from benchmarks.studies import (
     alternative_bounds,
+    alternative_search,
     judged_methods,
     membership_study,
     method_fronts,
@@ -99,6 +100,7 @@ def main() -> None:
     untuned += tune_under_load.sections(read_result("tune_under_load"), _provenance)
     untuned += tune_interrupted.sections(read_result("tune_interrupted"), _provenance)
     untuned += alternative_bounds.sections(read_result("alternative_bounds"), _provenance)
+    untuned += alternative_search.sections(read_result("alternative_search"), _provenance)
     operations = untuned + operations_page.sections(
         read_result("evaluate"), read_result("services"), read_result("latency"), _provenance
     )

@@ -264,7 +264,8 @@ def _commits(summary: Content) -> str:
     """Name the states of the code, of which a result of several runs has several."""
     return (
         f"Measured at {', '.join(summary['commits'])}: searches of `tune` that are in the file are "
-        "not repeated when the code changes.\n"
+        f"not repeated when the code changes. {summary.get('note', '')}".rstrip()
+        + "\n"
     )
 
 

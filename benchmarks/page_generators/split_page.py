@@ -87,6 +87,7 @@ TOPICS = (
         (
             "Tuning compared with other tools",
             "Thirty seconds beside other tools",
+            "Thirty seconds of the wall clock",
             "Thresholds by group on few rows",
             "Shipped jobs of BuDRO, SenSeI and FAIAS compared with tuned ones",
             "Limits on unseen rows",
@@ -94,6 +95,7 @@ TOPICS = (
             "Time kept on a busy machine",
             "Interrupted at random moments",
             "Bounds on what a longer search could gain",
+            "Sixty CPU minutes on Adult",
         ),
     ),
     Topic(

@@ -66,7 +66,7 @@ def searched(cpu_minutes: float) -> dict[str, Any]:
 
 
 HEAD = """\
-## What a longer search could gain
+## Sixty CPU minutes on Adult
 
 `evenhand tune {job} --alternative-to {job}` for {minutes:g} CPU minutes. The gain is that of a search {longer:g} times as long, at a
 confidence of {level:.0%}; the goal is at most .01.

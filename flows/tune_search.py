@@ -63,8 +63,8 @@ PAGE_EVERY_S = 30.0
 NO_LIMIT = 10**9
 # Seconds at the end that are kept for writing the job and the page: so many at least, and more on a
 # busy machine, as it computes for so long; but no more than a part of the whole time.
-WRITING_S = 4.0
-WRITING_CPU_S = 2.0
+WRITING_S = 6.0
+WRITING_CPU_S = 3.0
 MOST_FOR_WRITING = 0.25
 # Seconds that the first answer may take beyond the end.
 LATE_S = 0.5

@@ -36,7 +36,7 @@ def test_the_reserve_follows_from_what_judgements_took() -> None:
     assert finishing_seconds([majority, judged], judged, budget) == 5.0 + 8.0 + 12.0 + 3.0
 
 
-@pytest.mark.parametrize(("slowness", "seconds"), [(1.0, 4.0), (5.0, 10.0), (50.0, 25.0)])
+@pytest.mark.parametrize(("slowness", "seconds"), [(1.0, 6.0), (5.0, 15.0), (50.0, 25.0)])
 def test_a_busy_machine_gets_more_time_for_writing(slowness: float, seconds: float) -> None:
     assert writing_seconds(slowness, Budget(100.0)) == seconds
 

@@ -37,7 +37,7 @@ one standard error is *better by* or *worse by*; of a baseline it is *higher by*
 what counts. Standard errors treat the splits as independent, although their training rows overlap. *Plain* and *blind*
 are our [baselines](../glossary.md#baselines-and-comparison) on the same splits. A statement that a paper makes of a figure
 is *true of ours*, *true of ours within two standard errors, not by the means*, or *not true of ours*; a number
-of ours that is better by more than two standard errors is *better than printed*. The command beside it measures ours
+of ours that is better by more than two standard errors is *better than printed*. The command next to it measures ours
 again, where the results lack it: of a row that is whole with `--again`, of other results once their file in
 `benchmarks/results` is away.
 """

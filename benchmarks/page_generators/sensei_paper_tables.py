@@ -189,7 +189,7 @@ def answer_in_words(table: str, kind: str) -> str:
         name = f"{kind}.unseen"
         value = unseen_terms.difference(table, rho, name)
         words.append(f"{unseen_terms.verdict(value, name)} at ρ = {rho}")
-    return f"On unseen terms SenSeI is, beside CLP: {'; '.join(words)}."
+    return f"On unseen terms SenSeI compared with CLP: {'; '.join(words)}."
 
 
 def _columns(kind: str) -> tuple[str, ...]:

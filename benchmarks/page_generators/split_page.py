@@ -95,7 +95,7 @@ TOPICS = (
             "Time kept on a busy machine",
             "Interrupted at random moments",
             "Bounds on what a longer search could gain",
-            "Sixty CPU minutes on Adult",
+            "A long search on Adult",
         ),
     ),
     Topic(

@@ -38,6 +38,8 @@ def main() -> None:
     parser.add_argument("--run", type=Path, help="folder of a run that has ended")
     parser.add_argument("--commit", help="of the code that made this run")
     given = parser.parse_args()
+    if given.run is not None and given.commit is None:
+        parser.error("--run needs the --commit of the code that made it")
     origin = provenance(COMMAND)
     if given.run is None:
         study = searched(given.cpu_minutes)
@@ -66,10 +68,11 @@ def searched(cpu_minutes: float) -> dict[str, Any]:
 
 
 HEAD = """\
-## Sixty CPU minutes on Adult
+## A long search on Adult
 
-`evenhand tune {job} --alternative-to {job}` for {minutes:g} CPU minutes. The gain is that of a search {longer:g} times as long, at a
-confidence of {level:.0%}; the goal is at most .01.
+`evenhand tune {job} --alternative-to {job}` for {minutes:g} CPU minutes. The values are those of validation rows, by which the search
+chose, so they tend to be too good. The gain is what a search {longer:g} times as long could add, at a confidence of {level:.0%}; the
+goal is at most .01. A gap cannot be below 0, so it gains at most the best value.
 """
 
 
@@ -88,7 +91,7 @@ def sections(content: Mapping[str, Any], provenance: Callable[[Any], str]) -> li
     if found["gain_bound"] is not None:
         gain = f"at most {found['gain_bound']:.4f}"
     lines = [
-        "| metric | the job | best value | held on unseen rows | random settings | better ones | gain |",
+        "| metric | the job | best | best that keeps its utility on unseen rows | random settings | better settings | gain |",
         "|---|---|---|---|---|---|---|",
     ]
     held = "none"

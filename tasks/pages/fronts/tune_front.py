@@ -277,15 +277,15 @@ def _controls_of_search(study: Json) -> list[Block]:
 
 
 def _controls_of_tuned_job(study: Json, chosen: Json) -> list[Block]:
-    """A table of the controls that the tuned job is measured beside on the test rows, which are
-    other models than those of the search; nothing where there is none.
+    """A table of the controls that the tuned job is compared with on the test rows. They are other
+    models than those of the search; nothing where there is none.
     """
     measured = study["test_controls"]
     kinds = [kind for kind in TUNED_JOBS_CONTROLS if kind in measured]
     if not kinds:
         return []
     text = (
-        "On the test rows the tuned job stands beside controls of its own. They have the learner "
+        "On the test rows the tuned job is compared with controls of its own. They have the learner "
         "and the settings of the chosen trial, and those of the search have the job's."
     )
     left_out = chosen["arguments"].get("leave_out", ())

@@ -285,8 +285,8 @@ def _controls_of_tuned_job(study: Json, chosen: Json) -> list[Block]:
     if not kinds:
         return []
     text = (
-        "On the test rows the tuned job is compared with controls of its own. They have the learner "
-        "and the settings of the chosen trial, and those of the search have the job's."
+        "On the test rows the tuned job is compared with controls of its own. They have the "
+        "learner and the settings of the chosen trial, and those of the search have the job's."
     )
     left_out = chosen["arguments"].get("leave_out", ())
     if left_out:

@@ -130,10 +130,33 @@ def select_groups(
     -------
     GroupSelection
     """
-    needed = {"rows": rows[:, None], "positives": by_label[:, -1:], "cells": by_label}[needs]
+    needed = needed_rows(rows, by_label, needs)
     missing = np.array([is_missing(name) for name in names], dtype=bool)
     enough = (needed >= min_cell).all(axis=1)
     return GroupSelection(tuple(names), enough & ~missing, missing, rows, needed)
+
+
+def needed_rows(rows: Int, by_label: Int, needs: Needs) -> Int:
+    """Return the rows of those cells of each group that a metric needs.
+
+    Parameters
+    ----------
+    rows : int array, shape (..., K)
+        Rows (or people) of each group.
+    by_label : int array, shape (..., K, L)
+        Rows (or people) of each group and true label.
+    needs : {"rows", "positives", "cells"}
+        Cells that the metric needs: the group's rows, those of the last label, those of each label.
+
+    Returns
+    -------
+    int array, shape (..., K, C)
+    """
+    if needs == "rows":
+        return rows[..., np.newaxis]
+    if needs == "positives":
+        return by_label[..., -1:]
+    return by_label
 
 
 def is_missing(group: str) -> bool:

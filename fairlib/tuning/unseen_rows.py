@@ -13,7 +13,7 @@ validation rows.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,7 +21,14 @@ import numpy as np
 
 from evenhand.fairlib.arrays import Bool, Float, Int
 from evenhand.fairlib.evaluation.evaluate import encode_sensitive
-from evenhand.fairlib.evaluation.metrics import GROUP_METRICS, OVERALL_METRICS, Array
+from evenhand.fairlib.evaluation.group_selection import needed_rows
+from evenhand.fairlib.evaluation.metrics import (
+    GROUP_METRICS,
+    OVERALL_METRICS,
+    Array,
+    Metric,
+    Needs,
+)
 from evenhand.fairlib.evaluation.outcomes import Outcomes
 from evenhand.fairlib.tuning.quantiles import LEVELS
 
@@ -57,6 +64,7 @@ def unseen_quantiles(
     inflation: float = 1.0,
     choices: Sequence[HalfChoice] = (),
     intersections: bool,
+    min_cell: int = 1,
     rng: np.random.Generator,
 ) -> dict[str, list[float]]:
     r"""Return the quantiles of ``LEVELS`` of metrics on unseen rows.
@@ -64,7 +72,7 @@ def unseen_quantiles(
     The shares of the cells of group, label and decision are drawn: from their Dirichlet
     distribution given the validation rows, each of which counts for :math:`1 / inflation` rows.
     Then the unseen rows are drawn from a multinomial distribution with these shares, and the metric
-    is computed from them.
+    is computed from them: of the groups that have enough of the drawn rows, as on real ones.
 
     With `choices` the shares are drawn from a t-distribution about those of the validation rows,
     with a degree of freedom for each two choices. A rule that is chosen on the half :math:`A` has
@@ -89,6 +97,10 @@ def unseen_quantiles(
         Of a rule that was chosen on the validation rows; `inflation` is not used then.
     intersections : bool
         Whether the groups of pairs of attributes are compared too.
+    min_cell : int, default 1
+        Fewest unseen rows, or people, in every cell of a group that a metric needs. Where fewer
+        than two groups have as many, the metric has no value; one that has none in half of the
+        draws has no quantiles.
     rng : numpy.random.Generator
         Generator of the draws.
 
@@ -106,8 +118,8 @@ def unseen_quantiles(
     drawn: dict[str, Array] = {}
     for name in names:
         attribute = name.partition(".")[2]
-        function = _function_of(name, codes)
-        if function is None:
+        metric = _metric_of(name, codes)
+        if metric is None:
             continue
         if attribute not in drawn:
             code, size = codes.get(attribute, (np.zeros(outcomes.n, dtype=np.int64), 1))
@@ -118,25 +130,28 @@ def unseen_quantiles(
                 shares = _moved_shares(counts, differences, rng)
             rows = max(1, round(outcomes.n * weight * unseen))
             drawn[attribute] = rng.multinomial(rows, shares).reshape(DRAWS, *counts.shape)
-        positions = [0]
+        cells = drawn[attribute]
         if attribute:
             compared = measured.get(name, {}).get("measured", ())
             positions = _positions(group_names[attribute], compared)
             if len(positions) < 2:
                 continue
-        values = _values_of(function, drawn[attribute], positions, by_group=bool(attribute))
+            values = metric.function(_of_large_groups(cells[:, positions], metric.needs, min_cell))
+        else:
+            values = metric.function(cells[:, 0])
+        values = values[np.isfinite(values)]
         if len(values) >= DRAWS / 2:
             quantiles[name] = [float(value) for value in np.quantile(values, LEVELS)]
     return quantiles
 
 
-def _function_of(name: str, codes: Mapping[str, Any]) -> Callable[[Array], Float] | None:
-    """What computes a metric from cells; None for one that does not follow from them."""
+def _metric_of(name: str, codes: Mapping[str, Any]) -> Metric | None:
+    """The metric of that name if it is computed from cells; None for one that is not."""
     kind, _, attribute = name.partition(".")
     if kind in OVERALL_METRICS and not attribute:
-        return OVERALL_METRICS[kind].function
+        return OVERALL_METRICS[kind]
     if kind in GROUP_METRICS and attribute in codes:
-        return GROUP_METRICS[kind].function
+        return GROUP_METRICS[kind]
     return None
 
 
@@ -145,15 +160,20 @@ def _positions(names: Sequence[str], compared: Sequence[str]) -> list[int]:
     return [place for place, group in enumerate(names) if group in compared]
 
 
-def _values_of(
-    function: Callable[[Array], Float], cells: Array, positions: Sequence[int], *, by_group: bool
-) -> Float:
-    """The finite values of a metric of drawn cells."""
-    if by_group:
-        values = function(cells[:, positions])
-    else:
-        values = function(cells[:, 0])
-    return np.asarray(values[np.isfinite(values)])
+def _of_large_groups(cells: Array, needs: Needs, min_cell: int) -> Array:
+    """The draws in which two groups or more have enough rows, without groups that have too few.
+
+    Such a group gets the cells of one that has enough: metrics of groups compare the largest and
+    the smallest rate, and a copy changes neither.
+    """
+    rows_by_label = cells.sum(axis=-1)
+    needed = needed_rows(rows_by_label.sum(axis=-1), rows_by_label, needs)
+    enough = (needed >= min_cell).all(axis=-1)
+    is_comparable = enough.sum(axis=-1) >= 2
+    cells, enough = cells[is_comparable], enough[is_comparable]
+    first_large = np.argmax(enough, axis=-1)[:, np.newaxis]
+    places = np.where(enough, np.arange(enough.shape[-1]), first_large)
+    return np.take_along_axis(cells, places[..., np.newaxis, np.newaxis], axis=1)
 
 
 def _cells(outcomes: Outcomes, y_pred: Array, code: Array, size: int) -> Float:

@@ -794,6 +794,7 @@ def _add_unseen(
         inflation=1.0 + variance_of_choices(folds),
         choices=choices,
         intersections=measure["intersections"],
+        min_cell=measure["min_cell"],
         rng=generator(parameters["fold_seed"], "unseen"),
     )
     for name, values in quantiles.items():

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from evenhand.fairlib.evaluation.evaluate import evaluate
+from evenhand.fairlib.evaluation.metrics import GROUP_METRICS
 from evenhand.fairlib.evaluation.outcomes import Outcomes
 from evenhand.fairlib.tuning.quantiles import LEVELS, chance_below, quantile_of
 from evenhand.fairlib.tuning.unseen_rows import HalfChoice, unseen_quantiles
@@ -50,6 +51,61 @@ def test_chances_are_not_stated_too_high(gap: float) -> None:
         stated.append(chance_below(validation, 0.2))
         kept.append(unseen_value <= 0.2)
     assert 0.1 < np.mean(stated) < np.mean(kept) + 0.05
+
+
+def with_tiny_group(rows: int, seed: int) -> Outcomes:
+    """Three groups with the same error rates, one of 3 % of the rows."""
+    rng = np.random.default_rng(seed)
+    y = rng.integers(0, 2, rows)
+    right = rng.random(rows) < 0.7
+    sex = rng.choice(["d", "f", "m"], rows, p=[0.03, 0.48, 0.49]).astype(object)
+    return Outcomes(y, np.where(right, y, 1 - y), np.full(rows, 0.5), {"sex": sex})
+
+
+def test_a_group_with_too_few_unseen_rows_is_left_out_as_on_real_ones() -> None:
+    """Of 16 rows of a group about six are among the unseen ones: some draws have too few."""
+    stated = []
+    kept = []
+    for seed in range(40):
+        outcomes = with_tiny_group(540, seed)
+        groups = evaluate(outcomes, draws=0).groups
+        drawn = unseen_quantiles(
+            outcomes,
+            groups,
+            [GAP],
+            unseen=0.4,
+            intersections=False,
+            min_cell=5,
+            rng=np.random.default_rng(1),
+        )
+        unseen_value = evaluate(with_tiny_group(216, 1000 + seed), draws=0).metrics[GAP].value
+        assert unseen_value is not None
+        stated.append(chance_below(drawn[GAP], 0.2))
+        kept.append(unseen_value <= 0.2)
+    assert np.mean(stated) == pytest.approx(np.mean(kept), abs=0.15)
+
+
+def test_a_metric_that_most_draws_lack_has_no_quantiles() -> None:
+    outcomes = people(400, 5)
+    drawn = unseen_quantiles(
+        outcomes,
+        evaluate(outcomes, draws=0).groups,
+        [GAP, "balanced_accuracy"],
+        unseen=0.05,
+        intersections=False,
+        min_cell=5,
+        rng=np.random.default_rng(1),
+    )
+    assert list(drawn) == ["balanced_accuracy"]
+
+
+@pytest.mark.parametrize("name", GROUP_METRICS)
+def test_a_copy_of_a_group_changes_no_metric(name: str) -> None:
+    """Copies stand for the groups that a draw leaves out."""
+    metric = GROUP_METRICS[name].function
+    counts = np.array([[[40.0, 10.0], [10.0, 40.0]], [[45.0, 5.0], [25.0, 25.0]]])
+    with_copy = np.concatenate([counts, counts[:1]])
+    assert metric(with_copy) == pytest.approx(metric(counts))
 
 
 def test_many_rows_leave_the_value() -> None:

@@ -382,7 +382,7 @@ def tune(
     methods: list[str] | None = option("--method", "Method to try; may be repeated."),
     sampler: str | None = option("--sampler", "How candidates are proposed: tpe, nsga2 or nsga3."),
     confidence: float | None = option(
-        "--confidence", "Chance that unseen rows keep each limit, 0.5 to below 1 (default: 0.9)."
+        "--confidence", "Chance that unseen rows keep each limit, 0.5 to 0.99 (default: 0.9)."
     ),
     bound: str | None = option(
         "--bound", "Old spelling of --confidence: auto, interval, point or prediction."

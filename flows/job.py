@@ -558,10 +558,10 @@ class Tune(ParallelSection):
     """Metric by which the winner is chosen among trials within the limits; default: the first
     objective.
     """
-    confidence: Annotated[float, Field(ge=0.5, lt=1)] | None = None
+    confidence: Annotated[float, Field(ge=0.5, le=0.99)] | None = None
     """Chance of at least this much that unseen rows keep each limit, from 0.5, where the value of
-    the validation rows decides, to below 1. Default: 0.9; if no trial reaches it, the highest of
-    0.8, 0.7, 0.6 and 0.5 that one reaches.
+    the validation rows decides, to 0.99. Default: 0.9; if no trial reaches it, the highest of 0.8,
+    0.7, 0.6 and down to 0.2 that one reaches.
     """
     bound: Literal["auto", "interval", "point", "prediction"] | None = None
     """Old spelling of `confidence`, read with a note: `point` is 0.5, `interval` 0.8, `prediction`

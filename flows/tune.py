@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from evenhand.fairlib.tuning.budget import Budget, cpu_seconds_of_processes
-from evenhand.fairlib.tuning.study import BY_VALUE, Trial, answer
+from evenhand.fairlib.tuning.study import Trial, answer
 from evenhand.flows import classifier_jobs as classifier
 from evenhand.flows.engine import (
     Engine,
@@ -28,16 +28,19 @@ from evenhand.flows.engine import (
 from evenhand.flows.resolved_job import ResolvedJob
 from evenhand.flows.run import prepare, run_to_gate
 from evenhand.flows.tune_alternatives import (
-    MOST_COMPARED,
+    MOST_EXAMINED,
     UTILITY_CONFIDENCE,
     HeldAlternative,
     against_champion,
     better_alternatives,
     certificate,
-    champion_of,
+    compared,
     equally_good,
+    has_chance,
     held_alternative,
+    judged_champion,
     multiplicity_document,
+    people_per_row,
     record_content,
 )
 from evenhand.flows.tune_deadline import Deadline, PreparedAnswer, write_whole
@@ -328,35 +331,34 @@ def _held_alternative(searched: Searched, store: Store) -> HeldAlternative | Non
     plan = searched.plan
     alternative = plan.alternative
     level = plan.tune.confidence or UTILITY_CONFIDENCE
-    if alternative is None or level == BY_VALUE or not _has_champion(searched):
+    champion = judged_champion(searched.trials)
+    if alternative is None or champion is None or not has_chance(alternative, level):
         return None
-    champion = champion_of(searched.trials)
-    candidates = better_alternatives(plan.aim, searched.trials)[:MOST_COMPARED]
-    decisions = {}
-    for trial in candidates:
-        for decided in decisions_of(plan, searched.rows, store, [trial]):
-            decisions[trial.number] = decided
+    candidates = better_alternatives(
+        plan.aim, searched.trials, len(alternative.no_worse), plan.tune.confidence
+    )
     reference = decisions_of(plan, searched.rows, store, [champion])
     if not reference:
         return None
+
+    def decided_by(trial: Trial) -> Any:
+        found = decisions_of(plan, searched.rows, store, [trial])
+        return found[0] if found else None
+
     test_share = plan.resolved.job.split.test
     data = read_dataset(store.fetch(searched.rows.train))
     return held_alternative(
         alternative,
-        candidates,
-        decisions,
+        candidates[:MOST_EXAMINED],
+        decided_by,
         reference[0],
         data.y,
         level=level,
         unseen=test_share / (1 - test_share),
         favourable=plan.resolved.contract.label.favourable_code,
+        weight=people_per_row(data.people) if data.counts_people else 1.0,
         seed=plan.resolved.job.seed,
     )
-
-
-def _has_champion(searched: Searched) -> bool:
-    """Whether the champion of a search for alternatives was judged."""
-    return any(trial.kind == JOB for trial in searched.trials)
 
 
 def _add_certificate(
@@ -367,13 +369,14 @@ def _add_certificate(
     """
     plan = searched.plan
     alternative = plan.alternative
-    if alternative is None or not _has_champion(searched):
+    champion = judged_champion(searched.trials)
+    if alternative is None or champion is None:
         return
     stream = searched.study.stream()
     content = certificate(
         plan.aim, alternative, searched.trials, stream, seed=plan.resolved.job.seed
     )
-    champion = champion_of(searched.trials)
+    content["held_sought"] = has_chance(alternative, plan.tune.confidence or UTILITY_CONFIDENCE)
     if held is not None:
         content["held"] = held.to_json(plan.aim, champion)
     good = equally_good(plan.aim, searched.trials, len(alternative.no_worse))
@@ -382,9 +385,10 @@ def _add_certificate(
         data = read_dataset(store.fetch(searched.rows.train))
         content["multiplicity"] = multiplicity_document(
             reference[0],
-            decisions_of(plan, searched.rows, store, good),
+            decisions_of(plan, searched.rows, store, compared(good, plan.resolved.job.seed)),
             data.sensitive,
             plan.resolved.job.evaluate.min_cell,
+            len(good),
         )
     content["space"] = facts_of_space(plan)
     content["rules"] = sorted({rule.decision for rule in searched.rows.plan.judged_under})

@@ -7,7 +7,7 @@ from __future__ import annotations
 import json
 import math
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -36,8 +36,10 @@ DISPARITY = "gap_max"
 SHARE_LEVEL = 0.95
 GAIN_LEVEL = 0.9
 LONGER = 10.0
-# Most models that are compared with the champion person by person.
+# Most settings whose decisions are counted person by person, and most that are examined for one
+# that keeps its utility on unseen rows.
 MOST_COMPARED = 300
+MOST_EXAMINED = 3000
 # Chance that unseen rows keep the utility, which the alternative of the tuned job has.
 UTILITY_CONFIDENCE = 0.9
 
@@ -163,18 +165,24 @@ def objectives_of(resolved: ResolvedJob) -> list[str]:
 
 
 def provisional(aim: Aim, alternative: Alternative) -> Aim:
-    """Return the aim of the search until the champion was judged: the limits are its metrics."""
+    """Return the aim of the search until the champion was judged: the limits are its metrics.
+
+    Values decide, as both models are compared on the same rows, whose noise they share. A
+    confidence is asked of the alternative that :func:`held_alternative` chooses.
+    """
     limits = tuple(item.widest for item in alternative.no_worse)
-    confidence = aim.confidence
-    if confidence is None:
-        # both models are compared on the same rows, whose noise they share
-        confidence = BY_VALUE
-    return replace(aim, limits=(*limits, *aim.limits), confidence=confidence)
+    return replace(aim, limits=(*limits, *aim.limits), confidence=BY_VALUE)
 
 
 def against_champion(aim: Aim, alternative: Alternative, metrics: Mapping[str, Any]) -> Aim:
     """Return the aim with limits by what the champion has; `InputError` without a number."""
     further_limits = aim.limits[len(alternative.no_worse) :]
+    objective = aim.objectives[0]
+    if metrics.get(objective, {}).get("value") is None:
+        raise InputError(
+            f"minimize {objective}: there is not enough evidence for this metric of "
+            f"{alternative.to}."
+        )
     limits = []
     for item in alternative.no_worse:
         value = metrics.get(item.metric, {}).get("value")
@@ -246,6 +254,8 @@ def certificate(
         "shape": gain.shape,
         "p_value": gain.p_value,
         "held": None,
+        # whether an alternative that keeps its utility on unseen rows was looked for
+        "held_sought": False,
         "multiplicity": None,
     }
 
@@ -272,16 +282,23 @@ class HeldAlternative:
         }
 
 
-def better_alternatives(aim: Aim, trials: Sequence[Trial]) -> list[Trial]:
+def better_alternatives(
+    aim: Aim, trials: Sequence[Trial], no_worse: int, confidence: float | None = None
+) -> list[Trial]:
     """Return the trials within the limits by their values that have less disparity than the
     champion, the least first.
+
+    The first `no_worse` limits are those by the champion's metrics. With a `confidence` the others
+    are kept on unseen rows with this chance.
     """
+    further = replace(aim, limits=aim.limits[no_worse:], confidence=confidence or BY_VALUE)
     by_value = aim.by_value
     worst = aim.losses(champion_of(trials).metrics)[0]
     alternatives = []
     for trial in trials:
         is_judged = trial.state == "judged" and is_candidate(trial)
-        if is_judged and by_value.miss(trial.metrics) == 0:
+        is_within = by_value.miss(trial.metrics) == 0 and further.miss(trial.metrics) == 0
+        if is_judged and is_within:
             alternatives.append(trial)
     alternatives = [trial for trial in alternatives if aim.losses(trial.metrics)[0] < worst]
     return sorted(alternatives, key=lambda trial: (aim.losses(trial.metrics), trial.model))
@@ -290,46 +307,63 @@ def better_alternatives(aim: Aim, trials: Sequence[Trial]) -> list[Trial]:
 def held_alternative(
     alternative: Alternative,
     trials: Sequence[Trial],
-    decisions: Mapping[str, Bool],
+    decisions_of: Callable[[Trial], Bool | None],
     champion: Bool,
     y: np.ndarray,
     *,
     level: float,
     unseen: float,
     favourable: int,
+    weight: float = 1.0,
     seed: int,
 ) -> HeldAlternative | None:
     """Return the first of `trials`, in their order, that is no worse than the champion on unseen
     rows with a chance of at least the `level`.
 
-    `decisions` are those of the trials by their number, about the same people as those of the
-    `champion`. A metric that does not follow from decisions counts by its value. None if there is
-    no such trial.
+    `decisions_of` gives a trial's decisions, about the same people as those of the `champion`; None
+    where they are lost. A metric that does not follow from decisions counts by its value. `weight`
+    is the number of people per row. None if there is no such trial.
     """
     # imported lazily: other searches do not need it
     from evenhand.fairlib.execution import generator
     from evenhand.fairlib.tuning.paired_rows import chance_no_worse
 
+    tolerances = {item.metric: item.by for item in alternative.no_worse}
     for trial in trials:
-        if trial.number not in decisions:
+        decisions = decisions_of(trial)
+        if decisions is None:
             continue
-        chances = []
-        for item in alternative.no_worse:
-            chance = chance_no_worse(
-                y,
-                champion,
-                decisions[trial.number],
-                item.metric,
-                item.by,
-                unseen=unseen,
-                favourable=favourable,
-                rng=generator(seed, "alternative"),
-            )
-            if chance is not None:
-                chances.append(chance)
-        if chances and min(chances) >= level:
-            return HeldAlternative(trial, min(chances), level)
+        chance = chance_no_worse(
+            y,
+            champion,
+            decisions,
+            tolerances,
+            unseen=unseen,
+            favourable=favourable,
+            weight=weight,
+            rng=generator(seed, "alternative"),
+        )
+        if chance is not None and chance >= level:
+            return HeldAlternative(trial, chance, level)
     return None
+
+
+def people_per_row(people: np.ndarray | None) -> float:
+    """Return the number of people per row, by the person of each row; 1 where each is another."""
+    if people is None:
+        return 1.0
+    return len(np.unique(people)) / len(people)
+
+
+def has_chance(alternative: Alternative, level: float) -> bool:
+    """Whether there is a chance that unseen rows keep the utility: not where the values decide, or
+    no metric that is kept follows from decisions.
+    """
+    # imported lazily: other searches do not need it
+    from evenhand.fairlib.evaluation.metrics import OVERALL_METRICS
+
+    is_counted = any(item.metric in OVERALL_METRICS for item in alternative.no_worse)
+    return is_counted and level != BY_VALUE
 
 
 def _best_alternative(aim: Aim, trials: Sequence[Trial], champion: Trial) -> Trial:
@@ -357,10 +391,17 @@ def _kept(aim: Aim, alternative: Alternative, champion: Trial) -> list[dict[str,
 
 def champion_of(trials: Sequence[Trial]) -> Trial:
     """Return the champion: the job as it is, under its own rule of decisions."""
+    champion = judged_champion(trials)
+    assert champion is not None, "the champion is the first model"
+    return champion
+
+
+def judged_champion(trials: Sequence[Trial]) -> Trial | None:
+    """Return the champion; None where it was not judged."""
     for trial in trials:
         if trial.kind == "job" and trial.rule == 0 and trial.state == "judged":
             return trial
-    raise AssertionError("the champion is the first model")
+    return None
 
 
 def merits_of(aim: Aim, trials: Sequence[Trial], models: Sequence[int]) -> np.ndarray:
@@ -380,7 +421,7 @@ def merits_of(aim: Aim, trials: Sequence[Trial], models: Sequence[int]) -> np.nd
 
 def equally_good(aim: Aim, trials: Sequence[Trial], count: int) -> list[Trial]:
     """Return the trials that are no worse than the champion: they keep the first `count` limits by
-    the value. The first of them, by their numbers.
+    the value.
     """
     no_worse = replace(aim, limits=aim.limits[:count]).by_value
     champion = champion_of(trials)
@@ -389,14 +430,31 @@ def equally_good(aim: Aim, trials: Sequence[Trial], count: int) -> list[Trial]:
         is_compared = trial.state == "judged" and is_candidate(trial) and trial is not champion
         if is_compared and no_worse.miss(trial.metrics) == 0:
             result.append(trial)
-    return result[:MOST_COMPARED]
+    return result
+
+
+def compared(good: Sequence[Trial], seed: int) -> list[Trial]:
+    """Return the trials whose decisions are counted: of very many a random part, in their order."""
+    # imported lazily: other searches do not need it
+    from evenhand.fairlib.execution import generator
+
+    if len(good) <= MOST_COMPARED:
+        return list(good)
+    drawn = generator(seed, "compared").choice(len(good), MOST_COMPARED, replace=False)
+    return [good[place] for place in sorted(drawn.tolist())]
 
 
 def multiplicity_document(
-    reference: Bool, decisions: Sequence[Bool], groups: Mapping[str, Any], min_cell: int
+    reference: Bool,
+    decisions: Sequence[Bool],
+    groups: Mapping[str, Any],
+    min_cell: int,
+    as_good: int,
 ) -> dict[str, Any] | None:
     """Return how many of the equally good models decide otherwise, in all and by group; None
     without such a model.
+
+    `decisions` are those of the models that are compared, of which there are `as_good` in all.
     """
     from evenhand.fairlib.tuning.further_search import multiplicity
 
@@ -406,6 +464,7 @@ def multiplicity_document(
     result = multiplicity(reference, np.stack(decisions), columns, min_cell)
     return {
         "models": result.models,
+        "as_good": max(as_good, result.models),
         "people": len(reference),
         "ambiguity": round(result.ambiguity, 6),
         "discrepancy": round(result.discrepancy, 6),
@@ -433,6 +492,6 @@ def record_content(document: Mapping[str, Any], digest: str) -> dict[str, Any]:
     }
     counts = result.get("multiplicity")
     if counts is not None:
-        shown = ("models", "people", "ambiguity", "discrepancy")
+        shown = ("models", "as_good", "people", "ambiguity", "discrepancy")
         content["multiplicity"] = {key: counts[key] for key in shown}
     return dict(json.loads(json.dumps(content)))

@@ -168,9 +168,19 @@ def unplanned_answer(job: str, limits: Sequence[str], *, force: bool) -> Prepare
     gates: dict[str, dict[str, float]] = {}
     for limit in limits:
         match = LIMIT.fullmatch(limit)
-        if match is not None:
-            key = "min" if match[2] == ">=" else "max"
-            gates.setdefault(match[1], {})[key] = float(match[3])
+        if match is None:
+            continue
+        try:
+            value = float(match[3])
+        except ValueError:
+            # refused in one line once the search is planned
+            continue
+        gate = gates.setdefault(match[1], {})
+        # of two limits on one side the narrower one
+        if match[2] == ">=":
+            gate["min"] = max(value, gate.get("min", value))
+        else:
+            gate["max"] = min(value, gate.get("max", value))
     content = {"name": name, "base": base, "description": UNPLANNED, "gates": gates}
     # JSON is YAML
     text = json.dumps(content, indent=1) + "\n"

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from evenhand.data_contracts.yaml_writer import comment, dump_plainly
-from evenhand.fairlib.catalogue import better, group_metrics
+from evenhand.fairlib.catalogue import better, describe, group_metrics
 from evenhand.fairlib.methods.registry import METHODS, method_class
 from evenhand.fairlib.tuning import space as spaces
 from evenhand.fairlib.tuning.study import (
@@ -88,9 +88,11 @@ OBSERVED = "observed"
 CRITERIA = {
     "equal_opportunity_difference": "equal_opportunity",
     "demographic_parity_difference": "demographic_parity",
+    "impact_ratio": "demographic_parity",
     "gap_max": "equalized_odds",
     "gap_rms": "equalized_odds",
     "average_odds_difference": "equalized_odds",
+    "balanced_accuracy_difference": "equalized_odds",
 }
 # Tolerances of thresholds by group that are tried: shares of the limit on the metric, or where
 # there is none these.
@@ -734,10 +736,15 @@ def _group_rules(resolved: ResolvedJob, aim: Aim, tolerances: Sequence[float]) -
 
 
 def _shares_of_limit(aim: Aim, metric: str) -> list[float]:
-    """Return tolerances that are shares of the smallest limit on a metric; none without a limit."""
+    """Return tolerances that are shares of the smallest limit on a metric; none without a limit.
+
+    A limit that every model keeps is none: it stands for what a champion has until it was judged.
+    """
+    largest = describe(metric)[0].domain[1]
     limits = []
     for limit in aim.limits:
-        if limit.metric == metric and limit.sign == "<=":
+        is_upper = limit.metric == metric and limit.sign == "<="
+        if is_upper and (largest is None or limit.value < largest):
             limits.append(limit.value)
     if not limits:
         return []

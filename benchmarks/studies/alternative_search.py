@@ -71,8 +71,8 @@ HEAD = """\
 ## A long search on Adult
 
 `evenhand tune {job} --alternative-to {job}` for {minutes:g} CPU minutes. The values are those of validation rows, by which the search
-chose, so they tend to be too good. The gain is what a search {longer:g} times as long could add, at a confidence of {level:.0%}; the
-goal is at most .01. A gap cannot be below 0, so it gains at most the best value.
+chose, so they tend to be too good. The gain is what {longer:g} times as many random settings could add to the best found, at a
+confidence of {level:.0%}; the goal is at most .01. A gap cannot be below 0, so it gains at most the best value.
 """
 
 

@@ -5,7 +5,7 @@ ones. Settings that are drawn independently from a space can be exchanged with o
 they are evidence of all settings of the space.
 
 Let :math:`U_i` be the share of settings that are better than the i-th setting of the stream. It is
-uniform on (0, 1), or larger where settings tie. The share of settings better than the best of n is
+uniform on (0, 1), or smaller where settings tie. The share of settings better than the best of n is
 the smallest of n such numbers.
 """
 

@@ -40,6 +40,34 @@ def chance_below(quantiles: Sequence[float], value: float) -> float:
     return float(LEVELS[place] + share * (LEVELS[place + 1] - LEVELS[place]))
 
 
+def chance_above(quantiles: Sequence[float], value: float) -> float:
+    """Return the chance that a metric with these quantiles is at least a value.
+
+    It is not one less :func:`chance_below`: of few rows a share may well be the value itself.
+
+    Parameters
+    ----------
+    quantiles : sequence of float
+        Of ``LEVELS``.
+    value : float
+
+    Returns
+    -------
+    float
+        From 0 to 1, linear between the quantiles.
+
+    Examples
+    --------
+    >>> round(chance_above([level for level in LEVELS], 0.6), 3)
+    0.4
+    >>> chance_above([1.0 for level in LEVELS], 1.0)
+    1.0
+    """
+    # levels are symmetric about a half
+    mirrored = [-quantile for quantile in reversed(quantiles)]
+    return chance_below(mirrored, -value)
+
+
 def quantile_of(quantiles: Sequence[float], level: float) -> float:
     """Return the quantile of another level, linear between those that are kept.
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from evenhand.fairlib.catalogue import better, describe
 from evenhand.fairlib.evaluation.comparison import pareto_front
-from evenhand.fairlib.tuning.quantiles import chance_below, quantile_of
+from evenhand.fairlib.tuning.quantiles import chance_above, chance_below, quantile_of
 
 Estimates = Mapping[str, Mapping[str, Any]]
 # Chance of keeping a limit on unseen rows that is looked for unless another one is asked for; if no
@@ -265,8 +265,9 @@ class Aim:
         metric = metrics.get(limit.metric, {})
         value = metric.get("value")
         if value is not None and metric.get(UNSEEN):
-            below = chance_below(metric[UNSEEN], limit.value)
-            return below if limit.sign == "<=" else 1.0 - below
+            if limit.sign == "<=":
+                return chance_below(metric[UNSEEN], limit.value)
+            return chance_above(metric[UNSEEN], limit.value)
         end = _end(limit, metric, UNSEEN_ENDS)
         if value is None or end is None:
             return None
@@ -362,7 +363,7 @@ def check_limits(limits: Sequence[Limit]) -> None:
         low, high = describe(limit.metric)[0].domain
         best_possible = high if limit.sign == ">=" else low
         if best_possible is not None and limit.shortfall(best_possible) > 0:
-            raise ValueError(f"{limit} cannot be met: the metric is between {low:g} and {high:g}")
+            raise ValueError(f"{limit} cannot be met: the metric is {_range_text(low, high)}")
         for second in limits:
             are_opposite = (limit.sign, second.sign) == (">=", "<=")
             if second.metric == limit.metric and are_opposite and limit.value > second.value:
@@ -375,6 +376,15 @@ def check_limits(limits: Sequence[Limit]) -> None:
                 f"{limit} asks for a worse metric: of {limit.metric} {better(limit.metric)} is "
                 f"better, so write {sign}"
             )
+
+
+def _range_text(low: float | None, high: float | None) -> str:
+    """The range of a metric that has an end at least."""
+    if low is None:
+        return f"at most {high:g}"
+    if high is None:
+        return f"at least {low:g}"
+    return f"between {low:g} and {high:g}"
 
 
 def beats(aim: Aim, one: Estimates, other: Estimates) -> bool:

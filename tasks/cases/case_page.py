@@ -19,6 +19,7 @@ from evenhand.tasks.cases.letter_texts import (
 from evenhand.tasks.pages import formats
 from evenhand.tasks.pages.build import render
 from evenhand.tasks.pages.page_model import Block, Cell, Front, Page, Section, Table
+from evenhand.tasks.tuning.alternatives_text import as_good_words
 
 Case = Mapping[str, Any]
 OUTCOMES = {"upheld": "The decision was upheld", "changed": "The decision was changed"}
@@ -316,8 +317,8 @@ def _alternative_blocks(case: Case) -> Iterator[Block]:
         several = formats.percent(counts["ambiguity"])
         single = formats.percent(counts["discrepancy"])
         yield (
-            f"{counts['models']} of them are as good as this version. At least one of these "
-            f"decides otherwise about {several} of {counts['people']:,} people, and a "
+            f"{formats.sentence(as_good_words(counts))}. At least one of them decides otherwise "
+            f"about {several} of {counts['people']:,} people, and a "
             f"single one about up to {single}. "
             "Whether this person is one of them is not known: the search keeps no person."
         )

@@ -39,27 +39,54 @@ def bound_sentences(content: Mapping[str, Any]) -> list[str]:
             # studies of older versions lack it
             possible = f", at most {content['gain_possible']:.3g}, which no model can exceed"
         sentences.append(
-            f"how much a search {content['longer']:g} times as long could gain is not known"
+            f"how much {content['longer']:g} times as many random settings could gain is not known"
             f"{possible}: {content['gain_reason']}"
         )
     elif content.get("gain_possible") == 0:
         sentences.append(f"no search can gain: {content['metric']} cannot be better")
+    elif content["gain_bound"] == 0:
+        sentences.append(
+            f"none of {content['longer']:g} times as many random settings would be better than "
+            f"the best found ({_gain_terms(content)}); what a longer guided search finds is not "
+            "bounded"
+        )
     else:
         sentences.append(
-            f"a search {content['longer']:g} times as long would gain at most "
-            f"{content['gain_bound']:.3g} of {content['metric']} "
-            f"({percent(content['gain_level'])} confidence, for a generalised Pareto tail)"
+            f"{content['longer']:g} times as many random settings would gain at most "
+            f"{content['gain_bound']:.3g} of {content['metric']} ({_gain_terms(content)})"
         )
-    if content["alternative_gap"] > 0:
+    if content["alternative_gap"] > 0 and _is_sought(content):
         sentences.insert(0, _held_sentence(content))
     counts = content["multiplicity"]
     if counts is not None:
         sentences.append(
-            f"{counts['models']} settings are as good; at least one of them decides otherwise "
+            f"{as_good_words(counts)}; at least one of them decides otherwise "
             f"about {percent(counts['ambiguity'])} of the people, a single one about up to "
             f"{percent(counts['discrepancy'])}"
         )
     return sentences
+
+
+def as_good_words(counts: Mapping[str, Any]) -> str:
+    """Say how many settings are as good as the model, and of how many decisions were compared."""
+    models = counts["models"]
+    # studies of older versions lack it
+    total = counts.get("as_good", models)
+    settings = "1 setting is" if total == 1 else f"{total:,} settings are"
+    if total > models:
+        return f"{settings} as good, and {models} of them were compared"
+    return f"{settings} as good"
+
+
+def _gain_terms(content: Mapping[str, Any]) -> str:
+    """The confidence of the bound on the gain, and what it assumes."""
+    return f"{percent(content['gain_level'])} confidence, for a generalised Pareto tail"
+
+
+def _is_sought(content: Mapping[str, Any]) -> bool:
+    """Whether an alternative that keeps its utility on unseen rows was looked for."""
+    # studies of older versions lack it
+    return bool(content.get("held_sought", True))
 
 
 def _share_sentence(content: Mapping[str, Any]) -> str:

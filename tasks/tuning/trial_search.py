@@ -89,15 +89,22 @@ class Plan:
     # by which the rows are divided, for models that are pruned on growing parts of them; falling
     parts: Sequence[int]
     sampler: str = "tpe"
-    # whether every second model is one of a stream of independent random settings
+    # whether every second model is one of a stream of independent random settings: so it is in a
+    # search for an alternative to the job as it is, the champion
     has_stream: bool = False
     # by which the rows are divided for the very first look at a model
     first_part: int = 3
 
     def rules(self, candidate: Candidate) -> Sequence[Rule]:
-        """Rules that a model is judged under; a control has the job's alone."""
+        """Rules that a model is judged under.
+
+        A control has the job's alone, and a champion has it first, also where it is not searched.
+        """
+        own = Rule()
         if candidate.kind in CONTROLS:
-            return [Rule()]
+            return [own]
+        if candidate.kind == JOB and self.has_stream:
+            return [own, *(rule for rule in self.judged_under if rule != own)]
         return self.judged_under
 
 

@@ -20,11 +20,15 @@ from evenhand.flows.tune_alternatives import (
     against_champion,
     better_alternatives,
     certificate,
+    compared,
     equally_good,
+    has_chance,
     held_alternative,
+    judged_champion,
     merits_of,
     multiplicity_document,
     parse_no_worse,
+    people_per_row,
     provisional,
     record_content,
     with_champion,
@@ -32,6 +36,7 @@ from evenhand.flows.tune_alternatives import (
 from evenhand.tasks.errors import InputError
 from evenhand.tasks.registry.ledger import Record
 from evenhand.tasks.registry.record_words import describe_record
+from evenhand.tasks.tuning.trial_search import Candidate, Plan, Rule
 from tests.flows.people import Bench, make_people
 
 GAP = "gap_max.sex"
@@ -84,10 +89,57 @@ def test_limits_follow_from_what_the_champion_has() -> None:
     before = provisional(Aim((GAP,), (own,)), ALTERNATIVE)
     assert before.miss({"balanced_accuracy": {"value": 0.0}, "auc": {"value": 0.7}}) == 0
     assert before.confidence == 0.5
-    aim = against_champion(before, ALTERNATIVE, {"balanced_accuracy": {"value": 0.7}})
+    champion = {"balanced_accuracy": {"value": 0.7}, GAP: {"value": 0.2}}
+    aim = against_champion(before, ALTERNATIVE, champion)
     assert aim.limits == (Limit("balanced_accuracy", ">=", 0.695), own)
-    with pytest.raises(InputError, match="not enough evidence"):
-        against_champion(before, ALTERNATIVE, {})
+    for metric, words in ((GAP, "minimize gap_max.sex"), ("balanced_accuracy", "no_worse bal")):
+        lacking = champion | {metric: {"value": None}}
+        with pytest.raises(InputError, match=f"{words}.*: there is not enough evidence"):
+            against_champion(before, ALTERNATIVE, lacking)
+
+
+def test_values_decide_against_a_champion_whatever_the_confidence() -> None:
+    """Both are compared on the same rows; the confidence is asked of the held alternative."""
+    before = provisional(Aim((GAP,), (), 0.9), ALTERNATIVE)
+    champion = {"balanced_accuracy": {"value": 0.7}, GAP: {"value": 0.2}}
+    aim = against_champion(before, ALTERNATIVE, champion)
+    wide = {"value": 0.70, "below": 0.60, "above": 0.80}
+    assert aim.miss({"balanced_accuracy": wide}) == 0
+
+
+def test_a_confidence_is_asked_of_further_limits() -> None:
+    own = Limit("auc", ">=", 0.6)
+    aim = replace(AIM, limits=(*AIM.limits, own))
+    metrics = {**TRIALS[5].metrics, "auc": {"value": 0.61, "below": 0.5, "above": 0.7}}
+    trials = [TRIALS[0], replace(TRIALS[5], metrics=metrics)]
+    assert [trial.number for trial in better_alternatives(aim, trials, 1)] == ["3"]
+    assert better_alternatives(aim, trials, 1, 0.9) == []
+
+
+def test_a_champion_that_was_not_judged_is_none() -> None:
+    failed = replace(TRIALS[0], state="failed", metrics={})
+    assert judged_champion([failed, *TRIALS[2:]]) is None
+    assert judged_champion(TRIALS) is TRIALS[0]
+
+
+def test_the_champion_is_judged_under_its_own_rule_first() -> None:
+    """Also where a search leaves that rule out."""
+    plan = Plan(AIM, {}, [Rule("balanced")], [], 0, [], has_stream=True)
+    assert plan.rules(Candidate("job")) == [Rule(), Rule("balanced")]
+    assert plan.rules(Candidate("search")) == [Rule("balanced")]
+    assert replace(plan, has_stream=False).rules(Candidate("job")) == [Rule("balanced")]
+
+
+def test_chances_need_a_metric_of_decisions() -> None:
+    of_probabilities = replace(ALTERNATIVE, no_worse=(NoWorse("auc", 0.01),))
+    assert has_chance(ALTERNATIVE, 0.9)
+    assert not has_chance(ALTERNATIVE, 0.5)
+    assert not has_chance(of_probabilities, 0.9)
+
+
+def test_people_per_row_are_counted() -> None:
+    assert people_per_row(None) == 1.0
+    assert people_per_row(np.array([1, 1, 2, 2])) == 0.5
 
 
 # what the search shows
@@ -124,11 +176,24 @@ def test_equally_good_models_may_have_any_gap() -> None:
 def test_people_are_summarised_by_group() -> None:
     reference = np.array([True, False, True])
     groups = {"sex": np.array(["f", "f", "m"])}
-    content = multiplicity_document(reference, [~reference, reference], groups, min_cell=2)
+    content = multiplicity_document(
+        reference, [~reference, reference], groups, min_cell=2, as_good=9
+    )
     assert content is not None
+    assert content["as_good"] == 9
     assert content["by_group"]["sex"]["m"] is None
     assert (content["models"], content["ambiguity"], content["mean"]) == (2, 1.0, 0.5)
-    assert multiplicity_document(reference, [], groups, min_cell=2) is None
+    assert multiplicity_document(reference, [], groups, min_cell=2, as_good=0) is None
+
+
+def test_of_very_many_models_a_random_part_is_compared() -> None:
+    many = [trial(number, 0.7, 0.1) for number in range(1, 1001)]
+    part = compared(many, 0)
+    assert len(part) == 300
+    numbers = [item.model for item in part]
+    assert numbers == sorted(set(numbers))
+    assert max(numbers) > 900
+    assert compared(many[:300], 0) == many[:300]
 
 
 def test_the_record_of_a_search_is_described() -> None:
@@ -140,7 +205,14 @@ def test_the_record_of_a_search_is_described() -> None:
         "search for alternatives: gap_max.sex smaller by 0.12 found in 5 models"
     )
     assert record._is_valid()
-    counts = {"models": 2, "people": 9, "ambiguity": 0.5, "discrepancy": 0.2, "by_group": {}}
+    counts: dict[str, Any] = {
+        "models": 2,
+        "as_good": 5,
+        "people": 9,
+        "ambiguity": 0.5,
+        "discrepancy": 0.2,
+    }
+    counts["by_group"] = {}
     content["multiplicity"] = counts
     kept = record_content({"alternative": content, "study": "people-1"}, "0" * 64)
     assert kept["multiplicity"] == {key: counts[key] for key in counts if key != "by_group"}
@@ -165,17 +237,21 @@ def test_the_alternative_of_the_tuned_job_keeps_its_utility() -> None:
     champion = np.where(rng.random(2000) < 0.7, y, 1 - y) == 1
     # a tenth is decided otherwise, at random; of the other no decision differs
     noisy = np.where(rng.random(2000) < 0.1, ~champion, champion)
-    candidates = better_alternatives(AIM, TRIALS)
+    candidates = better_alternatives(AIM, TRIALS, 1)
     assert [trial.number for trial in candidates] == ["3", "1.1", "1"]
-    decisions = {"3": noisy, "1.1": champion, "1": champion}
+    decisions = {"3": noisy, "1.1": champion}
     settings: Any = {"level": 0.9, "unseen": 0.4, "favourable": 1, "seed": 0}
-    held = held_alternative(ALTERNATIVE, candidates, decisions, champion, y, **settings)
+
+    def decided_by(trial: Trial) -> Any:
+        return decisions.get(trial.number)
+
+    held = held_alternative(ALTERNATIVE, candidates, decided_by, champion, y, **settings)
     assert held is not None
     assert held.trial.number == "1.1"
     assert held.to_json(AIM, TRIALS[0])["alternative_gap"] == 0.08
     assert held.chance >= 0.9
-    without = held_alternative(ALTERNATIVE, candidates, {"3": noisy}, champion, y, **settings)
-    assert without is None
+    del decisions["1.1"]
+    assert held_alternative(ALTERNATIVE, candidates, decided_by, champion, y, **settings) is None
 
 
 WRONG = {

@@ -133,7 +133,8 @@ def test_before_the_job_is_checked_it_is_the_job_with_gates(tmp_path: Path) -> N
     """It is a job that loads."""
     job = tmp_path / "people.yaml"
     job.write_text("name: people # ours\nbase: hiring-gbdt\n")
-    limits = ["gap_max.gender <= 0.1", "auc >= .7", "no limit"]
+    limits = ["gap_max.gender <= 0.1", "gap_max.gender <= 0.2", "auc >= .7", "no limit"]
+    limits.append("accuracy >= 0.1.2")
     answer = unplanned_answer(str(job), limits, force=False)
     assert answer is not None
     write_whole(answer)
@@ -141,6 +142,7 @@ def test_before_the_job_is_checked_it_is_the_job_with_gates(tmp_path: Path) -> N
     assert loaded.name == "people"
     assert loaded.gates["gap_max.gender"]["max"] == 0.1
     assert loaded.gates["auc"]["min"] == 0.7
+    assert "accuracy" not in loaded.gates
     assert loaded.description == UNPLANNED
     assert unplanned_answer(str(job), limits, force=False) is None
     assert unplanned_answer(str(job), limits, force=True) is not None

@@ -394,6 +394,29 @@ def test_calibrations_are_tried_where_they_matter(reading: Bench) -> None:
             rules_of(reading, space={"calibration": wrong})
 
 
+@pytest.mark.parametrize(
+    ("limit", "criterion"),
+    [
+        ("impact_ratio.sex >= 0.8", "demographic_parity by sex"),
+        ("balanced_accuracy_difference.sex <= 0.1", "equalized_odds by sex"),
+    ],
+)
+def test_other_metrics_of_groups_have_thresholds_too(
+    reading: Bench, limit: str, criterion: str
+) -> None:
+    names = [name for name, _ in rules_of(reading, maximize=["auc"], where=[limit])]
+    assert criterion in names
+
+
+def test_what_stands_for_the_champion_is_no_limit_to_take_shares_of(reading: Bench) -> None:
+    """Its gap is known once it was judged: until then it is at most 1."""
+    reading.job["tune"] = {"alternative_to": reading.job["name"], "no_worse": ["gap_max.sex by 0"]}
+    reading.job["tune"]["minimize"] = ["gap_max.sex"]
+    plan = make_plan(str(reading.write()), force=True)
+    tolerances = [rule.tolerance for rule in plan.rules if rule.tolerance is not None]
+    assert tolerances == [0.0, 0.02, 0.05, 0.075, 0.1, 0.15]
+
+
 def test_a_tuned_job_has_the_calibration_of_its_trial(reading: Bench) -> None:
     reading.job["tune"] |= {"maximize": [], "minimize": ["log_loss"]}
     plan = make_plan(str(reading.write()), force=True)

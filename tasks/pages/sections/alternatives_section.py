@@ -20,7 +20,8 @@ ASSUMPTIONS = (
     "stops. It is about settings like these: a model with these methods and ranges of parameters, "
     "under its best rule of decisions, on these rows. The bound on the **gain** takes the largest "
     "values of the random settings as a sample of a generalised Pareto distribution that is no "
-    "heavier than an exponential one. Where the values contradict that, no bound is given."
+    "heavier than an exponential one. Where the values contradict that, no bound is given. It is "
+    "about further random settings: a guided search that went on could gain more."
 )
 NOT_SEARCHED = (
     "Not searched: other methods and ranges than these, other features than those of the table, "
@@ -67,7 +68,7 @@ def _summary(content: Json) -> Table:
     gain = "not known"
     if content["gain_bound"] is not None:
         gain = f"{content['gain_bound']:.4f}"
-    rows.append([f"Bound on the gain of {content['longer']:g} times the search", gain])
+    rows.append([f"Bound on the gain of {content['longer']:g} times the random models", gain])
     if content["tail"]:
         rows.append(["Values in the tail", str(content["tail"])])
     if content["p_value"] is not None:
@@ -78,8 +79,9 @@ def _summary(content: Json) -> Table:
 def _people(counts: Json) -> list[Block]:
     """How decisions depend on the choice among equally good models, by group."""
     text = (
-        f"**{formats.plural(counts['models'], 'setting')}** "
-        "are no worse than the model. Per person, on average "
+        f"**{formats.plural(counts.get('as_good', counts['models']), 'setting')}** "
+        f"are no worse than the model; the decisions of {counts['models']:,} were compared with "
+        "its own. Per person, on average "
         f"{percent(counts['mean'])} of them decide otherwise than the model. Groups of fewer than "
         f"{counts['min_cell']} people are not shown."
     )

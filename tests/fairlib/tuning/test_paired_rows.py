@@ -14,9 +14,9 @@ REFERENCE = np.where(RNG.random(3000) < 0.75, Y, 1 - Y) == 1
 
 def chance(other: np.ndarray, metric: str = "balanced_accuracy", **changes: float) -> float | None:
     settings = {"by": 0.005, "unseen": 0.4, "favourable": 1} | changes
-    by = settings.pop("by")
+    kept = {metric: settings.pop("by")}
     rng = np.random.default_rng(1)
-    return chance_no_worse(Y, REFERENCE, other, metric, by, rng=rng, **settings)  # type: ignore[arg-type]
+    return chance_no_worse(Y, REFERENCE, other, kept, rng=rng, **settings)  # type: ignore[arg-type]
 
 
 def spoiled(share: float) -> np.ndarray:
@@ -49,6 +49,44 @@ def test_a_metric_of_probabilities_is_not_counted() -> None:
     assert chance(REFERENCE, "auc") is None
 
 
+def test_several_metrics_are_kept_together() -> None:
+    """By no less than both chances leave, and by no more than the smaller one."""
+    other = spoiled(0.01)
+    both = {"accuracy": 0.005, "theil_index": 0.01, "auc": 0.0}
+    rng = np.random.default_rng(1)
+    joint = chance_no_worse(Y, REFERENCE, other, both, unseen=0.4, favourable=1, rng=rng)
+    single = [chance(other, "accuracy"), chance(other, "theil_index", by=0.01)]
+    assert max(0.0, sum(single) - 1.0) - 0.02 <= joint <= min(single) + 0.02
+
+
+def test_rows_of_a_person_count_once() -> None:
+    """Ten alike rows of a person are no more evidence than one of them."""
+    first = np.arange(300)
+    repeated = np.repeat(first, 10)
+    rng = np.random.default_rng(4)
+    other = np.where(rng.random(3000) < 0.1, ~REFERENCE, REFERENCE)
+    once = chance_no_worse(
+        Y[first],
+        REFERENCE[first],
+        other[first],
+        {"accuracy": 0.005},
+        unseen=0.4,
+        favourable=1,
+        rng=np.random.default_rng(1),
+    )
+    copies = chance_no_worse(
+        Y[repeated],
+        REFERENCE[repeated],
+        other[repeated],
+        {"accuracy": 0.005},
+        unseen=0.4,
+        favourable=1,
+        weight=0.1,
+        rng=np.random.default_rng(1),
+    )
+    assert copies == pytest.approx(once, abs=0.03)
+
+
 def test_it_is_kept_as_often_as_stated() -> None:
     """Validation and unseen rows of a model that is a little worse, without training."""
     stated = []
@@ -62,8 +100,7 @@ def test_it_is_kept_as_often_as_stated() -> None:
             y[:1000],
             reference[:1000] == 1,
             other[:1000] == 1,
-            "accuracy",
-            0.03,
+            {"accuracy": 0.03},
             unseen=0.4,
             favourable=1,
             rng=rng,

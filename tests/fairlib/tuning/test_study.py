@@ -193,6 +193,8 @@ def test_a_trial_nearer_to_the_limits_is_ahead() -> None:
         ([("auc", ">=", 0.9), ("auc", "<=", 0.8)], "auc >= 0.9 contradicts auc <= 0.8"),
         ([("auc", "<=", 0.8), ("auc", ">=", 0.9)], "auc >= 0.9 contradicts auc <= 0.8"),
         ([("gap_max.sex", "<=", -0.1)], "cannot be met: the metric is between 0 and 1"),
+        ([("log_loss", "<=", -1.0)], "log_loss <= -1 cannot be met: the metric is at least 0"),
+        ([("log_loss_gain", ">=", 2.0)], "cannot be met: the metric is at most"),
         ([("gap_max.sex", ">=", 0.1)], "of gap_max.sex lower is better, so write <="),
         ([("auc", "<=", 0.8)], "of auc higher is better, so write >="),
     ],

@@ -10,7 +10,7 @@ import pytest
 from evenhand.fairlib.evaluation.evaluate import evaluate
 from evenhand.fairlib.evaluation.metrics import GROUP_METRICS
 from evenhand.fairlib.evaluation.outcomes import Outcomes
-from evenhand.fairlib.tuning.quantiles import LEVELS, chance_below, quantile_of
+from evenhand.fairlib.tuning.quantiles import LEVELS, chance_above, chance_below, quantile_of
 from evenhand.fairlib.tuning.unseen_rows import HalfChoice, unseen_quantiles
 
 GAP = "gap_max.sex"
@@ -224,10 +224,22 @@ def test_the_favourable_label_decides_what_is_selected() -> None:
     assert drawn(0) < 0.02
 
 
+def test_a_share_of_few_rows_may_be_the_limit_itself() -> None:
+    """Of 40 rows, an accuracy of at least .9 is one of 36 right ones or more."""
+    rng = np.random.default_rng(7)
+    shares = rng.binomial(40, 0.9, 200_000) / 40
+    quantiles = [float(value) for value in np.quantile(shares, LEVELS)]
+    assert chance_above(quantiles, 0.9) == pytest.approx(np.mean(shares >= 0.9), abs=0.05)
+    assert chance_below(quantiles, 0.9) == pytest.approx(np.mean(shares <= 0.9), abs=0.05)
+
+
 def test_chances_and_quantiles_are_inverse() -> None:
     values = [level**2 for level in LEVELS]
     assert chance_below(values, quantile_of(values, 0.42)) == pytest.approx(0.42)
     assert chance_below(values, -1.0) == 0.0
     assert chance_below(values, 1.0) == 1.0
+    assert chance_above(values, quantile_of(values, 0.42)) == pytest.approx(0.58)
+    assert chance_above(values, 1.0) == 0.0
+    assert chance_above(values, 0.0) == 1.0
     flat = [0.0] * 10 + [1.0] * (len(LEVELS) - 10)
     assert LEVELS[9] <= chance_below(flat, 0.0) <= LEVELS[10]

@@ -68,8 +68,25 @@ def test_what_was_found_and_both_bounds_are_said() -> None:
     assert none.startswith("how many settings of this space are better is not known: ")
     few = bound_sentences(CONTENT | {"random": 1, "share_bound": 0.996})[1]
     assert few.startswith("at most 100% of all settings of this space")
-    assert "would gain at most 0.01 of gap_max.sex" in gain
+    assert gain.startswith(
+        "10 times as many random settings would gain at most 0.01 of gap_max.sex"
+    )
+    nothing = bound_sentences(CONTENT | {"gain_bound": 0.0})[2]
+    assert nothing.startswith("none of 10 times as many random settings would be better")
+    assert nothing.endswith("what a longer guided search finds is not bounded")
     assert people.startswith("149 settings are as good; at least one of them decides otherwise")
+
+
+def test_what_was_not_sought_is_not_said_to_be_missing() -> None:
+    """Values decided, or no metric that is kept follows from decisions."""
+    sentences = bound_sentences(CONTENT | {"held_sought": False})
+    assert sentences[0].startswith("at most 31% of all settings")
+
+
+def test_of_more_models_than_are_compared_both_numbers_are_said() -> None:
+    counts = CONTENT["multiplicity"] | {"as_good": 4000, "models": 300}
+    people = bound_sentences(CONTENT | {"multiplicity": counts})[-1]
+    assert people.startswith("4,000 settings are as good, and 300 of them were compared; at least")
 
 
 def test_without_an_alternative_or_a_bound_that_is_said() -> None:

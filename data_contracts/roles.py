@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -33,6 +33,14 @@ CLEAR_CHANGE = 4.0
 # chance alone would do so with a smaller probability than this.
 UNEXPLAINED = 0.4
 BY_CHANCE = 1e-3
+# Dates in other forms than YYYY-MM-DD: 31.12.2019, 12/31/2019 8:15, 2019/12/31, 31 Dec 2019,
+# Dec 01, 2019, Dec-2019.
+_MONTH = "(jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*[.]?"
+_OTHER_DATE = (
+    r"(?i)^((\d{1,2}[./-]\d{1,2}[./-]\d{4}|\d{4}[./]\d{1,2}[./]\d{1,2})([ T][0-9:.apm ]+)?"
+    rf"|(\d{{1,2}}[. -]+)?{_MONTH}[ -](\d{{1,2}}(st|nd|rd|th)?,?[ -])?'?(\d{{4}}|\d{{2}}))$"
+)
+OTHER_DATE = "its values look like dates; written as YYYY-MM-DD they give age, month and weekday"
 
 
 def _words(text: str) -> frozenset[str]:
@@ -216,11 +224,18 @@ def describe_feature(values: Values, outcome: Outcome | None) -> Column:
         return _ignored(values, "it holds no value, nothing to learn from", present=False)
     if values.distinct == 1:
         return _ignored(values, "it holds one value only, nothing to learn from")
-    reason = _not_of_people(values)
+    are_other_dates = values.kind == "string" and _are_other_dates(values)
+    if are_other_dates and values.distinct > MAX_CATEGORIES:
+        reason: str | None = OTHER_DATE
+    else:
+        reason = _not_of_people(values)
     if reason is not None:
         return _ignored(values, reason)
     if values.kind == "string":
-        return _text(values)
+        column = _text(values)
+        if are_other_dates:
+            column = replace(column, description=f"{column.description} Note: {OTHER_DATE}.")
+        return column
     if values.kind == "boolean":
         return _boolean(values, f"True or false{_spelling(values)}.")
     if values.kind == "date":
@@ -324,6 +339,12 @@ def _is_weight(values: Values) -> bool:
     median = pc.quantile(present, q=0.5)[0].as_py()
     mean = pc.mean(present).as_py()
     return bool(abs(mean - 1) < 0.05 or median > 1000)
+
+
+def _are_other_dates(values: Values) -> bool:
+    """Whether all texts look like dates that are written otherwise than YYYY-MM-DD."""
+    texts = pc.utf8_trim_whitespace(pc.unique(values.present).cast(pa.string()))
+    return bool(pc.all(pc.match_substring_regex(texts, _OTHER_DATE)).as_py())
 
 
 def _text(values: Values) -> Column:

@@ -341,3 +341,31 @@ def test_a_column_of_rare_categories_alone_is_no_input() -> None:
     firm = infer_contract(rare_table(firms), "people", "hired", ["sex"]).column("firm")
     assert (firm.role, firm.allowed) == ("ignore", None)
     assert firm.description.startswith("Ignored: no value is that of 5 people or more")
+
+
+@pytest.mark.parametrize(
+    "texts",
+    [
+        ["Dec 01, 2019", "January 2nd, 2020", "mar 3 2020"],
+        ["31.12.2019", "1.2.2020", "03.04.2020"],
+        ["12/31/2019 8:15", "1/2/2020 11:00 pm", "03/04/2020 0:00"],
+        ["2019/12/31", "2020/1/2", "2020/03/04"],
+        ["Dec-2018", "Jan-19", "May-2019"],
+    ],
+)
+def test_dates_in_another_form_are_named(texts: list[str]) -> None:
+    column = infer([texts[number % 3] for number in range(N)]).column("x")
+    assert column.is_feature
+    assert "look like dates" in column.description
+    assert "YYYY-MM-DD" in column.description
+
+
+def test_many_dates_in_another_form_are_not_an_identifier() -> None:
+    column = infer([f"{1 + n % 28}/{1 + n // 28 % 12}/{1990 + n // 336}" for n in range(N)])
+    assert column.column("x").description.startswith("Ignored: its values look like dates;")
+
+
+@pytest.mark.parametrize("texts", [["married", "December", "1-2"], ["10.5.1", "2.0", "3.1"]])
+def test_other_texts_are_no_dates(texts: list[str]) -> None:
+    column = infer([texts[number % 3] for number in range(N)]).column("x")
+    assert "dates" not in column.description

@@ -42,11 +42,11 @@ lint: $(VENV)/.installed-dev
 	for name in flows tasks fairlib data_contracts; do ln -sfn ../../../$$name .mypy_cache/tree/evenhand/$$name; done
 	# in that folder, because the package's own folder here holds its names alone
 	cd .mypy_cache/tree && $(abspath $(BIN))/mypy --config-file ../../pyproject.toml --cache-dir ../../.mypy_cache
-	# the helpers of tests, which import each other as tests.FOLDER.HELPER
+	# the helpers of tests and the benchmarks, which import each other as tests.FOLDER.HELPER
 	mkdir -p .mypy_cache/helpers
 	for name in tree/evenhand ../tests ../benchmarks; do ln -sfn ../$$name .mypy_cache/helpers/; done
 	cd .mypy_cache/helpers && $(abspath $(BIN))/mypy --config-file ../../pyproject.toml --cache-dir .. \
-		--explicit-package-bases $$(find tests/ -name '*.py' ! -name 'test_*')
+		--explicit-package-bases $$(find tests/ benchmarks/ -name '*.py' ! -name 'test_*')
 	# the same for this one, which follows no links
 	rm -rf .import_linter_cache/tree && mkdir -p .import_linter_cache && cp -rL .mypy_cache/tree .import_linter_cache/tree
 	cd .import_linter_cache/tree && $(abspath $(BIN))/lint-imports --config ../../pyproject.toml

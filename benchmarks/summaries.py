@@ -176,16 +176,21 @@ def _tokens(content: Any) -> list[str]:
     """JSON as parts between which a line may end."""
     if not isinstance(content, (dict, list)) or not content:
         return [json.dumps(content)]
-    is_mapping = isinstance(content, dict)
-    items = list(content.values()) if is_mapping else content
-    names = [f"{json.dumps(key)}: " for key in content] if is_mapping else [""] * len(items)
+    if isinstance(content, dict):
+        opening, closing = "{", "}"
+        items = list(content.values())
+        names = [f"{json.dumps(key)}: " for key in content]
+    else:
+        opening, closing = "[", "]"
+        items = content
+        names = [""] * len(items)
     tokens: list[str] = []
     for name, item in zip(names, items, strict=True):
         first, *others = _tokens(item)
         tokens += [name + first, *others]
         tokens[-1] += ","
-    tokens[0] = ("{" if is_mapping else "[") + tokens[0]
-    tokens[-1] = tokens[-1].removesuffix(",") + ("}" if is_mapping else "]")
+    tokens[0] = opening + tokens[0]
+    tokens[-1] = tokens[-1].removesuffix(",") + closing
     return tokens
 
 

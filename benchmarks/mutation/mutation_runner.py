@@ -124,12 +124,12 @@ def fork(request: dict[str, Any]) -> dict[str, Any]:
         os.killpg(child, signal.SIGKILL)  # with the processes that the tests started
     if status is None:
         os.waitpid(child, 0)
-    code = None if status is None else os.waitstatus_to_exitcode(status)
-    if code in (-signal.SIGXCPU, -signal.SIGKILL):
-        code = None
+    ended = None if status is None else os.waitstatus_to_exitcode(status)
+    if ended in (-signal.SIGXCPU, -signal.SIGKILL):
+        ended = None
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     cpu = after.ru_utime + after.ru_stime - used.ru_utime - used.ru_stime
-    return {"code": code, "seconds": time.perf_counter() - started, "cpu": cpu}
+    return {"code": ended, "seconds": time.perf_counter() - started, "cpu": cpu}
 
 
 def main() -> None:

@@ -372,7 +372,11 @@ def _smooth(found: dict[str, dict[str, Any]]) -> str:
 
 def _differences(found: dict[str, list[dict[str, float]]]) -> str:
     """One row for every variant and split."""
-    columns = ("balanced_accuracy", "consistency.spouse", "consistency.gender_race")
+    columns: tuple[str, ...] = (
+        "balanced_accuracy",
+        "consistency.spouse",
+        "consistency.gender_race",
+    )
     columns += ("gap_max.sex", "gap_rms.sex", "gap_max.race", "gap_rms.race")
     printed = (0.815, 0.944, 0.957, 0.146, 0.114, 0.083, 0.072)
     lines = [

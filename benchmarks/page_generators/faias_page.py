@@ -253,7 +253,7 @@ def compared_with_blind(runs: Runs, names: Sequence[str]) -> dict[str, dict[str,
     methods = [name for name in shared if name not in ("plain", "blind")]
     rows: dict[str, dict[str, list[float]]] = {}
     for family in ["plain", "blind", *methods]:
-        row = {"mean": [], "deviation": [], "difference": [], "error": []}
+        row: dict[str, list[float]] = {"mean": [], "deviation": [], "difference": [], "error": []}
         for name in names:
             numbers = [run[family][name] for run in runs]
             apart = [run[family][name] - run["blind"][name] for run in runs]

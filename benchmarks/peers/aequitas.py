@@ -59,7 +59,7 @@ def train(settings: Settings, fit: Rows, held: Rows) -> Iterator[tuple[Settings,
     if parts["inprocessing"].get("lightgbm", {}).get("classpath") == AWARE:
         space = DictConfig({**space, "unawareness": [True]})
 
-    class Numeric(model):  # type: ignore[misc]
+    class Numeric(model):  # type: ignore[misc, valid-type]
         """Group codes as numbers: sampling takes categories alone, and FairGBM refuses them."""
 
         def fit(self, X: Any, y: Any, s: Any) -> Any:

@@ -60,7 +60,8 @@ def repaired(fit: Rows, held: Rows, test: Rows, privileged: int, seed: int) -> L
         remover = DisparateImpactRemover(repair_level=level, sensitive_attribute="group")
         return np.asarray(remover.fit_transform(tables[number]).features[:, 1:])
 
-    best, chosen, model = -np.inf, 0.0, None
+    best, chosen = -np.inf, 0.0
+    model: Any = None
     for level in CANDIDATES:
         fitted = regression(repair(0, level), fit.y)
         score = balanced_accuracy_score(held.y, fitted.predict(repair(1, level)))

@@ -84,9 +84,15 @@ class Rows:
 def read_rows(path: Path) -> tuple[Rows, Rows]:
     """Read the training and the test rows of a file that benchmarks/peers/tuning_comparison.py wrote."""
     with np.load(path, allow_pickle=False) as file:
-        flip = (file["flip_columns"], file["flip_values"])
         parts = [
-            Rows(*(file[f"{part}_{key}"] for key in ("X", "y", "group")), *flip) for part in PARTS
+            Rows(
+                file[f"{part}_X"],
+                file[f"{part}_y"],
+                file[f"{part}_group"],
+                file["flip_columns"],
+                file["flip_values"],
+            )
+            for part in PARTS
         ]
     return parts[0], parts[1]
 
@@ -171,10 +177,11 @@ def group_metrics(y: NDArray[Any], decided: NDArray[Any], group: NDArray[Any]) -
         overall = counts.sum(axis=0)
         recall = overall[:, 1] / overall.sum(axis=1)
     gaps = [_spread(rates[:, label], by_label) for label in (0, 1)]
+    known_gaps = [gap for gap in gaps if gap is not None]
     return {
         "balanced_accuracy": _value((recall[1] + 1.0 - recall[0]) / 2.0, overall.sum(axis=1)),
         "equal_opportunity_difference": _spread(rates[:, 1], by_label[:, 1:]),
-        "gap_max": None if None in gaps else max(gaps),
+        "gap_max": max(known_gaps) if len(known_gaps) == len(gaps) else None,
         "demographic_parity_difference": _spread(selected, by_label.sum(axis=1, keepdims=True)),
     }
 

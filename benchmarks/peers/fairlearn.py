@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
+from typing import Any
 
 import numpy as np
 from fairlearn.reductions import (
@@ -13,6 +15,7 @@ from fairlearn.reductions import (
     GridSearch,
     TruePositiveRateParity,
 )
+from numpy.typing import NDArray
 from xgboost import XGBClassifier
 
 from benchmarks.peers.exchange import (
@@ -46,6 +49,11 @@ def draw(rng: np.random.Generator) -> Settings:
     }
 
 
+def _probability(model: Any, X: NDArray[Any]) -> NDArray[Any]:
+    """Probabilities of the favourable label."""
+    return np.asarray(model.predict_proba(X)[:, 1])
+
+
 def train(settings: Settings, fit: Rows, held: Rows) -> Iterator[tuple[Settings, Decide]]:
     """Train one reduction.
 
@@ -61,7 +69,7 @@ def train(settings: Settings, fit: Rows, held: Rows) -> Iterator[tuple[Settings,
         for number, model in enumerate(search.predictors_):
             yield (
                 {"model": number},
-                scored(lambda X, model=model: model.predict_proba(X)[:, 1], held),
+                scored(partial(_probability, model), held),
             )
         return
     bounded = constraint(difference_bound=settings["bound"])

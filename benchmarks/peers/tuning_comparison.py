@@ -186,8 +186,8 @@ def main() -> None:
     given = parser.parse_args()
     work = given.environments.resolve()
     if given.one:
-        table, split = given.one[0], int(given.one[1])
-        print(json.dumps(ours(table, split, given.seconds, work, given.clock)))
+        table, number = given.one
+        print(json.dumps(ours(table, int(number), given.seconds, work, given.clock)))
         return
     keep: Callable[[Mapping[str, Any]], dict[str, Any]] = compact
     empty: dict[str, Any] = {"seconds": given.seconds, "clock": given.clock, "results": {}}

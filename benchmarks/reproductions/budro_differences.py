@@ -76,7 +76,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
 PENALTY_OF_SEX = 0.05
 BATCH, MOMENTUM, START = 200, 0.9, 0.1
 SPLITS = 2
-COPIES = {
+COPIES: dict[str, dict[str, list[str] | str]] = {
     "spouse": {"relationship": ["Husband", "Wife"]},
     "gender_race": {"sex": "all", "race": "all"},
 }
@@ -134,11 +134,11 @@ def write_split(path: Path, seed: int) -> None:
     test = read_dataset(store.fetch(run.output("preprocess", "test")))
     metric = SensitiveSubspace.load(store.fetch(run.output("fair_metric", "metric")))
     encoder = TableEncoder.load(store.fetch(run.output("preprocess", "encoder")))
-    copies = {
+    copies: dict[str, Any] = {
         f"copies_{name}": np.stack(encoded_copies(encoder, test.X, changes))
         for name, changes in COPIES.items()
     }
-    groups = {
+    groups: dict[str, Any] = {
         f"group_{name}": np.unique(
             np.asarray(test.sensitive[name]).astype(str), return_inverse=True
         )[1]

@@ -264,7 +264,9 @@ def _each(function: str, sizes: Sequence[tuple[Any, ...]]) -> list[dict[str, Any
 def one_large(folder: str, metric: str, rows: int, steps: int, jobs: int) -> None:
     """Train on so many rows, and print the seconds and the peak memory."""
     X, y = _drawn_again(folder, rows)
-    ended, setup = [(time.process_time(), time.perf_counter())], []
+    ended = [(time.process_time(), time.perf_counter())]
+    # seconds of making the cells, and the cells
+    setup: list[Any] = []
     build = search.build_cells
 
     def timed(places: NDArray[np.float64], jobs: int) -> search.Cells:

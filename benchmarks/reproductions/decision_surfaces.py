@@ -35,7 +35,7 @@ TRAINING: dict[str, Any] = {
     "random_state": SEED,
 }
 # A training this short meets SenSeI's budget only with a large multiplier rate.
-SENSEI = {"multiplier_rate": 5.0, "perturbation_budget": 0.001}
+SENSEI: dict[str, Any] = {"multiplier_rate": 5.0, "perturbation_budget": 0.001}
 EDGE = 1.0
 SQUARE = {"x": (-EDGE, EDGE), "y": (-EDGE, EDGE)}
 

@@ -13,6 +13,7 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -260,14 +261,12 @@ def compare(points: Float, labels: Any, table: Float, budget: float) -> dict[str
     rows = []
     for share in SHARES:
         strength = share * scale
-        (plan, multiplier), seconds = timed(lambda at=strength: entropic_plan(program, at))
+        (plan, multiplier), seconds = timed(partial(entropic_plan, program, strength))
         row: dict[str, Any] = {"share": share, "strength": strength, **judged(plan, seconds)}
         # a step of one root's size where a batch leaves a whole budget
         descend = {"start": 2 * multiplier, "rate": 0.1 * multiplier / budget}
-        reached, seconds = timed(
-            lambda at=strength, how=descend: multiplier_by_descent(program, at, **how)
-        )
-        plan, last = timed(lambda at=strength, eta=reached: entropic_columns(eta, program, at))
+        reached, seconds = timed(partial(multiplier_by_descent, program, strength, **descend))
+        plan, last = timed(partial(entropic_columns, reached, program, strength))
         row["sgd"] = judged(plan, seconds + last)
         rows.append(row)
     return {

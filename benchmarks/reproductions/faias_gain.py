@@ -128,7 +128,7 @@ class Task:
     attribute: str
     groups: Mapping[str, list[int]]
     settings: Mapping[str, Any]
-    limited: str  # criterion of the thresholds by group: that of the measured difference
+    limited: Any  # criterion of the thresholds by group: that of the measured difference
     seed: int
     fitted: dict[Any, Any] = field(default_factory=dict)  # thresholds by group share their network
 
@@ -199,7 +199,7 @@ class Task:
             "equal_opportunity_difference",
             "average_odds_difference",
         )
-        values = {name: found[f"{name}.{self.attribute}"].value for name in names}
+        values: Any = {name: found[f"{name}.{self.attribute}"].value for name in names}
         fair = (
             {}
             if test.fair is None
@@ -286,7 +286,8 @@ class FromAssociations(FAIASClassifier):
             for columns in self.groups_.values()
         ]
         with torch.no_grad():
-            players.selector.theta.copy_(torch.tensor(starts).clamp(0.02, 0.98).logit())
+            theta: Any = players.selector.theta
+            theta.copy_(torch.tensor(starts).clamp(0.02, 0.98).logit())
         return players
 
 

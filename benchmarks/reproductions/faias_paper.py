@@ -40,7 +40,13 @@ from benchmarks.common import (
 )
 from benchmarks.page_generators.faias_page import ATTRIBUTES, METRICS, values_name
 from benchmarks.peers.exchange import write_rows
-from benchmarks.peers.tuning_comparison import ONE_THREAD, ROOT, Table, environment, rows_of
+from benchmarks.peers.tuning_comparison import (
+    ROOT,
+    THREAD_LIMITS,
+    Table,
+    environment,
+    rows_of,
+)
 from benchmarks.reproductions.faias_gain import changes_part, stand_ins_part
 from benchmarks.summaries import by_column, only
 from evenhand.fairlib.evaluation.evaluate import evaluate
@@ -156,15 +162,16 @@ def aif360_part(kept: dict[str, Any], python: Path) -> None:
                 rows, out = Path(place, "rows.npz"), Path(place, "labels.npy")
                 write_rows(rows, *(rows_of(data, Table(attribute), encoder) for data in parts))
                 command = [
-                    python,
+                    str(python),
                     "-m",
                     "benchmarks.peers.aif360_logistic",
                     method,
-                    rows,
-                    out,
+                    str(rows),
+                    str(out),
                     str(seed),
                 ]
-                subprocess.run(command, cwd=ROOT, env=os.environ | ONE_THREAD, check=True)
+                one_thread = dict.fromkeys(THREAD_LIMITS, "1")
+                subprocess.run(command, cwd=ROOT, env=os.environ | one_thread, check=True)
                 decided = np.load(out, allow_pickle=False)
             outcomes = Outcomes(
                 test.y, decided, decided * 1.0, {attribute: test.sensitive[attribute]}

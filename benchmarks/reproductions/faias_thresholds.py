@@ -49,8 +49,13 @@ def measured(test: Dataset, probability: NDArray[np.float64], threshold: float) 
     """Return the metrics of decisions at a threshold."""
     decided = (probability > threshold).astype(np.int64)
     groups = {ATTRIBUTE: test.sensitive[ATTRIBUTE]}
-    found = evaluate(Outcomes(test.y, decided, decided * 1.0, groups), draws=0)
-    return {name: float(found.metrics[name].value) for name in METRICS}
+    found = evaluate(Outcomes(test.y, decided, decided.astype(np.float64), groups), draws=0)
+    values: dict[str, float] = {}
+    for name in METRICS:
+        value = found.metrics[name].value
+        assert value is not None, "the groups of COMPAS are large"
+        values[name] = float(value)
+    return values
 
 
 def measure(seed: int, changes: Mapping[str, Any]) -> dict[str, Any]:
@@ -70,7 +75,7 @@ def measure(seed: int, changes: Mapping[str, Any]) -> dict[str, Any]:
             learned.X,
             learned.y,
             sensitive_features={ATTRIBUTE: learned.sensitive[ATTRIBUTE].astype(str)},
-            feature_groups=dict(sorted(learned.groups.items(), key=lambda group: group[1])),
+            feature_groups=dict(sorted(learned.groups.items(), key=lambda group: list(group[1]))),
         )
         on_validation = model.predict_proba(validation.X)[:, 1]
         on_test = model.predict_proba(test.X)[:, 1]

@@ -176,12 +176,12 @@ def _statement_cells(paper: str, item: Mapping[str, Any]) -> Iterator[Cell]:
                 )
         return
     for statement in item.get("statements", ()):
-        result = paper_claims.answer(statement["id"])
+        found = paper_claims.answer(statement["id"])
         label = statement["id"]
         is_own = statement.get("own", True)
-        holds = result is not None and result.holds
+        holds = found is not None and found.holds
         yield Cell(
-            paper, item["id"], label, is_own, result is not None, holds, reason_of(paper, label)
+            paper, item["id"], label, is_own, found is not None, holds, reason_of(paper, label)
         )
 
 

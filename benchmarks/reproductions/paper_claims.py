@@ -1245,8 +1245,8 @@ def progress_of_splits() -> Answer:
     words = []
     is_true = True
     for family, settings in THEORY_FAMILIES.items():
-        splits = 0
-        meeting = 0
+        splits: float = 0
+        meeting: float = 0
         least = math.inf
         for table in proxies_theory.POINTS:
             trees = proxies_theory.trees_of(table, family)

@@ -63,6 +63,7 @@ def measure(store: Store, name: str) -> dict[str, Any]:
             for metric, value in consistency_after_projection(store, run, resolved).items():
                 values.setdefault(metric, []).append(value)
     paper = resolved.job.paper
+    assert paper is not None
     return {
         "source": paper.source,
         "ours": {

@@ -124,7 +124,7 @@ def served(folder: Path) -> Iterator[tuple[str, str, str]]:
         time.sleep(0.05)
     try:
         cookie = sessions.by_token(sessions.one_time_token)
-        session = sessions.of_cookie(cookie)
+        session = None if cookie is None else sessions.of_cookie(cookie)
         if session is None:
             raise RuntimeError("the session did not begin")
         yield host, f"{COOKIE}={cookie}", session.form_token

@@ -16,6 +16,7 @@ import statistics
 import subprocess
 import sys
 import time
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
@@ -24,7 +25,8 @@ import numpy as np
 from benchmarks.common import log, provenance, write_result
 from evenhand.fairlib.evaluation.bootstrap import CellCounts, score_table
 from evenhand.fairlib.evaluation.evaluate import evaluate
-from evenhand.fairlib.evaluation.measuring import metric_values
+from evenhand.fairlib.evaluation.group_selection import GroupSelection
+from evenhand.fairlib.evaluation.measuring import measure, metric_values
 from evenhand.fairlib.evaluation.metrics import auc
 from evenhand.fairlib.evaluation.outcomes import Outcomes, encode_groups, with_intersections
 from evenhand.fairlib.evaluation.paired import compare
@@ -111,10 +113,12 @@ def beside_resampling(n: int) -> dict[str, float]:
     for name, column in with_intersections(model.sensitive).items():
         names, code = encode_groups(column)
         codes[name] = (code, len(names))
+    once = measure([model], codes, draws=0, min_cell=5, random=lambda _: np.random.default_rng(0))
     rng = np.random.default_rng(0)
     started = time.process_time()
     for _ in range(RESAMPLED_DRAWS):
-        resampled_metrics(model, codes, rng.integers(0, model.n, model.n))
+        drawn = rng.integers(0, model.n, model.n)
+        resampled_metrics(model, codes, once.selections, drawn)
     plain = (time.process_time() - started) / RESAMPLED_DRAWS
     return {
         "rows": model.n,
@@ -125,7 +129,10 @@ def beside_resampling(n: int) -> dict[str, float]:
 
 
 def resampled_metrics(
-    outcomes: Outcomes, codes: dict[str, tuple[np.ndarray, int]], rows: np.ndarray
+    outcomes: Outcomes,
+    codes: dict[str, tuple[np.ndarray, int]],
+    selections: Mapping[str, GroupSelection],
+    rows: np.ndarray,
 ) -> dict[str, Any]:
     """Every metric of the chosen rows, counted again; groups are given as numbers."""
     y_true, y_pred = outcomes.y_true[rows], outcomes.y_pred[rows]
@@ -134,7 +141,7 @@ def resampled_metrics(
         {name: count_cells(code[rows], k, y_true, y_pred) for name, (code, k) in codes.items()},
         {name: flags[rows].sum() for name, flags in outcomes.consistent.items()},
     )
-    values: dict[str, Any] = metric_values(counts)
+    values: dict[str, Any] = metric_values(counts, selections)
     return values | {"auc": auc(*score_table(y_true, outcomes.score[rows]))}
 
 
@@ -174,7 +181,7 @@ def peak_gb() -> float:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 1e9
 
 
-MEASURES = {
+MEASURES: dict[str, Callable[[], dict[str, float]]] = {
     "evaluation": evaluation_alone,
     "evaluation_with_baseline": evaluation_with_baseline,
     "beside_resampling_a_tenth": partial(beside_resampling, ROWS // 10),

@@ -45,8 +45,8 @@ def table(rows: int) -> pd.DataFrame:
     }
     days = pd.to_datetime("2020-01-01") + pd.to_timedelta(r.integers(0, 1500, rows), unit="D")
     data |= {
-        "joined": days.strftime("%Y-%m-%d"),
-        "left": (days + pd.Timedelta(90, "D")).strftime("%Y-%m-%d"),
+        "joined": days.strftime("%Y-%m-%d").to_numpy(),
+        "left": (days + pd.Timedelta(90, "D")).strftime("%Y-%m-%d").to_numpy(),
     }
     data |= {"comment": np.char.add("remark ", r.integers(0, rows, rows).astype(str))}
     data |= {"outcome_code": np.where(hired, 4, 2), "hired": np.where(hired, "yes", "no")}

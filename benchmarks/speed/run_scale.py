@@ -330,7 +330,7 @@ def evaluate_cost(rows: int) -> dict[str, Any]:
         folder = Path(scratch)
         write_people(folder / "people.parquet", CHUNK)
         write_job(folder, {"method": {"name": "gbdt", "n_steps": 10}})
-        store = Store(folder / "store")
+        store = Store(str(folder / "store"))
         engine = Recorder(store)
         with contextlib.chdir(folder):
             execute(resolve(*load_job("people.yaml", [])), store, "scale", engine)
@@ -383,7 +383,8 @@ def worker_speeds(rows: int, names: Sequence[str], method: Mapping[str, Any]) ->
     peaks: dict[tuple[str, int], list[int]] = {}
     with tempfile.TemporaryDirectory() as scratch, contextlib.ExitStack() as stack:
         folder = Path(scratch)
-        store, given = Store(folder / "store"), {}
+        store = Store(str(folder / "store"))
+        given: dict[str, Any] = {}
         # the model is that of a smaller table, whose test rows are repeated
         for size, end in ((min(rows, CHUNK), ""), (rows, "controls")):
             (folder / f"of-{size}").mkdir(exist_ok=True)
@@ -533,7 +534,7 @@ class StepMeter:
 
 def one_run(store: Path, job: Path) -> dict[str, Any]:
     """Run a job in this process."""
-    meter, opened = StepMeter(), Store(store)
+    meter, opened = StepMeter(), Store(str(store))
     resolved = resolve(*load_job(str(job), []))
     started, cpu = time.perf_counter(), time.process_time()
     with listen(meter):

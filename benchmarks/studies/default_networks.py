@@ -231,7 +231,8 @@ def measure(name: str, train: Sample, test: Sample, **parameters: Any) -> dict[s
     seconds, cpu = time.monotonic() - started, time.process_time() - spent
     p = model.predict_proba(test.X)[:, 1].clip(1e-12, 1 - 1e-12)
     p = 1 / (1 + (1 - p) / p * np.exp(model.prior_shift_))
-    found = measured(p, test.y, float(train.y.mean())) | {"seconds": seconds, "cpu_seconds": cpu}
+    found: dict[str, Any] = {**measured(p, test.y, float(train.y.mean()))}
+    found |= {"seconds": seconds, "cpu_seconds": cpu}
     steps = getattr(model, "history_", {})
     steps = steps.get("step", steps.get("epoch", []))
     found["steps"] = steps[-1] if steps else None

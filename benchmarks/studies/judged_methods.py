@@ -94,19 +94,18 @@ def _sweep(name: str, *values: float) -> list[Settings]:
 
 def _linear(job: str, attribute: str, folds: int) -> Case:
     """Fairlearn's methods and Kamiran and Calders' weights, all with linear models."""
-    families = _families(
-        **{
-            "reweigh-logistic": [{"threshold": 0.5}],
-            "exponentiated-gradient": [
-                *({"constraint": "equalized_odds", "eps": eps} for eps in (0.005, 0.02, 0.08)),
-                {"constraint": "demographic_parity", "eps": 0.02},
-            ],
-            "adversarial-debiasing": [
-                {"constraint": "equalized_odds", "hidden": (), "adversary_weight": weight}
-                for weight in (0.1, 1.0)
-            ],
-        }
-    )
+    candidates: dict[str, Sequence[Settings]] = {
+        "reweigh-logistic": [{"threshold": 0.5}],
+        "exponentiated-gradient": [
+            *({"constraint": "equalized_odds", "eps": eps} for eps in (0.005, 0.02, 0.08)),
+            {"constraint": "demographic_parity", "eps": 0.02},
+        ],
+        "adversarial-debiasing": [
+            {"constraint": "equalized_odds", "hidden": (), "adversary_weight": weight}
+            for weight in (0.1, 1.0)
+        ],
+    }
+    families = _families(**candidates)
     return Case(job, attribute, folds, families, {}, learner="logistic")
 
 
@@ -215,7 +214,7 @@ class Table:
 
     def metric(self, data: Dataset, strength: float = 0.1) -> Metric:
         """The job's fair metric."""
-        given = self.resolved.job.fair_metric
+        given: Any = self.resolved.job.fair_metric
         learned = [
             LearnedDirection(name, tuple(data.groups.get(name, ()))) for name in given.learned
         ]

@@ -139,7 +139,7 @@ def attack_proxy(store: Store, job: str, shadows: int) -> dict[str, Any]:
     found = [confidences(np.union1d(outside, pool[rows]), n) for n, rows in enumerate(included)]
     observed = confidences(np.flatnonzero(member), shadows)
     online, offline = attack.likelihood_ratios(observed, np.stack(found), included)
-    settings = {"draws": 1000, "level": 0.95, "min_cell": 5, "seed": seed}
+    settings: dict[str, Any] = {"draws": 1000, "level": 0.95, "min_cell": 5, "seed": seed}
     scores = {"online": online, "offline": offline, "threshold": observed}
     return {
         "shadows": shadows,

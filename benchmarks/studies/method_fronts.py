@@ -154,7 +154,7 @@ def is_degenerate(test_points: Sequence[Point], spread: float) -> bool:
 # --------------------------------------------------------------------------------------- a seed
 
 
-def thresholds(family: str, held: Predicted, attribute: str) -> list[float | GroupThresholds]:
+def thresholds(family: str, held: Predicted, attribute: str) -> Sequence[float | GroupThresholds]:
     """Return what can be chosen: quantiles of the held-out probabilities, or thresholds by group.
 
     Quantiles suit models whose probabilities are close to each other, too.

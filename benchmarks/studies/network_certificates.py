@@ -35,6 +35,7 @@ def ball(network: Any, metric: Any, X: Any, budget: float, parts: int) -> dict[s
     radii = [0.0, float(np.sqrt(budget))][: 1 + (budget > 0)]
     *_, ring = network_rings(network, metric, X, radii, parts=parts)
     seconds = time.process_time() - start
+    assert ring.longest is not None
     found = float(np.square(ring.longest).mean() / 2)
     proved = float(squared_length(ring.proved - ring.own).mean() / 2)
     score = score_change(ring.columns(MARGIN, np.sqrt(2.0)), expit)

@@ -170,7 +170,7 @@ def leaks_of(of_world: pd.DataFrame) -> dict[str, Any] | None:
     if rows.empty:
         return None
     means = rows[["leak_before", "leak", "oracle_leak"]].astype(float).mean()
-    leaks: dict[str, Any] = {name: round(float(value), 4) for name, value in means.items()}
+    leaks: dict[str, Any] = {str(name): round(float(value), 4) for name, value in means.items()}
     leaks["holds"] = bool(means["leak"] <= LARGEST_LEAK or means["oracle_leak"] > LARGEST_LEAK)
     return leaks
 

@@ -141,8 +141,8 @@ def training_of(world: PlantedWorld, people: PlantedPeople) -> Training:
     """Encode training people."""
     specs = []
     for column in people.table:
-        kind = "standard" if people.table[column].dtype.kind == "f" else "onehot"
-        specs.append(ColumnSpec(str(column), kind))
+        is_number = people.table[column].dtype.kind == "f"
+        specs.append(ColumnSpec(str(column), "standard" if is_number else "onehot"))
     encoder = TableEncoder(specs, unseen="ignore").fit(people.table)
     X = encoder.transform(people.table)
     return Training(world, people, encoder, X, codes_of(world, people.table), {})
@@ -439,7 +439,7 @@ def older_rules(frame: pd.DataFrame) -> dict[str, int]:
     """By method, how many results were measured by older rules of the learned metric."""
     counts: dict[str, int] = {}
     for record in frame.to_dict("records"):
-        if not is_current(record):
+        if not is_current({str(key): value for key, value in record.items()}):
             name = str(record["method"])
             counts[name] = counts.get(name, 0) + 1
     return counts
@@ -469,7 +469,8 @@ def _world_entry(of_world: pd.DataFrame, best: str) -> dict[str, Any]:
     for name in METHODS:
         if name not in means.index:
             continue
-        of_measures = {key: round(float(means.loc[name, key]), 4) for key in MEASURES}
+        own: Any = means.loc[name]
+        of_measures: dict[str, float | None] = {key: round(float(own[key]), 4) for key in MEASURES}
         difference = paired(of_world, name, best, "true_auc")
         of_measures["gain"] = round(float(difference.mean()), 4)
         error = standard_error(difference)

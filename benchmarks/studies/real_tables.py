@@ -80,11 +80,10 @@ def people_of(name: str, store: Store) -> tuple[PlantedWorld, pd.DataFrame, np.n
         groups = table[column].astype(str).value_counts(normalize=True)
         shares = tuple(float(share) for share in groups)
         attributes.append(Attribute(column, tuple(groups.index), shares))
-    for column in table:
-        if table[column].dtype.kind in "if":
-            table[column] = table[column].astype(np.float64)
-        else:
-            table[column] = table[column].astype(str)
+    for name_of_column in table:
+        values = table[name_of_column]
+        kind = np.float64 if values.dtype.kind in "if" else str
+        table[name_of_column] = values.astype(kind)
     return PlantedWorld(name, "", tuple(attributes), ()), table, label
 
 
@@ -129,6 +128,7 @@ def leaks_of(split: Split, method: str) -> dict[str, float]:
     """AUC of each attribute from what a method's model reads of the test rows."""
     training = split.training
     X = training.encoder.transform(split.test.table)
+    rows: Any = X
     if method in MITIGATIONS:
         rows = learned_metric(training).what_is_left(X, adapted=True)
     elif method == "leave_out":
@@ -193,7 +193,9 @@ def summary(results: list[dict[str, Any]]) -> dict[str, Any]:
         means = of_table.groupby("method")["balanced_accuracy"].mean()
         methods = {}
         for name, of_method in of_table.groupby("method", sort=False):
-            entry = {key: round(float(of_method[key].mean()), 4) for key in MEASURES}
+            entry: dict[str, Any] = {
+                key: round(float(of_method[key].mean()), 4) for key in MEASURES
+            }
             entry["splits"] = len(of_method)
             entry["older_rules"] = int((of_method["rules"] != RULES).sum())
             baselines = [*BASELINES, *NETWORK_BASELINES] if "sensei" in str(name) else BASELINES

@@ -103,7 +103,9 @@ def measure(network: torch.nn.Module, metric: Metric, X: Float) -> list[dict[str
     for index, budget in enumerate(BUDGETS):
         radius = RADII[index]
         radii = [0.0, radius / 2, radius] if radius else [0.0]
-        found = np.square(network_rings(network, metric, X, radii, parts=PARTS)[-1].longest) / 2
+        longest = network_rings(network, metric, X, radii, parts=PARTS)[-1].longest
+        assert longest is not None
+        found = np.square(longest) / 2
         missed = found < SHARE * best[index]
         rows.append(
             {

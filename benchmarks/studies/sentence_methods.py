@@ -175,9 +175,9 @@ def main() -> None:
                 for method in chosen.methods:
                     if str(seed) in rows.get(table, {}).get(method, {}):
                         continue
-                    found = measure(Store(folder), table, method, seed, chosen.encoder)
-                    rows.setdefault(table, {}).setdefault(method, {})[str(seed)] = found
-                    log(table, seed, method, found)
+                    of_split = measure(Store(folder), table, method, seed, chosen.encoder)
+                    rows.setdefault(table, {}).setdefault(method, {})[str(seed)] = of_split
+                    log(table, seed, method, of_split)
                     command = f"python -m benchmarks.studies.sentence_methods --tables {table} --splits {chosen.splits} "
                     command += f"--methods {' '.join(chosen.methods)}"
                     command += f" --encoder {chosen.encoder}" if chosen.encoder else ""
@@ -324,7 +324,7 @@ def searched(splits: Sequence[int]) -> dict[str, Any]:
     plain: dict[str, Any] = {}
     found = {}
     for method, several in {"nn": [(0, TRAINING)], **CANDIDATES}.items():
-        tried = []
+        tried: list[dict[str, Any]] = []
         for k, settings in several:
             given: dict[str, Any] = {}
             if k:
@@ -385,7 +385,7 @@ def judged_values(
     return {
         "balanced_accuracy": float(np.mean(rates)),
         "auc": roc_auc_score(held.y, probability),
-        **{name: float(value.value) for name, value in gaps.items()},
+        **{name: float(value.value or 0.0) for name, value in gaps.items()},
         "consistency": float(same.all(axis=1).mean()),
         "spread": float(probability.std()),
     }

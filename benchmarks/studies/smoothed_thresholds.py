@@ -85,8 +85,8 @@ def measured(table: str, everybody: Rows, size: int, draws: int) -> list[dict[st
         row: dict[str, Any] = {"table": table, "training": size, "criterion": criterion}
         row["gain"] = fmean(gains)
         row["error"] = standard_error(gains)
-        for name, values in (("plain", plain), ("smoothed", smoothed)):
-            row[name] = [fmean(draw[place] for draw in values) for place in range(3)]
+        for name, of_draws in (("plain", plain), ("smoothed", smoothed)):
+            row[name] = [fmean(draw[place] for draw in of_draws) for place in range(3)]
         rows.append(row)
     return rows
 

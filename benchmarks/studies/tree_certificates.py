@@ -57,7 +57,8 @@ def measure(store: Store, job: str) -> dict[str, Any]:
     encoder = TableEncoder.load(store.fetch(steps.output("preprocess", "encoder")))
     X = read_dataset(store.fetch(steps.output("preprocess", "test"))).X
     prover.margins(X[:1], RADIUS, rounds=(2,))
-    columns = resolved.job.fair_metric.indicators
+    fair_metric: Any = resolved.job.fair_metric
+    columns = fair_metric.indicators
     choices = values_of(prover, encoder, columns)
     own = expit(prover.sums(X).astype(np.float64))
     return {

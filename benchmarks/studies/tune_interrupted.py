@@ -129,7 +129,7 @@ def count_processes(folder: str) -> int:
 
 def is_right(row: Mapping[str, Any]) -> bool:
     """Whether a run ended as it should."""
-    codes = (4,)
+    codes: tuple[int, ...] = (4,)
     if row["ended_before"]:
         codes = (0, 1, 4)
     has_its_answer = row["written"] or not row["had_answer"]

@@ -119,7 +119,7 @@ def beside(name: str, minutes: float, workers: int | None, folder: Path) -> dict
     rows = Rows.read(shipped, steps)
     own = Candidate(JOB)
     parameters, inputs = judging(shipped, rows, own, [Rule()], part=1)
-    found = judged(store.url, parameters, inputs, [])[0]["metrics"]
+    found = judged(store.url, parameters, inputs, []).results[0]["metrics"]
 
     gates = parse_gates(shipped.resolved.job.gates)
     job = shipped.resolved.job.model_dump(mode="json", exclude_defaults=True)

@@ -342,11 +342,11 @@ def alternatives_of(pools: Sequence[Judged], metric: str, label: Any) -> list[di
             alternative,
             champion.trial.metrics,
         )
-        candidates = better_alternatives(aim, trials)
+        candidates = better_alternatives(aim, trials, 1)
         held = held_alternative(
             alternative,
             candidates,
-            {item.trial.number: item.decisions for item in pools},
+            lambda trial: by_number[trial.number].decisions,
             champion.decisions,
             champion.labels,
             level=UTILITY_CONFIDENCE,

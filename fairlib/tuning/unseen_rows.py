@@ -168,7 +168,7 @@ def _of_large_groups(cells: Array, needs: Needs, min_cell: int) -> Array:
     """
     rows_by_label = cells.sum(axis=-1)
     needed = needed_rows(rows_by_label.sum(axis=-1), rows_by_label, needs)
-    enough = (needed >= min_cell).all(axis=-1)
+    enough: Bool = np.all(needed >= min_cell, axis=-1)
     is_comparable = enough.sum(axis=-1) >= 2
     cells, enough = cells[is_comparable], enough[is_comparable]
     first_large = np.argmax(enough, axis=-1)[:, np.newaxis]

@@ -12,12 +12,13 @@ from benchmarks.page_generators import fronts_section, planted_section
 from benchmarks.page_generators.faias_page import ATTRIBUTES
 from benchmarks.page_generators.markdown_lines import shorten
 from benchmarks.studies.judged_proxies import TREE_FAMILIES
+from benchmarks.studies.method_fronts import Paired, interval, paired, signed
+from benchmarks.summaries import standard_error
 
 BEGIN = "<!-- measured: made by `python -m benchmarks.page_generators.benchmark_pages`, do not edit below -->"
 END = "<!-- measured: end -->"
 
 TABLES = ("Adult", "German", "COMPAS", "Bank")
-Summary = tuple[float, float]  # mean and standard deviation over the splits
 
 
 @dataclass(frozen=True)
@@ -25,38 +26,34 @@ class Change:
     """A metric without a method and with it, both over the same splits."""
 
     name: str
-    before: Summary
-    after: Summary
+    before: tuple[float, ...]  # a number a split
+    after: tuple[float, ...]
     more_is_better: bool
 
     @property
-    def difference(self) -> float:
-        """Mean with the method less mean without."""
-        return self.after[0] - self.before[0]
-
-    @property
-    def exceeds_spread(self) -> bool:
-        """Whether it is more than the larger of the two standard deviations over the splits."""
-        return abs(self.difference) > max(self.before[1], self.after[1])
+    def paired(self) -> Paired:
+        """The paired difference, with the method less without."""
+        return paired(self.after, self.before)
 
     @property
     def is_better(self) -> bool:
-        """Whether it is better by more than the spread of the splits."""
-        return self.exceeds_spread and (self.difference > 0) == self.more_is_better
+        """Whether it is better, beyond the interval of the paired differences."""
+        return self.paired.is_distinct and (self.paired.difference > 0) == self.more_is_better
 
     @property
     def is_worse(self) -> bool:
-        """Whether it is worse by more than the spread of the splits."""
-        return self.exceeds_spread and not self.is_better
+        """Whether it is worse, beyond that interval."""
+        return self.paired.is_distinct and not self.is_better
 
     def text(self) -> str:
-        """Values without and with the method, in brackets if the difference is within the
-        spread.
+        """Means without and with the method and the interval of their difference, in brackets if
+        it includes 0.
         """
-        text = f"{self.name} {self.before[0]:.3f} → {self.after[0]:.3f}"
+        means = f"{statistics.fmean(self.before):.3f} → {statistics.fmean(self.after):.3f}"
+        text = f"{self.name} {means}, {interval(self.paired)}"
         if self.is_worse:
             return f"**worse:** {text}"
-        return text if self.exceeds_spread else f"({text})"
+        return text if self.paired.is_distinct else f"({text})"
 
 
 @dataclass(frozen=True)
@@ -85,13 +82,9 @@ def group_rates(
 ) -> Effect:
     """Balanced accuracy, and the differences in selection rates and in errors."""
 
-    def over_splits(found: Sequence[Mapping[str, Any]], metric: str) -> Summary:
-        return summary(
-            [
-                run[metric] if metric in run else run[f"{metric}.{ATTRIBUTES[table]}"]
-                for run in found
-            ]
-        )
+    def over_splits(found: Sequence[Mapping[str, Any]], metric: str) -> tuple[float, ...]:
+        name = metric if metric in found[0] else f"{metric}.{ATTRIBUTES[table]}"
+        return tuple(run[name] for run in found)
 
     def change(name: str, metric: str, more_is_better: bool) -> Change:
         return Change(
@@ -105,11 +98,6 @@ def group_rates(
             change("odds", "average_odds_difference", False),
         ),
     )
-
-
-def summary(numbers: Sequence[float]) -> Summary:
-    """Mean and standard deviation."""
-    return statistics.fmean(numbers), statistics.stdev(numbers)
 
 
 def selector(faias: Mapping[str, Any]) -> Choice:
@@ -143,8 +131,9 @@ def effect_list(choices: Iterable[Choice]) -> str:
     for choice in choices:
         lines.append(f"- {_link(choice.method)}: {QUESTIONS[choice.method]}")
         for table, effect in choice.effects.items():
-            changes = ", ".join(change.text() for change in effect.changes)
-            lines.append(f"    - {table}: {changes}")
+            changes = ", ".join(change.text() for change in (effect.cost, *effect.changes))
+            splits = len(effect.cost.before)
+            lines.append(f"    - {table} ({splits} splits): {changes}")
     return "\n".join(lines) + "\n"
 
 
@@ -156,8 +145,11 @@ def asking(dadi: Mapping[str, Any]) -> str:
 
 [`dadi`](dadi.md) is for data that is still to be collected: it chooses for each person which features to ask for.
 The table compares it with one set of features for everybody, which was chosen on the same people within the same
-limit, and with all features but the attribute. *Adversary* is the AUC with which the answers predict sex (Adult) or
-age (Bank, German). All figures are means over the seeds.
+limit of the adversary, and with all features but the attribute. *Adversary* is the AUC with which the answers predict sex
+(Adult) or age (Bank, German); on the test people it may be above the limit that the choice kept on others, and then the
+AUC is bought with it. All figures are means over the seeds; in brackets the paired difference of the set or of all
+features from `dadi`, ± its standard error. Of Bank the seeds are 3 to 5, as the candidates were changed after
+the first three; on seed 5 the chosen agent asked nothing of the people of the choice, and 13 features of the test people.
 
 | table | features | seeds | features asked | AUC | adversary |
 |---|---|---|---|---|---|"""
@@ -171,15 +163,26 @@ age (Bank, German). All figures are means over the seeds.
         if not runs:
             continue
         for key, name in names.items():
-            asked, auc = (
-                statistics.fmean(run[key][value] for run in runs) for value in ("asked", "own")
+            asked = statistics.fmean(run[key]["asked"] for run in runs)
+            auc = _beside([run[key]["own"] for run in runs], [run["agent"]["own"] for run in runs])
+            adversary = _beside(
+                [run[key]["adversary"][0] for run in runs],
+                [run["agent"]["adversary"][0] for run in runs],
             )
-            adversary = statistics.fmean(run[key]["adversary"][0] for run in runs)
             table = job.partition("-")[0].title()
-            lines.append(
-                f"| {table} | {name} | {len(runs)} | {asked:.1f} | {auc:.3f} | {adversary:.3f} |"
-            )
+            lines.append(f"| {table} | {name} | {len(runs)} | {asked:.1f} | {auc} | {adversary} |")
     return "\n".join(lines) + "\n"
+
+
+def _beside(values: Sequence[float], others: Sequence[float]) -> str:
+    """A mean, and its paired difference from others with the standard error; the mean alone of
+    the others themselves.
+    """
+    text = f"{statistics.fmean(values):.3f}"
+    if list(values) == list(others):
+        return text
+    difference = paired(values, others)
+    return f"{text} ({signed(difference.difference)} ± {difference.error:.3f})"
 
 
 def balancing(proxies: Mapping[str, Any]) -> str:
@@ -191,7 +194,8 @@ def balancing(proxies: Mapping[str, Any]) -> str:
 A [balancing proxy](proxies.md) filters rows instead of changing a model; the filter reads no group. It costs rows,
 and a model that is trained on the kept rows loses AUC compared with one of a random sample of equal size. α limits the
 disclosivity on training rows. *With support*: at least .6 of the people are kept with a probability of more than a
-tenth of the mean. All figures are means over ten splits, on people that neither the proxy nor the [choice of its
+tenth of the mean. All figures are means over ten splits, those of imbalance and lost AUC ± their standard errors, on
+people that neither the proxy nor the [choice of its
 settings](benchmarks/proxies.md#settings-chosen-on-other-people) had seen.
 
 | table | method | α | rows kept | imbalance | the smallest group grows | disclosivity | AUC lost |
@@ -203,23 +207,23 @@ settings](benchmarks/proxies.md#settings-chosen-on-other-people) had seen.
             for family in TREE_FAMILIES:
                 rows = [run[family] for run in runs]
                 before = statistics.fmean(run["no filter"]["imbalance"] for run in runs)
-                names = (
-                    "kept",
-                    "imbalance",
-                    "smallest_growth",
-                    "disclosivity",
-                    "auc_random",
-                    "auc",
-                )
-                kept, after, growth, revealed, random, own = (
-                    statistics.fmean(row[name] for row in rows) for name in names
+                after = [row["imbalance"] for row in rows]
+                lost = [row["auc_random"] - row["auc"] for row in rows]
+                kept, growth, revealed = (
+                    statistics.fmean(row[name] for row in rows)
+                    for name in ("kept", "smallest_growth", "disclosivity")
                 )
                 lines.append(
                     f"| {table.title()} | `{family}` | {alpha} | {100 * kept:.1f}% "
-                    f"| {before:.3f} → {after:.3f} | {growth:.1f} times | {revealed:.3f} "
-                    f"| {random - own:.3f} |"
+                    f"| {before:.3f} → {_with_error(after)} | {growth:.1f} times | {revealed:.3f} "
+                    f"| {_with_error(lost)} |"
                 )
     return "\n".join(lines) + "\n"
+
+
+def _with_error(values: Sequence[float]) -> str:
+    """A mean and its standard error."""
+    return f"{statistics.fmean(values):.3f} ± {standard_error(values):.3f}"
 
 
 def measured(results: Mapping[str, Mapping[str, Any]]) -> str:
@@ -243,8 +247,8 @@ FAIAS = """\
 
 Its network without the sensitive columns → `faias`, with short trainings and settings chosen on other people.
 "Selection rates" is the demographic parity difference, "odds" the average odds difference
-([metrics](reference/metrics.md)), by sex on German and COMPAS. Brackets mark differences below the standard deviation over
-the splits.
+([metrics](reference/metrics.md)), by sex on German and COMPAS. Each with the paired difference and half of its 95 % interval
+over the splits; in brackets where that includes 0.
 """
 
 

@@ -7,6 +7,8 @@ import statistics
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
+from scipy.stats import t as students_t
+
 from benchmarks.common import read_result
 from benchmarks.page_generators import sensei_paper_tables
 from benchmarks.page_generators.paper_tables import COMMAND, ours_text
@@ -20,6 +22,7 @@ from benchmarks.reproductions import (
 from benchmarks.reproductions.paper_cells import reason_of
 from benchmarks.reproductions.paper_claims import TEXT_METHODS, Answer, decimal, text_rows
 from benchmarks.reproductions.paper_results import measured_row, stored
+from benchmarks.reproductions.paper_rows import FAIAS_SEEN, FAIAS_SEEN_WORDS
 from benchmarks.reproductions.printed_values import Measured, measured
 
 ABLATIONS = (
@@ -76,6 +79,8 @@ def _bars(paper: str, item: Mapping[str, Any]) -> Iterator[str]:
     for data in item["bars"]["data"]:
         metrics = item["bars"]["metrics"]
         yield f"**{data}** (the bars have no printed numbers)\n"
+        if data in FAIAS_SEEN:
+            yield f"**A choice has seen this table:** {FAIAS_SEEN_WORDS}, of FAIAS and its ablations.\n"
         yield f"| method | {' | '.join(metrics)} |"
         yield f"|---|{'---|' * len(metrics)}"
         values = {metric: paper_claims.faias_bars(data, metric) for metric in metrics}
@@ -175,7 +180,8 @@ def german_differences() -> Iterator[str]:
         for name, values in later.items():
             value = measured(values)
             parts.append(f"{name} {decimal(value.mean)} ± {decimal(value.error or 0.0)}")
-        yield f"{', '.join(parts)}.\n"
+        yield f"{', '.join(parts)}. Both gaps are larger there than printed by more than two standard errors:"
+        yield "the ten printed splits, by which the cells are counted, are kind to ours.\n"
     yield "`python -m benchmarks.reproductions.german_differences`\n"
 
 
@@ -227,14 +233,17 @@ def toxicity_tables() -> Iterator[str]:
 
 def dadi_points() -> Iterator[str]:
     """Yield AUC and disparity by γ, with the half width of the 95 % interval over the folds."""
-    yield f"Adult: {dadi_agents.basis()}. Mean ± half of the 95 % interval over the folds:\n"
+    yield f"Adult: {dadi_agents.basis()}. Mean ± half of the 95 % interval (Student's) over the folds:\n"
     yield "| γ | AUC | disparity | features asked | adversary's AUC | folds | settings |"
     yield "|---|---|---|---|---|---|---|"
     for gamma in dadi_agents.GAMMAS:
         texts = []
         for name in ("auc", "disparity", "asked", "adversary_auc"):
             value = dadi_agents.mean(gamma, name)
-            interval = "" if value.error is None else f" ± {1.96 * value.error:.3f}"
+            interval = ""
+            if value.error is not None:
+                factor = float(students_t.ppf(0.975, value.splits - 1))
+                interval = f" ± {factor * value.error:.3f}"
             texts.append(f"{value.mean:.3f}{interval}")
         setting = "printed" if dadi_agents.is_printed(gamma) else "shortened"
         texts += [f"{len(dadi_agents.agents_of(gamma))} of {dadi_agents.FOLDS}", setting]

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from benchmarks.common import read_result
-from benchmarks.reproductions import entropic_transport, measured_reasons
+from benchmarks.reproductions import entropic_transport, measured_reasons, unseen_terms
 from benchmarks.reproductions.paper_cells import (
     compared,
     printed_row,
@@ -17,7 +17,7 @@ from benchmarks.reproductions.paper_cells import (
 )
 from benchmarks.reproductions.paper_results import entry_of, measured_row
 from benchmarks.reproductions.paper_rows import PaperRow
-from benchmarks.reproductions.printed_values import Comparison, Measured
+from benchmarks.reproductions.printed_values import Comparison, Measured, measured
 from evenhand.flows.job_file import load_job
 from evenhand.flows.resolved_job import resolve
 
@@ -117,10 +117,30 @@ def _head(paper: str, row: PaperRow, entry: Mapping[str, Any]) -> str:
     words = [f"**{title}**: {_splits(entry)}, job `{row.job}`."]
     if row.differs:
         words.append(f"Differs: {row.differs}.")
+    words += _degenerate_words(entry)
     if row.seen:
         words.append(f"**A choice has seen these people:** {row.seen}.")
     words.append(f"`{COMMAND} {paper} --row '{row.key}'`")
     return " ".join(words) + "\n"
+
+
+def _degenerate_words(entry: Mapping[str, Any]) -> list[str]:
+    """How many splits have a model that does not distinguish people, and the accuracy without
+    them.
+    """
+    # earlier results have means alone
+    found_values = entry.get("method", {}).get("balanced_accuracy", [])
+    values = found_values if isinstance(found_values, list) else []
+    useful = [value for value in values if value >= unseen_terms.DEGENERATE]
+    failed = len(values) - len(useful)
+    if not failed or not useful:
+        return []
+    splits = "1 split has" if failed == 1 else f"{failed} splits have"
+    found = measured(useful)
+    return [
+        f"{splits} a degenerate model, balanced accuracy below {unseen_terms.DEGENERATE:g}; without, "
+        f"{found.mean:.3f} ± {found.deviation:.3f}."
+    ]
 
 
 def _splits(entry: Mapping[str, Any]) -> str:

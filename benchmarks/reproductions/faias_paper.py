@@ -389,9 +389,10 @@ OF_FAMILIES = {
 def save(part: str, kept: dict[str, Any]) -> None:
     """Write a part beside the others."""
     content = read_whole(RESULT, {})
-    content[part] = provenance(f"python -m benchmarks.reproductions.faias_paper {part}") | {
-        "result": kept
-    }
+    command = f"python -m benchmarks.reproductions.faias_paper {part}"
+    if part == "aif360":
+        command += " --environments FOLDER"
+    content[part] = provenance(command) | {"result": kept}
     write_result(RESULT, content, summarise)
 
 

@@ -89,6 +89,7 @@ BUDRO_ROWS = (
     PaperRow(
         *("adult", "budro", "adult-budro", _printed_adult()),
         differs=f"{EXACT}; the sex model of the metric has the penalty of the authors' code",
+        seen="that BuDRO's metric has this penalty was inferred from the gaps of the first two splits",
     ),
     PaperRow(
         *("adult", "budro", "adult-budro", (), OUR_JOB),
@@ -269,11 +270,20 @@ FAIAS_METHODS: dict[str, tuple[tuple[str, ...], str, str]] = {
 }
 
 
+# Tables whose class balance was lowered after errors by group had been seen: which rows they were
+# of was not written down.
+FAIAS_SEEN = ("german", "bank")
+FAIAS_SEEN_WORDS = "the class balance was lowered after results of this table had been seen"
+
+
 def _faias_rows() -> tuple[PaperRow, ...]:
     rows = []
     for data, job in FAIAS_TABLES.items():
         for name, (changes, variant, differs) in FAIAS_METHODS.items():
-            rows.append(PaperRow(data, name, job, changes, variant, differs, splits=FIVE))
+            seen = ""
+            if name.startswith("faias") and data in FAIAS_SEEN:
+                seen = FAIAS_SEEN_WORDS
+            rows.append(PaperRow(data, name, job, changes, variant, differs, seen, FIVE))
     return tuple(rows)
 
 

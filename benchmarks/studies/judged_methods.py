@@ -436,8 +436,8 @@ NAME = "judged"
 HEAD = """\
 ## Each method at the same operating point
 
-These rows are earlier than those at equal balanced accuracy, and remain for tables that were not measured again: a
-choice by the largest shortfall ignores the other columns, so a row can be far from what its method reaches.
+These rows are earlier than those at equal balanced accuracy. Two of the tables were not measured again, networks on Adult and on
+COMPAS; the others stand here for comparison: a choice by the largest shortfall ignores the other columns, so a row can be far from what its method reaches.
 
 Settings and thresholds by `benchmarks/protocol.py`: for each judged seed every candidate is trained on two
 thirds of the people of another seed who are not judged, and predicts the others (German: two such folds). Of
@@ -446,7 +446,7 @@ whose largest shortfall from the other columns of that row is smallest is chosen
 measured once. So a choice was made once for every judged seed, and all methods of a table, the controls too,
 have about the same performance, where they reach it. The candidates are in `benchmarks/studies/judged_methods.py`; those of
 German trees and COMPAS networks were changed once, to have the paper's setting and weaker ones, after the
-first three seeds had been seen, which are left out there. All take all steps on all rows, and weigh people
+first three seeds had been seen, which are left out there (about half of each later seed's test people were among theirs). All take all steps on all rows, and weigh people
 equally. *Plain* is the learner without mitigation, *blind* is plain without the sensitive columns, and
 *thresholds by group* are those of plain with equal error rates. *Flips*: share of people whose decision
 changes if they may be treated as other test people, within a hundredth of the mean squared fair distance.

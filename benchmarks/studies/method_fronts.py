@@ -392,9 +392,11 @@ best metric among those whose balanced accuracy there is within .005 of a level:
 trained again on the judged seed's people and measured once. *Difference* is that from *blind* ± its standard error,
 paired by seed; *accuracy* is the balanced accuracy on the test people, less that of *blind*. *Area*: share of the
 rectangle between a balanced accuracy of .5 and 1 and a metric of its worst and best value that lies below the front of
-the method's candidates and thresholds, chosen on the same held-out people; its difference from *blind* has a 95 %
-interval, paired by seed. *Degenerate* models (best balanced accuracy below .52, or probabilities of a standard deviation
-below .02) are counted, and not averaged. *Plain* is the learner without mitigation, *blind* the same without the
+the method's candidates and thresholds. They are chosen on the same held-out people, but the front is drawn on the test
+people, which favours methods with several candidates by up to about .01; its difference from *blind* has a 95 %
+interval, paired by seed. *Degenerate* models (on the test people, best balanced accuracy below .52, or probabilities of a
+standard deviation below .02) are counted, and not averaged. Thresholds by group are fitted on the held-out people by whom
+they are chosen, which makes them less accurate on the test people. *Plain* is the learner without mitigation, *blind* the same without the
 sensitive columns, *thresholds by group* are those of plain with equal error rates. One seed has no error.
 """
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from evenhand.fairlib.tuning.budget import Budget, cpu_seconds_of_processes
-from evenhand.fairlib.tuning.study import Trial, answer
+from evenhand.fairlib.tuning.study import CONFIDENCE, Trial, answer
 from evenhand.flows import classifier_jobs as classifier
 from evenhand.flows.engine import (
     Engine,
@@ -44,7 +44,7 @@ from evenhand.flows.tune_alternatives import (
     record_content,
 )
 from evenhand.flows.tune_deadline import Deadline, PreparedAnswer, write_whole
-from evenhand.flows.tune_plan import TunePlan, old_spellings, tuned_text, unjudged_text
+from evenhand.flows.tune_plan import TunePlan, notes_of_plan, tuned_text, unjudged_text
 from evenhand.flows.tune_proofs import INTERRUPTED, NO_TIME, Proofs, proved_answer
 from evenhand.flows.tune_search import (
     LATE_S,
@@ -69,9 +69,11 @@ from evenhand.tasks.execution.step import (
     report_progress,
 )
 from evenhand.tasks.execution.store import Store
+from evenhand.tasks.tuning.alternatives_text import NOT_HELD
 from evenhand.tasks.tuning.study_document import (
     ONE_MODEL,
     READ,
+    aim_of,
     caveats,
     compromise,
     exit_code_of,
@@ -141,14 +143,7 @@ def execute(
         trials = searched.trials
         interruption = searched.interruption
         held = _held_alternative(searched, store)
-        document = study_document(
-            rows.identity,
-            plan.tune.prefer,
-            searched.study.folder.name,
-            trials,
-            None if held is None else held.trial,
-        )
-        document |= progress.first_answers()
+        document = _document(searched, held) | progress.first_answers()
         verdict.status = "evaluated"
         verdict.exit_code = 0
         documents: dict[str, Any] = {"tuning": document}
@@ -182,12 +177,49 @@ def execute(
     return verdict
 
 
+def _document(searched: Searched, held: HeldAlternative | None) -> dict[str, Any]:
+    """Return what the study has so far, with the answer of its trials."""
+    plan = searched.plan
+    document = study_document(
+        searched.rows.identity,
+        plan.tune.prefer,
+        searched.study.folder.name,
+        searched.trials,
+        None if held is None else held.trial,
+        confidence=_stated_confidence(plan),
+    )
+    if _is_unheld(searched, held):
+        document["caveat"] = f"{NOT_HELD[0].upper()}{NOT_HELD[1:]}."
+    return document
+
+
+def _stated_confidence(plan: TunePlan) -> float | None:
+    """The confidence by which limits are said to be kept; None for that of the search."""
+    if plan.alternative is None:
+        return None
+    # values decide what an alternative is, but not what is shown to hold
+    return plan.tune.confidence or CONFIDENCE
+
+
+def _is_unheld(searched: Searched, held: HeldAlternative | None) -> bool:
+    """Whether an alternative that keeps its utility on unseen rows was looked for in vain."""
+    alternative = searched.plan.alternative
+    if alternative is None or held is not None:
+        return False
+    level = searched.plan.tune.confidence or UTILITY_CONFIDENCE
+    is_found = bool(
+        judged_champion(searched.trials)
+        and better_alternatives(searched.plan.aim, searched.trials, len(alternative.no_worse))
+    )
+    return is_found and has_chance(alternative, level)
+
+
 def _write_study(
     plan: TunePlan, documents: Mapping[str, Any], store: Store, verdict: Verdict
 ) -> None:
     """Write the study as JSON and its page, and put its notes into the verdict."""
     document = documents["tuning"]
-    document["notes"] = [*old_spellings(plan.tune), *notes_of(document)]
+    document["notes"] = [*notes_of_plan(plan), *notes_of(document)]
     folder = RunFolder(store, verdict)
     folder.write_json("tuning", "tuning.json", document, "the study as JSON")
     verdict.notes += document["notes"]
@@ -389,6 +421,7 @@ def _add_certificate(
             data.sensitive,
             plan.resolved.job.evaluate.min_cell,
             len(good),
+            data.people if data.counts_people else None,
         )
     content["space"] = facts_of_space(plan)
     content["rules"] = sorted({rule.decision for rule in searched.rows.plan.judged_under})
@@ -707,7 +740,8 @@ def status(job: str, named: str | None, store: Store) -> dict[str, Any]:
         if identity is None or identity["job"] != job or named not in (None, path.parent.name):
             continue
         # its own aim: the command may have been given another
-        document = study_document(identity, None, path.parent.name, study.trials())
+        trials = study.answered(aim_of(identity))
+        document = study_document(identity, None, path.parent.name, trials)
         write_study_page(store, document)
         return document
     raise InputError(f"there is no study of {job!r} in this store: run without --status first.")

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from evenhand.fairlib.arrays import Bool
+from evenhand.fairlib.arrays import Bool, Int
 from evenhand.fairlib.catalogue import better, describe
 from evenhand.fairlib.tuning.study import (
     BY_VALUE,
@@ -450,22 +450,25 @@ def multiplicity_document(
     groups: Mapping[str, Any],
     min_cell: int,
     as_good: int,
+    people: Int | None = None,
 ) -> dict[str, Any] | None:
     """Return how many of the equally good models decide otherwise, in all and by group; None
     without such a model.
 
     `decisions` are those of the models that are compared, of which there are `as_good` in all.
+    `people` is the person of each row where a person may have several.
     """
     from evenhand.fairlib.tuning.further_search import multiplicity
 
     if not decisions:
         return None
     columns = {name: np.asarray(values).astype(str) for name, values in groups.items()}
-    result = multiplicity(reference, np.stack(decisions), columns, min_cell)
+    result = multiplicity(reference, np.stack(decisions), columns, min_cell, people)
+    count = len(reference) if people is None else len(np.unique(people))
     return {
         "models": result.models,
         "as_good": max(as_good, result.models),
-        "people": len(reference),
+        "people": count,
         "ambiguity": round(result.ambiguity, 6),
         "discrepancy": round(result.discrepancy, 6),
         "mean": round(result.mean, 6),

@@ -222,6 +222,7 @@ def make_plan(
     Raises `InputError` with one line that names the key and the cure.
     """
     job, folder = load_job(name, overrides)
+    job = _with_intersections(job)
     check_engine(job.tune, "tune")
     with input_errors(f"job {job.name}: tune: ", InputError):
         target = _target(name, job)
@@ -253,6 +254,28 @@ def make_plan(
     return TunePlan(resolved, aim, variants, methods, rules, target, alternative, proofs)
 
 
+def _with_intersections(job: Job) -> Job:
+    """Return the job, which measures intersections where the search names a metric of one."""
+    tune = job.tune
+    named = [*tune.maximize, *tune.minimize, *tune.where, *tune.no_worse, tune.prefer or ""]
+    if not any("&" in text for text in named):
+        return job
+    return job.model_copy(
+        update={"evaluate": job.evaluate.model_copy(update={"intersections": True})}
+    )
+
+
+def notes_of_plan(plan: TunePlan) -> list[str]:
+    """Return notes on old spellings, and on metrics for which no thresholds by group are tried."""
+    crossed = [name for name in plan.aim.metrics if "&" in name]
+    if not crossed:
+        return old_spellings(plan.tune)
+    return [
+        *old_spellings(plan.tune),
+        f"no thresholds by group are tried for intersections: {', '.join(crossed)}",
+    ]
+
+
 def _minutes_text(number: float, noun: str) -> str:
     """Return a number of minutes with its noun: ``1 minute``, ``0.5 minutes``."""
     if number == 1.0:
@@ -266,7 +289,7 @@ def check_aim(name: str, overrides: Sequence[str] = ()) -> str | None:
     """
     try:
         job, folder = load_job(name, overrides)
-        resolved = resolve(job, folder)
+        resolved = resolve(_with_intersections(job), folder)
     except InputError:
         # the plan of the search says so, with what it knows of the command
         return None
@@ -795,9 +818,21 @@ def decision_of(plan: TunePlan, name: str, tolerance: float | None) -> DecisionR
     )
     if job_rule.costs is not None:
         return DecisionRule(costs=job_rule.costs, equal=equal)
-    if job_rule.threshold in ("observed", "max_accuracy"):
-        return DecisionRule(threshold=job_rule.threshold, equal=equal)
-    return DecisionRule(threshold="balanced", equal=equal)
+    return DecisionRule(threshold=_threshold_of_groups(plan), equal=equal)
+
+
+def _threshold_of_groups(plan: TunePlan) -> str:
+    """Return what thresholds by group are best in: what the search is for, else as the job's.
+
+    A job that keeps the observed share of positive labels, as those of `init` do, would have
+    thresholds by group far from the best balanced accuracy where few labels are positive.
+    """
+    if "balanced_accuracy" in plan.aim.metrics:
+        return BALANCED
+    if "accuracy" in plan.aim.metrics:
+        return MAX_ACCURACY
+    threshold = plan.resolved.job.decision.threshold
+    return threshold if threshold in (OBSERVED, MAX_ACCURACY) else BALANCED
 
 
 def plan_of_rows(plan: TunePlan, rows: int) -> Plan:
@@ -1032,7 +1067,7 @@ def unjudged_text(plan: TunePlan) -> str:
     )
     digest = hashlib.sha256(UNJUDGED.encode()).hexdigest()
     made = {"study": f"{plan.resolved.job.name}-unjudged", "digest": digest}
-    return tuned_text(plan, trial, 0, made, [UNJUDGED], is_compromise=True)
+    return tuned_text(plan, trial, 0, made, [UNJUDGED], is_compromise=True, is_judged=False)
 
 
 def limits_as_gates(job: Job, limits: Sequence[Limit]) -> dict[str, dict[str, Any]]:
@@ -1056,6 +1091,7 @@ def tuned_text(
     caveats: Sequence[str] = (),
     *,
     is_compromise: bool = False,
+    is_judged: bool = True,
 ) -> str:
     """Write the tuned job as YAML; its description ends with the caveats.
 
@@ -1082,6 +1118,10 @@ def tuned_text(
         "study\n"
     )
     asked = replace(plan.aim, limits=tuple(plan.promised))
-    head += comment(f"{tuned['study']}, for {asked}.")
+    origin = f"{tuned['study']}, for {asked}."
+    if not is_judged:
+        head = "# Made by `evenhand tune` with default settings, before a model was judged,\n"
+        origin = f"for {asked}."
+    head += comment(origin)
     head += "".join(map(comment, caveats))
     return head + dump_plainly(content)

@@ -76,9 +76,10 @@ JUDGING = (
     "xgboost",
 )
 # What follows the search is expected to take so many times as long as the judgement of the chosen
-# model, and of the majority-class baseline, which is nearly all measuring, and the start of a
-# process, as those that still judge at the end are killed; of the whole time at most a part.
-FINISHING_OF_CHOSEN = 1.0
+# model, as its controls are trained too and columns that it leaves out are encoded anew, and of the
+# majority-class baseline, which is nearly all measuring, and the start of a process, as those that
+# still judge at the end are killed; of the whole time at most a part.
+FINISHING_OF_CHOSEN = 2.0
 FINISHING_OF_MEASURING = 6.0
 MOST_OF_THE_TIME = 0.5
 # A proof, for more people and with more effort than the search that screens trials, takes so many
@@ -104,7 +105,7 @@ def finishing_seconds(
     measuring = [
         trial.seconds for trial in trials if trial.kind == MAJORITY and trial.state == "judged"
     ]
-    measuring_s = max(measuring, default=1.0)
+    measuring_s = max(measuring, default=max(1.0, chosen.seconds / 2))
     expected_s = FINISHING_OF_CHOSEN * chosen.seconds + FINISHING_OF_MEASURING * measuring_s
     expected_s += budget.start_seconds
     if is_proved:

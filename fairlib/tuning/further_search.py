@@ -17,7 +17,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from evenhand.fairlib.arrays import Bool, Float
+from evenhand.fairlib.arrays import Bool, Float, Int
 from evenhand.fairlib.execution import generator
 
 # The bound on the share holds at all numbers of settings up to here together.
@@ -399,7 +399,11 @@ class Multiplicity:
 
 
 def multiplicity(
-    reference: Bool, decisions: Bool, groups: dict[str, np.ndarray], min_cell: int
+    reference: Bool,
+    decisions: Bool,
+    groups: dict[str, np.ndarray],
+    min_cell: int,
+    people: Int | None = None,
 ) -> Multiplicity:
     """Count of how many equally good models a decision about a person depends.
 
@@ -413,6 +417,9 @@ def multiplicity(
         Per attribute the group of each person, shape (n,).
     min_cell : int
         Fewest people of a group whose shares are shown.
+    people : ndarray of int, shape (n,), or None, default None
+        Person of each row where a person may have several: people are then counted once. Shares
+        are of the rows.
 
     Returns
     -------
@@ -444,9 +451,12 @@ def multiplicity(
         for name in np.unique(values):
             members = values == name
             rows[str(name)] = None
-            if members.sum() >= min_cell:
+            count = members.sum()
+            if people is not None:
+                count = len(np.unique(people[members]))
+            if count >= min_cell:
                 rows[str(name)] = {
-                    "people": float(members.sum()),
+                    "people": float(count),
                     "ambiguity": float((share[members] > 0).mean()),
                     "mean": float(share[members].mean()),
                 }

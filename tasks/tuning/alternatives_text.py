@@ -7,6 +7,13 @@ from typing import Any
 
 from evenhand.fairlib.tuning.study import shown_chance
 
+# A larger bound on a share says nothing.
+MOST_SHARE = 0.9
+NOT_HELD = (
+    "no alternative is shown to be no worse on unseen rows too: more rows, or a larger tolerance, "
+    "would show it"
+)
+
 
 def found_sentence(content: Mapping[str, Any]) -> str:
     """Say which disparity the model has, and the best alternative to it."""
@@ -96,6 +103,11 @@ def _share_sentence(content: Mapping[str, Any]) -> str:
             "how many settings of this space are better is not known: there was no time for an "
             "independent random one"
         )
+    if content["share_bound"] >= MOST_SHARE:
+        return (
+            f"{content['random']} independent random settings are too few to bound how many "
+            "settings of this space are better"
+        )
     return (
         f"at most {percent(content['share_bound'])} of all settings of this space are better "
         f"({percent(content['share_level'])} confidence, by {content['random']} independent random "
@@ -107,10 +119,7 @@ def _held_sentence(content: Mapping[str, Any]) -> str:
     """Say which alternative keeps its utility on unseen rows."""
     held = content.get("held")
     if held is None:
-        return (
-            "no alternative is shown to be no worse on unseen rows too: more rows, or a larger "
-            "tolerance, would show it"
-        )
+        return NOT_HELD
     return (
         f"number {held['number']}, with {content['metric']} {held['value']:.3g}, is no worse on "
         f"unseen rows with a chance of {shown_chance(held['chance'])}"

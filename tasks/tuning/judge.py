@@ -724,7 +724,11 @@ def measured(
         folds = None
         if rule["decision"]["equal"]:
             folds = parameters["folds"]
-        _add_reach(metrics, measure["predicted"], reach(measure["test_share"], folds))
+        # thresholds have no part in metrics of the probabilities
+        of_scores = [name for name in measure["predicted"] if name.partition(".")[0] in SCORES]
+        of_decisions = [name for name in measure["predicted"] if name not in of_scores]
+        _add_reach(metrics, of_scores, reach(measure["test_share"], None))
+        _add_reach(metrics, of_decisions, reach(measure["test_share"], folds))
         if parameters["part"] == 1:
             _add_unseen(metrics, parameters, outcomes, evaluation, folds, decisions.half_choices)
         content.append({"metrics": metrics})

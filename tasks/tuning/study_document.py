@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -31,18 +31,15 @@ def study_document(
     study: str,
     trials: Sequence[Trial],
     winner: Trial | None = None,
+    *,
+    confidence: float | None = None,
 ) -> dict[str, Any]:
     """Return the content of ``tuning.json``: plain JSON, with all trials.
 
     `identity` is what the study was begun with; `prefer` a metric to choose the winner by, unless a
-    `winner` is given.
+    `winner` is given. Limits are said to be kept by the `confidence`, by default that of the study.
     """
-    stored_aim = identity["aim"]
-    limits = tuple(Limit(**limit) for limit in stored_aim["limits"])
-    # studies of older versions have another key, and no confidence
-    study_aim = Aim(
-        tuple(stored_aim["objectives"]), limits, stored_aim.get("confidence"), identity["level"]
-    )
+    study_aim = aim_of(identity)
     aim = settled(study_aim, trials)
     first = prefer or aim.objectives[0]
     winner = winner or best(aim, trials, prefer)
@@ -52,7 +49,10 @@ def study_document(
         chosen = close
     chosen_standings: list[dict[str, Any]] = []
     if chosen is not None:
-        chosen_standings = _standings(study_aim, chosen)
+        stated_aim = study_aim
+        if confidence is not None:
+            stated_aim = replace(study_aim, confidence=confidence)
+        chosen_standings = _standings(stated_aim, chosen)
     metrics = list(dict.fromkeys([*aim.metrics, first]))
     return {
         **{key: identity[key] for key in ("job", "level", "methods", "decisions", "halving")},
@@ -62,7 +62,7 @@ def study_document(
         "prefer": first,
         "limits": [asdict(limit) | {"text": str(limit)} for limit in aim.limits],
         "confidence": aim.confidence_of_search,
-        "confidence_asked": study_aim.confidence,
+        "confidence_asked": confidence or study_aim.confidence,
         "trials": [_trial_row(aim, trial, metrics) for trial in trials],
         "front": [trial.number for trial in front(aim, trials)],
         "winner": _number_of(winner),
@@ -81,10 +81,20 @@ def study_document(
         "first_within_seconds": None,
         "first_within_cpu_seconds": None,
         "unrepeated": None,
+        # what the tuned job has to say of itself beside its standings
+        "caveat": None,
         "gates": None,
         "notes": [],
         "seconds": round(sum(trial.seconds for trial in trials if trial.rule == 0), 1),
     }
+
+
+def aim_of(identity: Mapping[str, Any]) -> Aim:
+    """Return what a study looks for, by what it was begun with."""
+    stored = identity["aim"]
+    limits = tuple(Limit(**limit) for limit in stored["limits"])
+    # studies of older versions have another key, and no confidence
+    return Aim(tuple(stored["objectives"]), limits, stored.get("confidence"), identity["level"])
 
 
 def _trial_row(aim: Aim, trial: Trial, metrics: Sequence[str]) -> dict[str, Any]:
@@ -131,6 +141,8 @@ def caveats(document: Mapping[str, Any]) -> list[str]:
     if document["standings"]:
         rows = [row["text"] for row in document["standings"]]
         texts.append(f"On validation rows {'; '.join(rows)}.")
+    if document["caveat"] is not None:
+        texts.append(document["caveat"])
     if document["unmeasured"] is not None:
         texts.append("Not measured on test rows yet.")
     return texts
@@ -300,9 +312,10 @@ def _notes_on_gates(document: Mapping[str, Any]) -> list[str]:
             gates.append(f"{limit['metric']}: {{{key}: {limit['value']:g}}}")
     if not gates:
         return []
+    those = "it" if len(gates) == 1 else "one of them"
     return [
         f"only a compromise has its limits as gates: write `{', '.join(gates)}` under gates of the "
-        "tuned job, and `evenhand run` publishes no model that misses it on the test rows"
+        f"tuned job, and `evenhand run` publishes no model that misses {those} on the test rows"
     ]
 
 

@@ -186,6 +186,24 @@ def test_people_are_summarised_by_group() -> None:
     assert multiplicity_document(reference, [], groups, min_cell=2, as_good=0) is None
 
 
+def test_a_person_with_several_rows_is_one_of_a_group() -> None:
+    """Five rows of one person are no group of five people."""
+    reference = np.array([True] * 8)
+    groups = {"sex": np.array(["f"] * 5 + ["m"] * 3)}
+    content = multiplicity_document(
+        reference,
+        [~reference],
+        groups,
+        min_cell=2,
+        as_good=1,
+        people=np.array([0, 0, 0, 0, 0, 1, 2, 3]),
+    )
+    assert content is not None
+    assert content["people"] == 4
+    assert content["by_group"]["sex"]["f"] is None
+    assert content["by_group"]["sex"]["m"]["people"] == 3
+
+
 def test_of_very_many_models_a_random_part_is_compared() -> None:
     many = [trial(number, 0.7, 0.1) for number in range(1, 1001)]
     part = compared(many, 0)

@@ -24,7 +24,9 @@ from evenhand.flows.resolved_job import resolve
 from evenhand.flows.tune_plan import (
     LEAVE_OUT,
     METRIC,
+    decision_of,
     make_plan,
+    notes_of_plan,
     plan_of_rows,
     tuned_job,
     unjudged_text,
@@ -406,6 +408,30 @@ def test_other_metrics_of_groups_have_thresholds_too(
 ) -> None:
     names = [name for name, _ in rules_of(reading, maximize=["auc"], where=[limit])]
     assert criterion in names
+
+
+@pytest.mark.parametrize(
+    ("aim", "threshold"),
+    [("balanced_accuracy", "balanced"), ("accuracy", "max_accuracy"), ("auc", "observed")],
+)
+def test_thresholds_by_group_serve_what_is_searched(
+    reading: Bench, aim: str, threshold: str
+) -> None:
+    """Not the share of positives that the job of `init` keeps."""
+    reading.job["decision"] = {"threshold": "observed"}
+    reading.job["tune"] = {"maximize": [aim], "where": ["gap_max.sex <= 0.1"]}
+    plan = make_plan(str(reading.write()), force=True)
+    rule = decision_of(plan, "equalized_odds by sex", 0.05)
+    assert rule.threshold == threshold
+
+
+def test_a_limit_on_an_intersection_is_measured(reading: Bench) -> None:
+    reading.job["tune"] = {"maximize": ["auc"], "where": ["gap_max.age&sex <= 0.3"]}
+    plan = make_plan(str(reading.write()), force=True)
+    assert plan.resolved.job.evaluate.intersections
+    assert notes_of_plan(plan) == [
+        "no thresholds by group are tried for intersections: gap_max.age&sex"
+    ]
 
 
 def test_what_stands_for_the_champion_is_no_limit_to_take_shares_of(reading: Bench) -> None:

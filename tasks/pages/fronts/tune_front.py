@@ -237,13 +237,13 @@ def _compared(study: Json, chosen: Json) -> list[Block]:
     metrics = metrics_of(study)
     text = (
         f"The trial is **{chosen['label']}**. The validation numbers are of training rows, each "
-        "predicted by a model that was not trained on it. The trial was chosen by them, so they "
-        "tend to be too good"
+        "predicted by a model that was not trained on it. The trial was chosen by them, so on "
+        "average they are too good"
     )
     columns = ["Metric", f"Validation ({name})"]
     caption = "Validation of the chosen trial"
     if test:
-        text += ": the difference to the test rows shows by how much here."
+        text += ", as the difference from the test rows may show."
         columns += [f"Test ({name})", "Test less validation"]
         caption = "Validation and test of the chosen trial"
     else:
@@ -320,8 +320,8 @@ def _limits(study: Json) -> list[Block]:
         rows.append([standing["limit"], value, end, chance, verdict])
     text = (
         "The value says whether a limit is kept on the validation rows. The chance is an estimate "
-        "of how often as many unseen rows as the test rows keep it, from the width of the interval "
-        "and the numbers of rows."
+        "of how often as many unseen rows as the test rows keep it, from the rates of the groups "
+        "and the numbers of rows; of metrics of probabilities, from the interval."
     )
     columns = ["Limit", "Value", "End of the interval", "Chance on unseen rows", "Kept?"]
     return [text, Table("The limits and the chosen trial, on validation rows", columns, rows)]

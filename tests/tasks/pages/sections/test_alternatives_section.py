@@ -66,8 +66,8 @@ def test_what_was_found_and_both_bounds_are_said() -> None:
     assert share.startswith("at most 31% of all settings of this space are better (95% confidence")
     none = bound_sentences(CONTENT | {"random": 0, "share_bound": 1.0})[1]
     assert none.startswith("how many settings of this space are better is not known: ")
-    few = bound_sentences(CONTENT | {"random": 1, "share_bound": 0.996})[1]
-    assert few.startswith("at most 100% of all settings of this space")
+    few = bound_sentences(CONTENT | {"random": 2, "share_bound": 0.996})[1]
+    assert few.startswith("2 independent random settings are too few to bound how many settings")
     assert gain.startswith(
         "10 times as many random settings would gain at most 0.01 of gap_max.sex"
     )

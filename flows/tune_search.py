@@ -96,7 +96,8 @@ def finishing_seconds(
     """Return how many seconds are kept for what follows the search, by what judgements took.
 
     An answer that was judged on a part of the rows only is improved before it is measured on test
-    rows. One that `is_proved` takes longer.
+    rows. So is one whose measurement would take most of the time: it would hardly end, and the
+    search would have lost that time. One that `is_proved` takes longer.
     """
     if chosen is None:
         return -LATE_S
@@ -108,9 +109,12 @@ def finishing_seconds(
     measuring_s = max(measuring, default=max(1.0, chosen.seconds / 2))
     expected_s = FINISHING_OF_CHOSEN * chosen.seconds + FINISHING_OF_MEASURING * measuring_s
     expected_s += budget.start_seconds
+    most_s = MOST_OF_THE_TIME * budget.total
     if is_proved:
         expected_s += PROVING_OF_CHOSEN * chosen.seconds
-    return budget.writing + min(expected_s, MOST_OF_THE_TIME * budget.total)
+    elif expected_s > most_s:
+        return budget.writing
+    return budget.writing + min(expected_s, most_s)
 
 
 def writing_seconds(slowness: float, budget: Budget) -> float:

@@ -30,10 +30,14 @@ def test_the_reserve_follows_from_what_judgements_took() -> None:
     slow = Trial(0, "default", "judged", seconds=800.0)
     assert finishing_seconds([], None, budget) < 0  # the first answer may be a little late
     assert finishing_seconds([quick], quick, budget) == 5.0
-    assert finishing_seconds([majority, judged], judged, budget) == 5.0 + 8.0 + 12.0
-    assert finishing_seconds([majority, slow], slow, budget) == 5.0 + 50.0
+    assert finishing_seconds([majority, judged], judged, budget) == 5.0 + 16.0 + 12.0
+    # without a judged baseline half of the model's time stands for it
+    assert finishing_seconds([judged], judged, budget) == 5.0 + 16.0 + 24.0
+    # what would hardly end is not begun; a proof takes what there is
+    assert finishing_seconds([majority, slow], slow, budget) == 5.0
+    assert finishing_seconds([majority, slow], slow, budget, is_proved=True) == 5.0 + 50.0
     budget.start_seconds = 3.0
-    assert finishing_seconds([majority, judged], judged, budget) == 5.0 + 8.0 + 12.0 + 3.0
+    assert finishing_seconds([majority, judged], judged, budget) == 5.0 + 16.0 + 12.0 + 3.0
 
 
 @pytest.mark.parametrize(("slowness", "seconds"), [(1.0, 6.0), (5.0, 15.0), (50.0, 25.0)])

@@ -408,6 +408,12 @@ def _check_metric(resolved: ResolvedJob, where: str, name: str) -> None:
         raise InputError(
             f"{where} {name!r}, which is not measured in a search: use a gate of the job."
         )
+    sensitive = [column.name for column in resolved.contract.sensitive]
+    if name in group_metrics() and sensitive:
+        raise InputError(
+            f"{where} {name!r}, which compares groups: name the column, such as "
+            f"'{name}.{sensitive[0]}'."
+        )
     if not resolved.may_have(name):
         searched = [item for item in resolved.known_metrics if not item.startswith(not_searched)]
         raise InputError(

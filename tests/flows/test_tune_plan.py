@@ -434,6 +434,13 @@ def test_a_limit_on_an_intersection_is_measured(reading: Bench) -> None:
     ]
 
 
+def test_a_metric_of_groups_needs_its_column(reading: Bench) -> None:
+    reading.job["tune"] = {"maximize": ["auc"], "where": ["gap_max <= 0.1"]}
+    words = r"the limit 'gap_max <= 0.1' names 'gap_max', which compares groups: name the column"
+    with pytest.raises(InputError, match=words):
+        make_plan(str(reading.write()), force=True)
+
+
 def test_what_stands_for_the_champion_is_no_limit_to_take_shares_of(reading: Bench) -> None:
     """Its gap is known once it was judged: until then it is at most 1."""
     reading.job["tune"] = {"alternative_to": reading.job["name"], "no_worse": ["gap_max.sex by 0"]}

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -157,6 +158,17 @@ def _origins(paper: str) -> Iterator[str]:
     yield ""
 
 
+# Share of the cells of the papers' own methods that should be close.
+GOAL = 0.8
+
+
+def goal_words(close: int, own: int) -> str:
+    """Say that too few cells are close; nothing where enough are."""
+    if close >= GOAL * own:
+        return ""
+    return f" (the goal is {GOAL:.0%}: {math.ceil(GOAL * own) - close} more would reach it)"
+
+
 def index() -> str:
     """Return the page that leads to the papers."""
     lines = [
@@ -179,7 +191,7 @@ def index() -> str:
     lines += [
         "",
         f"{total[1]} of the {total[0]} printed cells have ours next to them, and {total[3] / total[2]:.0%} of those on a",
-        "paper's own method are within two standard errors, better, or true of ours. A cell is a printed number",
+        f"paper's own method are within two standard errors, better, or true of ours{goal_words(total[3], total[2])}. A cell is a printed number",
         "or a statement that the paper makes of a figure; rows that another table repeats count once, and numbers that are",
         "absent from our copies (most of those of SenSeI) do not count. What is measured on a substitute for a table that",
         "cannot be had is shown, but not counted as of its own method, true or not; nor are networks before any agent and",

@@ -393,6 +393,8 @@ DADI_DIFFERENCES = "python -m benchmarks.reproductions.dadi_differences"
 NEVER_SHARE = 0.05
 LATE = ("marital-status", "occupation", "hours-per-week", "native-country", "race")
 LATE_SHARE = 0.5
+OFTEN = ("education-num", "age", "capital-gain")
+OFTEN_SHARE = 0.5
 
 
 Shares = Callable[[str, float], float]
@@ -431,6 +433,20 @@ def adult_never() -> Trials:
         shares = [share("relationship", gamma) for gamma in dadi_agents.SHOWN_GAMMAS]
         words = ", ".join(f"{value:.0%}" for value in shares)
         trials.append(Trial(name, f"{words} at γ .1, .5 and .9", max(shares) <= NEVER_SHARE))
+    return Trials(tuple(trials), DADI_DIFFERENCES)
+
+
+def adult_often() -> Trials:
+    """Shares of people who are asked for the features that print asks for often."""
+    trials = []
+    for name, share in _agents_of_figure_three().items():
+        least = []
+        for gamma in dadi_agents.SHOWN_GAMMAS:
+            fewest = min(OFTEN, key=lambda feature: share(feature, gamma))
+            least.append((share(fewest, gamma), f"{fewest} {share(fewest, gamma):.0%} at {gamma}"))
+        words = ", ".join(text for _, text in least)
+        holds = min(value for value, _ in least) > OFTEN_SHARE
+        trials.append(Trial(name, f"at least {words}", holds))
     return Trials(tuple(trials), DADI_DIFFERENCES)
 
 
@@ -537,6 +553,7 @@ MAKERS: dict[tuple[str, str], Callable[[], Trials]] = {
     ("dadi", "loans always"): loans_always,
     ("dadi", "adult all"): adult_all,
     ("dadi", "adult never"): adult_never,
+    ("dadi", "adult often"): adult_often,
     ("dadi", "adult late"): adult_late,
     ("proxies", "adult dominance"): adult_dominance,
     ("proxies", "out of sample order"): out_of_sample_order,

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from evenhand.data_contracts.yaml_writer import comment, dump_plainly
 from evenhand.fairlib.catalogue import better, describe, group_metrics
@@ -827,18 +827,18 @@ def decision_of(plan: TunePlan, name: str, tolerance: float | None) -> DecisionR
     return DecisionRule(threshold=_threshold_of_groups(plan), equal=equal)
 
 
-def _threshold_of_groups(plan: TunePlan) -> str:
+def _threshold_of_groups(plan: TunePlan) -> Literal["observed", "balanced", "max_accuracy"]:
     """Return what thresholds by group are best in: what the search is for, else as the job's.
 
     A job that keeps the observed share of positive labels, as those of `init` do, would have
     thresholds by group far from the best balanced accuracy where few labels are positive.
     """
-    if "balanced_accuracy" in plan.aim.metrics:
-        return BALANCED
-    if "accuracy" in plan.aim.metrics:
-        return MAX_ACCURACY
     threshold = plan.resolved.job.decision.threshold
-    return threshold if threshold in (OBSERVED, MAX_ACCURACY) else BALANCED
+    if "balanced_accuracy" in plan.aim.metrics:
+        return "balanced"
+    if "accuracy" in plan.aim.metrics or threshold == "max_accuracy":
+        return "max_accuracy"
+    return "observed" if threshold == "observed" else "balanced"
 
 
 def plan_of_rows(plan: TunePlan, rows: int) -> Plan:

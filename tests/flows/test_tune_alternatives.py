@@ -98,7 +98,7 @@ def test_limits_follow_from_what_the_champion_has() -> None:
             against_champion(before, ALTERNATIVE, lacking)
 
 
-def test_values_decide_against_a_champion_whatever_the_confidence() -> None:
+def test_values_decide_against_a_champion_at_any_confidence() -> None:
     """Both are compared on the same rows; the confidence is asked of the held alternative."""
     before = provisional(Aim((GAP,), (), 0.9), ALTERNATIVE)
     champion = {"balanced_accuracy": {"value": 0.7}, GAP: {"value": 0.2}}

@@ -441,7 +441,7 @@ def test_a_metric_of_groups_needs_its_column(reading: Bench) -> None:
         make_plan(str(reading.write()), force=True)
 
 
-def test_what_stands_for_the_champion_is_no_limit_to_take_shares_of(reading: Bench) -> None:
+def test_what_stands_for_the_champion_has_no_shares(reading: Bench) -> None:
     """Its gap is known once it was judged: until then it is at most 1."""
     reading.job["tune"] = {"alternative_to": reading.job["name"], "no_worse": ["gap_max.sex by 0"]}
     reading.job["tune"]["minimize"] = ["gap_max.sex"]

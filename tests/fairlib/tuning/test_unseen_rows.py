@@ -62,7 +62,7 @@ def with_tiny_group(rows: int, seed: int) -> Outcomes:
     return Outcomes(y, np.where(right, y, 1 - y), np.full(rows, 0.5), {"sex": sex})
 
 
-def test_a_group_with_too_few_unseen_rows_is_left_out_as_on_real_ones() -> None:
+def test_a_group_with_few_unseen_rows_is_left_out() -> None:
     """Of 16 rows of a group about six are among the unseen ones: some draws have too few."""
     stated = []
     kept = []

@@ -35,7 +35,10 @@ UNEXPLAINED = 0.4
 BY_CHANCE = 1e-3
 # Dates in other forms than YYYY-MM-DD: 31.12.2019, 12/31/2019 8:15, 2019/12/31, 31 Dec 2019,
 # Dec 01, 2019, Dec-2019.
-_MONTH = "(jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*[.]?"
+_MONTH = (
+    "(jan(uary)?|feb(ruary)?|mar(ch)?|apr(il)?|may|june?|july?|aug(ust)?|sept?(ember)?|oct(ober)?"
+    "|nov(ember)?|dec(ember)?)[.]?"
+)
 _OTHER_DATE = (
     r"(?i)^((\d{1,2}[./-]\d{1,2}[./-]\d{4}|\d{4}[./]\d{1,2}[./]\d{1,2})([ T][0-9:.apm ]+)?"
     rf"|(\d{{1,2}}[. -]+)?{_MONTH}[ -](\d{{1,2}}(st|nd|rd|th)?,?[ -])?'?(\d{{4}}|\d{{2}}))$"

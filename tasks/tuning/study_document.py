@@ -81,7 +81,7 @@ def study_document(
         "first_within_seconds": None,
         "first_within_cpu_seconds": None,
         "unrepeated": None,
-        # what the tuned job has to say of itself beside its standings
+        # a sentence of the tuned job's description, after how it stands to its limits
         "caveat": None,
         "gates": None,
         "notes": [],

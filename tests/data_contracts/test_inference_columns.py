@@ -365,7 +365,14 @@ def test_many_dates_in_another_form_are_not_an_identifier() -> None:
     assert column.column("x").description.startswith("Ignored: its values look like dates;")
 
 
-@pytest.mark.parametrize("texts", [["married", "December", "1-2"], ["10.5.1", "2.0", "3.1"]])
+@pytest.mark.parametrize(
+    "texts",
+    [
+        ["married", "December", "1-2"],
+        ["10.5.1", "2.0", "3.1"],
+        ["decile 10", "decile 02", "marker 55"],
+    ],
+)
 def test_other_texts_are_no_dates(texts: list[str]) -> None:
     column = infer([texts[number % 3] for number in range(N)]).column("x")
     assert "dates" not in column.description

@@ -143,6 +143,17 @@ def read_result(name: str) -> dict[str, Any]:
     return content
 
 
+def result_version(name: str) -> tuple[str, int, int]:
+    """Path, time of the last change and size of ``benchmarks/results/NAME.json``; 0 and 0 where
+    it is absent. What is made from results can be kept until it differs.
+    """
+    path = RESULTS / f"{name}.json"
+    if not path.is_file():
+        return str(path), 0, 0
+    status = path.stat()
+    return str(path), status.st_mtime_ns, status.st_size
+
+
 def rounded(content: Any, digits: int = 5) -> Any:
     """The same content with its numbers rounded to so many digits behind the point."""
     if isinstance(content, dict):

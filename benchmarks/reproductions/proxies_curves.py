@@ -18,12 +18,20 @@ import math
 import sys
 import time
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from benchmarks.common import code_state, log, provenance, read_result, write_result
+from benchmarks.common import (
+    code_state,
+    log,
+    provenance,
+    read_result,
+    result_version,
+    write_result,
+)
 from benchmarks.reproductions.proxies_paper import (
     COMPARATORS,
     MIXINGS,
@@ -263,7 +271,18 @@ def read_curves() -> dict[str, Any]:
         The latest provenance, and under ``result`` by table: the rows of each family of trees, the
         points of the figure's lines, and the comparison of the methods. A family of ours that lacks
         splits is that of an earlier measurement, of which only means are kept, in ``proxies.json``.
+        Callers do not change it: it is the same object until a file of results changes, as the
+        pages ask for it a hundred times.
     """
+    names = ["proxies"]
+    for table, families in CURVES.items():
+        names += [result_name(table, family) for family in families]
+    return _read_curves(tuple(result_version(name) for name in names))
+
+
+@lru_cache(maxsize=1)
+def _read_curves(_versions: tuple[tuple[str, int, int], ...]) -> dict[str, Any]:
+    """What :func:`read_curves` returns of these versions of the files."""
     earlier: dict[str, Any] = read_result("proxies").get("curves", {})
     if not all(splits_kept(table, family) for table in CURVES for family in DRAWN):
         return earlier

@@ -418,8 +418,9 @@ def multiplicity(
     min_cell : int
         Fewest people of a group whose shares are shown.
     people : ndarray of int, shape (n,), or None, default None
-        Person of each row where a person may have several: people are then counted once. Shares
-        are of the rows.
+        Person of each row where a person may have several. Shares, too, are then of people: about
+        a person a model decides otherwise if it does so about at least one of the rows. In a group
+        only the rows of the group count.
 
     Returns
     -------
@@ -443,22 +444,23 @@ def multiplicity(
     """
     if not len(decisions):
         raise ValueError("decisions: got no model, expected at least one")
-    differs = decisions != reference
+    differs = _by_person(decisions != reference, people)
     share = differs.mean(axis=0)
     by_group: dict[str, dict[str, dict[str, float] | None]] = {}
     for attribute, values in groups.items():
         rows = by_group.setdefault(attribute, {})
         for name in np.unique(values):
             members = values == name
+            people_of_group = None if people is None else people[members]
             rows[str(name)] = None
-            count = members.sum()
-            if people is not None:
-                count = len(np.unique(people[members]))
+            differs_in_group = _by_person((decisions != reference)[:, members], people_of_group)
+            count = differs_in_group.shape[1]
             if count >= min_cell:
+                share_in_group = differs_in_group.mean(axis=0)
                 rows[str(name)] = {
                     "people": float(count),
-                    "ambiguity": float((share[members] > 0).mean()),
-                    "mean": float(share[members].mean()),
+                    "ambiguity": float((share_in_group > 0).mean()),
+                    "mean": float(share_in_group.mean()),
                 }
     return Multiplicity(
         models=len(decisions),
@@ -467,3 +469,15 @@ def multiplicity(
         mean=float(share.mean()),
         by_group=by_group,
     )
+
+
+def _by_person(differs: Bool, people: Int | None) -> Bool:
+    """Whether each of m models decides otherwise about at least one row of each person, shape
+    (m, number of people); about each row where `people` is None.
+    """
+    if people is None:
+        return differs
+    order = np.argsort(people, kind="stable")
+    _, first = np.unique(people[order], return_index=True)
+    of_people: Bool = np.logical_or.reduceat(differs[:, order], first, axis=1)
+    return of_people

@@ -133,6 +133,24 @@ def test_decisions_that_depend_on_the_model_by_hand() -> None:
     assert women["mean"] == pytest.approx(2 / 9)
 
 
+def test_shares_are_of_people_where_a_person_has_several_rows() -> None:
+    reference = np.array([True, True, True, False, False, False])
+    person = np.array([7, 3, 7, 7, 3, 5])
+    # the first decides otherwise about two rows of person 7, the second about one of 3 and of 5
+    others = np.array(
+        [[False, True, False, False, False, False], [True, True, True, False, True, True]]
+    )
+    groups = {"team": np.array(["a", "a", "a", "a", "b", "b"])}
+    result = multiplicity(reference, others, groups, 1, person)
+    assert (result.ambiguity, result.discrepancy) == (1.0, pytest.approx(2 / 3))
+    assert result.mean == pytest.approx(3 / 6)
+    # person 3 has a row in either group, and only that of b is decided otherwise
+    first = result.by_group["team"]["a"]
+    assert first == {"people": 2.0, "ambiguity": 0.5, "mean": 0.25}
+    second = result.by_group["team"]["b"]
+    assert second == {"people": 2.0, "ambiguity": 1.0, "mean": 0.5}
+
+
 def test_without_other_models_there_is_nothing_to_compare() -> None:
     with pytest.raises(ValueError, match="got no model"):
         multiplicity(np.array([True]), np.empty((0, 1), dtype=bool), {}, 1)

@@ -14,6 +14,7 @@ from benchmarks.page_generators import sensei_paper_tables
 from benchmarks.page_generators.paper_tables import COMMAND, ours_text
 from benchmarks.reproductions import (
     dadi_agents,
+    dadi_curve,
     dadi_pretrained,
     measured_reasons,
     paper_claims,
@@ -315,18 +316,35 @@ def _change_text(change: dadi_agents.Difference | None, digits: int) -> str:
 
 def _households() -> Iterator[str]:
     """The agents of the generated households."""
-    command = "`python -m benchmarks.reproductions.dadi_curve --table households`"
-    folds = read_result("papers_dadi_households").get("folds", {})
-    agents = [(fold, agent) for fold, found in folds.items() for agent in found.values()]
-    yield f"The generated households, printed settings: {len(agents)} of 108 agents are measured ({command}).\n"
-    if not agents:
-        return
+    total = len(dadi_curve.order())
+    for table, words in (
+        ("households", "printed settings"),
+        ("households-short", f"{dadi_curve.SHORTER['households-short']:,} iterations of each"),
+    ):
+        command = f"`{paper_claims.DADI_COMMAND} --table {table}`"
+        folds = read_result(dadi_curve.TABLES[table][0]).get("folds", {})
+        agents = [(int(fold), agent) for fold, found in folds.items() for agent in found.values()]
+        yield f"The generated households, {words}: {len(agents)} of {total} agents are measured ({command})."
+        yield ""
+        if agents:
+            yield from _households_rows(
+                sorted(agents, key=lambda pair: (pair[0], pair[1]["gamma"]))
+            )
+    if not read_result(dadi_curve.TABLES["households"][0]):
+        yield "At the printed settings an agent of 99 questions takes hours of one core, all of them weeks; 1,000 is the"
+        yield "estimator's own number of iterations for so many questions. The printed curve is of another table, so the"
+        yield "numbers are not compared: only whether fewer of the questions that tell age are asked at a small γ."
+        yield ""
+
+
+def _households_rows(agents: Sequence[tuple[int, Mapping[str, Any]]]) -> Iterator[str]:
+    """Rows of agents, each with its fold, and what their questions tell."""
     yield "| fold | γ | AUC | disparity | questions asked of 99 | adversary's AUC | asked: wealth | both | age | nothing |"
     yield "|---|---|---|---|---|---|---|---|---|---|"
     for fold, agent in agents:
         texts = [f"{agent[name]:.3f}" for name in ("auc", "disparity", "asked", "adversary_auc")]
         texts += [f"{agent['selected'][kind]:.0%}" for kind in ("wealth", "both", "age", "nothing")]
-        yield f"| {int(fold) + 1} | {agent['gamma']} | {' | '.join(texts)} |"
+        yield f"| {fold + 1} | {agent['gamma']} | {' | '.join(texts)} |"
     yield ""
 
 

@@ -50,8 +50,22 @@ def test_a_seed_gives_one_table(frame: pd.DataFrame) -> None:
 
 
 def test_every_table_of_the_curve_has_its_own_results() -> None:
-    assert set(dadi_curve.TABLES) == {"adult", "households"}
-    assert len({result for result, _ in dadi_curve.TABLES.values()}) == 2
+    assert set(dadi_curve.TABLES) == {"adult", "households", "households-short"}
+    assert len({result for result, _ in dadi_curve.TABLES.values()}) == 3
+
+
+def test_agents_of_fewer_iterations_are_not_kept_as_printed_ones(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in (common, dadi_curve):
+        monkeypatch.setattr(module, "RESULTS", tmp_path)
+    for table in ("households", "households-short"):
+        dadi_curve.keep(table, 0, {"gamma": 0.1})
+    printed = common.read_result("papers_dadi_households")["settings"]
+    short = common.read_result("papers_dadi_households_short")["settings"]
+    assert (printed["n_iterations"], printed["pretrain_iterations"]) == (20_000, 2000)
+    assert (short["n_iterations"], short["pretrain_iterations"]) == (1000, 1000)
+    assert printed["processing_steps"] == short["processing_steps"] == 5
 
 
 def test_an_agent_is_kept_as_short_as_the_pages_need_it() -> None:

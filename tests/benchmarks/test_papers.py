@@ -294,7 +294,8 @@ def test_agents_of_one_trade_off_are_measured_alone(
     monkeypatch.setattr(dadi_curve, "TABLES", {"adult": ("agents", lambda: None)})
     measured: list[tuple[int, float]] = []
 
-    def measure(_: object, fold: int, gamma: float) -> dict[str, Any]:
+    def measure(_: object, fold: int, gamma: float, settings: object) -> dict[str, Any]:
+        assert settings == dadi_curve.PRINTED
         measured.append((fold, gamma))
         return {"gamma": gamma, "auc": float(len(measured)), "selected": {}, "alone": {}}
 

@@ -330,11 +330,9 @@ def _households() -> Iterator[str]:
             yield from _households_rows(
                 sorted(agents, key=lambda pair: (pair[0], pair[1]["gamma"]))
             )
-    if not read_result(dadi_curve.TABLES["households"][0]):
-        yield "At the printed settings an agent of 99 questions takes hours of one core, all of them weeks; 1,000 is the"
-        yield "estimator's own number of iterations for so many questions. The printed curve is of another table, so the"
-        yield "numbers are not compared: only whether fewer of the questions that tell age are asked at a small γ."
-        yield ""
+    yield "1,000 is the estimator's own number of iterations for so many questions; such an agent takes three minutes of"
+    yield "one core. Printed is the curve of another table, so no number is compared. *Asked* are means over the questions"
+    yield "by what they tell: whether the household is poor (wealth), whether its head is a senior (age), both, or nothing.\n"
 
 
 def _households_rows(agents: Sequence[tuple[int, Mapping[str, Any]]]) -> Iterator[str]:

@@ -6,9 +6,9 @@ kept in ``benchmarks/results``, so an interrupted command, or one in a fresh che
 the last one ended; ``--minutes M`` ends it after the agent that exceeds M minutes. ``--gamma G``
 and ``--fold F`` measure agents of one trade-off or fold alone, ``--again`` those that are measured
 already, too; commands on different folds may run at the same time. ``--table households`` takes the
-generated table of 99 questions in place of the paper's second one, of which an agent takes hours;
-``--table households-short`` trains its agents for 1,000 iterations, the estimator's own number for so
-many questions, before the joint training and in it.
+generated table of 99 questions in place of the paper's second one; ``--table households-short`` trains
+its agents for 1,000 iterations, the estimator's own number for so many questions, before the joint
+training and in it: three minutes of one core each.
 """
 
 from __future__ import annotations

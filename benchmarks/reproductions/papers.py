@@ -212,7 +212,7 @@ PARTS: dict[str, tuple[Part, ...]] = {
             count=_entries("papers_dadi_differences", "rows", 2, DADI_DIFFERENCES),
         ),
         Part(
-            # at the printed settings they would take weeks
+            # those at the printed settings take several times as long
             *("households", "papers_dadi_households_short", "whole", _agents("households-short")),
             count=_entries("papers_dadi_households_short", "folds", 2, len(dadi_curve.order())),
         ),

@@ -320,7 +320,10 @@ def _households() -> Iterator[str]:
     total = len(dadi_curve.order())
     for table, words in (
         ("households", "printed settings"),
-        ("households-short", f"{dadi_curve.SHORTER['households-short']:,} iterations of each"),
+        (
+            "households-short",
+            f"{dadi_curve.SHORTER['households-short']:,} iterations of pretraining and of training",
+        ),
     ):
         command = f"`{paper_claims.DADI_COMMAND} --table {table}`"
         folds = read_result(dadi_curve.TABLES[table][0]).get("folds", {})

@@ -7,6 +7,7 @@ import statistics
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
+from scipy.stats import spearmanr
 from scipy.stats import t as students_t
 
 from benchmarks.common import read_result
@@ -334,9 +335,30 @@ def _households() -> Iterator[str]:
             yield from _households_rows(
                 sorted(agents, key=lambda pair: (pair[0], pair[1]["gamma"]))
             )
-    yield "1,000 is the estimator's own number of iterations for so many questions; such an agent takes three minutes of"
-    yield "one core. Printed is the curve of another table, so no number is compared. *Asked* are means over the questions"
-    yield "by what they tell: whether the household is poor (wealth), whether its head is a senior (age), both, or nothing.\n"
+        if len(agents) > 2:
+            yield _households_ranks([agent for _, agent in agents])
+    yield "1,000 is the estimator's own number of iterations for so many questions. Printed is the curve of another table, so"
+    yield "no number is compared. *Asked* is the share of people who are asked, as a mean over the questions whose answers"
+    yield "depend on wealth, on age (whether the head of the household is a senior), on both, or on neither.\n"
+
+
+def _households_ranks(agents: Sequence[Mapping[str, Any]]) -> str:
+    """Say how the measures of agents change with the trade-off, and how long one is trained."""
+    gammas = [agent["gamma"] for agent in agents]
+    ranks = []
+    for name, words in (
+        ("auc", "AUC"),
+        ("disparity", "disparity"),
+        ("asked", "questions asked"),
+        ("adversary_auc", "adversary's AUC"),
+    ):
+        values = [agent[name] for agent in agents]
+        ranks.append(f"{words} {spearmanr(gammas, values).statistic:+.2f}")
+    minutes = statistics.median(agent["seconds"] for agent in agents) / 60
+    return (
+        f"Rank correlation with γ over these agents: {', '.join(ranks)}. The statements on rising AUC and\n"
+        f"disparity below are of Adult alone. An agent takes {minutes:.1f} minutes of one core (median).\n"
+    )
 
 
 def _households_rows(agents: Sequence[tuple[int, Mapping[str, Any]]]) -> Iterator[str]:

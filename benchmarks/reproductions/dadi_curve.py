@@ -8,7 +8,7 @@ and ``--fold F`` measure agents of one trade-off or fold alone, ``--again`` thos
 already, too; commands on different folds may run at the same time. ``--table households`` takes the
 generated table of 99 questions in place of the paper's second one; ``--table households-short`` trains
 its agents for 1,000 iterations, the estimator's own number for so many questions, before the joint
-training and in it: three minutes of one core each.
+training and in it: about three minutes of one core each.
 """
 
 from __future__ import annotations

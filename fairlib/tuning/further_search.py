@@ -444,7 +444,8 @@ def multiplicity(
     """
     if not len(decisions):
         raise ValueError("decisions: got no model, expected at least one")
-    differs = _by_person(decisions != reference, people)
+    differs_by_row = decisions != reference
+    differs = _by_person(differs_by_row, people)
     share = differs.mean(axis=0)
     by_group: dict[str, dict[str, dict[str, float] | None]] = {}
     for attribute, values in groups.items():
@@ -452,8 +453,8 @@ def multiplicity(
         for name in np.unique(values):
             members = values == name
             people_of_group = None if people is None else people[members]
+            differs_in_group = _by_person(differs_by_row[:, members], people_of_group)
             rows[str(name)] = None
-            differs_in_group = _by_person((decisions != reference)[:, members], people_of_group)
             count = differs_in_group.shape[1]
             if count >= min_cell:
                 share_in_group = differs_in_group.mean(axis=0)

@@ -13,6 +13,8 @@ from typing import Any
 
 from benchmarks.page_generators.tuning_page import (
     BALANCED_ACCURACY,
+    BY_DEFAULT,
+    CELLS,
     NAMES,
     OURS,
     SHORT,
@@ -22,12 +24,14 @@ from benchmarks.page_generators.tuning_page import (
     grid,
     kept,
 )
-from benchmarks.peers.exchange import LIMITS, cell_name, cells
+from benchmarks.peers.exchange import FREE, LIMITS, cell_name, cells
 from benchmarks.summaries import standard_error
 
 PEERS = ("error_parity", "fairgbm", "fairlearn")
 CELL_NAMES = [cell_name(criterion, limit) for criterion, limit in cells()]
 CRITERION_OF = dict(zip(CELL_NAMES, [criterion for criterion, _ in cells()], strict=True))
+# What `tune` hands over by its default, beside what it does where the value decides.
+DEFAULT = CELLS[BY_DEFAULT]
 # Shares are kept as whole numbers of this unit.
 UNIT = 1e-4
 # Tables and splits of the whole protocol, and its limits; those that were not run yet are missing.
@@ -63,12 +67,15 @@ def compact(content: Content) -> dict[str, Any]:
 def _row_of(entry: Mapping[str, Any]) -> dict[str, Any]:
     if "error" in entry:
         return {"error": str(entry["error"])[:80]}
-    return {
+    row = {
         "candidates": entry["candidates"],
         "drawn": entry["drawn"],
         "cpu_seconds": round(entry["cpu_seconds"], 1),
         "cells": _numbers(entry["cells"]),
     }
+    if DEFAULT in entry:
+        row[DEFAULT] = _numbers(entry[DEFAULT])
+    return row
 
 
 def _numbers(found: Mapping[str, Any]) -> list[int | None]:
@@ -102,21 +109,24 @@ def whole_of(summary: Content) -> dict[str, Any]:
         for split, rows in splits.items():
             entries = {}
             for system, row in rows.items():
-                entries[system] = _entry_of(row)
+                entries[system] = _entry_of(row, summary["cells"])
             results[table][split] = entries
     return {**summary, "results": results}
 
 
-def _entry_of(row: Mapping[str, Any]) -> dict[str, Any]:
+def _entry_of(row: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
     if "error" in row:
         return dict(row)
-    return {**row, "cells": _cells_of(row["cells"])}
+    entry = {**row, "cells": _cells_of(row["cells"], names)}
+    if DEFAULT in row:
+        entry[DEFAULT] = _cells_of(row[DEFAULT], names)
+    return entry
 
 
-def _cells_of(numbers: Sequence[int | None]) -> dict[str, Any]:
+def _cells_of(numbers: Sequence[int | None], names: Sequence[str]) -> dict[str, Any]:
     found = {}
     pairs = zip(numbers[::2], numbers[1::2], strict=True)
-    for cell, (accuracy, value) in zip(CELL_NAMES, pairs, strict=True):
+    for cell, (accuracy, value) in zip(names, pairs, strict=True):
         if accuracy is None:
             continue
         test = {
@@ -212,7 +222,7 @@ TITLES = {
 HEAD = """\
 ## {title}
 
-{time} A cell is a table, a criterion and a limit (.02, .05, .1);
+{time} A cell is a table, a criterion and a limit ({limits});
 its difference is the mean, over the splits in which both hand over a candidate, of the balanced accuracy of `tune` on test rows
 less that of the other tool. It is tied within one standard error over the splits. The goal: in at most 5 % of the cells another
 tool is ahead by more than .01 and by more than a standard error, and `tune` is ahead of the best mean of another tool.
@@ -226,9 +236,12 @@ def short_sections(summary: Content, provenance: Callable[[Any], str]) -> list[s
     results: Mapping[str, Splits] = whole_of(summary)["results"]
     every = [cell for peer in PEERS for cell in compared(results, peer)]
     title, time = TITLES[summary.get("clock", "cpu")]
+    limits = [
+        limit for limit in LIMITS if cell_name(CRITERION_OF[FREE], limit) in summary["cells"]
+    ]
     parts = [
-        HEAD.format(title=title, time=time),
-        _done(results),
+        HEAD.format(title=title, time=time, limits=", ".join(f"{limit:g}" for limit in limits)),
+        _done(results, len(limits)),
         provenance(summary),
         _commits(summary),
     ]
@@ -248,7 +261,7 @@ def short_sections(summary: Content, provenance: Callable[[Any], str]) -> list[s
     return [*parts, "", *_goal(results, every), *_searches(results), ""]
 
 
-def _done(results: Mapping[str, Splits]) -> str:
+def _done(results: Mapping[str, Splits], limits_run: int) -> str:
     done = 0
     for splits in results.values():
         for entries in splits.values():
@@ -256,7 +269,7 @@ def _done(results: Mapping[str, Splits]) -> str:
     tables, splits_of_each, limits = PROTOCOL
     return (
         f"Run so far: {done} of {tables * splits_of_each} pairs of table and split, at "
-        f"{len(LIMITS)} of {limits} limits.\n"
+        f"{limits_run} of {limits} limits.\n"
     )
 
 
@@ -307,7 +320,7 @@ def _goal(results: Mapping[str, Splits], every: Sequence[Cell]) -> list[str]:
             f"the best other tool {peers[best]:.4f} ({NAMES[best]})."
         )
     shares = []
-    for system in (OURS, *PEERS):
+    for system in (OURS, BY_DEFAULT, *PEERS):
         within, count = kept(results, system)
         if count:
             shares.append(f"{NAMES[system]} {within / count:.0%} of {count}")

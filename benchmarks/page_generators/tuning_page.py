@@ -49,7 +49,7 @@ rows and splits; `benchmarks/peers/tuning_comparison.py` says how each tool is u
 hands over the candidate with the best balanced accuracy among those within the limit on validation rows.
 Numbers are of test rows, which no choice saw.
 
-- Candidates: median number in a search. Volume: mean hypervolume of the test points handed over at the three
+- Candidates: median number in a search. Volume: mean hypervolume of the test points handed over at the
   limits and without one, from balanced accuracy .5 and a criterion of 1; of consistency, 1 less its value.
 - Kept: share of the candidates within the limit on validation rows that are within it on test rows.
 - Difference: mean balanced accuracy of `tune` with the limit on the value, less that of the other, over the
@@ -385,15 +385,17 @@ def _reason(error: str) -> str:
 
 def _cells(tables: Tables) -> list[str]:
     """Median test balanced accuracy of ours and of the best peer, a row a table and criterion."""
+    measured = {_of_cell(cell)[1] for found in tables.values() for cell in found["cells"]}
+    limits = [limit for limit in LIMITS if limit in measured]
     parts = [
         "Median balanced accuracy on test rows at each limit, `tune` / the best other tool:\n",
-        f"| table | criterion | {' | '.join(f'{limit:g}' for limit in LIMITS)} |",
-        f"|---|---|{'---|' * len(LIMITS)}",
+        f"| table | criterion | {' | '.join(f'{limit:g}' for limit in limits)} |",
+        f"|---|---|{'---|' * len(limits)}",
     ]
     for table, found in tables.items():
         for criterion in dict.fromkeys(_of_cell(cell)[0] for cell in found["cells"]):
             texts = []
-            for limit in LIMITS:
+            for limit in limits:
                 cell = found["cells"].get(cell_name(criterion, limit), NOT_MEASURED)
                 ours = "none" if cell["ours"] is None else f"{cell['ours']:.3f}"
                 theirs = "none"

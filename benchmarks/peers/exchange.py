@@ -31,7 +31,7 @@ CRITERIA = (
     "demographic_parity_difference",
     "consistency",
 )
-LIMITS = (0.02, 0.05, 0.1)
+LIMITS = (0.02, 0.05, 0.1, 0.2)
 FREE = "free"
 """The cell without a limit."""
 MIN_CELL = 5

@@ -13,8 +13,6 @@ from typing import Any
 
 from benchmarks.page_generators.tuning_page import (
     BALANCED_ACCURACY,
-    BY_DEFAULT,
-    CELLS,
     NAMES,
     OURS,
     SHORT,
@@ -30,8 +28,6 @@ from benchmarks.summaries import standard_error
 PEERS = ("error_parity", "fairgbm", "fairlearn")
 CELL_NAMES = [cell_name(criterion, limit) for criterion, limit in cells()]
 CRITERION_OF = dict(zip(CELL_NAMES, [criterion for criterion, _ in cells()], strict=True))
-# What `tune` hands over by its default, beside what it does where the value decides.
-DEFAULT = CELLS[BY_DEFAULT]
 # Shares are kept as whole numbers of this unit.
 UNIT = 1e-4
 # Tables and splits of the whole protocol, and its limits; those that were not run yet are missing.
@@ -67,15 +63,12 @@ def compact(content: Content) -> dict[str, Any]:
 def _row_of(entry: Mapping[str, Any]) -> dict[str, Any]:
     if "error" in entry:
         return {"error": str(entry["error"])[:80]}
-    row = {
+    return {
         "candidates": entry["candidates"],
         "drawn": entry["drawn"],
         "cpu_seconds": round(entry["cpu_seconds"], 1),
         "cells": _numbers(entry["cells"]),
     }
-    if DEFAULT in entry:
-        row[DEFAULT] = _numbers(entry[DEFAULT])
-    return row
 
 
 def _numbers(found: Mapping[str, Any]) -> list[int | None]:
@@ -117,10 +110,7 @@ def whole_of(summary: Content) -> dict[str, Any]:
 def _entry_of(row: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
     if "error" in row:
         return dict(row)
-    entry = {**row, "cells": _cells_of(row["cells"], names)}
-    if DEFAULT in row:
-        entry[DEFAULT] = _cells_of(row[DEFAULT], names)
-    return entry
+    return {**row, "cells": _cells_of(row["cells"], names)}
 
 
 def _cells_of(numbers: Sequence[int | None], names: Sequence[str]) -> dict[str, Any]:
@@ -236,9 +226,7 @@ def short_sections(summary: Content, provenance: Callable[[Any], str]) -> list[s
     results: Mapping[str, Splits] = whole_of(summary)["results"]
     every = [cell for peer in PEERS for cell in compared(results, peer)]
     title, time = TITLES[summary.get("clock", "cpu")]
-    limits = [
-        limit for limit in LIMITS if cell_name(CRITERION_OF[FREE], limit) in summary["cells"]
-    ]
+    limits = [limit for limit in LIMITS if cell_name(CRITERION_OF[FREE], limit) in summary["cells"]]
     parts = [
         HEAD.format(title=title, time=time, limits=", ".join(f"{limit:g}" for limit in limits)),
         _done(results, len(limits)),
@@ -320,7 +308,7 @@ def _goal(results: Mapping[str, Splits], every: Sequence[Cell]) -> list[str]:
             f"the best other tool {peers[best]:.4f} ({NAMES[best]})."
         )
     shares = []
-    for system in (OURS, BY_DEFAULT, *PEERS):
+    for system in (OURS, *PEERS):
         within, count = kept(results, system)
         if count:
             shares.append(f"{NAMES[system]} {within / count:.0%} of {count}")
